@@ -1,0 +1,547 @@
+/* ec_simd.h: vectors of float for generated code, one interface for every machine.
+ *
+ * A vector has EC_VL lanes: 16 with AVX-512, 8 with AVX2, otherwise 4. `+ - * /` are the native
+ * operators of the GNU vector extensions; everything else is a function below. What the extensions
+ * cannot say well stands in one thin header per instruction set; the mathematics is written here
+ * once, on top of those.
+ *
+ * Loads and stores need no alignment. A comparison gives lanes of 0 and -1. Names that end in an
+ * underscore are internal. Compile without -ffast-math: range reduction relies on the order of
+ * operations, and NaN and infinity mean something here.
+ *
+ * An error bound is in ULP of the correctly rounded result over all floats, measured by
+ * tests/runtime/test_simd.py with fused multiply-add, and in brackets without it. */
+#ifndef EC_SIMD_H
+#define EC_SIMD_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#define EC_VL 16
+#define EC_FUSED 1
+#elif defined(__AVX2__) && defined(__FMA__)
+#define EC_VL 8
+#define EC_FUSED 1
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#define EC_VL 4
+#define EC_FUSED 1
+#else
+#define EC_VL 4
+#if defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+#define EC_FUSED 1
+#else
+#define EC_FUSED 0
+#endif
+#endif
+
+typedef float ec_vf __attribute__((vector_size(EC_VL * 4)));
+typedef int32_t ec_vi __attribute__((vector_size(EC_VL * 4)));
+
+/* The same in memory: aligned as a scalar, and allowed to alias the scalars it is made of. */
+typedef float ec_vf_memory_ __attribute__((vector_size(EC_VL * 4), aligned(4), may_alias));
+typedef int32_t ec_vi_memory_ __attribute__((vector_size(EC_VL * 4), aligned(4), may_alias));
+
+/* Unsigned lanes, for shifts and sums that wrap. */
+typedef uint32_t ec_vu_ __attribute__((vector_size(EC_VL * 4)));
+
+/* Inlined even where the compiler thinks a function too large: a call in the tail of a matrix
+ * product would spill every accumulator. */
+#define EC_INLINE static inline __attribute__((always_inline))
+
+/* f(0), f(1), ..., f(EC_VL - 1) */
+#define EC_FOUR_LANES_(f, l) f(l), f(l + 1), f(l + 2), f(l + 3)
+#if EC_VL == 16
+#define EC_LANES_(f) \
+    EC_FOUR_LANES_(f, 0), EC_FOUR_LANES_(f, 4), EC_FOUR_LANES_(f, 8), EC_FOUR_LANES_(f, 12)
+#elif EC_VL == 8
+#define EC_LANES_(f) EC_FOUR_LANES_(f, 0), EC_FOUR_LANES_(f, 4)
+#else
+#define EC_LANES_(f) EC_FOUR_LANES_(f, 0)
+#endif
+
+/* ---- Making, loading and storing ---------------------------------------------------------- */
+
+EC_INLINE ec_vf ec_set1(float x)
+{
+#define EC_LANE_(l) x
+    return (ec_vf){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+}
+
+/* 0, 1, 2, ... */
+EC_INLINE ec_vf ec_iota(void)
+{
+#define EC_LANE_(l) (float)(l)
+    return (ec_vf){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+}
+
+EC_INLINE ec_vf ec_load(const float *p)
+{
+    return *(const ec_vf_memory_ *)p;
+}
+
+EC_INLINE void ec_store(float *p, ec_vf v)
+{
+    *(ec_vf_memory_ *)p = v;
+}
+
+EC_INLINE ec_vi ec_load_i(const int32_t *p)
+{
+    return *(const ec_vi_memory_ *)p;
+}
+
+EC_INLINE void ec_store_i(int32_t *p, ec_vi v)
+{
+    *(ec_vi_memory_ *)p = v;
+}
+
+/* Lane l = p[l * stride]. Single loads: on the machines measured they beat a gather instruction. */
+EC_INLINE ec_vf ec_gather(const float *p, ptrdiff_t stride)
+{
+#define EC_LANE_(l) p[(l) * stride]
+    return (ec_vf){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+}
+
+/* The first n lanes, 0 <= n <= EC_VL; the others are 0. */
+EC_INLINE ec_vf ec_gather_n(const float *p, ptrdiff_t stride, int n)
+{
+    float lanes[EC_VL] = {0};
+    for (int l = 0; l < n; ++l)
+        lanes[l] = p[l * stride];
+    return ec_load(lanes);
+}
+
+EC_INLINE void ec_scatter_n(float *p, ptrdiff_t stride, ec_vf v, int n)
+{
+    float lanes[EC_VL];
+    ec_store(lanes, v);
+    for (int l = 0; l < n; ++l)
+        p[l * stride] = lanes[l];
+}
+
+EC_INLINE void ec_scatter(float *p, ptrdiff_t stride, ec_vf v)
+{
+    ec_scatter_n(p, stride, v, EC_VL);
+}
+
+/* ---- The instruction set's part ----------------------------------------------------------- *
+ *
+ * ec_fma(a, b, c) = a * b + c; ec_sqrt, ec_floor, ec_ceil, ec_trunc, ec_round (halves to even);
+ * ec_min and ec_max, which return NaN where either operand is NaN and are fastest with a constant
+ * second; ec_clamp(x, low, high), which keeps a NaN x; ec_select(mask, a, b) = mask ? a : b;
+ * ec_load_n and ec_store_n, which touch the first n lanes only, 0 <= n <= EC_VL. */
+
+#if EC_VL == 16
+#include "ec_simd_avx512.h"
+#elif EC_VL == 8
+#include "ec_simd_avx2.h"
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#include "ec_simd_neon.h"
+#else
+#include "ec_simd_generic.h"
+#endif
+
+#if EC_VL == 4 /* no masked memory access: four lanes are few enough to ask each */
+EC_INLINE ec_vf ec_load_n(const float *p, int n)
+{
+    return (ec_vf){n > 0 ? p[0] : 0.0f, n > 1 ? p[1] : 0.0f, n > 2 ? p[2] : 0.0f,
+                   n > 3 ? p[3] : 0.0f};
+}
+
+EC_INLINE void ec_store_n(float *p, ec_vf v, int n)
+{
+    for (int l = 0; l < 4; ++l)
+        if (l < n)
+            p[l] = v[l];
+}
+#endif
+
+/* ---- Comparing, signs and masks ----------------------------------------------------------- */
+
+EC_INLINE ec_vi ec_lt(ec_vf a, ec_vf b) { return (ec_vi)(a < b); }
+EC_INLINE ec_vi ec_le(ec_vf a, ec_vf b) { return (ec_vi)(a <= b); }
+EC_INLINE ec_vi ec_gt(ec_vf a, ec_vf b) { return (ec_vi)(a > b); }
+EC_INLINE ec_vi ec_ge(ec_vf a, ec_vf b) { return (ec_vi)(a >= b); }
+EC_INLINE ec_vi ec_eq(ec_vf a, ec_vf b) { return (ec_vi)(a == b); }
+EC_INLINE ec_vi ec_ne(ec_vf a, ec_vf b) { return (ec_vi)(a != b); }
+
+EC_INLINE ec_vi ec_and(ec_vi a, ec_vi b) { return a & b; }
+EC_INLINE ec_vi ec_or(ec_vi a, ec_vi b) { return a | b; }
+EC_INLINE ec_vi ec_not(ec_vi a) { return ~a; }
+/* all lanes true or all false */
+EC_INLINE ec_vi ec_mask(int condition) { return (ec_vi){0} - (int32_t)(condition != 0); }
+
+EC_INLINE ec_vf ec_neg(ec_vf x) { return -x; }
+EC_INLINE ec_vf ec_abs(ec_vf x) { return (ec_vf)((ec_vi)x & INT32_MAX); }
+
+/* The sign bit of each lane, alone. */
+EC_INLINE ec_vi ec_sign_(ec_vf x) { return (ec_vi)x & INT32_MIN; }
+
+/* ---- Across the lanes --------------------------------------------------------------------- */
+
+/* Combines each lane with its partner at half, a quarter, ... of the vector: the same tree in every
+ * lane, so that lane 0 holds the whole. Written out, for compilers that unroll late or never. */
+#define EC_REDUCE_(combine, x)                             \
+    if (EC_VL > 8)                                         \
+        x = combine(x, ec_swap_(x, 8));                    \
+    if (EC_VL > 4)                                         \
+        x = combine(x, ec_swap_(x, 4));                    \
+    x = combine(x, ec_swap_(x, 2));                        \
+    x = combine(x, ec_swap_(x, 1));                        \
+    return x[0]
+#define EC_ADD_(a, b) ((a) + (b))
+#define EC_MULTIPLY_(a, b) ((a) * (b))
+
+EC_INLINE float ec_hsum(ec_vf x) { EC_REDUCE_(EC_ADD_, x); }
+EC_INLINE float ec_hprod(ec_vf x) { EC_REDUCE_(EC_MULTIPLY_, x); }
+EC_INLINE float ec_hmin(ec_vf x) { EC_REDUCE_(ec_min, x); }
+EC_INLINE float ec_hmax(ec_vf x) { EC_REDUCE_(ec_max, x); }
+
+/* ---- Powers of two ------------------------------------------------------------------------ */
+
+#if EC_VL != 16 /* AVX-512 has instructions for these, and an e^x of its own */
+
+/* a * 2^n, |n| <= 252, in two factors, since 2^n itself may not be a float. */
+EC_INLINE ec_vf ec_scale_by_(ec_vf a, ec_vi n)
+{
+    ec_vi half = n >> 1;
+    ec_vf first = (ec_vf)((ec_vu_)(half + 127) << 23);
+    ec_vf second = (ec_vf)((ec_vu_)(n - half + 127) << 23);
+    return a * first * second;
+}
+
+EC_INLINE ec_vf ec_scale_(ec_vf a, ec_vf n)
+{
+    return ec_scale_by_(a, ec_nearest_(n));
+}
+
+/* x = m * 2^exponent with m in [0.75, 1.5), for positive finite x; denormals are scaled up first. */
+EC_INLINE ec_vf ec_split_(ec_vf x, ec_vf *exponent)
+{
+    const int32_t three_quarters = 0x3F400000;
+    ec_vi tiny = ec_lt(x, ec_set1(0x1p-126f));
+    ec_vu_ bits = (ec_vu_)ec_select(tiny, x * 0x1p24f, x) - three_quarters;
+    ec_vi whole = ((ec_vi)bits >> 23) - (tiny & 24);
+    *exponent = __builtin_convertvector(whole, ec_vf);
+    return (ec_vf)((bits & 0x007FFFFF) + three_quarters);
+}
+#endif
+
+/* ---- Exponential functions ---------------------------------------------------------------- */
+
+#define EC_LOG2E_ 1.44269504f
+#define EC_LN2_HIGH_ 0.693145752f /* 15 bits: exact in a product with any exponent */
+#define EC_LN2_LOW_ 1.42860677e-6f
+
+/* One step of Horner's rule: p * x + c. */
+EC_INLINE ec_vf ec_horner_(ec_vf p, ec_vf x, float c)
+{
+    return ec_fma(p, x, ec_set1(c));
+}
+
+/* x - n * ln(2) */
+EC_INLINE ec_vf ec_minus_ln2_(ec_vf x, ec_vf n)
+{
+    return ec_fma(n, ec_set1(-EC_LN2_LOW_), ec_fma(n, ec_set1(-EC_LN2_HIGH_), x));
+}
+
+/* e^r - 1 for |r| <= ln(2)/2: minimax, 3e-9. */
+EC_INLINE ec_vf ec_expm1_near_0_(ec_vf r)
+{
+    ec_vf p = ec_set1(0.00138208661f);
+    p = ec_horner_(p, r, 0.00836867839f);
+    p = ec_horner_(p, r, 0.0416682698f);
+    p = ec_horner_(p, r, 0.16666521f);
+    p = ec_horner_(p, r, 0.499999940f);
+    return ec_fma(p, r * r, r);
+}
+
+#if EC_VL != 16
+/* e^x. Scaled by 2^(n-1), which is a float also for the largest n = 128, then doubled: that overflows
+ * by itself where e^x does. At the other end n = -126 makes the factor 0. */
+EC_INLINE ec_vf ec_exp(ec_vf x)
+{
+    x = ec_clamp(x, ec_set1(-87.6f), ec_set1(89.0f));
+    ec_vi n = ec_nearest_(x * EC_LOG2E_);
+    ec_vf r = ec_minus_ln2_(x, __builtin_convertvector(n, ec_vf));
+    ec_vf power = (ec_vf)((ec_vu_)(n + 126) << 23);
+    ec_vf half = (ec_expm1_near_0_(r) + 1.0f) * power;
+    return half + half;
+}
+#endif
+
+/* e^x - 1. With x = n * ln(2) + r it is ((e^r - 1) + (1 - 2^-n)) * 2^n: where e^x is near 1, n is 0
+ * and nothing cancels. */
+EC_INLINE ec_vf ec_expm1(ec_vf x)
+{
+    x = ec_clamp(x, ec_set1(-18.0f), ec_set1(89.0f)); /* e^x - 1 is -1 and inf there */
+    ec_vf n = ec_round(x * EC_LOG2E_);
+    ec_vf near_0 = ec_expm1_near_0_(ec_minus_ln2_(x, n));
+    return ec_scale_(near_0 + (1.0f - ec_scale_(ec_set1(1.0f), -n)), n);
+}
+
+/* 1 / (1 + e^-x) */
+EC_INLINE ec_vf ec_sigmoid(ec_vf x)
+{
+    return 1.0f / (1.0f + ec_exp(-x));
+}
+
+/* x * sigmoid(x) */
+EC_INLINE ec_vf ec_silu(ec_vf x)
+{
+    return x / (1.0f + ec_exp(-x));
+}
+
+/* ---- tanh and erf: odd rational functions up to where they round to 1 ----------------------- *
+ *
+ * One division, no table, no branch; the relative error of x * P(x^2) / Q(x^2) is 2e-8 for both. */
+
+/* Largest error at 0.999: elsewhere mostly below 2 ULP. */
+EC_INLINE ec_vf ec_tanh(ec_vf x)
+{
+    x = ec_clamp(x, ec_set1(-8.60133362f), ec_set1(8.60133362f));
+    ec_vf u = x * x;
+    ec_vf p = ec_set1(1.33194389e-8f);
+    p = ec_horner_(p, u, 2.05834913e-5f);
+    p = ec_horner_(p, u, 0.00349398772f);
+    p = ec_horner_(p, u, 0.133796647f);
+    p = ec_horner_(p, u, 1.0f);
+    ec_vf q = ec_set1(7.76220304e-7f);
+    q = ec_horner_(q, u, 0.000328305119f);
+    q = ec_horner_(q, u, 0.0258708484f);
+    q = ec_horner_(q, u, 0.467129827f);
+    q = ec_horner_(q, u, 1.0f);
+    return x * p / q;
+}
+
+EC_INLINE ec_vf ec_erf(ec_vf x)
+{
+    x = ec_clamp(x, ec_set1(-3.72717977f), ec_set1(3.72717977f));
+    ec_vf u = x * x;
+    ec_vf p = ec_set1(2.0416619e-6f);
+    p = ec_horner_(p, u, 0.000284806127f);
+    p = ec_horner_(p, u, 0.00377960177f);
+    p = ec_horner_(p, u, 0.0527903698f);
+    p = ec_horner_(p, u, 0.190782115f);
+    p = ec_horner_(p, u, 1.12837923f);
+    ec_vf q = ec_set1(3.80020792e-5f);
+    q = ec_horner_(q, u, 0.00116521283f);
+    q = ec_horner_(q, u, 0.0149974851f);
+    q = ec_horner_(q, u, 0.114256889f);
+    q = ec_horner_(q, u, 0.502409279f);
+    q = ec_horner_(q, u, 1.0f);
+    return x * p / q;
+}
+
+/* ---- Logarithms --------------------------------------------------------------------------- */
+
+/* (log(1 + f) - f + f^2/2) / f^3 for f in [-0.25, 0.5] */
+EC_INLINE ec_vf ec_log_cubic_(ec_vf f)
+{
+    ec_vf p = ec_set1(0.037609919906f);
+    p = ec_horner_(p, f, -0.091068014503f);
+    p = ec_horner_(p, f, 0.116969920695f);
+    p = ec_horner_(p, f, -0.127283751965f);
+    p = ec_horner_(p, f, 0.142768025398f);
+    p = ec_horner_(p, f, -0.166553169489f);
+    p = ec_horner_(p, f, 0.199995785952f);
+    p = ec_horner_(p, f, -0.250001639128f);
+    return ec_horner_(p, f, 0.333333402872f);
+}
+
+/* log((1 + f) * 2^n), summed from the small terms up. */
+EC_INLINE ec_vf ec_log_sum_(ec_vf f, ec_vf n)
+{
+    ec_vf square = f * f;
+    ec_vf rest = ec_fma(ec_log_cubic_(f), square * f, n * EC_LN2_LOW_);
+    return ec_fma(n, ec_set1(EC_LN2_HIGH_), f + ec_fma(square, ec_set1(-0.5f), rest));
+}
+
+/* y where x is positive and finite, otherwise what log(x) is: -inf at 0, NaN below, x itself above. */
+EC_INLINE ec_vf ec_log_edges_(ec_vf x, ec_vf y)
+{
+    const ec_vf inf = ec_set1(INFINITY);
+    ec_vf edge = ec_select(ec_eq(x, ec_set1(0.0f)), -inf, ec_select(ec_lt(x, -x), inf - inf, x));
+    return ec_select(ec_and(ec_gt(x, ec_set1(0.0f)), ec_lt(x, inf)), y, edge);
+}
+
+EC_INLINE ec_vf ec_log(ec_vf x)
+{
+    ec_vf n;
+    ec_vf m = ec_split_(x, &n);
+    ec_vf y = ec_log_sum_(m - 1.0f, n);
+    return EC_VL == 16 ? y : ec_log_edges_(x, y); /* AVX-512 splits 0 and inf rightly */
+}
+
+/* log(1 + x). The exponent comes from the rounded 1 + x, the fraction from x itself, so that no bit
+ * of x is lost: (1 + x) * 2^-n - 1 = x * 2^-n - (1 - 2^-n). */
+EC_INLINE ec_vf ec_log1p(ec_vf x)
+{
+    ec_vf n;
+    (void)ec_split_(1.0f + x, &n);
+    ec_vf f = ec_scale_(x, -n) - (1.0f - ec_scale_(ec_set1(1.0f), -n));
+    return ec_log_edges_(1.0f + x, ec_log_sum_(f, n));
+}
+
+/* log(1 + e^x) = max(x, 0) + log(1 + t) with t = e^-|x| in [0, 1] */
+EC_INLINE ec_vf ec_softplus(ec_vf x)
+{
+    ec_vf t = ec_exp(-ec_abs(x));
+    ec_vf p = ec_set1(-0.003290468594f);
+    p = ec_horner_(p, t, 0.020086241886f);
+    p = ec_horner_(p, t, -0.057457230985f);
+    p = ec_horner_(p, t, 0.106611281633f);
+    p = ec_horner_(p, t, -0.153448805213f);
+    p = ec_horner_(p, t, 0.196921020746f);
+    p = ec_horner_(p, t, -0.249580189586f);
+    p = ec_horner_(p, t, 0.333304643631f);
+    p = ec_horner_(p, t, -0.499999314547f);
+    p = ec_horner_(p, t, 1.0f);
+    return ec_fma(p, t, ec_max(x, ec_set1(0.0f)));
+}
+
+/* ---- Powers ------------------------------------------------------------------------------- */
+
+/* What a * b, rounded to product, leaves over: exact. */
+EC_INLINE ec_vf ec_product_error_(ec_vf a, ec_vf b, ec_vf product)
+{
+#if EC_FUSED
+    return ec_fma(a, b, -product);
+#else
+    ec_vf a_high = (ec_vf)((ec_vi)a & ~0xFFF), a_low = a - a_high;
+    ec_vf b_high = (ec_vf)((ec_vi)b & ~0xFFF), b_low = b - b_high;
+    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
+#endif
+}
+
+/* |x|^y = 2^(y * log2|x|), the logarithm in two floats, since up to 7 bits of it become the exponent. */
+EC_INLINE ec_vf ec_pow_magnitude_(ec_vf magnitude, ec_vf y)
+{
+    ec_vf n;
+    ec_vf f = ec_split_(magnitude, &n) - 1.0f;
+
+    /* log(1 + f) = f - f^2/2 + f^3 * cubic = high + low */
+    ec_vf square = f * f;
+    ec_vf parabola = f - square * 0.5f;
+    ec_vf rest = (f - parabola) - square * 0.5f;
+    rest = rest - ec_product_error_(f, f, square) * 0.5f;
+    rest = ec_fma(ec_log_cubic_(f), square * f, rest);
+    ec_vf high = parabola + rest;
+    ec_vf low = rest - (high - parabola);
+
+    /* n + (high + low) * log2(e) = log2_high + log2_low */
+    ec_vf product = high * EC_LOG2E_;
+    ec_vf product_low = ec_product_error_(high, ec_set1(EC_LOG2E_), product);
+    product_low = ec_fma(high, ec_set1(1.92596303e-8f), product_low); /* log2(e) - EC_LOG2E_ */
+    product_low = ec_fma(low, ec_set1(EC_LOG2E_), product_low);
+    ec_vf log2_high = n + product;
+    ec_vf log2_low = (product - (log2_high - n)) + product_low;
+
+    /* The clamps matter only where the result is 0 or inf: they keep inf - inf out. */
+    ec_vf z = ec_clamp(y * log2_high, ec_set1(-200.0f), ec_set1(200.0f));
+    ec_vf z_low = ec_fma(y, log2_low, ec_product_error_(y, log2_high, z));
+    ec_vf whole = ec_round(z);
+    ec_vf fraction = ec_clamp((z - whole) + z_low, ec_set1(-1.0f), ec_set1(1.0f));
+    return ec_scale_(ec_expm1_near_0_(fraction * 0.693147181f) + 1.0f, whole);
+}
+
+/* x^y with the special cases of C99. */
+EC_INLINE ec_vf ec_pow(ec_vf x, ec_vf y)
+{
+    const ec_vf zero = ec_set1(0.0f), one = ec_set1(1.0f), inf = ec_set1(INFINITY);
+    ec_vf magnitude = ec_abs(x);
+    ec_vf result = ec_pow_magnitude_(magnitude, y);
+
+    /* 0 and inf, to a positive or negative power. */
+    ec_vi at_0 = ec_eq(magnitude, zero), at_inf = ec_eq(magnitude, inf);
+    ec_vi vanishes = (at_0 & ec_gt(y, zero)) | (at_inf & ec_lt(y, zero));
+    result = ec_select(at_0 | at_inf, ec_select(vanishes, zero, inf), result);
+
+    /* A negative base: the sign of an odd power, and no real value between the integers. */
+    ec_vi negative = ec_sign_(x) >> 31;
+    ec_vf half = y * 0.5f;
+    ec_vi whole = ec_eq(ec_trunc(y), y);
+    ec_vi odd = whole & ec_ne(ec_trunc(half), half);
+    result = (ec_vf)((ec_vi)result ^ (negative & odd & INT32_MIN));
+    result = ec_select(negative & ~whole & ec_lt(x, zero) & ec_gt(x, -inf), inf - inf, result);
+
+    result = ec_select(ec_ne(x, x) | ec_ne(y, y), x + y, result);
+    ec_vi certain = ec_eq(x, one) | ec_eq(y, zero) | (ec_eq(x, -one) & ec_eq(ec_abs(y), inf));
+    return ec_select(certain, one, result);
+}
+
+/* ---- Sine and cosine ---------------------------------------------------------------------- */
+
+/* Up to here an argument keeps its precision when multiples of pi/2 are taken off in float. */
+#if EC_FUSED
+#define EC_TRIG_LIMIT_ 100000.0f
+#else
+#define EC_TRIG_LIMIT_ 6400.0f
+#endif
+
+/* x - n * pi/2 */
+EC_INLINE ec_vf ec_minus_quarters_(ec_vf x, ec_vf n)
+{
+#if EC_FUSED
+    x = ec_fma(n, ec_set1(-1.57079637f), x);
+    x = ec_fma(n, ec_set1(4.37113883e-8f), x);
+    return ec_fma(n, ec_set1(1.71512451e-15f), x);
+#else /* parts of 12 bits, whose products with n are exact */
+    x = x - n * 1.57080078f;
+    x = x - n * -4.45358455e-6f;
+    x = x - n * -8.70613803e-10f;
+    return x - n * 6.22337197e-14f;
+#endif
+}
+
+/* sin(x + quarters * pi/2) for |x| <= EC_TRIG_LIMIT_. Both series are evaluated, one is taken. */
+EC_INLINE ec_vf ec_sin_of_quarters_(ec_vf x, int quarters)
+{
+    ec_vi n = ec_nearest_(x * 0.636619772f);
+    ec_vf r = ec_minus_quarters_(x, __builtin_convertvector(n, ec_vf));
+    ec_vf u = r * r;
+
+    ec_vf sine = ec_set1(-0.000195178975f);
+    sine = ec_horner_(sine, u, 0.00833218731f);
+    sine = ec_horner_(sine, u, -0.166666552f);
+    sine = ec_fma(sine, u * r, r);
+
+    ec_vf cosine = ec_set1(2.44323273e-5f);
+    cosine = ec_horner_(cosine, u, -0.00138873095f);
+    cosine = ec_horner_(cosine, u, 0.0416664556f);
+    cosine = ec_horner_(cosine, u, -0.5f);
+    cosine = ec_horner_(cosine, u, 1.0f);
+
+    n += quarters;
+    ec_vf y = ec_select((ec_vi)((n & 1) != 0), cosine, sine);
+    return (ec_vf)((ec_vu_)y ^ ((ec_vu_)(n & 2) << 30));
+}
+
+/* Some lane lies beyond EC_TRIG_LIMIT_, or is infinite: the C library's turn, lane by lane. */
+EC_INLINE ec_vf ec_each_lane_(float (*f)(float), ec_vf x)
+{
+#define EC_LANE_(l) f(x[l])
+    return (ec_vf){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+}
+
+EC_INLINE ec_vf ec_sin(ec_vf x)
+{
+    if (ec_any_(ec_gt(ec_abs(x), ec_set1(EC_TRIG_LIMIT_))))
+        return ec_each_lane_(sinf, x);
+    return ec_sin_of_quarters_(x, 0);
+}
+
+EC_INLINE ec_vf ec_cos(ec_vf x)
+{
+    if (ec_any_(ec_gt(ec_abs(x), ec_set1(EC_TRIG_LIMIT_))))
+        return ec_each_lane_(cosf, x);
+    return ec_sin_of_quarters_(x, 1);
+}
+
+#endif

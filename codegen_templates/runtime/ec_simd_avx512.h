@@ -1,0 +1,141 @@
+/* ec_simd_avx512.h: what ec_simd.h cannot say well in vector extensions, for AVX-512 (F and DQ).
+ *
+ * Included by ec_simd.h only. Masks stay vectors of 0 and -1 in the interface; where a mask never
+ * leaves a function it lives in a mask register. */
+#ifndef EC_SIMD_AVX512_H
+#define EC_SIMD_AVX512_H
+
+#include <immintrin.h>
+
+/* The first n lanes, 0 <= n <= 16. */
+EC_INLINE __mmask16 ec_first_(int n)
+{
+    return (__mmask16)((1u << n) - 1u);
+}
+
+EC_INLINE ec_vf ec_load_n(const float *p, int n)
+{
+    return _mm512_maskz_loadu_ps(ec_first_(n), p);
+}
+
+EC_INLINE void ec_store_n(float *p, ec_vf v, int n)
+{
+    _mm512_mask_storeu_ps(p, ec_first_(n), v);
+}
+
+EC_INLINE ec_vf ec_fma(ec_vf a, ec_vf b, ec_vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+EC_INLINE ec_vf ec_sqrt(ec_vf x)
+{
+    return _mm512_sqrt_ps(x);
+}
+
+EC_INLINE ec_vf ec_floor(ec_vf x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
+EC_INLINE ec_vf ec_ceil(ec_vf x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+}
+
+EC_INLINE ec_vf ec_trunc(ec_vf x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+}
+
+EC_INLINE ec_vf ec_round(ec_vf x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* VMINPS and VMAXPS return their second operand when either is NaN: that passes a NaN in a, and
+ * the merge mask keeps a NaN in b. The mask of a constant b leaves the loop. */
+EC_INLINE ec_vf ec_min(ec_vf a, ec_vf b)
+{
+    return _mm512_mask_min_ps(b, _mm512_cmp_ps_mask(b, b, _CMP_ORD_Q), b, a);
+}
+
+EC_INLINE ec_vf ec_max(ec_vf a, ec_vf b)
+{
+    return _mm512_mask_max_ps(b, _mm512_cmp_ps_mask(b, b, _CMP_ORD_Q), b, a);
+}
+
+EC_INLINE ec_vf ec_clamp(ec_vf x, ec_vf low, ec_vf high)
+{
+    return _mm512_min_ps(high, _mm512_max_ps(low, x));
+}
+
+/* One VPTERNLOGD: (mask & a) | (~mask & b). */
+EC_INLINE ec_vf ec_select(ec_vi mask, ec_vf a, ec_vf b)
+{
+    return (ec_vf)_mm512_ternarylogic_epi32((__m512i)mask, (__m512i)a, (__m512i)b, 0xCA);
+}
+
+EC_INLINE int ec_any_(ec_vi mask)
+{
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+}
+
+/* Lane l of the result is lane l ^ distance of x. */
+EC_INLINE ec_vf ec_swap_(ec_vf x, int distance)
+{
+    switch (distance) {
+    case 8: return _mm512_shuffle_f32x4(x, x, _MM_SHUFFLE(1, 0, 3, 2));
+    case 4: return _mm512_shuffle_f32x4(x, x, _MM_SHUFFLE(2, 3, 0, 1));
+    case 2: return _mm512_permute_ps(x, _MM_SHUFFLE(1, 0, 3, 2));
+    default: return _mm512_permute_ps(x, _MM_SHUFFLE(2, 3, 0, 1));
+    }
+}
+
+/* The nearest integer; NaN and what does not fit give INT32_MIN. */
+EC_INLINE ec_vi ec_nearest_(ec_vf x)
+{
+    return (ec_vi)_mm512_cvtps_epi32(x);
+}
+
+/* a * 2^n, n a whole number of any size; rounds once, into the denormals too. */
+EC_INLINE ec_vf ec_scale_(ec_vf a, ec_vf n)
+{
+    return _mm512_scalef_ps(a, n);
+}
+
+/* x = m * 2^exponent with m in [0.75, 1.5). Zero gives exponent -inf, infinity inf, and a negative
+ * x gives NaN, so that log needs no special cases. */
+EC_INLINE ec_vf ec_split_(ec_vf x, ec_vf *exponent)
+{
+    ec_vf m = _mm512_getmant_ps(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan);
+    *exponent = (ec_vf)_mm512_getexp_ps(x) - (ec_vf)_mm512_getexp_ps(m);
+    return m;
+}
+
+/* e^x in 10 instructions, within 1 ULP, denormal results included.
+ *
+ * Adding 1.5 * 2^19 rounds x * log2(e) to sixteenths: n = k + j/16, with j in the low bits of the sum.
+ * Then e^x = 2^k * 2^(j/16) * e^r with |r| <= ln(2)/32, where a cubic is enough. VSCALEFPS applies
+ * floor(n) = k. Where x is infinite or huge, r is meaningless: VRANGEPS bounds it in magnitude, and
+ * n alone makes the result 0 or inf; for x = NaN it is n = NaN that spoils the result. */
+EC_INLINE ec_vf ec_exp(ec_vf x)
+{
+    const ec_vf power = {/* 2^(j/16) */
+                         1.0f,         1.0442737824f, 1.0905077327f, 1.1387886348f,
+                         1.1892071150f, 1.2418578121f, 1.2968395547f, 1.3542555469f,
+                         1.4142135624f, 1.4768261459f, 1.5422108254f, 1.6104903319f,
+                         1.6817928305f, 1.7562521604f, 1.8340080864f, 1.9152065614f};
+    const ec_vf to_sixteenths = ec_set1(786432.0f);
+    ec_vf sum = ec_fma(x, ec_set1(1.44269504f), to_sixteenths);
+    ec_vf n = (ec_vf)_mm512_sub_ps(sum, to_sixteenths);
+    ec_vf r = ec_fma(n, ec_set1(-0.693145752f), x);
+    r = ec_fma(n, ec_set1(-1.42860677e-6f), r);
+    r = _mm512_range_ps(r, ec_set1(0.03125f), 2 /* smaller magnitude, sign of r */);
+    ec_vf t = _mm512_permutexvar_ps((__m512i)sum, power);
+    ec_vf p = ec_fma(ec_set1(0.166668355f), r, ec_set1(0.500016212f));
+    p = ec_fma(p, r, ec_set1(1.0f)) * r;
+    return _mm512_scalef_ps(ec_fma(t, p, t), n);
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* ec_simd_generic.h: the same operations in plain vector extensions, for any other machine.
+ *
+ * Included by ec_simd.h only. SSE2, WASM, RISC-V and Power map these well; a core without vectors
+ * gets four scalars, and still the right answer. */
+#ifndef EC_SIMD_GENERIC_H
+#define EC_SIMD_GENERIC_H
+
+/* a * b + c, rounded once where the machine fuses. */
+EC_INLINE ec_vf ec_fma(ec_vf a, ec_vf b, ec_vf c)
+{
+#if EC_FUSED
+#define EC_LANE_(l) __builtin_fmaf(a[l], b[l], c[l])
+    return (ec_vf){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+#else
+    return a * b + c;
+#endif
+}
+
+EC_INLINE ec_vf ec_select(ec_vi mask, ec_vf a, ec_vf b)
+{
+    return (ec_vf)((mask & (ec_vi)a) | (~mask & (ec_vi)b));
+}
+
+EC_INLINE int ec_any_(ec_vi mask)
+{
+    return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
+}
+
+EC_INLINE ec_vf ec_sqrt(ec_vf x)
+{
+#define EC_LANE_(l) sqrtf(x[l])
+    return (ec_vf){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+}
+
+/* Through int32, where |x| < 2^23; any larger x is whole already, and NaN stays. The sign survives
+ * in -0. */
+EC_INLINE ec_vf ec_trunc(ec_vf x)
+{
+    ec_vi sign = (ec_vi)x & INT32_MIN;
+    ec_vf magnitude = (ec_vf)((ec_vi)x & INT32_MAX);
+    ec_vi fits = (ec_vi)(magnitude < 8388608.0f);
+    ec_vi whole = __builtin_convertvector((ec_vf)((ec_vi)x & fits), ec_vi);
+    ec_vf t = (ec_vf)((ec_vi)__builtin_convertvector(whole, ec_vf) | sign);
+    return ec_select(fits, t, x);
+}
+
+/* Each step below subtracts 0 or +-1, never adds: -0 - 0 is -0, but -0 + 0 is not. */
+EC_INLINE ec_vf ec_floor(ec_vf x)
+{
+    ec_vf t = ec_trunc(x);
+    return t - (ec_vf)((ec_vi)(t > x) & (ec_vi)ec_set1(1.0f));
+}
+
+EC_INLINE ec_vf ec_ceil(ec_vf x)
+{
+    ec_vf t = ec_trunc(x);
+    return t - (ec_vf)((ec_vi)(t < x) & (ec_vi)ec_set1(-1.0f));
+}
+
+EC_INLINE ec_vf ec_round(ec_vf x)
+{
+    ec_vf t = ec_trunc(x);
+    ec_vf rest = (ec_vf)((ec_vi)(x - t) & INT32_MAX);
+    ec_vf half = t * 0.5f;
+    ec_vi odd = (ec_vi)(ec_trunc(half) != half);
+    ec_vi away = (ec_vi)(rest > 0.5f) | ((ec_vi)(rest == 0.5f) & odd);
+    ec_vi minus_one = ((ec_vi)x & INT32_MIN) ^ (ec_vi)ec_set1(-1.0f);
+    return t - (ec_vf)(away & minus_one);
+}
+
+/* A NaN in a fails a != a and is taken; a NaN in b fails the comparison and is taken. */
+EC_INLINE ec_vf ec_min(ec_vf a, ec_vf b)
+{
+    return ec_select((ec_vi)(a < b) | (ec_vi)(a != a), a, b);
+}
+
+EC_INLINE ec_vf ec_max(ec_vf a, ec_vf b)
+{
+    return ec_select((ec_vi)(a > b) | (ec_vi)(a != a), a, b);
+}
+
+EC_INLINE ec_vf ec_clamp(ec_vf x, ec_vf low, ec_vf high)
+{
+    x = ec_select((ec_vi)(x < low), low, x);
+    return ec_select((ec_vi)(x > high), high, x);
+}
+
+/* Lane l of the result is lane l ^ distance of x. */
+EC_INLINE ec_vf ec_swap_(ec_vf x, int distance)
+{
+    return distance == 2 ? (ec_vf){x[2], x[3], x[0], x[1]} : (ec_vf){x[1], x[0], x[3], x[2]};
+}
+
+/* The nearest integer, halves away from 0, for |x| < 2^22; NaN gives 0. */
+EC_INLINE ec_vi ec_nearest_(ec_vf x)
+{
+    ec_vf half = (ec_vf)(((ec_vi)x & INT32_MIN) | (ec_vi)ec_set1(0.5f));
+    return __builtin_convertvector((ec_vf)((ec_vi)(x + half) & (ec_vi)(x == x)), ec_vi);
+}
+
+#endif

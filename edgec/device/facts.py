@@ -1,0 +1,242 @@
+"""What is known of a device: a `Device`, read from TOML files that inherit from one another.
+
+A file's name is the device's name. `base = "other"` inherits every fact of `other`, looked for in the file's
+own folder, then in the user's folders, then among the shipped ones; a file that names itself extends the one
+it shadows. `probe = true` takes the facts of the machine edgec runs on. A fact given in a file replaces the
+inherited one, except that `[measured]` is merged figure by figure.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from edgec.errors import DeviceError
+from edgec.locate import data_folder
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Language = Literal["c", "opencl", "cuda"]
+Arch = Literal["x86_64", "aarch64", "arm", "riscv64", "wasm32", "thumb"]
+Link = Literal["local", "qemu", "ssh", "adb", "none"]
+Names = tuple[str, ...]
+Measured = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Device:
+    """One machine to generate code for. A size of 0 means unknown, or that there is no such memory."""
+
+    name: str
+    description: str
+    arch: Arch
+    bases: Names = ()
+    """The devices it inherits from, nearest first."""
+    language: Language = "c"
+    instruction_sets: Names = ()
+    """Spelled as compilers spell them: `-mavx512vnni` is "avx512vnni", `-march=...+dotprod` is "dotprod"."""
+    vector_bytes: int = 4
+    """Width of one vector register; 4 is scalar code."""
+    vector_registers: int = 8
+    """How many registers of that width a kernel may count on."""
+    cores: int = 1
+    l1d_bytes: int = 0
+    """First-level data cache of one core."""
+    l2_bytes: int = 0
+    """Second-level cache that one core can use."""
+    l3_bytes: int = 0
+    """Last-level cache, shared by the cores."""
+    ram_bytes: int = 0
+    """The largest single block a program can have."""
+    flash_bytes: int = 0
+    page_bytes: int = 0
+    """Page of the virtual memory, the alignment of weights that are mapped."""
+    cflags: Names = ()
+    """Options that select the processor, as gcc takes them."""
+    gcc_target: str = ""
+    """Prefix of the cross compiler (`<prefix>-gcc`); empty for the machine that edgec itself runs on."""
+    zig_target: str = ""
+    """What `zig cc -target` takes; empty as for `gcc_target`."""
+    zig_mcpu: str = ""
+    """What `zig cc -mcpu` takes, in its own spelling: `cortex_a76`, `cortex_m4+vfp4d16sp`."""
+    hosted: bool = True
+    """Whether there is an operating system with a C library and POSIX threads."""
+    link: Link = "none"
+    """How edgec runs a program on it."""
+    measured: Measured = ()
+    """Figures taken on the device, sorted by name, with the unit in the name: `fp32_gflops`, `read_gbps`."""
+
+    def has(self, *instruction_sets: str) -> bool:
+        """Whether the device has every one of these instruction sets."""
+        return set(instruction_sets) <= set(self.instruction_sets)
+
+    def lanes(self, element_bytes: int) -> int:
+        """How many elements of this size one vector register holds, at least 1."""
+        return max(1, self.vector_bytes // element_bytes)
+
+    def figure(self, name: str) -> float | None:
+        """The measured figure `name`, None where it was never measured."""
+        return dict(self.measured).get(name)
+
+
+def load_device(name_or_path: str | Path, folders: Iterable[str | Path] = ()) -> Device:
+    """The device of this name, or of this TOML file; `folders` are searched before the shipped one."""
+    path = Path(name_or_path)
+    if path.suffix == ".toml" or path.parent != Path():
+        if not path.is_file():
+            raise DeviceError("no such device file", where=str(path))
+        return _inherit(path, _shelves(folders))
+    shelves = _shelves(folders)
+    name = str(name_or_path)
+    for candidate in _files_called(name, shelves):
+        return _inherit(candidate, shelves)
+    raise DeviceError(f"no device is called '{name}'", hint=_did_you_mean(name, _names(shelves)))
+
+
+def list_devices(folders: Iterable[str | Path] = ()) -> list[Device]:
+    """Every device that `load_device` finds by name, in alphabetical order."""
+    shelves = _shelves(folders)
+    return [load_device(name, shelves[:-1]) for name in _names(shelves)]
+
+
+# -- inheritance -----------------------------------------------------------------------------------
+
+
+def _inherit(path: Path, shelves: Sequence[Path]) -> Device:
+    facts: dict[str, Any] = {}
+    files = _base_files(path, shelves)
+    for _, own in reversed(files):
+        if own.pop("probe", False):
+            facts |= _probed_facts()
+        own.pop("base", None)
+        if "measured" in own:
+            own["measured"] = tuple(sorted((dict(facts.get("measured", ())) | dict(own["measured"])).items()))
+        facts |= own
+    for required in ("description", "arch"):
+        if required not in facts:
+            hint = "add it, or a `base` that has it"
+            raise DeviceError(f"'{required}' is not given", hint=hint, where=str(path))
+    device = Device(name=path.stem, bases=tuple(file.stem for file, _ in files[1:]), **facts)
+    _refuse_contradictions(device, path)
+    return device
+
+
+def _base_files(path: Path, shelves: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
+    """The file and the files it inherits from, nearest first, each with the facts it gives itself."""
+    chain = [(path, _read(path))]
+    while (base := chain[-1][1].get("base")) is not None:
+        chain.append(_next_base(base, [file for file, _ in chain], shelves))
+    return chain
+
+
+def _next_base(base: str, visited: Sequence[Path], shelves: Sequence[Path]) -> tuple[Path, dict[str, Any]]:
+    candidates = _files_called(base, [visited[-1].parent, *shelves])
+    seen = {file.resolve() for file in visited}
+    for candidate in candidates:
+        if candidate.resolve() not in seen:
+            return candidate, _read(candidate)
+    where = str(visited[-1])
+    if candidates:
+        circle = " -> ".join([*(file.stem for file in visited), base])
+        raise DeviceError(f"the bases go in a circle: {circle}", where=where)
+    raise DeviceError(f"the base '{base}' is unknown", hint=_did_you_mean(base, _names(shelves)), where=where)
+
+
+def _probed_facts() -> dict[str, Any]:
+    from edgec.device.probe import probe_host  # here, because the probe builds a Device
+
+    host = probe_host()
+    return {key: getattr(host, key) for key in _FACTS}
+
+
+# -- folders ---------------------------------------------------------------------------------------
+
+
+def _shelves(folders: Iterable[str | Path]) -> list[Path]:
+    return [*map(Path, folders), data_folder("devices")]
+
+
+def _files_called(name: str, shelves: Iterable[Path]) -> list[Path]:
+    return [file for shelf in shelves if (file := shelf / f"{name}.toml").is_file()]
+
+
+def _names(shelves: Iterable[Path]) -> list[str]:
+    return sorted({file.stem for shelf in shelves for file in shelf.glob("*.toml")})
+
+
+def _did_you_mean(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
+
+
+# -- validation ------------------------------------------------------------------------------------
+
+_FACTS = {key: kind for key, kind in get_type_hints(Device).items() if key not in ("name", "bases")}
+_KINDS: dict[str, Any] = {**_FACTS, "base": str, "probe": bool}
+_WANTED = {
+    str: "text",
+    bool: "true or false",
+    int: "a whole number, 0 or more",
+    Names: "a list of texts",
+    Measured: "a table of numbers",
+}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The facts one file gives, each of the type `Device` declares."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DeviceError(f"not valid TOML: {error}", where=str(path)) from error
+    for key in table:
+        if key not in _KINDS:
+            hint = _did_you_mean(key, sorted(_KINDS))
+            raise DeviceError(f"unknown key '{key}'", hint=hint, where=str(path))
+    return {key: _checked(key, value, path) for key, value in table.items()}
+
+
+def _checked(key: str, value: object, path: Path) -> object:
+    kind = _KINDS[key]
+    fact = _as_kind(kind, value)
+    if fact is not None:
+        return fact
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    wanted = f"one of {', '.join(choices)}" if choices else _WANTED[kind]
+    hint = _did_you_mean(str(value), choices) if choices else None
+    raise DeviceError(f"'{key}' must be {wanted}, not {value!r}", hint=hint, where=str(path))
+
+
+def _as_kind(kind: Any, value: object) -> object | None:
+    """The value as a fact of this kind, None where it is something else. Exact types: `true` is no number."""
+    if isinstance(value, dict):
+        is_figures = kind == Measured and all(type(figure) in (int, float) for figure in value.values())
+        return tuple((name, float(figure)) for name, figure in value.items()) if is_figures else None
+    if isinstance(value, list):
+        return tuple(value) if kind == Names and all(isinstance(word, str) for word in value) else None
+    if get_origin(kind) is Literal:
+        return value if value in get_args(kind) else None
+    if type(value) is not kind or (isinstance(value, int) and value < 0):
+        return None
+    return value
+
+
+def _refuse_contradictions(device: Device, path: Path) -> None:
+    width = device.vector_bytes
+    rules = {
+        "'vector_bytes' must be a power of two, 4 or more": width >= 4 and width & (width - 1) == 0,
+        "'vector_registers' must be 1 or more": device.vector_registers >= 1,
+        "'cores' must be 1 or more": device.cores >= 1,
+        "a device without an operating system needs 'gcc_target' or 'zig_target'": (
+            device.hosted or bool(device.gcc_target or device.zig_target)
+        ),
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            raise DeviceError(rule, where=str(path))

@@ -1,0 +1,297 @@
+"""Compilers: which of them build for a device, and how one is called.
+
+gcc, clang and `zig cc` take the same C and nearly the same options. What differs is told in the section
+"where compilers differ"; nothing else in edgec knows which compiler it is talking to.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+from edgec.device.facts import Device
+from edgec.device.probe import host_arch
+from edgec.errors import ToolchainError
+
+CompilerKind = Literal["gcc", "clang", "zig"]
+Progress = Callable[[Path, int, int], None]
+"""Called as (source, number of sources compiled so far, number of sources)."""
+
+LANGUAGE_FLAGS = ("-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
+WARNING_FLAGS = ("-Wall", "-Wextra", "-Werror")
+
+# What says "this processor" to gcc; zig says it with -target and -mcpu in a spelling of its own.
+_PROCESSOR_FLAG = re.compile(r"-m(arch|cpu|fpu|abi|float-abi)=|-mthumb$")
+# What only tunes: the code is right on a compiler that does not know the option.
+_TUNING_FLAG = re.compile(r"-m(tune|prefer-vector-width)=")
+
+_CPU_OF_TRIPLE = {"amd64": "x86_64", "arm64": "aarch64"}
+_SHOWN_ERROR_LINES = 6
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler that was found on this machine."""
+
+    kind: CompilerKind
+    command: tuple[str, ...]
+    version: str
+    target: str
+    """The triple it builds for; "native" where zig builds for the machine it runs on."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.version} for {self.target}"
+
+
+# -- finding ---------------------------------------------------------------------------------------
+
+
+def find_compilers(device: Device) -> list[Compiler]:
+    """The compilers on this machine that build for the device, the one to prefer first."""
+    found: dict[tuple[str, str, str], Compiler] = {}
+    for command in _candidates(device):
+        compiler = _identify(command, device)
+        if compiler is not None and _builds_for(compiler, device):
+            found.setdefault((compiler.kind, compiler.version, compiler.target), compiler)
+    return list(found.values())
+
+
+def pick_compiler(device: Device, wanted: str | None = None) -> Compiler:
+    """The preferred compiler for the device, or the `wanted` kind ("zig") or command ("clang-19")."""
+    kinds = get_args(CompilerKind)
+    if wanted is None or wanted in kinds:
+        for compiler in find_compilers(device):
+            if wanted in (None, compiler.kind):
+                return compiler
+        message = f"no {wanted or 'C compiler'} that builds for '{device.name}' was found"
+        raise ToolchainError(message, hint=_install_hint(device))
+    named = _identify(tuple(shlex.split(wanted)), device)
+    if named is None:
+        hint = f"name one of {', '.join(kinds)}, or the command of a compiler that is installed"
+        raise ToolchainError(f"'{wanted}' is not a C compiler that runs here", hint=hint)
+    if not _builds_for(named, device):
+        raise ToolchainError(f"{named} does not build for '{device.name}'", hint=_install_hint(device))
+    return named
+
+
+def _candidates(device: Device) -> Iterator[tuple[str, ...]]:
+    """Commands worth trying, best first. gcc leads: its code for the shipped kernels measures fastest."""
+    if chosen := os.environ.get("CC"):
+        yield tuple(shlex.split(chosen))
+    if _is_native(device):
+        yield from (("gcc",), ("clang",), ("cc",))
+    if device.gcc_target:
+        yield (f"{device.gcc_target}-gcc",)
+    if importlib.util.find_spec("ziglang") is not None:
+        yield (sys.executable, "-m", "ziglang", "cc")
+    yield ("zig", "cc")
+
+
+def _identify(command: tuple[str, ...], device: Device) -> Compiler | None:
+    """The compiler behind a command, None where there is none. Zig takes its target from the device."""
+    program = shutil.which(command[0]) if command else None
+    if program is None:
+        return None
+    command = (program, *command[1:])
+    if any(Path(word).stem in ("zig", "ziglang") for word in command):
+        version = _output_of((*command[:-1], "version"))
+        return Compiler("zig", command, version, "native" if _is_native(device) else device.zig_target)
+    banner = _output_of((*command, "--version"))
+    number = re.search(r"\d+(\.\d+)+", re.sub(r"\(.*?\)", "", banner))
+    triple = _output_of((*command, "-dumpmachine"))
+    if number is None or "-" not in triple:
+        return None
+    return Compiler("clang" if "clang" in banner else "gcc", command, number[0], triple)
+
+
+def _builds_for(compiler: Compiler, device: Device) -> bool:
+    if compiler.kind == "zig":
+        return bool(compiler.version and compiler.target)
+    cpu, _, system = compiler.target.partition("-")
+    wanted_cpu = "arm" if device.arch == "thumb" else device.arch
+    is_same_system = not device.gcc_target or ("linux" in device.gcc_target) == ("linux" in system)
+    return _CPU_OF_TRIPLE.get(cpu, cpu) == wanted_cpu and is_same_system
+
+
+def _is_native(device: Device) -> bool:
+    """Whether what a compiler makes for this machine runs on the device, or on another of its kind."""
+    is_same_system = not device.gcc_target or ("linux" in device.gcc_target and sys.platform == "linux")
+    return device.hosted and device.arch == host_arch() and is_same_system
+
+
+def _install_hint(device: Device) -> str:
+    if not _is_native(device) and not device.gcc_target:
+        return "pip install ziglang"
+    return f"pip install ziglang, or install {'gcc' if _is_native(device) else f'{device.gcc_target}-gcc'}"
+
+
+@cache
+def _output_of(command: tuple[str, ...]) -> str:
+    """What a command prints, empty where it fails. Remembered: compilers do not change while edgec runs."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+# -- where compilers differ ------------------------------------------------------------------------
+
+
+def device_flags(compiler: Compiler, device: Device) -> tuple[str, ...]:
+    """The device's `cflags` in the compiler's own words, without the tuning options that it refuses."""
+    tuning = [flag for flag in device.cflags if _TUNING_FLAG.match(flag)]
+    flags = [flag for flag in device.cflags if flag not in tuning]
+    if compiler.kind == "zig":
+        flags = [flag for flag in flags if not _PROCESSOR_FLAG.match(flag)]
+        flags += [] if compiler.target == "native" else ["-target", compiler.target]
+        flags += [f"-mcpu={device.zig_mcpu}"] if device.zig_mcpu else []
+    return (*flags, *(flag for flag in tuning if _accepts((*compiler.command, *flags, flag))))
+
+
+@cache
+def _accepts(command: tuple[str, ...]) -> bool:
+    trial = [*command, "-Werror", "-E", "-x", "c", os.devnull]
+    return subprocess.run(trial, capture_output=True, check=False).returncode == 0
+
+
+def _compile_flags(compiler: Compiler, device: Device) -> tuple[str, ...]:
+    flags = (*LANGUAGE_FLAGS, *WARNING_FLAGS, *device_flags(compiler, device))
+    if compiler.kind == "gcc":
+        return flags
+    # The same options go to C and to assembler, which has no use for some of them.
+    flags = (*flags, "-Wno-unused-command-line-argument")
+    # zig traps undefined behavior unless told not to.
+    return (*flags, "-fno-sanitize=undefined") if compiler.kind == "zig" else flags
+
+
+def _sanitizer_flags(compiler: Compiler, sanitize: Sequence[str]) -> tuple[str, ...]:
+    if not sanitize:
+        return ()
+    if compiler.kind == "zig" and "address" in sanitize:
+        raise ToolchainError("zig has no address sanitizer", hint="use gcc or clang for this program")
+    # Instrumented code draws warnings that the plain code does not deserve.
+    checks = (f"-fsanitize={','.join(sanitize)}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+    return (*checks, "-g", "-O1", "-Wno-error")
+
+
+# -- compiling -------------------------------------------------------------------------------------
+
+
+def compile_shared(
+    compiler: Compiler,
+    device: Device,
+    sources: Sequence[Path],
+    output: Path,
+    *,
+    include: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+    extra_flags: Sequence[str] = (),
+    jobs: int = 2,
+    progress: Progress | None = None,
+) -> Path:
+    """Compiles C and assembler `sources`, `jobs` at a time, into the shared library `output`.
+
+    `defines` are `NAME` or `NAME=VALUE`; `extra_flags` go to the compiler and to the linker.
+    """
+    if not device.hosted:
+        hint = "build a program, or take the C sources into the project of the board"
+        raise ToolchainError(f"'{device.name}' has no shared libraries", hint=hint)
+    is_elf = "linux" in (sys.platform if compiler.target == "native" else compiler.target)
+    # A missing symbol shall be an error now, not when the library is loaded.
+    whole = ("-Wl,-z,defs",) if is_elf else ()
+    flags = ("-fPIC", *_options(include, defines), *extra_flags)
+    link = ("-shared", *whole, *extra_flags)
+    return _build(
+        compiler, device, sources, output, compile_flags=flags, link_flags=link, jobs=jobs, progress=progress
+    )
+
+
+def compile_program(
+    compiler: Compiler,
+    device: Device,
+    sources: Sequence[Path],
+    output: Path,
+    *,
+    include: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+    extra_flags: Sequence[str] = (),
+    sanitize: Sequence[str] = (),
+    jobs: int = 2,
+    progress: Progress | None = None,
+) -> Path:
+    """Compiles `sources` into the program `output`, as `compile_shared` does.
+
+    `sanitize` names checks to build in ("address", "undefined"); the program stops where one fails.
+    """
+    checks = _sanitizer_flags(compiler, sanitize)
+    flags = (*_options(include, defines), *checks, *extra_flags)
+    link = (*checks, *extra_flags)
+    return _build(
+        compiler, device, sources, output, compile_flags=flags, link_flags=link, jobs=jobs, progress=progress
+    )
+
+
+def _options(include: Sequence[Path], defines: Sequence[str]) -> tuple[str, ...]:
+    return (*(f"-I{folder}" for folder in include), *(f"-D{define}" for define in defines))
+
+
+def _build(
+    compiler: Compiler,
+    device: Device,
+    sources: Sequence[Path],
+    output: Path,
+    *,
+    compile_flags: Sequence[str],
+    link_flags: Sequence[str],
+    jobs: int,
+    progress: Progress | None,
+) -> Path:
+    """Compiles and links. Progress and errors come in the order of the sources, whichever is done first."""
+    flags = (*_compile_flags(compiler, device), *compile_flags)
+    libraries = ("-lm", "-lpthread") if device.hosted else ()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="edgec-") as folder, ThreadPoolExecutor(max(1, jobs)) as pool:
+        objects = [Path(folder, f"{number}_{source.stem}.o") for number, source in enumerate(sources)]
+        compiled = pool.map(lambda pair: _compile(compiler, flags, *pair), zip(sources, objects, strict=True))
+        for done, source in enumerate(sources, start=1):
+            next(compiled)
+            if progress is not None:
+                progress(source, done, len(sources))
+        # zig's C library comes with debug information.
+        strip = ("-s",) if compiler.kind == "zig" and "-g" not in link_flags else ()
+        link = [*device_flags(compiler, device), *map(str, objects), *strip, *link_flags, *libraries]
+        _run(compiler, [*link, "-o", str(output)], where=output)
+    return output
+
+
+def _compile(compiler: Compiler, flags: Sequence[str], source: Path, target: Path) -> None:
+    # `.incbin` finds the weights beside the assembler file that names them, as #include does.
+    beside = [f"-I{source.parent}"] if source.suffix == ".S" else []
+    _run(compiler, [*flags, *beside, "-c", str(source), "-o", str(target)], where=source)
+
+
+def _run(compiler: Compiler, arguments: Sequence[str], where: Path) -> None:
+    english = {**os.environ, "LC_ALL": "C"}
+    command = [*compiler.command, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=english)
+    if done.returncode != 0:
+        raise ToolchainError(f"{compiler} refused it{_first_errors(done.stderr)}", where=str(where))
+
+
+def _first_errors(output: str) -> str:
+    lines = output.strip().splitlines()
+    telling = [line for line in lines if re.search(r"error:|undefined reference", line)] or lines
+    return "".join(f"\n    {line.strip()}" for line in telling[:_SHOWN_ERROR_LINES])

@@ -1,0 +1,1 @@
+"""Emission: programs become source text, and source text becomes a project."""

@@ -1,0 +1,374 @@
+"""Prints formulas as C: statements and a value, scalar or over the lanes of a vector.
+
+Common sub-expressions become named temporaries, placed in the outermost loop where their variables are known.
+The branches of a choice are evaluated only when taken, since an index may be out of range in the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import isinf, isnan
+
+from edgec.errors import EdgecError
+from edgec.ir import expr as X
+from edgec.ir import index
+from edgec.ir.evaluate import neutral
+from edgec.ir.expr import Expr
+from edgec.schedule.nest import coefficient
+from edgec.schedule.vector import free
+
+C_TYPES = {
+    "f32": "float", "f64": "double", "f16": "float", "bf16": "float", "bool": "uint8_t",
+    "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
+    "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
+}  # fmt: skip
+#: Types in memory; half precision is stored in 16 bits and computed in float.
+STORAGE = {**C_TYPES, "f16": "ec_f16", "bf16": "ec_bf16"}
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_LIBM = {
+    "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "sqrt": "sqrt", "abs": "fabs",
+    "exp": "exp", "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh", "erf": "erf",
+    "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
+    "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
+    "pow": "pow", "fmod": "fmod",
+}  # fmt: skip
+@dataclass
+class _Scope:
+    variables: frozenset[Expr]
+    lines: list[str] = field(default_factory=list)
+    known: dict[Expr, str] = field(default_factory=dict)
+    depth: int = 0
+
+
+class Printer:
+    """Prints expressions over loops whose C names are ``names``; loads name buffers by their parameter.
+
+    With ``lane``, values that depend on it are vectors whose lane 0 is at the named position; ``count`` is the C
+    expression of how many lanes are live (None: all).
+    """
+
+    def __init__(
+        self,
+        names: Mapping[Expr, str],
+        parameters: Mapping[object, str],
+        lane: Expr | None = None,
+        count: str | None = None,
+        depth: int = 1,
+        prefix: str = "t",
+    ) -> None:
+        self.names = dict(names)
+        self.parameters = parameters
+        self.lane = lane
+        self.count = count
+        self.prefix = prefix
+        self.counter = 0
+        self.given: dict[Expr, str] = {}
+        self.scopes = [_Scope(frozenset(names), depth=depth)]
+
+    @property
+    def lines(self) -> list[str]:
+        return self.scopes[0].lines
+
+    def define(self, e: Expr, text: str) -> None:
+        """Use ``text`` wherever ``e`` occurs (an accumulator, say)."""
+        self.given[e] = text
+
+    # ---- positions
+
+    def position(self, e: Expr) -> str:
+        """An index as C, of type ec_int."""
+        if e in self.given:
+            return self.given[e]
+        if e.op == "const":
+            return str(e.value)
+        if e.op == "var":
+            return self.names[e]
+        if e.op in ("add", "sub", "mul", "neg") and e.dtype == "i64":
+            terms, constant = index.linear(e)
+            if list(terms) == [e]:
+                return f"(ec_int){self.value(e)}"
+            parts = [self.position(a) if k == 1 else f"{self.position(a)} * {k}" for a, k in terms.items()]
+            text = " + ".join(parts) + (f" + {constant}" if constant > 0 else f" - {-constant}" if constant else "")
+            return text.replace("+ -", "- ") if len(parts) + bool(constant) < 2 else f"({text})"
+        if e.op in ("floordiv", "floormod") and e.args[1].op == "const":
+            inner, d = e.args
+            symbol = "/" if e.op == "floordiv" else "%"
+            if index.bounds(inner)[0] >= 0:  # C's division rounds as floor does when nothing is negative
+                return f"({self.position(inner)} {symbol} {d.value})"
+            return f"(ec_int)ec_{e.op}_int64_t({self.position(inner)}, {d.value})"
+        if e.op in ("min", "max"):
+            return f"ec_{e.op}_int({self.position(e.args[0])}, {self.position(e.args[1])})"
+        return f"(ec_int){self.value(e)}"
+
+    # ---- values
+
+    def is_vector(self, e: Expr) -> bool:
+        return self.lane is not None and self.lane in free(e) and e.dtype in ("f32", "bool")
+
+    def value(self, e: Expr) -> str:
+        """C text of a value; work that is not trivial is put into a named temporary first."""
+        if e in self.given:
+            return self.given[e]
+        for scope in reversed(self.scopes):
+            if e in scope.known:
+                return scope.known[e]
+        if e.op == "const":
+            return literal(e.value, e.dtype)
+        if e.op == "var":
+            return self.names[e]
+        if e.op == "reduce":
+            return self._reduce(e)
+        if e.op == "select":
+            return self._select(e)
+        text = self._text(e)
+        if not e.args or self._is_trivial(e):
+            return text
+        return self._bind(e, text)
+
+    def vector(self, e: Expr) -> str:
+        text = self.value(e)
+        return text if self.is_vector(e) else f"ec_set1({text})"
+
+    def _is_trivial(self, e: Expr) -> bool:
+        return e.dtype == "i64" and all(a.op in ("var", "const") for a in e.args) and e.op in ("add", "sub", "mul")
+
+    def _ctype(self, e: Expr) -> str:
+        if self.is_vector(e):
+            return "ec_vi" if e.dtype == "bool" else "ec_vf"
+        return C_TYPES[e.dtype]
+
+    def _home(self, e: Expr) -> _Scope:
+        """The outermost scope that knows every variable of ``e`` (a guarded branch keeps what it computes)."""
+        needed = free(e)
+        for scope in self.scopes:
+            if needed <= scope.variables:
+                return scope
+        return self.scopes[-1]
+
+    def _name(self) -> str:
+        self.counter += 1
+        return f"{self.prefix}{self.counter}"
+
+    def _bind(self, e: Expr, text: str) -> str:
+        scope = self._home(e)
+        name = self._name()
+        scope.lines.append(f"{'  ' * scope.depth}const {self._ctype(e)} {name} = {text};")
+        scope.known[e] = name
+        return name
+
+    def _text(self, e: Expr) -> str:
+        if e.op == "load":
+            return self._load(e)
+        if e.op == "cast":
+            return self._cast(e)
+        if self.is_vector(e):
+            return self._vector_call(e)
+        return self._scalar_call(e)
+
+    def _load(self, e: Expr) -> str:
+        pointer = self.parameters[e.value]
+        address = e.args[0]
+        place = self.position(address)
+        if self.is_vector(e):
+            assert self.lane is not None
+            stride = coefficient(address, self.lane)
+            tail = f", {self.count})" if self.count else ")"
+            if stride == 1:
+                return f"ec_load{'_n' if self.count else ''}({pointer} + {place}{tail}"
+            return f"ec_gather{'_n' if self.count else ''}({pointer} + {place}, {stride}{tail}"
+        if e.dtype in ("f16", "bf16"):
+            return f"ec_from_{e.dtype}({pointer}[{place}])"
+        return f"{pointer}[{place}]"
+
+    def _cast(self, e: Expr) -> str:
+        source, to = e.args[0], e.dtype
+        text = self.value(source)
+        if to == "bool":
+            return f"({text} != 0)"
+        if to in ("f16", "bf16"):
+            return f"ec_from_{to}(ec_to_{to}((float){text}))"
+        if to in ("f32", "f64"):
+            return f"({C_TYPES[to]}){text}"
+        if source.dtype in ("f16", "bf16", "f32", "f64"):
+            if to in ("u8", "i8", "u16", "i16"):  # numpy goes through a wider integer and wraps
+                return f"({C_TYPES[to]})ec_convert_int64_t({text})"
+            return f"ec_convert_{C_TYPES[to]}({text})"
+        return f"({C_TYPES[to]}){text}"
+
+    def _vector_call(self, e: Expr) -> str:
+        if e.op in _INFIX:
+            a, b = e.args
+            if e.op in ("add", "sub"):  # one rounding less and one instruction less
+                for x, y in ((a, b), (b, a)):
+                    if x.op == "mul" and self._unused(x) and (e.op == "add" or x is b):
+                        sign = "-" if e.op == "sub" else ""
+                        return f"ec_fma({sign}{self.vector(x.args[0])}, {self.vector(x.args[1])}, {self.vector(y)})"
+            return f"{self.vector(a)} {_INFIX[e.op]} {self.vector(b)}"
+        args = [self.vector(a) if a.dtype != "bool" else self._mask(a) for a in e.args]
+        if e.op == "neg":
+            return f"-{args[0]}"
+        return f"ec_{e.op}({', '.join(args)})"
+
+    def _unused(self, e: Expr) -> bool:
+        return e not in self.given and not any(e in s.known for s in self.scopes)
+
+    def _mask(self, e: Expr) -> str:
+        text = self.value(e)
+        return text if self.is_vector(e) else f"ec_mask({text})"
+
+    def _scalar_call(self, e: Expr) -> str:
+        args = [self.value(a) for a in e.args]
+        kind = e.args[0].dtype
+        ctype = C_TYPES[kind]
+        if e.op in _COMPARE:
+            return f"({args[0]} {_COMPARE[e.op]} {args[1]})"
+        if e.op in ("and", "or", "xor"):
+            return f"({args[0]} {dict(zip(('and', 'or', 'xor'), ('&&', '||', '!=')))[e.op]} {args[1]})"
+        if e.op == "not":
+            return f"(!{args[0]})"
+        if e.op in ("bitand", "bitor", "bitxor"):
+            symbol = {"bitand": "&", "bitor": "|", "bitxor": "^"}[e.op]
+            return f"({ctype})({args[0]} {symbol} {args[1]})"
+        if e.op == "bitnot":
+            return f"({ctype})(~{args[0]})"
+        if kind in ("f16", "bf16", "f32", "f64"):
+            text = self._float_call(e, args, "double" if kind == "f64" else "float")
+            # Half precision rounds after every operation, as its reference does.
+            return f"ec_from_{kind}(ec_to_{kind}({text}))" if e.dtype in ("f16", "bf16") else text
+        return f"ec_{e.op}_{ctype}({', '.join(args)})"
+
+    def _float_call(self, e: Expr, args: list[str], ctype: str) -> str:
+        if e.op in _INFIX:
+            return f"({args[0]} {_INFIX[e.op]} {args[1]})"
+        if e.op == "neg":
+            return f"(-{args[0]})"
+        if e.op == "isnan":
+            return f"({args[0]} != {args[0]})"
+        if e.op == "isinf":
+            return f"(isinf({args[0]}) != 0)"
+        if e.op in _LIBM:
+            return f"{_LIBM[e.op]}{'f' if ctype == 'float' else ''}({', '.join(args)})"
+        if e.op in ("max", "min", "sign", "sigmoid", "floormod", "floordiv"):
+            return f"ec_{e.op}_{ctype}({', '.join(args)})"
+        raise EdgecError(f"no C form of '{e.op}' for {e.args[0].dtype}")
+
+    # ---- choices and reductions
+
+    def _select(self, e: Expr) -> str:
+        condition, then, otherwise = e.args
+        if self.is_vector(condition):
+            mask = self.value(condition)
+            return self._bind(e, f"ec_select({mask}, {self.vector(then)}, {self.vector(otherwise)})")
+        test = self.value(condition)
+        name = self._name()
+        with self._at_home(e) as scope:
+            pad = "  " * scope.depth
+            scope.lines.append(f"{pad}{self._ctype(e)} {name};")
+            for head, branch in ((f"{pad}if ({test}) {{", then), (f"{pad}}} else {{", otherwise)):
+                lines, value = self._guarded(branch, self.is_vector(e))
+                scope.lines += [head, *lines, f"{pad}  {name} = {value};"]
+            scope.lines.append(f"{pad}}}")
+            scope.known[e] = name
+        return name
+
+    @contextmanager
+    def _at_home(self, e: Expr) -> Iterator[_Scope]:
+        """Emit into the outermost scope where ``e`` can be computed; inner scopes wait meanwhile."""
+        home = self._home(e)
+        everything = self.scopes
+        self.scopes = everything[: everything.index(home) + 1]
+        yield home
+        self.scopes = everything
+
+    def _guarded(self, e: Expr, vector: bool) -> tuple[list[str], str]:
+        """Compute ``e`` in a scope of its own: nothing of it may be hoisted out of the guard."""
+        outer = self.scopes
+        known = {k: v for s in outer for k, v in s.known.items()}
+        variables = frozenset().union(*(s.variables for s in outer))
+        alone = _Scope(variables, known=known, depth=outer[-1].depth + 1)
+        self.scopes = [alone]
+        text = self.vector(e) if vector else self.value(e)
+        self.scopes = outer
+        return alone.lines, text
+
+    def _reduce(self, e: Expr) -> str:
+        combine, _ = e.value
+        names, body = X.opened(e)
+        vector = self.is_vector(e)
+        name = self._name()
+        start = literal(neutral(combine, e.dtype), e.dtype)
+        with self._at_home(e) as scope:
+            pad = "  " * scope.depth
+            scope.lines.append(f"{pad}{self._ctype(e)} {name} = {f'ec_set1({start})' if vector else start};")
+            inner = _Scope(scope.variables | frozenset(names), depth=scope.depth + len(names))
+            heads = []
+            for k, v in enumerate(names):
+                loop = self.names[v] = f"{name}_{k}"
+                indent = "  " * (scope.depth + k)
+                heads.append(f"{indent}for (ec_int {loop} = 0; {loop} < {v.value.extent}; ++{loop}) {{")
+            self.scopes.append(inner)
+            if vector:
+                update = self._vector_update(combine, name, body)
+            else:
+                update = _scalar_update(combine, name, self.value(body), e.dtype)
+            inner.lines.append(f"{'  ' * inner.depth}{update}")
+            scope.lines += [*heads, *inner.lines]
+            scope.lines += [f"{'  ' * (scope.depth + k)}}}" for k in reversed(range(len(names)))]
+            scope.known[e] = name
+        return name
+
+    def _vector_update(self, combine: str, name: str, body: Expr) -> str:
+        if combine == "add" and body.op == "mul" and self._unused(body):
+            return f"{name} = ec_fma({self.vector(body.args[0])}, {self.vector(body.args[1])}, {name});"
+        value = self.vector(body)
+        if combine in _INFIX:
+            return f"{name} = {name} {_INFIX[combine]} {value};"
+        return f"{name} = ec_{combine}({name}, {value});"
+
+
+def _scalar_update(combine: str, name: str, value: str, dtype: str) -> str:
+    ctype = C_TYPES[dtype]
+    if combine in ("and", "or"):
+        return f"{name} = {name} {'&&' if combine == 'and' else '||'} {value};"
+    if dtype in ("f16", "bf16", "f32", "f64") and combine in _INFIX:
+        return f"{name} = {name} {_INFIX[combine]} {value};"
+    if dtype == "bool":
+        return f"{name} = {name} {'||' if combine in ('add', 'max') else '&&'} {value};"
+    return f"{name} = ec_{combine}_{ctype}({name}, {value});"
+
+
+def literal(value: float | int | bool, dtype: str) -> str:
+    """A constant as C text of exactly this value."""
+    if dtype in ("f16", "bf16", "f32", "f64"):
+        suffix = "" if dtype == "f64" else "f"
+        number = float(value)
+        if isnan(number):
+            return "(float)NAN" if suffix else "(double)NAN"
+        if isinf(number):
+            text = f"({'float' if suffix else 'double'})INFINITY"
+            return f"(-{text})" if number < 0 else text
+        if suffix and abs(number) > 3.4028235677973366e38:
+            return "(-(float)INFINITY)" if number < 0 else "(float)INFINITY"
+        text = repr(number) if dtype == "f64" else _shortest(number)
+        return f"{text}{suffix}" if number >= 0 and not text.startswith("-") else f"({text}{suffix})"
+    if dtype == "bool":
+        return "1" if value else "0"
+    if dtype == "i64":
+        return str(value) if -(2**31) < value < 2**31 else f"({value + 1}LL - 1)" if value < 0 else f"{value}LL"
+    if dtype in ("u32", "u64"):
+        return f"{value}{'u' if dtype == 'u32' else 'ull'}"
+    if dtype == "i32" and value == -(2**31):
+        return "(-2147483647 - 1)"
+    return str(int(value))
+
+
+def _shortest(number: float) -> str:
+    import numpy as np
+
+    text = np.format_float_scientific(np.float32(number), unique=True, trim="0")
+    plain = np.format_float_positional(np.float32(number), unique=True, trim="0")
+    return plain if len(plain) <= len(text) + 2 else text

@@ -1,0 +1,163 @@
+"""The artefact: a folder with C sources, weights, a build file, a Python module and an example."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec import __version__
+from edgec.device.facts import Device
+from edgec.emit.c_expression import STORAGE
+from edgec.emit.render import render
+from edgec.emit.source import Sources, comment_text, generate
+from edgec.ir.types import DTYPES
+from edgec.locate import data_folder
+from edgec.schedule.memory import ALIGNMENT
+from edgec.schedule.program import Buffer, Program
+
+#: A marker every output folder has: only such a folder is ever overwritten.
+LOCK = "edgec.lock"
+#: Kernel sources are spread over this many files, so that compilers can work side by side.
+FILES = 8
+
+_C_WORDS = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long "
+    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
+    "weights arena pool call thread threads task".split()
+)
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of the artefact: its name in C and in ONNX, its type and size."""
+
+    name: str
+    onnx_name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def ctype(self) -> str:
+        return STORAGE[self.dtype]
+
+    @property
+    def numpy(self) -> str:
+        return "uint16" if self.dtype == "bf16" else DTYPES[self.dtype].name
+
+    @property
+    def elements(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def comment(self) -> str:
+        return comment_text(self.onnx_name)
+
+
+def identifier(text: str, taken: set[str], fallback: str) -> str:
+    """A C identifier made from a model's own text, unique among ``taken``."""
+    name = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_")[:40] or fallback
+    if not name[0].isalpha() or name in _C_WORDS or name.startswith("ec_"):
+        name = f"{fallback}_{name}"
+    base, k = name, 2
+    while name in taken:
+        name, k = f"{base}_{k}", k + 1
+    taken.add(name)
+    return name
+
+
+def ports(program: Program) -> tuple[list[Port], list[Port]]:
+    taken: set[str] = set()
+
+    def port(entry: tuple[str, Buffer, Any], fallback: str) -> Port:
+        name, _, node = entry
+        return Port(identifier(name, taken, fallback), name, node.type.dtype, node.type.shape)
+
+    return [port(e, "input") for e in program.inputs], [port(e, "output") for e in program.outputs]
+
+
+def weights_blob(program: Program) -> bytes:
+    blob = bytearray(max(program.weights_bytes, ALIGNMENT))
+    for buffer, offset in program.offsets.items():
+        if buffer.space == "weights" and buffer.data is not None:
+            raw = buffer.data.tobytes()
+            blob[offset : offset + len(raw)] = raw
+    return bytes(blob)
+
+
+def files(
+    program: Program, device: Device, name: str = "net", templates: Sequence[Path] = (), facts: Mapping[str, Any] = {}
+) -> dict[str, bytes]:
+    """Every file of the project, by relative path. The same program gives the same bytes."""
+    sources = generate(program, name, templates)
+    inputs, outputs = ports(program)
+    weights = weights_blob(program)
+    values = {
+        "name": name, "NAME": name.upper(), "version": __version__, "program": program, "device": device,
+        "inputs": inputs, "outputs": outputs, "sources": sources, "alignment": ALIGNMENT,
+        "weights_bytes": len(weights), "vector_lanes": max(device.vector_bytes // 4, 4),
+        "metadata": {k: comment_text(v) for k, v in program.graph.metadata.items()},
+    }  # fmt: skip
+    values["parameters"] = ",\n    ".join(
+        [f"const {p.ctype} *{p.name}" for p in inputs] + [f"{p.ctype} *{p.name}" for p in outputs]
+    )
+    values["arguments"] = ", ".join(p.name for p in (*inputs, *outputs))
+    values["device_flags"] = "".join(f" {flag}" for flag in device.cflags)
+    result: dict[str, bytes] = {f"{name}_weights.bin": weights}
+
+    def put(path: str, template: str, **more: Any) -> None:
+        result[path] = render(template, templates, **values, **more).encode()
+
+    groups = _groups(sources)
+    kernel_files = [f"{name}_kernels_{k}.c" for k in range(len(groups))]
+    put(f"{name}.h", "project/net.h.jinja")
+    put(f"{name}_kernels.h", "project/kernels.h.jinja")
+    put(f"{name}.c", "project/net.c.jinja")
+    for path, group in zip(kernel_files, groups):
+        put(path, "project/kernels.c.jinja", group=group)
+    put(f"{name}_weights.S", "project/weights.S.jinja")
+    put("main.c", "project/main.c.jinja")
+    put("CMakeLists.txt", "project/CMakeLists.txt.jinja", kernel_files=kernel_files)
+    put(f"{name}.py", "project/net.py.jinja")
+    put("README.md", "project/README.md.jinja")
+    runtime = data_folder("codegen_templates") / "runtime"
+    for path_ in sorted(runtime.glob("ec_*")):
+        result[path_.name] = path_.read_bytes()
+    digest = sha256()
+    for path in sorted(result):
+        digest.update(path.encode() + b"\0" + result[path] + b"\0")
+    lock = {
+        "edgec": __version__, "name": name, "device": device.name, "threads": program.threads,
+        "arena_bytes": program.arena_bytes, "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
+        "weights_bytes": len(weights), "kernels": len(program.kernels),
+        "inputs": [_entry(p) for p in inputs], "outputs": [_entry(p) for p in outputs],
+        "sources": [f"{name}.c", *kernel_files, f"{name}_weights.S", "ec_pool.c"],
+        "license": program.graph.metadata.get("license"), "files_sha256": digest.hexdigest(), **facts,
+    }  # fmt: skip
+    result[LOCK] = (json.dumps(lock, indent=1, sort_keys=True) + "\n").encode()
+    return result
+
+
+def _entry(port: Port) -> dict[str, Any]:
+    return {"name": port.name, "onnx_name": port.onnx_name, "dtype": port.dtype, "shape": list(port.shape)}
+
+
+def _groups(sources: Sources) -> list[list[Any]]:
+    """Functions in order, cut into files of about equal length."""
+    total = sum(len(f.text) for f in sources.functions)
+    share = max(total // FILES, 20_000)
+    groups: list[list[Any]] = [[]]
+    size = 0
+    for f in sources.functions:
+        if size > share:
+            groups.append([])
+            size = 0
+        groups[-1].append(f)
+        size += len(f.text)
+    return groups

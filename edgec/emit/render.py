@@ -1,0 +1,47 @@
+"""Rendering: templates in, source text out. A template never computes; what it prints comes from a view of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from edgec.errors import EdgecError
+from edgec.locate import data_folder
+
+
+@lru_cache(maxsize=8)
+def environment(folders: tuple[Path, ...] = ()) -> jinja2.Environment:
+    """Line statements ``//%``, comments ``//#`` and ``${...}``, so that a template still reads as C.
+
+    A user's own folders are searched before the shipped one.
+    """
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader([*folders, data_folder("codegen_templates")]),
+        line_statement_prefix="//%",
+        line_comment_prefix="//#",
+        variable_start_string="${",
+        variable_end_string="}",
+        block_start_string="<%",
+        block_end_string="%>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def render(template: str, folders: Sequence[Path] = (), **values: Any) -> str:
+    """Render a template by its path below the template folders; EdgecError names the template that fails."""
+    try:
+        return environment(tuple(folders)).get_template(template).render(**values)
+    except jinja2.TemplateNotFound as missing:
+        raise EdgecError(f"no template '{missing.name}'", hint="it is looked for in --templates and the shipped ones") from None
+    except jinja2.TemplateError as broken:
+        line = f":{broken.lineno}" if isinstance(broken, jinja2.TemplateSyntaxError) else ""
+        raise EdgecError(f"{broken.message}", where=f"{template}{line}") from broken

@@ -1,0 +1,184 @@
+"""The C sources of a program: kernel functions (equal ones once) and the calls that run them in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgec.emit.c_expression import STORAGE, literal
+from edgec.emit.kernels import VIEWS, Loop, View
+from edgec.emit.render import render
+from edgec.schedule.border import Border
+from edgec.schedule.program import Buffer, Kernel, Program
+
+_NAME = "KERNEL_NAME"
+
+
+class BorderView(View):
+    """A border: nested loops a slab."""
+
+    @property
+    def value(self) -> str:
+        params: Border = self.kernel.params
+        return literal(params.value, params.store.dtype)
+
+    @property
+    def slabs(self) -> list[SlabView]:
+        params: Border = self.kernel.params
+        return [
+            SlabView([Loop(f"i{d}", extent, d) for d, (extent, _) in enumerate(s.loops)],
+                     " + ".join([str(s.start), *(f"i{d} * {stride}" for d, (_, stride) in enumerate(s.loops))]))
+            for s in params.slabs
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SlabView:
+    """Loops of one slab and the position they write."""
+
+    loops: list[Loop]
+    place: str
+
+    @property
+    def indent(self) -> str:
+        return "  " * len(self.loops)
+
+
+@dataclass(frozen=True)
+class Function:
+    """One kernel function: its text, and what a declaration and a call need."""
+
+    name: str
+    text: str
+    view: View
+
+    @property
+    def prototype(self) -> str:
+        return f"void {self.name}({self.view.parameters}, {self.view.thread_parameters});"
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """One kernel call in execution order."""
+
+    function: Function
+    kernel: Kernel
+    arguments: str
+    barrier: bool
+    comment: str
+
+
+@dataclass(frozen=True)
+class Sources:
+    """All functions of a program and the calls in order."""
+
+    functions: tuple[Function, ...]
+    calls: tuple[CallSite, ...]
+
+
+def view_class(template: str) -> type[View]:
+    return BorderView if template == "border" else VIEWS.get(template, View)
+
+
+def generate(program: Program, prefix: str, templates: Sequence[Path] = ()) -> Sources:
+    """Render every kernel; kernels whose text is equal share one function."""
+    known: dict[str, Function] = {}
+    calls: list[CallSite] = []
+    since: list[Kernel] = []
+    for kernel in program.kernels:
+        aliases = _aliases(kernel, program)
+        view = view_class(kernel.template)(_without_scratch(kernel), _NAME, aliases)
+        text = render(f"c/{kernel.template}.c.jinja", templates, k=view)
+        if text not in known:
+            name = f"{prefix}_{len(known)}_{kernel.template}"
+            known[text] = Function(name, text.replace(_NAME, name), view)
+        barrier = any(_conflict(kernel, other, program) for other in since)
+        since = [kernel] if barrier else [*since, kernel]
+        calls.append(CallSite(known[text], kernel, _arguments(kernel, program), barrier, describe(kernel)))
+    return Sources(tuple(known.values()), tuple(calls))
+
+
+def _without_scratch(kernel: Kernel) -> Kernel:
+    operands = kernel.operands[1:] if kernel.scratch_bytes else kernel.operands
+    return Kernel(kernel.template, kernel.params, operands, kernel.block, kernel.names, kernel.scratch_bytes)
+
+
+def _extent(buffer: Buffer, program: Program) -> tuple[int, int]:
+    start = program.offsets[buffer]
+    return start, start + buffer.bytes
+
+
+def _aliases(kernel: Kernel, program: Program) -> frozenset[Buffer]:
+    """Operands that lie where the result lies: the compiler must not assume otherwise."""
+    out = kernel.writes
+    if out.space != "arena":
+        return frozenset()
+    low, high = _extent(out, program)
+    found = set()
+    for b in kernel.reads:
+        if b.space == "arena" and b is not out:
+            start, end = _extent(b, program)
+            if start < high and low < end:
+                found.add(b)
+    return frozenset(found)
+
+
+def _conflict(a: Kernel, b: Kernel, program: Program) -> bool:
+    """Must ``a`` wait for ``b``: does either write what the other touches?"""
+
+    def overlap(x: Buffer, y: Buffer) -> bool:
+        if x.space != y.space or x.space in ("weights", "input"):
+            return False
+        if x.space == "output":
+            return x is y
+        (a0, a1), (b0, b1) = _extent(x, program), _extent(y, program)
+        return a0 < b1 and b0 < a1
+
+    if a.writes is b.writes and not (a.block and b.block and a.block.output is b.block.output):
+        both_write = False  # different parts of one buffer: a border and its inside, the parts of a concatenation
+    else:
+        both_write = overlap(a.writes, b.writes)
+    scratch = [k.operands[0] for k in (a, b) if k.scratch_bytes]
+    return (
+        both_write
+        or any(overlap(a.writes, r) for r in b.reads)
+        or any(overlap(b.writes, r) for r in a.reads)
+        or any(overlap(s, o) for s in scratch for k in (a, b) for o in k.operands if o is not s)
+    )
+
+
+def _pointer(buffer: Buffer, program: Program, const: bool) -> str:
+    kind = f"{'const ' if const else ''}{STORAGE[buffer.dtype]} *"
+    if buffer.space == "weights":
+        return f"({kind})(const void *)(call->weights + {program.offsets[buffer]})"
+    if buffer.space == "arena":
+        return f"({kind})(void *)(call->arena + {program.offsets[buffer]})"
+    place = [b for _, b, _ in (program.inputs if buffer.space == "input" else program.outputs)].index(buffer)
+    return f"call->{buffer.space}{place}"
+
+
+def _arguments(kernel: Kernel, program: Program) -> str:
+    operands = kernel.operands
+    scratch = []
+    if kernel.scratch_bytes:
+        place = program.offsets[operands[0]]
+        scratch = [f"call->arena + {place} + thread * {kernel.scratch_bytes}"]
+        operands = operands[1:]
+    pointers = [_pointer(b, program, const=k < len(operands) - 1) for k, b in enumerate(operands)]
+    return ", ".join([*pointers, *scratch, "thread", "threads"])
+
+
+def describe(kernel: Kernel) -> str:
+    """What a kernel computes, for the comment at its call: operators, result, and the ONNX nodes it came from."""
+    if kernel.block is None:
+        return f"border of {', '.join(map(comment_text, kernel.names)) or 'a padded value'}"
+    operators = " ".join(dict.fromkeys(n.op for n in kernel.block.nodes))
+    names = ", ".join(comment_text(n) for n in kernel.names[:6]) + (", ..." if len(kernel.names) > 6 else "")
+    return f"{operators} -> {kernel.block.output.type}" + (f"  [{names}]" if names else "")
+
+
+def comment_text(name: str) -> str:
+    """A model's own text inside a C comment: nothing of it may end the comment or start another line."""
+    safe = "".join(c if c.isprintable() and c.isascii() and c != "\\" else "?" for c in name)
+    return safe.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")[:80]

@@ -1,0 +1,42 @@
+"""The errors a user can meet. Each says where, what, and what to do about it."""
+
+from __future__ import annotations
+
+
+class EdgecError(Exception):
+    """Something the user can act on; `str()` is the whole text to show, and no traceback is needed.
+
+    `message` is one sentence without a full stop (further lines may quote a tool), `hint` says what to do,
+    `where` names the file, node or command the message is about.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, where: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.where = where
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f"\n  hint: {self.hint}" if self.hint else ""
+        return f"{place}{self.message}{advice}"
+
+
+class UsageError(EdgecError):
+    """The command or the call makes no sense as given."""
+
+
+class ModelError(EdgecError):
+    """The model is broken, or uses something that is not supported."""
+
+
+class CheckError(EdgecError):
+    """A result differs from its reference, or a budget is exceeded."""
+
+
+class DeviceError(EdgecError):
+    """A device file is unknown, broken, or contradicts itself."""
+
+
+class ToolchainError(EdgecError):
+    """No compiler for the device was found, or the compiler refused a source."""

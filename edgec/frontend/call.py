@@ -1,0 +1,179 @@
+"""The registry of ONNX operators, and one ONNX node as its lowering function sees it.
+
+A lowering function takes a `Call` and returns the value (or the tuple of values) of the node::
+
+    @onnx("HardSigmoid")
+    def hard_sigmoid(call: Call) -> Value:
+        return clip(call[0] * call.attribute("alpha") + call.attribute("beta"), 0, 1)
+
+The same decorator serves a file of the user's own, outside the package; see `load_operators`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+
+from edgec.errors import ModelError, UsageError
+from edgec.frontend.text import printable
+from edgec.frontend.values import Value, computed, emit
+from edgec.ir.graph import topological
+
+Results = Union[Value, Sequence[Value]]
+Lowering = Callable[["Call"], Results]
+
+_LOWERINGS: dict[tuple[str, str], Lowering] = {}
+_REASONS: dict[tuple[str, str], str] = {}
+_loaded: set[Path] = set()
+
+
+class UnknownValue(ModelError):
+    """A value that decides shapes or structure is computed from inputs; ``inputs`` names those."""
+
+    def __init__(self, message: str, *, inputs: tuple[str, ...], hint: str, where: str | None = None) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.inputs = inputs
+
+
+def onnx(*operators: str, domain: str = "") -> Callable[[Lowering], Lowering]:
+    """Register the lowering of ONNX operators; a later registration replaces an earlier one."""
+
+    def register(lowering: Lowering) -> Lowering:
+        for operator in operators:
+            _LOWERINGS[domain, operator] = lowering
+        return lowering
+
+    return register
+
+
+def refuse(reason: str, *operators: str, domain: str = "") -> None:
+    """Say why operators are not supported: the text becomes the hint of the error."""
+    for operator in operators:
+        _REASONS[domain, operator] = reason
+
+
+def lowering(domain: str, operator: str) -> Lowering | None:
+    return _LOWERINGS.get((domain, operator))
+
+
+def reason(domain: str, operator: str) -> str | None:
+    """Why an operator is refused, where there is more to say than that it is not known."""
+    return _REASONS.get((domain, operator))
+
+
+def supported() -> list[tuple[str, str]]:
+    """(domain, operator) of every registered lowering."""
+    return sorted(_LOWERINGS)
+
+
+def refused() -> dict[tuple[str, str], str]:
+    return dict(sorted(_REASONS.items()))
+
+
+@dataclass(frozen=True)
+class Call:
+    """One ONNX node: its operands, its attributes (defaults filled in), and what version of the operator it means."""
+
+    operator: str
+    domain: str
+    opset: int
+    label: str
+    inputs: tuple[Value | None, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ("",)
+    #: Lowers a subgraph (of If, Loop, Scan) where the node stands; set by the importer.
+    inline: Callable[..., list[Value]] | None = None
+
+    def __getitem__(self, k: int) -> Value:
+        """Operand ``k``; raises ModelError when the node does not have it."""
+        value = self.optional(k)
+        if value is None:
+            raise ModelError(f"input {k} is missing", where=self.label)
+        return value
+
+    def optional(self, k: int) -> Value | None:
+        return self.inputs[k] if k < len(self.inputs) else None
+
+    @property
+    def operands(self) -> list[Value]:
+        """Every operand that is there."""
+        return [v for v in self.inputs if v is not None]
+
+    def wants(self, k: int) -> bool:
+        """Whether output ``k`` is used."""
+        return k < len(self.outputs) and self.outputs[k] != ""
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute: as given, else the standard's default, else ``default``."""
+        return self.attributes.get(name, default)
+
+    def required(self, name: str) -> Any:
+        """An attribute that must be there."""
+        if name not in self.attributes:
+            raise ModelError(f"attribute '{name}' is missing", where=self.label)
+        return self.attributes[name]
+
+    def constant(self, k: int) -> np.ndarray:
+        """The array of operand ``k``; raises UnknownValue when it depends on an input of the model."""
+        value = self[k]
+        array = computed(value)
+        if array is None:
+            inputs = tuple(n.attributes["name"] for n in topological([value.node]) if n.op == "input")
+            names = " ".join(f"--value {printable(n)}=..." for n in inputs)
+            raise UnknownValue(
+                f"input {k} must be known at build time, but it is computed from {len(inputs)} input(s) of the model",
+                inputs=inputs,
+                hint=f"give the values the model shall be built for: {names}",
+                where=self.label,
+            )
+        return array
+
+    def ints(self, k: int) -> tuple[int, ...]:
+        """Constant operand ``k`` as a flat tuple of integers."""
+        return tuple(int(v) for v in self.constant(k).reshape(-1))
+
+    def ints_or_attribute(self, k: int, name: str) -> tuple[int, ...] | None:
+        """What older versions of an operator had as an attribute and newer ones have as an input."""
+        if self.optional(k) is not None:
+            return self.ints(k)
+        given = self.attributes.get(name)
+        return None if given is None else tuple(given)
+
+    def node(self, op: str, *args: Value | int | float | bool, **attrs: Any) -> Value:
+        """A core operator on values; the way to a core operator of the user's own."""
+        return emit(op, *args, **attrs)
+
+    def error(self, message: str, hint: str | None = None) -> ModelError:
+        return ModelError(message, hint=hint, where=self.label)
+
+
+def load_operators(folder: str | Path) -> None:
+    """Import every Python file of a folder, so that the operators it registers are known.
+
+    The files are programs and run with the user's rights. Raises UsageError when the folder does not exist or
+    a file fails.
+    """
+    root = Path(folder).resolve()
+    if not root.is_dir():
+        raise UsageError("no such folder of operators", where=str(folder))
+    for path in sorted(root.glob("*.py")):
+        if path in _loaded:
+            continue
+        name = f"edgec_operators_{sha256(str(path).encode()).hexdigest()[:12]}"
+        spec = spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[name]
+            raise UsageError(f"cannot load: {type(error).__name__}: {error}", where=str(path)) from error
+        _loaded.add(path)

@@ -1,0 +1,126 @@
+"""The inputs of a model: their types, the dimensions the user fills in, the values the user fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, Union
+
+import numpy as np
+from onnx import ValueInfoProto
+
+from edgec.errors import ModelError, UsageError
+from edgec.frontend.model import Model, element_type
+from edgec.frontend.text import listed, printable
+from edgec.frontend.values import MAX_ELEMENTS, Value, constant
+from edgec.ir.graph import Node, placeholder
+from edgec.ir.types import DTYPES, Type
+
+#: A dimension as the model declares it: a size, a symbol, or nothing.
+Dimension = Union[int, str, None]
+
+
+def bind_inputs(
+    model: Model, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]
+) -> tuple[tuple[Node, ...], dict[str, Value]]:
+    """The input nodes of the graph, and what every input's name means (fixed ones are constants)."""
+    graph = model.proto.graph
+    given = {t.name for t in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
+    inputs = [i for i in graph.input if i.name not in given]
+    for option, names in (("shape", shapes), ("value", values)):
+        unknown = [n for n in names if n not in {i.name for i in inputs}]
+        if unknown:
+            raise UsageError(
+                f"a {option} is given for {listed(unknown)}, which the model does not have as input",
+                hint=f"its inputs are {listed(i.name for i in inputs)}",
+                where=model.where,
+            )
+    declared = {i.name: _declared(i, model.where) for i in inputs}
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    wanted = {**{n: a.shape for n, a in arrays.items() if a.ndim or declared[n][1] is None}, **shapes}
+    concrete = _resolve(declared, {n: tuple(int(d) for d in s) for n, s in wanted.items()}, set(arrays), model.where)
+    nodes, bound = [], {}
+    for name, (dtype, _) in declared.items():
+        if name in arrays:
+            bound[name] = constant(np.broadcast_to(arrays[name], concrete[name]).astype(DTYPES[dtype]))
+        else:
+            nodes.append(placeholder(name, Type(dtype, concrete[name])))
+            bound[name] = Value(nodes[-1])
+    return tuple(nodes), bound
+
+
+def _declared(info: ValueInfoProto, where: str) -> tuple[str, tuple[Dimension, ...] | None]:
+    """Element type and dimensions (None when not even their number is known) of an input."""
+    name = printable(info.name)
+    kind = info.type.WhichOneof("value")
+    if kind != "tensor_type":
+        what = {"sequence_type": "a sequence", "optional_type": "an optional", "map_type": "a map"}
+        raise ModelError(
+            f"input '{name}' is {what.get(str(kind), 'not a tensor')}", hint="only tensors are supported", where=where
+        )
+    tensor = info.type.tensor_type
+    try:
+        dtype = element_type(tensor.elem_type)
+    except ModelError as error:
+        raise ModelError(f"input '{name}': {error.message}", hint=error.hint, where=where) from None
+    if not tensor.HasField("shape"):
+        return dtype, None
+    dims: list[Dimension] = []
+    for d in tensor.shape.dim:
+        kind = d.WhichOneof("value")
+        dims.append(int(d.dim_value) if kind == "dim_value" else d.dim_param or None)
+    # Some exporters write -1 for a dimension that is left open.
+    return dtype, tuple(None if d == -1 else d for d in dims)
+
+
+def _resolve(
+    declared: Mapping[str, tuple[str, tuple[Dimension, ...] | None]],
+    given: Mapping[str, tuple[int, ...]],
+    fixed: set[str],
+    where: str,
+) -> dict[str, tuple[int, ...]]:
+    """The shape of every input: as declared, as given, or through a symbol that another input's shape gives."""
+    symbols: dict[str, int] = {}
+    for name, shape in given.items():
+        _, dims = declared[name]
+        if any(d < 0 for d in shape):
+            raise UsageError(f"shape {list(shape)} for input '{printable(name)}' is negative", where=where)
+        if dims is None:
+            continue
+        for dim, size in zip(dims, shape):
+            if isinstance(dim, str) and symbols.setdefault(dim, size) != size:
+                raise UsageError(
+                    f"dimension '{printable(dim)}' is given as {symbols[dim]} and as {size}",
+                    hint="inputs that share a symbol need the same size there",
+                    where=where,
+                )
+        if len(dims) != len(shape) or any(isinstance(d, int) and d != s for d, s in zip(dims, shape)):
+            raise UsageError(
+                f"input '{printable(name)}' has shape {_shown(dims)}, which {list(shape)} does not fit", where=where
+            )
+    result, open_inputs = {}, []
+    for name, (_, dims) in declared.items():
+        filled = given.get(name) or (None if dims is None else tuple(symbols.get(d, d) if isinstance(d, str) else d for d in dims))  # fmt: skip
+        if filled is None or not all(isinstance(d, int) for d in filled):
+            open_inputs.append(name)
+            continue
+        shape = tuple(int(d) for d in filled)  # type: ignore[arg-type]
+        if any(d < 0 for d in shape) or prod(shape) > MAX_ELEMENTS:
+            raise ModelError(f"input '{printable(name)}' has the impossible shape {list(shape)}", where=where)
+        result[name] = shape
+    if open_inputs:
+        options = []
+        for name in open_inputs:
+            dims = declared[name][1]
+            sizes = "1,..." if dims is None else ",".join(str(d if isinstance(d, int) else symbols.get(str(d), 1)) for d in dims)  # fmt: skip
+            options.append(f"--shape {printable(name)}={sizes}")
+        raise UsageError(
+            f"the model leaves the shape of {listed(open_inputs)} open",
+            hint="say what to build it for: " + " ".join(options),
+            where=where,
+        )
+    return result
+
+
+def _shown(dims: tuple[Dimension, ...]) -> str:
+    return "[" + ", ".join("?" if d is None else printable(str(d)) for d in dims) + "]"

@@ -1,0 +1,16 @@
+"""What every ONNX operator means in core operators: one short function each, a file a subject."""
+
+from edgec.frontend.operators import (  # noqa: F401  (they register)
+    activation,
+    control,
+    conv,
+    linear,
+    logic,
+    math,
+    movement,
+    normalization,
+    pool,
+    reduction,
+    resize,
+    shape,
+)

@@ -1,0 +1,141 @@
+"""Elementwise arithmetic."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from edgec.frontend.call import Call, Lowering, onnx
+from edgec.frontend.values import Value, clip, constant, emit, maximum, minimum, select
+from edgec.ir.types import DTYPES
+
+
+def _same(core: str) -> Lowering:
+    """An ONNX operator that is a core operator."""
+
+    def lower(call: Call) -> Value:
+        return emit(core, *call.operands)
+
+    return lower
+
+
+for _operator, _core in {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan",
+    "Atanh": "atanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
+    "Log": "log", "Neg": "neg", "Round": "round", "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin",
+    "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh", "Add": "add", "Sub": "sub", "Mul": "mul",
+    "Div": "div", "Where": "select",
+}.items():  # fmt: skip
+    onnx(_operator)(_same(_core))
+
+
+@onnx("Reciprocal")
+def reciprocal(call: Call) -> Value:
+    return 1 / call[0]
+
+
+@onnx("Pow")
+def pow_(call: Call) -> Value:
+    """The base decides the type; small whole exponents are multiplications."""
+    x, y = call[0], call[1]
+    if y.is_const and y.node.type.elements == 1 and x.is_float and y.rank <= x.rank:
+        exponent = float(y.node.value.reshape(()))
+        if exponent in (0.5, 1.0, 2.0, 3.0):
+            return {0.5: lambda: emit("sqrt", x), 1.0: lambda: x, 2.0: lambda: x * x, 3.0: lambda: x * x * x}[exponent]()
+    if x.is_float:
+        return emit("pow", x, y.cast(x.dtype))
+    wide = "f64" if y.is_float else x.dtype
+    return emit("pow", x.cast(wide), y.cast(wide)).cast(x.dtype)
+
+
+@onnx("Mod")
+def mod(call: Call) -> Value:
+    """The sign follows the divisor, or (fmod) the dividend."""
+    name = "fmod" if call.attribute("fmod") or call[0].is_float else "floormod"
+    return emit(name, call[0], call[1])
+
+
+@onnx("Max")
+def max_(call: Call) -> Value:
+    return reduce(maximum, call.operands)
+
+
+@onnx("Min")
+def min_(call: Call) -> Value:
+    return reduce(minimum, call.operands)
+
+
+@onnx("Sum")
+def sum_(call: Call) -> Value:
+    return reduce(lambda a, b: a + b, call.operands)
+
+
+@onnx("Mean")
+def mean(call: Call) -> Value:
+    return sum_(call) * (1.0 / len(call.operands))  # type: ignore[operator]
+
+
+@onnx("Clip")
+def clip_(call: Call) -> Value:
+    """Bounds are attributes before opset 11 and optional inputs since."""
+    low: Value | float | None = call.attribute("min") if call.opset < 11 else call.optional(1)
+    high: Value | float | None = call.attribute("max") if call.opset < 11 else call.optional(2)
+    x = call[0] if low is None else maximum(call[0], low)
+    return x if high is None else minimum(x, high)
+
+
+@onnx("BitShift")
+def bit_shift(call: Call) -> Value:
+    """Shifting by the width of the type or more gives 0, where C leaves the result open."""
+    x, amount = call[0], call[1]
+    bits = DTYPES[x.dtype].itemsize * 8
+    name = "shl" if call.required("direction") == "LEFT" else "shr"
+    shifted = emit(name, x, minimum(amount, bits - 1))
+    return select(amount < bits, shifted, 0)
+
+
+for _operator, _core in {
+    "BitwiseAnd": "bitand", "BitwiseOr": "bitor", "BitwiseXor": "bitxor", "BitwiseNot": "bitnot",
+}.items():  # fmt: skip
+    onnx(_operator)(_same(_core))
+
+
+@onnx("Cast", "CastLike")
+def cast(call: Call) -> Value:
+    from edgec.frontend.model import element_type
+
+    to = call[1].dtype if call.operator == "CastLike" else element_type(call.required("to"))
+    return converted(call[0], to)
+
+
+def converted(x: Value, to: str) -> Value:
+    """ONNX's Cast: truth is being other than 0, fractions are cut."""
+    if to == "bool" and x.dtype != "bool":
+        return emit("ne", x, 0)
+    return x.cast(to)
+
+
+@onnx("IsNaN")
+def is_nan(call: Call) -> Value:
+    return emit("isnan", call[0])
+
+
+@onnx("IsInf")
+def is_inf(call: Call) -> Value:
+    x = call[0]
+    if call.attribute("detect_positive", 1) and call.attribute("detect_negative", 1):
+        return emit("isinf", x)
+    if call.attribute("detect_positive", 1):
+        return x.equals(float("inf"))
+    if call.attribute("detect_negative", 1):
+        return x.equals(float("-inf"))
+    return constant(np.zeros((), np.bool_)).broadcast(*x.shape)
+
+
+@onnx("Identity")
+def identity(call: Call) -> Value:
+    return call[0]
+
+
+__all__ = ["clip", "converted"]

@@ -1,0 +1,244 @@
+"""Operators that only move elements."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from edgec.frontend.call import Call, onnx
+from edgec.frontend.values import Value, concat, constant, emit, iota, normalize_axis, select
+from edgec.ops.elementwise import broadcast_shape
+
+
+@onnx("Reshape")
+def reshape(call: Call) -> Value:
+    """0 keeps a dimension (unless allowzero), -1 is what is left."""
+    x, wanted = call[0], list(call.ints(1))
+    if not call.attribute("allowzero"):
+        wanted = [x.shape[d] if n == 0 and d < x.rank else n for d, n in enumerate(wanted)]
+    if wanted.count(-1) > 1 or any(n < -1 for n in wanted):
+        raise call.error(f"shape {wanted} is no shape")
+    if -1 in wanted:
+        rest = prod(n for n in wanted if n != -1)
+        if rest == 0 or x.node.type.elements % rest:
+            raise call.error(f"shape {list(x.shape)} does not fit into {wanted}")
+        wanted[wanted.index(-1)] = x.node.type.elements // rest
+    return x.reshape(*wanted)
+
+
+@onnx("Flatten")
+def flatten(call: Call) -> Value:
+    x = call[0]
+    axis = call.attribute("axis", 1)
+    axis = axis + x.rank if axis < 0 else axis
+    return x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))
+
+
+@onnx("Squeeze")
+def squeeze(call: Call) -> Value:
+    axes = call.ints_or_attribute(1, "axes")
+    if axes is None:
+        axes = tuple(d for d, n in enumerate(call[0].shape) if n == 1)
+    return call[0].squeeze(*axes)
+
+
+@onnx("Unsqueeze")
+def unsqueeze(call: Call) -> Value:
+    return call[0].unsqueeze(*(call.ints_or_attribute(1, "axes") or ()))
+
+
+@onnx("Transpose")
+def transpose(call: Call) -> Value:
+    perm = call.attribute("perm") or reversed(range(call[0].rank))
+    return call[0].transpose(*perm)
+
+
+@onnx("Concat")
+def concat_(call: Call) -> Value:
+    return concat(call.operands, normalize_axis(call.attribute("axis", 1), call[0].rank))
+
+
+@onnx("Expand")
+def expand(call: Call) -> Value:
+    return call[0].broadcast(*broadcast_shape(call[0].shape, call.ints(1)))
+
+
+@onnx("Tile")
+def tile(call: Call) -> Value:
+    """Repeating is broadcasting over a new dimension in front of each."""
+    x, repeats = call[0], call.ints(1)
+    if len(repeats) != x.rank or any(r < 0 for r in repeats):
+        raise call.error(f"repeats {list(repeats)} do not fit {x.rank} dimensions")
+    if all(r == 1 for r in repeats):
+        return x
+    split = [size for n in x.shape for size in (1, n)]
+    spread = [size for r, n in zip(repeats, x.shape) for size in (r, n)]
+    return x.reshape(*split).broadcast(*spread).reshape(*(r * n for r, n in zip(repeats, x.shape)))
+
+
+@onnx("Slice")
+def slice_(call: Call) -> Value:
+    """Attributes before opset 10, inputs since; positions are clamped as in Python."""
+    x = call[0]
+    if call.opset < 10:
+        starts, ends = call.required("starts"), call.required("ends")
+        axes, steps = call.attribute("axes"), None
+    else:
+        starts, ends = call.ints(1), call.ints(2)
+        axes = call.ints(3) if call.optional(3) else None
+        steps = call.ints(4) if call.optional(4) else None
+    axes = range(len(starts)) if axes is None else axes
+    steps = (1,) * len(starts) if steps is None else steps
+    first, stride, shape = [0] * x.rank, [1] * x.rank, list(x.shape)
+    for axis, start, end, step in zip(axes, starts, ends, steps):
+        axis = normalize_axis(axis, x.rank)
+        if step == 0:
+            raise call.error("a step is 0")
+        chosen = range(*slice(start, _end(end, step, x.shape[axis]), step).indices(x.shape[axis]))
+        first[axis], stride[axis], shape[axis] = (chosen[0] if len(chosen) else 0), step, len(chosen)
+    return x.slice(first, stride, shape)
+
+
+def _end(end: int, step: int, extent: int) -> int | None:
+    """Going backwards, an end before the beginning means to the very first element."""
+    return None if step < 0 and end < -extent else end
+
+
+@onnx("Split")
+def split(call: Call) -> list[Value]:
+    x = call[0]
+    axis = normalize_axis(call.attribute("axis", 0), x.rank)
+    sizes = call.ints_or_attribute(1, "split")
+    if sizes is None:
+        count = call.attribute("num_outputs") or len(call.outputs)
+        each = -(-x.shape[axis] // count)
+        sizes = tuple(max(min(each, x.shape[axis] - k * each), 0) for k in range(count))
+    if sum(sizes) != x.shape[axis] or any(s < 0 for s in sizes):
+        raise call.error(f"parts of {list(sizes)} do not make up a dimension of {x.shape[axis]}")
+    starts = np.cumsum([0, *sizes]).tolist()
+    return [x.part(axis, start, start + size) for start, size in zip(starts, sizes)]
+
+
+@onnx("Pad")
+def pad(call: Call) -> Value:
+    x = call[0]
+    pads = call.attribute("pads") if call.opset < 11 else call.ints(1)
+    axes = list(call.ints(3)) if call.optional(3) else list(range(x.rank))
+    if len(pads) != 2 * len(axes):
+        raise call.error(f"{len(pads)} pads for {len(axes)} dimensions")
+    before, after = [0] * x.rank, [0] * x.rank
+    for k, axis in enumerate(axes):
+        axis = normalize_axis(axis, x.rank)
+        before[axis], after[axis] = int(pads[k]), int(pads[len(axes) + k])
+    mode = call.attribute("mode", "constant")
+    if mode == "constant":
+        if call.opset < 11:
+            value: float = call.attribute("value", 0.0)
+        else:
+            value = call.constant(2).reshape(-1)[0].item() if call.optional(2) else 0
+        return x.pad(before, after, value)
+    for axis in range(x.rank):
+        if before[axis] or after[axis]:
+            x = x.gather(_around(call, mode, x.shape[axis], before[axis], after[axis]), axis)
+    return x
+
+
+def _around(call: Call, mode: str, extent: int, before: int, after: int) -> np.ndarray:
+    """Which elements stand where after padding that repeats the input's own."""
+    places = np.arange(-before, extent + after)
+    if extent == 0 and len(places):
+        raise call.error(f"a dimension of 0 elements cannot be padded in mode '{mode}'")
+    if mode == "edge":
+        return np.clip(places, 0, extent - 1)
+    if mode == "wrap":
+        return places % extent
+    if mode == "reflect":
+        period = max(2 * (extent - 1), 1)
+        places = places % period
+        return np.where(places < extent, places, period - places)
+    raise call.error(f"mode '{mode}' is unknown")
+
+
+@onnx("DepthToSpace")
+def depth_to_space(call: Call) -> Value:
+    x, b = call[0], call.required("blocksize")
+    n, c, h, w = x.shape
+    if call.attribute("mode", "DCR") == "CRD":
+        y = x.reshape(n, c // (b * b), b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+    else:
+        y = x.reshape(n, b, b, c // (b * b), h, w).transpose(0, 3, 4, 1, 5, 2)
+    return y.reshape(n, c // (b * b), h * b, w * b)
+
+
+@onnx("SpaceToDepth")
+def space_to_depth(call: Call) -> Value:
+    x, b = call[0], call.required("blocksize")
+    n, c, h, w = x.shape
+    y = x.reshape(n, c, h // b, b, w // b, b)
+    if call.attribute("mode", "DCR") == "CRD":
+        return y.transpose(0, 1, 3, 5, 2, 4).reshape(n, c * b * b, h // b, w // b)
+    return y.transpose(0, 3, 5, 1, 2, 4).reshape(n, c * b * b, h // b, w // b)
+
+
+@onnx("Trilu")
+def trilu(call: Call) -> Value:
+    """The upper or lower triangle, counted from diagonal k; the rest is 0."""
+    x = call[0]
+    k = int(call.constant(1).reshape(())) if call.optional(1) else 0
+    rows, columns = iota(x.shape[-2:], 0), iota(x.shape[-2:], 1)
+    kept = columns >= rows + k if call.attribute("upper", 1) else columns <= rows + k
+    return select(kept, x, False if x.dtype == "bool" else 0)
+
+
+@onnx("Gather")
+def gather(call: Call) -> Value:
+    x, positions = call[0], call[1]
+    axis = normalize_axis(call.attribute("axis", 0), x.rank)
+    if positions.is_const:
+        extent = x.shape[axis]
+        values = positions.node.value.astype(np.int64)
+        if values.size and not (-extent <= values.min() and values.max() < extent):
+            raise call.error(f"index {int(values.min())} .. {int(values.max())} is outside a dimension of {extent}")
+        values = np.where(values < 0, values + extent, values)
+        if values.ndim == 0:
+            return x.part(axis, int(values), int(values) + 1).squeeze(axis)
+        positions = constant(values)
+    return x.gather(positions, axis)
+
+
+@onnx("GatherElements")
+def gather_elements(call: Call) -> Value:
+    axis = normalize_axis(call.attribute("axis", 0), call[0].rank)
+    x, positions = call[0], call[1]
+    return emit("gather_elements", x, positions, axis=axis)
+
+
+@onnx("GatherND")
+def gather_nd(call: Call) -> Value:
+    return emit("gather_nd", call[0], call[1], batch=call.attribute("batch_dims", 0))
+
+
+_COMBINES = {"none": "last", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+@onnx("ScatterElements", "Scatter")
+def scatter_elements(call: Call) -> Value:
+    axis = normalize_axis(call.attribute("axis", 0), call[0].rank)
+    combine = _COMBINES[call.attribute("reduction", "none")]
+    return emit("scatter_elements", call[0], call[1], call[2], axis=axis, combine=combine)
+
+
+@onnx("ScatterND")
+def scatter_nd(call: Call) -> Value:
+    combine = _COMBINES[call.attribute("reduction", "none")]
+    return emit("scatter_nd", call[0], call[1], call[2], combine=combine)
+
+
+@onnx("CumSum", "CumProd")
+def cumulative(call: Call) -> Value:
+    x = call[0]
+    axis = normalize_axis(int(call.constant(1).reshape(())), x.rank)
+    combine = "add" if call.operator == "CumSum" else "mul"
+    exclusive, reverse = bool(call.attribute("exclusive")), bool(call.attribute("reverse"))
+    return emit("prefix", x, combine=combine, axis=axis, exclusive=exclusive, reverse=reverse)

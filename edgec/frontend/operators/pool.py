@@ -1,0 +1,113 @@
+"""Pooling: windows of an ordinary reduction over a padded input."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from edgec.frontend.call import Call, onnx
+from edgec.frontend.operators.conv import Window, pad_space, window
+from edgec.frontend.values import Value, constant, emit
+from edgec.ir.types import DTYPES
+
+
+def _pooled_window(call: Call, x: Value) -> tuple[Window, tuple[int, ...]]:
+    """The window, with padding at the end so that exactly the wanted positions exist, and their number."""
+    space = x.shape[2:]
+    win = window(call, space, call.required("kernel_shape"))
+    sizes = []
+    for n, b, a, s, span in zip(space, win.before, win.after, win.strides, win.spans):
+        free = n + b + a - span
+        count = (-(-free // s) if call.attribute("ceil_mode", 0) else free // s) + 1
+        # A window that begins in the padding behind the end does not count.
+        if call.attribute("ceil_mode", 0) and (count - 1) * s >= n + b:
+            count -= 1
+        sizes.append(max(count, 0))
+    after = tuple(
+        max((m - 1) * s + span - n - b, a if not call.attribute("ceil_mode", 0) else 0)
+        for m, s, span, n, b, a in zip(sizes, win.strides, win.spans, space, win.before, win.after)
+    )
+    return Window(win.kernel, win.strides, win.dilations, win.before, after), tuple(sizes)
+
+
+def _pool(x: Value, win: Window, combine: str) -> Value:
+    return emit("pool", x, combine=combine, kernel=win.kernel, strides=win.strides, dilations=win.dilations)
+
+
+def _cut(y: Value, sizes: tuple[int, ...]) -> Value:
+    return y.slice((0,) * y.rank, (1,) * y.rank, (*y.shape[:2], *sizes))
+
+
+@onnx("MaxPool")
+def max_pool(call: Call) -> Value | tuple[Value, Value]:
+    x = call[0]
+    win, sizes = _pooled_window(call, x)
+    least = -inf if x.is_float else int(np.iinfo(DTYPES[x.dtype]).min)
+    y = _cut(_pool(pad_space(x, win.before, win.after, least), win, "max"), sizes)
+    if not call.wants(1):
+        return y
+    return y, _indices(call, x, y, win)
+
+
+def _indices(call: Call, x: Value, y: Value, win: Window) -> Value:
+    """Where in the whole input the maximum of each window lies: the first of equal ones."""
+    from edgec.frontend.operators.windows import windows
+
+    positions = np.arange(x.node.type.elements, dtype=np.int64).reshape(x.shape)
+    if call.attribute("storage_order", 0):
+        lead = x.shape[0] * x.shape[1]
+        order = np.arange(positions[0, 0].size, dtype=np.int64).reshape(x.shape[2:], order="F")
+        positions = (np.arange(lead).reshape(*x.shape[:2], *[1] * (x.rank - 2)) * order.size) + order
+    candidates = windows(x, win, y.shape[2:], -inf if x.is_float else int(np.iinfo(DTYPES[x.dtype]).min))
+    places = windows(constant(positions), win, y.shape[2:], int(np.iinfo(np.int64).max))
+    hit = candidates.equals(y.unsqueeze(-1))
+    from edgec.frontend.values import select
+
+    return select(hit, places, int(np.iinfo(np.int64).max)).reduce("min", [-1], keep=False)
+
+
+@onnx("AveragePool")
+def average_pool(call: Call) -> Value:
+    """A sum over windows times one over the number of elements in them; near the border that number may differ."""
+    x = call[0]
+    win, sizes = _pooled_window(call, x)
+    total = _cut(_pool(pad_space(x, win.before, win.after), win, "add"), sizes)
+    include = call.attribute("count_include_pad", 0)
+    counts: np.ndarray = np.ones((), np.int64)
+    declared = window(call, x.shape[2:], call.required("kernel_shape"))
+    for n, b, a, k, s, d, m in zip(
+        x.shape[2:], win.before, declared.after, win.kernel, win.strides, win.dilations, sizes
+    ):
+        source = np.arange(m)[:, None] * s + np.arange(k)[None, :] * d
+        low, high = (0, n + b + a) if include else (b, b + n)
+        counts = counts[..., None] * ((source >= low) & (source < high)).sum(axis=1)
+    factors = (1.0 / np.maximum(counts, 1)).astype(DTYPES[x.dtype])
+    if factors.size and (factors == factors.reshape(-1)[0]).all():
+        return total * constant(factors.reshape(-1)[0])
+    return total * constant(factors)
+
+
+@onnx("LpPool")
+def lp_pool(call: Call) -> Value:
+    x, p = call[0], int(call.attribute("p", 2))
+    win, sizes = _pooled_window(call, x)
+    powers = x * x if p == 2 else emit("pow", emit("abs", x), float(p))
+    total = _cut(_pool(pad_space(powers, win.before, win.after), win, "add"), sizes)
+    return emit("sqrt", total) if p == 2 else emit("pow", total, 1.0 / p)
+
+
+@onnx("GlobalAveragePool")
+def global_average_pool(call: Call) -> Value:
+    return call[0].mean(range(2, call[0].rank))
+
+
+@onnx("GlobalMaxPool")
+def global_max_pool(call: Call) -> Value:
+    return call[0].reduce("max", range(2, call[0].rank))
+
+
+@onnx("GlobalLpPool")
+def global_lp_pool(call: Call) -> Value:
+    x, p = call[0], float(call.attribute("p", 2))
+    return emit("pow", emit("pow", emit("abs", x), p).sum(range(2, x.rank)), 1 / p)

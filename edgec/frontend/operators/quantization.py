@@ -1,0 +1,149 @@
+"""Quantized numbers: a real number is (integer - zero point) * scale.
+
+Quantized weights stay integers: they are not folded into floats here, so that a later stage can compute with them.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from edgec.frontend.call import Call, ModelWarning, onnx
+from edgec.frontend.model import element_type
+from edgec.frontend.operators.conv import convolve, per_channel
+from edgec.frontend.operators.linear import matmul_of
+from edgec.frontend.values import Value, build, clip, emit, normalize_axis
+from edgec.ir.types import DTYPES
+
+
+def saturated(x: Value, dtype: str) -> Value:
+    """Rounded already, clamped into the range of an integer type, and cast to it."""
+    limits = np.iinfo(DTYPES[dtype])
+    if x.is_float:
+        return clip(x, float(limits.min), float(limits.max)).cast(dtype)
+    return clip(x, int(limits.min), int(limits.max)).cast(dtype)
+
+
+def _spread(call: Call, parameter: Value, x: Value) -> Value:
+    """Scale or zero point in a shape that broadcasts against x: one for all, one a slice, or one a block."""
+    if prod(parameter.shape) == 1:
+        return parameter.reshape()
+    axis = call.attribute("axis", 1)
+    if x.rank == 1 and parameter.shape == x.shape and not -1 <= axis < 1:
+        call.warn(f"axis {axis} is outside a tensor of 1 dimension; its only dimension is taken")
+        axis = 0
+    axis = normalize_axis(axis, x.rank)
+    block = call.attribute("block_size", 0)
+    if block:
+        shape = [*parameter.shape[: axis + 1], block, *parameter.shape[axis + 1 :]]
+        spread = parameter.unsqueeze(axis + 1).broadcast(*shape)
+        whole = [*parameter.shape]
+        whole[axis] *= block
+        return spread.reshape(*whole).part(axis, 0, x.shape[axis])
+    if parameter.rank != 1 or parameter.shape[0] != x.shape[axis]:
+        raise call.error(f"{list(parameter.shape)} scales for dimension {axis} of shape {list(x.shape)}")
+    return parameter.reshape(*(x.shape[d] if d == axis else 1 for d in range(x.rank)))
+
+
+def _zero_point(call: Call, k: int) -> Value | None:
+    """The zero point, or None where it is 0."""
+    zero = call.optional(k)
+    return None if zero is None or (zero.is_const and not zero.node.value.any()) else zero
+
+
+@onnx("DequantizeLinear")
+def dequantize(call: Call) -> Value:
+    x, scale = call[0], call[1]
+    code = call.attribute("output_dtype", 0)
+    dtype = element_type(code) if code else scale.dtype
+    y = Value(build("cast", x, to="f32").node)
+    zero = _zero_point(call, 2)
+    if zero is not None:
+        y = y - _spread(call, zero, x).cast("f32")
+    return (y * _spread(call, scale, x).cast("f32")).cast(dtype)
+
+
+@onnx("QuantizeLinear")
+def quantize(call: Call) -> Value:
+    x, scale, zero = call[0], call[1], _zero_point(call, 2)
+    code = call.attribute("output_dtype", 0)
+    given = call.optional(2)
+    dtype = element_type(code) if code else given.dtype if given is not None else "u8"
+    if dtype not in ("i8", "u8", "i16", "u16", "i32"):
+        raise call.error(f"quantizing to {dtype} is not supported")
+    y = emit("round", x.cast("f32") / _spread(call, scale, x).cast("f32"))
+    if zero is not None:
+        y = y + _spread(call, zero, x).cast("f32")
+    return saturated(y, dtype)
+
+
+@onnx("DynamicQuantizeLinear")
+def dynamic_quantize(call: Call) -> tuple[Value, Value, Value]:
+    """To u8, with scale and zero point from the extremes of the tensor itself (and 0)."""
+    x = call[0]
+    axes = range(x.rank)
+    low = emit("min", x.reduce("min", axes, keep=False), 0.0)
+    high = emit("max", x.reduce("max", axes, keep=False), 0.0)
+    scale = (high - low) / 255.0
+    zero = emit("round", clip(-low / scale, 0.0, 255.0))
+    y = saturated(emit("round", x / scale) + zero, "u8")
+    return y, scale, zero.cast("u8")
+
+
+def _offset(call: Call, k: int, zero: int, axis: int | None = None) -> Value:
+    """Operand k as i32 minus its zero point (one for all, or one for each place along ``axis``)."""
+    x = build("cast", call[k], to="i32")
+    z = _zero_point(call, zero)
+    if z is None:
+        return x
+    if prod(z.shape) == 1:
+        z = z.reshape()
+    elif z.rank == 1 and axis is not None:
+        axis = normalize_axis(axis, x.rank)
+        z = z.reshape(*(x.shape[d] if d == axis else 1 for d in range(x.rank)))
+    return x - z.cast("i32")
+
+
+@onnx("MatMulInteger")
+def matmul_integer(call: Call) -> Value:
+    return matmul_of(_offset(call, 0, 2, axis=-2), _offset(call, 1, 3, axis=-1))
+
+
+@onnx("ConvInteger")
+def conv_integer(call: Call) -> Value:
+    """Padding means the zero point: 0 after it is subtracted."""
+    return convolve(call, _offset(call, 0, 2), _offset(call, 1, 3, axis=0))
+
+
+def _requantized(call: Call, total: Value, factor: Value, scale: int, zero: int) -> Value:
+    """An i32 sum in units of ``factor`` as the quantized output; like the reference, scaled in f32."""
+    y = emit("round", total.cast("f32") * (factor / call[scale].reshape().cast("f32")))
+    z = _zero_point(call, zero)
+    if z is not None:
+        y = y + z.reshape().cast("f32")
+    return saturated(y, call[zero].dtype)
+
+
+@onnx("QLinearConv")
+def qlinear_conv(call: Call) -> Value:
+    y = convolve(call, _offset(call, 0, 2), _offset(call, 3, 5, axis=0))
+    bias = call.optional(8)
+    if bias is not None:
+        y = y + per_channel(bias, y.rank)
+    weight_scale = call[4]
+    weight_scale = per_channel(weight_scale, y.rank) if prod(weight_scale.shape) > 1 else weight_scale.reshape()
+    return _requantized(call, y, weight_scale * call[1].reshape(), 6, 7)
+
+
+@onnx("QLinearMatMul")
+def qlinear_matmul(call: Call) -> Value:
+    """Scales are one for all, or one a row of the left and one a column of the right operand."""
+    y = matmul_of(_offset(call, 0, 2, axis=-2), _offset(call, 3, 5, axis=-1))
+    left, right = (call[k].cast("f32") for k in (1, 4))
+    left = left.reshape() if prod(left.shape) == 1 else left.unsqueeze(-1) if left.rank == 1 else left
+    right = right.reshape() if prod(right.shape) == 1 else right
+    return _requantized(call, y, left * right, 6, 7)
+
+
+__all__ = ["ModelWarning", "saturated"]

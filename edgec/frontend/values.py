@@ -1,0 +1,282 @@
+"""Tensors as the lowering functions see them: graph nodes with arithmetic, folded while they are built.
+
+A computation on constants alone is carried out at once, so the shape arithmetic that exporters write out
+(Shape, Gather, Concat, Reshape, ...) is gone before the graph exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Union
+
+import numpy as np
+
+from edgec import ops
+from edgec.errors import ModelError
+from edgec.ir.evaluate import evaluate_node
+from edgec.ir.graph import Node, topological
+from edgec.ir.graph import constant as constant_node
+from edgec.ir.types import DTYPES, FLOATS, Type
+
+#: Results of more elements than this are left to the compiler, which may never need them as a whole.
+FOLD_ELEMENTS = 16_000_000
+#: No tensor of a real model comes near this; a shape beyond it is a mistake or an attack.
+MAX_ELEMENTS = 2**40
+
+Scalar = Union[bool, int, float]
+Operand = Union["Value", Scalar]
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor under construction; arithmetic with Python numbers takes the tensor's element type."""
+
+    node: Node
+
+    @property
+    def type(self) -> Type:
+        return self.node.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.node.type.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.node.type.dtype
+
+    @property
+    def rank(self) -> int:
+        return len(self.node.type.shape)
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in FLOATS
+
+    @property
+    def is_const(self) -> bool:
+        return self.node.is_const
+
+    def __add__(self, other: Operand) -> Value:
+        return emit("add", self, other)
+
+    def __radd__(self, other: Operand) -> Value:
+        return emit("add", other, self)
+
+    def __sub__(self, other: Operand) -> Value:
+        return emit("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return emit("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return emit("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return emit("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return emit("div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return emit("div", other, self)
+
+    def __neg__(self) -> Value:
+        return emit("neg", self)
+
+    def __matmul__(self, other: Value) -> Value:
+        return emit("matmul", self, other)
+
+    def __lt__(self, other: Operand) -> Value:
+        return emit("lt", self, other)
+
+    def __le__(self, other: Operand) -> Value:
+        return emit("le", self, other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return emit("gt", self, other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return emit("ge", self, other)
+
+    def __and__(self, other: Value) -> Value:
+        return emit("and", self, other)
+
+    def __or__(self, other: Value) -> Value:
+        return emit("or", self, other)
+
+    def __invert__(self) -> Value:
+        return emit("not", self)
+
+    def cast(self, dtype: str) -> Value:
+        return self if dtype == self.dtype else emit("cast", self, to=dtype)
+
+    def reshape(self, *shape: int) -> Value:
+        return self if shape == self.shape else emit("reshape", self, shape=shape)
+
+    def unsqueeze(self, *axes: int) -> Value:
+        """Dimensions of extent 1 inserted so that they stand at ``axes`` of the result."""
+        rank = self.rank + len(axes)
+        new = {normalize_axis(a, rank) for a in axes}
+        if len(new) != len(axes):
+            raise ModelError(f"axes {list(axes)} name a dimension twice")
+        rest = iter(self.shape)
+        return self.reshape(*(1 if d in new else next(rest) for d in range(rank)))
+
+    def squeeze(self, *axes: int) -> Value:
+        """Without the dimensions ``axes``, which must have extent 1."""
+        gone = {normalize_axis(a, self.rank) for a in axes}
+        for a in gone:
+            if self.shape[a] != 1:
+                raise ModelError(f"dimension {a} of shape {list(self.shape)} is not 1 and cannot be squeezed")
+        return self.reshape(*(s for d, s in enumerate(self.shape) if d not in gone))
+
+    def transpose(self, *perm: int) -> Value:
+        return self if perm == tuple(range(self.rank)) else emit("transpose", self, perm=perm)
+
+    def swap(self, a: int, b: int) -> Value:
+        perm = list(range(self.rank))
+        perm[a], perm[b] = perm[b], perm[a]
+        return self.transpose(*perm)
+
+    def broadcast(self, *shape: int) -> Value:
+        return self if shape == self.shape else emit("broadcast", self, shape=shape)
+
+    def slice(self, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> Value:
+        """y[i] = x[starts + steps * i] for i inside ``shape``."""
+        if tuple(shape) == self.shape and all(s == 1 for s in steps):
+            return self
+        return emit("slice", self, starts=tuple(starts), steps=tuple(steps), shape=tuple(shape))
+
+    def part(self, axis: int, start: int, stop: int, step: int = 1) -> Value:
+        """x[..., start:stop:step, ...] along one dimension, with 0 <= start <= stop."""
+        starts, steps, shape = [0] * self.rank, [1] * self.rank, list(self.shape)
+        starts[axis], steps[axis], shape[axis] = start, step, max(0, -(-(stop - start) // step))
+        return self.slice(starts, steps, shape)
+
+    def flip(self, *axes: int) -> Value:
+        starts = [extent - 1 if d in axes else 0 for d, extent in enumerate(self.shape)]
+        steps = [-1 if d in axes else 1 for d in range(self.rank)]
+        return emit("slice", self, starts=tuple(max(s, 0) for s in starts), steps=tuple(steps), shape=self.shape)
+
+    def pad(self, before: Sequence[int], after: Sequence[int], value: Scalar = 0) -> Value:
+        """``value`` around x; a negative amount crops."""
+        x = self
+        if any(p < 0 for p in (*before, *after)):
+            starts = [max(-b, 0) for b in before]
+            kept = [max(n - s - max(-a, 0), 0) for n, s, a in zip(x.shape, starts, after)]
+            x = x.slice(starts, [1] * x.rank, kept)
+        before, after = tuple(max(b, 0) for b in before), tuple(max(a, 0) for a in after)
+        if not any(before) and not any(after):
+            return x
+        return emit("pad", x, before=before, after=after, value=value if x.dtype == "bool" else value)
+
+    def reduce(self, combine: str, axes: Iterable[int], keep: bool = True) -> Value:
+        """add, mul, max, min, and, or over ``axes``; they stay as extent 1 when ``keep``."""
+        axes = tuple(sorted(normalize_axis(a, self.rank) for a in axes))
+        result = emit("reduce", self, combine=combine, axes=axes) if axes else self
+        return result if keep else result.squeeze(*axes)
+
+    def sum(self, axes: Iterable[int], keep: bool = True) -> Value:
+        return self.reduce("add", axes, keep)
+
+    def mean(self, axes: Iterable[int], keep: bool = True) -> Value:
+        axes = tuple(axes)
+        count = prod(self.shape[a] for a in axes)
+        total = self.reduce("add", axes, keep)
+        return total * (1.0 / count) if self.is_float and count else total / count
+
+    def gather(self, positions: Value | Sequence[int] | np.ndarray, axis: int) -> Value:
+        """Whole slices along ``axis``; constant positions in arithmetic progression become a slice."""
+        if not isinstance(positions, Value):
+            positions = constant(np.asarray(positions, np.int64))
+        if positions.is_const and positions.rank == 1 and positions.shape[0]:
+            chosen = positions.node.value.astype(np.int64)
+            step = int(chosen[1] - chosen[0]) if len(chosen) > 1 else 1
+            if step and chosen.min() >= 0 and chosen.max() < self.shape[axis] and (np.diff(chosen) == step).all():
+                starts, steps, shape = [0] * self.rank, [1] * self.rank, list(self.shape)
+                starts[axis], steps[axis], shape[axis] = int(chosen[0]), step, len(chosen)
+                return self.slice(starts, steps, shape)
+        return emit("gather", self, positions, axis=axis)
+
+    def equals(self, other: Operand) -> Value:
+        return emit("eq", self, other)
+
+
+def constant(value: Any, dtype: str | None = None) -> Value:
+    """A constant tensor; ``dtype`` is one of edgec's names."""
+    return Value(constant_node(np.array(value, DTYPES[dtype]) if dtype else np.asarray(value)))
+
+
+def emit(op: str, *operands: Operand, **attrs: Any) -> Value:
+    """The result of a core operator, computed at once when every operand is a constant.
+
+    Python numbers become constants of the type of the first tensor among the operands (for ``select``, among
+    its branches). Raises ModelError when the operator refuses its operands or the result is absurdly large.
+    """
+    result = build(op, *operands, **attrs)
+    node = result.node
+    if all(a.is_const for a in node.args) and node.type.elements <= FOLD_ELEMENTS:
+        return Value(constant_node(evaluate_node(node, [a.value for a in node.args])))
+    return result
+
+
+def build(op: str, *operands: Operand, **attrs: Any) -> Value:
+    """Like ``emit``, but constants are not computed with (quantized weights are to stay quantized)."""
+    typed = [v for v in (operands[1:] if op == "select" else operands) if isinstance(v, Value)]
+    args = (v.node if isinstance(v, Value) else constant(v, typed[0].dtype).node for v in operands)
+    node = ops.node(op, *args, **attrs)
+    if node.type.elements > MAX_ELEMENTS:
+        raise ModelError(f"a tensor of shape {list(node.type.shape)} is too large", hint="check the shapes of the inputs")
+    return Value(node)
+
+
+def computed(value: Value) -> np.ndarray | None:
+    """The array of a value that no input can change, or None."""
+    if value.is_const:
+        return value.node.value
+    nodes = list(topological([value.node]))
+    if any(n.op == "input" for n in nodes):
+        return None
+    arrays: dict[Node, np.ndarray] = {}
+    for n in nodes:
+        arrays[n] = n.value if n.is_const else evaluate_node(n, [arrays[a] for a in n.args])
+    return arrays[value.node]
+
+
+def concat(parts: Sequence[Value], axis: int) -> Value:
+    return parts[0] if len(parts) == 1 else emit("concat", *parts, axis=axis)
+
+
+def select(condition: Value, then: Operand, otherwise: Operand) -> Value:
+    return emit("select", condition, then, otherwise)
+
+
+def maximum(a: Operand, b: Operand) -> Value:
+    return emit("max", a, b)
+
+
+def minimum(a: Operand, b: Operand) -> Value:
+    return emit("min", a, b)
+
+
+def clip(x: Value, low: Operand, high: Operand) -> Value:
+    return minimum(maximum(x, low), high)
+
+
+def iota(shape: Sequence[int], axis: int, dtype: str = "i64") -> Value:
+    """The index along ``axis``."""
+    return emit("iota", shape=tuple(shape), axis=axis, dtype=dtype)
+
+
+def full(shape: Sequence[int], value: Scalar, dtype: str) -> Value:
+    return constant(value, dtype).broadcast(*shape)
+
+
+def normalize_axis(axis: int, rank: int) -> int:
+    """A non-negative axis; raises ModelError outside -rank .. rank-1."""
+    if not -rank <= axis < rank:
+        raise ModelError(f"axis {axis} is outside a tensor of {rank} dimensions")
+    return axis % rank

@@ -1,0 +1,342 @@
+"""The fusion planner: from a graph to blocks and placements.
+
+Anchors (operators that reduce) come first and absorb what follows them up to the next point that every path passes;
+then, from the outputs backwards, element-wise and movement operators join the blocks that read them. Concatenation
+and padding are not computed at all where it can be helped: their operands are *placed* inside the result's buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingType
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from edgec.fuse import classify
+from edgec.fuse.block import Block, Composer, is_affine
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Formula, Graph, Node
+
+#: A window of more elements than this is a reduction over rows, not a window.
+WINDOW_LIMIT = 64
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A value that lives inside another's buffer, ``offset`` elements from its corner along each dimension."""
+
+    parent: Node
+    offset: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Blocks in execution order, and where placed values live."""
+
+    graph: Graph
+    blocks: tuple[Block, ...]
+    placements: MappingType[Node, Placement]
+    outputs: tuple[tuple[str, Node], ...]
+
+
+def plan(graph: Graph, fuse: bool = True) -> Plan:
+    """Plan a graph; with ``fuse`` off every operator is a kernel of its own."""
+    return _Planner(graph, fuse).run()
+
+
+def contraction_factors(body: Expr) -> tuple[Expr, Expr] | None:
+    """The two factors when ``body`` is one sum of products under element-wise work, else None."""
+    sums = [e for e in X.walk(body) if e.op == "reduce"]
+    if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul":
+        return None
+    left, right = sums[0].args[0].args
+    return left, right
+
+
+def kind_of(derived: Formula) -> str:
+    """The schedule a formula asks for."""
+    sums = [e for e in X.walk(derived.body) if e.op == "reduce"]
+    if not sums:
+        return "map"
+    variables = {v for v in derived.variables if v.op == "var"}
+    factors = contraction_factors(derived.body)
+    if factors is not None and derived.type.dtype == "f32":
+        left, right = (X.free_variables(f) & _loop_variables(derived) for f in factors)
+        if (left - right) or (right - left):
+            if left != right and not _is_depthwise(left, right):
+                return "contract"
+    window = 1
+    for s in sums:
+        for v in s.value[1]:
+            window *= v.extent
+    if len(sums) == 1 and sums[0].height == 1 and variables and window <= WINDOW_LIMIT:
+        return "window"
+    return "row"
+
+
+def _loop_variables(derived: Formula) -> frozenset[Expr]:
+    return frozenset(v for v in derived.variables if v.op == "var")
+
+
+def _is_depthwise(left: frozenset[Expr], right: frozenset[Expr]) -> bool:
+    """One factor has no loop of its own: nothing is used twice, so there is nothing to tile."""
+    return not (left - right) or not (right - left)
+
+
+class _Planner:
+    def __init__(self, graph: Graph, fuse: bool) -> None:
+        self.graph = graph
+        self.fuse = fuse
+        self.users = graph.users()
+        self.order = {n: k for k, n in enumerate(graph.nodes())}
+        self.results = {n for _, n in graph.outputs}
+        self.composer = Composer()
+        self.owner: dict[Node, Node] = {}  # operator -> output of the block that computes it
+        self.inlined: set[Node] = set()  # movement and element-wise work repeated inside its readers
+        self.placed: set[Node] = set()  # concat and pad: computed by placement
+
+    def run(self) -> Plan:
+        operations = self.graph.operations()
+        for node in operations:
+            if node not in self.owner and classify.has_reduction(self.composer.own(node)):
+                self._grow(node)
+        for node in reversed(operations):
+            if node not in self.owner:
+                self._join(node)
+        blocks = self._blocks(operations)
+        self._absorb_movement(blocks)
+        return self._placements(list(blocks.values()))
+
+    # ---- growing an anchor downstream
+
+    def _grow(self, anchor: Node) -> None:
+        block = [anchor]
+        end = anchor
+        rows = anchor.op == "reduce"
+        while self.fuse and end not in self.results:
+            found = self._post_dominator(end, anchor, rows)
+            if found is None:
+                break
+            block += found
+            end = found[-1]
+        for node in block:
+            self.owner[node] = end
+
+    def _post_dominator(self, start: Node, anchor: Node, rows: bool) -> list[Node] | None:
+        """The nodes from ``start`` to the nearest one all its uses flow through, if all may join the block."""
+        frontier: list[tuple[int, Node]] = []
+        waiting: set[Node] = set()
+        passed: list[Node] = []
+
+        def reach(node: Node) -> None:
+            for user in self.users[node]:
+                if user not in waiting:
+                    waiting.add(user)
+                    heappush(frontier, (self.order[user], user))
+
+        reach(start)
+        while frontier and len(passed) < 32:
+            _, node = heappop(frontier)
+            passed.append(node)
+            if node in self.owner or not self._may_join(node, anchor, rows):
+                return None
+            if not frontier:
+                return passed
+            if node in self.results:
+                return None
+            reach(node)
+        return None
+
+    def _may_join(self, node: Node, anchor: Node, rows: bool) -> bool:
+        if not rows:
+            return classify.is_elementwise(node) and node.type.shape == anchor.type.shape
+        full, reduced = anchor.args[0].type.shape, anchor.type.shape
+        if node.op == "reduce":
+            return node.args[0].type.shape == full and node.attributes["axes"] == anchor.attributes["axes"]
+        return classify.is_elementwise(node) and node.type.shape in (full, reduced)
+
+    # ---- from the outputs backwards: who reads this, and can they compute it themselves?
+
+    def _readers(self, node: Node) -> set[Node]:
+        """Outputs of the blocks (or placed values) that read ``node``, through operators that are inlined."""
+        readers: set[Node] = set()
+        for user in self.users[node]:
+            if user in self.inlined:
+                readers |= self._readers(user)
+            else:
+                readers.add(self.owner.get(user, user))
+        return readers
+
+    def _join(self, node: Node) -> None:
+        readers = self._readers(node)
+        if node.op in ("concat", "pad") and self._is_placeable(node, readers):
+            self.placed.add(node)
+            self.owner[node] = node
+        elif self.fuse and node not in self.results and all(self._foldable(node, r) for r in readers):
+            if classify.is_movement(node):
+                self.inlined.add(node)
+            elif len(readers) == 1:
+                self.owner[node] = next(iter(readers))
+            else:
+                self.owner[node] = node
+        else:
+            self.owner[node] = node
+
+    def _is_placeable(self, node: Node, readers: set[Node]) -> bool:
+        if node.op == "concat":
+            return True
+        # Padding is cheap as a choice inside maps and rows; windows and contractions want plain memory.
+        return any(self._is_windowed(r) for r in readers)
+
+    def _is_windowed(self, reader: Node) -> bool:
+        if reader in self.placed:
+            return False
+        return any(n.op in ("conv", "matmul", "pool") for n, o in self.owner.items() if o is reader)
+
+    def _foldable(self, node: Node, reader: Node) -> bool:
+        if reader in self.placed:
+            return False
+        members = {n for n, o in self.owner.items() if o is reader}
+        contraction = any(n.op in ("conv", "matmul") for n in members)
+        if not classify.is_movement(node):
+            # Work is repeated where a reader reads an element several times: only element for element, then.
+            spread = any(n.type.elements > node.type.elements for n in members)
+            return not contraction and not spread and not any(n.op in ("pool", "prefix") for n in members)
+        if node.op in ("gather", "gather_elements", "gather_nd", "iota"):
+            return not contraction and not any(n.op == "reduce" for n in members)
+        if contraction:
+            if any(n.op == "conv" and n.attributes["groups"] > 1 for n in members) and node.op != "slice":
+                return False
+            inside = members | self.inlined | {node}
+            return is_affine(self.composer.compose(reader, inside.__contains__))
+        return True
+
+    # ---- results
+
+    def _blocks(self, operations: list[Node]) -> dict[Node, Block]:
+        members: dict[Node, list[Node]] = {}
+        for node in operations:
+            if node in self.owner:
+                members.setdefault(self.owner[node], []).append(node)
+        blocks: dict[Node, Block] = {}
+        for output in sorted(members, key=self.order.__getitem__):
+            if output in self.placed:
+                continue
+            inside = set(members[output]) | self.inlined
+            derived = self.composer.compose(output, inside.__contains__)
+            blocks[output] = Block(output, tuple(members[output]), derived, kind_of(derived))
+        return blocks
+
+    def _absorb_movement(self, blocks: dict[Node, Block]) -> None:
+        """A block that only moves the result of one other block becomes the way that block stores its result."""
+        for output in list(blocks):
+            block = blocks[output]
+            if len(block.nodes) != 1 or not classify.is_movement(output) or len(block.inputs) != 1 or not self.fuse:
+                continue
+            source = block.inputs[0]
+            if source not in blocks or source in self.results or blocks[source].kind not in ("contract", "map"):
+                continue
+            if sum(source in b.inputs for b in blocks.values()) > 1 or output.type.elements != source.type.elements:
+                continue
+            if any(source in p.args for p in self.placed):
+                continue
+            inside = set(blocks[source].nodes) | self.inlined | {output}
+            derived = self.composer.compose(output, lambda n: n in inside and n is not output)
+            if is_affine(derived):
+                nodes = (*blocks[source].nodes, output)
+                del blocks[source]
+                blocks[output] = Block(output, nodes, derived, kind_of(derived))
+
+    def _placements(self, blocks: list[Block]) -> Plan:
+        """Place operands inside their concatenation or padding; what cannot live there is copied."""
+        produced = {b.output for b in blocks} | self.placed
+        placements: dict[Node, Placement] = {}
+        copies: list[Block] = []
+        for node in sorted(self.placed, key=self.order.__getitem__, reverse=True):
+            offset = [0] * node.type.rank
+            if node.op == "pad":
+                offset = list(node.attributes["before"])
+            taken: set[Node] = set()
+            for part in node.args:
+                free = part in produced and part not in placements and part not in self.results and part not in taken
+                if free and not self._would_cycle(part, node, placements):
+                    placements[part] = Placement(node, tuple(offset))
+                    taken.add(part)
+                elif part.type.elements:
+                    copies.append(_copy(part, node, tuple(offset)))
+                    placements[copies[-1].output] = Placement(node, tuple(offset))
+                if node.op == "concat":
+                    offset[node.attributes["axis"]] += part.type.shape[node.attributes["axis"]]
+        outputs = self._outputs(copies)
+        return Plan(self.graph, tuple(self._ordered(blocks, copies, placements)), placements, outputs)
+
+    def _outputs(self, copies: list[Block]) -> tuple[tuple[str, Node], ...]:
+        """Named results; inputs, constants and values with two names are copied into their own."""
+        outputs: list[tuple[str, Node]] = []
+        taken: set[Node] = set()
+        for name, node in self.graph.outputs:
+            if node.op in ("input", "const") or node in taken:
+                copies.append(_copy(node, node, (len(outputs),)))
+                node = copies[-1].output
+            taken.add(node)
+            outputs.append((name, node))
+        return tuple(outputs)
+
+    @staticmethod
+    def _would_cycle(part: Node, node: Node, placements: dict[Node, Placement]) -> bool:
+        while node in placements:
+            node = placements[node].parent
+            if node is part:
+                return True
+        return False
+
+    def _ordered(
+        self, blocks: list[Block], copies: list[Block], placements: dict[Node, Placement]
+    ) -> list[Block]:
+        """Blocks and copies by what they need; a placed result is complete when all its parts are written."""
+        writers: dict[Node, list[Block]] = {}
+        everything = [*blocks, *copies]
+        for b in everything:
+            writers.setdefault(b.output, []).append(b)
+        for b in copies:
+            if b.output in placements:
+                writers.setdefault(placements[b.output].parent, []).append(b)
+        done: set[int] = set()
+        ordered: list[Block] = []
+
+        def need(node: Node) -> None:
+            if node in self.placed:
+                for part in node.args:
+                    need(part)
+                for c in copies:
+                    if c.output in placements and placements[c.output].parent is node:
+                        write(c)
+            elif node in writers:
+                for b in writers[node]:
+                    write(b)
+
+        def write(block: Block) -> None:
+            if id(block) in done:
+                return
+            done.add(id(block))
+            for i in block.inputs:
+                need(i)
+            ordered.append(block)
+
+        for b in sorted(blocks, key=lambda b: self.order[b.output]):
+            write(b)
+        for _, node in self.graph.outputs:
+            need(node)
+        for b in copies:
+            write(b)
+        return ordered
+
+
+def _copy(part: Node, into: Node, offset: tuple[int, ...]) -> Block:
+    """A block that copies ``part`` to where it belongs inside ``into``."""
+    from edgec.ir.graph import intern
+
+    target = intern("copy", (part,), {"into": into.key, "offset": offset}, part.type)
+    variables = tuple(X.var(f"i{d}", n) for d, n in enumerate(part.type.shape))
+    body = X.load(part, variables, part.type.dtype)
+    return Block(target, (target,), Formula(part.type, variables, body), "map")

@@ -1,0 +1,191 @@
+"""What formulas mean: evaluation on numpy arrays, over whole index grids at once.
+
+The same formula that is printed in C is evaluated here, for constant folding, for tests and for the check of every
+stage. An affine load is a strided view (no copy); a sum of products of two loads is a matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ModelError
+from edgec.ir import expr as X
+from edgec.ir import index
+from edgec.ir.expr import Expr
+from edgec.ir.functions import FUNCTIONS
+from edgec.ir.graph import Formula, Graph, Node
+from edgec.ir.types import DTYPES
+
+Array = np.ndarray
+Lookup = Callable[[Any], Array]
+
+_COMBINE = {
+    "add": np.add.reduce, "mul": np.multiply.reduce, "max": np.maximum.reduce, "min": np.minimum.reduce,
+    "and": np.logical_and.reduce, "or": np.logical_or.reduce,
+}  # fmt: skip
+
+
+def neutral(combine: str, dtype: str) -> float | int | bool:
+    """The value a reduction over nothing has."""
+    kind = DTYPES[dtype]
+    if combine in ("add", "or"):
+        return 0
+    if combine in ("mul", "and"):
+        return 1
+    if dtype == "bool":
+        return combine == "min"
+    if dtype in X_FLOATS:
+        return -np.inf if combine == "max" else np.inf
+    limits = np.iinfo(kind)
+    return int(limits.min if combine == "max" else limits.max)
+
+
+X_FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+class _Grid:
+    """Evaluates expressions over a grid of variables; every result broadcasts against the grid's shape."""
+
+    def __init__(self, axes: tuple[Expr, ...], lookup: Lookup) -> None:
+        self.axes = axes
+        self.lookup = lookup
+        self.position = {v: k for k, v in enumerate(axes)}
+        self.extents = tuple(v.value.extent for v in axes)
+        self.done: dict[Expr, Array] = {}
+
+    def value(self, e: Expr) -> Array:
+        found = self.done.get(e)
+        if found is None:
+            found = self.done[e] = self.compute(e)
+        return found
+
+    def compute(self, e: Expr) -> Array:
+        rank = len(self.axes)
+        if e.op == "const":
+            return np.full((1,) * rank, e.value, DTYPES[e.dtype])
+        if e.op == "var":
+            k = self.position[e]
+            shape = [1] * rank
+            shape[k] = self.extents[k]
+            return np.arange(self.extents[k], dtype=np.int64).reshape(shape)
+        if e.op == "load":
+            return self.load(e)
+        if e.op == "cast":
+            with np.errstate(all="ignore"):
+                return self.value(e.args[0]).astype(DTYPES[e.dtype])
+        if e.op == "reduce":
+            return self.reduce(e)
+        result = FUNCTIONS[e.op].numpy(*(self.value(a) for a in e.args))
+        return np.asarray(result).astype(DTYPES[e.dtype], copy=False)
+
+    def load(self, e: Expr) -> Array:
+        array = self.lookup(e.value)
+        rank = len(self.axes)
+        if not e.args:
+            return array.reshape((1,) * rank)
+        forms = [index.coefficients(i, self.axes) for i in e.args]
+        limits = [index.bounds(i) for i in e.args]
+        inside = all(lo >= 0 and hi < n for (lo, hi), n in zip(limits, array.shape))
+        if inside and all(f is not None for f in forms):
+            strides = [0] * rank
+            start: list[slice] = []
+            for form, stride in zip(forms, array.strides):
+                assert form is not None
+                terms, constant = form
+                start.append(slice(constant, None))
+                for v, k in terms.items():
+                    strides[self.position[v]] += k * stride
+            shape = [n if s else 1 for n, s in zip(self.extents, strides)]
+            if array.size == 0:
+                return np.zeros(shape, array.dtype)
+            return np.lib.stride_tricks.as_strided(array[tuple(start)], shape, strides, writeable=False)
+        if array.size == 0:
+            return np.zeros((1,) * rank, array.dtype)
+        # Branches that are not taken may index outside: their value does not matter, only that there is one.
+        places = tuple(np.clip(self.value(i), 0, n - 1) for i, n in zip(e.args, array.shape))
+        return np.asarray(array[tuple(np.broadcast_arrays(*places))])
+
+    def reduce(self, e: Expr) -> Array:
+        combine, _ = e.value
+        names, body = X.opened(e)
+        inner = _Grid((*self.axes, *names), self.lookup)
+        rank = len(self.axes)
+        shape = inner.extents[rank:]
+        if 0 in shape:
+            return np.full((1,) * rank, neutral(combine, e.dtype), DTYPES[e.dtype])
+        if combine == "add" and body.op == "mul" and e.dtype in ("f32", "f64"):
+            return _sum_of_products(inner.value(body.args[0]), inner.value(body.args[1]), rank, shape)
+        values = inner.value(body)
+        missing = tuple(n if k < rank else shape[k - rank] for k, n in enumerate(values.shape))
+        values = np.broadcast_to(values, missing)
+        axes = tuple(range(rank, rank + len(shape)))
+        result = values
+        for axis in reversed(axes):
+            result = _COMBINE[combine](result, axis=axis)
+        return np.asarray(result).astype(DTYPES[e.dtype], copy=False)
+
+
+def _sum_of_products(a: Array, b: Array, rank: int, shape: tuple[int, ...]) -> Array:
+    """Sum over the axes from ``rank`` on of a * b, as one batched matrix product."""
+    a = np.broadcast_to(a, (*a.shape[:rank], *shape))
+    b = np.broadcast_to(b, (*b.shape[:rank], *shape))
+    left = [k for k in range(rank) if a.shape[k] > 1 and b.shape[k] == 1]
+    right = [k for k in range(rank) if b.shape[k] > 1 and a.shape[k] == 1]
+    batch = [k for k in range(rank) if k not in left and k not in right]
+    inner = list(range(rank, a.ndim))
+    if not left and not right:
+        return np.asarray((a * b).sum(axis=tuple(inner)))
+    m, n, s = ([x.shape[k] for k in ks] for x, ks in ((a, left), (b, right), (a, batch)))
+    am = a.transpose(batch + left + inner + right).reshape(*s, -1, int(np.prod(shape)))
+    bm = b.transpose(batch + inner + right + left).reshape(*s, int(np.prod(shape)), -1)
+    product = np.matmul(am, bm).reshape(*s, *m, *n)
+    return product.transpose(np.argsort(batch + left + right))
+
+
+def evaluate_formula(formula: Formula, lookup: Lookup) -> Array:
+    """All elements of a formula; ``lookup`` gives the array behind each slot it loads from."""
+    shape = formula.type.shape
+    if 0 in shape:
+        return np.zeros(shape, DTYPES[formula.type.dtype])
+    axes = tuple(v for v in formula.variables if v.op == "var")
+    value = _Grid(axes, lookup).value(formula.body)
+    full = np.broadcast_to(value, tuple(v.value.extent for v in axes))
+    return np.ascontiguousarray(full.reshape(shape)).astype(DTYPES[formula.type.dtype], copy=False)
+
+
+def evaluate_node(node: Node, args: list[Array]) -> Array:
+    from edgec.ops.registry import formula
+
+    return evaluate_formula(formula(node), lambda slot: args[slot])
+
+
+def run(graph: Graph, inputs: Mapping[str, Array], keep: bool = False) -> dict[Any, Array]:
+    """Execute a graph on numpy arrays: values by output name, and by node too when ``keep``.
+
+    Raises ModelError for an input that is missing or of another shape or type.
+    """
+    values: dict[Node, Array] = {}
+    remaining = {n: len(u) for n, u in graph.users().items()}
+    results = {n for _, n in graph.outputs}
+    for n in graph.nodes():
+        if n.op == "input":
+            name = n.attributes["name"]
+            if name not in inputs:
+                raise ModelError(f"input '{name}' is missing")
+            given = np.asarray(inputs[name])
+            if given.shape != n.type.shape or given.dtype != DTYPES[n.type.dtype]:
+                raise ModelError(f"input '{name}' is {given.dtype}{list(given.shape)}, expected {n.type}")
+            values[n] = given
+        elif n.op == "const":
+            values[n] = n.value
+        else:
+            values[n] = evaluate_node(n, [values[a] for a in n.args])
+            for a in dict.fromkeys(n.args):
+                remaining[a] -= 1
+                if not remaining[a] and not keep and a not in results and a.op != "const":
+                    del values[a]
+    named: dict[Any, Array] = {name: values[n] for name, n in graph.outputs}
+    return {**values, **named} if keep else named

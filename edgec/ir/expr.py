@@ -1,0 +1,347 @@
+"""Element formulas: a small interned expression language.
+
+An expression says how one element of a tensor is computed. Its leaves are constants, loop variables and
+loads from the operator's arguments; its inner nodes are scalar functions, casts and reductions. Expressions
+are interned: structurally equal ones are the same object, so equality is identity and sharing survives every
+rewriting. Reductions are kept in a canonical naming of their variables, so alpha-equivalent ones are equal too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Union
+from weakref import WeakValueDictionary
+
+from edgec.ir.functions import FUNCTIONS
+
+Scalar = Union[int, float, bool]
+ExprLike = Union["Expr", Scalar]
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A loop variable that runs over 0 .. extent-1."""
+
+    name: str
+    extent: int
+
+
+class Expr:
+    """One interned expression; build it with the functions of this module, never directly.
+
+    ``op`` is ``const``, ``var``, ``load``, ``cast``, ``reduce`` or the name of a scalar function;
+    ``value`` is the constant, the Var, the slot that is loaded from, or ``(combine, variables)``.
+    """
+
+    __slots__ = ("__weakref__", "args", "dtype", "height", "op", "value")
+
+    op: str
+    args: tuple[Expr, ...]
+    value: Any
+    dtype: str
+    height: int  # how deeply reductions nest in it; names their variables canonically
+
+    def __repr__(self) -> str:
+        return show(self)
+
+    # Arithmetic reads as mathematics in the definitions of operators.
+    def __add__(self, other: ExprLike) -> Expr:
+        return call("add", self, lift(other, self.dtype))
+
+    def __radd__(self, other: ExprLike) -> Expr:
+        return call("add", lift(other, self.dtype), self)
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return call("sub", self, lift(other, self.dtype))
+
+    def __rsub__(self, other: ExprLike) -> Expr:
+        return call("sub", lift(other, self.dtype), self)
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return call("mul", self, lift(other, self.dtype))
+
+    def __rmul__(self, other: ExprLike) -> Expr:
+        return call("mul", lift(other, self.dtype), self)
+
+    def __truediv__(self, other: ExprLike) -> Expr:
+        return call("div", self, lift(other, self.dtype))
+
+    def __rtruediv__(self, other: ExprLike) -> Expr:
+        return call("div", lift(other, self.dtype), self)
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return call("floordiv", self, lift(other, self.dtype))
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return call("floormod", self, lift(other, self.dtype))
+
+    def __neg__(self) -> Expr:
+        return call("neg", self)
+
+    def __lt__(self, other: ExprLike) -> Expr:
+        return call("lt", self, lift(other, self.dtype))
+
+    def __le__(self, other: ExprLike) -> Expr:
+        return call("le", self, lift(other, self.dtype))
+
+    def __gt__(self, other: ExprLike) -> Expr:
+        return call("gt", self, lift(other, self.dtype))
+
+    def __ge__(self, other: ExprLike) -> Expr:
+        return call("ge", self, lift(other, self.dtype))
+
+    def __and__(self, other: Expr) -> Expr:
+        return call("and", self, other)
+
+    def __or__(self, other: Expr) -> Expr:
+        return call("or", self, other)
+
+    def __invert__(self) -> Expr:
+        return call("not", self)
+
+
+_TABLE: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
+_fresh = count()
+
+
+def _intern(op: str, args: tuple[Expr, ...], value: Any, dtype: str) -> Expr:
+    # 0.0 and -0.0, or True and 1, are equal but not the same constant: the representation tells them apart.
+    key = (op, args, repr(value) if op == "const" else value, dtype)
+    found = _TABLE.get(key)
+    if found is None:
+        found = Expr()
+        found.op, found.args, found.value, found.dtype = op, args, value, dtype
+        inner = max((a.height for a in args), default=0)
+        found.height = inner + 1 if op == "reduce" else inner
+        _TABLE[key] = found
+    return found
+
+
+def const(value: Scalar, dtype: str = "i64") -> Expr:
+    if dtype in ("f16", "bf16", "f32", "f64"):
+        value = float(value)
+    elif dtype == "bool":
+        value = bool(value)
+    else:
+        value = int(value)
+    return _intern("const", (), value, dtype)
+
+
+def lift(value: ExprLike, dtype: str) -> Expr:
+    return value if isinstance(value, Expr) else const(value, dtype)
+
+
+def var(name: str, extent: int) -> Expr:
+    """A loop variable as an expression; one of extent 1 is simply 0."""
+    return const(0) if extent == 1 else _intern("var", (), Var(name, extent), "i64")
+
+
+def fresh(extent: int) -> Expr:
+    """A variable no other expression has."""
+    return var(f"t{next(_fresh)}", extent)
+
+
+def load(slot: Any, index: Iterable[ExprLike], dtype: str) -> Expr:
+    """The element of ``slot`` (any hashable: an argument number, a graph node, a buffer) at ``index``."""
+    return _intern("load", tuple(lift(i, "i64") for i in index), slot, dtype)
+
+
+def call(name: str, *args: Expr) -> Expr:
+    """Apply a scalar function; integer arithmetic on indices is simplified on the way in."""
+    function = FUNCTIONS[name]
+    if name == "select":
+        dtype = args[1].dtype
+        if args[0].op == "const":
+            return args[1] if args[0].value else args[2]
+        if args[1] is args[2]:
+            return args[1]
+    else:
+        dtype = function.result or args[0].dtype
+        if args[0].dtype == "i64":
+            from edgec.ir import index  # the simplifier is written in terms of this module
+
+            simpler = index.simplify_call(name, args)
+            if simpler is not None:
+                return simpler
+        if name == "and":
+            kept = [a for a in args if not (a.op == "const" and a.value)]
+            if any(a.op == "const" and not a.value for a in args):
+                return const(False, "bool")
+            if len(kept) < 2 or kept[0] is kept[1]:
+                return kept[0] if kept else const(True, "bool")
+    return _intern(name, args, None, dtype)
+
+
+def raw_call(name: str, args: tuple[Expr, ...], dtype: str) -> Expr:
+    """Intern a call as it stands; for the simplifier alone."""
+    return _intern(name, args, None, dtype)
+
+
+def select(condition: Expr, then: ExprLike, otherwise: ExprLike) -> Expr:
+    dtype = then.dtype if isinstance(then, Expr) else otherwise.dtype if isinstance(otherwise, Expr) else "f32"
+    return call("select", condition, lift(then, dtype), lift(otherwise, dtype))
+
+
+def cast(value: Expr, dtype: str) -> Expr:
+    if value.dtype == dtype:
+        return value
+    if value.op == "const" and dtype in ("f32", "f64", "i64", "i32") and value.dtype != "bool":
+        if dtype in ("f32", "f64") or isinstance(value.value, int):
+            return const(value.value, dtype)
+    return _intern("cast", (value,), None, dtype)
+
+
+#: Combining functions of reductions and their neutral elements (for floats; integers take their own limits).
+COMBINES = ("add", "mul", "max", "min", "and", "or")
+
+
+def reduce(combine: str, variables: Sequence[Expr], body: Expr) -> Expr:
+    """Combine ``body`` over all values of ``variables``.
+
+    The variables are renamed ``r<height>_<k>``: inner reductions have smaller heights, so no name is captured,
+    and two reductions that differ only in the names of their variables become one object.
+    """
+    bound = [v for v in variables if v.op == "var"]
+    if any(v.value.extent == 0 for v in bound):
+        from edgec.ir.evaluate import neutral
+
+        return const(neutral(combine, body.dtype), body.dtype)
+    height = body.height + 1
+    renamed = [var(f"r{height}_{k}", v.value.extent) for k, v in enumerate(bound)]
+    body = substitute(body, dict(zip(bound, renamed)))
+    return _intern("reduce", (body,), (combine, tuple(v.value for v in renamed)), body.dtype)
+
+
+def reduction_variables(expr: Expr) -> tuple[Expr, ...]:
+    return tuple(var(v.name, v.extent) for v in expr.value[1])
+
+
+def opened(expr: Expr) -> tuple[tuple[Expr, ...], Expr]:
+    """The variables (renamed so that nothing else uses them) and the body of a reduction."""
+    bound = reduction_variables(expr)
+    names = tuple(fresh(v.value.extent) for v in bound)
+    return names, substitute(expr.args[0], dict(zip(bound, names)))
+
+
+def rebuild(expr: Expr, args: tuple[Expr, ...]) -> Expr:
+    """The same operation on other arguments (not for reductions whose variables could be captured)."""
+    if expr.op == "load":
+        return load(expr.value, args, expr.dtype)
+    if expr.op == "cast":
+        return cast(args[0], expr.dtype)
+    if expr.op == "reduce":
+        return reduce(expr.value[0], reduction_variables(expr), args[0])
+    return call(expr.op, *args)
+
+
+def transform(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """Rebuild bottom-up; ``change`` returns a replacement for a node (not visited further) or None."""
+    done: dict[Expr, Expr] = {}
+
+    def visit(e: Expr) -> Expr:
+        got = done.get(e)
+        if got is not None:
+            return got
+        new = change(e)
+        if new is None:
+            if not e.args:
+                new = e
+            elif e.op == "reduce":
+                names, body = opened(e)
+                new_body = visit(body)
+                new = e if new_body is body else reduce(e.value[0], names, new_body)
+            else:
+                args = tuple(visit(a) for a in e.args)
+                new = e if args == e.args else rebuild(e, args)
+        done[e] = new
+        return new
+
+    return visit(expr)
+
+
+def substitute(expr: Expr, replacement: Mapping[Expr, Expr]) -> Expr:
+    """Replace variables (or any expressions) simultaneously, without capture."""
+    replacement = {k: v for k, v in replacement.items() if k is not v}
+    if not replacement:
+        return expr
+    return transform(expr, replacement.get)
+
+
+def replace_loads(expr: Expr, change: Callable[[Any, tuple[Expr, ...]], Expr | None]) -> Expr:
+    """Replace loads: ``change(slot, index)`` gives the new expression or None to keep it (with a rebuilt index)."""
+    done: dict[Expr, Expr] = {}
+
+    def visit(e: Expr) -> Expr:
+        got = done.get(e)
+        if got is not None:
+            return got
+        if e.op == "reduce":
+            names, body = opened(e)
+            new_body = visit(body)
+            new = e if new_body is body else reduce(e.value[0], names, new_body)
+        else:
+            args = tuple(visit(a) for a in e.args)
+            new = e if args == e.args else rebuild(e, args)
+            if e.op == "load":
+                changed = change(e.value, args)
+                new = new if changed is None else changed
+        done[e] = new
+        return new
+
+    return visit(expr)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Every distinct sub-expression, arguments before users."""
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, bool]] = [(expr, False)]
+    while stack:
+        e, expanded = stack.pop()
+        if expanded:
+            yield e
+        elif e not in seen:
+            seen.add(e)
+            stack.append((e, True))
+            stack.extend((a, False) for a in reversed(e.args))
+
+
+def loads(expr: Expr) -> list[Expr]:
+    return [e for e in walk(expr) if e.op == "load"]
+
+
+_free: dict[int, tuple[Any, frozenset[Expr]]] = {}
+
+
+def free_variables(expr: Expr) -> frozenset[Expr]:
+    """Variables that no reduction inside ``expr`` binds."""
+    done: dict[Expr, frozenset[Expr]] = {}
+    for e in walk(expr):
+        if e.op == "var":
+            done[e] = frozenset((e,))
+        else:
+            inside: frozenset[Expr] = frozenset().union(*(done[a] for a in e.args)) if e.args else frozenset()
+            done[e] = inside - frozenset(reduction_variables(e)) if e.op == "reduce" else inside
+    return done[expr]
+
+
+def show(expr: Expr, slot: Callable[[Any], str] = str) -> str:
+    """Readable one-line form, for comments, messages and tests."""
+    infix = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "floormod": "%"}
+    if expr.op == "const":
+        return str(expr.value)
+    if expr.op == "var":
+        return str(expr.value.name)
+    args = [show(a, slot) for a in expr.args]
+    if expr.op == "load":
+        return f"{slot(expr.value)}[{', '.join(args)}]"
+    if expr.op == "cast":
+        return f"{expr.dtype}({args[0]})"
+    if expr.op == "reduce":
+        combine, variables = expr.value
+        domain = ", ".join(f"{v.name}<{v.extent}" for v in variables)
+        return f"{combine}[{domain}]({args[0]})"
+    if expr.op in infix:
+        return f"({args[0]} {infix[expr.op]} {args[1]})"
+    return f"{expr.op}({', '.join(args)})"

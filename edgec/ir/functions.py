@@ -1,0 +1,112 @@
+"""Scalar functions of the formula language: the one table of their meaning, price and result type."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A scalar function: ``numpy`` is its meaning, ``flops`` its price, ``result`` its type when not its argument's."""
+
+    numpy: Callable[..., Array]
+    flops: int = 1
+    result: str | None = None
+
+
+def _erf(x: Array) -> Array:
+    # Abramowitz-Stegun is too coarse for a reference: the C library's erf, lifted over arrays, is exact enough.
+    from math import erf
+
+    x = np.asarray(x)
+    flat = np.fromiter((erf(v) for v in x.astype(np.float64).ravel()), np.float64, x.size)
+    return flat.reshape(x.shape).astype(x.dtype)
+
+
+def _trunc_div(a: Array, b: Array) -> Array:
+    if np.issubdtype(np.result_type(a, b), np.floating):
+        return np.divide(a, b)
+    quotient = np.floor_divide(np.abs(a), np.abs(b))
+    return (np.sign(a) * np.sign(b) * quotient).astype(np.result_type(a, b))
+
+
+def _quiet(function: Callable[..., Array]) -> Callable[..., Array]:
+    def wrapped(*args: Array) -> Array:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return function(*args)
+
+    return wrapped
+
+
+def _sigmoid(x: Array) -> Array:
+    return (1 / (1 + np.exp(-x))).astype(np.asarray(x).dtype)
+
+
+FUNCTIONS: dict[str, Function] = {
+    name: Function(_quiet(f.numpy), f.flops, f.result)
+    for name, f in {
+        "add": Function(np.add),
+        "sub": Function(np.subtract),
+        "mul": Function(np.multiply),
+        "div": Function(_trunc_div, 4),
+        "floordiv": Function(np.floor_divide, 4),
+        "floormod": Function(np.mod, 4),
+        "fmod": Function(np.fmod, 8),
+        "pow": Function(np.power, 20),
+        "max": Function(np.maximum),
+        "min": Function(np.minimum),
+        "neg": Function(np.negative),
+        "abs": Function(np.abs),
+        "sign": Function(np.sign),
+        "floor": Function(np.floor),
+        "ceil": Function(np.ceil),
+        "trunc": Function(np.trunc),
+        "round": Function(np.rint),
+        "sqrt": Function(np.sqrt, 4),
+        "exp": Function(np.exp, 10),
+        "log": Function(np.log, 10),
+        "log1p": Function(np.log1p, 12),
+        "expm1": Function(np.expm1, 12),
+        "sigmoid": Function(_sigmoid, 14),
+        "tanh": Function(np.tanh, 14),
+        "erf": Function(_erf, 16),
+        "sin": Function(np.sin, 14),
+        "cos": Function(np.cos, 14),
+        "tan": Function(np.tan, 20),
+        "asin": Function(np.arcsin, 20),
+        "acos": Function(np.arccos, 20),
+        "atan": Function(np.arctan, 20),
+        "sinh": Function(np.sinh, 20),
+        "cosh": Function(np.cosh, 20),
+        "asinh": Function(np.arcsinh, 20),
+        "acosh": Function(np.arccosh, 20),
+        "atanh": Function(np.arctanh, 20),
+        "isnan": Function(np.isnan, 1, "bool"),
+        "isinf": Function(np.isinf, 1, "bool"),
+        "lt": Function(np.less, 1, "bool"),
+        "le": Function(np.less_equal, 1, "bool"),
+        "gt": Function(np.greater, 1, "bool"),
+        "ge": Function(np.greater_equal, 1, "bool"),
+        "eq": Function(np.equal, 1, "bool"),
+        "ne": Function(np.not_equal, 1, "bool"),
+        "and": Function(np.logical_and, 1, "bool"),
+        "or": Function(np.logical_or, 1, "bool"),
+        "xor": Function(np.logical_xor, 1, "bool"),
+        "not": Function(np.logical_not, 1, "bool"),
+        "bitand": Function(np.bitwise_and),
+        "bitor": Function(np.bitwise_or),
+        "bitxor": Function(np.bitwise_xor),
+        "bitnot": Function(np.bitwise_not),
+        "shl": Function(np.left_shift),
+        "shr": Function(np.right_shift),
+        "select": Function(lambda c, a, b: np.where(c, a, b)),
+    }.items()
+}

@@ -1,0 +1,166 @@
+"""The graph level: interned immutable nodes, graphs, and where each node came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from edgec.ir.expr import Expr
+from edgec.ir.types import Type, dtype_name
+
+
+class Array:
+    """An immutable constant tensor that compares and hashes by its content."""
+
+    __slots__ = ("digest", "value")
+
+    def __init__(self, value: np.ndarray) -> None:
+        value = np.asarray(value, order="C")
+        value.flags.writeable = False
+        self.value = value
+        content = sha256(f"{value.dtype}{value.shape}".encode())
+        content.update(value.reshape(-1).view(np.uint8).data if value.size else b"")
+        self.digest = content.hexdigest()[:24]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Array) and other.digest == self.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __str__(self) -> str:
+        return f"#{self.digest}"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """How one element of the result is computed: ``variables[d]`` runs over dimension d of ``type``.
+
+    A dimension of extent 1 has the constant 0 in place of a variable. Loads name their operand by position.
+    """
+
+    type: Type
+    variables: tuple[Expr, ...]
+    body: Expr
+
+
+class Node:
+    """One operation on tensors. Interned: equal nodes are the same object, and ``key`` is its content hash."""
+
+    __slots__ = ("__weakref__", "args", "attrs", "key", "op", "type")
+
+    op: str
+    args: tuple[Node, ...]
+    attrs: tuple[tuple[str, Any], ...]
+    type: Type
+    key: str
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return dict(self.attrs)
+
+    @property
+    def is_const(self) -> bool:
+        return self.op == "const"
+
+    @property
+    def value(self) -> np.ndarray:
+        """The array of a constant."""
+        array: Array = self.attributes["value"]
+        return array.value
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.key[:8]} {self.type}>"
+
+
+_TABLE: WeakValueDictionary[Any, Node] = WeakValueDictionary()
+
+
+def intern(op: str, args: tuple[Node, ...], attrs: Mapping[str, Any], type: Type) -> Node:
+    """The one node with this content. Use ``edgec.ops.node`` where the type should be derived."""
+    items = tuple(sorted(attrs.items()))
+    identity = (op, args, repr(items), type)
+    found = _TABLE.get(identity)
+    if found is None:
+        found = Node()
+        found.op, found.args, found.attrs, found.type = op, args, items, type
+        content = f"{op}({','.join(a.key for a in args)}){items!r}:{type}"
+        found.key = sha256(content.encode()).hexdigest()[:24]
+        _TABLE[identity] = found
+    return found
+
+
+def constant(value: np.ndarray) -> Node:
+    array = Array(np.asarray(value))
+    return intern("const", (), {"value": array}, Type(dtype_name(array.value.dtype), array.value.shape))
+
+
+def placeholder(name: str, type: Type) -> Node:
+    """An input of the graph."""
+    return intern("input", (), {"name": name}, type)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Inputs and named outputs; the nodes between are what the outputs reach.
+
+    ``origin`` names, for a node, the ONNX nodes it came from, so that every message can name the user's own.
+    """
+
+    inputs: tuple[Node, ...]
+    outputs: tuple[tuple[str, Node], ...]
+    name: str = "net"
+    origin: Mapping[Node, tuple[str, ...]] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def nodes(self) -> list[Node]:
+        """Every node the outputs need, arguments first, in a deterministic order."""
+        return list(topological(node for _, node in self.outputs))
+
+    def operations(self) -> list[Node]:
+        """The nodes that compute: neither inputs nor constants."""
+        return [n for n in self.nodes() if n.op not in ("input", "const")]
+
+    def users(self) -> dict[Node, list[Node]]:
+        result: dict[Node, list[Node]] = {n: [] for n in self.nodes()}
+        for n in result:
+            for a in dict.fromkeys(n.args):
+                result[a].append(n)
+        return result
+
+    def names(self, node: Node) -> tuple[str, ...]:
+        return self.origin.get(node, ())
+
+
+def topological(outputs: Iterable[Node]) -> Iterator[Node]:
+    seen: set[Node] = set()
+    stack = [(n, False) for n in reversed(list(outputs))]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+
+
+def rewrite(graph: Graph, change: Callable[[Node, tuple[Node, ...]], Node]) -> Graph:
+    """Rebuild the graph bottom-up: ``change(old, new_args)`` gives each node's replacement. Origins follow."""
+    new: dict[Node, Node] = {}
+    origin: dict[Node, tuple[str, ...]] = {}
+    for node in graph.nodes():
+        replacement = change(node, tuple(new[a] for a in node.args))
+        new[node] = replacement
+        if node in graph.origin:
+            merged = dict.fromkeys((*origin.get(replacement, ()), *graph.origin[node]))
+            origin[replacement] = tuple(merged)
+    kept = {**{n: names for n, names in graph.origin.items() if n not in new}, **origin}
+    return Graph(graph.inputs, tuple((name, new[n]) for name, n in graph.outputs), graph.name, kept, graph.metadata)

@@ -1,0 +1,47 @@
+"""Element-wise operators: every scalar function, lifted over tensors with numpy's broadcasting."""
+
+from __future__ import annotations
+
+from edgec.errors import ModelError
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.functions import FUNCTIONS
+from edgec.ir.graph import Formula
+from edgec.ops.registry import Definition, Tensor, compute, op, register
+
+
+def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape of operands under numpy's rules; raises ModelError when there is none."""
+    rank = max(map(len, shapes))
+    result = []
+    for d in range(rank):
+        extents = {s[d - rank + len(s)] for s in shapes if d - rank + len(s) >= 0} - {1}
+        if len(extents) > 1:
+            raise ModelError(f"shapes {', '.join(map(str, shapes))} do not broadcast")
+        result.append(extents.pop() if extents else 1)
+    return tuple(result)
+
+
+def at(x: Tensor, index: tuple[Expr, ...]) -> Expr:
+    """The element of ``x`` under an index of the broadcast result."""
+    return x[index[len(index) - x.rank :]]
+
+
+def _lifted(name: str) -> Definition:
+    def definition(*operands: Tensor) -> Formula:
+        dtypes = {x.dtype for x in (operands[1:] if name == "select" else operands)}
+        if len(dtypes) > 1:
+            raise ModelError(f"operands of different types: {', '.join(sorted(dtypes))}")
+        shape = broadcast_shape(*(x.shape for x in operands))
+        return compute(shape, lambda *i: X.call(name, *(at(x, i) for x in operands)))
+
+    return definition
+
+
+for _name in FUNCTIONS:
+    register(_name, _lifted(_name))
+
+
+@op
+def cast(x: Tensor, *, to: str) -> Formula:
+    return compute(x.shape, lambda *i: X.cast(x[i], to))

@@ -1,0 +1,91 @@
+"""Operators that only move elements: their formula is a load at another index."""
+
+from __future__ import annotations
+
+from math import prod
+
+from edgec.errors import ModelError
+from edgec.ir import expr as X
+from edgec.ir import index
+from edgec.ir.graph import Formula
+from edgec.ops.elementwise import at, broadcast_shape
+from edgec.ops.registry import Tensor, compute, op
+
+
+@op
+def reshape(x: Tensor, *, shape: tuple[int, ...]) -> Formula:
+    """Same elements in row-major order under another shape."""
+    if prod(shape) != x.type.elements:
+        raise ModelError(f"cannot reshape {x.shape} to {shape}")
+    return compute(shape, lambda *i: x[index.delinearize(index.linearize(i, shape), x.shape)])
+
+
+@op
+def transpose(x: Tensor, *, perm: tuple[int, ...]) -> Formula:
+    """y[i] = x[i permuted back]: dimension d of the result is dimension perm[d] of x."""
+    if sorted(perm) != list(range(x.rank)):
+        raise ModelError(f"{perm} is no permutation of {x.rank} dimensions")
+    return compute([x.shape[p] for p in perm], lambda *i: x[tuple(i[perm.index(d)] for d in range(x.rank))])
+
+
+@op
+def broadcast(x: Tensor, *, shape: tuple[int, ...]) -> Formula:
+    if broadcast_shape(x.shape, shape) != tuple(shape):
+        raise ModelError(f"cannot broadcast {x.shape} to {shape}")
+    return compute(shape, lambda *i: at(x, i))
+
+
+@op
+def slice_(x: Tensor, *, starts: tuple[int, ...], steps: tuple[int, ...], shape: tuple[int, ...]) -> Formula:
+    """y[i] = x[starts + steps * i]; steps may be negative."""
+    for extent, start, step, size in zip(x.shape, starts, steps, shape):
+        if size and not (0 <= start < extent and 0 <= start + step * (size - 1) < extent):
+            raise ModelError(f"slice {start}:{step} of {size} elements leaves a dimension of {extent}")
+    return compute(shape, lambda *i: x[tuple(i[d] * steps[d] + starts[d] for d in range(x.rank))])
+
+
+@op
+def pad(x: Tensor, *, before: tuple[int, ...], after: tuple[int, ...], value: float = 0.0) -> Formula:
+    """``value`` around x."""
+    shape = [b + n + a for b, n, a in zip(before, x.shape, after)]
+
+    def body(*i: X.Expr) -> X.Expr:
+        inside = X.const(True, "bool")
+        for d in range(x.rank):
+            if before[d] or after[d]:
+                inside = inside & (i[d] >= before[d]) & (i[d] < before[d] + x.shape[d])
+        source = x[tuple(i[d] - before[d] for d in range(x.rank))]
+        return X.select(inside, source, X.const(value, x.dtype))
+
+    return compute(shape, body)
+
+
+@op
+def concat(*parts: Tensor, axis: int) -> Formula:
+    first = parts[0]
+    for p in parts[1:]:
+        if p.rank != first.rank or any(
+            a != b for d, (a, b) in enumerate(zip(p.shape, first.shape)) if d != axis
+        ):
+            raise ModelError(f"cannot concatenate {first.shape} and {p.shape} along {axis}")
+    starts = [sum(p.shape[axis] for p in parts[:k]) for k in range(len(parts))]
+    shape = list(first.shape)
+    shape[axis] = starts[-1] + parts[-1].shape[axis]
+    used = [k for k, p in enumerate(parts) if p.shape[axis]] or [0]
+
+    def body(*i: X.Expr) -> X.Expr:
+        def part(k: int) -> X.Expr:
+            return parts[k][(*i[:axis], i[axis] - starts[k], *i[axis + 1 :])]
+
+        result = part(used[-1])
+        for k in reversed(used[:-1]):
+            result = X.select(i[axis] < starts[k] + parts[k].shape[axis], part(k), result)
+        return result
+
+    return compute(shape, body)
+
+
+@op
+def iota(*, shape: tuple[int, ...], axis: int, dtype: str = "i64") -> Formula:
+    """The index along ``axis``."""
+    return compute(shape, lambda *i: X.cast(i[axis], dtype))

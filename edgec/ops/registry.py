@@ -1,0 +1,111 @@
+"""The registry of core operators and the few words their definitions are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ModelError
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Formula, Node, intern
+from edgec.ir.types import Type
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An operand as a definition sees it: a type, and elements that can be loaded by index."""
+
+    slot: int
+    type: Type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.type.dtype
+
+    @property
+    def rank(self) -> int:
+        return len(self.type.shape)
+
+    def __getitem__(self, index: Any) -> Expr:
+        index = index if isinstance(index, tuple) else (index,)
+        assert len(index) == self.rank, f"{len(index)} indices for rank {self.rank}"
+        # A dimension of extent 1 has only index 0, whatever variable walks over it.
+        fixed = (0 if extent == 1 else i for i, extent in zip(index, self.shape))
+        return X.load(self.slot, fixed, self.dtype)
+
+
+Definition = Callable[..., Formula]
+_OPERATORS: dict[str, Definition] = {}
+
+
+def op(definition: Definition) -> Definition:
+    """Register a core operator under the name of its defining function (a trailing underscore is dropped)."""
+    return register(definition.__name__.rstrip("_"), definition)
+
+
+def register(name: str, definition: Definition) -> Definition:
+    _OPERATORS[name] = definition
+    return definition
+
+
+def is_operator(name: str) -> bool:
+    return name in _OPERATORS
+
+
+def operators() -> dict[str, Definition]:
+    return dict(sorted(_OPERATORS.items()))
+
+
+def compute(shape: Sequence[int], body: Callable[..., Expr]) -> Formula:
+    """The tensor of ``shape`` whose element at (i0, i1, ...) is ``body(i0, i1, ...)``."""
+    variables = tuple(X.var(f"i{d}", extent) for d, extent in enumerate(shape))
+    result = body(*variables)
+    return Formula(Type(result.dtype, tuple(int(s) for s in shape)), variables, result)
+
+
+def over(*extents: int) -> tuple[Expr, ...]:
+    """Variables to reduce over."""
+    return tuple(X.fresh(extent) for extent in extents)
+
+
+def reduce_over(combine: str, variables: Sequence[Expr], body: Expr) -> Expr:
+    return X.reduce(combine, variables, body)
+
+
+@lru_cache(maxsize=100_000)
+def _derive(op: str, types: tuple[Type, ...], attrs: tuple[tuple[str, Any], ...]) -> Formula:
+    definition = _OPERATORS[op]
+    return definition(*(Tensor(k, t) for k, t in enumerate(types)), **dict(attrs))
+
+
+def formula(node: Node) -> Formula:
+    """The element formula of a node; loads in it name the node's arguments by position."""
+    return _derive(node.op, tuple(a.type for a in node.args), node.attrs)
+
+
+def node(op: str, *args: Node, **attrs: Any) -> Node:
+    """A node whose type is derived from the operator's formula.
+
+    Raises ModelError when the operator refuses the types of its operands.
+    """
+    if op not in _OPERATORS:
+        raise ModelError(f"no core operator '{op}'")
+    attrs = {name: _plain(value) for name, value in attrs.items()}
+    derived = _derive(op, tuple(a.type for a in args), tuple(sorted(attrs.items())))
+    return intern(op, args, attrs, derived.type)
+
+
+def _plain(value: Any) -> Any:
+    """Attributes are Python's own numbers and tuples, so that equal ones print and hash alike."""
+    if isinstance(value, (tuple, list)):
+        return tuple([_plain(v) for v in value])
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,154 @@
+"""The scheduler: a plan becomes a program for a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from edgec.device.facts import Device
+from edgec.fuse import Block, Plan
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Node
+from edgec.schedule.border import Border, border
+from edgec.schedule.contract import Contract, contract
+from edgec.schedule.flat import Flat, Weights, flatten
+from edgec.schedule.layout import views_of
+from edgec.schedule.loops import Map, Row, Window, map_, row, window
+from edgec.schedule.memory import ALIGNMENT, plan_memory
+from edgec.schedule.program import Buffer, Kernel, Program, View
+
+
+@dataclass
+class _Names:
+    """Buffers by the node that owns them."""
+
+    inputs: dict[Node, str]
+    outputs: dict[Node, str]
+    count: int = 0
+
+    def buffer(self, node: Node, elements: int) -> Buffer:
+        if node in self.outputs:
+            return Buffer(self.outputs[node], "output", node.type.dtype, elements)
+        if node in self.inputs:
+            return Buffer(self.inputs[node], "input", node.type.dtype, elements)
+        self.count += 1
+        return Buffer(f"b{self.count}", "arena", node.type.dtype, elements)
+
+
+def schedule(plan: Plan, device: Device, threads: int = 1, progress: Callable[[str], None] | None = None) -> Program:
+    """Choose layouts, a template and its parameters for every block, and a place for every buffer."""
+    graph = plan.graph
+    names = _Names({n: n.attributes["name"] for n in graph.inputs}, {n: name for name, n in plan.outputs})
+    views = views_of(plan, names.buffer)
+    for n in graph.inputs:
+        if n not in views:
+            views[n] = View(names.buffer(n, n.type.elements), n.type.shape, (0,) * n.type.rank)
+    weights = Weights()
+    kernels: list[Kernel] = []
+    bordered: set[Node] = set()
+    for block in plan.blocks:
+        if progress:
+            progress(", ".join(_origin(plan, block)) or block.output.op)
+        kernels += _borders(plan, block, views, bordered)
+        if block.output.type.elements:
+            kernels.append(kernel_of(block, views, device, weights, threads, _origin(plan, block)))
+    memory = plan_memory(kernels)
+    used = dict.fromkeys(b for k in kernels for b in k.operands if b.space == "weights")
+    offsets, weights_bytes = dict(memory.offsets), 0
+    for b in used:
+        offsets[b] = weights_bytes
+        weights_bytes += -(-b.bytes // ALIGNMENT) * ALIGNMENT
+    return Program(
+        graph,
+        tuple(kernels),
+        tuple((n.attributes["name"], views[n].buffer, n) for n in graph.inputs),
+        tuple((name, views[n].buffer, n) for name, n in plan.outputs),
+        offsets,
+        memory.arena_bytes,
+        memory.lower_bound_bytes,
+        weights_bytes,
+        max((k.scratch_bytes for k in kernels), default=0),
+        threads,
+        views,
+    )
+
+
+def _origin(plan: Plan, block: Block) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for n in block.nodes for name in plan.graph.names(n)))
+
+
+def _borders(plan: Plan, block: Block, views: dict[Node, View], done: set[Node]) -> list[Kernel]:
+    """Fill the borders of padded buffers before their first part is written."""
+    kernels = []
+    node = block.output
+    while node in plan.placements:
+        node = plan.placements[node].parent
+        if node.op == "pad" and node not in done:
+            done.add(node)
+            params = border(node, views[node] if node in views else _inner_view(plan, node, views))
+            kernels.append(Kernel("border", params, (params.store,), None, plan.graph.names(node)))
+    return kernels
+
+
+def _inner_view(plan: Plan, node: Node, views: dict[Node, View]) -> View:
+    place = plan.placements[node]
+    outer = views[place.parent] if place.parent in views else _inner_view(plan, place.parent, views)
+    offset = outer.offset + sum(o * s for o, s in zip(place.offset, outer.strides))
+    return View(outer.buffer, node.type.shape, outer.strides, offset)
+
+
+def kernel_of(
+    block: Block, views: dict[Node, View], device: Device, weights: Weights, threads: int, names: tuple[str, ...]
+) -> Kernel:
+    """The kernel of one block: the first schedule, from the most to the least specialized, that accepts it."""
+    flat = flatten(block, views, weights)
+    template, params = _choose(block, flat, device, weights)
+    scratch = scratch_of(params)
+    operands = _operands(params)
+    if scratch:
+        operands = (Buffer(f"scratch_{block.output.key}", "arena", "u8", scratch * threads), *operands)
+    return Kernel(template, params, operands, block, names, scratch)
+
+
+def _choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple[str, Any]:
+    params: Contract | Window | Row | Map | None = None
+    if block.kind == "contract":
+        params = contract(flat, device, weights)
+        if params is not None:
+            return "contract", params
+    if block.kind in ("window", "contract"):
+        params = window(flat, device, weights)
+        if params is not None:
+            return "window", params
+    if block.kind in ("window", "row"):
+        params = row(flat, device)
+        if params is not None:
+            return "row", params
+    return "map", map_(flat, weights)
+
+
+def bodies_of(params: Any) -> list[Expr]:
+    if isinstance(params, Contract):
+        return [params.s, params.epilogue, *([params.l] if params.l_mode != "packed" else [])]
+    if isinstance(params, Border):
+        return []
+    return [params.body]
+
+
+def _operands(params: Any) -> tuple[Buffer, ...]:
+    loaded = [e.value for body in bodies_of(params) for e in X.loads(body) if isinstance(e.value, Buffer)]
+    if isinstance(params, Contract) and params.packed is not None:
+        loaded.append(params.packed)
+    reads = dict.fromkeys(b for b in loaded if b is not params.store)
+    return (*reads, params.store)
+
+
+def scratch_of(params: Any) -> int:
+    """Bytes each thread needs for itself."""
+    if isinstance(params, Contract) and params.l_mode == "gathered":
+        return params.k_extent * params.width * 4
+    if isinstance(params, Row):
+        return -(-int(params.row.value.extent) // 16) * 64 * 4  # at most four row values are kept
+    return 0

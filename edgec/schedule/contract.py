@@ -1,0 +1,256 @@
+"""Sums of products as register-tiled kernels: matrix products and convolutions of every kind.
+
+After flattening, a contraction is ``out[.., m, n] = f(sum over k of S[m, k] * L[k, n])``: one factor (L) gives the
+lanes, the other (S) is broadcast. A tile of MR x NV vectors accumulates in registers while k runs. A convolution is
+the same thing: its S has one stride along the output pixel and one along every loop of k, so no im2col buffer exists.
+Constant L is packed at build time as [.., panel, k, NV * lanes].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+import numpy as np
+
+from edgec.device.facts import Device
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.nest import coefficient, mergeable
+from edgec.schedule.program import Buffer
+
+#: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
+PACK_LIMIT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Everything the template needs; loops carry their expressions so that addresses can be printed."""
+
+    outer: tuple[Expr, ...]  # loops around the tiles
+    panel_outer: tuple[Expr, ...]  # those of them the L factor depends on
+    m: Expr  # tiled over rows (extent 1: a constant 0)
+    n: Expr  # the lanes
+    k: tuple[Expr, ...]  # innermost last
+    s: Expr  # value of the broadcast factor
+    l: Expr  # value of the lane factor  # noqa: E741
+    l_mode: str  # packed: constant, laid out at build time; direct: contiguous in memory; gathered: packed at run time
+    packed: Buffer | None
+    epilogue: Expr  # over ``accumulator``
+    accumulator: Expr
+    store: Buffer
+    address: Expr
+    rows: int  # MR
+    vectors: int  # NV
+    lanes: int  # lanes of one vector
+    tile_chunk: int  # row tiles one task takes
+    panel_first: bool  # panels outside row chunks (weights stay near), or the other way round
+
+    @property
+    def m_extent(self) -> int:
+        return self.m.value.extent if self.m.op == "var" else 1
+
+    @property
+    def n_extent(self) -> int:
+        return int(self.n.value.extent)
+
+    @property
+    def k_extent(self) -> int:
+        return prod(v.value.extent for v in self.k)
+
+    @property
+    def width(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def panels(self) -> int:
+        return ceil(self.n_extent / self.width)
+
+    @property
+    def tiles(self) -> int:
+        return ceil(self.m_extent / self.rows)
+
+    @property
+    def chunks(self) -> int:
+        return ceil(self.tiles / self.tile_chunk)
+
+
+def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
+    """Schedule ``flat`` as a contraction; None when it is not one."""
+    sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
+    if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul" or sums[0].dtype != "f32":
+        return None
+    k, product = X.opened(sums[0])
+    accumulator = X.load("accumulator", (), "f32")
+    epilogue = X.substitute(flat.body, {sums[0]: accumulator})
+    chosen = _choose_lanes(flat, product.args[0], product.args[1])
+    if chosen is None:
+        return None
+    lane_factor, scalar_factor, n = chosen
+    mine = X.free_variables(lane_factor) | X.free_variables(scalar_factor)
+    rows = [v for v in flat.loops if v not in X.free_variables(lane_factor)]
+    own_rows = [v for v in rows if v in mine]
+    flat, scalar_factor, epilogue, m = _merge_rows(flat, scalar_factor, epilogue, own_rows)
+    if lane_factor.op != "load" and not is_constant(lane_factor):
+        pass  # an expression of loads: it is packed at run time, whatever it is
+    mode = _lane_mode(lane_factor, n)
+    k, scalar_factor, lane_factor = _merge_sum(k, scalar_factor, lane_factor, mode)
+    lanes = device.vector_bytes // 4
+    m_extent = m.value.extent if m.op == "var" else 1
+    k_extent = prod(v.value.extent for v in k)
+    nr, nv = tile_shape(m_extent, n.value.extent, k_extent, lanes, device.vector_registers)
+    outer = tuple(v for v in flat.loops if v is not m and v is not n)
+    panel_outer = tuple(v for v in outer if v in X.free_variables(lane_factor))
+    outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
+    packed = None
+    if mode == "packed":
+        packed = _pack(lane_factor, panel_outer, k, n, nv * lanes, weights)
+    elif mode == "gathered" and nv * lanes * k_extent * 4 > PACK_LIMIT_BYTES:
+        return None
+    epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
+    tiles = ceil(m_extent / nr)
+    panel_bytes = nv * lanes * k_extent * 4
+    chunk = _chunk(tiles, nr, k_extent, ceil(n.value.extent / (nv * lanes)), prod(v.value.extent for v in outer))
+    row_bytes = m_extent * k_extent * 4
+    weight_bytes = n.value.extent * k_extent * 4
+    # Whichever side is swept repeatedly should be the one that stays in cache.
+    panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or row_bytes <= weight_bytes
+    return Contract(
+        outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, packed, epilogue, accumulator,
+        flat.store, flat.address, nr, nv, lanes, chunk, panel_first,
+    )  # fmt: skip
+
+
+def _choose_lanes(flat: Flat, left: Expr, right: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """(lane factor, scalar factor, lane loop): contiguous in the result if possible, then as long as possible."""
+    best: tuple[tuple[int, int, int], tuple[Expr, Expr, Expr]] | None = None
+    free = X.free_variables(left), X.free_variables(right)
+    for lane, scalar, mine, other in ((left, right, *free), (right, left, *reversed(free))):
+        for v in flat.loops:
+            if v in mine and v not in other:
+                contiguous = int(coefficient(flat.address, v) == 1)
+                ready = 2 if is_constant(lane) else int(_lane_mode(lane, v) == "direct")
+                score = (contiguous, ready, v.value.extent)
+                if best is None or score > best[0]:
+                    best = (score, (lane, scalar, v))
+    return best[1] if best else None
+
+
+def _lane_mode(factor: Expr, n: Expr) -> str:
+    if is_constant(factor):
+        return "packed"
+    if factor.op == "load" and factor.dtype == "f32" and coefficient(factor.args[0], n) == 1:
+        return "direct"
+    return "gathered"
+
+
+def _merge_rows(
+    flat: Flat, scalar: Expr, epilogue: Expr, rows: list[Expr]
+) -> tuple[Flat, Expr, Expr, Expr]:
+    """Join the row loops that step through every buffer as one; the longest result is tiled."""
+
+    def addresses() -> list[Expr]:
+        return [flat.address, *(e.args[0] for x in (scalar, epilogue) for e in X.loads(x) if e.args)]
+
+    def visible(e: Expr) -> frozenset[Expr]:
+        return X.free_variables(X.replace_loads(e, lambda slot, place: X.const(0)))
+
+    again = True
+    while again:
+        again = False
+        fixed = visible(scalar) | visible(epilogue)
+        for outer in rows:
+            for inner in rows:
+                if outer is inner or outer in fixed or inner in fixed or not mergeable(outer, inner, addresses()):
+                    continue
+                joined = X.fresh(outer.value.extent * inner.value.extent)
+                change = {outer: X.const(0), inner: joined}
+                scalar, epilogue = X.substitute(scalar, change), X.substitute(epilogue, change)
+                loops = tuple(joined if v is inner else v for v in flat.loops if v is not outer)
+                flat = Flat(loops, flat.body, flat.store, X.substitute(flat.address, change))
+                rows = [joined if v is inner else v for v in rows if v is not outer]
+                again = True
+                break
+            if again:
+                break
+    if not rows:
+        return flat, scalar, epilogue, X.const(0)
+    # Short steps in the result keep a tile within few cache lines.
+    tiled = max(rows, key=lambda v: (min(v.value.extent, 8), -(coefficient(flat.address, v) or 0)))
+    return flat, scalar, epilogue, tiled
+
+
+def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[Expr, ...], Expr, Expr]:  # noqa: E741
+    """Order the loops of the sum by their step through S and merge those that S (and an unpacked L) walks as one."""
+    first = X.loads(s)[0].args[0] if X.loads(s) else X.const(0)
+    loops = sorted(k, key=lambda v: -abs(coefficient(first, v) or 0))
+    plain = X.free_variables(X.replace_loads(s, lambda slot, place: X.const(0)))
+    again = True
+    while again:
+        again = False
+        for outer, inner in zip(loops, loops[1:]):
+            where = [e.args[0] for e in X.loads(s)]
+            if mode != "packed":
+                where += [e.args[0] for e in X.loads(l)]
+            if outer in plain or inner in plain or not mergeable(outer, inner, where):
+                continue
+            extent = inner.value.extent
+            joined = X.fresh(outer.value.extent * extent)
+            s = X.substitute(s, {outer: X.const(0), inner: joined})
+            change = {outer: joined // extent, inner: joined % extent} if mode == "packed" else {
+                outer: X.const(0), inner: joined}  # fmt: skip
+            l = X.substitute(l, change)  # noqa: E741
+            loops = [joined if v is inner else v for v in loops if v is not outer]
+            again = True
+            break
+    return tuple(loops), s, l
+
+
+def _pack(
+    l: Expr, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, weights: Weights  # noqa: E741
+) -> Buffer:
+    """[outer.., panel, k.., width], zero where the last panel reaches beyond n."""
+    values = evaluate_over(l, (*outer, *k, n))
+    sizes = [v.value.extent for v in outer], prod(v.value.extent for v in k), n.value.extent
+    values = values.reshape(prod(sizes[0]), sizes[1], sizes[2])
+    panels = ceil(sizes[2] / width)
+    padded = np.zeros((values.shape[0], sizes[1], panels * width), np.float32)
+    padded[:, :, : sizes[2]] = values
+    return weights.add(padded.reshape(values.shape[0], sizes[1], panels, width).transpose(0, 2, 1, 3))
+
+
+def tile_shape(m: int, n: int, k: int, lanes: int, registers: int) -> tuple[int, int]:
+    """(rows, vectors) of the register tile with the least predicted time for M x N x K.
+
+    Per step of k a tile of r x v issues r*v multiply-adds (two a cycle, four cycles of latency each) and r + v loads
+    (two a cycle); accumulators, one row of L and one broadcast must fit the registers.
+    """
+    best: tuple[float, int, int] | None = None
+    vectors_needed = ceil(n / lanes)
+    for v in range(1, min(vectors_needed, 8) + 1):
+        for r in range(1, min(m, 30) + 1):
+            if r * v + v + 1 > registers and r * v > 1:
+                continue
+            full_panels, last = divmod(vectors_needed, v)
+            rows_last = m % r
+            cost = 0.0
+            for width, panels in ((v, full_panels), (last, 1)):
+                for height, tiles in ((r, m // r), (rows_last, 1)):
+                    if width and height and panels and tiles:
+                        step = max(height * width / 2, (height + width) / 2, 4 if height * width < 8 else 0)
+                        cost += panels * tiles * (k * step + 10 + height * width * 1.5)
+            key = (cost, -r * v, -v)
+            if best is None or key < (best[0], -best[1] * best[2], -best[2]):
+                best = (cost, r, v)
+    assert best is not None
+    return best[1], best[2]
+
+
+def _chunk(tiles: int, rows: int, k: int, panels: int, outer: int) -> int:
+    """Row tiles per task: enough work to be worth a task, enough tasks to share out."""
+    if panels * outer >= 16:
+        target = max(1, (256 * 1024) // max(1, rows * k * 4))
+    else:
+        target = ceil(tiles / ceil(16 / (panels * outer)))
+    return max(1, min(tiles, target))

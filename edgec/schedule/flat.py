@@ -1,0 +1,134 @@
+"""From a block to loops over memory: every load and the store become a flat position in a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from edgec.fuse import Block
+from edgec.ir import expr as X
+from edgec.ir import index
+from edgec.ir.evaluate import _Grid
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Array, Node
+from edgec.ir.types import dtype_name
+from edgec.schedule.nest import coefficient, mergeable, split_formula
+from edgec.schedule.program import Buffer, View
+
+
+class Weights:
+    """The constants of a program: equal content is stored once."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[str, Buffer] = {}
+
+    def add(self, value: np.ndarray) -> Buffer:
+        array = Array(np.ascontiguousarray(value))
+        if array.digest not in self.buffers:
+            name = f"w{len(self.buffers)}"
+            flat = array.value.reshape(-1)
+            self.buffers[array.digest] = Buffer(name, "weights", dtype_name(flat.dtype), flat.size, flat)
+        return self.buffers[array.digest]
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Loops, the value computed in them, and where it is stored; loads name buffers and have one flat position."""
+
+    loops: tuple[Expr, ...]
+    body: Expr
+    store: Buffer
+    address: Expr
+
+    @property
+    def addresses(self) -> list[Expr]:
+        return [self.address, *(e.args[0] for e in X.loads(self.body))]
+
+
+def flatten(block: Block, views: Mapping[Node, View], weights: Weights) -> Flat:
+    """Split the block's loops until indices are linear, then resolve every index to a position in memory."""
+    split = split_formula(block.formula)
+
+    def resolve(slot: Any, place: tuple[Expr, ...]) -> Expr:
+        node: Node = slot
+        if node.is_const:
+            buffer = weights.add(node.value)
+            return X.load(buffer, (index.linearize(place, node.type.shape),), node.type.dtype)
+        view = views[node]
+        return X.load(view.buffer, (view.address(place),), node.type.dtype)
+
+    body = X.replace_loads(split.body, resolve)
+    target = views[block.output]
+    return Flat(split.variables, body, target.buffer, target.address(split.position))
+
+
+def merge_loops(flat: Flat, keep: frozenset[Expr] = frozenset()) -> Flat:
+    """Merge neighboring loops that every buffer steps through as through one; ``keep`` is left alone."""
+    again = True
+    while again:
+        again = False
+        loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
+        for outer in loops:
+            for inner in loops:
+                if outer is inner or outer in keep or inner in keep or not _merge_is_sound(flat, outer, inner):
+                    continue
+                flat = _merged(flat, outer, inner)
+                again = True
+                break
+            if again:
+                break
+    return flat
+
+
+def _merge_is_sound(flat: Flat, outer: Expr, inner: Expr) -> bool:
+    if not mergeable(outer, inner, flat.addresses):
+        return False
+    # Used elsewhere than in positions (a condition, a value), a loop variable keeps its own identity.
+    elsewhere = X.free_variables(X.replace_loads(flat.body, lambda slot, place: X.const(0)))
+    return outer not in elsewhere and inner not in elsewhere
+
+
+def _merged(flat: Flat, outer: Expr, inner: Expr) -> Flat:
+    """One loop t = outer * extent(inner) + inner: every address has coefficient(inner) along it."""
+    joined = X.fresh(outer.value.extent * inner.value.extent)
+    # outer -> 0 and inner -> t gives exactly the merged address, because outer's steps are inner's, extent times.
+    change = {outer: X.const(0), inner: joined}
+    loops = tuple(joined if v is inner else v for v in flat.loops if v is not outer)
+    return replace(flat, loops=loops, body=X.substitute(flat.body, change), address=X.substitute(flat.address, change))
+
+
+def evaluate_over(e: Expr, axes: tuple[Expr, ...]) -> np.ndarray:
+    """Values of an expression of constants on the grid of ``axes`` (one dimension each, extent 1 included)."""
+    real = tuple(v for v in axes if v.op == "var")
+    value = _Grid(real, lambda buffer: buffer.data).value(e)
+    full = np.broadcast_to(value, tuple(v.value.extent for v in real))
+    return full.reshape([v.value.extent if v.op == "var" else 1 for v in axes])
+
+
+def is_constant(e: Expr) -> bool:
+    """Does an expression load from weights alone?"""
+    return all(load.value.space == "weights" for load in X.loads(e))
+
+
+def with_contiguous_weights(body: Expr, loops: tuple[Expr, ...], lane: Expr, weights: Weights) -> Expr:
+    """Lay out anew every constant that is read along ``lane`` with a stride, so that lanes are contiguous."""
+    known = set(loops)
+
+    def change(slot: Any, place: tuple[Expr, ...]) -> Expr | None:
+        if not isinstance(slot, Buffer):
+            return None
+        (address,) = place
+        free = X.free_variables(address)
+        if slot.space != "weights" or not free <= known or lane not in free:
+            return None
+        if coefficient(address, lane) in (None, 0, 1):
+            return None
+        order = (*(v for v in loops if v in free and v is not lane), lane)
+        values = evaluate_over(X.load(slot, place, slot.dtype), order)
+        moved = weights.add(values)
+        return X.load(moved, (index.linearize(order, tuple(v.value.extent for v in order)),), slot.dtype)
+
+    return X.replace_loads(body, change)

@@ -1,0 +1,162 @@
+"""The schedules of everything that is not a contraction: maps, windows and rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from edgec.device.facts import Device
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
+from edgec.schedule.nest import coefficient, mergeable
+from edgec.schedule.program import Buffer
+from edgec.schedule.vector import is_vectorizable
+
+#: Lanes of one map task: large enough that sharing out tasks costs nothing.
+MAP_BLOCK = 4096
+#: A window unrolls at most this many multiply-adds of one tile.
+UNROLL_LIMIT = 256
+
+
+@dataclass(frozen=True)
+class Map:
+    """One pass over the output; ``lane`` is None when the body has no vector form."""
+
+    loops: tuple[Expr, ...]  # outermost first, without the lane
+    lane: Expr | None
+    body: Expr
+    store: Buffer
+    address: Expr
+
+
+@dataclass(frozen=True)
+class Window:
+    """A reduction over few elements: ``rows`` neighboring outputs along ``m`` at once, lanes along ``n``."""
+
+    loops: tuple[Expr, ...]
+    m: Expr
+    n: Expr
+    rows: int
+    lanes: int  # of one vector
+    reduction: Expr
+    body: Expr
+    store: Buffer
+    address: Expr
+
+
+@dataclass(frozen=True)
+class Row:
+    """Reductions along the contiguous loop ``row`` and element-wise work between them."""
+
+    loops: tuple[Expr, ...]
+    row: Expr
+    lanes: int  # of one vector
+    keeps_row: bool  # the result has the row's dimension; else it is one number a row
+    body: Expr
+    store: Buffer
+    address: Expr
+
+
+def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
+    sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
+    if len(sums) != 1 or flat.store.dtype != "f32":
+        return None
+    flat = merge_loops(flat)
+    (reduction,) = (e for e in X.walk(flat.body) if e.op == "reduce")
+    lanes = [v for v in flat.loops if coefficient(flat.address, v) == 1 and v.value.extent >= 4]
+    taps = prod(v.extent for v in reduction.value[1])
+    if not lanes or taps > UNROLL_LIMIT or reduction.value[0] not in ("add", "max", "min", "mul"):
+        return None
+    n = lanes[0]
+    body = with_contiguous_weights(flat.body, flat.loops, n, weights)
+    body = _repack_inside(body, flat.loops, n, weights)
+    if not is_vectorizable(body, n):
+        return None
+    (reduction,) = (e for e in X.walk(body) if e.op == "reduce")
+    others = sorted((v for v in flat.loops if v is not n), key=lambda v: -(coefficient(flat.address, v) or 0))
+    m: Expr = X.const(0)
+    rows = 1
+    if others:
+        m = others.pop()
+        most = max(1, min(device.vector_registers // 3, UNROLL_LIMIT // taps, 8))
+        rows = _even_rows(m.value.extent, most)
+    return Window(tuple(others), m, n, rows, device.vector_bytes // 4, reduction, body, flat.store, flat.address)
+
+
+def _even_rows(extent: int, most: int) -> int:
+    """The largest tile up to ``most`` with the fewest tiles, the last one as full as possible."""
+    tiles = -(-extent // most)
+    return -(-extent // tiles)
+
+
+def _repack_inside(body: Expr, loops: tuple[Expr, ...], n: Expr, weights: Weights) -> Expr:
+    """Weights inside the reduction: contiguous along the lanes too."""
+
+    def change(e: Expr) -> Expr | None:
+        if e.op != "reduce":
+            return None
+        names, inner = X.opened(e)
+        return X.reduce(e.value[0], names, with_contiguous_weights(inner, (*loops, *names), n, weights))
+
+    return X.transform(body, change)
+
+
+def row(flat: Flat, device: Device) -> Row | None:
+    """Schedule along a contiguous reduction loop; None when the reductions do not share one."""
+    if flat.store.dtype != "f32":
+        return None
+    flat = _merge_reductions(merge_loops(flat))
+    sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
+    extents = {tuple(v.extent for v in s.value[1]) for s in sums}
+    if len(extents) != 1 or len(next(iter(extents))) != 1 or any(s.dtype != "f32" for s in sums):
+        return None
+    ((extent,),) = extents
+    line = X.var("row", extent)
+    opened = [X.substitute(s.args[0], {X.reduction_variables(s)[0]: line}) for s in sums]
+    keep = [v for v in flat.loops if coefficient(flat.address, v) == 1 and v.value.extent == extent]
+    body, address, loops = flat.body, flat.address, flat.loops
+    if keep:
+        change = {keep[0]: line}
+        body, address = X.substitute(body, change), X.substitute(address, change)
+        loops = tuple(v for v in loops if v is not keep[0])
+    if any(not is_vectorizable(o, line) for o in opened) or (keep and not is_vectorizable(body, line)):
+        return None
+    steps = {coefficient(e.args[0], line) for o in opened for e in X.loads(o)}
+    if not steps <= {0, 1} or any(s.value[0] not in ("add", "mul", "max", "min") for s in sums):
+        return None
+    return Row(loops, line, device.vector_bytes // 4, bool(keep), body, flat.store, address)
+
+
+def _merge_reductions(flat: Flat) -> Flat:
+    """Reductions over several loops that memory holds as one become reductions over one."""
+
+    def change(e: Expr) -> Expr | None:
+        if e.op != "reduce" or len(e.value[1]) < 2:
+            return None
+        names, inner = X.opened(e)
+        inner = X.transform(inner, change)
+        loops = list(names)
+        where = [load.args[0] for load in X.loads(inner)]
+        for outer, nested in [(a, b) for a in names for b in names if a is not b]:
+            if outer in loops and nested in loops and mergeable(outer, nested, where):
+                joined = X.fresh(outer.value.extent * nested.value.extent)
+                inner = X.substitute(inner, {outer: X.const(0), nested: joined})
+                loops = [joined if v is nested else v for v in loops if v is not outer]
+                where = [load.args[0] for load in X.loads(inner)]
+        return X.reduce(e.value[0], loops, inner)
+
+    return Flat(flat.loops, X.transform(flat.body, change), flat.store, flat.address)
+
+
+def map_(flat: Flat, weights: Weights) -> Map:
+    """The schedule that always applies."""
+    flat = merge_loops(flat)
+    loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
+    lanes = [v for v in loops if coefficient(flat.address, v) == 1 and v.value.extent >= 4]
+    if lanes and flat.store.dtype == "f32":
+        lane = lanes[0]
+        body = _repack_inside(with_contiguous_weights(flat.body, flat.loops, lane, weights), flat.loops, lane, weights)
+        if is_vectorizable(body, lane):
+            return Map(tuple(v for v in loops if v is not lane), lane, body, flat.store, flat.address)
+    return Map(tuple(loops), None, flat.body, flat.store, flat.address)

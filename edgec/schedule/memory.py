@@ -1,0 +1,130 @@
+"""Arena planning: which buffers may share memory, and where each lies.
+
+Buffers live from their first writer to their last reader. A kernel may write its result over an operand that dies
+there, if it reads each element before it writes it. Offsets come from greedy placement in several orders; the best is
+kept, and reported beside the lower bound: the most bytes that are ever live at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from edgec.ir import expr as X
+from edgec.schedule.contract import Contract
+from edgec.schedule.loops import Map
+from edgec.schedule.program import Buffer, Kernel
+
+ALIGNMENT = 64
+#: Placement orders tried beyond the fixed ones when those leave a gap to the lower bound.
+TRIES = 300
+
+
+@dataclass
+class _Group:
+    """Buffers that share one place; live from kernel ``first`` to kernel ``last``, both included."""
+
+    buffers: list[Buffer]
+    first: int
+    last: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Offsets in bytes, the arena's size, and the size no placement can go below."""
+
+    offsets: Mapping[Buffer, int]
+    arena_bytes: int
+    lower_bound_bytes: int
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def plan_memory(kernels: Sequence[Kernel]) -> Memory:
+    groups = _groups(kernels)
+    live = [0] * (len(kernels) + 1)
+    for g in groups:
+        for k in range(g.first, g.last + 1):
+            live[k] += g.size
+    bound = max(live, default=0)
+    orders = [
+        sorted(groups, key=lambda g: (-g.size, g.first)),
+        sorted(groups, key=lambda g: (-(g.last - g.first + 1) * g.size, g.first)),
+        sorted(groups, key=lambda g: (g.first, -g.size)),
+    ]
+    best = min((_place(order) for order in orders), key=lambda p: p[1])
+    random = Random(0)
+    for _ in range(TRIES):
+        if best[1] <= bound:
+            break
+        order = sorted(groups, key=lambda g: -g.size * random.uniform(0.5, 1.5))
+        best = min(best, _place(order), key=lambda p: p[1])
+    offsets = {b: place for g, place in zip(best[0], best[2]) for b in g.buffers}
+    return Memory(offsets, best[1], bound)
+
+
+def _groups(kernels: Sequence[Kernel]) -> list[_Group]:
+    groups: dict[Buffer, _Group] = {}
+    for k, kernel in enumerate(kernels):
+        for b in kernel.operands:
+            if b.space == "arena":
+                group = groups.setdefault(b, _Group([b], k, k, _aligned(b.bytes)))
+                group.last = k
+    for k, kernel in enumerate(kernels):
+        result = groups.get(kernel.writes)
+        if result is None or result.first != k:
+            continue
+        for b in kernel.reads:
+            group = groups.get(b)
+            if group is not None and group is not result and group.last == k and group.size == result.size:
+                if overwrites_in_place(kernel, b):
+                    group.buffers += result.buffers
+                    group.last = result.last
+                    for member in result.buffers:
+                        groups[member] = group
+                    break
+    return list({id(g): g for g in groups.values()}.values())
+
+
+def overwrites_in_place(kernel: Kernel, operand: Buffer) -> bool:
+    """Does the kernel read each element of ``operand`` only just before it writes that very place?"""
+    p = kernel.params
+    if operand.dtype != kernel.writes.dtype or operand.elements != kernel.writes.elements:
+        return False
+    if isinstance(p, Map):
+        bodies, elsewhere = [p.body], []
+    elif isinstance(p, Contract):
+        bodies, elsewhere = [p.epilogue], [p.s, p.l]
+    else:
+        return False
+    if any(e.value is operand for x in elsewhere for e in X.loads(x)):
+        return False
+    for body in bodies:
+        outside = X.transform(body, lambda e: X.const(0.0, e.dtype) if e.op == "reduce" else None)
+        reads = [e for e in X.loads(body) if e.value is operand]
+        direct = [e for e in X.loads(outside) if e.value is operand]
+        if len(reads) != len(direct) or any(e.args[0] is not p.address for e in reads):
+            return False
+    return True
+
+
+def _place(order: Sequence[_Group]) -> tuple[list[_Group], int, list[int]]:
+    """Each group at the lowest offset free during its whole life."""
+    placed: list[tuple[int, int, _Group]] = []
+    offsets: list[int] = []
+    top = 0
+    for g in order:
+        busy = sorted((start, end) for start, end, o in placed if o.first <= g.last and g.first <= o.last)
+        at = 0
+        for start, end in busy:
+            if start - at >= g.size:
+                break
+            at = max(at, end)
+        placed.append((at, at + g.size, g))
+        offsets.append(at)
+        top = max(top, at + g.size)
+    return list(order), top, offsets

@@ -1,0 +1,128 @@
+"""Loop nests: splitting loops until indices are linear, and merging loops that walk memory as one.
+
+Composed reorganizations leave ``i // c`` and ``i % c`` in indices. Writing i as ``i' * c + i''`` makes both linear;
+where two neighboring loops step through every buffer as one longer loop would, they are merged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from edgec.ir import expr as X
+from edgec.ir import index
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Formula
+from edgec.ir.types import Type
+
+
+@dataclass(frozen=True)
+class Split:
+    """A formula whose output index is ``position`` (one expression a dimension) over the loops ``variables``."""
+
+    type: Type
+    variables: tuple[Expr, ...]
+    position: tuple[Expr, ...]
+    body: Expr
+
+
+def _cuts(body: Expr, variable: Expr) -> set[int]:
+    """Where ``variable`` wants to be cut: c for each v // c and v % c."""
+    found: set[int] = set()
+    for e in X.walk(body):
+        if e.op == "floordiv" and e.args[0] is variable:
+            found.add(e.args[1].value)
+        elif e.op == "floormod":
+            inner, c = e.args[0], e.args[1].value
+            if inner is variable:
+                found.add(c)
+            elif inner.op == "floordiv" and inner.args[0] is variable:
+                found.add(inner.args[1].value * c)
+    return found
+
+
+def _chain(cuts: Iterable[int], extent: int) -> list[int]:
+    """The cuts that divide one another and the extent, smallest first."""
+    chain: list[int] = []
+    for c in sorted(cuts):
+        if 1 < c < extent and extent % c == 0 and (not chain or c % chain[-1] == 0):
+            chain.append(c)
+    return chain
+
+
+def _digits(variable: Expr, chain: Sequence[int]) -> tuple[list[Expr], Expr]:
+    """Fresh loops, outermost first, and the variable as their mixed-radix number."""
+    weights = [*reversed(chain), 1]
+    extents, above = [], variable.value.extent
+    for w in weights:
+        extents.append(above // w)
+        above = w
+    digits = [X.fresh(n) for n in extents]
+    total = X.const(0)
+    for digit, w in zip(digits, weights):
+        total = total + digit * w
+    return digits, total
+
+
+def _split_inside(body: Expr) -> Expr:
+    """Split the variables of every reduction inside."""
+
+    def change(e: Expr) -> Expr | None:
+        if e.op != "reduce":
+            return None
+        names, inner = X.opened(e)
+        inner = X.transform(inner, change)
+        names = list(names)
+        again = True
+        while again:
+            again = False
+            for k, v in enumerate(names):
+                chain = _chain(_cuts(inner, v), v.value.extent)
+                if chain:
+                    digits, total = _digits(v, chain)
+                    inner = X.substitute(inner, {v: total})
+                    names[k : k + 1] = [d for d in digits if d.op == "var"]
+                    again = True
+                    break
+        return X.reduce(e.value[0], names, inner)
+
+    return X.transform(body, change)
+
+
+def split_formula(derived: Formula) -> Split:
+    """Split output loops and reduction loops until no cut is left that divides them."""
+    variables = [v for v in derived.variables if v.op == "var"]
+    position = list(derived.variables)
+    body = _split_inside(derived.body)
+    again = True
+    while again:
+        again = False
+        for k, v in enumerate(variables):
+            chain = _chain(_cuts(body, v), v.value.extent)
+            if chain:
+                digits, total = _digits(v, chain)
+                body = X.substitute(body, {v: total})
+                position = [X.substitute(p, {v: total}) for p in position]
+                variables[k : k + 1] = [d for d in digits if d.op == "var"]
+                body = _split_inside(body)
+                again = True
+                break
+    return Split(derived.type, tuple(variables), tuple(position), body)
+
+
+def coefficient(address: Expr, variable: Expr) -> int | None:
+    """How far one step of ``variable`` moves an address; None when it is not linear in it."""
+    terms, _ = index.linear(address)
+    for atom in terms:
+        if atom is not variable and variable in X.free_variables(atom):
+            return None
+    return terms.get(variable, 0)
+
+
+def mergeable(outer: Expr, inner: Expr, addresses: Iterable[Expr]) -> bool:
+    """Do all addresses step through (outer, inner) as through one loop of the product of their extents?"""
+    for a in addresses:
+        o, i = coefficient(a, outer), coefficient(a, inner)
+        if o is None or i is None or o != i * inner.value.extent:
+            return False
+    return True

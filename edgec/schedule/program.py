@@ -1,0 +1,98 @@
+"""What scheduling decides: buffers, kernels and the program they form. Nothing here knows a target language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from edgec.fuse.block import Block
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Graph, Node
+from edgec.ir.types import DTYPES
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """A piece of memory. ``space`` is input, output, weights or arena; sizes are in elements of ``dtype``."""
+
+    name: str
+    space: str
+    dtype: str
+    elements: int
+    data: np.ndarray | None = None  # weights only
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * DTYPES[self.dtype].itemsize
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class View:
+    """Where a value lies: element [i0, i1, ...] is at ``offset + sum(i * stride)`` of ``buffer`` (in elements)."""
+
+    buffer: Buffer
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    def address(self, index: tuple[Expr, ...]) -> Expr:
+        position = X.const(self.offset)
+        for i, stride in zip(index, self.strides):
+            position = position + i * stride
+        return position
+
+    def array(self, memory: np.ndarray) -> np.ndarray:
+        """The value as a strided window on the elements of its buffer."""
+        if 0 in self.shape:
+            return np.zeros(self.shape, memory.dtype)
+        strides = [s * memory.itemsize for s in self.strides]
+        return np.lib.stride_tricks.as_strided(memory[self.offset :], self.shape, strides)
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """One kernel: a template, the record it is rendered from, and the buffers it touches.
+
+    ``operands`` are the buffers in the order of the function's parameters; the last one is written.
+    ``scratch_bytes`` is what each thread needs for itself while the kernel runs.
+    """
+
+    template: str
+    params: Any
+    operands: tuple[Buffer, ...]
+    block: Block | None
+    names: tuple[str, ...]
+    scratch_bytes: int = 0
+
+    @property
+    def reads(self) -> tuple[Buffer, ...]:
+        return self.operands[:-1]
+
+    @property
+    def writes(self) -> Buffer:
+        return self.operands[-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Kernels in order, and where every buffer lies (``offsets`` in bytes, arena and weights alike)."""
+
+    graph: Graph
+    kernels: tuple[Kernel, ...]
+    inputs: tuple[tuple[str, Buffer, Node], ...]
+    outputs: tuple[tuple[str, Buffer, Node], ...]
+    offsets: Mapping[Buffer, int]
+    arena_bytes: int
+    arena_lower_bound_bytes: int
+    weights_bytes: int
+    scratch_bytes: int
+    threads: int
+    views: Mapping[Node, View] = field(default_factory=dict)

@@ -1,0 +1,59 @@
+"""Which formulas can run on the lanes of a vector."""
+
+from __future__ import annotations
+
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.schedule.nest import coefficient
+
+INFIX = ("add", "sub", "mul", "div")
+COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
+#: Functions with a vector form of the same name in ec_simd.h.
+VECTOR = {
+    "max", "min", "abs", "sqrt", "floor", "ceil", "trunc", "round", "exp", "log", "log1p", "expm1", "sigmoid",
+    "tanh", "erf", "sin", "cos", "pow",
+}  # fmt: skip
+
+
+def is_vectorizable(body: Expr, lane: Expr) -> bool:
+    """Can ``body`` be computed for consecutive values of ``lane`` at once? Floats, with a vector form each."""
+    for e in X.walk(body):
+        depends = lane in free(e)
+        if e.op == "load" and depends:
+            if e.dtype != "f32" or coefficient(e.args[0], lane) is None:
+                return False
+        elif e.op == "reduce":
+            if depends and (e.dtype != "f32" or e.value[0] not in ("add", "mul", "max", "min")):
+                return False
+        elif e.op == "cast" and depends:
+            return False
+        elif depends and e.dtype == "bool":
+            if e.op in COMPARE:
+                if e.args[0].dtype != "f32":
+                    return False
+            elif e.op not in ("and", "or", "not"):
+                return False
+        elif depends and e.dtype == "f32" and e.op not in ("load", "const", "select", "neg", *INFIX, *VECTOR):
+            return False
+        elif depends and e.dtype not in ("f32", "bool", "i64"):
+            return False
+        elif depends and e.dtype == "i64" and e.op not in ("var", "add", "mul", "const", "sub"):
+            return False
+    return body.dtype == "f32"
+
+
+_free_cache: dict[int, tuple[Expr, frozenset[Expr]]] = {}
+
+
+def free(e: Expr) -> frozenset[Expr]:
+    """Free variables, remembered."""
+    found = _free_cache.get(id(e))
+    if found is not None and found[0] is e:
+        return found[1]
+    if len(_free_cache) > 200_000:
+        _free_cache.clear()
+    value = X.free_variables(e)
+    _free_cache[id(e)] = (e, value)
+    return value
+
+

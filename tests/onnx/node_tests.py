@@ -1,0 +1,114 @@
+"""The ONNX project's own tests of single operators, and what becomes of each here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
+
+from edgec.errors import EdgecError
+from edgec.frontend import UnknownValue, import_model
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph
+from edgec.ir.types import DTYPES
+
+Arrays = Mapping[str, np.ndarray]
+Execute = Callable[[Graph, Arrays], Arrays]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``passed``, ``refused`` (by an error that says why) or ``failed`` (a wrong result, or any other exception)."""
+
+    status: str
+    reason: str = ""
+
+
+@lru_cache
+def cases() -> dict[str, TestCase]:
+    """Every node test of the installed onnx package, by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {case.name: case for case in load_model_tests(kind="node")}
+
+
+def operator(case: TestCase) -> str:
+    """The operator a test is about; tests of its expansion into other operators are named after it too."""
+    names = [n.op_type for n in case.model.graph.node]
+    if len(set(names)) == 1:
+        return names[0]
+    words = case.name.removeprefix("test_").removesuffix("_expanded").replace("_", "")
+    inside = [n for n in _known_operators() if words.lower().startswith(n.lower())]
+    return max(inside, key=len) if inside else names[-1]
+
+
+@lru_cache
+def _known_operators() -> tuple[str, ...]:
+    found = {n.op_type for case in cases().values() for n in case.model.graph.node}
+    return tuple(sorted(found | {n.removeprefix("test_").split("_")[0] for n in cases() if "expanded" in n}))
+
+
+def execute(graph: Graph, inputs: Arrays) -> Arrays:
+    """Run a graph; the one place that knows by what."""
+    return evaluate.run(graph, inputs)
+
+
+def outcome(case: TestCase, run: Execute = execute) -> Outcome:
+    """Import, run and compare one test."""
+    for inputs, expected in case.data_sets:
+        if any(not isinstance(v, np.ndarray) and not np.isscalar(v) for v in (*inputs, *expected)):
+            return Outcome("refused", _refusal(case) or "sequences and optionals are not tensors")
+        try:
+            graph, given = _imported(case, inputs)
+        except EdgecError as error:
+            return Outcome("refused", f"{error.message}; {error.hint}" if error.hint else error.message)
+        results = run(graph, given)
+        for (name, node), want in zip(graph.outputs, expected):
+            difference = _difference(np.asarray(results[name]), np.asarray(want), case.rtol, case.atol)
+            if difference:
+                return Outcome("failed", f"output '{name}' ({node.type}): {difference}")
+    return Outcome("passed")
+
+
+def _refusal(case: TestCase) -> str | None:
+    try:
+        import_model(case.model)
+    except EdgecError as error:
+        return error.message
+    return None
+
+
+def _imported(case: TestCase, inputs: list[Any]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """The graph of a test. What an operator must know at build time (a shape, axes) is given it there."""
+    names = [i.name for i in case.model.graph.input]
+    given = {name: np.asarray(value) for name, value in zip(names, inputs)}
+    fixed: dict[str, np.ndarray] = {}
+    while True:
+        shapes = {name: value.shape for name, value in given.items() if name not in fixed}
+        try:
+            graph = import_model(case.model, shapes, values=fixed)
+            break
+        except UnknownValue as error:
+            fixed |= {name: given[name] for name in error.inputs}
+    rest = {n.attributes["name"]: n.type for n in graph.inputs}
+    return graph, {name: given[name].astype(DTYPES[t.dtype], copy=False) for name, t in rest.items()}
+
+
+def _difference(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> str | None:
+    """What is wrong with a result, or None; types and shapes must agree exactly."""
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
+    if want.dtype == np.bool_ or np.issubdtype(want.dtype, np.integer):
+        wrong = int((got != want).sum())
+        return f"{wrong} of {want.size} elements differ" if wrong else None
+    wide, reference = got.astype(np.float64), want.astype(np.float64)
+    if np.allclose(wide, reference, rtol=rtol, atol=atol, equal_nan=True):
+        return None
+    with np.errstate(all="ignore"):
+        return f"off by up to {np.nanmax(np.abs(wide - reference)):.3g} of {np.nanmax(np.abs(reference)):.3g}"
