@@ -14,7 +14,7 @@ from edgec.ir import index
 from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr
 from edgec.schedule.contract import Contract
-from edgec.schedule.loops import Map, Row, Window
+from edgec.schedule.loops import MAP_BLOCK, Map, Row, Window, reduced
 from edgec.schedule.nest import coefficient
 from edgec.schedule.program import Buffer, Kernel
 from edgec.schedule.vector import free
@@ -114,8 +114,6 @@ class MapView(View):
 
     @property
     def lane_block(self) -> int:
-        from edgec.schedule.loops import MAP_BLOCK
-
         return min(self.lane_extent, MAP_BLOCK)
 
     @property
@@ -574,79 +572,52 @@ class RowView(View):
     def row_stride(self) -> int:
         return -(-self.extent // 16) * 16
 
+    @property
+    def saved(self) -> list[str]:
+        return [f"saved{k}" for k in range(len(self.params.saved))]
+
     @cached_property
-    def _plan(self) -> tuple[list[Pass], list[str], list[str]]:
+    def _plan(self) -> tuple[list[Pass], list[str]]:
         p = self.params
         names = {v: d.name for v, d in self._outer.items()}
         scalars = Printer(names, self.pointers, depth=2, prefix="u")
+        for k in range(len(p.reductions)):
+            scalars.define(reduced(k), f"r{k}")
         passes: list[Pass] = []
-        saved: dict[Expr, str] = {}
-        done: dict[Expr, Expr] = {}
-
-        def settle(e: Expr) -> Expr:
-            return X.transform(e, done.get)
-
-        ordered = sorted((e for e in X.walk(p.body) if e.op == "reduce"), key=lambda e: e.height)
-        bodies = []
-        for k, e in enumerate(ordered):
-            inner = X.substitute(settle(e.args[0]), {X.reduction_variables(e)[0]: p.row})
-            result = X.load(("reduction", k), (), "f32")
-            done[e] = result
-            scalars.define(result, f"r{k}")
-            bodies.append((f"r{k}", e.value[0], inner))
-        final = settle(p.body)
-        everything = [b for _, _, b in bodies] + ([final] if p.keeps_row else [])
-        worth = self._worth_saving(everything)
-        for name, combine, inner in bodies:
-            passes.append(self._pass(name, combine, inner, scalars, saved, worth, names))
+        written: set[Expr] = set()
+        for k, (combine, body) in enumerate(p.reductions):
+            passes.append(self._pass(f"r{k}", combine, body, scalars, written, names))
         if p.keeps_row:
-            passes.append(self._pass("", "", final, scalars, saved, worth, names))
-            return passes, [], list(saved.values())
+            passes.append(self._pass("", "", p.result, scalars, written, names))
+            return passes, []
         before = len(scalars.lines)
-        value = scalars.value(final)
+        value = scalars.value(p.result)
         finish = scalars.lines[before:]
         place = scalars.position(p.address)
-        return passes, [*finish, f"    {self.target}[{place}] = {value};"], list(saved.values())
-
-    def _worth_saving(self, bodies: list[Expr]) -> set[Expr]:
-        """Row values that cost more than a load and are needed in more than one pass."""
-        p = self.params
-        expensive = {"exp", "log", "tanh", "erf", "sigmoid", "div", "sqrt", "pow", "sin", "cos"}
-        seen: dict[Expr, int] = {}
-        for body in bodies:
-            for e in X.walk(body):
-                seen[e] = seen.get(e, 0) + 1
-        return {
-            e
-            for e, times in seen.items()
-            if times > 1 and e.dtype == "f32" and p.row in free(e) and e.op in expensive
-        }
+        return passes, [*finish, f"    {self.target}[{place}] = {value};"]
 
     def _pass(
-        self, name: str, combine: str, body: Expr, scalars: Printer, saved: dict[Expr, str],
-        worth: set[Expr], names: dict[Expr, str],
-    ) -> Pass:  # fmt: skip
+        self, name: str, combine: str, body: Expr, scalars: Printer, written: set[Expr], names: dict[Expr, str]
+    ) -> Pass:
         p = self.params
         # What does not depend on the row is computed before the loop, by the printer all passes share.
         mark = len(scalars.lines)
-        invariant = _invariants(body, p.row)
-        for e in invariant:
+        for e in _invariants(body, p.row):
             scalars.define(e, scalars.value(e))
         before = scalars.lines[mark:]
-        had = dict(saved)
+        places = dict(zip(p.saved, self.saved))
+        first = [e for e in X.walk(body) if e in places and e not in written]
         texts: list[list[str]] = []
         for count in (None, str(self.tail)):
             printer = Printer({**names, p.row: "j"}, self.pointers, p.row, count, depth=3)
             printer.given.update(scalars.given)
-            for e, place in had.items():
-                suffix = f"_n({place} + j, {count})" if count else f"({place} + j)"
-                printer.define(e, f"ec_load{suffix}")
-            for e in X.walk(body):
-                if e in worth and e not in had:
-                    text = printer.vector(e)
-                    place = saved.setdefault(e, f"saved{len(saved)}")
-                    tail = f", {text}, {count});" if count else f", {text});"
-                    printer.lines.append(f"      ec_store{'_n' if count else ''}({place} + j{tail}")
+            suffix = "_n" if count else ""
+            tail = f", {count})" if count else ")"
+            for e in written:
+                printer.define(e, f"ec_load{suffix}({places[e]} + j{tail}")
+            for e in first:
+                text = printer.vector(e)
+                printer.lines.append(f"      ec_store{suffix}({places[e]} + j, {text}{tail};")
             if name:
                 value = printer.vector(body)
                 if count:
@@ -661,6 +632,7 @@ class RowView(View):
                 value = printer.vector(body)
                 printer.lines.append("      " + self.store_line(printer, p.address, value, p.row, count))
             texts.append(list(printer.lines))
+        written.update(first)
         horizontal = {"add": "sum", "mul": "prod"}.get(combine, combine)
         start = literal(neutral(combine, "f32"), "f32") if name else ""
         return Pass(before, name, start, horizontal, *texts)
@@ -672,10 +644,6 @@ class RowView(View):
     @property
     def finish(self) -> list[str]:
         return self._plan[1]
-
-    @property
-    def saved(self) -> list[str]:
-        return self._plan[2]
 
 
 def _invariants(body: Expr, row: Expr) -> list[Expr]:

@@ -12,6 +12,7 @@ The same decorator serves a file of the user's own, outside the package; see `lo
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -40,6 +41,10 @@ class UnknownValue(ModelError):
     def __init__(self, message: str, *, inputs: tuple[str, ...], hint: str, where: str | None = None) -> None:
         super().__init__(message, hint=hint, where=where)
         self.inputs = inputs
+
+
+class ModelWarning(UserWarning):
+    """Something in a model that is against the standard, but whose meaning is clear."""
 
 
 def onnx(*operators: str, domain: str = "") -> Callable[[Lowering], Lowering]:
@@ -149,6 +154,9 @@ class Call:
     def node(self, op: str, *args: Value | int | float | bool, **attrs: Any) -> Value:
         """A core operator on values; the way to a core operator of the user's own."""
         return emit(op, *args, **attrs)
+
+    def warn(self, message: str) -> None:
+        warnings.warn(f"{self.label}: {message}", ModelWarning, stacklevel=2)
 
     def error(self, message: str, hint: str | None = None) -> ModelError:
         return ModelError(message, hint=hint, where=self.label)

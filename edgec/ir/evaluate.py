@@ -116,8 +116,12 @@ class _Grid:
         shape = inner.extents[rank:]
         if 0 in shape:
             return np.full((1,) * rank, neutral(combine, e.dtype), DTYPES[e.dtype])
-        if combine == "add" and body.op == "mul" and e.dtype in ("f32", "f64"):
-            return _sum_of_products(inner.value(body.args[0]), inner.value(body.args[1]), rank, shape)
+        if combine == "add" and body.op == "mul":
+            factors = inner.value(body.args[0]), inner.value(body.args[1])
+            wide = _exact_for_products(e.dtype, *factors, int(np.prod(shape)))
+            if wide is not None:
+                product = _sum_of_products(*(f.astype(wide, copy=False) for f in factors), rank, shape)
+                return product if wide == DTYPES[e.dtype] else product.astype(np.int64 if wide == np.float64 else wide).astype(DTYPES[e.dtype])
         values = inner.value(body)
         missing = tuple(n if k < rank else shape[k - rank] for k, n in enumerate(values.shape))
         values = np.broadcast_to(values, missing)
@@ -153,7 +157,7 @@ def evaluate_formula(formula: Formula, lookup: Lookup) -> Array:
     axes = tuple(v for v in formula.variables if v.op == "var")
     value = _Grid(axes, lookup).value(formula.body)
     full = np.broadcast_to(value, tuple(v.value.extent for v in axes))
-    return np.ascontiguousarray(full.reshape(shape)).astype(DTYPES[formula.type.dtype], copy=False)
+    return np.asarray(full.reshape(shape), DTYPES[formula.type.dtype], order="C")
 
 
 def evaluate_node(node: Node, args: list[Array]) -> Array:

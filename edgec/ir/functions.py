@@ -31,7 +31,7 @@ def _erf(x: Array) -> Array:
 
 
 def _trunc_div(a: Array, b: Array) -> Array:
-    if np.issubdtype(np.result_type(a, b), np.floating):
+    if np.result_type(a, b).kind not in "iu":  # bfloat16 is of no kind that numpy knows
         return np.divide(a, b)
     quotient = np.floor_divide(np.abs(a), np.abs(b))
     return (np.sign(a) * np.sign(b) * quotient).astype(np.result_type(a, b))

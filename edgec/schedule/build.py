@@ -132,6 +132,8 @@ def _choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple
 def bodies_of(params: Any) -> list[Expr]:
     if isinstance(params, Contract):
         return [params.s, params.epilogue, *([params.l] if params.l_mode != "packed" else [])]
+    if isinstance(params, Row):
+        return params.bodies
     if isinstance(params, Border):
         return []
     return [params.body]
@@ -141,8 +143,7 @@ def _operands(params: Any) -> tuple[Buffer, ...]:
     loaded = [e.value for body in bodies_of(params) for e in X.loads(body) if isinstance(e.value, Buffer)]
     if isinstance(params, Contract) and params.packed is not None:
         loaded.append(params.packed)
-    reads = dict.fromkeys(b for b in loaded if b is not params.store)
-    return (*reads, params.store)
+    return (*dict.fromkeys(loaded), params.store)
 
 
 def scratch_of(params: Any) -> int:
@@ -150,5 +151,5 @@ def scratch_of(params: Any) -> int:
     if isinstance(params, Contract) and params.l_mode == "gathered":
         return params.k_extent * params.width * 4
     if isinstance(params, Row):
-        return -(-int(params.row.value.extent) // 16) * 64 * 4  # at most four row values are kept
+        return -(-int(params.row.value.extent) // 16) * 64 * len(params.saved)
     return 0

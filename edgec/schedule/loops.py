@@ -11,7 +11,7 @@ from edgec.ir.expr import Expr
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
 from edgec.schedule.nest import coefficient, mergeable
 from edgec.schedule.program import Buffer
-from edgec.schedule.vector import is_vectorizable
+from edgec.schedule.vector import free, is_vectorizable
 
 #: Lanes of one map task: large enough that sharing out tasks costs nothing.
 MAP_BLOCK = 4096
@@ -47,15 +47,30 @@ class Window:
 
 @dataclass(frozen=True)
 class Row:
-    """Reductions along the contiguous loop ``row`` and element-wise work between them."""
+    """Reductions along the contiguous loop ``row``, and element-wise work between them and after them.
+
+    ``reductions`` are (combine, body) pairs in order; ``reduced(k)`` stands for the value of the k-th in later bodies
+    and in ``result``. ``saved`` are row values kept in scratch because a later pass needs them again.
+    """
 
     loops: tuple[Expr, ...]
     row: Expr
     lanes: int  # of one vector
+    reductions: tuple[tuple[str, Expr], ...]
+    result: Expr
     keeps_row: bool  # the result has the row's dimension; else it is one number a row
-    body: Expr
+    saved: tuple[Expr, ...]
     store: Buffer
     address: Expr
+
+    @property
+    def bodies(self) -> list[Expr]:
+        return [*(body for _, body in self.reductions), self.result]
+
+
+def reduced(k: int) -> Expr:
+    """The value of a row's k-th reduction."""
+    return X.load(("reduction", k), (), "f32")
 
 
 def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
@@ -125,7 +140,28 @@ def row(flat: Flat, device: Device) -> Row | None:
     steps = {coefficient(e.args[0], line) for o in opened for e in X.loads(o)}
     if not steps <= {0, 1} or any(s.value[0] not in ("add", "mul", "max", "min") for s in sums):
         return None
-    return Row(loops, line, device.vector_bytes // 4, bool(keep), body, flat.store, address)
+    done: dict[Expr, Expr] = {}
+    reductions = []
+    for k, s in enumerate(sorted((e for e in X.walk(body) if e.op == "reduce"), key=lambda e: e.height)):
+        inner = X.substitute(X.transform(s.args[0], done.get), {X.reduction_variables(s)[0]: line})
+        done[s] = reduced(k)
+        reductions.append((s.value[0], inner))
+    result = X.transform(body, done.get)
+    passes = [inner for _, inner in reductions] + ([result] if keep else [])
+    saved = _worth_saving(passes, line)
+    return Row(
+        loops, line, device.vector_bytes // 4, tuple(reductions), result, bool(keep), saved, flat.store, address
+    )
+
+
+def _worth_saving(passes: list[Expr], line: Expr) -> tuple[Expr, ...]:
+    """Row values that cost more than a load and are needed in more than one pass."""
+    expensive = {"exp", "log", "tanh", "erf", "sigmoid", "div", "sqrt", "pow", "sin", "cos"}
+    times: dict[Expr, int] = {}
+    for body in passes:
+        for e in X.walk(body):
+            times[e] = times.get(e, 0) + 1
+    return tuple(e for e, n in times.items() if n > 1 and e.op in expensive and e.dtype == "f32" and line in free(e))
 
 
 def _merge_reductions(flat: Flat) -> Flat:

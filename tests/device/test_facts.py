@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from edgec import locate
 from edgec.device import facts, probe
 from edgec.device.facts import Device, list_devices, load_device
 from edgec.device.probe import probe_host
-from edgec.errors import DeviceError
+from edgec.errors import DeviceError, EdgecError
 from edgec.locate import data_folder
 
 SHIPPED = [path.stem for path in sorted(data_folder("devices").glob("*.toml"))]
@@ -126,6 +127,18 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(DeviceError) as caught:
         load_device("raspbery_pi_5")
     assert caught.value.hint == "did you mean 'raspberry_pi_5'?"
+
+
+@pytest.mark.parametrize("place", ["edgec/_data/devices", "devices"])
+def test_shipped_folders_are_in_the_package_or_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr(locate, "__file__", str(tmp_path / "edgec/locate.py"))
+    with pytest.raises(EdgecError, match="the shipped folder 'devices' is missing") as caught:
+        locate.data_folder("devices")
+    assert caught.value.hint == "reinstall edgec"
+    (tmp_path / place).mkdir(parents=True)
+    assert locate.data_folder("devices") == tmp_path / place
 
 
 # -- the machine the tests run on, and machines that are only pretended ----------------------------

@@ -52,8 +52,7 @@ def pow_(call: Call) -> Value:
 @onnx("Mod")
 def mod(call: Call) -> Value:
     """The sign follows the divisor, or (fmod) the dividend."""
-    name = "fmod" if call.attribute("fmod") or call[0].is_float else "floormod"
-    return emit(name, call[0], call[1])
+    return emit("fmod" if call.attribute("fmod") else "floormod", call[0], call[1])
 
 
 @onnx("Max")
@@ -87,12 +86,13 @@ def clip_(call: Call) -> Value:
 
 @onnx("BitShift")
 def bit_shift(call: Call) -> Value:
-    """Shifting by the width of the type or more gives 0, where C leaves the result open."""
+    """Shifting by the width of the type or more leaves only the sign, where C leaves the result open."""
     x, amount = call[0], call[1]
     bits = DTYPES[x.dtype].itemsize * 8
-    name = "shl" if call.required("direction") == "LEFT" else "shr"
-    shifted = emit(name, x, minimum(amount, bits - 1))
-    return select(amount < bits, shifted, 0)
+    if call.required("direction") == "LEFT":
+        return select(amount < bits, emit("shl", x, minimum(amount, bits - 1)), 0)
+    shifted = emit("shr", x, minimum(amount, bits - 1))
+    return shifted if x.dtype.startswith("i") else select(amount < bits, shifted, 0)
 
 
 for _operator, _core in {

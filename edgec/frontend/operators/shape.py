@@ -92,12 +92,3 @@ def dropout(call: Call) -> tuple[Value, Value]:
         if ratio:
             raise call.error("dropout in training mode is not supported", "export the model for inference")
     return call[0], constant(np.ones((), np.bool_)).broadcast(*call[0].shape)
-
-
-@onnx("NonZero")
-def non_zero(call: Call) -> Value:
-    """The size of the result is data: only what is known at build time has one."""
-    return constant(np.asarray(np.nonzero(call.constant(0)), np.int64))
-
-
-__all__ = ["DTYPES", "emit"]
