@@ -40,17 +40,19 @@ class View:
         self.kernel = kernel
         self.name = name
         self.buffers = list(kernel.operands)
-        self.aliases = aliases  # operands that share memory with the result on purpose
+        self.aliases = aliases  # operands that share memory with the result, on purpose
         self.pointers: dict[object, str] = {b: f"p{k}" for k, b in enumerate(self.buffers[:-1])}
         self.target = "y"
 
     @property
     def declarations(self) -> dict[str, str]:
         """How each operand is declared as a parameter, by its name."""
-        restrict = "" if self.aliases else "restrict "
         out = self.buffers[-1]
-        declared = {self.pointers[b]: f"const {STORAGE[b.dtype]} *{restrict}" for b in self.buffers[:-1]}
-        return {**declared, self.target: f"{STORAGE[out.dtype]} *{restrict}"}
+        declared = {
+            self.pointers[b]: f"const {STORAGE[b.dtype]} *{'' if b in self.aliases else 'restrict '}"
+            for b in self.buffers[:-1]
+        }
+        return {**declared, self.target: f"{STORAGE[out.dtype]} *{'' if self.aliases else 'restrict '}"}
 
     @property
     def parameters(self) -> str:

@@ -113,11 +113,11 @@ def _aliases(kernel: Kernel, program: Program) -> frozenset[Buffer]:
     """Operands that lie where the result lies: the compiler must not assume otherwise."""
     out = kernel.writes
     if out.space != "arena":
-        return frozenset()
+        return frozenset({out} & set(kernel.reads))
     low, high = _extent(out, program)
     found = set()
     for b in kernel.reads:
-        if b.space == "arena" and b is not out:
+        if b.space == "arena":
             start, end = _extent(b, program)
             if start < high and low < end:
                 found.add(b)

@@ -117,11 +117,11 @@ class _Grid:
         if 0 in shape:
             return np.full((1,) * rank, neutral(combine, e.dtype), DTYPES[e.dtype])
         if combine == "add" and body.op == "mul":
-            factors = inner.value(body.args[0]), inner.value(body.args[1])
-            wide = _exact_for_products(e.dtype, *factors, int(np.prod(shape)))
+            a, b = inner.value(body.args[0]), inner.value(body.args[1])
+            wide = _product_type(e.dtype, a, b, int(np.prod(shape)))
             if wide is not None:
-                product = _sum_of_products(*(f.astype(wide, copy=False) for f in factors), rank, shape)
-                return product if wide == DTYPES[e.dtype] else product.astype(np.int64 if wide == np.float64 else wide).astype(DTYPES[e.dtype])
+                total = _sum_of_products(a.astype(wide, copy=False), b.astype(wide, copy=False), rank, shape)
+                return total if e.dtype in ("f32", "f64") else total.astype(DTYPES[e.dtype])
         values = inner.value(body)
         missing = tuple(n if k < rank else shape[k - rank] for k, n in enumerate(values.shape))
         values = np.broadcast_to(values, missing)
@@ -130,6 +130,22 @@ class _Grid:
         for axis in reversed(axes):
             result = _COMBINE[combine](result, axis=axis)
         return np.asarray(result).astype(DTYPES[e.dtype], copy=False)
+
+
+def _product_type(dtype: str, a: Array, b: Array, terms: int) -> np.dtype | None:
+    """The type numpy's matrix product computes a sum of products in, or None where it should not.
+
+    Half floats accumulate in f32, as hardware does; integers in doubles, which are exact where the sum is known
+    to stay below 2**53 and inside its own type.
+    """
+    if dtype in ("f32", "f64"):
+        return DTYPES[dtype]
+    if dtype in ("f16", "bf16"):
+        return DTYPES["f32"]
+    if dtype == "bool" or not a.size or not b.size:
+        return None
+    most = max(-int(a.min()), int(a.max())) * max(-int(b.min()), int(b.max())) * terms
+    return DTYPES["f64"] if most < min(2**53, int(np.iinfo(DTYPES[dtype]).max)) else None
 
 
 def _sum_of_products(a: Array, b: Array, rank: int, shape: tuple[int, ...]) -> Array:

@@ -6,7 +6,7 @@ Everything holds for mathematical integers with floor division and a positive di
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from math import gcd, inf
 from typing import Union
@@ -187,7 +187,7 @@ def modulo(e: Expr, d: int) -> Expr:
     return X.raw_call("floormod", (remainder, X.const(d)), "i64")
 
 
-_COMPARE = {
+_COMPARE: dict[str, tuple[Callable[[Bound, Bound], bool], Callable[[Bound, Bound], bool]]] = {
     "lt": (lambda lo, hi: hi < 0, lambda lo, hi: lo >= 0),
     "le": (lambda lo, hi: hi <= 0, lambda lo, hi: lo > 0),
     "gt": (lambda lo, hi: lo > 0, lambda lo, hi: hi <= 0),

@@ -31,7 +31,7 @@ INLINE_ELEMENTS = 16
 def show(graph: Graph) -> str:
     """The text form of ``graph``."""
     names = {n: _name(n.attributes["name"]) for n in graph.inputs}
-    lines = []
+    lines: list[str] = []
     for n in graph.nodes():
         if n not in names:
             names[n] = f"%{len(lines)}"
@@ -99,11 +99,10 @@ def _array(array: Array) -> str:
 
 def _element(element: Any) -> str:
     """The shortest spelling that reads back exactly; numpy knows the shortest for narrow floats."""
-    plain = _literal(element.item())
-    short = str(element)
-    if isinstance(element.item(), float) and np.isfinite(float(element)) and type(element)(float(short)) == element:
+    value, short = element.item(), str(element)
+    if isinstance(value, float) and np.isfinite(value) and type(element)(float(short)) == element:
         return short if re.search(r"[.e]", short) else f"{short}.0"
-    return plain
+    return _literal(value)
 
 
 def _literal(value: Any) -> str:
@@ -294,7 +293,8 @@ class _Reader:
         if tokens.kind() == "digest":
             digest = tokens.next()[1:]
             if digest not in self.constants:
-                raise ModelError(f"the constant @{digest} is not at hand", hint="give `parse` the graph's constants")
+                hint = "give `parse` the constants of the graph"
+                raise ModelError(f"the constant @{digest} is not at hand", hint=hint)
             array = self.constants[digest]
         else:
             values = _value(tokens)
@@ -345,6 +345,13 @@ class _Reader:
 
 
 def _names_of(comment: str) -> tuple[str, ...]:
-    parts = re.findall(r'"(?:[^"\\]|\\.)*"|[^,]+', comment)
-    names = (p.strip() for p in parts)
-    return tuple(str(json.loads(p)) if p.startswith('"') else p for p in names if p)
+    parts = (p.strip() for p in re.findall(r'\s*"(?:[^"\\]|\\.)*"|[^,]+', comment))
+    return tuple(_quoted(p) for p in parts if p)
+
+
+def _quoted(name: str) -> str:
+    """A quoted name without its quotes; a comment written by hand may hold any others."""
+    try:
+        return str(json.loads(name)) if name.startswith('"') else name
+    except ValueError:
+        return name

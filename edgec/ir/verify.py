@@ -20,8 +20,8 @@ class VerifyError(EdgecError):
 def verify(graph: Graph) -> None:
     """Check every invariant; raises VerifyError for the first that does not hold, with the node and its origin."""
     for invariant in INVARIANTS:
-        for node, message in invariant(graph):
-            where = describe(graph, node) if node is not None else f"graph '{graph.name}'"
+        for broken, message in invariant(graph):
+            where = describe(graph, broken) if broken is not None else f"graph '{graph.name}'"
             hint = "this is a mistake in edgec: please report it with the model"
             raise VerifyError(f"{message} ({invariant.__name__})", hint=hint, where=where)
 
@@ -76,7 +76,8 @@ def inputs_are_declared(graph: Graph) -> Found:
     declared = set(graph.inputs)
     for n in graph.nodes():
         if n.op == "input" and n not in declared:
-            yield n, f"the outputs need the input '{n.attributes.get('name')}', which the graph does not declare"
+            name = n.attributes.get("name")
+            yield n, f"the outputs need the input '{name}', which the graph does not declare"
 
 
 def operators_are_known(graph: Graph) -> Found:

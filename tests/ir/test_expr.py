@@ -1,0 +1,129 @@
+"""The formula language: interning, canonical reductions, substitution without capture."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgec.ir import expr as X
+from edgec.ir.evaluate import evaluate_formula
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Formula
+from edgec.ir.types import Type
+
+I, J, K = X.var("i", 4), X.var("j", 4), X.var("k", 4)
+
+
+def at(*index: Expr | int) -> Expr:
+    return X.load("a", index, "f32")
+
+
+def summed(v: Expr, body: Expr) -> Expr:
+    return X.reduce("add", (v,), body)
+
+
+def test_equal_expressions_are_one_object() -> None:
+    assert at(I) + at(J) is at(I) + at(J)
+    assert at(I) + at(J) is not at(J) + at(I)
+    assert X.const(0.0, "f32") is not X.const(-0.0, "f32")
+    assert X.const(1, "i64") is not X.const(True, "bool")
+    assert X.const(1, "i64") is not X.const(1, "i32")
+
+
+def test_the_names_of_reduction_variables_do_not_matter() -> None:
+    assert summed(J, at(I, J)) is summed(K, at(I, K))
+    first, second = X.fresh(4), X.fresh(4)
+    nested = summed(first, at(I, first) * summed(second, at(first, second)))
+    again = summed(second, at(I, second) * summed(first, at(second, first)))
+    assert nested is again
+    assert summed(J, at(I, J)) is not summed(I, at(I, J))
+
+
+def test_reductions_of_other_extents_differ() -> None:
+    assert summed(X.var("p", 3), at(I, X.var("p", 3))) is not summed(J, at(I, J))
+
+
+def test_substitution_does_not_capture() -> None:
+    row = summed(J, at(I, J))
+    (bound,) = X.reduction_variables(row)
+    # The name that is put in is the very one the reduction uses inside.
+    moved = X.substitute(row, {I: bound})
+    assert X.free_variables(moved) == {bound}
+    (own,) = X.reduction_variables(moved)
+    assert evaluated(moved, (bound,)) == pytest_rows()
+    assert own is bound, "canonical names are reused where nothing is captured by it"
+
+
+def pytest_rows() -> list[float]:
+    return [float(v) for v in ARRAY.sum(axis=1)]
+
+
+ARRAY = np.arange(16, dtype=np.float32).reshape(4, 4)
+
+
+def evaluated(e: Expr, axes: tuple[Expr, ...]) -> list[float]:
+    derived = Formula(Type(e.dtype, tuple(v.value.extent for v in axes)), axes, e)
+    return [float(v) for v in evaluate_formula(derived, lambda slot: ARRAY).reshape(-1)]
+
+
+def test_bound_variables_are_not_replaced() -> None:
+    row = summed(J, at(I, J))
+    assert X.substitute(row, {J: K}) is row
+    (bound,) = X.reduction_variables(row)
+    assert X.substitute(row, {bound: K}) is row
+
+
+def test_substitution_is_simultaneous() -> None:
+    assert X.substitute(at(I, J), {I: J, J: I}) is at(J, I)
+
+
+@st.composite
+def bodies(draw: st.DrawFn, depth: int = 3, scope: tuple[Expr, ...] = (I,)) -> Expr:
+    """Nested sums of products over the variables in scope, all of them of extent 4."""
+    kind = draw(st.sampled_from(["load", "add", "mul", "sum"])) if depth else "load"
+    if kind == "load":
+        return at(draw(st.sampled_from(scope)), draw(st.sampled_from(scope)))
+    if kind == "sum":
+        v = X.fresh(4)
+        return summed(v, draw(bodies(depth=depth - 1, scope=(*scope, v))))
+    left, right = draw(bodies(depth=depth - 1, scope=scope)), draw(bodies(depth=depth - 1, scope=scope))
+    return left + right if kind == "add" else left * right
+
+
+def loops(e: Expr, values: dict[Expr, int]) -> float:
+    """The plain meaning: a reduction is a loop that binds its variable."""
+    if e.op == "load":
+        i, j = (values[v] for v in e.args)
+        return float(ARRAY[i, j]) / 16
+    if e.op == "reduce":
+        (v,) = X.reduction_variables(e)
+        return sum(loops(e.args[0], {**values, v: k}) for k in range(4))
+    a, b = (loops(x, values) for x in e.args)
+    return a + b if e.op == "add" else a * b
+
+
+@settings(deadline=None, max_examples=200)
+@given(bodies(), bodies(scope=(I, J)))
+def test_substituting_into_reductions_means_what_it_says(inner: Expr, outer: Expr) -> None:
+    """Put every variable in the place of i, also those that reductions inside have for their own."""
+    for replacement in (J, *{v for e in X.walk(outer) if e.op == "reduce" for v in X.reduction_variables(e)}):
+        moved = X.substitute(inner, {I: replacement})
+        for k in range(4):
+            assert loops(moved, {replacement: k}) == loops(inner, {I: k})
+
+
+@settings(deadline=None, max_examples=100)
+@given(bodies())
+def test_rebuilding_gives_the_same_object(e: Expr) -> None:
+    assert X.transform(e, lambda _: None) is e
+    assert X.replace_loads(e, lambda slot, index: X.load(slot, index, "f32")) is e
+
+
+@settings(deadline=None, max_examples=100)
+@given(bodies())
+def test_opening_and_closing_a_reduction_is_the_identity(e: Expr) -> None:
+    for part in X.walk(e):
+        if part.op == "reduce":
+            names, body = X.opened(part)
+            assert X.reduce("add", names, body) is part

@@ -1,0 +1,156 @@
+"""Index arithmetic: what is simplified on the way in has the value of what was written."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgec.ir import expr as X
+from edgec.ir import index
+from edgec.ir.expr import Expr
+
+EXTENTS = {"i": 6, "j": 4, "k": 3}
+VARIABLES = {name: X.var(name, extent) for name, extent in EXTENTS.items()}
+
+
+@st.composite
+def trees(draw: st.DrawFn, depth: int = 4) -> tuple:
+    """An index as a nested tuple: the plain meaning that no simplifier has touched."""
+    kind = draw(st.sampled_from(["var", "const", "add", "sub", "mul", "div", "mod", "neg", "min", "max"]))
+    if depth == 0 or kind in ("var", "const"):
+        if draw(st.booleans()):
+            return ("var", draw(st.sampled_from(sorted(EXTENTS))))
+        return ("const", draw(st.integers(-9, 9)))
+    left = draw(trees(depth=depth - 1))
+    if kind == "neg":
+        return ("neg", left)
+    if kind == "mul":
+        return ("mul", left, ("const", draw(st.integers(-5, 12))))
+    if kind in ("div", "mod"):
+        return (kind, left, ("const", draw(st.integers(1, 12))))
+    return (kind, left, draw(trees(depth=depth - 1)))
+
+
+def built(tree: tuple) -> Expr:
+    kind, *args = tree
+    if kind == "var":
+        return VARIABLES[args[0]]
+    if kind == "const":
+        return X.const(args[0])
+    names = {"div": "floordiv", "mod": "floormod"}
+    return X.call(names.get(kind, kind), *(built(a) for a in args))
+
+
+def meaning(tree: tuple, values: dict[str, int]) -> int:
+    kind, *args = tree
+    if kind == "var":
+        return values[args[0]]
+    if kind == "const":
+        return int(args[0])
+    a, *rest = (meaning(t, values) for t in args)
+    b = rest[0] if rest else 0
+    return {
+        "add": lambda: a + b, "sub": lambda: a - b, "mul": lambda: a * b, "div": lambda: a // b,
+        "mod": lambda: a % b, "neg": lambda: -a, "min": lambda: min(a, b), "max": lambda: max(a, b),
+    }[kind]()  # fmt: skip
+
+
+def value(e: Expr, values: dict[str, int]) -> int:
+    if e.op == "const":
+        return int(e.value)
+    if e.op == "var":
+        return values[e.value.name]
+    a, *rest = (value(x, values) for x in e.args)
+    b = rest[0] if rest else 0
+    return {
+        "add": lambda: a + b, "sub": lambda: a - b, "mul": lambda: a * b, "floordiv": lambda: a // b,
+        "floormod": lambda: a % b, "neg": lambda: -a, "min": lambda: min(a, b), "max": lambda: max(a, b),
+    }[e.op]()  # fmt: skip
+
+
+def places() -> list[dict[str, int]]:
+    return [dict(zip(EXTENTS, p)) for p in product(*(range(n) for n in EXTENTS.values()))]
+
+
+@settings(deadline=None, max_examples=300)
+@given(trees())
+def test_simplifying_keeps_the_value(tree: tuple) -> None:
+    e = built(tree)
+    for place in places():
+        assert value(e, place) == meaning(tree, place)
+
+
+@settings(deadline=None, max_examples=300)
+@given(trees())
+def test_bounds_hold(tree: tuple) -> None:
+    e = built(tree)
+    low, high = index.bounds(e)
+    found = [value(e, place) for place in places()]
+    assert low <= min(found)
+    assert max(found) <= high
+
+
+@settings(deadline=None, max_examples=200)
+@given(trees(), trees(), st.sampled_from(["lt", "le", "gt", "ge", "eq", "ne"]))
+def test_a_comparison_is_decided_only_when_it_always_holds(left: tuple, right: tuple, name: str) -> None:
+    e = X.call(name, built(left), built(right))
+    if e.op == "const":
+        compare = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}[name]
+        for place in places():
+            a, b = meaning(left, place), meaning(right, place)
+            assert e.value == eval(f"{a} {compare} {b}")
+
+
+@settings(deadline=None, max_examples=200)
+@given(trees())
+def test_simplifying_again_changes_nothing(tree: tuple) -> None:
+    e = built(tree)
+    terms, constant = index.linear(e)
+    assert index.build(terms, constant) is e
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+def test_linearize_and_delinearize_are_inverse(shape: list[int]) -> None:
+    names = tuple(X.var(f"d{k}", n) for k, n in enumerate(shape))
+    assert index.delinearize(index.linearize(names, shape), tuple(shape)) == names
+
+
+@given(st.permutations([2, 3, 4]), st.sampled_from([(24,), (6, 4), (4, 6), (2, 12), (3, 8), (2, 3, 4), (4, 3, 2)]))
+def test_reshaping_visits_every_element_once_in_order(source: list[int], target: tuple[int, ...]) -> None:
+    names = tuple(X.var(f"d{k}", n) for k, n in enumerate(target))
+    place = index.delinearize(index.linearize(names, target), tuple(source))
+    seen = []
+    for p in product(*(range(n) for n in target)):
+        at = [value(e, {f"d{k}": v for k, v in enumerate(p)}) for e in place]
+        position = 0
+        for i, n in zip(at, source):
+            assert 0 <= i < n
+            position = position * n + i
+        seen.append(position)
+    assert seen == list(range(prod(target)))
+
+
+I, J = VARIABLES["i"], VARIABLES["j"]
+
+
+@pytest.mark.parametrize(
+    ("written", "simplified"),
+    [
+        ((I * 4 + J) // 4, I),
+        ((I * 4 + J) % 4, J),
+        ((I % 4) % 2, I % 2),
+        ((I // 2) // 3, X.const(0)),
+        ((I * 8 + J * 2) // 2, I * 4 + J),
+        (((I * 4 + J) // 2) * 2 + (I * 4 + J) % 2, I * 4 + J),
+        ((I + 12) % 6, I),
+        ((I * 6) // 4, (I * 3) // 2),
+        (I < 6, X.const(True, "bool")),
+        (I >= 6, X.const(False, "bool")),
+    ],
+)
+def test_known_forms(written: Expr, simplified: Expr) -> None:
+    assert written is simplified
