@@ -204,7 +204,7 @@ EC_INLINE float ec_hmax(ec_vf x) { EC_REDUCE_(ec_max, x); }
 
 /* ---- Powers of two ------------------------------------------------------------------------ */
 
-#if EC_VL != 16 /* AVX-512 has instructions for these, and an e^x of its own */
+#if EC_VL != 16 /* AVX-512 has instructions for these, and exp and erf by lookup */
 
 /* a * 2^n, |n| <= 252, in two factors, since 2^n itself may not be a float. */
 EC_INLINE ec_vf ec_scale_by_(ec_vf a, ec_vi n)
@@ -299,40 +299,45 @@ EC_INLINE ec_vf ec_silu(ec_vf x)
 
 /* ---- tanh and erf: odd rational functions up to where they round to 1 ----------------------- *
  *
- * x * P(x^2) / Q(x^2): one division, no table, no branch. The sums are paired (Estrin) rather than
- * nested, which rounds less often on the way and shortens the chain of operations. */
-
-/* a + b * u */
-EC_INLINE ec_vf ec_pair_(ec_vf u, float b, float a)
-{
-    return ec_fma(ec_set1(b), u, ec_set1(a));
-}
+ * x * P(x^2) / Q(x^2): one division, no table, no branch. */
 
 EC_INLINE ec_vf ec_tanh(ec_vf x)
 {
-    x = ec_clamp(x, ec_set1(-8.61846638f), ec_set1(8.61846638f));
+    x = ec_clamp(x, ec_set1(-8.60133362f), ec_set1(8.60133362f));
     ec_vf u = x * x;
-    ec_vf u2 = u * u;
-    ec_vf p = ec_fma(ec_set1(1.33173357e-8f), u2, ec_pair_(u, 2.05836732e-5f, 0.00349403988f));
-    p = ec_fma(p, u2, ec_pair_(u, 0.133797035f, 1.0f));
-    ec_vf q = ec_fma(ec_set1(7.7618887e-7f), u2, ec_pair_(u, 0.000328311609f, 0.0258710478f));
-    q = ec_fma(q, u2, ec_pair_(u, 0.467130125f, 1.0f));
+    ec_vf p = ec_set1(1.33194389e-8f);
+    p = ec_horner_(p, u, 2.05834913e-5f);
+    p = ec_horner_(p, u, 0.00349398772f);
+    p = ec_horner_(p, u, 0.133796647f);
+    p = ec_horner_(p, u, 1.0f);
+    ec_vf q = ec_set1(7.76220304e-7f);
+    q = ec_horner_(q, u, 0.000328305119f);
+    q = ec_horner_(q, u, 0.0258708484f);
+    q = ec_horner_(q, u, 0.467129827f);
+    q = ec_horner_(q, u, 1.0f);
     return x * p / q;
 }
 
+#if EC_VL != 16
 EC_INLINE ec_vf ec_erf(ec_vf x)
 {
-    x = ec_clamp(x, ec_set1(-3.79451728f), ec_set1(3.79451728f));
+    x = ec_clamp(x, ec_set1(-3.72717977f), ec_set1(3.72717977f));
     ec_vf u = x * x;
-    ec_vf u2 = u * u;
-    ec_vf p = ec_pair_(u, 2.04208823e-6f, 0.00028480927f);
-    p = ec_fma(p, u2, ec_pair_(u, 0.00377958803f, 0.0527904034f));
-    p = ec_fma(p, u2, ec_pair_(u, 0.190785021f, 1.12837911f));
-    ec_vf q = ec_pair_(u, 3.80050878e-5f, 0.00116520049f);
-    q = ec_fma(q, u2, ec_pair_(u, 0.0149974702f, 0.114257954f));
-    q = ec_fma(q, u2, ec_pair_(u, 0.502411544f, 1.0f));
+    ec_vf p = ec_set1(2.0416619e-6f);
+    p = ec_horner_(p, u, 0.000284806127f);
+    p = ec_horner_(p, u, 0.00377960177f);
+    p = ec_horner_(p, u, 0.0527903698f);
+    p = ec_horner_(p, u, 0.190782115f);
+    p = ec_horner_(p, u, 1.12837923f);
+    ec_vf q = ec_set1(3.80020792e-5f);
+    q = ec_horner_(q, u, 0.00116521283f);
+    q = ec_horner_(q, u, 0.0149974851f);
+    q = ec_horner_(q, u, 0.114256889f);
+    q = ec_horner_(q, u, 0.502409279f);
+    q = ec_horner_(q, u, 1.0f);
     return x * p / q;
 }
+#endif
 
 /* ---- Logarithms --------------------------------------------------------------------------- */
 

@@ -113,6 +113,12 @@ EC_INLINE ec_vf ec_split_(ec_vf x, ec_vf *exponent)
     return m;
 }
 
+/* Lane l of the result is table[j], j in the low four bits of index[l] taken as an integer. */
+EC_INLINE ec_vf ec_lookup_(ec_vf table, ec_vf index)
+{
+    return _mm512_permutexvar_ps((__m512i)index, table);
+}
+
 /* e^x in 10 instructions, within 1 ULP, denormal results included.
  *
  * Adding 1.5 * 2^19 rounds x * log2(e) to sixteenths: n = k + j/16, with j in the low bits of the sum.
@@ -128,14 +134,57 @@ EC_INLINE ec_vf ec_exp(ec_vf x)
                          1.6817928305f, 1.7562521604f, 1.8340080864f, 1.9152065614f};
     const ec_vf to_sixteenths = ec_set1(786432.0f);
     ec_vf sum = ec_fma(x, ec_set1(1.44269504f), to_sixteenths);
-    ec_vf n = (ec_vf)_mm512_sub_ps(sum, to_sixteenths);
+    ec_vf n = sum - to_sixteenths;
     ec_vf r = ec_fma(n, ec_set1(-0.693145752f), x);
     r = ec_fma(n, ec_set1(-1.42860677e-6f), r);
     r = _mm512_range_ps(r, ec_set1(0.03125f), 2 /* smaller magnitude, sign of r */);
-    ec_vf t = _mm512_permutexvar_ps((__m512i)sum, power);
+    ec_vf t = ec_lookup_(power, sum);
     ec_vf p = ec_fma(ec_set1(0.166668355f), r, ec_set1(0.500016212f));
     p = ec_fma(p, r, ec_set1(1.0f)) * r;
     return _mm512_scalef_ps(ec_fma(t, p, t), n);
+}
+
+/* erf(x) without a division: a polynomial of degree 5 around each of 0, 1/4, 2/4, ... 15/4, its
+ * coefficients looked up by lane. Adding 1.5 * 2^21 rounds |x| to quarters and leaves their number in
+ * the low bits. Where erf rounds to 1, |x| is held. */
+EC_INLINE ec_vf ec_erf(ec_vf x)
+{
+    const ec_vf c5 = {0.141690999f, 0.0796684325f, 0.00736880908f, -0.0524895824f,
+                      -0.0686337352f, -0.0470736511f, -0.0149910608f, 0.00644453336f,
+                      0.0130048692f, 0.0106403921f, 0.00613101618f, 0.00277343299f,
+                      0.0010272332f, 0.000318471371f, 8.37179905e-05f, 1.88197937e-05f};
+    const ec_vf c4 = {-0.00741152186f, 0.126070797f, 0.182081237f, 0.150352672f,
+                      0.0691081434f, -0.00553809665f, -0.0439587161f, -0.047710292f,
+                      -0.0341461226f, -0.0189035069f, -0.00905592926f, -0.00317318714f,
+                      -0.00135885202f, -0.000145454338f, 0.000294339057f, -8.58924468e-05f};
+    const ec_vf c3 = {-0.375538558f, -0.309168577f, -0.146462694f, 0.0267793797f,
+                      0.138362929f, 0.167534843f, 0.138752922f, 0.0901588947f,
+                      0.0482235067f, 0.0217246711f, 0.00834999792f, 0.00276025129f,
+                      0.000789017242f, 0.000195773042f, 4.22829617e-05f, 7.96609947e-06f};
+    const ec_vf c2 = {-1.48595691e-05f, -0.264998704f, -0.439387798f, -0.482200384f,
+                      -0.415104538f, -0.295656741f, -0.178401753f, -0.0923610255f,
+                      -0.0413396619f, -0.0160746649f, -0.00543812755f, -0.001614457f,
+                      -0.000411845569f, -9.77100208e-05f, -2.60059005e-05f, -1.90211972e-06f};
+    const ec_vf c1 = {1.12837923f, 1.06001413f, 0.87878257f, 0.642931104f,
+                      0.415107518f, 0.236521125f, 0.118930288f, 0.0527749918f,
+                      0.0206669848f, 0.00714231888f, 0.00217828434f, 0.000586277514f,
+                      0.000139253214f, 2.91890974e-05f, 5.39945131e-06f, 1.06617802e-06f};
+    const ec_vf c0 = {0.0f, 0.276326388f, 0.520499885f, 0.711155653f,
+                      0.842700779f, 0.92290014f, 0.966105163f, 0.986671686f,
+                      0.995322287f, 0.998537302f, 0.999593019f, 0.999899387f,
+                      0.999977887f, 0.999995708f, 0.999999285f, 0.999999881f};
+    const ec_vf to_quarters = ec_set1(3145728.0f);
+    const ec_vf magnitude = (ec_vf)((ec_vi)x & INT32_MAX);
+    ec_vf held = _mm512_min_ps(ec_set1(3.8745f), magnitude);
+    ec_vf sum = held + to_quarters;
+    ec_vf d = held - (sum - to_quarters);
+    ec_vf p = ec_lookup_(c5, sum);
+    p = ec_fma(p, d, ec_lookup_(c4, sum));
+    p = ec_fma(p, d, ec_lookup_(c3, sum));
+    p = ec_fma(p, d, ec_lookup_(c2, sum));
+    p = ec_fma(p, d, ec_lookup_(c1, sum));
+    p = ec_fma(p, d, ec_lookup_(c0, sum));
+    return (ec_vf)((ec_vi)p | ((ec_vi)x & INT32_MIN));
 }
 
 #endif

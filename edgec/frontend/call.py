@@ -27,7 +27,7 @@ from edgec.frontend.text import printable
 from edgec.frontend.values import Value, computed, emit
 from edgec.ir.graph import topological
 
-Results = Union[Value, Sequence[Value]]
+Results = Union[Value, Sequence["Value | None"]]
 Lowering = Callable[["Call"], Results]
 
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}

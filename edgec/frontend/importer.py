@@ -96,7 +96,7 @@ def _hint(node: NodeProto, domain: str, opset: int | None) -> str:
     if reason:
         return reason
     if domain:
-        return "define it in a Python file and name its folder with --ops; see docs/operators.md"
+        return f'write @onnx("{printable(node.op_type)}", domain="{printable(domain)}") in a file of your own, and --ops its folder'
     if schema_of(node, opset) is None:
         return f"operator set {opset} of ONNX has no such operator"
     return "no lowering to core operators exists yet"
@@ -196,7 +196,9 @@ class _Importer:
             if error.where is None:
                 error.where = f"node '{label}' ({printable(node.op_type)})"
             raise
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError
+        ) as error:
             # Lowering functions trust the shapes and attributes that the standard promises; a node that breaks
             # the promise ends here.
             raise ModelError(
@@ -204,12 +206,15 @@ class _Importer:
                 hint="if other tools accept this model, please report it",
                 where=f"node '{label}' ({printable(node.op_type)})",
             ) from error
-        values_out = [results] if isinstance(results, Value) else list(results)
-        if sum(1 for name in outputs if name) and len(values_out) < max(k + 1 for k, n in enumerate(outputs) if n):
-            raise ModelError(
-                f"output {len(values_out)} is not supported", where=f"node '{label}' ({printable(node.op_type)})"
-            )
-        scope.names.update((name, value) for name, value in zip(outputs, values_out) if name)
+        found = (results,) if isinstance(results, Value) else tuple(results)
+        for k, name in enumerate(outputs):
+            value = found[k] if k < len(found) else None
+            if name and value is None:
+                raise ModelError(
+                    f"output {k} ('{printable(name)}') is not supported", where=f"node '{label}' ({node.op_type})"
+                )
+            if name and value is not None:
+                scope.names[name] = value
 
     def attributes(self, node: NodeProto, scope: _Scope) -> dict[str, AttributeProto]:
         """Attributes by name; in a function, those that stand for one of the function's own are looked up."""
@@ -246,8 +251,8 @@ class _Importer:
         given: Mapping[str, AttributeProto],
         scope: _Scope,
         label: str,
-    ) -> list[Value]:
-        """Lower the body of a function in the place of a call to it."""
+    ) -> list[Value | None]:
+        """Lower the body of a function in the place of a call to it; None for outputs that it does not compute."""
         if scope.depth >= _MAX_DEPTH:
             raise ModelError(f"function '{printable(function.name)}' calls itself", where=self.model.where)
         names = {name: value for name, value in zip(function.input, inputs) if value is not None}
@@ -257,7 +262,7 @@ class _Importer:
         inner = _Scope(names, opsets, None, f"{label}/", attributes, scope.depth + 1)
         nodes = [_without(node, absent) for node in function.node]
         self.lower_nodes(nodes, inner, set(function.output))
-        return [self.look_up(inner, name) for name in function.output if name in inner.names]
+        return [inner.names.get(name) for name in function.output]
 
     def record(self, results: Results, inputs: Sequence[Value | None], label: str, nested: bool) -> None:
         """Note the origin of every core node between the operands of an ONNX node and its results."""

@@ -16,12 +16,15 @@ import numpy as np
 from edgec import ops
 from edgec.errors import ModelError
 from edgec.ir.evaluate import evaluate_node
+from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Node, topological
 from edgec.ir.graph import constant as constant_node
 from edgec.ir.types import DTYPES, FLOATS, Type
 
 #: Results of more elements than this are left to the compiler, which may never need them as a whole.
 FOLD_ELEMENTS = 16_000_000
+#: A constant repeated to more elements than this is kept as one copy, which costs no memory in the program.
+_REPEATED_ELEMENTS = 4096
 #: No tensor of a real model comes near this; a shape beyond it is a mistake or an attack.
 MAX_ELEMENTS = 2**40
 
@@ -171,7 +174,7 @@ class Value:
         before, after = tuple(max(b, 0) for b in before), tuple(max(a, 0) for a in after)
         if not any(before) and not any(after):
             return x
-        return emit("pad", x, before=before, after=after, value=value if x.dtype == "bool" else value)
+        return emit("pad", x, before=before, after=after, value=value)
 
     def reduce(self, combine: str, axes: Iterable[int], keep: bool = True) -> Value:
         """add, mul, max, min, and, or over ``axes``; they stay as extent 1 when ``keep``."""
@@ -216,11 +219,30 @@ def emit(op: str, *operands: Operand, **attrs: Any) -> Value:
     Python numbers become constants of the type of the first tensor among the operands (for ``select``, among
     its branches). Raises ModelError when the operator refuses its operands or the result is absurdly large.
     """
-    result = build(op, *operands, **attrs)
-    node = result.node
-    if all(a.is_const for a in node.args) and node.type.elements <= FOLD_ELEMENTS:
-        return Value(constant_node(evaluate_node(node, [a.value for a in node.args])))
-    return result
+    node = build(op, *operands, **attrs).node
+    if not all(_is_static(a) for a in node.args) or node.type.elements > FOLD_ELEMENTS:
+        return Value(node)
+    if op == "broadcast" and node.type.elements > _REPEATED_ELEMENTS:
+        return Value(node)
+    if op in FUNCTIONS or op == "cast":
+        # What is the same all along a dimension stays so: one copy is computed, and kept.
+        small = [a.args[0] if a.op == "broadcast" else a for a in node.args]
+        one = ops.node(op, *small, **attrs)
+        return Value(_folded(one)).broadcast(*node.type.shape)
+    return Value(_folded(node))
+
+
+def _is_static(node: Node) -> bool:
+    """A constant, or one repeated along dimensions."""
+    return node.is_const or (node.op == "broadcast" and node.args[0].is_const)
+
+
+def _array(node: Node) -> np.ndarray:
+    return node.value if node.is_const else np.broadcast_to(node.args[0].value, node.type.shape)
+
+
+def _folded(node: Node) -> Node:
+    return constant_node(evaluate_node(node, [_array(a) for a in node.args]))
 
 
 def build(op: str, *operands: Operand, **attrs: Any) -> Value:
@@ -235,12 +257,14 @@ def build(op: str, *operands: Operand, **attrs: Any) -> Value:
 
 def computed(value: Value) -> np.ndarray | None:
     """The array of a value that no input can change, or None."""
-    if value.is_const:
-        return value.node.value
+    if _is_static(value.node):
+        return _array(value.node)
     nodes = list(topological([value.node]))
     if any(n.op == "input" for n in nodes):
         return None
     arrays: dict[Node, np.ndarray] = {}
+    if any(n.type.elements > 16 * FOLD_ELEMENTS for n in nodes):
+        raise ModelError("a value that is needed at build time is too large to compute", hint="check the shapes")
     for n in nodes:
         arrays[n] = n.value if n.is_const else evaluate_node(n, [arrays[a] for a in n.args])
     return arrays[value.node]
@@ -266,9 +290,10 @@ def clip(x: Value, low: Operand, high: Operand) -> Value:
     return minimum(maximum(x, low), high)
 
 
-def iota(shape: Sequence[int], axis: int, dtype: str = "i64") -> Value:
-    """The index along ``axis``."""
-    return emit("iota", shape=tuple(shape), axis=axis, dtype=dtype)
+def iota(extent: int, axis: int, rank: int, dtype: str = "i64") -> Value:
+    """0 .. extent-1 along ``axis`` of a tensor of ``rank`` dimensions, whose other extents are 1."""
+    shape = tuple(extent if d == axis else 1 for d in range(rank))
+    return emit("iota", shape=shape, axis=axis, dtype=dtype)
 
 
 def full(shape: Sequence[int], value: Scalar, dtype: str) -> Value:

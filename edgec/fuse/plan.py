@@ -58,13 +58,12 @@ def kind_of(derived: Formula) -> str:
     sums = [e for e in X.walk(derived.body) if e.op == "reduce"]
     if not sums:
         return "map"
-    variables = {v for v in derived.variables if v.op == "var"}
+    variables = _loop_variables(derived)
     factors = contraction_factors(derived.body)
     if factors is not None and derived.type.dtype == "f32":
-        left, right = (X.free_variables(f) & _loop_variables(derived) for f in factors)
-        if (left - right) or (right - left):
-            if left != right and not _is_depthwise(left, right):
-                return "contract"
+        left, right = (X.free_variables(f) & variables for f in factors)
+        if left != right:  # some loop belongs to one factor alone: what the other holds is used again and again
+            return "contract"
     window = 1
     for s in sums:
         for v in s.value[1]:
@@ -76,11 +75,6 @@ def kind_of(derived: Formula) -> str:
 
 def _loop_variables(derived: Formula) -> frozenset[Expr]:
     return frozenset(v for v in derived.variables if v.op == "var")
-
-
-def _is_depthwise(left: frozenset[Expr], right: frozenset[Expr]) -> bool:
-    """One factor has no loop of its own: nothing is used twice, so there is nothing to tile."""
-    return not (left - right) or not (right - left)
 
 
 class _Planner:

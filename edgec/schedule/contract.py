@@ -88,12 +88,12 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     if chosen is None:
         return None
     lane_factor, scalar_factor, n = chosen
+    if _is_depthwise(flat, product.args, n):
+        return None
     mine = X.free_variables(lane_factor) | X.free_variables(scalar_factor)
     rows = [v for v in flat.loops if v not in X.free_variables(lane_factor)]
     own_rows = [v for v in rows if v in mine]
     flat, scalar_factor, epilogue, m = _merge_rows(flat, scalar_factor, epilogue, own_rows)
-    if lane_factor.op != "load" and not is_constant(lane_factor):
-        pass  # an expression of loads: it is packed at run time, whatever it is
     mode = _lane_mode(lane_factor, n)
     k, scalar_factor, lane_factor = _merge_sum(k, scalar_factor, lane_factor, mode)
     lanes = device.vector_bytes // 4
@@ -135,6 +135,13 @@ def _choose_lanes(flat: Flat, left: Expr, right: Expr) -> tuple[Expr, Expr, Expr
                 if best is None or score > best[0]:
                     best = (score, (lane, scalar, v))
     return best[1] if best else None
+
+
+def _is_depthwise(flat: Flat, factors: tuple[Expr, ...], n: Expr) -> bool:
+    """Both factors share the loop that is contiguous in the result: lanes belong there, and nothing is broadcast."""
+    shared = X.free_variables(factors[0]) & X.free_variables(factors[1])
+    contiguous = [v for v in flat.loops if coefficient(flat.address, v) == 1]
+    return n not in contiguous and any(v in shared and v.value.extent >= 4 for v in contiguous)
 
 
 def _lane_mode(factor: Expr, n: Expr) -> str:

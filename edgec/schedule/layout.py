@@ -63,7 +63,8 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
             wishes.append((output, 1))
         for load in X.loads(block.formula.body):
             node = load.value
-            if not node.is_const and node.type.rank >= 3 and node.type.rank == anchor.type.rank:
+            few = node.type.rank < 3 or node.type.shape[1] < 8  # as good as broadcast from rows as they are
+            if not node.is_const and not few and node.type.rank == anchor.type.rank:
                 wishes.append((node, 1))
         return wishes
     for node in block.nodes:

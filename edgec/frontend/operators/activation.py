@@ -119,7 +119,7 @@ def _log_softmax_of(x: Value, axis: int) -> Value:
 
 def _hardmax_of(x: Value, axis: int) -> Value:
     """1 at the first place of the maximum, else 0."""
-    places = iota(x.shape, axis)
+    places = iota(x.shape[axis], axis, x.rank)
     hit = x.equals(x.reduce("max", [axis]))
     first = select(hit, places, x.shape[axis]).reduce("min", [axis])
     return places.equals(first).cast(x.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from edgec.frontend.call import Call, onnx
-from edgec.frontend.values import Value, computed, concat, constant, full, normalize_axis
+from edgec.frontend.values import Value, computed, concat, constant, normalize_axis
 
 #: A loop of more rounds would make a program nobody wants to compile.
 _MAX_ROUNDS = 4096
@@ -45,8 +45,7 @@ def loop(call: Call) -> list[Value]:
         going = bool(decided.reshape(-1)[0])
         k += 1
     if not all(collected):
-        if collected and not k:
-            raise call.error("a loop of no rounds has results of unknown shape")
+        raise call.error("a loop of no rounds has results of unknown shape")
     return [*state, *(concat([v.unsqueeze(0) for v in series], 0) for series in collected)]
 
 
@@ -82,6 +81,3 @@ def scan(call: Call) -> list[Value]:
         axis = normalize_axis((call.attribute("scan_output_axes") or [0] * outputs)[k], series[0].rank + 1)
         stacked.append(concat([v.unsqueeze(axis) for v in series], axis))
     return [*state, *stacked]
-
-
-__all__ = ["full"]

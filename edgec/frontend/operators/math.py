@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 
 from edgec.frontend.call import Call, Lowering, onnx
-from edgec.frontend.values import Value, clip, constant, emit, maximum, minimum, select
+from edgec.frontend.values import Value, constant, emit, maximum, minimum, select
 from edgec.ir.types import DTYPES
 
 
@@ -136,6 +136,3 @@ def is_inf(call: Call) -> Value:
 @onnx("Identity")
 def identity(call: Call) -> Value:
     return call[0]
-
-
-__all__ = ["clip", "converted"]

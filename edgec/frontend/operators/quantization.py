@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from edgec.frontend.call import Call, ModelWarning, onnx
+from edgec.frontend.call import Call, onnx
 from edgec.frontend.model import element_type
 from edgec.frontend.operators.conv import convolve, per_channel
 from edgec.frontend.operators.linear import matmul_of
@@ -144,6 +144,3 @@ def qlinear_matmul(call: Call) -> Value:
     left = left.reshape() if prod(left.shape) == 1 else left.unsqueeze(-1) if left.rank == 1 else left
     right = right.reshape() if prod(right.shape) == 1 else right
     return _requantized(call, y, left * right, 6, 7)
-
-
-__all__ = ["ModelWarning", "saturated"]

@@ -94,7 +94,7 @@ def reduce_log_sum_exp(call: Call) -> Value:
 def arg_extreme(x: Value, axis: int, combine: str, last: bool = False) -> Value:
     """Position of the greatest (or least) element along ``axis``, which stays as extent 1: the first, or the last."""
     hit = x.equals(x.reduce(combine, [axis]))
-    places = iota(x.shape, axis)
+    places = iota(x.shape[axis], axis, x.rank)
     if last:
         return select(hit, places, -1).reduce("max", [axis])
     return select(hit, places, x.shape[axis] - 1).reduce("min", [axis])

@@ -137,7 +137,7 @@ def roi_align(call: Call) -> Value:
     y, x_ = axis(top, bottom, rows), axis(left, right, columns)
     points = rows * ratio * columns * ratio
     shape = (regions, rows * ratio, columns * ratio)
-    ys, xs = y.unsqueeze(2).broadcast(*shape).reshape(1, -1 if False else regions * points), None
+    ys = y.unsqueeze(2).broadcast(*shape).reshape(1, regions * points)
     xs = x_.unsqueeze(1).broadcast(*shape).reshape(1, regions * points)
     inside = (ys >= -1.0) & (ys <= float(height)) & (xs >= -1.0) & (xs <= float(width))
     picture = batches.cast("i64").unsqueeze(1).broadcast(regions, points).reshape(1, regions * points)
@@ -187,8 +187,9 @@ def deform_conv(call: Call) -> Value:
         part = x.part(1, b * channels // bundles, (b + 1) * channels // bundles)
         coordinates = []
         for d in range(rank):
-            base = iota((*kernel, *sizes), d) * win.dilations[d] + iota((*kernel, *sizes), rank + d) * win.strides[d]
-            still = (base - win.before[d]).cast(x.dtype).reshape(1, taps * points)
+            tap = iota(kernel[d], d, 2 * rank) * win.dilations[d]
+            base = tap + iota(sizes[d], rank + d, 2 * rank) * win.strides[d] - win.before[d]
+            still = base.cast(x.dtype).broadcast(*kernel, *sizes).reshape(1, taps * points)
             moved = shifts.part(1, b, b + 1).part(3, d, d + 1).reshape(n, taps * points)
             coordinates.append(still + moved)
         read = sampled(part, coordinates, _linear_taps, lambda p, d: p)

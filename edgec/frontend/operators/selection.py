@@ -26,13 +26,13 @@ def top_k(call: Call) -> tuple[Value, Value]:
     *outer, n = last.shape
     mine, other = last.unsqueeze(-1), last.unsqueeze(-2)
     better = other > mine if call.attribute("largest", 1) else other < mine
-    places = iota((n, n), 1, "i32") < iota((n, n), 0, "i32")
+    places = iota(n, 1, 2, "i32") < iota(n, 0, 2, "i32")
     ahead = better | (other.equals(mine) & places)
     rank = ahead.cast("i32").sum([-1], keep=False)
-    chosen = rank.unsqueeze(-2).equals(iota((k, n), 0, "i32"))
+    chosen = rank.unsqueeze(-2).equals(iota(k, 0, 2, "i32"))
     least = -inf if x.is_float else int(np.iinfo(DTYPES[x.dtype]).min)
     values = select(chosen, last.unsqueeze(-2), least).reduce("max", [-1], keep=False)
-    indices = select(chosen, iota((k, n), 1), -1).reduce("max", [-1], keep=False)
+    indices = select(chosen, iota(n, 1, 2), -1).reduce("max", [-1], keep=False)
     return values.swap(axis, x.rank - 1), indices.swap(axis, x.rank - 1)
 
 
@@ -73,7 +73,7 @@ def reverse_sequence(call: Call) -> Value:
     x, lengths = call[0], call[1].cast("i64")
     time, batch = call.attribute("time_axis", 0), call.attribute("batch_axis", 1)
     lengths = lengths.reshape(*(x.shape[d] if d == batch else 1 for d in range(x.rank)))
-    places = iota([x.shape[d] if d == time else 1 for d in range(x.rank)], time)
+    places = iota(x.shape[time], time, x.rank)
     source = select(places < lengths, lengths - 1 - places, places)
     return emit("gather_elements", x, source.broadcast(*x.shape), axis=time)
 
@@ -84,7 +84,7 @@ def tensor_scatter(call: Call) -> Value:
     x, update = call[0], call[1]
     axis = normalize_axis(call.attribute("axis", -2), x.rank)
     extent, size = x.shape[axis], update.shape[axis]
-    places = iota([extent if d == axis else 1 for d in range(x.rank)], axis)
+    places = iota(extent, axis, x.rank)
     if call.optional(2) is not None:
         places = places - call[2].cast("i64").reshape(x.shape[0], *[1] * (x.rank - 1))
     if call.attribute("mode", "linear") == "circular":

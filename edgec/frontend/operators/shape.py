@@ -8,8 +8,7 @@ import numpy as np
 
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.model import element_type
-from edgec.frontend.values import MAX_ELEMENTS, Value, constant, emit, iota, normalize_axis, select
-from edgec.ir.types import DTYPES
+from edgec.frontend.values import MAX_ELEMENTS, Value, constant, iota, normalize_axis, select
 
 
 @onnx("Constant")
@@ -50,13 +49,15 @@ def range_(call: Call) -> Value:
     bounds = [call.constant(k) for k in range(3)]
     if any(b.size != 1 for b in bounds):
         raise call.error(f"the bounds have shapes {[list(b.shape) for b in bounds]}, and must be scalars")
+    if any(b.ndim for b in bounds):
+        call.warn("its bounds should be scalars, but are tensors of one element")
     start, limit, delta = (b.reshape(()) for b in bounds)
     if not delta:
         raise call.error("the step is 0")
     count = max(ceil((float(limit) - float(start)) / float(delta)), 0)
     if count > MAX_ELEMENTS:
         raise call.error(f"a range of {count} elements is too large")
-    places = iota((count,), 0).cast(call[0].dtype)
+    places = iota(count, 0, 1).cast(call[0].dtype)
     return places * constant(delta) + constant(start)
 
 
@@ -64,7 +65,7 @@ def range_(call: Call) -> Value:
 def eye_like(call: Call) -> Value:
     code = call.attribute("dtype")
     dtype = element_type(code) if code else call[0].dtype
-    rows, columns = iota(call[0].shape, 0), iota(call[0].shape, 1)
+    rows, columns = iota(call[0].shape[0], 0, 2), iota(call[0].shape[1], 1, 2)
     return columns.equals(rows + call.attribute("k", 0)).cast(dtype)
 
 
@@ -76,9 +77,7 @@ def one_hot(call: Call) -> Value:
     axis = normalize_axis(call.attribute("axis", -1), positions.rank + 1)
     positions = positions.cast("i64")
     positions = select(positions < 0, positions + depth, positions).unsqueeze(axis)
-    shape = list(positions.shape)
-    shape[axis] = depth
-    hit = iota(shape, axis).equals(positions)
+    hit = iota(depth, axis, positions.rank).equals(positions)
     off, on = values.part(0, 0, 1).squeeze(0), values.part(0, 1, 2).squeeze(0)
     return select(hit, on, off)
 
