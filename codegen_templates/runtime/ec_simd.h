@@ -303,17 +303,17 @@ EC_INLINE ec_vf ec_silu(ec_vf x)
 
 EC_INLINE ec_vf ec_tanh(ec_vf x)
 {
-    x = ec_clamp(x, ec_set1(-8.60133362f), ec_set1(8.60133362f));
+    x = ec_clamp(x, ec_set1(-8.50539112f), ec_set1(8.50539112f));
     ec_vf u = x * x;
-    ec_vf p = ec_set1(1.33194389e-8f);
-    p = ec_horner_(p, u, 2.05834913e-5f);
-    p = ec_horner_(p, u, 0.00349398772f);
-    p = ec_horner_(p, u, 0.133796647f);
+    ec_vf p = ec_set1(1.33199958e-8f);
+    p = ec_horner_(p, u, 2.0583373e-5f);
+    p = ec_horner_(p, u, 0.00349398958f);
+    p = ec_horner_(p, u, 0.133796632f);
     p = ec_horner_(p, u, 1.0f);
-    ec_vf q = ec_set1(7.76220304e-7f);
-    q = ec_horner_(q, u, 0.000328305119f);
-    q = ec_horner_(q, u, 0.0258708484f);
-    q = ec_horner_(q, u, 0.467129827f);
+    ec_vf q = ec_set1(7.76220475e-7f);
+    q = ec_horner_(q, u, 0.000328304566f);
+    q = ec_horner_(q, u, 0.0258708559f);
+    q = ec_horner_(q, u, 0.467129797f);
     q = ec_horner_(q, u, 1.0f);
     return x * p / q;
 }
@@ -443,7 +443,8 @@ EC_INLINE ec_vf ec_pow_magnitude_(ec_vf magnitude, ec_vf y)
     ec_vf log2_high = n + product;
     ec_vf log2_low = (product - (log2_high - n)) + product_low;
 
-    /* The clamps matter only where the result is 0 or inf: they keep inf - inf out. */
+    /* The clamps act only where the result is 0 or inf anyway: they keep inf - inf out. */
+    y = ec_clamp(y, ec_set1(-1e30f), ec_set1(1e30f));
     ec_vf z = ec_clamp(y * log2_high, ec_set1(-200.0f), ec_set1(200.0f));
     ec_vf z_low = ec_fma(y, log2_low, ec_product_error_(y, log2_high, z));
     ec_vf whole = ec_round(z);

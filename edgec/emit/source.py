@@ -6,43 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgec.emit.c_expression import STORAGE, literal
-from edgec.emit.kernels import VIEWS, Loop, View
+from edgec.emit.c_expression import STORAGE
+from edgec.emit.registry import choose
 from edgec.emit.render import render
-from edgec.schedule.border import Border
+from edgec.emit.views import VIEWS, View
 from edgec.schedule.program import Buffer, Kernel, Program
 
 _NAME = "KERNEL_NAME"
-
-
-class BorderView(View):
-    """A border: nested loops a slab."""
-
-    @property
-    def value(self) -> str:
-        params: Border = self.kernel.params
-        return literal(params.value, params.store.dtype)
-
-    @property
-    def slabs(self) -> list[SlabView]:
-        params: Border = self.kernel.params
-        return [
-            SlabView([Loop(f"i{d}", extent, d) for d, (extent, _) in enumerate(s.loops)],
-                     " + ".join([str(s.start), *(f"i{d} * {stride}" for d, (_, stride) in enumerate(s.loops))]))
-            for s in params.slabs
-        ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class SlabView:
-    """Loops of one slab and the position they write."""
-
-    loops: list[Loop]
-    place: str
-
-    @property
-    def indent(self) -> str:
-        return "  " * len(self.loops)
 
 
 @dataclass(frozen=True)
@@ -77,10 +47,6 @@ class Sources:
     calls: tuple[CallSite, ...]
 
 
-def view_class(template: str) -> type[View]:
-    return BorderView if template == "border" else VIEWS.get(template, View)
-
-
 def generate(program: Program, prefix: str, templates: Sequence[Path] = ()) -> Sources:
     """Render every kernel; kernels whose text is equal share one function."""
     known: dict[str, Function] = {}
@@ -88,10 +54,11 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = ()) -> S
     since: list[Kernel] = []
     for kernel in program.kernels:
         aliases = _aliases(kernel, program)
-        view = view_class(kernel.template)(_without_scratch(kernel), _NAME, aliases)
-        text = render(f"c/{kernel.template}.c.jinja", templates, k=view)
+        view = VIEWS[kernel.template](_without_scratch(kernel), _NAME, aliases)
+        template = choose(kernel.template, view, "c", templates)
+        text = render(template.path, templates, k=view)
         if text not in known:
-            name = f"{prefix}_{len(known)}_{kernel.template}"
+            name = f"{prefix}_{len(known)}_{template.kernel}"
             known[text] = Function(name, text.replace(_NAME, name), view)
         barrier = any(_conflict(kernel, other, program) for other in since)
         since = [kernel] if barrier else [*since, kernel]

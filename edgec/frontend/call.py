@@ -18,16 +18,16 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.text import printable
-from edgec.frontend.values import Value, computed, emit
+from edgec.frontend.values import Operand, Value, computed, emit
 from edgec.ir.graph import topological
 
-Results = Union[Value, Sequence["Value | None"]]
+Results = Value | Sequence[Value | None]
 Lowering = Callable[["Call"], Results]
 
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}
@@ -151,7 +151,7 @@ class Call:
         given = self.attributes.get(name)
         return None if given is None else tuple(given)
 
-    def node(self, op: str, *args: Value | int | float | bool, **attrs: Any) -> Value:
+    def node(self, op: str, *args: Operand, **attrs: Any) -> Value:
         """A core operator on values; the way to a core operator of the user's own."""
         return emit(op, *args, **attrs)
 

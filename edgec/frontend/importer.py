@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, NodeProto, TypeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
 
 from edgec.errors import EdgecError, ModelError
 from edgec.frontend import call as registry
-from edgec.frontend import operators as _operators  # noqa: F401  (they register)
 from edgec.frontend.call import Call, Results, load_operators
 from edgec.frontend.inputs import bind_inputs
 from edgec.frontend.model import Model, Source, dense, domain_name, opset_versions, read, tensor
-from edgec.frontend.text import listed, printable
-from edgec.frontend.validate import in_order, schema_of, validate
+from edgec.frontend.schema import body_of, default_attributes, has_body, schema_of
+from edgec.frontend.support import hint_for, label_of, unsupported, unsupported_error
+from edgec.frontend.text import printable
+from edgec.frontend.validate import in_order, validate
 from edgec.frontend.values import Value, constant
 from edgec.ir.graph import Graph, Node
 
 #: Functions may call functions, but no deeper than this (one that calls itself never ends).
 _MAX_DEPTH = 50
+#: What a lowering function runs into when a node breaks what the standard promises of its shapes and attributes.
+_BROKEN_PROMISE = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
+
+_SUBGRAPH = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
 def import_model(
@@ -37,7 +43,7 @@ def import_model(
 
     ``shapes`` gives the shape of inputs whose dimensions the model leaves open, ``values`` fixes inputs at build
     time (they are then no inputs of the graph), ``ops_folders`` hold Python files with operators of the user's own.
-    ``origin`` of the result names the ONNX nodes every core node came from; the names are untrusted text.
+    ``origin`` of the result names the ONNX nodes every core node came from.
 
     Raises UsageError for shapes that are missing or do not fit, ModelError for a model that is broken or
     uses operators that are not supported (all of them at once).
@@ -48,72 +54,15 @@ def import_model(
     validate(model)
     missing = unsupported(model)
     if missing:
-        raise _unsupported_error(missing, model.where)
+        raise unsupported_error(missing, model.where)
     inputs, bound = bind_inputs(model, shapes or {}, values or {})
     importer = _Importer(model)
-    scope = _Scope({**importer.initializers(model.proto.graph), **bound}, model.opsets)
-    importer.lower_nodes(model.proto.graph.node, scope, set(o.name for o in model.proto.graph.output))
-    outputs = tuple((o.name, importer.look_up(scope, o.name).node) for o in model.proto.graph.output)
+    graph = model.proto.graph
+    scope = _Scope(bound, model.opsets, _tensors(graph))
+    names = [o.name for o in graph.output]
+    importer.lower_nodes(graph.node, scope, set(names))
+    outputs = tuple((name, importer.look_up(scope, name).node) for name in names)
     return Graph(inputs, outputs, model.name, importer.origin, _metadata(model))
-
-
-def unsupported(source: Source | Model, ops_folders: Iterable[str | Path] = ()) -> list[tuple[str, str, str]]:
-    """(node, operator, hint) for every operator that cannot be lowered, wherever it stands in the model."""
-    for folder in ops_folders:
-        load_operators(folder)
-    model = source if isinstance(source, Model) else read(source)
-    local = {(domain_name(f.domain), f.name) for f in model.proto.functions}
-    found: list[tuple[str, str, str]] = []
-
-    def visit(nodes: Iterable[NodeProto], opsets: Mapping[str, int]) -> None:
-        for node in nodes:
-            domain = domain_name(node.domain)
-            key = domain, node.op_type
-            for attribute in node.attribute:
-                for graph in (attribute.g, *attribute.graphs):
-                    visit(graph.node, opsets)
-            if key in local or registry.lowering(*key) or _standard_function(node, opsets.get(domain)):
-                continue
-            spelled = f"{domain}::{node.op_type}" if domain else node.op_type
-            found.append((_label(node), printable(spelled), _hint(node, domain, opsets.get(domain))))
-
-    visit(model.proto.graph.node, model.opsets)
-    for function in model.proto.functions:
-        visit(function.node, opset_versions(function.opset_import))
-    return found
-
-
-def _standard_function(node: NodeProto, opset: int | None) -> bool:
-    """Whether the ONNX standard itself defines the operator by other operators."""
-    if registry.reason(domain_name(node.domain), node.op_type):
-        return False
-    schema = schema_of(node, opset)
-    return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
-
-
-def _hint(node: NodeProto, domain: str, opset: int | None) -> str:
-    reason = registry.reason(domain, node.op_type)
-    if reason:
-        return reason
-    if domain:
-        return f'write @onnx("{printable(node.op_type)}", domain="{printable(domain)}") in a file of your own, and --ops its folder'
-    if schema_of(node, opset) is None:
-        return f"operator set {opset} of ONNX has no such operator"
-    return "no lowering to core operators exists yet"
-
-
-def _unsupported_error(missing: list[tuple[str, str, str]], where: str) -> ModelError:
-    kinds: dict[tuple[str, str], list[str]] = {}
-    for label, operator, hint in missing:
-        kinds.setdefault((operator, hint), []).append(label)
-    lines = [f"  {operator}, used by {listed(labels, 3)}: {hint}" for (operator, hint), labels in kinds.items()]
-    count = len({operator for operator, _ in kinds})
-    return ModelError(
-        f"{count} operator{'s' if count > 1 else ''} of the model {'are' if count > 1 else 'is'} not supported\n"
-        + "\n".join(lines),
-        hint="export the model without them, or add them from outside: --ops FOLDER",
-        where=where,
-    )
 
 
 def _metadata(model: Model) -> dict[str, str]:
@@ -125,9 +74,11 @@ def _metadata(model: Model) -> dict[str, str]:
     return found
 
 
-def _label(node: NodeProto) -> str:
-    """The name of a node in messages and origins: its own, or that of its first output."""
-    return printable(node.name or next((o for o in node.output if o), "") or node.op_type)
+Tensors = dict[str, "TensorProto | SparseTensorProto"]
+
+
+def _tensors(graph: GraphProto) -> Tensors:
+    return {**{t.name: t for t in graph.initializer}, **{s.values.name: s for s in graph.sparse_initializer}}
 
 
 @dataclass
@@ -136,6 +87,8 @@ class _Scope:
 
     names: dict[str, Value]
     opsets: Mapping[str, int]
+    #: Initializers nobody has read yet.
+    tensors: Tensors = field(default_factory=dict)
     outer: _Scope | None = None
     prefix: str = ""
     #: Attributes of the function being lowered, for nodes that refer to them.
@@ -144,21 +97,29 @@ class _Scope:
 
 
 class _Importer:
+    """Lowers nodes in their scopes, and remembers where every core node came from."""
+
     def __init__(self, model: Model) -> None:
         self.model = model
         self.functions = {(domain_name(f.domain), f.name): f for f in model.proto.functions}
         self.origin: dict[Node, tuple[str, ...]] = {}
 
-    def initializers(self, graph: GraphProto) -> dict[str, Value]:
-        found = {t.name: constant(tensor(t, self.model.folder)) for t in graph.initializer}
-        return {**found, **{s.values.name: constant(dense(s)) for s in graph.sparse_initializer}}
-
     def look_up(self, scope: _Scope | None, name: str) -> Value:
         while scope is not None:
+            if name not in scope.names and name in scope.tensors:
+                scope.names[name] = self.initializer(scope.tensors[name])
             if name in scope.names:
                 return scope.names[name]
             scope = scope.outer
         raise ModelError(f"tensor '{printable(name)}' is used but never computed", where=self.model.where)
+
+    def initializer(self, proto: TensorProto | SparseTensorProto) -> Value:
+        try:
+            array = tensor(proto, self.model.folder) if isinstance(proto, TensorProto) else dense(proto)
+        except ModelError as error:
+            error.where = self.model.where
+            raise
+        return constant(array)
 
     def lower_nodes(self, nodes: Iterable[NodeProto], scope: _Scope, wanted: set[str]) -> None:
         """Lower the nodes that ``wanted`` names need, in an order in which every operand comes first."""
@@ -166,78 +127,74 @@ class _Importer:
             self.lower(node, scope)
 
     def lower(self, node: NodeProto, scope: _Scope) -> None:
-        domain = domain_name(node.domain)
-        label = scope.prefix + _label(node)
+        label = scope.prefix + label_of(node)
+        where = f"node '{label}' ({printable(node.op_type)})"
         inputs = tuple(self.look_up(scope, name) if name else None for name in node.input)
-        given = self.attributes(node, scope)
-        outputs = tuple(node.output)
-        function = self.functions.get((domain, node.op_type))
-        opset = scope.opsets.get(domain, 1)
-        schema = schema_of(node, opset)
         try:
-            if function is not None:
-                results: Results = self.lower_function(function, inputs, given, scope, label)
-            else:
-                values = _defaults(schema) if schema else {}
-                values |= {name: self.attribute(a) for name, a in given.items()}
-                call = Call(node.op_type, domain, opset, f"node '{label}' ({node.op_type})", inputs, values, outputs)
-                lowering = registry.lowering(domain, node.op_type)
-                if lowering is not None:
-                    nested = any(a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for a in given.values())
-                    if nested:
-                        call = replace(call, inline=self.inliner(scope, label))
-                    results = lowering(call)
-                    self.record(results, inputs, label, nested)
-                else:
-                    body = _function_body(node, list(given.values()), schema, opset, inputs)
-                    defaults = {a.name: a.default_value for a in schema.attributes.values()} if schema else {}
-                    results = self.lower_function(body, inputs, {**defaults, **given}, scope, label)
+            results = self.results(node, scope, label, where, inputs)
         except EdgecError as error:
-            if error.where is None:
-                error.where = f"node '{label}' ({printable(node.op_type)})"
+            error.where = error.where or where
             raise
-        except (
-            ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError
-        ) as error:
-            # Lowering functions trust the shapes and attributes that the standard promises; a node that breaks
-            # the promise ends here.
+        except _BROKEN_PROMISE as error:
             raise ModelError(
                 f"the node does not fit its operator: {type(error).__name__}: {printable(str(error))}",
                 hint="if other tools accept this model, please report it",
-                where=f"node '{label}' ({printable(node.op_type)})",
+                where=where,
             ) from error
         found = (results,) if isinstance(results, Value) else tuple(results)
-        for k, name in enumerate(outputs):
+        for k, name in enumerate(node.output):
             value = found[k] if k < len(found) else None
             if name and value is None:
-                raise ModelError(
-                    f"output {k} ('{printable(name)}') is not supported", where=f"node '{label}' ({node.op_type})"
-                )
+                raise ModelError(f"output {k} ('{printable(name)}') is not supported", where=where)
             if name and value is not None:
                 scope.names[name] = value
 
-    def attributes(self, node: NodeProto, scope: _Scope) -> dict[str, AttributeProto]:
-        """Attributes by name; in a function, those that stand for one of the function's own are looked up."""
-        found = {}
-        for a in node.attribute:
-            if not a.ref_attr_name:
-                found[a.name] = a
-            elif a.ref_attr_name in scope.attributes:
-                found[a.name] = scope.attributes[a.ref_attr_name]
-        return {name: a for name, a in found.items() if a.type != AttributeProto.UNDEFINED}
+    def results(
+        self, node: NodeProto, scope: _Scope, label: str, where: str, inputs: Sequence[Value | None]
+    ) -> Results:
+        """What a node computes: by a function of the model, by a registered lowering, or by the standard's own body."""
+        domain = domain_name(node.domain)
+        opset = scope.opsets.get(domain, 1)
+        given = _attributes(node, scope)
+        function = self.functions.get((domain, node.op_type))
+        if function is not None:
+            return self.lower_function(function, inputs, given, scope, label)
+        schema = schema_of(node, opset)
+        complete = {**default_attributes(schema), **given}
+        lowering = registry.lowering(domain, node.op_type)
+        if lowering is None:
+            if not has_body(schema):
+                raise ModelError("the operator is not supported", hint=hint_for(node, opset))
+            body = body_of(schema, node, list(given.values()), opset, inputs)
+            return self.lower_function(body, inputs, complete, scope, label)
+        nested = any(a.type in _SUBGRAPH for a in given.values())
+        call = Call(
+            node.op_type, domain, opset, where, tuple(inputs),
+            {name: self.attribute(a) for name, a in complete.items()}, tuple(node.output),
+            self.inliner(scope, label) if nested else None,
+        )  # fmt: skip
+        results = lowering(call)
+        self.record(results, inputs, label, nested)
+        return results
 
     def attribute(self, a: AttributeProto) -> Any:
+        """An attribute as Python, numpy or (a subgraph) as it is."""
         if a.type == AttributeProto.TENSOR:
             return tensor(a.t, self.model.folder)
         if a.type == AttributeProto.SPARSE_TENSOR:
             return dense(a.sparse_tensor)
-        return _plain(a)
+        value = onnx.helper.get_attribute_value(a)
+        if a.type == AttributeProto.STRING:
+            return value.decode("utf-8", "replace")
+        if a.type == AttributeProto.STRINGS:
+            return tuple(v.decode("utf-8", "replace") for v in value)
+        return tuple(value) if a.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
 
-    def inliner(self, scope: _Scope, label: str) -> Any:
+    def inliner(self, scope: _Scope, label: str) -> Callable[..., list[Value]]:
         def inline(graph: GraphProto, inputs: Sequence[Value] = (), suffix: str = "") -> list[Value]:
             """Lower a subgraph whose formal inputs are ``inputs``; gives its outputs."""
-            names = {**self.initializers(graph), **dict(zip((i.name for i in graph.input), inputs))}
-            inner = replace(scope, names=names, outer=scope, prefix=f"{label}{suffix}/", depth=scope.depth + 1)
+            names = dict(zip((i.name for i in graph.input), inputs))
+            inner = replace(scope, names=names, tensors=_tensors(graph), outer=scope, prefix=f"{label}{suffix}/")
             outputs = [o.name for o in graph.output]
             self.lower_nodes(graph.node, inner, set(outputs))
             return [self.look_up(inner, name) for name in outputs]
@@ -246,7 +203,7 @@ class _Importer:
 
     def lower_function(
         self,
-        function: onnx.FunctionProto,
+        function: FunctionProto,
         inputs: Sequence[Value | None],
         given: Mapping[str, AttributeProto],
         scope: _Scope,
@@ -254,23 +211,23 @@ class _Importer:
     ) -> list[Value | None]:
         """Lower the body of a function in the place of a call to it; None for outputs that it does not compute."""
         if scope.depth >= _MAX_DEPTH:
-            raise ModelError(f"function '{printable(function.name)}' calls itself", where=self.model.where)
+            raise ModelError(f"function '{printable(function.name)}' calls itself", hint="ONNX has no recursion")
         names = {name: value for name, value in zip(function.input, inputs) if value is not None}
         absent = {name for name in function.input if name not in names}
         attributes = {**{a.name: a for a in function.attribute_proto}, **given}
         opsets = {**scope.opsets, **opset_versions(function.opset_import)}
-        inner = _Scope(names, opsets, None, f"{label}/", attributes, scope.depth + 1)
-        nodes = [_without(node, absent) for node in function.node]
-        self.lower_nodes(nodes, inner, set(function.output))
+        inner = _Scope(names, opsets, prefix=f"{label}/", attributes=attributes, depth=scope.depth + 1)
+        self.lower_nodes([_without(node, absent) for node in function.node], inner, set(function.output))
         return [inner.names.get(name) for name in function.output]
 
     def record(self, results: Results, inputs: Sequence[Value | None], label: str, nested: bool) -> None:
         """Note the origin of every core node between the operands of an ONNX node and its results."""
         stop = {v.node for v in inputs if v is not None}
-        pending = [v.node for v in ([results] if isinstance(results, Value) else results)]
+        pending = [v.node for v in ([results] if isinstance(results, Value) else results) if v is not None]
         seen: set[Node] = set()
         while pending:
             node = pending.pop()
+            # Nodes of a subgraph have their origin already, and so have those it takes from outside.
             if node in stop or node in seen or node.op in ("input", "const") or (nested and node in self.origin):
                 continue
             seen.add(node)
@@ -278,6 +235,17 @@ class _Importer:
             if label not in names:
                 self.origin[node] = (*names, label)
             pending.extend(node.args)
+
+
+def _attributes(node: NodeProto, scope: _Scope) -> dict[str, AttributeProto]:
+    """Attributes by name; in a function, those that stand for one of the function's own are looked up."""
+    found = {}
+    for a in node.attribute:
+        if not a.ref_attr_name:
+            found[a.name] = a
+        elif a.ref_attr_name in scope.attributes:
+            found[a.name] = scope.attributes[a.ref_attr_name]
+    return {name: a for name, a in found.items() if a.type != AttributeProto.UNDEFINED}
 
 
 def _without(node: NodeProto, absent: set[str]) -> NodeProto:
@@ -289,53 +257,3 @@ def _without(node: NodeProto, absent: set[str]) -> NodeProto:
     del result.input[:]
     result.input.extend("" if name in absent else name for name in node.input)
     return result
-
-
-def _plain(a: AttributeProto) -> Any:
-    value = onnx.helper.get_attribute_value(a)
-    if a.type == AttributeProto.STRING:
-        return value.decode("utf-8", "replace")
-    if a.type == AttributeProto.STRINGS:
-        return tuple(v.decode("utf-8", "replace") for v in value)
-    return tuple(value) if a.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
-
-
-def _defaults(schema: onnx.defs.OpSchema) -> dict[str, Any]:
-    found = {name: a.default_value for name, a in schema.attributes.items()}
-    return {name: _plain(value) for name, value in found.items() if value.type != AttributeProto.UNDEFINED}
-
-
-def _function_body(
-    node: NodeProto,
-    attributes: list[AttributeProto],
-    schema: onnx.defs.OpSchema | None,
-    opset: int,
-    inputs: Sequence[Value | None],
-) -> onnx.FunctionProto:
-    """The standard's own definition of an operator by other operators."""
-    assert schema is not None
-    function = onnx.FunctionProto()
-    if schema.has_context_dependent_function:
-        concrete = NodeProto()
-        concrete.CopyFrom(node)
-        del concrete.attribute[:]
-        concrete.attribute.extend(attributes)
-        types = [_type_proto(v) for v in inputs]
-        versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
-        text = schema.get_context_dependent_function_with_opset_version(
-            max(versions, default=opset), concrete.SerializeToString(), [t.SerializeToString() for t in types]
-        )
-    else:
-        versions = [v for v in schema.function_opset_versions if v <= opset]
-        text = schema.get_function_with_opset_version(max(versions, default=opset))
-    function.ParseFromString(text)
-    return function
-
-
-def _type_proto(value: Value | None) -> TypeProto:
-    if value is None:
-        return TypeProto()
-    from edgec.ir.types import DTYPES
-
-    code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[value.dtype]))
-    return onnx.helper.make_tensor_type_proto(code, value.shape)

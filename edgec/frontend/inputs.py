@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 from onnx import ValueInfoProto
@@ -17,7 +17,7 @@ from edgec.ir.graph import Node, placeholder
 from edgec.ir.types import DTYPES, Type
 
 #: A dimension as the model declares it: a size, a symbol, or nothing.
-Dimension = Union[int, str, None]
+Dimension = int | str | None
 
 
 def bind_inputs(
@@ -68,7 +68,9 @@ def _declared(info: ValueInfoProto, where: str) -> tuple[str, tuple[Dimension, .
     dims: list[Dimension] = []
     for d in tensor.shape.dim:
         kind = d.WhichOneof("value")
-        dims.append(int(d.dim_value) if kind == "dim_value" else d.dim_param or None)
+        # "?" is how some exporters spell "unknown": it names nothing that two dimensions could share.
+        symbol = d.dim_param if d.dim_param != "?" else ""
+        dims.append(int(d.dim_value) if kind == "dim_value" else symbol or None)
     # Some exporters write -1 for a dimension that is left open.
     return dtype, tuple(None if d == -1 else d for d in dims)
 
@@ -81,30 +83,33 @@ def _resolve(
 ) -> dict[str, tuple[int, ...]]:
     """The shape of every input: as declared, as given, or through a symbol that another input's shape gives."""
     symbols: dict[str, int] = {}
-    for name, shape in given.items():
+    for name, wanted in given.items():
         _, dims = declared[name]
-        if any(d < 0 for d in shape):
-            raise UsageError(f"shape {list(shape)} for input '{printable(name)}' is negative", where=where)
+        if any(d < 0 for d in wanted):
+            raise UsageError(f"shape {list(wanted)} for input '{printable(name)}' is negative", where=where)
         if dims is None:
             continue
-        for dim, size in zip(dims, shape):
+        for dim, size in zip(dims, wanted):
             if isinstance(dim, str) and symbols.setdefault(dim, size) != size:
                 raise UsageError(
                     f"dimension '{printable(dim)}' is given as {symbols[dim]} and as {size}",
                     hint="inputs that share a symbol need the same size there",
                     where=where,
                 )
-        if len(dims) != len(shape) or any(isinstance(d, int) and d != s for d, s in zip(dims, shape)):
+        if len(dims) != len(wanted) or any(isinstance(d, int) and d != s for d, s in zip(dims, wanted)):
             raise UsageError(
-                f"input '{printable(name)}' has shape {_shown(dims)}, which {list(shape)} does not fit", where=where
+                f"input '{printable(name)}' has shape {_shown(dims)}, which {list(wanted)} does not fit", where=where
             )
-    result, open_inputs = {}, []
+    result: dict[str, tuple[int, ...]] = {}
+    open_inputs = []
     for name, (_, dims) in declared.items():
-        filled = given.get(name) or (None if dims is None else tuple(symbols.get(d, d) if isinstance(d, str) else d for d in dims))  # fmt: skip
-        if filled is None or not all(isinstance(d, int) for d in filled):
+        filled = None if dims is None else [symbols.get(d) if isinstance(d, str) else d for d in dims]
+        if name in given:
+            filled = list(given[name])
+        if filled is None or None in filled:
             open_inputs.append(name)
             continue
-        shape = tuple(int(d) for d in filled)  # type: ignore[arg-type]
+        shape = tuple(d for d in filled if d is not None)
         if any(d < 0 for d in shape) or prod(shape) > MAX_ELEMENTS:
             raise ModelError(f"input '{printable(name)}' has the impossible shape {list(shape)}", where=where)
         result[name] = shape
@@ -112,8 +117,8 @@ def _resolve(
         options = []
         for name in open_inputs:
             dims = declared[name][1]
-            sizes = "1,..." if dims is None else ",".join(str(d if isinstance(d, int) else symbols.get(str(d), 1)) for d in dims)  # fmt: skip
-            options.append(f"--shape {printable(name)}={sizes}")
+            sizes = [str(d if isinstance(d, int) else symbols.get(str(d), 1)) for d in dims or ()]
+            options.append(f"--shape {printable(name)}={','.join(sizes) if dims is not None else '1,...'}")
         raise UsageError(
             f"the model leaves the shape of {listed(open_inputs)} open",
             hint="say what to build it for: " + " ".join(options),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Union
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, numpy_helper
 
 from edgec.errors import ModelError, UsageError
@@ -17,7 +16,7 @@ from edgec.frontend.text import identifier, printable
 from edgec.frontend.values import MAX_ELEMENTS
 from edgec.ir.types import dtype_name
 
-Source = Union[str, Path, bytes, onnx.ModelProto]
+Source = str | Path | bytes | onnx.ModelProto
 
 OLDEST_OPSET = 7
 NEWEST_OPSET: int = onnx.defs.onnx_opset_version()
@@ -205,4 +204,4 @@ def _external(proto: TensorProto, folder: Path | None, name: str) -> bytes:
         )
     with path.open("rb") as file:
         file.seek(offset)
-        return file.read(length)
+        return bytes(file.read(length))

@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterable
 
 _C_KEYWORDS = frozenset(
-    "alignas alignof auto bool break case char const continue default do double else enum extern false float for "
-    "goto if inline int long main register restrict return short signed sizeof static switch true typedef union "
-    "unsigned void volatile while".split()
-)
+    {
+        "alignas", "alignof", "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double",
+        "else", "enum", "extern", "false", "float", "for", "goto", "if", "inline", "int", "long", "main", "register",
+        "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "true", "typedef", "union",
+        "unsigned", "void", "volatile", "while",
+    }
+)  # fmt: skip
 
 
 def printable(text: str, limit: int = 120) -> str:

@@ -14,6 +14,7 @@ from onnx import AttributeProto, GraphProto, NodeProto
 
 from edgec.errors import ModelError
 from edgec.frontend.model import Model, domain_name, opset_versions
+from edgec.frontend.schema import schema_of
 from edgec.frontend.text import listed, printable
 
 
@@ -25,16 +26,6 @@ def validate(model: Model) -> None:
         _check_names(function.node, known, model.where)
         for node in function.node:
             _check_node(node, {**model.opsets, **opset_versions(function.opset_import)}, model, in_function=True)
-
-
-def schema_of(node: NodeProto, opset: int | None) -> onnx.defs.OpSchema | None:
-    """The standard's description of a node's operator in a version of its operator set, if there is one."""
-    if opset is None:
-        return None
-    try:
-        return onnx.defs.get_schema(node.op_type, opset, domain_name(node.domain))
-    except onnx.defs.SchemaError:
-        return None
 
 
 def needs(node: NodeProto) -> list[str]:

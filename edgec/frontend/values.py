@@ -28,7 +28,7 @@ _REPEATED_ELEMENTS = 4096
 #: No tensor of a real model comes near this; a shape beyond it is a mistake or an attack.
 MAX_ELEMENTS = 2**40
 
-Scalar = Union[bool, int, float]
+Scalar = bool | int | float
 Operand = Union["Value", Scalar]
 
 

@@ -162,7 +162,7 @@ def _sum_of_products(a: Array, b: Array, rank: int, shape: tuple[int, ...]) -> A
     am = a.transpose(batch + left + inner + right).reshape(*s, -1, int(np.prod(shape)))
     bm = b.transpose(batch + inner + right + left).reshape(*s, int(np.prod(shape)), -1)
     product = np.matmul(am, bm).reshape(*s, *m, *n)
-    return product.transpose(np.argsort(batch + left + right))
+    return np.asarray(product.transpose(np.argsort(batch + left + right)))
 
 
 def evaluate_formula(formula: Formula, lookup: Lookup) -> Array:

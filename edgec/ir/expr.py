@@ -215,6 +215,10 @@ def reduce(combine: str, variables: Sequence[Expr], body: Expr) -> Expr:
 
 
 def reduction_variables(expr: Expr) -> tuple[Expr, ...]:
+    """The bound variables under their canonical names; to take a reduction apart, use ``opened``.
+
+    The names mean something inside this one reduction alone: free in another expression they would be captured.
+    """
     return tuple(var(v.name, v.extent) for v in expr.value[1])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,18 +47,13 @@ def test_reductions_of_other_extents_differ() -> None:
 
 
 def test_substitution_does_not_capture() -> None:
-    row = summed(J, at(I, J))
-    (bound,) = X.reduction_variables(row)
-    # The name that is put in is the very one the reduction uses inside.
-    moved = X.substitute(row, {I: bound})
-    assert X.free_variables(moved) == {bound}
-    (own,) = X.reduction_variables(moved)
-    assert evaluated(moved, (bound,)) == pytest_rows()
-    assert own is bound, "canonical names are reused where nothing is captured by it"
-
-
-def pytest_rows() -> list[float]:
-    return [float(v) for v in ARRAY.sum(axis=1)]
+    inner = summed(J, at(I, J))
+    (v,), body = X.opened(inner)
+    # v stands free in the body of another sum, and goes where that sum has a variable of its own.
+    outer = summed(v, X.substitute(inner, {I: v}) * body)
+    assert not X.free_variables(X.substitute(outer, {I: K})) - {K}
+    expected = [sum(float(ARRAY[j].sum() * ARRAY[i, j]) for j in range(4)) for i in range(4)]
+    assert evaluated(outer, (I,)) == expected
 
 
 ARRAY = np.arange(16, dtype=np.float32).reshape(4, 4)
@@ -91,7 +88,7 @@ def bodies(draw: st.DrawFn, depth: int = 3, scope: tuple[Expr, ...] = (I,)) -> E
     return left + right if kind == "add" else left * right
 
 
-def loops(e: Expr, values: dict[Expr, int]) -> float:
+def loops(e: Expr, values: Mapping[Expr, int]) -> float:
     """The plain meaning: a reduction is a loop that binds its variable."""
     if e.op == "load":
         i, j = (values[v] for v in e.args)
@@ -106,11 +103,15 @@ def loops(e: Expr, values: dict[Expr, int]) -> float:
 @settings(deadline=None, max_examples=200)
 @given(bodies(), bodies(scope=(I, J)))
 def test_substituting_into_reductions_means_what_it_says(inner: Expr, outer: Expr) -> None:
-    """Put every variable in the place of i, also those that reductions inside have for their own."""
-    for replacement in (J, *{v for e in X.walk(outer) if e.op == "reduce" for v in X.reduction_variables(e)}):
-        moved = X.substitute(inner, {I: replacement})
-        for k in range(4):
-            assert loops(moved, {replacement: k}) == loops(inner, {I: k})
+    """Inside the outermost sums, put their variable into ``inner`` in the place of i, and close them again."""
+    assert loops(X.substitute(inner, {I: J}), {J: 2}) == loops(inner, {I: 2})
+    for e in X.walk(outer):
+        if e.op == "reduce" and X.free_variables(e) <= {I, J}:
+            (v,), body = X.opened(e)
+            closed = summed(v, body * X.substitute(inner, {I: v}))
+            place = {n: 1 for n in X.free_variables(e)}
+            expected = sum(loops(body, {**place, v: k}) * loops(inner, {I: k}) for k in range(4))
+            assert abs(loops(closed, place) - expected) <= 1e-9 * abs(expected)
 
 
 @settings(deadline=None, max_examples=100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,13 +14,14 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 
+#: An index as a nested tuple: the plain meaning that no simplifier has touched.
+Tree = tuple[Any, ...]
 EXTENTS = {"i": 6, "j": 4, "k": 3}
 VARIABLES = {name: X.var(name, extent) for name, extent in EXTENTS.items()}
 
 
 @st.composite
-def trees(draw: st.DrawFn, depth: int = 4) -> tuple:
-    """An index as a nested tuple: the plain meaning that no simplifier has touched."""
+def trees(draw: st.DrawFn, depth: int = 4) -> Tree:
     kind = draw(st.sampled_from(["var", "const", "add", "sub", "mul", "div", "mod", "neg", "min", "max"]))
     if depth == 0 or kind in ("var", "const"):
         if draw(st.booleans()):
@@ -35,17 +37,17 @@ def trees(draw: st.DrawFn, depth: int = 4) -> tuple:
     return (kind, left, draw(trees(depth=depth - 1)))
 
 
-def built(tree: tuple) -> Expr:
+def built(tree: Tree) -> Expr:
     kind, *args = tree
     if kind == "var":
         return VARIABLES[args[0]]
     if kind == "const":
         return X.const(args[0])
     names = {"div": "floordiv", "mod": "floormod"}
-    return X.call(names.get(kind, kind), *(built(a) for a in args))
+    return X.call(str(names.get(kind, kind)), *(built(a) for a in args))
 
 
-def meaning(tree: tuple, values: dict[str, int]) -> int:
+def meaning(tree: Tree, values: dict[str, int]) -> int:
     kind, *args = tree
     if kind == "var":
         return values[args[0]]
@@ -78,7 +80,7 @@ def places() -> list[dict[str, int]]:
 
 @settings(deadline=None, max_examples=300)
 @given(trees())
-def test_simplifying_keeps_the_value(tree: tuple) -> None:
+def test_simplifying_keeps_the_value(tree: Tree) -> None:
     e = built(tree)
     for place in places():
         assert value(e, place) == meaning(tree, place)
@@ -86,7 +88,7 @@ def test_simplifying_keeps_the_value(tree: tuple) -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(trees())
-def test_bounds_hold(tree: tuple) -> None:
+def test_bounds_hold(tree: Tree) -> None:
     e = built(tree)
     low, high = index.bounds(e)
     found = [value(e, place) for place in places()]
@@ -96,7 +98,7 @@ def test_bounds_hold(tree: tuple) -> None:
 
 @settings(deadline=None, max_examples=200)
 @given(trees(), trees(), st.sampled_from(["lt", "le", "gt", "ge", "eq", "ne"]))
-def test_a_comparison_is_decided_only_when_it_always_holds(left: tuple, right: tuple, name: str) -> None:
+def test_a_comparison_is_decided_only_when_it_always_holds(left: Tree, right: Tree, name: str) -> None:
     e = X.call(name, built(left), built(right))
     if e.op == "const":
         compare = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}[name]
@@ -107,7 +109,7 @@ def test_a_comparison_is_decided_only_when_it_always_holds(left: tuple, right: t
 
 @settings(deadline=None, max_examples=200)
 @given(trees())
-def test_simplifying_again_changes_nothing(tree: tuple) -> None:
+def test_simplifying_again_changes_nothing(tree: Tree) -> None:
     e = built(tree)
     terms, constant = index.linear(e)
     assert index.build(terms, constant) is e
@@ -119,7 +121,10 @@ def test_linearize_and_delinearize_are_inverse(shape: list[int]) -> None:
     assert index.delinearize(index.linearize(names, shape), tuple(shape)) == names
 
 
-@given(st.permutations([2, 3, 4]), st.sampled_from([(24,), (6, 4), (4, 6), (2, 12), (3, 8), (2, 3, 4), (4, 3, 2)]))
+@given(
+    st.permutations([2, 3, 4]),
+    st.sampled_from([(24,), (6, 4), (4, 6), (2, 12), (3, 8), (2, 3, 4), (4, 3, 2)]),
+)
 def test_reshaping_visits_every_element_once_in_order(source: list[int], target: tuple[int, ...]) -> None:
     names = tuple(X.var(f"d{k}", n) for k, n in enumerate(target))
     place = index.delinearize(index.linearize(names, target), tuple(source))

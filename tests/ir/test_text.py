@@ -81,7 +81,9 @@ def test_a_nan_with_a_payload_is_not_written_as_nan() -> None:
     assert parse(show(graph), constants_of(graph)) == graph
 
 
-@pytest.mark.parametrize("name", ["inf", "nan", "graph", "return", "True", "%1", "a b", "ß", "#", 'q"', "x\n", "", "é#"])
+@pytest.mark.parametrize(
+    "name", ["inf", "nan", "graph", "return", "True", "%1", "a b", "ß", "#", 'q"', "x\n", "", "é#"]
+)
 def test_any_name_survives(name: str) -> None:
     x = placeholder(name, Type("f32", (2,)))
     y = node("neg", x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import pi, sqrt
+from math import pi, prod, sqrt
 
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.values import Value, clip, emit, iota, maximum, minimum, normalize_axis, select
@@ -36,13 +36,13 @@ def elu(call: Call) -> Value:
 
 @onnx("Celu")
 def celu(call: Call) -> Value:
-    x, alpha = call[0], call.attribute("alpha")
+    x, alpha = call[0], float(call.attribute("alpha"))
     return maximum(x, 0) + minimum(emit("expm1", minimum(x, 0) / alpha) * alpha, 0)
 
 
 @onnx("Selu")
 def selu(call: Call) -> Value:
-    x, alpha, gamma = call[0], call.attribute("alpha"), call.attribute("gamma")
+    x, alpha, gamma = call[0], float(call.attribute("alpha")), float(call.attribute("gamma"))
     return select(x > 0, x, emit("expm1", minimum(x, 0)) * alpha) * gamma
 
 
@@ -133,7 +133,5 @@ def softmax(call: Call) -> Value:
     axis = normalize_axis(call.attribute("axis", -1 if call.opset >= 13 else 1), x.rank)
     if call.opset >= 13 or axis == x.rank - 1:
         return along(x, axis)
-    from math import prod
-
     flat = x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))
     return along(flat, 1).reshape(*x.shape)

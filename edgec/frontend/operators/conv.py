@@ -116,7 +116,7 @@ def _transposed_extent(
     if wanted:
         sizes = list(wanted)[-rank:]
         total = [max(n - m, 0) for n, m in zip(whole, sizes)]
-        return [t - t // 2 if auto == "SAME_LOWER" else t // 2 for t in total], sizes
+        return [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total], sizes
     pads = tuple(call.attribute("pads") or (0,) * (2 * rank)) if auto == "NOTSET" else (0,) * (2 * rank)
     return list(pads[:rank]), [n - b - a for n, b, a in zip(whole, pads[:rank], pads[rank:])]
 

@@ -41,8 +41,10 @@ def pow_(call: Call) -> Value:
     x, y = call[0], call[1]
     if y.is_const and y.node.type.elements == 1 and x.is_float and y.rank <= x.rank:
         exponent = float(y.node.value.reshape(()))
-        if exponent in (0.5, 1.0, 2.0, 3.0):
-            return {0.5: lambda: emit("sqrt", x), 1.0: lambda: x, 2.0: lambda: x * x, 3.0: lambda: x * x * x}[exponent]()
+        if exponent == 0.5:
+            return emit("sqrt", x)
+        if exponent in (1.0, 2.0, 3.0):
+            return reduce(lambda a, b: a * b, [x] * int(exponent))
     if x.is_float:
         return emit("pow", x, y.cast(x.dtype))
     wide = "f64" if y.is_float else x.dtype
@@ -72,7 +74,8 @@ def sum_(call: Call) -> Value:
 
 @onnx("Mean")
 def mean(call: Call) -> Value:
-    return sum_(call) * (1.0 / len(call.operands))  # type: ignore[operator]
+    total = reduce(lambda a, b: a + b, call.operands)
+    return total * (1.0 / len(call.operands))
 
 
 @onnx("Clip")

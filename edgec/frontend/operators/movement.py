@@ -7,7 +7,18 @@ from math import prod
 import numpy as np
 
 from edgec.frontend.call import Call, onnx
-from edgec.frontend.values import Value, concat, constant, emit, iota, normalize_axis, select
+from edgec.frontend.values import (
+    Value,
+    build,
+    computed,
+    concat,
+    constant,
+    emit,
+    full,
+    iota,
+    normalize_axis,
+    select,
+)
 from edgec.ops.elementwise import broadcast_shape
 
 
@@ -95,14 +106,17 @@ def slice_(call: Call) -> Value:
         axis = normalize_axis(axis, x.rank)
         if step == 0:
             raise call.error("a step is 0")
-        chosen = range(*slice(start, _end(end, step, x.shape[axis]), step).indices(x.shape[axis]))
+        chosen = range(*_clamped(start, end, step, x.shape[axis]), step)
         first[axis], stride[axis], shape[axis] = (chosen[0] if len(chosen) else 0), step, len(chosen)
     return x.slice(first, stride, shape)
 
 
-def _end(end: int, step: int, extent: int) -> int | None:
-    """Going backwards, an end before the beginning means to the very first element."""
-    return None if step < 0 and end < -extent else end
+def _clamped(start: int, end: int, step: int, extent: int) -> tuple[int, int]:
+    """Negative positions count from the end; what is outside stands for the outermost position."""
+    start, end = (p + extent if p < 0 else p for p in (start, end))
+    if step > 0:
+        return min(max(start, 0), extent), min(max(end, 0), extent)
+    return min(max(start, 0), extent - 1), min(max(end, -1), extent - 1)
 
 
 @onnx("Split")
@@ -133,11 +147,14 @@ def pad(call: Call) -> Value:
         before[axis], after[axis] = int(pads[k]), int(pads[len(axes) + k])
     mode = call.attribute("mode", "constant")
     if mode == "constant":
-        if call.opset < 11:
-            value: float = call.attribute("value", 0.0)
-        else:
-            value = call.constant(2).reshape(-1)[0].item() if call.optional(2) else 0
-        return x.pad(before, after, value)
+        value = call.optional(2)
+        if value is None:
+            return x.pad(before, after, call.attribute("value", 0))
+        known = computed(value)
+        if known is not None:
+            return x.pad(before, after, known.reshape(-1)[0].item())
+        inside = build("pad", full(x.shape, True, "bool"), before=tuple(before), after=tuple(after), value=False)
+        return select(inside, x.pad(before, after), value.reshape())
     for axis in range(x.rank):
         if before[axis] or after[axis]:
             x = x.gather(_around(call, mode, x.shape[axis], before[axis], after[axis]), axis)

@@ -12,6 +12,9 @@ from edgec.frontend.call import Call, onnx
 from edgec.frontend.values import Value, clip, constant, emit, normalize_axis, select
 from edgec.ir.types import DTYPES
 
+#: Results with more positions along one dimension are a mistake.
+MAX_TABLE = 2**24
+
 Weights = Callable[[np.ndarray], np.ndarray]
 
 
@@ -76,6 +79,11 @@ def _axes(call: Call, x: Value, mode: str) -> list[_Axis]:
 def _resized(call: Call, x: Value, axes: list[_Axis], transformation: str, nearest: str) -> Value:
     work = x if x.is_float or call.attribute("mode") == "nearest" else x.cast("f32")
     for a in axes:
+        if a.size == 0:
+            work = work.part(a.axis, 0, 0)
+            continue
+        if a.size > MAX_TABLE:
+            raise call.error(f"a dimension of {a.size} elements is too large to resize to")
         if not a.is_identity:
             work = _along(call, work, a, transformation, nearest)
     if work.dtype == x.dtype:
@@ -87,13 +95,13 @@ def _resized(call: Call, x: Value, axes: list[_Axis], transformation: str, neare
 def _along(call: Call, x: Value, a: _Axis, transformation: str, nearest: str) -> Value:
     where = _coordinates(call, a, transformation)
     if call.attribute("mode", "nearest") == "nearest":
-        round_ = {
-            "round_prefer_floor": lambda v: np.ceil(v - 0.5),
-            "round_prefer_ceil": lambda v: np.floor(v + 0.5),
-            "floor": np.floor,
-            "ceil": np.ceil,
+        whole = {
+            "round_prefer_floor": np.ceil(where - 0.5),
+            "round_prefer_ceil": np.floor(where + 0.5),
+            "floor": np.floor(where),
+            "ceil": np.ceil(where),
         }[nearest]
-        y = _repeated(x, np.clip(round_(where), 0, a.extent - 1).astype(np.int64), a.axis)
+        y = _repeated(x, np.clip(whole, 0, a.extent - 1).astype(np.int64), a.axis)
     else:
         y = _weighted(call, x, a, where)
     outside = (where < 0) | (where > a.extent - 1)
@@ -116,8 +124,8 @@ def _coordinates(call: Call, a: _Axis, transformation: str) -> np.ndarray:
         middle = (end - start) * (a.extent - 1)
         where = np.full(a.size, middle / 2) if length == 1 else y * middle / (length - 1)
         where = where + start * (a.extent - 1)
-    elif transformation == "pytorch_half_pixel" and length == 1:
-        where = np.full(a.size, -0.5)
+    elif transformation == "pytorch_half_pixel" and a.size == 1:
+        where = np.zeros(1)
     elif transformation in ("half_pixel", "pytorch_half_pixel"):
         where = (y + 0.5) / a.scale - 0.5
     elif transformation == "half_pixel_symmetric":

@@ -95,9 +95,7 @@ def grid_sample(call: Call) -> Value:
         g = flat.part(2, axis, axis + 1).squeeze(2)
         c = (g + 1.0) * ((extent - 1) / 2) if aligned else ((g + 1.0) * float(extent) - 1.0) * 0.5
         c = emit("round", c) if mode == "nearest" else c
-        if padding == "border":
-            c = clip(c, 0.0, float(extent - 1))
-        elif padding == "reflection":
+        if padding == "reflection":
             c = _reflected(c, *borders[d])
         coordinates.append(c)
 

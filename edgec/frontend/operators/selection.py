@@ -23,7 +23,7 @@ def top_k(call: Call) -> tuple[Value, Value]:
     if k > x.shape[axis]:
         raise call.error(f"k is {k}, but the dimension has only {x.shape[axis]}")
     last = x.swap(axis, x.rank - 1)
-    *outer, n = last.shape
+    n = last.shape[-1]
     mine, other = last.unsqueeze(-1), last.unsqueeze(-2)
     better = other > mine if call.attribute("largest", 1) else other < mine
     places = iota(n, 1, 2, "i32") < iota(n, 0, 2, "i32")

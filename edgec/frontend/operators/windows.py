@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from edgec.frontend.operators.conv import Window, pad_space
 from edgec.frontend.values import Scalar, Value, concat
-from itertools import product
 
 
 def windows(x: Value, win: Window, sizes: Sequence[int], padding: Scalar) -> Value:

@@ -1,0 +1,163 @@
+"""Running what the stages make on numpy arrays, so that every stage can be held against a reference.
+
+A plan runs block by block, a program kernel by kernel on one arena laid out as the C code will have it. Memory is
+poisoned first (0xFF: NaN as a float, -1 as an integer), so a value that is read before it is written shows up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ModelError
+from edgec.fuse import Plan
+from edgec.ir import evaluate
+from edgec.ir.evaluate import evaluate_formula
+from edgec.ir.graph import Graph, Node
+from edgec.ir.types import DTYPES, Type
+from edgec.schedule.border import Border
+from edgec.schedule.program import Buffer, Kernel, Program
+
+Arrays = Mapping[str, np.ndarray]
+Executor = Callable[[Arrays], dict[str, np.ndarray]]
+#: What no computation leaves behind: a NaN in every float type.
+POISON = 0xFF
+
+
+def poisoned(dtype: str, elements: int) -> np.ndarray:
+    """A flat array no element of which was written yet."""
+    return np.full(elements * DTYPES[dtype].itemsize, POISON, np.uint8).view(DTYPES[dtype])
+
+
+def checked_input(name: str, type: Type, inputs: Arrays) -> np.ndarray:
+    """The array given for an input; raises ModelError when it is missing or of another shape or type."""
+    if name not in inputs:
+        raise ModelError(f"input '{name}' is missing", hint=f"it is {type}")
+    given = np.asarray(inputs[name])
+    if given.shape != type.shape or given.dtype != DTYPES[type.dtype]:
+        raise ModelError(f"input '{name}' is {given.dtype}{list(given.shape)}, expected {type}")
+    return np.ascontiguousarray(given)
+
+
+def run_graph(graph: Graph, inputs: Arrays) -> dict[str, np.ndarray]:
+    """Outputs of a graph by name."""
+    return evaluate.run(graph, inputs)
+
+
+class PlanRun:
+    """One execution of a plan: block by block, placed values inside the arrays of their owners."""
+
+    def __init__(self, plan: Plan, inputs: Arrays) -> None:
+        self.plan = plan
+        self.arrays: dict[Node, np.ndarray] = {
+            n: checked_input(n.attributes["name"], n.type, inputs) for n in plan.graph.inputs
+        }
+
+    def array(self, node: Node) -> np.ndarray:
+        """Where a value lies; made on first use, with the border of a padded one filled."""
+        if node not in self.arrays:
+            if node.is_const:
+                return node.value
+            place = self.plan.placements.get(node)
+            if place is None:
+                array = poisoned(node.type.dtype, node.type.elements).reshape(node.type.shape)
+            else:
+                box = tuple(slice(o, o + n) for o, n in zip(place.offset, node.type.shape))
+                array = self.array(place.parent)[box]
+            if node.op == "pad" and any(p.parent is node for p in self.plan.placements.values()):
+                array[...] = node.attributes["value"]
+            self.arrays[node] = array
+        return self.arrays[node]
+
+    def step(self, k: int) -> np.ndarray:
+        """Execute block ``k``; gives its result, in place."""
+        block = self.plan.blocks[k]
+        result = self.array(block.output)
+        if result.size:
+            result[...] = evaluate_formula(block.formula, self.array)
+        return result
+
+    def run(self) -> dict[str, np.ndarray]:
+        for k in range(len(self.plan.blocks)):
+            self.step(k)
+        return {name: np.array(self.array(n)) for name, n in self.plan.outputs}
+
+
+def run_plan(plan: Plan, inputs: Arrays) -> dict[str, np.ndarray]:
+    """Outputs of a plan by name; every block's composed formula is evaluated once."""
+    return PlanRun(plan, inputs).run()
+
+
+class ProgramRun:
+    """One execution of a program on an arena: proves layouts, placement and the reuse of memory."""
+
+    def __init__(self, program: Program, inputs: Arrays) -> None:
+        self.program = program
+        self.arena = np.full(program.arena_bytes, POISON, np.uint8)
+        self.memory: dict[Buffer, np.ndarray] = {}
+        for name, buffer, node in program.inputs:
+            self.memory[buffer] = checked_input(name, node.type, inputs).reshape(-1)
+        for _, buffer, _ in program.outputs:
+            self.memory[buffer] = poisoned(buffer.dtype, buffer.elements)
+
+    def elements(self, buffer: Buffer) -> np.ndarray:
+        """The elements of a buffer; those in the arena share its memory."""
+        if buffer not in self.memory:
+            if buffer.data is not None:
+                return buffer.data.reshape(-1)
+            start = self.program.offsets[buffer]
+            self.memory[buffer] = self.arena[start : start + buffer.bytes].view(DTYPES[buffer.dtype])
+        return self.memory[buffer]
+
+    def array(self, node: Node) -> np.ndarray:
+        if node.is_const:
+            return node.value
+        view = self.program.views[node]
+        return view.array(self.elements(view.buffer))
+
+    def step(self, k: int) -> np.ndarray | None:
+        """Execute kernel ``k``; gives its result in place, None for a border."""
+        kernel = self.program.kernels[k]
+        if kernel.block is None:
+            self.fill(kernel.params)
+            return None
+        self.poison_scratch(kernel)
+        values = evaluate_formula(kernel.block.formula, self.array)
+        result = self.array(kernel.block.output)
+        result[...] = values
+        return result
+
+    def poison_scratch(self, kernel: Kernel) -> None:
+        """What a kernel needs for itself is overwritten: nothing alive may lie there."""
+        if kernel.scratch_bytes:
+            self.elements(kernel.operands[0]).view(np.uint8)[...] = POISON
+
+    def fill(self, border: Border) -> None:
+        memory = self.elements(border.store)
+        for slab in border.slabs:
+            places = np.array(slab.start)
+            for extent, stride in slab.loops:
+                places = places[..., None] + np.arange(extent) * stride
+            memory[places] = border.value
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {
+            name: np.array(self.memory[buffer].reshape(node.type.shape))
+            for name, buffer, node in self.program.outputs
+        }
+
+    def run(self) -> dict[str, np.ndarray]:
+        for k in range(len(self.program.kernels)):
+            self.step(k)
+        return self.outputs()
+
+
+def run_program(program: Program, inputs: Arrays) -> dict[str, np.ndarray]:
+    """Outputs of a program by name, computed by its kernels' formulas in its own arena."""
+    return ProgramRun(program, inputs).run()
+
+
+def executor(run: Callable[[Any, Arrays], dict[str, np.ndarray]], value: Any) -> Executor:
+    return lambda inputs: run(value, inputs)

@@ -1,0 +1,74 @@
+"""What must hold of a plan and of a program; cheap enough to be checked at every build."""
+
+from __future__ import annotations
+
+from edgec.errors import EdgecError
+from edgec.fuse import Plan
+from edgec.ir.graph import Node
+from edgec.schedule.memory import ALIGNMENT, overwrites_in_place
+from edgec.schedule.program import Buffer, Kernel, Program
+
+
+class InvariantError(EdgecError):
+    """A stage left a result that contradicts itself: a mistake in edgec, not in the model."""
+
+    def __init__(self, message: str, where: str) -> None:
+        super().__init__(message, hint="this is a mistake in edgec: please report it with the model", where=where)
+
+
+def verify_plan(plan: Plan) -> None:
+    """Every value a block reads is an input, a constant, or written by an earlier block."""
+    parts: dict[Node, list[Node]] = {}
+    for part, place in plan.placements.items():
+        parts.setdefault(place.parent, []).append(part)
+    written: set[Node] = set(plan.graph.inputs)
+
+    def is_ready(node: Node) -> bool:
+        if node in written or node.is_const or not node.type.elements:
+            return True
+        return node in parts and all(map(is_ready, parts[node]))
+
+    for k, block in enumerate(plan.blocks):
+        where = f"block {k} ({block.output!r})"
+        if block.formula.type != block.output.type:
+            raise InvariantError(f"its formula gives {block.formula.type}, not {block.output.type}", where)
+        for node in block.inputs:
+            if not is_ready(node):
+                raise InvariantError(f"it reads {node!r}, which no earlier block writes", where)
+        written.add(block.output)
+    for name, node in plan.outputs:
+        if not is_ready(node):
+            raise InvariantError("no block writes it", f"output '{name}'")
+
+
+def verify_program(program: Program) -> None:
+    """Buffers lie aligned inside the arena, and no two that are alive at once overlap."""
+    for buffer in dict.fromkeys(b for k in program.kernels for b in k.operands):
+        if buffer.space in ("arena", "weights"):
+            limit = program.arena_bytes if buffer.space == "arena" else program.weights_bytes
+            start = program.offsets.get(buffer, -1)
+            if start < 0 or start % ALIGNMENT or start + buffer.bytes > limit:
+                raise InvariantError(f"it lies at {start}, with {limit} bytes to lie in", f"buffer {buffer.name}")
+    lives = _lives(program)
+    for k, kernel in enumerate(program.kernels):
+        alive = sorted((program.offsets[b], b.name, b) for b, (first, last) in lives.items() if first <= k <= last)
+        for (start, _, a), (following, _, b) in zip(alive, alive[1:]):
+            if following < start + a.bytes and not _takes_over(kernel, k, lives, a, b):
+                raise InvariantError(f"{a.name} and {b.name} overlap", f"kernel {k} ({', '.join(kernel.names)})")
+
+
+def _lives(program: Program) -> dict[Buffer, tuple[int, int]]:
+    lives: dict[Buffer, tuple[int, int]] = {}
+    for k, kernel in enumerate(program.kernels):
+        for b in kernel.operands:
+            if b.space == "arena":
+                lives[b] = (lives.get(b, (k, k))[0], k)
+    return lives
+
+
+def _takes_over(kernel: Kernel, k: int, lives: dict[Buffer, tuple[int, int]], a: Buffer, b: Buffer) -> bool:
+    """The result may lie over an operand that dies here, where the kernel reads before it writes."""
+    for operand, result in ((a, b), (b, a)):
+        if result is kernel.writes and lives[operand][1] == k == lives[result][0]:
+            return overwrites_in_place(kernel, operand)
+    return False

@@ -1,0 +1,18 @@
+"""Views: what a template sees of a kernel, one kind a schedule."""
+
+from edgec.emit.views.base import View
+from edgec.emit.views.border import BorderView
+from edgec.emit.views.contract import ContractView
+from edgec.emit.views.map import MapView
+from edgec.emit.views.row import RowView
+from edgec.emit.views.window import WindowView
+
+VIEWS: dict[str, type[View]] = {
+    "border": BorderView,
+    "contract": ContractView,
+    "map": MapView,
+    "row": RowView,
+    "window": WindowView,
+}
+
+__all__ = ["VIEWS", "View"]

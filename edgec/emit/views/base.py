@@ -1,0 +1,82 @@
+"""What every template sees of a kernel: its name, its operands and how a result is stored. No decision is made here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from edgec.emit.c_expression import STORAGE, Printer
+from edgec.ir.expr import Expr
+from edgec.schedule.nest import coefficient
+from edgec.schedule.program import Buffer, Kernel
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop as the template writes it."""
+
+    name: str
+    extent: int
+    depth: int = 0
+
+    @property
+    def indent(self) -> str:
+        return "  " * self.depth
+
+
+class View:
+    """Names and parameters every kernel has."""
+
+    def __init__(self, kernel: Kernel, name: str, aliases: frozenset[Buffer]) -> None:
+        self.kernel = kernel
+        self.name = name
+        self.buffers = list(kernel.operands)
+        self.aliases = aliases  # operands that share memory with the result, on purpose
+        self.pointers: dict[object, str] = {b: f"p{k}" for k, b in enumerate(self.buffers[:-1])}
+        self.target = "y"
+
+    @property
+    def declarations(self) -> dict[str, str]:
+        """How each operand is declared as a parameter, by its name."""
+        out = self.buffers[-1]
+        declared = {
+            self.pointers[b]: f"const {STORAGE[b.dtype]} *{'' if b in self.aliases else 'restrict '}"
+            for b in self.buffers[:-1]
+        }
+        return {**declared, self.target: f"{STORAGE[out.dtype]} *{'' if self.aliases else 'restrict '}"}
+
+    @property
+    def parameters(self) -> str:
+        return ", ".join(f"{kind}{name}" for name, kind in self.declarations.items())
+
+    def tile_interface(self, indices: Iterable[str], lines: Iterable[str]) -> tuple[str, str]:
+        """Parameters and arguments of a tile function: the operands and indices its text uses, no others."""
+        used = set(re.findall(r"[A-Za-z_]\w*", " ".join(lines)))
+        known = {**self.declarations, "panel": "const float *restrict ", **{name: "ec_int " for name in indices}}
+        names = [name for name in known if name in used]
+        return ", ".join(f"{known[n]}{n}" for n in names), ", ".join(names)
+
+    @property
+    def thread_parameters(self) -> str:
+        scratch = "unsigned char *scratch_bytes, " if self.kernel.scratch_bytes else ""
+        return f"{scratch}ec_int thread, ec_int threads"
+
+    def store_line(self, printer: Printer, address: Expr, value: str, lane: Expr | None, count: str | None) -> str:
+        out = self.buffers[-1]
+        place = printer.position(address)
+        if lane is None:
+            if out.dtype in ("f16", "bf16"):
+                return f"{self.target}[{place}] = ec_to_{out.dtype}({value});"
+            return f"{self.target}[{place}] = {value};"
+        stride = coefficient(address, lane)
+        tail = f", {count}" if count else ""
+        suffix = "_n" if count else ""
+        if stride == 1:
+            return f"ec_store{suffix}({self.target} + {place}, {value}{tail});"
+        return f"ec_scatter{suffix}({self.target} + {place}, {stride}, {value}{tail});"
+
+
+def numbered(variables: Iterable[Expr], prefix: str = "o") -> dict[Expr, Loop]:
+    """Loops with C names, in order."""
+    return {v: Loop(f"{prefix}{k}", v.value.extent) for k, v in enumerate(variables)}

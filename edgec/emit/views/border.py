@@ -1,0 +1,39 @@
+"""Borders as their template sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.emit.c_expression import literal
+from edgec.emit.views.base import Loop, View
+from edgec.schedule.border import Border
+
+
+class BorderView(View):
+    """A border: nested loops a slab."""
+
+    @property
+    def value(self) -> str:
+        params: Border = self.kernel.params
+        return literal(params.value, params.store.dtype)
+
+    @property
+    def slabs(self) -> list[SlabView]:
+        params: Border = self.kernel.params
+        return [
+            SlabView([Loop(f"i{d}", extent, d) for d, (extent, _) in enumerate(s.loops)],
+                     " + ".join([str(s.start), *(f"i{d} * {stride}" for d, (_, stride) in enumerate(s.loops))]))
+            for s in params.slabs
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SlabView:
+    """Loops of one slab and the position they write."""
+
+    loops: list[Loop]
+    place: str
+
+    @property
+    def indent(self) -> str:
+        return "  " * len(self.loops)

@@ -1,0 +1,81 @@
+"""Maps as their template sees them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import prod
+
+from edgec.emit.c_expression import Printer
+from edgec.emit.views.base import Loop, View, numbered
+from edgec.ir.expr import Expr
+from edgec.schedule.loops import MAP_BLOCK, Map
+
+
+class MapView(View):
+    """A map: tasks are blocks of lanes, or single elements of the outer loops."""
+
+    @property
+    def params(self) -> Map:
+        params: Map = self.kernel.params
+        return params
+
+    @cached_property
+    def _outer(self) -> dict[Expr, Loop]:
+        loops = self.params.loops
+        return numbered(loops if self.params.lane is not None else loops[:-1])
+
+    @property
+    def outer(self) -> list[Loop]:
+        return list(self._outer.values())
+
+    @property
+    def lane(self) -> bool:
+        return self.params.lane is not None
+
+    @property
+    def lane_extent(self) -> int:
+        return int(self.params.lane.value.extent) if self.params.lane is not None else 1
+
+    @property
+    def lane_block(self) -> int:
+        return min(self.lane_extent, MAP_BLOCK)
+
+    @property
+    def lane_blocks(self) -> int:
+        return -(-self.lane_extent // self.lane_block)
+
+    @property
+    def has_tail(self) -> bool:
+        return self.lane_extent % 4 != 0 or self.lane_extent % 64 != 0
+
+    @property
+    def inner(self) -> Loop | None:
+        loops = self.params.loops
+        return Loop("j", loops[-1].value.extent) if self.params.lane is None and loops else None
+
+    @property
+    def tasks(self) -> int:
+        return prod(d.extent for d in self.outer) * (self.lane_blocks if self.lane else 1)
+
+    def _lines(self, count: str | None) -> list[str]:
+        p = self.params
+        names = {v: d.name for v, d in self._outer.items()}
+        if p.lane is not None:
+            names[p.lane] = "j"
+        elif p.loops:
+            names[p.loops[-1]] = "j"
+        printer = Printer(names, self.pointers, p.lane, count, depth=3)
+        value = printer.vector(p.body) if p.lane is not None else printer.value(p.body)
+        return [*printer.lines, f"      {self.store_line(printer, p.address, value, p.lane, count)}"]
+
+    @property
+    def full(self) -> list[str]:
+        return self._lines(None)
+
+    @property
+    def tail(self) -> list[str]:
+        return self._lines("count")
+
+    @property
+    def scalar(self) -> list[str]:
+        return self._lines(None)

@@ -1,0 +1,156 @@
+"""Rows as their template sees them: one pass a reduction, one for the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from edgec.emit.c_expression import Printer, literal
+from edgec.emit.views.base import Loop, View, numbered
+from edgec.ir import expr as X
+from edgec.ir.evaluate import neutral
+from edgec.ir.expr import Expr
+from edgec.schedule.loops import Row, reduced
+from edgec.schedule.vector import free
+
+
+@dataclass
+class Pass:
+    """One walk along a row: a reduction, or the result."""
+
+    before: list[str]
+    accumulator: str
+    neutral: str
+    horizontal: str
+    full: list[str]
+    tail: list[str]
+    loops: bool = True
+
+
+class RowView(View):
+    """Rows: one pass a reduction, one for the result; row values needed again are kept in scratch."""
+
+    @property
+    def params(self) -> Row:
+        params: Row = self.kernel.params
+        return params
+
+    @cached_property
+    def _outer(self) -> dict[Expr, Loop]:
+        return numbered(self.params.loops)
+
+    @property
+    def outer(self) -> list[Loop]:
+        return list(self._outer.values())
+
+    @property
+    def tasks(self) -> int:
+        return prod(d.extent for d in self.outer)
+
+    @property
+    def extent(self) -> int:
+        return int(self.params.row.value.extent)
+
+    @property
+    def full(self) -> bool:
+        return self.extent >= self.params.lanes
+
+    @property
+    def tail(self) -> int:
+        return self.extent % self.params.lanes
+
+    @property
+    def row_stride(self) -> int:
+        return -(-self.extent // 16) * 16
+
+    @property
+    def saved(self) -> list[str]:
+        return [f"saved{k}" for k in range(len(self.params.saved))]
+
+    @cached_property
+    def _plan(self) -> tuple[list[Pass], list[str]]:
+        p = self.params
+        names = {v: d.name for v, d in self._outer.items()}
+        scalars = Printer(names, self.pointers, depth=2, prefix="u")
+        for k in range(len(p.reductions)):
+            scalars.define(reduced(k), f"r{k}")
+        passes: list[Pass] = []
+        written: set[Expr] = set()
+        for k, (combine, body) in enumerate(p.reductions):
+            passes.append(self._pass(f"r{k}", combine, body, scalars, written, names))
+        if p.keeps_row:
+            passes.append(self._pass("", "", p.result, scalars, written, names))
+            return passes, []
+        before = len(scalars.lines)
+        value = scalars.value(p.result)
+        finish = scalars.lines[before:]
+        place = scalars.position(p.address)
+        return passes, [*finish, f"    {self.target}[{place}] = {value};"]
+
+    def _pass(
+        self, name: str, combine: str, body: Expr, scalars: Printer, written: set[Expr], names: dict[Expr, str]
+    ) -> Pass:
+        p = self.params
+        # What does not depend on the row is computed before the loop, by the printer all passes share.
+        mark = len(scalars.lines)
+        for e in _invariants(body, p.row):
+            scalars.define(e, scalars.value(e))
+        before = scalars.lines[mark:]
+        places = dict(zip(p.saved, self.saved))
+        first = [e for e in X.walk(body) if e in places and e not in written]
+        texts: list[list[str]] = []
+        for count in (None, str(self.tail)):
+            printer = Printer({**names, p.row: "j"}, self.pointers, p.row, count, depth=3)
+            printer.given.update(scalars.given)
+            suffix = "_n" if count else ""
+            tail = f", {count})" if count else ")"
+            for e in written:
+                printer.define(e, f"ec_load{suffix}({places[e]} + j{tail}")
+            for e in first:
+                text = printer.vector(e)
+                printer.lines.append(f"      ec_store{suffix}({places[e]} + j, {text}{tail};")
+            if name:
+                value = printer.vector(body)
+                if count:
+                    fill = literal(neutral(combine, "f32"), "f32")
+                    live = f"ec_lt(ec_iota(), ec_set1({count}.0f))"
+                    value = f"ec_select({live}, {value}, ec_set1({fill}))"
+                update = {"add": f"{name}_v + {value}", "mul": f"{name}_v * {value}"}.get(
+                    combine, f"ec_{combine}({name}_v, {value})"
+                )
+                printer.lines.append(f"      {name}_v = {update};")
+            else:
+                value = printer.vector(body)
+                printer.lines.append("      " + self.store_line(printer, p.address, value, p.row, count))
+            texts.append(list(printer.lines))
+        written.update(first)
+        horizontal = {"add": "sum", "mul": "prod"}.get(combine, combine)
+        start = literal(neutral(combine, "f32"), "f32") if name else ""
+        return Pass(before, name, start, horizontal, *texts)
+
+    @property
+    def passes(self) -> list[Pass]:
+        return self._plan[0]
+
+    @property
+    def finish(self) -> list[str]:
+        return self._plan[1]
+
+
+def _invariants(body: Expr, row: Expr) -> list[Expr]:
+    """The largest float sub-expressions that do not depend on the row and are worth a name."""
+    found: list[Expr] = []
+    seen: set[Expr] = set()
+    stack = [body]
+    while stack:
+        e = stack.pop()
+        if e in seen or e.dtype == "i64":
+            continue
+        seen.add(e)
+        if row not in free(e):
+            if e.op not in ("const",) and e.dtype == "f32":
+                found.append(e)
+            continue
+        stack.extend(a for a in e.args if e.op != "load")
+    return found

@@ -1,0 +1,1 @@
+"""Reports: what a build did, as text, tables and JSON."""
