@@ -1,3 +1,8 @@
 """edgec: ONNX models into readable, fast C."""
 
 __version__ = "0.1.0"
+
+from edgec.api import Built, Model, bench, build, check, load  # noqa: E402  (what they import wants the version)
+from edgec.artefact import Network  # noqa: E402
+
+__all__ = ["Built", "Model", "Network", "__version__", "bench", "build", "check", "load"]

@@ -62,7 +62,7 @@ EC_SCALAR ec_f16 ec_to_f16(float f) {
   EC_SCALAR T ec_max_##T(T a, T b) { return a > b ? a : b; }                                       \
   EC_SCALAR T ec_min_##T(T a, T b) { return a < b ? a : b; }                                       \
   EC_SCALAR T ec_shl_##T(T a, T b) { return (U)b >= sizeof(T) * 8 ? 0 : (T)((U)a << b); }          \
-  EC_SCALAR T ec_shr_##T(T a, T b) { return (U)b >= sizeof(T) * 8 ? 0 : (T)(a >> b); }             \
+  EC_SCALAR T ec_shr_##T(T a, T b) { return (T)(a >> ((U)b < sizeof(T) * 8 ? b : (T)(sizeof(T) * 8 - 1))); } \
   EC_SCALAR T ec_pow_##T(T a, T b) {                                                               \
     U r = 1, base = (U)a;                                                                          \
     if (b < 0) return (T)(a == 1 ? 1 : a == (T)-1 ? (b & 1 ? (T)-1 : 1) : 0);                      \

@@ -262,8 +262,10 @@ EC_INLINE ec_vf ec_expm1_near_0_(ec_vf r)
 }
 
 #if EC_VL != 16
-/* e^x. Scaled by 2^(n-1), which is a float also for the largest n = 128, then doubled: that overflows
- * by itself where e^x does. At the other end n = -126 makes the factor 0. */
+/* e^x: 1.1 ULP; below 1.7e-38 it is 0.
+ *
+ * Scaled by 2^(n-1), which is a float also for the largest n = 128, then doubled: that overflows by
+ * itself where e^x does. At the other end n = -126 makes the factor 0. */
 EC_INLINE ec_vf ec_exp(ec_vf x)
 {
     x = ec_clamp(x, ec_set1(-87.6f), ec_set1(89.0f));
@@ -275,8 +277,10 @@ EC_INLINE ec_vf ec_exp(ec_vf x)
 }
 #endif
 
-/* e^x - 1. With x = n * ln(2) + r it is ((e^r - 1) + (1 - 2^-n)) * 2^n: where e^x is near 1, n is 0
- * and nothing cancels. */
+/* e^x - 1: 1.5 ULP [1.6].
+ *
+ * With x = n * ln(2) + r it is ((e^r - 1) + (1 - 2^-n)) * 2^n: where e^x is near 1, n is 0 and nothing
+ * cancels. */
 EC_INLINE ec_vf ec_expm1(ec_vf x)
 {
     x = ec_clamp(x, ec_set1(-18.0f), ec_set1(89.0f)); /* e^x - 1 is -1 and inf there */
@@ -285,13 +289,13 @@ EC_INLINE ec_vf ec_expm1(ec_vf x)
     return ec_scale_(near_0 + (1.0f - ec_scale_(ec_set1(1.0f), -n)), n);
 }
 
-/* 1 / (1 + e^-x) */
+/* 1 / (1 + e^-x): 3 ULP; 0 below -88.7, where the truth is below 3e-39. */
 EC_INLINE ec_vf ec_sigmoid(ec_vf x)
 {
     return 1.0f / (1.0f + ec_exp(-x));
 }
 
-/* x * sigmoid(x) */
+/* x * sigmoid(x): 3 ULP; -0 below -88.7, where the truth is within 3e-37 of it. */
 EC_INLINE ec_vf ec_silu(ec_vf x)
 {
     return x / (1.0f + ec_exp(-x));
@@ -299,26 +303,29 @@ EC_INLINE ec_vf ec_silu(ec_vf x)
 
 /* ---- tanh and erf: odd rational functions up to where they round to 1 ----------------------- *
  *
- * x * P(x^2) / Q(x^2): one division, no table, no branch. */
+ * x * P(x^2) / Q(x^2): one division, no table, no branch. The error is largest just below 1, where ULPs
+ * are small: 4e-7. The coefficients were searched for the least error in float arithmetic. */
 
+/* tanh(x): 6 ULP [7], and never beyond 1. */
 EC_INLINE ec_vf ec_tanh(ec_vf x)
 {
-    x = ec_clamp(x, ec_set1(-8.50539112f), ec_set1(8.50539112f));
+    x = ec_clamp(x, ec_set1(-8.50256062f), ec_set1(8.50256062f));
     ec_vf u = x * x;
-    ec_vf p = ec_set1(1.33199958e-8f);
-    p = ec_horner_(p, u, 2.0583373e-5f);
-    p = ec_horner_(p, u, 0.00349398958f);
-    p = ec_horner_(p, u, 0.133796632f);
+    ec_vf p = ec_set1(1.33252049e-8f);
+    p = ec_horner_(p, u, 2.05839387e-5f);
+    p = ec_horner_(p, u, 0.00349399471f);
+    p = ec_horner_(p, u, 0.13379696f);
     p = ec_horner_(p, u, 1.0f);
-    ec_vf q = ec_set1(7.76220475e-7f);
-    q = ec_horner_(q, u, 0.000328304566f);
-    q = ec_horner_(q, u, 0.0258708559f);
-    q = ec_horner_(q, u, 0.467129797f);
+    ec_vf q = ec_set1(7.76323077e-7f);
+    q = ec_horner_(q, u, 0.000328305119f);
+    q = ec_horner_(q, u, 0.0258709379f);
+    q = ec_horner_(q, u, 0.467130244f);
     q = ec_horner_(q, u, 1.0f);
     return x * p / q;
 }
 
 #if EC_VL != 16
+/* erf(x): 6 ULP [7.5]. */
 EC_INLINE ec_vf ec_erf(ec_vf x)
 {
     x = ec_clamp(x, ec_set1(-3.72717977f), ec_set1(3.72717977f));
@@ -371,6 +378,7 @@ EC_INLINE ec_vf ec_log_edges_(ec_vf x, ec_vf y)
     return ec_select(ec_and(ec_gt(x, ec_set1(0.0f)), ec_lt(x, inf)), y, edge);
 }
 
+/* log(x): 0.9 ULP. */
 EC_INLINE ec_vf ec_log(ec_vf x)
 {
     ec_vf n;
@@ -379,7 +387,9 @@ EC_INLINE ec_vf ec_log(ec_vf x)
     return EC_VL == 16 ? y : ec_log_edges_(x, y); /* AVX-512 splits 0 and inf rightly */
 }
 
-/* log(1 + x). The exponent comes from the rounded 1 + x, the fraction from x itself, so that no bit
+/* log(1 + x): 0.9 ULP.
+ *
+ * The exponent comes from the rounded 1 + x, the fraction from x itself, so that no bit
  * of x is lost: (1 + x) * 2^-n - 1 = x * 2^-n - (1 - 2^-n). */
 EC_INLINE ec_vf ec_log1p(ec_vf x)
 {
@@ -389,7 +399,7 @@ EC_INLINE ec_vf ec_log1p(ec_vf x)
     return ec_log_edges_(1.0f + x, ec_log_sum_(f, n));
 }
 
-/* log(1 + e^x) = max(x, 0) + log(1 + t) with t = e^-|x| in [0, 1] */
+/* log(1 + e^x): 2.6 ULP. It is max(x, 0) + log(1 + t) with t = e^-|x| in [0, 1]. */
 EC_INLINE ec_vf ec_softplus(ec_vf x)
 {
     ec_vf t = ec_exp(-ec_abs(x));
@@ -452,7 +462,8 @@ EC_INLINE ec_vf ec_pow_magnitude_(ec_vf magnitude, ec_vf y)
     return ec_scale_(ec_expm1_near_0_(fraction * 0.693147181f) + 1.0f, whole);
 }
 
-/* x^y with the special cases of C99. */
+/* x^y: 3 ULP while the result lies in 1e-7 ... 1e7, 20 ULP near overflow and underflow; with the special
+ * cases of C. */
 EC_INLINE ec_vf ec_pow(ec_vf x, ec_vf y)
 {
     const ec_vf zero = ec_set1(0.0f), one = ec_set1(1.0f), inf = ec_set1(INFINITY);
@@ -524,7 +535,7 @@ EC_INLINE ec_vf ec_sin_of_quarters_(ec_vf x, int quarters)
     return (ec_vf)((ec_vu_)y ^ ((ec_vu_)(n & 2) << 30));
 }
 
-/* Some lane lies beyond EC_TRIG_LIMIT_, or is infinite: the C library's turn, lane by lane. */
+/* For when some lane lies beyond EC_TRIG_LIMIT_, or is infinite: the C library, lane by lane. */
 EC_INLINE ec_vf ec_each_lane_(float (*f)(float), ec_vf x)
 {
 #define EC_LANE_(l) f(x[l])
@@ -532,6 +543,7 @@ EC_INLINE ec_vf ec_each_lane_(float (*f)(float), ec_vf x)
 #undef EC_LANE_
 }
 
+/* sin(x): 2.5 ULP [3]. */
 EC_INLINE ec_vf ec_sin(ec_vf x)
 {
     if (ec_any_(ec_gt(ec_abs(x), ec_set1(EC_TRIG_LIMIT_))))
@@ -539,6 +551,7 @@ EC_INLINE ec_vf ec_sin(ec_vf x)
     return ec_sin_of_quarters_(x, 0);
 }
 
+/* cos(x): 2.5 ULP [3]. */
 EC_INLINE ec_vf ec_cos(ec_vf x)
 {
     if (ec_any_(ec_gt(ec_abs(x), ec_set1(EC_TRIG_LIMIT_))))

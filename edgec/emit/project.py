@@ -45,7 +45,8 @@ class Port:
 
     @property
     def ctype(self) -> str:
-        return STORAGE[self.dtype]
+        """The caller's type; half precision is passed as its 16 bits."""
+        return "uint16_t" if self.dtype in ("f16", "bf16") else STORAGE[self.dtype]
 
     @property
     def numpy(self) -> str:
@@ -138,6 +139,7 @@ def files(
         "weights_bytes": len(weights), "kernels": len(program.kernels),
         "inputs": [_entry(p) for p in inputs], "outputs": [_entry(p) for p in outputs],
         "sources": [f"{name}.c", *kernel_files, f"{name}_weights.S", "ec_pool.c"],
+        "files": sorted(result),
         "license": program.graph.metadata.get("license"), "files_sha256": digest.hexdigest(), **facts,
     }  # fmt: skip
     result[LOCK] = (json.dumps(lock, indent=1, sort_keys=True) + "\n").encode()

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ModelError, UsageError
-from edgec.frontend.text import printable
+from edgec.frontend.text import listed, printable
 from edgec.frontend.values import Operand, Value, computed, emit
 from edgec.ir.graph import topological
 
@@ -100,7 +100,7 @@ class Call:
         """Operand ``k``; raises ModelError when the node does not have it."""
         value = self.optional(k)
         if value is None:
-            raise ModelError(f"input {k} is missing", where=self.label)
+            raise ModelError(f"operand {k} is missing", where=self.label)
         return value
 
     def optional(self, k: int) -> Value | None:
@@ -131,11 +131,11 @@ class Call:
         array = computed(value)
         if array is None:
             inputs = tuple(n.attributes["name"] for n in topological([value.node]) if n.op == "input")
-            names = " ".join(f"--value {printable(n)}=..." for n in inputs)
+            options = " ".join(f"--value {printable(n)}=..." for n in inputs)
             raise UnknownValue(
-                f"input {k} must be known at build time, but it is computed from {len(inputs)} input(s) of the model",
+                f"operand {k} must be known at build time, but depends on the model's input {listed(inputs)}",
                 inputs=inputs,
-                hint=f"give the values the model shall be built for: {names}",
+                hint=f"say what to build the model for: {options}",
                 where=self.label,
             )
         return array

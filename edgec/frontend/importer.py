@@ -14,7 +14,7 @@ from edgec.errors import EdgecError, ModelError
 from edgec.frontend import call as registry
 from edgec.frontend.call import Call, Results, load_operators
 from edgec.frontend.inputs import bind_inputs
-from edgec.frontend.model import Model, Source, dense, domain_name, opset_versions, read, tensor
+from edgec.frontend.model import NEWEST_OPSET, Model, Source, dense, domain_name, opset_versions, read, tensor
 from edgec.frontend.schema import body_of, default_attributes, has_body, schema_of
 from edgec.frontend.support import hint_for, label_of, unsupported, unsupported_error
 from edgec.frontend.text import printable
@@ -22,8 +22,8 @@ from edgec.frontend.validate import in_order, validate
 from edgec.frontend.values import Value, constant
 from edgec.ir.graph import Graph, Node
 
-#: Functions may call functions, but no deeper than this (one that calls itself never ends).
-_MAX_DEPTH = 50
+#: Functions and loops multiply nodes: a small file may mean more of them than anyone can compile.
+_MAX_NODES = 200_000
 #: What a lowering function runs into when a node breaks what the standard promises of its shapes and attributes.
 _BROKEN_PROMISE = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
@@ -33,7 +33,7 @@ _SUBGRAPH = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
 def import_model(
-    source: Source,
+    source: Source | Model,
     shapes: Mapping[str, Sequence[int]] | None = None,
     *,
     values: Mapping[str, Any] | None = None,
@@ -50,7 +50,7 @@ def import_model(
     """
     for folder in ops_folders:
         load_operators(folder)
-    model = read(source)
+    model = source if isinstance(source, Model) else read(source)
     validate(model)
     missing = unsupported(model)
     if missing:
@@ -93,7 +93,8 @@ class _Scope:
     prefix: str = ""
     #: Attributes of the function being lowered, for nodes that refer to them.
     attributes: Mapping[str, AttributeProto] = field(default_factory=dict)
-    depth: int = 0
+    #: The functions whose bodies are being lowered, outermost first.
+    calls: tuple[str, ...] = ()
 
 
 class _Importer:
@@ -103,6 +104,7 @@ class _Importer:
         self.model = model
         self.functions = {(domain_name(f.domain), f.name): f for f in model.proto.functions}
         self.origin: dict[Node, tuple[str, ...]] = {}
+        self.lowered = 0
 
     def look_up(self, scope: _Scope | None, name: str) -> Value:
         while scope is not None:
@@ -128,7 +130,10 @@ class _Importer:
 
     def lower(self, node: NodeProto, scope: _Scope) -> None:
         label = scope.prefix + label_of(node)
-        where = f"node '{label}' ({printable(node.op_type)})"
+        where = f"node '{printable(label)}' ({printable(node.op_type)})"
+        self.lowered += 1
+        if self.lowered > _MAX_NODES:
+            raise ModelError(f"functions and loops expand to more than {_MAX_NODES} nodes", where=self.model.where)
         inputs = tuple(self.look_up(scope, name) if name else None for name in node.input)
         try:
             results = self.results(node, scope, label, where, inputs)
@@ -159,7 +164,8 @@ class _Importer:
         function = self.functions.get((domain, node.op_type))
         if function is not None:
             return self.lower_function(function, inputs, given, scope, label)
-        schema = schema_of(node, opset)
+        # An operator newer than the operator set the model declares is not to the letter, but its meaning is clear.
+        schema = schema_of(node, opset) or schema_of(node, NEWEST_OPSET if domain == "" else None)
         complete = {**default_attributes(schema), **given}
         lowering = registry.lowering(domain, node.op_type)
         if lowering is None:
@@ -210,13 +216,13 @@ class _Importer:
         label: str,
     ) -> list[Value | None]:
         """Lower the body of a function in the place of a call to it; None for outputs that it does not compute."""
-        if scope.depth >= _MAX_DEPTH:
+        if function.name in scope.calls and (domain_name(function.domain), function.name) in self.functions:
             raise ModelError(f"function '{printable(function.name)}' calls itself", hint="ONNX has no recursion")
         names = {name: value for name, value in zip(function.input, inputs) if value is not None}
         absent = {name for name in function.input if name not in names}
         attributes = {**{a.name: a for a in function.attribute_proto}, **given}
         opsets = {**scope.opsets, **opset_versions(function.opset_import)}
-        inner = _Scope(names, opsets, prefix=f"{label}/", attributes=attributes, depth=scope.depth + 1)
+        inner = _Scope(names, opsets, prefix=f"{label}/", attributes=attributes, calls=(*scope.calls, function.name))
         self.lower_nodes([_without(node, absent) for node in function.node], inner, set(function.output))
         return [inner.names.get(name) for name in function.output]
 

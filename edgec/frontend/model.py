@@ -34,12 +34,16 @@ _FOREIGN = (
 
 @dataclass(frozen=True)
 class Model:
-    """A parsed model, where it came from, and the folder its external weights may lie in (None: nowhere)."""
+    """A parsed model, where it came from, and the folder its external weights may lie in (None: nowhere).
+
+    ``path`` is the file itself, where it came from one.
+    """
 
     proto: onnx.ModelProto
     name: str
     where: str
     folder: Path | None
+    path: Path | None = None
 
     @property
     def opsets(self) -> dict[str, int]:
@@ -91,7 +95,7 @@ def _parse(content: bytes, where: str, path: Path | None) -> Model:
             "not an ONNX file, or one that was cut off", hint="copy or download it again", where=where
         ) from None
     name = identifier(path.stem if path else proto.graph.name)
-    return Model(proto, name, where, path.resolve().parent if path else None)
+    return Model(proto, name, where, path.resolve().parent if path else None, path)
 
 
 def _check_header(model: Model) -> None:

@@ -11,7 +11,7 @@ from edgec.errors import ModelError
 from edgec.frontend import call as registry
 from edgec.frontend import operators as _operators  # noqa: F401  (they register)
 from edgec.frontend.call import load_operators
-from edgec.frontend.model import Model, Source, domain_name, opset_versions, read
+from edgec.frontend.model import NEWEST_OPSET, Model, Source, domain_name, opset_versions, read
 from edgec.frontend.schema import has_body, schema_of
 from edgec.frontend.text import listed, printable
 
@@ -57,8 +57,10 @@ def hint_for(node: NodeProto, opset: int | None) -> str:
         return reason
     if domain:
         return f'lower it yourself: @onnx("{operator}", domain="{printable(domain)}") in a Python file, its folder by --ops'
+    if schema_of(node, NEWEST_OPSET) is None:
+        return "ONNX has no such operator"
     if schema_of(node, opset) is None:
-        return f"operator set {opset} of ONNX has no such operator"
+        return f"operator set {opset} of ONNX has no such operator; export with a newer opset_version"
     return f'lower it yourself: @onnx("{operator}") in a Python file, its folder by --ops'
 
 

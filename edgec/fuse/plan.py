@@ -16,6 +16,7 @@ from edgec.fuse.block import Block, Composer, is_affine
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Node
+from edgec.schedule.vector import has_vector_form
 
 #: A window of more elements than this is a reduction over rows, not a window.
 WINDOW_LIMIT = 64
@@ -109,7 +110,7 @@ class _Planner:
         rows = anchor.op == "reduce"
         while self.fuse and end not in self.results:
             found = self._post_dominator(end, anchor, rows)
-            if found is None:
+            if found is None or not (rows or self._runs_on_lanes(block, found)):
                 break
             block += found
             end = found[-1]
@@ -140,6 +141,16 @@ class _Planner:
                 return None
             reach(node)
         return None
+
+    @staticmethod
+    def _runs_on_lanes(block: list[Node], found: list[Node]) -> bool:
+        """Is everything float work with vector forms, so that it can act on accumulators in registers?"""
+        if block[0].type.dtype != "f32":
+            return True
+        inside = {*block, *found}
+        return found[-1].type.dtype == "f32" and all(
+            has_vector_form(n.op) and all(a in inside or a.type.dtype == "f32" for a in n.args) for n in found
+        )
 
     def _may_join(self, node: Node, anchor: Node, rows: bool) -> bool:
         if not rows:
@@ -228,7 +239,7 @@ class _Planner:
             if len(block.nodes) != 1 or not classify.is_movement(output) or len(block.inputs) != 1 or not self.fuse:
                 continue
             source = block.inputs[0]
-            if source not in blocks or source in self.results or blocks[source].kind not in ("contract", "map"):
+            if source not in blocks or source in self.results:
                 continue
             if sum(source in b.inputs for b in blocks.values()) > 1 or output.type.elements != source.type.elements:
                 continue

@@ -19,6 +19,7 @@ from edgec.ir.expr import Expr
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.nest import coefficient, mergeable
 from edgec.schedule.program import Buffer
+from edgec.schedule.vector import is_vectorizable
 
 #: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
 PACK_LIMIT_BYTES = 1 << 20
@@ -93,6 +94,8 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     mine = X.free_variables(lane_factor) | X.free_variables(scalar_factor)
     rows = [v for v in flat.loops if v not in X.free_variables(lane_factor)]
     own_rows = [v for v in rows if v in mine]
+    if not is_vectorizable(X.substitute(epilogue, {accumulator: X.load("accumulator", (n,), "f32")}), n):
+        return None
     flat, scalar_factor, epilogue, m = _merge_rows(flat, scalar_factor, epilogue, own_rows)
     mode = _lane_mode(lane_factor, n)
     k, scalar_factor, lane_factor = _merge_sum(k, scalar_factor, lane_factor, mode)

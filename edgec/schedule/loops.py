@@ -86,9 +86,9 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     n = lanes[0]
     body = with_contiguous_weights(flat.body, flat.loops, n, weights)
     body = _repack_inside(body, flat.loops, n, weights)
-    if not is_vectorizable(body, n):
-        return None
     (reduction,) = (e for e in X.walk(body) if e.op == "reduce")
+    if not is_vectorizable(body, n) or reduction.dtype != "f32" or n not in free(reduction):
+        return None
     others = sorted((v for v in flat.loops if v is not n), key=lambda v: -(coefficient(flat.address, v) or 0))
     m: Expr = X.const(0)
     rows = 1

@@ -15,6 +15,11 @@ VECTOR = {
 }  # fmt: skip
 
 
+def has_vector_form(op: str) -> bool:
+    """Can this scalar function run on lanes of floats (a comparison giving a mask)?"""
+    return op in VECTOR or op in INFIX or op in COMPARE or op in ("select", "neg", "and", "or", "not")
+
+
 def is_vectorizable(body: Expr, lane: Expr) -> bool:
     """Can ``body`` be computed for consecutive values of ``lane`` at once? Floats, with a vector form each."""
     for e in X.walk(body):

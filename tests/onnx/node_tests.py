@@ -10,6 +10,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from onnx import TensorProto, numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
@@ -40,19 +41,18 @@ def cases() -> dict[str, TestCase]:
 
 
 def operator(case: TestCase) -> str:
-    """The operator a test is about; tests of its expansion into other operators are named after it too."""
-    names = [n.op_type for n in case.model.graph.node]
-    if len(set(names)) == 1:
-        return names[0]
-    words = case.name.removeprefix("test_").removesuffix("_expanded").replace("_", "")
-    inside = [n for n in _known_operators() if words.lower().startswith(n.lower())]
-    return max(inside, key=len) if inside else names[-1]
+    """The operator a test is about; a test of its expansion into other operators counts for the operator."""
+    origin = cases().get(case.name.removesuffix("_expanded").replace("_expanded_ver18", ""), case)
+    nodes = origin.model.graph.node
+    named = [n.op_type for n in nodes if n.op_type.lower() in case.name.replace("_", "")]
+    return max(named or [nodes[-1].op_type], key=len)
 
 
-@lru_cache
-def _known_operators() -> tuple[str, ...]:
-    found = {n.op_type for case in cases().values() for n in case.model.graph.node}
-    return tuple(sorted(found | {n.removeprefix("test_").split("_")[0] for n in cases() if "expanded" in n}))
+def array(value: Any) -> np.ndarray:
+    """A value of the suite; sequences and absent optionals, whose models are refused anyway, become nothing."""
+    if isinstance(value, TensorProto):
+        return numpy_helper.to_array(value)
+    return np.zeros(0) if isinstance(value, list) or value is None else np.asarray(value)
 
 
 def execute(graph: Graph, inputs: Arrays) -> Arrays:
@@ -63,32 +63,22 @@ def execute(graph: Graph, inputs: Arrays) -> Arrays:
 def outcome(case: TestCase, run: Execute = execute) -> Outcome:
     """Import, run and compare one test."""
     for inputs, expected in case.data_sets:
-        if any(not isinstance(v, np.ndarray) and not np.isscalar(v) for v in (*inputs, *expected)):
-            return Outcome("refused", _refusal(case) or "sequences and optionals are not tensors")
         try:
             graph, given = _imported(case, inputs)
         except EdgecError as error:
-            return Outcome("refused", f"{error.message}; {error.hint}" if error.hint else error.message)
+            return Outcome("refused", error.message)
         results = run(graph, given)
         for (name, node), want in zip(graph.outputs, expected):
-            difference = _difference(np.asarray(results[name]), np.asarray(want), case.rtol, case.atol)
+            difference = _difference(np.asarray(results[name]), array(want), case.rtol, case.atol)
             if difference:
                 return Outcome("failed", f"output '{name}' ({node.type}): {difference}")
     return Outcome("passed")
 
 
-def _refusal(case: TestCase) -> str | None:
-    try:
-        import_model(case.model)
-    except EdgecError as error:
-        return error.message
-    return None
-
-
 def _imported(case: TestCase, inputs: list[Any]) -> tuple[Graph, dict[str, np.ndarray]]:
     """The graph of a test. What an operator must know at build time (a shape, axes) is given it there."""
     names = [i.name for i in case.model.graph.input]
-    given = {name: np.asarray(value) for name, value in zip(names, inputs)}
+    given = {name: array(value) for name, value in zip(names, inputs)}
     fixed: dict[str, np.ndarray] = {}
     while True:
         shapes = {name: value.shape for name, value in given.items() if name not in fixed}

@@ -33,13 +33,6 @@ MAP(abs) MAP(neg) MAP(sqrt) MAP(floor) MAP(ceil) MAP(trunc) MAP(round)
 MAP2(min) MAP2(max) MAP2(pow)
 COMPARE(lt) COMPARE(le) COMPARE(eq) COMPARE(ne) COMPARE(gt) COMPARE(ge)
 
-/* numpy has no erf. */
-void reference_erf(const double *x, double *y, int64_t count)
-{
-    for (int64_t i = 0; i < count; ++i)
-        y[i] = erf(x[i]);
-}
-
 int lanes(void)
 {
     return EC_VL;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+import math
 import mmap
 import platform
 import shutil
@@ -44,7 +45,7 @@ ULPS = {
     "expm1": (1.5, 1.6, 0.0),
     "log": (0.9, 0.9, 0.0),
     "log1p": (0.9, 0.9, 0.0),
-    "tanh": (6.0, 6.5, 0.0),
+    "tanh": (6.0, 7.0, 0.0),
     "sigmoid": (3.0, 3.0, 1.7e-38),
     "silu": (3.0, 3.0, 3e-37),
     "softplus": (2.6, 2.6, 1.7e-38),
@@ -116,7 +117,7 @@ def samples() -> Floats:
 
 
 def reference_erf(x: Doubles) -> Doubles:
-    return np.array(np.frompyfunc(__import__("math").erf, 1, 1)(x), np.float64)
+    return np.frompyfunc(math.erf, 1, 1)(x).astype(np.float64)
 
 
 REFERENCES: dict[str, Callable[[Doubles], Doubles]] = {
@@ -159,6 +160,13 @@ def test_error_is_within_the_stated_bound(shim: Shim, name: str) -> None:
     fused, plain, absolute = ULPS[name]
     x = samples()
     assert_close(x, shim.map(name, x), expected(name), fused if shim.fused else plain, absolute)
+
+
+def test_tanh_and_sigmoid_stay_within_1(shim: Shim) -> None:
+    """Every float from 6 to 9: sqrt(1 - tanh^2) must not become NaN."""
+    x = np.arange(f32(6).view(np.int32)[0], f32(9).view(np.int32)[0], dtype=np.int32).view(np.float32)
+    for name in ("tanh", "sigmoid"):
+        assert shim.map(name, x).max() <= 1
 
 
 INF, NAN = np.inf, np.nan
@@ -321,20 +329,20 @@ def test_horizontal_operations(shim: Shim) -> None:
 @pytest.fixture(scope="module")
 def edge() -> Iterator[Floats]:
     """Floats up to the last byte before a page that may not be touched."""
-    memory = mmap.mmap(-1, 2 * mmap.PAGESIZE)
-    floats = np.frombuffer(memory, np.float32)
+    prot_none, prot_all = 0, mmap.PROT_READ | mmap.PROT_WRITE
+    floats = np.frombuffer(mmap.mmap(-1, 2 * mmap.PAGESIZE), np.float32)
     boundary = ctypes.c_void_p(floats.ctypes.data + mmap.PAGESIZE)
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.mprotect(boundary, ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0) == 0
+    protect = ctypes.CDLL(None).mprotect
+    assert protect(boundary, ctypes.c_size_t(mmap.PAGESIZE), prot_none) == 0
     yield floats[: mmap.PAGESIZE // 4]
+    protect(boundary, ctypes.c_size_t(mmap.PAGESIZE), prot_all)
 
 
 def test_partial_loads_stop_at_the_edge(shim: Shim, edge: Floats) -> None:
     for n in range(shim.lanes + 1):
         edge[:] = np.arange(edge.size)
-        tail = edge[edge.size - n :] if n else edge[-1:][1:]
         want = np.zeros(shim.lanes, np.float32)
-        want[:n] = tail
+        want[:n] = edge[edge.size - n :]
         pointer = ctypes.c_void_p(edge.ctypes.data + 4 * (edge.size - n))
         np.testing.assert_array_equal(shim.vector("load_n", pointer, n), want)
         np.testing.assert_array_equal(shim.vector("gather_n", pointer, ctypes.c_ssize_t(1), n), want)
@@ -386,7 +394,14 @@ def test_unaligned_integers_and_iota(shim: Shim) -> None:
 @pytest.mark.skipif(ZIG is None, reason="needs the ziglang package")
 @pytest.mark.parametrize(
     "target",
-    ["aarch64-linux-gnu", "arm-linux-gnueabihf", "riscv64-linux-gnu", "wasm32-wasi", "x86_64-linux-gnu -mcpu=znver4"],
+    [
+        "aarch64-linux-gnu",
+        "arm-linux-gnueabihf",
+        "riscv64-linux-gnu",
+        "wasm32-wasi",
+        "x86_64-linux-gnu -mcpu=haswell",
+        "x86_64-linux-gnu -mcpu=znver4",
+    ],
 )
 def test_other_targets_compile_without_warnings(target: str, tmp_path: Path) -> None:
     assert ZIG is not None

@@ -135,7 +135,7 @@ def _transposed(
     if x.shape[1] != inputs or inputs % groups:
         raise ModelError(f"transposed convolution of {x.shape[1]} channels by weights {list(w.shape)}")
     if any(d > 1 and s > 1 for s, d in zip(strides, dilations)):
-        w = _dilated(w, dilations)
+        w = spread(w, dilations)
         dilations, kernel = (1,) * rank, list(w.shape[2:])
     # [C, O/g, K...] -> [g * O/g, C/g, K...]
     w = w.reshape(groups, inputs // groups, per_group, *kernel).swap(1, 2).reshape(outputs, inputs // groups, *kernel)
@@ -168,14 +168,15 @@ def _interleaved(y: Value, outputs: int, strides: Sequence[int]) -> Value:
     return split.transpose(*perm).reshape(n, outputs, *(a * s for a, s in zip(space, strides)))
 
 
-def _dilated(w: Value, dilations: Sequence[int]) -> Value:
-    """Weights with the zeros of a dilation written out."""
-    for d, dilation in enumerate(dilations):
-        axis = 2 + d
-        extent = w.shape[axis]
-        spread = w.unsqueeze(axis + 1).pad(
-            (0,) * (w.rank + 1), tuple(dilation - 1 if k == axis + 1 else 0 for k in range(w.rank + 1))
-        )
-        shape = (*w.shape[:axis], extent * dilation, *w.shape[axis + 1 :])
-        w = spread.reshape(*shape).part(axis, 0, (extent - 1) * dilation + 1)
-    return w
+def spread(x: Value, strides: Sequence[int]) -> Value:
+    """Zeros between the elements of the trailing dimensions, so that they lie ``strides`` apart."""
+    for d, stride in enumerate(strides):
+        if stride == 1:
+            continue
+        axis = x.rank - len(strides) + d
+        extent = x.shape[axis]
+        after = [stride - 1 if k == axis + 1 else 0 for k in range(x.rank + 1)]
+        wide = x.unsqueeze(axis + 1).pad((0,) * (x.rank + 1), after)
+        shape = (*x.shape[:axis], extent * stride, *x.shape[axis + 1 :])
+        x = wide.reshape(*shape).part(axis, 0, (extent - 1) * stride + 1)
+    return x

@@ -7,6 +7,7 @@ from functools import reduce
 import numpy as np
 
 from edgec.frontend.call import Call, Lowering, onnx
+from edgec.frontend.model import element_type
 from edgec.frontend.values import Value, constant, emit, maximum, minimum, select
 from edgec.ir.types import DTYPES
 
@@ -106,8 +107,6 @@ for _operator, _core in {
 
 @onnx("Cast", "CastLike")
 def cast(call: Call) -> Value:
-    from edgec.frontend.model import element_type
-
     to = call[1].dtype if call.operator == "CastLike" else element_type(call.required("to"))
     return converted(call[0], to)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.operators.conv import per_channel
-from edgec.frontend.values import Value, constant, emit, normalize_axis
+from edgec.frontend.values import Value, constant, emit, normalize_axis, select
 
 
 @onnx("BatchNormalization")
@@ -86,8 +86,6 @@ def mean_variance_normalization(call: Call) -> Value:
 def lp_normalization(call: Call) -> Value:
     x, axis = call[0], normalize_axis(call.attribute("axis"), call[0].rank)
     norm = emit("abs", x).sum([axis]) if call.attribute("p") == 1 else emit("sqrt", (x * x).sum([axis]))
-    from edgec.frontend.values import select
-
     return select(norm.equals(0), 0.0, x / norm)
 
 

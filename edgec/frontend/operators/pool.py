@@ -8,7 +8,8 @@ import numpy as np
 
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.operators.conv import Window, pad_space, window
-from edgec.frontend.values import Value, constant, emit
+from edgec.frontend.operators.windows import windows
+from edgec.frontend.values import Value, constant, emit, select
 from edgec.ir.types import DTYPES
 
 
@@ -52,8 +53,6 @@ def max_pool(call: Call) -> Value | tuple[Value, Value]:
 
 def _indices(call: Call, x: Value, y: Value, win: Window) -> Value:
     """Where in the whole input the maximum of each window lies: the first of equal ones."""
-    from edgec.frontend.operators.windows import windows
-
     positions = np.arange(x.node.type.elements, dtype=np.int64).reshape(x.shape)
     if call.attribute("storage_order", 0):
         lead = x.shape[0] * x.shape[1]
@@ -62,8 +61,6 @@ def _indices(call: Call, x: Value, y: Value, win: Window) -> Value:
     candidates = windows(x, win, y.shape[2:], -inf if x.is_float else int(np.iinfo(DTYPES[x.dtype]).min))
     places = windows(constant(positions), win, y.shape[2:], int(np.iinfo(np.int64).max))
     hit = candidates.equals(y.unsqueeze(-1))
-    from edgec.frontend.values import select
-
     return select(hit, places, int(np.iinfo(np.int64).max)).reduce("min", [-1], keep=False)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from edgec.frontend.call import Call, onnx
-from edgec.frontend.values import Value, emit, iota, normalize_axis, select
+from edgec.frontend.values import Value, emit, full, iota, normalize_axis, select
 from edgec.ir.evaluate import neutral
 
 
@@ -46,9 +44,7 @@ def reduce_extreme(call: Call) -> Value:
         return _reduced(call, x, "or" if combine == "max" else "and")
     if 0 in (x.shape[a] for a in _axes(call)):
         shape = [1 if d in _axes(call) else n for d, n in enumerate(x.shape)]
-        from edgec.frontend.values import constant
-
-        y = constant(np.asarray(neutral(combine, x.dtype)), x.dtype).broadcast(*shape)
+        y = full(shape, neutral(combine, x.dtype), x.dtype)
         return y if call.attribute("keepdims", 1) else y.squeeze(*_axes(call))
     return _reduced(call, x, combine)
 

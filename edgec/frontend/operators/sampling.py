@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from edgec.frontend.call import Call, onnx
-from edgec.frontend.operators.conv import pad_space, per_channel, window
+from edgec.frontend.operators.conv import pad_space, per_channel, spread, window
 from edgec.frontend.values import Value, clip, concat, constant, emit, iota, maximum, minimum, select
 
 #: From a floating coordinate and the extent it runs over to (place, weight) pairs, all of the same shape.
@@ -221,20 +221,6 @@ def col2im(call: Call) -> Value:
         total = term if total is None else total + term
     assert total is not None
     return total.slice((0, 0, *win.before), (1,) * (rank + 2), (n, channels, *image))
-
-
-def spread(x: Value, strides: Sequence[int]) -> Value:
-    """Zeros between the elements of the trailing dimensions, so that they lie ``strides`` apart."""
-    for d, stride in enumerate(strides):
-        if stride == 1:
-            continue
-        axis = x.rank - len(strides) + d
-        extent = x.shape[axis]
-        after = [stride - 1 if k == axis + 1 else 0 for k in range(x.rank + 1)]
-        wide = x.unsqueeze(axis + 1).pad((0,) * (x.rank + 1), after)
-        shape = (*x.shape[:axis], extent * stride, *x.shape[axis + 1 :])
-        x = wide.reshape(*shape).part(axis, 0, (extent - 1) * stride + 1)
-    return x
 
 
 @onnx("MaxUnpool")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from edgec.frontend.call import Call, onnx
+from edgec.frontend.model import element_type
 from edgec.frontend.values import Value, concat, constant, normalize_axis
+from edgec.ir.types import DTYPES
 
 
 def _transform(x: Value, length: int, onesided: bool, inverse: bool) -> Value:
@@ -71,9 +73,6 @@ def stft(call: Call) -> Value:
 @onnx("MelWeightMatrix")
 def mel_weight_matrix(call: Call) -> Value:
     """Triangles that gather the bins of a spectrum into mel bands; everything is known at build time."""
-    from edgec.frontend.model import element_type
-    from edgec.ir.types import DTYPES
-
     bands, length, rate = (int(call.constant(k).reshape(())) for k in range(3))
     low, high = (float(call.constant(k).reshape(())) for k in (3, 4))
     bins = length // 2 + 1

@@ -1,0 +1,289 @@
+"""The Python interface: load a model, build it, check it, time it.
+
+    import edgec
+    net = edgec.build("mobilenet.onnx", threads=2)
+    scores = net(image)
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from edgec import artefact, pipeline
+from edgec.artefact import Network
+from edgec.errors import UsageError
+from edgec.frontend import model as reader
+from edgec.frontend.model import Source
+from edgec.ir.graph import Graph
+from edgec.ir.types import Type
+from edgec.options import Options, Settings, resolve
+from edgec.pipeline import Context, Progress, Project, Run
+from edgec.report.facts import operator_counts
+from edgec.schedule.program import Program
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from edgec.check.latency import Benched
+    from edgec.check.verdict import Checked
+
+
+def _silent(stage: str, detail: str) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """An ONNX model and the graph of core operators it means."""
+
+    onnx: reader.Model
+    graph: Graph
+
+    @property
+    def name(self) -> str:
+        return self.onnx.name
+
+    @property
+    def inputs(self) -> dict[str, Type]:
+        """Types of the inputs by ONNX name."""
+        return {n.attributes["name"]: n.type for n in self.graph.inputs}
+
+    @property
+    def outputs(self) -> dict[str, Type]:
+        return {name: n.type for name, n in self.graph.outputs}
+
+    @property
+    def operators(self) -> dict[str, int]:
+        """How often the model uses every ONNX operator."""
+        return operator_counts(self.onnx)
+
+
+#: What can be built: a file, its bytes, a parsed model, or one that was loaded.
+Buildable = Union[Source, Model]
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """A network as C in ``folder``, and as a function on numpy arrays.
+
+    Call it with arrays in the order of the model's inputs, or by their names; it returns the output, or a dictionary of
+    all of them by name. ``seconds`` are those of every stage and of the C compiler.
+    """
+
+    onnx: reader.Model | None
+    run: Run = field(repr=False)
+    folder: Path
+    seconds: Mapping[str, float]
+    compiler: str | None = None
+    replaced: bool = False
+
+    @property
+    def options(self) -> Options:
+        return self.run.context.options
+
+    @property
+    def program(self) -> Program:
+        project: Project = self.run["emit"]
+        return project.program
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that was planned: simplified, and compressed where that was asked for."""
+        graph: Graph = self.program.graph
+        return graph
+
+    @property
+    def kernels(self) -> int:
+        return len(self.program.kernels)
+
+    @property
+    def operators(self) -> int:
+        """ONNX operators of the model, or those of the saved graph that the build started from."""
+        if self.onnx is None:
+            return len(self.run.steps[0].value.operations())
+        return sum(operator_counts(self.onnx).values())
+
+    @property
+    def arena_bytes(self) -> int:
+        return self.program.arena_bytes
+
+    @property
+    def arena_lower_bound_bytes(self) -> int:
+        return self.program.arena_lower_bound_bytes
+
+    @property
+    def weights_bytes(self) -> int:
+        return self.program.weights_bytes
+
+    @cached_property
+    def network(self) -> Network:
+        """The loaded artefact that calls run on; it has ``threads`` threads."""
+        if self.compiler is None:
+            raise UsageError("the artefact is not compiled", hint="build it with compile=True", where=str(self.folder))
+        return Network(self.folder, self.options.threads)
+
+    def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> Any:
+        """Run once. Raises UsageError or ModelError for inputs that do not fit."""
+        names = [p.onnx_name for p in self.network.inputs]
+        if len(arrays) > len(names):
+            raise UsageError(f"{len(arrays)} arrays are given, and the network has {len(names)} inputs")
+        inputs = dict(zip(names, arrays))
+        twice = sorted(set(inputs) & set(named))
+        if twice:
+            raise UsageError(f"input '{twice[0]}' is given twice")
+        results = self.network.run({**inputs, **named})
+        return next(iter(results.values())) if len(results) == 1 else results
+
+
+def load(source: Source, **settings: Unpack[Settings]) -> Model:
+    """Read an ONNX model: a path, the bytes of a file, or a ModelProto.
+
+    Raises ModelError for a model that is broken or not supported, UsageError for shapes that are missing or do not fit.
+    """
+    options = resolve(settings)
+    onnx = reader.read(source)
+    return Model(onnx, pipeline.import_(onnx, Context(options)))
+
+
+def build(
+    model: Buildable,
+    out: str | Path | None = None,
+    *,
+    compile: bool = True,
+    save_stages: str | Path | None = None,
+    start: str = "import",
+    progress: Progress = _silent,
+    **settings: Unpack[Settings],
+) -> Built:
+    """Compile a model to C in the folder ``out``; without one, in a temporary folder that goes with the result.
+
+    ``compile=False`` leaves the sources uncompiled. ``save_stages`` keeps the text of every stage; such a text is the
+    ``model`` when the build is to ``start`` at a later stage.
+
+    Raises EdgecError (see `edgec.errors`); nothing is written then.
+    """
+    options = resolve(settings)
+    if out is not None:
+        artefact.refuse_foreign(Path(out))  # before the work, not after it
+    compiler = artefact.compiler_for(options.device, options.compiler) if compile and options.device.hosted else None
+    onnx = read(model) if start == "import" else None
+    context = Context(options, progress, lock_facts(options, onnx, start))
+    source = onnx if onnx is not None else model
+    save = Path(save_stages) if save_stages is not None else None
+    run = pipeline.run(source, context, start, save=save)
+    project: Project = run["emit"]
+    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="edgec-"))
+    seconds = dict(run.seconds)
+
+    def finish(fresh: Path) -> None:
+        if compiler is None:
+            return
+        begun = time.perf_counter()
+        progress("compile", "")
+        artefact.compile_library(
+            fresh, options.device, compiler, lambda path, done, of: progress("compile", f"{done}/{of} {path.name}")
+        )
+        seconds["compile"] = time.perf_counter() - begun
+
+    try:
+        replaced = artefact.publish(project.files, folder, finish)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    built = Built(onnx, run, folder, seconds, str(compiler) if compiler else None, replaced)
+    if out is None:
+        weakref.finalize(built, shutil.rmtree, folder, True)
+    return built
+
+
+def read(model: Buildable) -> reader.Model:
+    """The parsed model behind whatever can be built."""
+    return model.onnx if isinstance(model, Model) else reader.read(model)
+
+
+def lock_facts(options: Options, onnx: reader.Model | None, start: str) -> dict[str, Any]:
+    """What a build depends on, for its lock file: equal facts give equal bytes."""
+    facts: dict[str, Any] = {
+        "started_at": start,
+        "numeric": options.numeric,
+        "fuse": options.fuse,
+        "shapes": {name: list(shape) for name, shape in options.shapes.items()},
+        "values": {name: sha256(np.asarray(v).tobytes()).hexdigest() for name, v in options.values.items()},
+        "device_facts": asdict(options.device),
+    }
+    if onnx is not None:
+        facts["model"] = {"name": onnx.name, "sha256": _digest(onnx)}
+    for what in ("rules", "templates", "operators"):
+        folders: tuple[Path, ...] = getattr(options, what)
+        facts[f"{what}_sha256"] = [_folder_digest(folder) for folder in folders]
+    return facts
+
+
+def _digest(onnx: reader.Model) -> str:
+    content = onnx.path.read_bytes() if onnx.path else onnx.proto.SerializeToString(deterministic=True)
+    return sha256(content).hexdigest()
+
+
+def _folder_digest(folder: Path) -> str:
+    digest = sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+        digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def check(
+    model: Buildable | Built,
+    *,
+    inputs: str | Path | Mapping[str, np.ndarray] | None = None,
+    samples: int = 3,
+    seed: int = 0,
+    tolerance: float | None = None,
+    locate: bool = False,
+    reproducer: str | Path | None = None,
+    progress: Progress = _silent,
+    **settings: Unpack[Settings],
+) -> Checked:
+    """Hold a network, built or to be built, against onnxruntime on random inputs or on given ones.
+
+    Every output must be within ``tolerance`` of the reference, relative to its largest value, on one thread and on all.
+    ``locate`` looks for the stage and the node where an error comes in, and writes the smallest model that shows it
+    to the folder ``reproducer``.
+    """
+    from edgec.check import verdict  # here, because it knows everything the rest of this module does
+
+    built = model if isinstance(model, Built) else build(model, progress=progress, **settings)
+    return verdict.check(
+        built, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance,
+        locate=locate, reproducer=reproducer, progress=progress,
+    )  # fmt: skip
+
+
+def bench(
+    model: Buildable | Built,
+    *,
+    vs: str | None = None,
+    seconds: float = 2.0,
+    rounds: int = 5,
+    seed: int = 0,
+    progress: Progress = _silent,
+    **settings: Unpack[Settings],
+) -> Benched:
+    """Time a network, built or to be built; with ``vs="onnxruntime"`` in turns with it, on equal inputs."""
+    from edgec.check import latency
+
+    built = model if isinstance(model, Built) else build(model, progress=progress, **settings)
+    return latency.bench(built, vs=vs, seconds=seconds, rounds=rounds, seed=seed, progress=progress)
+
+

@@ -1,0 +1,285 @@
+"""The artefact on disk and at work: how its folder comes to be, is compiled, and runs on numpy arrays."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgec.check.execute import POISON, Executor
+from edgec.device.facts import Device
+from edgec.device.toolchain import Compiler, compile_shared, pick_compiler
+from edgec.emit.project import LOCK
+from edgec.errors import EdgecError, ModelError, ToolchainError, UsageError
+from edgec.ir.types import DTYPES
+
+if TYPE_CHECKING:
+    from edgec.pipeline import Context, Project
+
+#: (what is being compiled, how many are done, of how many)
+Compiling = Callable[[Path, int, int], None]
+
+
+def publish(files: Mapping[str, bytes], folder: Path, finish: Callable[[Path], None] = lambda folder: None) -> bool:
+    """Write the files of an artefact as ``folder``, all of them or none.
+
+    They are written beside it first, ``finish`` is called on that (it may compile there), and only then the folder is
+    put in its place. An earlier artefact is replaced, but whatever else was put into it is kept. Tells whether one was.
+
+    Raises UsageError when ``folder`` is something else than an artefact of edgec or an empty folder.
+    """
+    replaces = refuse_foreign(folder)
+    parent = folder.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=parent))
+    except OSError as error:
+        raise UsageError(f"cannot write here: {error.strerror or error}", where=str(parent)) from None
+    try:
+        fresh.chmod(0o777 & ~_umask())
+        for path, content in files.items():
+            target = fresh / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        finish(fresh)
+        if replaces:
+            _keep_foreign(folder, fresh)
+            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=parent))
+            os.replace(folder, old)  # onto an empty folder: one step each
+            os.replace(fresh, folder)
+            shutil.rmtree(old)
+        else:
+            os.replace(fresh, folder)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    return replaces
+
+
+def refuse_foreign(folder: Path) -> bool:
+    """Whether ``folder`` holds an artefact of edgec; raises UsageError when it holds something else."""
+    if not folder.exists() and not folder.is_symlink():
+        return False
+    if folder.is_symlink() or not folder.is_dir():
+        raise UsageError("is there and is not a folder", hint="name another folder with -o", where=str(folder))
+    if (folder / LOCK).is_file():
+        return True
+    if any(folder.iterdir()):
+        raise UsageError(
+            "the folder is not empty and was not made by edgec, so nothing was written",
+            hint="name another folder with -o, or empty this one",
+            where=str(folder),
+        )
+    return False
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _keep_foreign(folder: Path, fresh: Path) -> None:
+    """Copy what is in the old folder but was not made by edgec, such as a build folder of CMake."""
+    lock = read_lock(folder)
+    own = {Path(path).parts[0] for path in lock.get("files", ())} | {LOCK, library_name(str(lock.get("name")))}
+    own.add("__pycache__")
+    for path in folder.iterdir():
+        if path.name not in own and not (fresh / path.name).exists():
+            if path.is_dir() and not path.is_symlink():
+                shutil.copytree(path, fresh / path.name, symlinks=True)
+            else:
+                shutil.copy2(path, fresh / path.name, follow_symlinks=False)
+
+
+def read_lock(folder: Path) -> dict[str, Any]:
+    """What an artefact says of itself; raises UsageError for a folder that is none."""
+    try:
+        lock = json.loads((folder / LOCK).read_text(encoding="utf-8"))
+    except OSError:
+        raise UsageError("not a folder made by edgec", hint=f"it has no {LOCK}", where=str(folder)) from None
+    except ValueError as error:
+        raise UsageError(f"cannot be read: {error}", where=str(folder / LOCK)) from None
+    if not isinstance(lock, dict):
+        raise UsageError("cannot be read", where=str(folder / LOCK))
+    return lock
+
+
+def library_name(name: str) -> str:
+    return f"lib{name}.so"
+
+
+def compile_library(
+    folder: Path, device: Device, compiler: Compiler, progress: Compiling | None = None, jobs: int | None = None
+) -> Path:
+    """Compile the sources of an artefact into the shared library its Python module loads."""
+    lock = read_lock(folder)
+    sources = [folder / source for source in lock["sources"]]
+    output = folder / library_name(lock["name"])
+    jobs = jobs or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return compile_shared(compiler, device, sources, output, include=[folder], jobs=jobs, progress=progress)
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of an artefact: its name in the model and in C, its type and shape."""
+
+    onnx_name: str
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+class Network:
+    """A compiled artefact, loaded: runs on numpy arrays by ONNX name.
+
+    It owns its arena and its threads. Calls from several threads wait for one another; for calls that overlap,
+    open the artefact several times.
+    """
+
+    def __init__(self, folder: str | Path, threads: int = 1) -> None:
+        """Open the artefact in ``folder``; raises UsageError where there is none, or no library for this machine."""
+        self.folder = Path(folder).absolute()
+        lock = read_lock(self.folder)
+        self.name = str(lock["name"])
+        self.inputs = tuple(_port(entry) for entry in lock["inputs"])
+        self.outputs = tuple(_port(entry) for entry in lock["outputs"])
+        if not 1 <= threads <= lock["threads"]:
+            raise UsageError(
+                f"{threads} threads asked for, and the artefact was built for 1 to {lock['threads']}",
+                hint=f"build it with --threads {threads}",
+                where=str(folder),
+            )
+        library = self.folder / library_name(self.name)
+        if not library.is_file():
+            raise UsageError("the artefact is not compiled", hint="build it without --no-compile", where=str(folder))
+        try:
+            self._net = _module(self.folder, self.name).Net(threads=threads)
+        except OSError as error:
+            raise UsageError(f"cannot load the library: {error}", where=str(library)) from None
+        self._lock = threading.RLock()
+
+    def poison(self) -> None:
+        """Fill the arena with what no kernel leaves behind, so that a read of what nobody wrote shows up."""
+        self._net._arena[...] = POISON
+
+    def bind(self, inputs: Mapping[str, np.ndarray]) -> tuple[Callable[[], None], dict[str, np.ndarray]]:
+        """A function that runs the network once on these arrays, and the arrays it writes to by output name."""
+        arrays = [_plain(self._checked(port, inputs)) for port in self.inputs]
+        results = {p.onnx_name: np.empty(p.shape, DTYPES[p.dtype]) for p in self.outputs}
+        raw = [_plain(r) for r in results.values()]
+        return lambda: self._net.run_into(arrays, raw), results
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run once; raises ModelError for an input that is missing, unknown, or of another shape or type."""
+        unknown = [name for name in inputs if name not in {p.onnx_name for p in self.inputs}]
+        if unknown:
+            names = ", ".join(p.onnx_name for p in self.inputs) or "none"
+            raise ModelError(f"there is no input '{unknown[0]}'", hint=f"the inputs are {names}")
+        with self._lock:
+            call, results = self.bind(inputs)
+            call()
+        return results
+
+    @staticmethod
+    def _checked(port: Port, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        if port.onnx_name not in inputs:
+            raise ModelError(f"input '{port.onnx_name}' is missing", hint=f"it is {port}")
+        given = np.asarray(inputs[port.onnx_name])
+        if given.shape != port.shape or given.dtype != DTYPES[port.dtype]:
+            raise ModelError(f"input '{port.onnx_name}' is {given.dtype}{list(given.shape)}, expected {port}")
+        return np.ascontiguousarray(given)
+
+    def close(self) -> None:
+        """Stop the threads; the network cannot run afterwards."""
+        with self._lock:
+            self._net.close()
+
+    def __enter__(self) -> Network:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _port(entry: Mapping[str, Any]) -> Port:
+    return Port(entry["onnx_name"], entry["name"], entry["dtype"], tuple(entry["shape"]))
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """The generated module knows nothing of bfloat16: it takes the bits."""
+    return array.view(np.uint16) if array.dtype == DTYPES["bf16"] else array
+
+
+def _module(folder: Path, name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"{name}_artefact", folder / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise UsageError("the artefact has no Python module", where=str(folder))
+    module = importlib.util.module_from_spec(spec)
+    bytecode = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # two builds are to give the same folder
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = bytecode
+    return module
+
+
+def compiled_executor(project: Project, context: Context) -> Executor:
+    """Compile a project in a folder of its own, gone with the executor, and run it on all its threads."""
+    options = context.options
+    folder = Path(tempfile.mkdtemp(prefix="edgec-"))
+    try:
+        publish(project.files, folder)
+        compiler = pick_compiler(options.device, options.compiler)
+        compile_library(folder, options.device, compiler, lambda path, *n: context.progress("compile", path.name))
+        network = Network(folder, options.threads)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+    def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        network.poison()
+        return network.run({p.onnx_name: inputs[p.onnx_name] for p in network.inputs if p.onnx_name in inputs})
+
+    weakref.finalize(run, shutil.rmtree, folder, True)
+    return run
+
+
+def runs_here(device: Device) -> bool:
+    """Whether what is compiled for a device can be loaded into this process."""
+    from edgec.device.probe import host_arch, probe_host
+
+    try:
+        if not device.hosted or device.arch != host_arch():
+            return False
+    except EdgecError:
+        return False
+    return set(device.instruction_sets) <= set(probe_host().instruction_sets)
+
+
+def compiler_for(device: Device, wanted: str | None) -> Compiler:
+    """The compiler to use; raises ToolchainError, with what to install, when there is none."""
+    try:
+        return pick_compiler(device, wanted)
+    except ToolchainError as error:
+        hint = f"{error.hint}; --no-compile writes the sources alone" if error.hint else None
+        raise ToolchainError(error.message, hint=hint, where=error.where) from None
+
+
+def total_bytes(files: Mapping[str, bytes], names: Sequence[str] = ()) -> int:
+    return sum(len(content) for path, content in files.items() if not names or path in names)

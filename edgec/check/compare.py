@@ -1,0 +1,70 @@
+"""Two arrays beside each other: how far apart are they?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, isfinite
+
+import numpy as np
+
+#: Largest difference, relative to the largest value of the reference, that passes.
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One output beside its reference. ``max_rel`` is the largest difference over the largest |reference| value.
+
+    Both are infinite where a number stands beside a NaN or an infinity that the other does not have; ``note``
+    then says so.
+    """
+
+    name: str
+    max_abs: float
+    max_rel: float
+    note: str = ""
+
+    def within(self, tolerance: float) -> bool:
+        return self.max_rel <= tolerance
+
+
+def compare(name: str, got: np.ndarray, want: np.ndarray) -> Difference:
+    """How far ``got`` is from ``want``. NaN equals NaN, and an infinity equals itself."""
+    got, want = np.asarray(got), np.asarray(want)
+    if got.shape != want.shape:
+        return Difference(name, inf, inf, f"shape {list(got.shape)} instead of {list(want.shape)}")
+    if got.dtype != want.dtype:
+        return Difference(name, inf, inf, f"{got.dtype} instead of {want.dtype}")
+    if not want.size:
+        return Difference(name, 0.0, 0.0)
+    if want.dtype.kind in "iub" and np.array_equal(got, want):
+        return Difference(name, 0.0, 0.0)
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    finite = np.isfinite(b)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    strange = ~same & ~(finite & np.isfinite(a))
+    if strange.any():
+        k = int(np.flatnonzero(strange.reshape(-1))[0])
+        note = f"{int(strange.sum())} of {want.size} elements, first {a.reshape(-1)[k]} instead of {b.reshape(-1)[k]}"
+        return Difference(name, inf, inf, note)
+    if not finite.any():
+        return Difference(name, 0.0, 0.0)
+    distance = float(np.abs(a[finite] - b[finite]).max())
+    scale = float(np.abs(b[finite]).max())
+    relative = distance / scale if scale else (0.0 if distance == 0 else inf)
+    # A difference that is not zero beside a reference that is: relative to one.
+    return Difference(name, distance, relative if isfinite(relative) else distance)
+
+
+def compare_all(got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray]) -> tuple[Difference, ...]:
+    """Every output of ``want``, in its order; one that is missing is infinitely far."""
+    return tuple(
+        compare(name, got[name], value) if name in got else Difference(name, inf, inf, "missing")
+        for name, value in want.items()
+    )
+
+
+def worst(differences: tuple[Difference, ...]) -> Difference:
+    """The one farthest from its reference; a difference of zero when there are none."""
+    return max(differences, key=lambda d: d.max_rel, default=Difference("", 0.0, 0.0))

@@ -1,0 +1,160 @@
+"""How long a network takes, alone or in turns with onnxruntime (A B A B), so that both see the same machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgec.artefact import Network, runs_here
+from edgec.check.compare import TOLERANCE, compare_all, worst
+from edgec.check.inputs import random_inputs
+from edgec.check.reference import Reference, runtime
+from edgec.errors import CheckError, UsageError
+from edgec.pipeline import Progress
+
+if TYPE_CHECKING:
+    from edgec.api import Built
+
+#: The peers that `bench` knows.
+PEERS = ("onnxruntime",)
+#: Calls before the clock starts: caches, page tables and clock frequency settle.
+WARM_UP = 5
+#: Calls of one turn at least, and in all at most.
+_LEAST, _MOST = 3, 20_000
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Latency of single calls in milliseconds."""
+
+    median_ms: float
+    p10_ms: float
+    p90_ms: float
+    calls: int
+
+    @staticmethod
+    def of(seconds: list[float]) -> Timing:
+        low, high = np.percentile(seconds, [10, 90])
+        return Timing(median(seconds) * 1e3, float(low) * 1e3, float(high) * 1e3, len(seconds))
+
+
+@dataclass(frozen=True)
+class Benched:
+    """A network's timing; with a peer, its timing and ``ratio``: the peer's time over ours, more than 1 is faster.
+
+    ``max_rel`` is the largest difference between the outputs of the two.
+    """
+
+    timing: Timing
+    threads: int
+    pinned: bool
+    rounds: int
+    peer: str | None = None
+    peer_timing: Timing | None = None
+    ratio: float | None = None
+    max_rel: float | None = None
+
+
+def bench(
+    built: Built, *, vs: str | None, seconds: float, rounds: int, seed: int, progress: Progress
+) -> Benched:
+    """See `edgec.bench`."""
+    if vs is not None and vs not in PEERS:
+        raise UsageError(f"'{vs}' is no known peer", hint=f"it is one of {', '.join(PEERS)}")
+    if rounds < 1 or not seconds > 0:
+        raise UsageError("nothing to time", hint="give 1 round or more, and some seconds")
+    if built.compiler is None or not runs_here(built.options.device):
+        raise UsageError(f"code for '{built.options.device.name}' does not run here", hint="bench --device host")
+    threads = built.options.threads
+    arrays = random_inputs(built.run.steps[0].value, seed)
+    with pinned(threads) as is_pinned, Network(built.folder, threads) as network:
+        ours, results = network.bind(arrays)
+        calls = [ours]
+        difference = None
+        if vs is not None:
+            theirs, peer, outputs = _peer(built, arrays, threads)
+            calls.append(theirs)
+            ours()
+            theirs()
+            found = worst(compare_all(results, outputs()))
+            if not found.within(TOLERANCE):
+                raise CheckError(
+                    f"output '{found.name}' differs from {peer}'s by {found.max_rel:.2e}, so times say nothing",
+                    hint="edgec check --locate finds where it comes in",
+                )
+            difference = found.max_rel
+        times = _take_turns(calls, seconds, rounds, progress)
+    timing = Timing.of(times[0])
+    if vs is None:
+        return Benched(timing, threads, is_pinned, rounds)
+    other = Timing.of(times[1])
+    return Benched(timing, threads, is_pinned, rounds, peer, other, other.median_ms / timing.median_ms, difference)
+
+
+def _take_turns(
+    calls: list[Callable[[], None]], seconds: float, rounds: int, progress: Progress
+) -> list[list[float]]:
+    """Seconds of every single call, each function getting its share of every round."""
+    times: list[list[float]] = [[] for _ in calls]
+    for call in calls:
+        for _ in range(WARM_UP):
+            call()
+    share = seconds / rounds / len(calls)
+    for k in range(rounds):
+        progress("bench", f"round {k + 1}/{rounds}")
+        for call, taken in zip(calls, times):
+            call()  # the other one had the caches
+            end = time.perf_counter() + share
+            count = 0
+            while count < _LEAST or (time.perf_counter() < end and count < _MOST // rounds):
+                begun = time.perf_counter()
+                call()
+                taken.append(time.perf_counter() - begun)
+                count += 1
+    return times
+
+
+def _peer(
+    built: Built, arrays: dict[str, np.ndarray], threads: int
+) -> tuple[Callable[[], None], str, Callable[[], dict[str, np.ndarray]]]:
+    """onnxruntime with inputs and outputs bound once, so that nothing but the network is timed."""
+    if built.onnx is None:
+        raise UsageError("a build from a saved stage has no model to compare with", hint="bench the model itself")
+    runtime()
+    reference = Reference(built.onnx, built.options.values, threads)
+    reference.run(arrays)  # falls back to fewer optimizations where the model needs it
+    session = reference.session
+    binding = session.io_binding()
+    for name, array in reference.feeds(arrays).items():
+        binding.bind_cpu_input(name, array)
+    for name in reference.outputs:
+        binding.bind_output(name, "cpu")
+
+    def outputs() -> dict[str, np.ndarray]:
+        return dict(zip(reference.outputs, binding.copy_outputs_to_cpu()))
+
+    return lambda: session.run_with_iobinding(binding), reference.name, outputs
+
+
+@contextmanager
+def pinned(threads: int) -> Iterator[bool]:
+    """Keep this process, and the threads it starts meanwhile, on as many cores as there are threads."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield False
+        return
+    before = os.sched_getaffinity(0)
+    if threads >= len(before):
+        yield False
+        return
+    os.sched_setaffinity(0, set(sorted(before)[:threads]))
+    try:
+        yield True
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,51 @@
+"""The error ledger: how far the result of every stage is from the reference, and how much of that it added."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.check.compare import compare_all, worst
+from edgec.check.execute import Executor
+from edgec.pipeline import Run, Step
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One stage: its worst output beside the reference, and beside what the stage before it computed."""
+
+    stage: str
+    max_abs: float
+    max_rel: float
+    added_rel: float
+    output: str
+    seconds: float
+
+
+def ledger(
+    run: Run,
+    inputs: Mapping[str, np.ndarray],
+    want: Mapping[str, np.ndarray],
+    executors: Mapping[str, Executor] | None = None,
+    watch: Callable[[Step], None] = lambda step: None,
+) -> tuple[Entry, ...]:
+    """Execute what every stage left on the same inputs. ``executors`` replaces those of some stages."""
+    entries: list[Entry] = []
+    before: dict[str, np.ndarray] | None = None
+    value: object = None
+    for step in run.steps:
+        watch(step)
+        begun = time.perf_counter()
+        if before is None or step.value is not value:  # a stage that changes nothing computes the same
+            execute = (executors or {}).get(step.stage.name) or step.stage.executor(step.value, run.context)
+            got = execute(inputs)
+        difference = worst(compare_all(got, want))
+        added = worst(compare_all(got, before)).max_rel if before is not None else difference.max_rel
+        seconds = time.perf_counter() - begun
+        name = step.stage.name
+        entries.append(Entry(name, difference.max_abs, difference.max_rel, added, difference.name, seconds))
+        before, value = got, step.value
+    return tuple(entries)

@@ -1,0 +1,104 @@
+"""The reference that results are held against: onnxruntime, or the model's own formulas where that cannot run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from edgec.errors import ToolchainError
+from edgec.frontend.model import Model
+from edgec.frontend.text import printable
+
+
+class Unavailable(ToolchainError):
+    """onnxruntime is not there, or does not run this model."""
+
+
+def runtime() -> Any:
+    """The onnxruntime package; raises Unavailable when it is not installed."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise Unavailable("onnxruntime is not installed", hint="pip install onnxruntime") from None
+    return onnxruntime
+
+
+class Reference:
+    """A model in onnxruntime, on one thread unless told otherwise.
+
+    Some files that are not quite to the letter run only without optimizations: that is tried second.
+    """
+
+    def __init__(self, model: Model, values: Mapping[str, Any] | None = None, threads: int = 1) -> None:
+        ort = runtime()
+        self.name = f"onnxruntime {ort.__version__}"
+        self.values = values or {}
+        self.model = model
+        self.threads = threads
+        levels = ort.GraphOptimizationLevel
+        self._levels = [levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL]
+        self.session = self._open()
+        self.inputs = {i.name: i.type for i in self.session.get_inputs()}
+        self.outputs = [o.name for o in self.session.get_outputs()]
+
+    def _open(self) -> Any:
+        """A session of the first level that works."""
+        ort = runtime()
+        problem: Exception | None = None
+        while self._levels:
+            settings = ort.SessionOptions()
+            settings.graph_optimization_level = self._levels[0]
+            settings.intra_op_num_threads = self.threads
+            settings.inter_op_num_threads = 1
+            settings.log_severity_level = 4
+            try:
+                return ort.InferenceSession(_source(self.model), settings, providers=["CPUExecutionProvider"])
+            except Exception as error:  # onnxruntime's own errors share no base class
+                problem = error
+                self._levels.pop(0)
+        raise Unavailable(f"onnxruntime refuses the model: {printable(str(problem), 300)}", where=self.model.where)
+
+    def feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What the session is fed: the inputs, and those that were fixed for the build."""
+        fed = dict(inputs)
+        for name, value in self.values.items():
+            fed[name] = np.asarray(value)
+        return {name: array for name, array in fed.items() if name in self.inputs}
+
+    def run(self, inputs: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+        """Outputs by name; raises Unavailable when the model fails at every level."""
+        names = list(outputs or self.outputs)
+        while True:
+            try:
+                results = self.session.run(names, self.feeds(inputs))
+                return {name: np.asarray(value) for name, value in zip(names, results)}
+            except Exception as error:
+                self._levels.pop(0)
+                if not self._levels:
+                    raise Unavailable(
+                        f"onnxruntime fails on the model: {printable(str(error), 300)}", where=self.model.where
+                    ) from None
+                self.session = self._open()
+
+
+def _source(model: Model) -> Any:
+    """The bytes of a model, or its path when its weights lie beside it or it is too large for a message."""
+    if model.path is not None:
+        return str(model.path)
+    return model.proto.SerializeToString()
+
+
+def with_every_tensor(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with every tensor that its nodes compute as an output; weights are shared, not copied."""
+    known = {o.name for o in proto.graph.output}
+    wider = onnx.ModelProto()
+    wider.CopyFrom(proto)
+    for node in proto.graph.node:
+        for name in node.output:
+            if name and name not in known:
+                known.add(name)
+                wider.graph.output.append(onnx.ValueInfoProto(name=name))
+    return wider

@@ -1,0 +1,145 @@
+"""The check of a whole network: outputs beside the reference, the error ledger, and where an error comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgec.artefact import Network, runs_here
+from edgec.check.compare import TOLERANCE, Difference, compare_all
+from edgec.check.execute import Executor
+from edgec.check.inputs import given_inputs, random_inputs
+from edgec.check.inputs import samples as split_samples
+from edgec.check.ledger import Entry, ledger
+from edgec.check.reference import Reference, Unavailable
+from edgec.errors import UsageError
+from edgec.ir.graph import Graph
+from edgec.pipeline import Progress
+
+if TYPE_CHECKING:
+    from edgec.api import Built
+    from edgec.check.locate import Located
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The result of a check. ``outputs`` are the worst over all samples and numbers of threads.
+
+    ``reference`` says what they were held against, ``ran`` which stage's result was run: ``emit`` is the compiled code.
+    """
+
+    ok: bool
+    outputs: tuple[Difference, ...]
+    stages: tuple[Entry, ...]
+    reference: str
+    ran: str
+    samples: int
+    threads: tuple[int, ...]
+    tolerance: float
+    notes: tuple[str, ...] = ()
+    located: Located | None = None
+
+
+def inputs_for(
+    graph: Graph, given: str | Path | Mapping[str, np.ndarray] | None, samples: int, seed: int
+) -> list[Arrays]:
+    """The inputs to check with: those given, or ``samples`` random ones."""
+    if given is None:
+        if samples < 1:
+            raise UsageError(f"{samples} samples cannot be checked", hint="give 1 or more")
+        return [random_inputs(graph, seed + k) for k in range(samples)]
+    return given_inputs(graph, given) if isinstance(given, (str, Path)) else split_samples(graph, given)
+
+
+def reference_for(built: Built, notes: list[str]) -> tuple[str, Executor]:
+    """What to hold results against, by name: onnxruntime where it runs the model, else the imported graph."""
+    first = built.run.steps[0]
+    if built.onnx is not None:
+        try:
+            session = Reference(built.onnx, built.options.values)
+            session.run(random_inputs(first.value, 0))
+            return session.name, session.run
+        except Unavailable as error:
+            notes.append(f"{error.message}; the model's own formulas in numpy are the reference instead")
+    return f"numpy, after {first.stage.name}", first.stage.executor(first.value, built.run.context)
+
+
+def check(
+    built: Built,
+    *,
+    inputs: str | Path | Mapping[str, np.ndarray] | None,
+    samples: int,
+    seed: int,
+    tolerance: float | None,
+    locate: bool,
+    reproducer: str | Path | None,
+    progress: Progress,
+) -> Checked:
+    """See `edgec.check`."""
+    tolerance = TOLERANCE if tolerance is None else tolerance
+    if not tolerance >= 0:
+        raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
+    notes: list[str] = []
+    sets = inputs_for(built.run.steps[0].value, inputs, samples, seed)
+    progress("check", "reference")
+    name, reference = reference_for(built, notes)
+    wanted = [reference(arrays) for arrays in sets]
+    found: dict[str, Difference] = {}
+    executors, threads = _executors(built, notes)
+    for label, execute in executors.items():
+        for k, (arrays, want) in enumerate(zip(sets, wanted), 1):
+            progress("check", f"{label}, sample {k}/{len(sets)}")
+            for d in compare_all(execute(arrays), want):
+                if d.name not in found or d.max_rel > found[d.name].max_rel:
+                    found[d.name] = d
+    last = list(executors.values())[-1]
+    ran = "emit" if threads else "schedule"
+    worst = max(range(len(sets)), key=lambda k: _error(last, sets[k], wanted[k])) if len(sets) > 1 and locate else 0
+    run = built.run if threads else _without_emit(built)
+    stages = ledger(run, sets[worst], wanted[worst], {"emit": last} if threads else {},
+                    lambda step: progress("check", f"stage {step.stage.name}"))  # fmt: skip
+    ok = all(d.within(tolerance) for d in found.values()) and all(e.max_rel <= tolerance for e in stages)
+    located = None
+    if locate and not ok:
+        from edgec.check.locate import locate as search
+
+        progress("locate", "")
+        folder = Path(reproducer) if reproducer is not None else None
+        located = search(built, stages, sets[worst], tolerance, folder, progress)
+    return Checked(
+        ok, tuple(found.values()), stages, name, ran, len(sets), threads, tolerance, tuple(notes), located
+    )
+
+
+def _error(execute: Executor, arrays: Arrays, want: Arrays) -> float:
+    return max((d.max_rel for d in compare_all(execute(arrays), want)), default=0.0)
+
+
+def _executors(built: Built, notes: list[str]) -> tuple[dict[str, Executor], tuple[int, ...]]:
+    """The compiled network on one thread and on all; the program in numpy where the code does not run here."""
+    if built.compiler is None or not runs_here(built.options.device):
+        notes.append(f"code for '{built.options.device.name}' does not run here: its program was run in numpy instead")
+        step = next(s for s in built.run.steps if s.stage.name == "schedule")
+        return {"schedule": step.stage.executor(step.value, built.run.context)}, ()
+    threads = tuple(sorted({1, built.options.threads}))
+    return {f"{t} thread{'s' if t > 1 else ''}": _poisoned(Network(built.folder, t)) for t in threads}, threads
+
+
+def _poisoned(network: Network) -> Executor:
+    def run(inputs: Mapping[str, np.ndarray]) -> Arrays:
+        network.poison()
+        return network.run({p.onnx_name: inputs[p.onnx_name] for p in network.inputs if p.onnx_name in inputs})
+
+    return run
+
+
+def _without_emit(built: Built) -> Any:
+    from dataclasses import replace
+
+    return replace(built.run, steps=tuple(s for s in built.run.steps if s.stage.name != "emit"))

@@ -1,0 +1,116 @@
+"""What a user can decide about a build: as keywords (`Settings`), and resolved and validated (`Options`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypedDict, Union
+
+from edgec.device.facts import Device, load_device
+from edgec.errors import UsageError
+from edgec.frontend.text import identifier
+
+#: How much a law may change numbers, from the least to the most; each level includes those before it.
+NUMERIC = ("exact", "reassociates", "approximates")
+#: More threads than this are a slip of the finger.
+MAX_THREADS = 256
+
+Folders = Iterable[Union[str, Path]]
+
+
+class Settings(TypedDict, total=False):
+    """The keywords that `build`, `check`, `bench` and `load` share.
+
+    `device` is a name or a TOML file; `shapes` gives inputs the dimensions that the model leaves open, `values` fixes
+    inputs at build time; `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything in
+    the generated C. `rules`, `templates`, `devices` and `operators` are folders of the user's own.
+    """
+
+    device: str | Path | Device
+    threads: int
+    name: str
+    shapes: Mapping[str, Sequence[int]]
+    values: Mapping[str, Any]
+    numeric: str
+    fuse: bool
+    compiler: str | None
+    rules: Folders
+    templates: Folders
+    devices: Folders
+    operators: Folders
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything that decides what a build makes of a model."""
+
+    device: Device
+    threads: int = 1
+    name: str = "net"
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    numeric: str = "reassociates"
+    fuse: bool = True
+    compiler: str | None = None
+    rules: tuple[Path, ...] = ()
+    templates: tuple[Path, ...] = ()
+    operators: tuple[Path, ...] = ()
+
+
+def resolve(settings: Settings) -> Options:
+    """Options from keywords; raises UsageError for a value that makes no sense, DeviceError for an unknown device."""
+    unknown = sorted(set(settings) - set(Settings.__annotations__))
+    if unknown:
+        raise UsageError(
+            f"there is no option '{unknown[0]}'", hint=f"the options are {', '.join(Settings.__annotations__)}"
+        )
+    device = settings.get("device", "host")
+    if not isinstance(device, Device):
+        device = load_device(device, _folders(settings.get("devices", ()), "devices"))
+    return Options(
+        device=device,
+        threads=_threads(settings.get("threads", 1)),
+        name=_name(settings.get("name", "net")),
+        shapes={n: tuple(int(d) for d in s) for n, s in settings.get("shapes", {}).items()},
+        values=dict(settings.get("values", {})),
+        numeric=_numeric(settings.get("numeric", "reassociates")),
+        fuse=settings.get("fuse", True),
+        compiler=settings.get("compiler"),
+        rules=_folders(settings.get("rules", ()), "rules"),
+        templates=_folders(settings.get("templates", ()), "templates"),
+        operators=_folders(settings.get("operators", ()), "operators"),
+    )
+
+
+def _folders(folders: Folders, what: str) -> tuple[Path, ...]:
+    if isinstance(folders, (str, Path)):
+        folders = (folders,)
+    paths = tuple(Path(f) for f in folders)
+    for path in paths:
+        if not path.is_dir():
+            raise UsageError(f"no such folder of {what}", where=str(path))
+    return paths
+
+
+def _threads(threads: int) -> int:
+    if not 1 <= threads <= MAX_THREADS:
+        raise UsageError(f"{threads} is no number of threads", hint=f"give 1 to {MAX_THREADS}")
+    return threads
+
+
+def _name(name: str) -> str:
+    # The same rule that makes names out of files: what it leaves alone is a name C takes.
+    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,39}", name) and identifier(name) == name and not name.startswith("ec_"):
+        return name
+    raise UsageError(
+        f"'{name}' cannot be the prefix of names in C",
+        hint="use a letter, then letters, digits and single underscores; no word of C, nothing that begins with ec_",
+    )
+
+
+def _numeric(numeric: str) -> str:
+    if numeric not in NUMERIC:
+        raise UsageError(f"there is no numeric level '{numeric}'", hint=f"it is one of {', '.join(NUMERIC)}")
+    return numeric

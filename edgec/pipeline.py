@@ -1,0 +1,214 @@
+"""THE list of stages, and the runner that walks it: the only place where order exists.
+
+Every stage is a plain function ``(value, context) -> value``. What it leaves is verified, timed, printed where that is
+asked for, and can be executed on numpy arrays, so that an error can be traced to the stage that brought it in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgec.check import execute
+from edgec.check.execute import Executor
+from edgec.check.invariants import verify_plan, verify_program
+from edgec.compress import compress as compress_graph
+from edgec.emit.project import files
+from edgec.errors import UsageError
+from edgec.frontend import import_model
+from edgec.fuse import Plan
+from edgec.fuse import plan as plan_graph
+from edgec.ir.graph import Graph
+from edgec.ir.verify import verify
+from edgec.options import NUMERIC, Options
+from edgec.report import listing, saved
+from edgec.schedule.build import schedule as schedule_plan
+from edgec.schedule.program import Program
+
+#: (stage, what it is doing now): for progress bars.
+Progress = Callable[[str, str], None]
+
+
+@dataclass
+class Context:
+    """What stages share beyond the value that they hand on."""
+
+    options: Options
+    progress: Progress = lambda stage, detail: None
+    #: What goes into the lock file beside the facts of the program.
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    #: The laws that were applied, in order.
+    applied: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Project:
+    """What emit leaves: the files of the artefact by relative path, and the program they run."""
+
+    program: Program
+    files: Mapping[str, bytes]
+
+
+def import_(source: Any, context: Context) -> Graph:
+    o = context.options
+    return import_model(source, o.shapes, values=o.values, ops_folders=o.operators)
+
+
+def simplify(graph: Graph, context: Context) -> Graph:
+    try:
+        from edgec.rewrite import load_rules
+        from edgec.rewrite import simplify as simplify_graph
+    except ImportError:
+        return graph
+    allowed = NUMERIC[: NUMERIC.index(context.options.numeric) + 1]
+    rules = [r for r in load_rules(context.options.rules) if r.numeric in allowed]
+    simpler, applied = simplify_graph(graph, rules)
+    context.applied.extend(applied)
+    return simpler
+
+
+def compress(graph: Graph, context: Context) -> Graph:
+    return compress_graph(graph)
+
+
+def fuse(graph: Graph, context: Context) -> Plan:
+    return plan_graph(graph, context.options.fuse)
+
+
+def schedule(plan: Plan, context: Context) -> Program:
+    o = context.options
+    return schedule_plan(plan, o.device, o.threads, lambda name: context.progress("schedule", name))
+
+
+def emit(program: Program, context: Context) -> Project:
+    o = context.options
+    return Project(program, files(program, o.device, o.name, o.templates, context.facts))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage: its function, the package folder it lives in, and what can be done with its result."""
+
+    name: str
+    folder: str
+    run: Callable[[Any, Context], Any]
+    verify: Callable[[Any], None]
+    show: Callable[[Any], str]
+    executor: Callable[[Any, Context], Executor]
+
+
+def _graph_executor(graph: Graph, context: Context) -> Executor:
+    return execute.executor(execute.run_graph, graph)
+
+
+def _plan_executor(plan: Plan, context: Context) -> Executor:
+    return execute.executor(execute.run_plan, plan)
+
+
+def _program_executor(program: Program, context: Context) -> Executor:
+    return execute.executor(execute.run_program, program)
+
+
+def _project_executor(project: Project, context: Context) -> Executor:
+    from edgec.artefact import compiled_executor  # here, because only this needs a compiler
+
+    return compiled_executor(project, context)
+
+
+def _nothing_to_verify(value: Any) -> None:
+    """The sources are verified by the compiler."""
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage("import", "frontend", import_, verify, saved.show_graph, _graph_executor),
+    Stage("simplify", "rewrite", simplify, verify, saved.show_graph, _graph_executor),
+    Stage("compress", "compress", compress, verify, saved.show_graph, _graph_executor),
+    Stage("fuse", "fuse", fuse, verify_plan, listing.show_plan, _plan_executor),
+    Stage("schedule", "schedule", schedule, verify_program, listing.show_program, _program_executor),
+    Stage("emit", "emit", emit, _nothing_to_verify, listing.show_project, _project_executor),
+)
+NAMES: tuple[str, ...] = tuple(s.name for s in STAGES)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one stage left, and how long it took."""
+
+    stage: Stage
+    value: Any
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """A walk through stages, in order."""
+
+    steps: tuple[Step, ...]
+    context: Context
+
+    @property
+    def result(self) -> Any:
+        return self.steps[-1].value
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        return {s.stage.name: s.seconds for s in self.steps}
+
+    def __getitem__(self, name: str) -> Any:
+        """What the stage called ``name`` left; KeyError when it did not run."""
+        for step in self.steps:
+            if step.stage.name == name:
+                return step.value
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(s.stage.name == name for s in self.steps)
+
+
+def run(
+    source: Any,
+    context: Context,
+    start: str = "import",
+    until: str = "emit",
+    save: Path | None = None,
+) -> Run:
+    """Walk the stages from ``start`` to ``until``, both included.
+
+    ``source`` is a model for ``import``; for a later stage it is the text of a graph that an earlier walk saved
+    (or the graph itself). With ``save``, what every stage leaves is written there as text, as soon as it is known.
+
+    Raises UsageError for stages that do not exist or cannot be started at.
+    """
+    chosen = _between(start, until)
+    value = source
+    if start != "import" and not isinstance(source, Graph):
+        value = saved.read_graph(Path(source))
+        verify(value)
+    steps: list[Step] = []
+    for stage in chosen:
+        context.progress(stage.name, "")
+        begun = time.perf_counter()
+        value = stage.run(value, context)
+        stage.verify(value)
+        steps.append(Step(stage, value, time.perf_counter() - begun))
+        if save is not None:
+            saved.write(save, f"{NAMES.index(stage.name) + 1}_{stage.name}.txt", stage.show(value), value)
+    return Run(tuple(steps), context)
+
+
+def _between(start: str, until: str) -> tuple[Stage, ...]:
+    for name in (start, until):
+        if name not in NAMES:
+            raise UsageError(f"there is no stage '{name}'", hint=f"the stages are {', '.join(NAMES)}")
+    first, last = NAMES.index(start), NAMES.index(until)
+    if first > last:
+        raise UsageError(f"stage '{until}' comes before '{start}'", hint=f"their order is {', '.join(NAMES)}")
+    if first > NAMES.index("fuse"):
+        raise UsageError(
+            f"a build cannot start at '{start}'",
+            hint="plans and programs are saved to be read by people; graphs, up to the one fuse takes, read back",
+        )
+    return STAGES[first : last + 1]

@@ -1,0 +1,79 @@
+"""Figures of models and graphs: operators, multiply-adds, bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from math import prod
+
+from onnx import NodeProto
+
+from edgec.frontend.model import Model, domain_name
+from edgec.frontend.text import printable
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Formula, Graph, Node
+from edgec.ops import formula
+
+
+def operator_counts(model: Model) -> dict[str, int]:
+    """How often a model uses every ONNX operator, inside subgraphs too; constants do not count."""
+    counts: Counter[str] = Counter()
+
+    def visit(nodes: Iterable[NodeProto]) -> None:
+        for node in nodes:
+            if node.op_type != "Constant":
+                domain = domain_name(node.domain)
+                counts[printable(f"{domain}::{node.op_type}" if domain else node.op_type)] += 1
+            for a in node.attribute:
+                for graph in (a.g, *a.graphs):
+                    visit(graph.node)
+
+    visit(model.proto.graph.node)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def multiply_adds(derived: Formula) -> int:
+    """Multiply-adds of one formula: terms of its sums of products."""
+    total = 0
+    seen: set[Expr] = set()
+
+    def visit(e: Expr, times: int) -> None:
+        nonlocal total
+        if e in seen:
+            return
+        seen.add(e)
+        if e.op == "reduce":
+            times *= prod(v.extent for v in e.value[1])
+            if e.value[0] == "add" and e.args[0].op == "mul":
+                total += times
+        for a in e.args:
+            if e.op != "load":
+                visit(a, times)
+
+    visit(derived.body, derived.type.elements)
+    return total
+
+
+def macs(graph: Graph) -> int:
+    return sum(multiply_adds(formula(n)) for n in graph.operations())
+
+
+def weights_bytes(graph: Graph) -> int:
+    return sum(n.type.bytes for n in graph.nodes() if n.op == "const")
+
+
+def activations(graph: Graph) -> dict[str, int]:
+    """What the operators compute, as the graph stands: how many tensors, their bytes together, and of the largest."""
+    sizes = [n.type.bytes for n in graph.operations()]
+    return {"tensors": len(sizes), "bytes": sum(sizes), "largest_bytes": max(sizes, default=0)}
+
+
+def traffic_bytes(output: Node, inputs: Iterable[Node]) -> tuple[int, int]:
+    """Bytes a block reads, each value once, and bytes it writes."""
+    return sum(i.type.bytes for i in inputs), output.type.bytes
+
+
+def positional(e: Expr) -> bool:
+    """Whether an expression depends on indices alone."""
+    return all(x.op != "load" for x in X.walk(e))

@@ -1,0 +1,75 @@
+"""Stages as files: graphs as text that reads back, their large constants beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from edgec.errors import ModelError, UsageError
+from edgec.ir import text
+from edgec.ir.graph import Array, Graph
+from edgec.ir.types import DTYPES
+
+#: The folder of constants beside the saved texts, one file each, named by digest.
+CONSTANTS = "constants"
+
+
+def show_graph(graph: Graph) -> str:
+    return text.show(graph)
+
+
+def write(folder: Path, name: str, content: str, value: object) -> None:
+    """Write the text of a stage; the constants of a graph go to a folder beside it, once each."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError("not a folder", where=str(folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(value, Graph):
+        constants = folder / CONSTANTS
+        constants.mkdir(exist_ok=True)
+        for digest, array in text.constants_of(value).items():
+            path = constants / f"{digest}.npy"
+            if array.value.size > text.INLINE_ELEMENTS and not path.exists():
+                np.save(path, _plain(array.value))
+    (folder / name).write_text(content, encoding="utf-8")
+
+
+def read_graph(path: Path) -> Graph:
+    """The graph that was saved; raises UsageError where the file is missing, ModelError where it is broken."""
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the saved stage: {error}", where=str(path)) from None
+    if not content.lstrip().startswith("graph "):
+        raise ModelError(
+            "not the text of a graph",
+            hint="start from what import, simplify or compress saved with --save-stages",
+            where=str(path),
+        )
+    constants = {}
+    for line in content.splitlines():
+        head, marker, digest = line.partition(" = const @")
+        if marker:
+            digest = digest.split()[0]
+            dtype = head.rpartition(": ")[2].partition("[")[0]
+            constants[digest] = _constant(path.parent / CONSTANTS / f"{digest}.npy", dtype)
+    try:
+        return text.parse(content, constants)
+    except ModelError as error:
+        raise ModelError(error.message, hint=error.hint, where=f"{path}, {error.where}") from None
+
+
+def _constant(path: Path, dtype: str) -> Array:
+    try:
+        value = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read a constant: {error}", where=str(path)) from None
+    array = Array(value.view(DTYPES["bf16"]) if dtype == "bf16" else value)
+    if array.digest != path.stem:
+        raise ModelError("a constant is not what its name says", hint="save the stages again", where=str(path))
+    return array
+
+
+def _plain(value: np.ndarray) -> np.ndarray:
+    """numpy's file format does not know bfloat16."""
+    return value.view(np.uint16) if value.dtype == DTYPES["bf16"] else value

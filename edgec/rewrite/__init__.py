@@ -1,0 +1,80 @@
+"""Rewriting graphs by proved laws. Files of laws need nothing but this module, ``edgec.ops`` and numpy."""
+
+from edgec.rewrite.engine import Applied, Considered, consider, simplify
+from edgec.rewrite.facts import constants, invertible, is_static, nonnegative, static, uniform
+from edgec.rewrite.load import load_rules, rules_in
+from edgec.rewrite.rule import Change, Equation, Rule, RuleError, View, rule, rule_on
+from edgec.rewrite.term import Operand, Term, apply
+
+__all__ = [
+    "Applied",
+    "Change",
+    "Considered",
+    "Equation",
+    "Rule",
+    "RuleError",
+    "View",
+    "absolute",
+    "apply",
+    "consider",
+    "constants",
+    "exp",
+    "invertible",
+    "is_static",
+    "load_rules",
+    "log",
+    "maximum",
+    "minimum",
+    "nonnegative",
+    "power",
+    "rule",
+    "rule_on",
+    "rules_in",
+    "select",
+    "sigmoid",
+    "simplify",
+    "sqrt",
+    "static",
+    "tanh",
+    "uniform",
+]
+
+
+def exp(x: Operand) -> Term:
+    return apply("exp", x)
+
+
+def log(x: Operand) -> Term:
+    return apply("log", x)
+
+
+def sqrt(x: Operand) -> Term:
+    return apply("sqrt", x)
+
+
+def sigmoid(x: Operand) -> Term:
+    return apply("sigmoid", x)
+
+
+def tanh(x: Operand) -> Term:
+    return apply("tanh", x)
+
+
+def absolute(x: Operand) -> Term:
+    return apply("abs", x)
+
+
+def maximum(x: Operand, y: Operand) -> Term:
+    return apply("max", x, y)
+
+
+def minimum(x: Operand, y: Operand) -> Term:
+    return apply("min", x, y)
+
+
+def power(x: Operand, y: Operand) -> Term:
+    return apply("pow", x, y)
+
+
+def select(condition: Operand, then: Operand, otherwise: Operand) -> Term:
+    return apply("select", condition, then, otherwise)

@@ -1,0 +1,253 @@
+"""Driving laws to a fixpoint: every step taken shrinks the measure of the whole graph.
+
+The graph is swept arguments first until no law applies. What a step costs is counted exactly: a replacement pays
+for the nodes that were not there, and is credited with those that nothing reads any more, so a law that would repeat
+shared work is refused without having to ask for it. Laws only propose; choosing is done in one place, ``_Rewriter.
+improve``, where the first improvement is taken. A search that compares several would replace that function alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgec import ops
+from edgec.ir.graph import Graph, Node, topological
+from edgec.rewrite.measure import NOTHING, Measure, height, measure
+from edgec.rewrite.rule import Numeric, Proposal, Rule
+
+#: Steps a node of the original graph may cause on average before the rewriting is cut short.
+STEPS_PER_NODE = 50
+
+_ORDER: tuple[Numeric, ...] = ("exact", "reassociates", "approximates")
+
+
+@dataclass(frozen=True)
+class Applied:
+    """One step: the law, the ONNX nodes it concerned, and the terms before and after."""
+
+    rule: str
+    law: str
+    numeric: Numeric
+    origin: tuple[str, ...]
+    before: str
+    after: str
+    gain: Measure
+
+    def __str__(self) -> str:
+        names = f" ({', '.join(self.origin)})" if self.origin else ""
+        return f"{self.rule}{names}: {self.before} -> {self.after}"
+
+
+@dataclass(frozen=True)
+class Considered:
+    """What a law had to say about a node: it applied, or the sentence why not."""
+
+    rule: Rule
+    outcome: Proposal
+
+
+def simplify(
+    graph: Graph,
+    rules: Iterable[Rule] | None = None,
+    *,
+    numeric: Numeric = "reassociates",
+    steps: int | None = None,
+) -> tuple[Graph, tuple[Applied, ...]]:
+    """Rewrite ``graph`` by ``rules`` (the shipped ones when None) until no law improves it.
+
+    ``numeric`` bounds what laws may do to numbers; ``steps`` how many are taken. The result depends on nothing but
+    the arguments.
+    """
+    if rules is None:
+        from edgec.rewrite.load import load_rules
+
+        rules = load_rules()
+    allowed = [r for r in rules if _ORDER.index(r.numeric) <= _ORDER.index(numeric)]
+    rewriter = _Rewriter(allowed, graph.origin)
+    rewriter.steps = STEPS_PER_NODE * max(len(graph.nodes()), 1) if steps is None else steps
+    outputs = graph.outputs
+    before = -1
+    while len(rewriter.applied) > before:
+        before = len(rewriter.applied)
+        outputs = rewriter.sweep(outputs)
+    kept = set(topological(n for _, n in outputs))
+    origin = {n: names for n, names in rewriter.origin.items() if n in kept}
+    result = Graph(graph.inputs, outputs, graph.name, origin, graph.metadata)
+    return result, tuple(rewriter.applied)
+
+
+def consider(graph: Graph, node: Node, rules: Iterable[Rule]) -> list[Considered]:
+    """What each law that could concern ``node`` says about it."""
+    view = _Uses({n: len(users) for n, users in graph.users().items()})
+    return [Considered(r, outcome) for r in rules if node.op in r.ops for outcome in r.propose(node, view)]
+
+
+class _Uses:
+    def __init__(self, counts: Mapping[Node, int]) -> None:
+        self.counts = counts
+
+    def uses(self, node: Node) -> int:
+        return self.counts.get(node, 0)
+
+
+class _Rewriter:
+    """Rewrites sweep by sweep.
+
+    ``counts`` holds the nodes that are alive among those already swept, with how many swept nodes, nodes still to
+    be swept and outputs read each. It is what tells the cost of a step.
+    """
+
+    def __init__(self, rules: Sequence[Rule], origin: Mapping[Node, tuple[str, ...]]) -> None:
+        self.rules: dict[str, list[Rule]] = {}
+        for r in rules:
+            for op in sorted(r.ops):
+                self.rules.setdefault(op, []).append(r)
+        self.origin = dict(origin)
+        self.applied: list[Applied] = []
+        self.counts: dict[Node, int] = {}
+        self.steps = 0
+
+    def uses(self, node: Node) -> int:
+        return self.counts.get(node, 0)
+
+    def sweep(self, outputs: tuple[tuple[str, Node], ...]) -> tuple[tuple[str, Node], ...]:
+        nodes = list(topological(n for _, n in outputs))
+        readers = dict.fromkeys(nodes, 0)
+        for n in nodes:
+            for a in dict.fromkeys(n.args):
+                readers[a] += 1
+        for _, n in outputs:
+            readers[n] += 1
+        self.counts = {}
+        new = self.process(nodes, readers)
+        return tuple((name, new[n]) for name, n in outputs)
+
+    def process(self, nodes: Iterable[Node], readers: Mapping[Node, int]) -> dict[Node, Node]:
+        """Improve ``nodes`` (arguments first); what they become. They are alive through their readers to come."""
+        new: dict[Node, Node] = {}
+        for n in nodes:
+            args = tuple(new.get(a, a) for a in n.args)
+            node = n
+            if args != n.args:
+                node = ops.node(n.op, *args, **n.attributes)
+                self.inherit([node], [n])
+            self.hold(node, readers[n])
+            for a in dict.fromkeys(n.args):  # from now on it is ``node`` that reads them, not ``n``
+                self.release(new.get(a, a), 1)
+            new[n] = self.improve(node, readers[n])
+        return new
+
+    def improve(self, node: Node, readers: int) -> Node:
+        """Apply laws to ``node`` until none improves it any further; its ``readers`` follow."""
+        again = True
+        while again and len(self.applied) < self.steps:
+            again = False
+            for r in self.rules.get(node.op, ()):
+                for proposal in r.propose(node, self):
+                    if isinstance(proposal, Node) and proposal is not node:
+                        taken = self.attempt(r, node, proposal, readers)
+                        if taken is not None:
+                            node, again = taken, True
+                            break
+                if again:
+                    break
+        return node
+
+    def attempt(self, r: Rule, node: Node, proposal: Node, readers: int) -> Node | None:
+        """Put ``proposal`` in the place of ``node`` if that shrinks the measure; the improved proposal, or None."""
+        born = self.hold(proposal, readers)
+        dead = self.release(node, readers)
+        gain = _sum(dead).minus(_sum(born))
+        if not self.is_gain(gain, node, proposal):
+            self.hold(node, readers)
+            self.release(proposal, readers)
+            return None
+        origin = self.inherit(born, dead, proposal)
+        before, after = _term(node, set(dead)), _term(proposal, set(born))
+        self.applied.append(Applied(r.name, r.law, r.numeric, origin, before, after, gain))
+        if not born:
+            return proposal
+        counts = {n: self.counts.pop(n) for n in _arguments_first(proposal, set(born))}
+        return self.process(counts, counts)[proposal]
+
+    @staticmethod
+    def is_gain(gain: Measure, node: Node, proposal: Node) -> bool:
+        if gain <= NOTHING:
+            return False
+        # Heights count in the nodes above as well: a step that gains nothing else must not lower them.
+        return gain[:-1] != NOTHING[:-1] or height(proposal) >= height(node)
+
+    def hold(self, node: Node, readers: int) -> list[Node]:
+        """More readers for ``node``; the nodes that come alive by it."""
+        born: list[Node] = []
+        stack = [(node, readers)]
+        while stack:
+            n, more = stack.pop()
+            if n in self.counts:
+                self.counts[n] += more
+            else:
+                self.counts[n] = more
+                born.append(n)
+                stack += [(a, 1) for a in dict.fromkeys(n.args)]
+        return born
+
+    def release(self, node: Node, readers: int) -> list[Node]:
+        """Fewer readers for ``node``; the nodes that die by it."""
+        dead: list[Node] = []
+        stack = [(node, readers)]
+        while stack:
+            n, fewer = stack.pop()
+            self.counts[n] -= fewer
+            if not self.counts[n]:
+                del self.counts[n]
+                dead.append(n)
+                stack += [(a, 1) for a in dict.fromkeys(n.args)]
+        return dead
+
+    def inherit(self, born: Sequence[Node], dead: Sequence[Node], proposal: Node | None = None) -> tuple[str, ...]:
+        """Hand on the names of the ``dead``: to those of the same operator where there are any, else to all."""
+        heirs = [n for n in born if n.op not in ("const", "input")]
+        if not heirs and proposal is not None and proposal.op not in ("const", "input"):
+            heirs = [proposal]
+        everything: dict[str, None] = {}
+        for d in reversed(dead):
+            names = self.origin.get(d, ())
+            everything.update(dict.fromkeys(names))
+            for heir in [h for h in heirs if h.op == d.op] or heirs:
+                merged = dict.fromkeys((*self.origin.get(heir, ()), *names))
+                if merged:
+                    self.origin[heir] = tuple(merged)
+        return tuple(everything)
+
+
+def _arguments_first(root: Node, inside: set[Node]) -> Iterator[Node]:
+    """The nodes below ``root`` that lie ``inside``; laws propose small terms, so recursion will do."""
+    inside.discard(root)
+    for a in root.args:
+        if a in inside:
+            yield from _arguments_first(a, inside)
+    yield root
+
+
+def _sum(nodes: Iterable[Node]) -> Measure:
+    result = NOTHING
+    for n in nodes:
+        result = result.plus(measure(n))
+    return result
+
+
+def _term(node: Node, inside: set[Node]) -> str:
+    """The part of a node's term that lies ``inside``, on one line; the rest is named by type."""
+    names: dict[Node, str] = {}
+
+    def show(n: Node) -> str:
+        if n in inside and n.args:
+            attributes = [f"{k}={v!r}" for k, v in n.attrs]
+            return f"{n.op}({', '.join([*map(show, n.args), *attributes])})"
+        if n not in names:
+            names[n] = f"{'c' if n.is_const else 'x'}{len(names)}: {n.type}"
+            return names[n]
+        return names[n].partition(":")[0]
+
+    return show(node)

@@ -1,0 +1,61 @@
+"""Finding laws: every file of the shipped folder, and of folders a user adds."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from edgec.errors import UsageError
+from edgec.locate import data_folder
+from edgec.rewrite.rule import Rule
+
+
+def load_rules(folders: Iterable[Path | str] = ()) -> tuple[Rule, ...]:
+    """The shipped laws and those in ``folders``, in the order of files and, inside a file, of writing.
+
+    Laws from ``folders`` are proved before they are used: RuleError with a counterexample for a wrong one. Raises
+    UsageError for a folder that does not exist, a file that does not load, or a name that is taken.
+    """
+    rules = list(_shipped())
+    for folder in folders:
+        from edgec.rewrite.prove import prove
+
+        for r in rules_in(Path(folder)):
+            prove(r)
+            rules.append(r)
+    taken: dict[str, Rule] = {}
+    for r in rules:
+        if r.name in taken:
+            hint = "give one of them another name"
+            raise UsageError(f"the law '{r.name}' is also in {taken[r.name].source}", hint=hint, where=r.source)
+        taken[r.name] = r
+    return tuple(rules)
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> tuple[Rule, ...]:
+    return tuple(rules_in(data_folder("rewrite_rules")))
+
+
+def rules_in(folder: Path) -> list[Rule]:
+    """The laws in the files of one folder, unproved; files that begin with an underscore are left out."""
+    if not folder.is_dir():
+        raise UsageError("there is no such folder of laws", where=str(folder))
+    found: list[Rule] = []
+    for file in sorted(folder.glob("*.py")):
+        if not file.name.startswith("_"):
+            found += _rules_of(file)
+    return found
+
+
+def _rules_of(file: Path) -> list[Rule]:
+    spec = importlib.util.spec_from_file_location(f"edgec_rules_{file.stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever a user's file does wrong, the file is what to name
+        raise UsageError(f"the laws do not load: {type(error).__name__}: {error}", where=str(file)) from error
+    return [r for r in dict.fromkeys(vars(module).values()) if isinstance(r, Rule)]

@@ -1,0 +1,136 @@
+"""What a graph costs: the measure every rewriting has to shrink.
+
+Measures are compared component by component:
+
+1. ``flops``: arithmetic, a multiply-add counted as two; index arithmetic and choices by position are free.
+2. ``bytes``: elements read and written by each operator. A reshape moves nothing.
+3. ``operators``.
+4. ``oddities``: spellings that another one is preferred to (a constant to the left in a sum or product, the
+   subtraction of a constant, a pool whose one window is everything), so that laws need to know one spelling only.
+5. ``unfolded``: operators on constants alone. They are free in the components above: what can be folded is, and
+   what is kept (narrow weights that are widened) is dealt with when it is packed.
+6. ``height``: minus the operators below each movement, so that movement rises towards the outputs and element-wise
+   work comes to stand next to what made its operand.
+
+All components are sums over nodes and bounded below for graphs of one size, so rewriting ends.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.functions import FUNCTIONS
+from edgec.ir.graph import Formula, Graph, Node
+from edgec.ops import formula
+from edgec.rewrite.facts import is_static, memoized
+from edgec.rewrite.term import COMMUTATIVE
+
+#: Operators that only move elements and commute with element-wise work.
+MOVEMENT = frozenset({"reshape", "transpose", "broadcast", "slice", "pad", "concat"})
+
+
+class Measure(NamedTuple):
+    """The components in the order they decide."""
+
+    flops: int = 0
+    bytes: int = 0
+    operators: int = 0
+    oddities: int = 0
+    unfolded: int = 0
+    height: int = 0
+
+    def plus(self, other: Measure) -> Measure:
+        return Measure(*(a + b for a, b in zip(self, other)))
+
+    def minus(self, other: Measure) -> Measure:
+        return Measure(*(a - b for a, b in zip(self, other)))
+
+
+NOTHING = Measure()
+_measures: WeakKeyDictionary[Node, Measure] = WeakKeyDictionary()
+_heights: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
+
+
+def measure(node: Node) -> Measure:
+    """What one node adds."""
+    known = _measures.get(node)
+    if known is None:
+        known = _measures[node] = _measured(node)
+    return known
+
+
+def total(graph: Graph) -> Measure:
+    """What a whole graph costs."""
+    result = NOTHING
+    for n in graph.nodes():
+        result = result.plus(measure(n))
+    return result
+
+
+def height(node: Node) -> int:
+    """The longest way down to an input or constant, in operators that are no movement."""
+    return memoized(node, _heights, _height)
+
+
+def _height(node: Node) -> int:
+    below = max((_heights[a] for a in node.args), default=0)
+    return below if node.op in MOVEMENT or not node.args else below + 1
+
+
+def _measured(node: Node) -> Measure:
+    if node.op in ("input", "const"):
+        return NOTHING
+    if is_static(node):
+        return Measure(unfolded=1)
+    moved = 0 if node.op == "reshape" else node.type.bytes + sum(a.type.bytes for a in node.args)
+    return Measure(
+        flops=_flops(formula(node)),
+        bytes=moved,
+        operators=1,
+        oddities=int(_is_odd(node)),
+        height=-height(node) if node.op in MOVEMENT else 0,
+    )
+
+
+def _is_odd(node: Node) -> bool:
+    if node.op in COMMUTATIVE:
+        return is_static(node.args[0])
+    if node.op == "sub":
+        return is_static(node.args[1])
+    if node.op == "pool":
+        return covers_everything(node)
+    return False
+
+
+def covers_everything(pool: Node) -> bool:
+    """There is one window, and it is the whole of the dimensions that are pooled."""
+    kernel = pool.attributes["kernel"]
+    return bool(kernel) and pool.args[0].type.shape[-len(kernel) :] == kernel
+
+
+@lru_cache(maxsize=50_000)
+def _flops(derived: Formula) -> int:
+    seen: set[Expr] = set()
+
+    def price(e: Expr, times: int) -> int:
+        if e in seen or e.op in ("load", "var", "const"):
+            return 0
+        seen.add(e)
+        if e.op == "reduce":
+            for v in e.value[1]:
+                times *= v.extent
+            return times + price(e.args[0], times)
+        if e.op == "select" and all(x.op != "load" for x in X.walk(e.args[0])):
+            return sum(price(a, times) for a in e.args[1:])
+        own = FUNCTIONS[e.op].flops * times if e.op in FUNCTIONS and not _is_index(e) else 0
+        return own + sum(price(a, times) for a in e.args)
+
+    return price(derived.body, derived.type.elements)
+
+
+def _is_index(e: Expr) -> bool:
+    return all(x.op != "load" for x in X.walk(e))

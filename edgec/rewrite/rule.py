@@ -1,0 +1,178 @@
+"""Laws in their two forms: an equation traced with variables, and a change for what no equation can say.
+
+    @rule("distributive", numeric="reassociates")
+    def factor(x, a, b):
+        \"\"\"x*a + x*b = x*(a + b): one multiplication and one read of x less.\"\"\"
+        return x * a + x * b, x * (a + b)
+
+    @rule_on("transpose", law="movement", examples=two_transposes)
+    def join_transposes(node, view):
+        \"\"\"A transpose of a transpose is one transpose.\"\"\"
+        ...
+        return a node, or the sentence why not
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal, Protocol, Union
+
+from edgec import ops
+from edgec.errors import EdgecError
+from edgec.ir.graph import Node
+from edgec.ir.types import FLOATS
+from edgec.rewrite.term import COMMUTATIVE, Term, instantiate, match, truth_variables, variable
+
+#: What a law does to numbers. ``exact``: every bit stays, NaN and the sign of zero included. ``reassociates``: equal
+#: in real arithmetic, so results differ by rounding (and by the sign of zero). ``approximates``: differs visibly
+#: somewhere, for instance where an intermediate result would overflow.
+Numeric = Literal["exact", "reassociates", "approximates"]
+Dtypes = Literal["any", "number", "float", "integer", "bool"]
+Proposal = Union[Node, str]
+
+
+class RuleError(EdgecError):
+    """A law is wrong or badly written."""
+
+
+class View(Protocol):
+    """What a law may ask about the graph around a node."""
+
+    def uses(self, node: Node) -> int:
+        """How many operators and outputs read ``node``."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A law. ``ops`` are the operators it can apply to, ``summary`` is the first line of its docstring."""
+
+    name: str
+    law: str
+    numeric: Numeric
+    summary: str
+    source: str
+    ops: frozenset[str]
+
+    def propose(self, node: Node, view: View) -> Iterator[Proposal]:
+        """Nodes equal to ``node``, or sentences why there is none."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Equation(Rule):
+    """left = right for all values of the variables that pass the guard."""
+
+    left: Term
+    right: Term
+    variables: tuple[str, ...]
+    where: Callable[..., bool | str] | None
+    dtypes: Dtypes
+    truths: frozenset[str]
+
+    def propose(self, node: Node, view: View) -> Iterator[Proposal]:
+        for bound in match(self.left, node, {}):
+            refusal = self.refusal(bound)
+            if refusal is not None:
+                yield refusal
+            else:
+                yield fitted(instantiate(self.right, bound, node.type.dtype), node)
+
+    def refusal(self, bound: dict[str, Node]) -> str | None:
+        """Why the law does not hold for these nodes; None when it does."""
+        for name in self.variables:
+            if name not in self.truths and not holds(bound[name].type.dtype, self.dtypes):
+                return f"it is a law of {self.dtypes} types, and {name} is {bound[name].type.dtype}"
+        verdict = self.where(*(bound[name] for name in self.variables)) if self.where else True
+        return None if verdict is True else str(verdict)
+
+    def __str__(self) -> str:
+        return f"{self.left} = {self.right}"
+
+
+@dataclass(frozen=True, eq=False)
+class Change(Rule):
+    """A function from a node to an equal one; ``examples`` makes nodes it applies to, for its proof."""
+
+    change: Callable[[Node, View], Proposal]
+    examples: Callable[[Random], Iterable[Node]]
+
+    def propose(self, node: Node, view: View) -> Iterator[Proposal]:
+        found = self.change(node, view)
+        yield fitted(found, node) if isinstance(found, Node) else found
+
+
+def holds(dtype: str, dtypes: Dtypes) -> bool:
+    return {
+        "any": True,
+        "number": dtype != "bool",
+        "float": dtype in FLOATS,
+        "integer": dtype not in FLOATS and dtype != "bool",
+        "bool": dtype == "bool",
+    }[dtypes]
+
+
+def fitted(replacement: Node, node: Node) -> Node:
+    """The replacement, broadcast to the shape of what it replaces (as for x + 0, where the 0 was the larger)."""
+    if replacement.type.shape != node.type.shape:
+        return ops.node("broadcast", replacement, shape=node.type.shape)
+    return replacement
+
+
+def rule(
+    law: str,
+    *,
+    numeric: Numeric = "exact",
+    dtypes: Dtypes = "number",
+    where: Callable[..., bool | str] | None = None,
+) -> Callable[[Callable[..., tuple[Any, Any]]], Rule]:
+    """An equation: the function returns its two sides, written with its parameters as variables.
+
+    ``where`` is a guard with the same parameters: it gets nodes, and returns True or the sentence why not.
+    Numbers in an equation stand for constants of any shape with that one value.
+    """
+
+    def decorate(function: Callable[..., tuple[Any, Any]]) -> Rule:
+        names = tuple(inspect.signature(function).parameters)
+        left, right = function(*map(variable, names))
+        right = right if isinstance(right, Term) else Term("number", number=right)
+        if left.op in ("variable", "number"):
+            raise RuleError("the left side must be an operation", where=_place(function))
+        about = _described(function, law, numeric, (left.op,))
+        return Equation(*about, left, right, names, where, dtypes, truth_variables(left, right))
+
+    return decorate
+
+
+def rule_on(
+    *ops: str, law: str, examples: Callable[[Random], Iterable[Node]], numeric: Numeric = "exact"
+) -> Callable[[Callable[[Node, View], Proposal]], Rule]:
+    """A change of nodes of the operators ``ops``: a function of the node and its surroundings.
+
+    ``examples`` gets a source of randomness and makes nodes the change has to apply to.
+    """
+
+    def decorate(function: Callable[[Node, View], Proposal]) -> Rule:
+        return Change(*_described(function, law, numeric, ops), function, examples)
+
+    return decorate
+
+
+def _described(
+    function: Callable[..., Any], law: str, numeric: Numeric, roots: Iterable[str]
+) -> tuple[str, str, Numeric, str, str, frozenset[str]]:
+    summary = (inspect.getdoc(function) or "").partition("\n")[0]
+    if not summary:
+        raise RuleError("a law needs a docstring that says it in words", where=_place(function))
+    return function.__name__, law, numeric, summary, _place(function), frozenset(roots)
+
+
+def _place(function: Callable[..., Any]) -> str:
+    code = function.__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+__all__ = ["COMMUTATIVE", "Change", "Equation", "Numeric", "Proposal", "Rule", "RuleError", "View", "rule", "rule_on"]

@@ -1,0 +1,58 @@
+"""Where laws are tried: random broadcasting shapes, and values chosen to break them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+
+from edgec.ir.types import DTYPES, FLOATS, Type
+
+Array = np.ndarray
+Shape = tuple[int, ...]
+
+
+def shapes(random: Random, count: int) -> list[Shape]:
+    """``count`` shapes with sizes from 1 to 4 that broadcast together."""
+    full = [random.randint(1, 4) for _ in range(random.randint(0, 4))]
+    return [broadcastable(random, full) for _ in range(count)]
+
+
+def broadcastable(random: Random, full: list[int]) -> Shape:
+    """A shape that broadcasts to ``full``: leading dimensions left out, others of extent 1."""
+    if random.random() < 0.4:
+        return tuple(full)
+    kept = full[random.randint(0, len(full)) :]
+    return tuple(1 if random.random() < 0.4 else extent for extent in kept)
+
+
+#: What breaks laws that are only nearly right.
+_HARD = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-42, -1e-42, 3e38, -3e38, 0.1, -7.25, 0.5)
+_EASY = (0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -3.0)
+
+
+def values(random: Random, type: Type, is_exact: bool) -> Array:
+    """Elements for one tensor: of one sign or both, all alike or not, and specials where bits are to be kept."""
+    dtype = DTYPES[type.dtype]
+    n = type.elements
+    if type.dtype == "bool":
+        return np.array([random.random() < 0.5 for _ in range(n)], dtype).reshape(type.shape)
+    if type.dtype not in FLOATS:
+        limits = np.iinfo(dtype)
+        low, high = random.choice([(-3, 3), (0, 9), (limits.min, limits.max)])
+        picked = [min(max(random.randint(low, high), limits.min), limits.max) for _ in range(n)]
+        return np.array(picked, dtype).reshape(type.shape)
+    kind = random.choice(["both", "both", "positive", "special", "alike"])
+    if kind == "special":
+        pool = _HARD if is_exact else _EASY
+        floats = [random.choice(pool) for _ in range(n)]
+    else:
+        floats = [random.choice((-1, 1)) * random.uniform(0.2, 3.0) for _ in range(n)]
+        floats = [abs(f) for f in floats] if kind == "positive" else floats[:1] * n if kind == "alike" else floats
+    with np.errstate(over="ignore"):
+        return np.array(floats, np.float64).astype(dtype).reshape(type.shape)
+
+
+def tolerance(dtype: str) -> float:
+    """How far two results of reassociated arithmetic may lie apart, relative to the operands."""
+    return {"f64": 1e-9, "f32": 2e-4}.get(dtype, 5e-2)
