@@ -28,7 +28,7 @@ from edgec.frontend.model import Source
 from edgec.ir.graph import Graph
 from edgec.ir.types import Type
 from edgec.options import Options, Settings, resolve
-from edgec.pipeline import Context, Progress, Project, Run
+from edgec.pipeline import Context, Progress, Project, Run, silent
 from edgec.report.facts import operator_counts
 from edgec.schedule.program import Program
 
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 
     from edgec.check.latency import Benched
     from edgec.check.verdict import Checked
-
-
-def _silent(stage: str, detail: str) -> None:
-    """Progress that nobody watches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +159,7 @@ def build(
     compile: bool = True,
     save_stages: str | Path | None = None,
     start: str = "import",
-    progress: Progress = _silent,
+    progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Built:
     """Compile a model to C in the folder ``out``; without one, in a temporary folder that goes with the result.
@@ -190,9 +186,9 @@ def build(
         if compiler is None:
             return
         begun = time.perf_counter()
-        progress("compile", "")
+        progress("compile")
         artefact.compile_library(
-            fresh, options.device, compiler, lambda path, done, of: progress("compile", f"{done}/{of} {path.name}")
+            fresh, options.device, compiler, lambda path, done, of: progress("compile", path.name, done / of)
         )
         seconds["compile"] = time.perf_counter() - begun
 
@@ -252,7 +248,7 @@ def check(
     tolerance: float | None = None,
     locate: bool = False,
     reproducer: str | Path | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Checked:
     """Hold a network, built or to be built, against onnxruntime on random inputs or on given ones.
@@ -277,7 +273,7 @@ def bench(
     seconds: float = 2.0,
     rounds: int = 5,
     seed: int = 0,
-    progress: Progress = _silent,
+    progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Benched:
     """Time a network, built or to be built; with ``vs="onnxruntime"`` in turns with it, on equal inputs."""

@@ -11,9 +11,10 @@ from typing import Any, TypedDict, Union
 from edgec.device.facts import Device, load_device
 from edgec.errors import UsageError
 from edgec.frontend.text import identifier
+from edgec.rewrite.rule import Numeric
 
 #: How much a law may change numbers, from the least to the most; each level includes those before it.
-NUMERIC = ("exact", "reassociates", "approximates")
+NUMERIC: tuple[Numeric, ...] = ("exact", "reassociates", "approximates")
 #: More threads than this are a slip of the finger.
 MAX_THREADS = 256
 
@@ -51,7 +52,7 @@ class Options:
     name: str = "net"
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
-    numeric: str = "reassociates"
+    numeric: Numeric = "reassociates"
     fuse: bool = True
     compiler: str | None = None
     rules: tuple[Path, ...] = ()
@@ -110,7 +111,8 @@ def _name(name: str) -> str:
     )
 
 
-def _numeric(numeric: str) -> str:
-    if numeric not in NUMERIC:
-        raise UsageError(f"there is no numeric level '{numeric}'", hint=f"it is one of {', '.join(NUMERIC)}")
-    return numeric
+def _numeric(numeric: str) -> Numeric:
+    for level in NUMERIC:
+        if numeric == level:
+            return level
+    raise UsageError(f"there is no numeric level '{numeric}'", hint=f"it is one of {', '.join(NUMERIC)}")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from edgec.check import execute
 from edgec.check.execute import Executor
@@ -23,13 +24,22 @@ from edgec.fuse import Plan
 from edgec.fuse import plan as plan_graph
 from edgec.ir.graph import Graph
 from edgec.ir.verify import verify
-from edgec.options import NUMERIC, Options
+from edgec.options import Options
 from edgec.report import listing, saved
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.program import Program
 
-#: (stage, what it is doing now): for progress bars.
-Progress = Callable[[str, str], None]
+
+
+class Progress(Protocol):
+    """Told what is going on: the stage, what it works on now, and how much of it is done (0 to 1) where known."""
+
+    def __call__(self, stage: str, detail: str = "", part: float | None = None) -> None: ...
+
+
+def silent(stage: str, detail: str = "", part: float | None = None) -> None:
+    """Progress that nobody watches."""
+
 
 
 @dataclass
@@ -37,7 +47,7 @@ class Context:
     """What stages share beyond the value that they hand on."""
 
     options: Options
-    progress: Progress = lambda stage, detail: None
+    progress: Progress = silent
     #: What goes into the lock file beside the facts of the program.
     facts: Mapping[str, Any] = field(default_factory=dict)
     #: The laws that were applied, in order.
@@ -63,9 +73,8 @@ def simplify(graph: Graph, context: Context) -> Graph:
         from edgec.rewrite import simplify as simplify_graph
     except ImportError:
         return graph
-    allowed = NUMERIC[: NUMERIC.index(context.options.numeric) + 1]
-    rules = [r for r in load_rules(context.options.rules) if r.numeric in allowed]
-    simpler, applied = simplify_graph(graph, rules)
+    o = context.options
+    simpler, applied = simplify_graph(graph, load_rules(o.rules), numeric=o.numeric)
     context.applied.extend(applied)
     return simpler
 
@@ -80,7 +89,12 @@ def fuse(graph: Graph, context: Context) -> Plan:
 
 def schedule(plan: Plan, context: Context) -> Program:
     o = context.options
-    return schedule_plan(plan, o.device, o.threads, lambda name: context.progress("schedule", name))
+    begun = count(1)
+
+    def progress(name: str) -> None:
+        context.progress("schedule", name, next(begun) / len(plan.blocks))
+
+    return schedule_plan(plan, o.device, o.threads, progress)
 
 
 def emit(program: Program, context: Context) -> Project:
@@ -189,7 +203,7 @@ def run(
         verify(value)
     steps: list[Step] = []
     for stage in chosen:
-        context.progress(stage.name, "")
+        context.progress(stage.name)
         begun = time.perf_counter()
         value = stage.run(value, context)
         stage.verify(value)

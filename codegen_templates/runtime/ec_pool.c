@@ -1,8 +1,8 @@
 /* ec_pool.c: a spinning pool that goes to sleep when nobody calls.
  *
- * A run is a counter that the caller increments and the workers watch; its end is a barrier that all
- * threads pass. Only a worker that has watched in vain for a while takes the mutex and sleeps, so the
- * hot path is two shared cache lines and no system call. */
+ * A run is a counter that the caller increments and the workers watch; its end is a barrier that
+ * all threads pass. Only a worker that has watched in vain for a while takes the mutex and sleeps:
+ * the hot path is a few shared cache lines and no system call. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "ec_pool.h"
@@ -18,8 +18,8 @@
 #define EC_POOL_SPIN_US 70
 #endif
 
-/* How often a waiting thread looks before it offers its core to others: were there more threads than
- * cores, it might be waiting for one that cannot run. */
+/* How often a waiting thread looks before it offers its core to others: with more threads than
+ * cores, it may be waiting for one that cannot run. */
 #ifndef EC_POOL_SPINS
 #define EC_POOL_SPINS 1000
 #endif

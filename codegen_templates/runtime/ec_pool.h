@@ -5,8 +5,8 @@
  *     ec_pool_run(pool, task, context);            (as often as you like)
  *     ec_pool_destroy(pool);                       (then the memory is yours again)
  *
- * No allocation and no globals: pools are independent of each other. One pool serves one caller at a
- * time, and a task must not run another task on its own pool. */
+ * No allocation and no globals: pools are independent of each other. One pool serves one caller at
+ * a time, and a task must not run another task on its own pool. */
 #ifndef EC_POOL_H
 #define EC_POOL_H
 
@@ -24,8 +24,8 @@ typedef void ec_task(void *context, int thread, int threads);
 /* The memory that a pool of so many threads needs. */
 size_t ec_pool_bytes(int threads);
 
-/* Starts threads - 1 workers; the caller of ec_pool_run is thread 0. Returns NULL, with nothing left
- * running, if threads < 1 or a worker cannot be started. */
+/* Starts threads - 1 workers; the caller of ec_pool_run is thread 0. Returns NULL, with nothing
+ * left running, if threads < 1 or a worker cannot be started. */
 ec_pool *ec_pool_init(void *memory, int threads);
 
 /* Ends and joins the workers. */
@@ -33,8 +33,8 @@ void ec_pool_destroy(ec_pool *pool);
 
 int ec_pool_threads(const ec_pool *pool);
 
-/* Runs the task on all threads and returns when all have finished; what they wrote is visible then.
- * Workers expect the next call within EC_POOL_SPIN_US and sleep after that. */
+/* Runs the task on all threads and returns when all have finished; what they wrote is visible
+ * then. Workers watch for the next call during EC_POOL_SPIN_US and sleep after that. */
 void ec_pool_run(ec_pool *pool, ec_task *task, void *context);
 
 /* Inside a task: returns when every thread has called it. */

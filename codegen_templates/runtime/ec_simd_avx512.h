@@ -121,10 +121,10 @@ EC_INLINE ec_vf ec_lookup_(ec_vf table, ec_vf index)
 
 /* e^x in 11 instructions: 1.1 ULP, denormal results included.
  *
- * Adding 1.5 * 2^19 rounds x * log2(e) to sixteenths: n = k + j/16, with j in the low bits of the sum.
- * Then e^x = 2^k * 2^(j/16) * e^r with |r| <= ln(2)/32, where a cubic is enough. VSCALEFPS applies
- * floor(n) = k. Where x is infinite or huge, r is meaningless: VRANGEPS bounds it in magnitude, and
- * n alone makes the result 0 or inf; for x = NaN it is n = NaN that spoils the result. */
+ * Adding 1.5 * 2^19 rounds x * log2(e) to sixteenths: n = k + j/16, with j in the low bits of the
+ * sum. Then e^x = 2^k * 2^(j/16) * e^r with |r| <= ln(2)/32, where a cubic is enough. VSCALEFPS
+ * applies floor(n) = k. Where x is infinite or huge, r is meaningless: VRANGEPS bounds it in
+ * magnitude, and n alone makes the result 0 or inf. Where x is NaN, so are n and the result. */
 EC_INLINE ec_vf ec_exp(ec_vf x)
 {
     const ec_vf power = {/* 2^(j/16) */
@@ -144,11 +144,11 @@ EC_INLINE ec_vf ec_exp(ec_vf x)
     return _mm512_scalef_ps(ec_fma(t, p, t), n);
 }
 
-/* erf(x): 1.5 ULP.
+/* erf(x): 2.3 ULP.
  *
- * No division: a polynomial of degree 5 around each of 0, 1/4, 2/4, ... 15/4, its coefficients looked up by
- * lane. Adding 1.5 * 2^21 rounds |x| to quarters and leaves their number in the low bits. Where erf
- * rounds to 1, |x| is held. */
+ * No division: a polynomial of degree 5 around each of 0, 1/4, 2/4, ... 15/4, its coefficients
+ * looked up by lane. Adding 1.5 * 2^21 rounds |x| to quarters and leaves their number in the low
+ * bits. Where erf rounds to 1, |x| is held. */
 EC_INLINE ec_vf ec_erf(ec_vf x)
 {
     const ec_vf c5 = {0.141690999f, 0.0796684325f, 0.00736880908f, -0.0524895824f,

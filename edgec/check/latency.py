@@ -28,6 +28,8 @@ PEERS = ("onnxruntime",)
 WARM_UP = 5
 #: Calls of one turn at least, and in all at most.
 _LEAST, _MOST = 3, 20_000
+#: Seconds between turns, in which the threads of the other one stop spinning.
+_PAUSE = 0.02
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Benched:
-    """A network's timing; with a peer, its timing and ``ratio``: the peer's time over ours, more than 1 is faster.
+    """A network's timing; with a peer, its timing and ``ratio``: our time over the peer's, so below 1 is faster.
 
     ``max_rel`` is the largest difference between the outputs of the two.
     """
@@ -95,7 +97,7 @@ def bench(
     if vs is None:
         return Benched(timing, threads, is_pinned, rounds)
     other = Timing.of(times[1])
-    return Benched(timing, threads, is_pinned, rounds, peer, other, other.median_ms / timing.median_ms, difference)
+    return Benched(timing, threads, is_pinned, rounds, peer, other, timing.median_ms / other.median_ms, difference)
 
 
 def _take_turns(
@@ -108,8 +110,9 @@ def _take_turns(
             call()
     share = seconds / rounds / len(calls)
     for k in range(rounds):
-        progress("bench", f"round {k + 1}/{rounds}")
+        progress("bench", f"round {k + 1} of {rounds}", k / rounds)
         for call, taken in zip(calls, times):
+            time.sleep(_PAUSE)
             call()  # the other one had the caches
             end = time.perf_counter() + share
             count = 0

@@ -313,11 +313,15 @@ class Printer:
             self.scopes.append(inner)
             if vector:
                 update = self._vector_update(combine, name, body)
+            elif e.dtype in ("f16", "bf16") and body.op == "mul":  # products and sums in float, one rounding after
+                update = _scalar_update(combine, name, " * ".join(self.value(a) for a in body.args), e.dtype)
             else:
                 update = _scalar_update(combine, name, self.value(body), e.dtype)
             inner.lines.append(f"{'  ' * inner.depth}{update}")
             scope.lines += [*heads, *inner.lines]
             scope.lines += [f"{'  ' * (scope.depth + k)}}}" for k in reversed(range(len(names)))]
+            if e.dtype in ("f16", "bf16"):
+                scope.lines.append(f"{pad}{name} = ec_from_{e.dtype}(ec_to_{e.dtype}({name}));")
             scope.known[e] = name
         return name
 

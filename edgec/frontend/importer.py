@@ -38,12 +38,14 @@ def import_model(
     *,
     values: Mapping[str, Any] | None = None,
     ops_folders: Iterable[str | Path] = (),
+    tensors: dict[str, Node] | None = None,
 ) -> Graph:
     """Read an ONNX model and lower it to core operators, with constants folded.
 
     ``shapes`` gives the shape of inputs whose dimensions the model leaves open, ``values`` fixes inputs at build
     time (they are then no inputs of the graph), ``ops_folders`` hold Python files with operators of the user's own.
-    ``origin`` of the result names the ONNX nodes every core node came from.
+    ``origin`` of the result names the ONNX nodes every core node came from. ``tensors``, where it is given, receives
+    the node of every tensor of the main graph, by ONNX name.
 
     Raises UsageError for shapes that are missing or do not fit, ModelError for a model that is broken or
     uses operators that are not supported (all of them at once).
@@ -62,6 +64,8 @@ def import_model(
     names = [o.name for o in graph.output]
     importer.lower_nodes(graph.node, scope, set(names))
     outputs = tuple((name, importer.look_up(scope, name).node) for name in names)
+    if tensors is not None:
+        tensors.update((name, value.node) for name, value in scope.names.items())
     return Graph(inputs, outputs, model.name, importer.origin, _metadata(model))
 
 
@@ -133,7 +137,9 @@ class _Importer:
         where = f"node '{printable(label)}' ({printable(node.op_type)})"
         self.lowered += 1
         if self.lowered > _MAX_NODES:
-            raise ModelError(f"functions and loops expand to more than {_MAX_NODES} nodes", where=self.model.where)
+            raise ModelError(
+                f"functions and loops expand to more than {_MAX_NODES} nodes", where=self.model.where
+            )
         inputs = tuple(self.look_up(scope, name) if name else None for name in node.input)
         try:
             results = self.results(node, scope, label, where, inputs)
@@ -200,7 +206,9 @@ class _Importer:
         def inline(graph: GraphProto, inputs: Sequence[Value] = (), suffix: str = "") -> list[Value]:
             """Lower a subgraph whose formal inputs are ``inputs``; gives its outputs."""
             names = dict(zip((i.name for i in graph.input), inputs))
-            inner = replace(scope, names=names, tensors=_tensors(graph), outer=scope, prefix=f"{label}{suffix}/")
+            inner = replace(
+                scope, names=names, tensors=_tensors(graph), outer=scope, prefix=f"{label}{suffix}/"
+            )
             outputs = [o.name for o in graph.output]
             self.lower_nodes(graph.node, inner, set(outputs))
             return [self.look_up(inner, name) for name in outputs]
@@ -217,12 +225,16 @@ class _Importer:
     ) -> list[Value | None]:
         """Lower the body of a function in the place of a call to it; None for outputs that it does not compute."""
         if function.name in scope.calls and (domain_name(function.domain), function.name) in self.functions:
-            raise ModelError(f"function '{printable(function.name)}' calls itself", hint="ONNX has no recursion")
+            raise ModelError(
+                f"function '{printable(function.name)}' calls itself", hint="ONNX has no recursion"
+            )
         names = {name: value for name, value in zip(function.input, inputs) if value is not None}
         absent = {name for name in function.input if name not in names}
         attributes = {**{a.name: a for a in function.attribute_proto}, **given}
         opsets = {**scope.opsets, **opset_versions(function.opset_import)}
-        inner = _Scope(names, opsets, prefix=f"{label}/", attributes=attributes, calls=(*scope.calls, function.name))
+        inner = _Scope(
+            names, opsets, prefix=f"{label}/", attributes=attributes, calls=(*scope.calls, function.name)
+        )
         self.lower_nodes([_without(node, absent) for node in function.node], inner, set(function.output))
         return [inner.names.get(name) for name in function.output]
 
@@ -234,7 +246,12 @@ class _Importer:
         while pending:
             node = pending.pop()
             # Nodes of a subgraph have their origin already, and so have those it takes from outside.
-            if node in stop or node in seen or node.op in ("input", "const") or (nested and node in self.origin):
+            if (
+                node in stop
+                or node in seen
+                or node.op in ("input", "const")
+                or (nested and node in self.origin)
+            ):
                 continue
             seen.add(node)
             names = self.origin.get(node, ())

@@ -38,7 +38,9 @@ def bind_inputs(
     declared = {i.name: _declared(i, model.where) for i in inputs}
     arrays = {name: np.asarray(value) for name, value in values.items()}
     wanted = {**{n: a.shape for n, a in arrays.items() if a.ndim or declared[n][1] is None}, **shapes}
-    concrete = _resolve(declared, {n: tuple(int(d) for d in s) for n, s in wanted.items()}, set(arrays), model.where)
+    concrete = _resolve(
+        declared, {n: tuple(int(d) for d in s) for n, s in wanted.items()}, set(arrays), model.where
+    )
     nodes, bound = [], {}
     for name, (dtype, _) in declared.items():
         if name in arrays:
@@ -56,7 +58,9 @@ def _declared(info: ValueInfoProto, where: str) -> tuple[str, tuple[Dimension, .
     if kind != "tensor_type":
         what = {"sequence_type": "a sequence", "optional_type": "an optional", "map_type": "a map"}
         raise ModelError(
-            f"input '{name}' is {what.get(str(kind), 'not a tensor')}", hint="only tensors are supported", where=where
+            f"input '{name}' is {what.get(str(kind), 'not a tensor')}",
+            hint="only tensors are supported",
+            where=where,
         )
     tensor = info.type.tensor_type
     try:
@@ -98,7 +102,8 @@ def _resolve(
                 )
         if len(dims) != len(wanted) or any(isinstance(d, int) and d != s for d, s in zip(dims, wanted)):
             raise UsageError(
-                f"input '{printable(name)}' has shape {_shown(dims)}, which {list(wanted)} does not fit", where=where
+                f"input '{printable(name)}' has shape {_shown(dims)}, which {list(wanted)} does not fit",
+                where=where,
             )
     result: dict[str, tuple[int, ...]] = {}
     open_inputs = []

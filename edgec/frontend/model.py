@@ -23,7 +23,11 @@ NEWEST_OPSET: int = onnx.defs.onnx_opset_version()
 
 #: How other formats begin, and what to do about them.
 _FOREIGN = (
-    (4, b"TFL3", "this is a TensorFlow Lite model; convert it with tf2onnx: python -m tf2onnx.convert --tflite ..."),
+    (
+        4,
+        b"TFL3",
+        "this is a TensorFlow Lite model; convert it with tf2onnx: python -m tf2onnx.convert --tflite ...",
+    ),
     (0, b"PK\x03\x04", "this is a zip archive (PyTorch saves so); export it with torch.onnx.export"),
     (0, b"\x89HDF", "this is an HDF5 file (Keras saves so); convert it with tf2onnx"),
     (4, b"ORTM", "this is an onnxruntime (.ort) model; use the .onnx file it was made from"),
@@ -75,7 +79,9 @@ def read(source: Source) -> Model:
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise UsageError(f"cannot read the model: {error.strerror or error}", where=printable(str(source))) from None
+            raise UsageError(
+                f"cannot read the model: {error.strerror or error}", where=printable(str(source))
+            ) from None
         model = _parse(content, printable(str(source)), path)
     _check_header(model)
     return model
@@ -159,7 +165,8 @@ def tensor(proto: TensorProto, folder: Path | None = None) -> np.ndarray:
         array = np.asarray(numpy_helper.to_array(proto))
     except (ValueError, TypeError, OverflowError) as error:
         raise ModelError(
-            f"{name} of shape {list(proto.dims)} has data of another size or type: {error}", hint="the file is damaged"
+            f"{name} of shape {list(proto.dims)} has data of another size or type: {error}",
+            hint="the file is damaged",
         ) from None
     return array.astype(narrow[kind]) if kind in narrow else array
 
@@ -168,7 +175,9 @@ def dense(proto: onnx.SparseTensorProto) -> np.ndarray:
     """A sparse tensor written out."""
     values, places = tensor(proto.values), tensor(proto.indices)
     if any(d < 0 for d in proto.dims) or prod(proto.dims) > 2**31:
-        raise ModelError(f"sparse tensor has the impossible shape {list(proto.dims)}", hint="the file is damaged")
+        raise ModelError(
+            f"sparse tensor has the impossible shape {list(proto.dims)}", hint="the file is damaged"
+        )
     result = np.zeros(tuple(proto.dims), values.dtype)
     flat = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), tuple(proto.dims))
     if len(flat) != len(values) or (len(flat) and not 0 <= flat.min() <= flat.max() < result.size):
@@ -197,7 +206,9 @@ def _external(proto: TensorProto, folder: Path | None, name: str) -> bytes:
     try:
         offset, length = int(entries.get("offset", "0")), int(entries.get("length", "-1"))
     except ValueError:
-        raise ModelError(f"{name} has an offset or a length that is no number", hint="the file is damaged") from None
+        raise ModelError(
+            f"{name} has an offset or a length that is no number", hint="the file is damaged"
+        ) from None
     size = path.stat().st_size
     if length == -1:
         length = size - offset

@@ -38,7 +38,11 @@ def default_attributes(schema: Schema | None) -> dict[str, AttributeProto]:
 
 
 def body_of(
-    schema: Schema, node: NodeProto, attributes: Sequence[AttributeProto], opset: int, inputs: Sequence[Value | None]
+    schema: Schema,
+    node: NodeProto,
+    attributes: Sequence[AttributeProto],
+    opset: int,
+    inputs: Sequence[Value | None],
 ) -> FunctionProto:
     """The standard's own definition of an operator by other operators, for operands of these types."""
     function = FunctionProto()
@@ -49,7 +53,9 @@ def body_of(
         concrete.attribute.extend(attributes)
         types = [_type_of(v).SerializeToString() for v in inputs]
         version = _newest(schema.context_dependent_function_opset_versions, opset)
-        text = schema.get_context_dependent_function_with_opset_version(version, concrete.SerializeToString(), types)
+        text = schema.get_context_dependent_function_with_opset_version(
+            version, concrete.SerializeToString(), types
+        )
     else:
         text = schema.get_function_with_opset_version(_newest(schema.function_opset_versions, opset))
     function.ParseFromString(text)

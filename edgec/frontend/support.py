@@ -69,6 +69,8 @@ def unsupported_error(missing: list[tuple[str, str, str]], where: str) -> ModelE
     users: dict[tuple[str, str], list[str]] = {}
     for label, operator, hint in missing:
         users.setdefault((operator, hint), []).append(label)
-    lines = [f"  {operator}, used by {listed(labels, 3)}: {hint}" for (operator, hint), labels in users.items()]
+    lines = [
+        f"  {operator}, used by {listed(labels, 3)}: {hint}" for (operator, hint), labels in users.items()
+    ]
     count = f"{len(users)} operators of the model are" if len(users) > 1 else "1 operator of the model is"
     return ModelError(f"{count} not supported\n" + "\n".join(lines), where=where)

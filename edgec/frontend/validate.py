@@ -25,7 +25,9 @@ def validate(model: Model) -> None:
         known = set(function.input)
         _check_names(function.node, known, model.where)
         for node in function.node:
-            _check_node(node, {**model.opsets, **opset_versions(function.opset_import)}, model, in_function=True)
+            _check_node(
+                node, {**model.opsets, **opset_versions(function.opset_import)}, model, in_function=True
+            )
 
 
 def needs(node: NodeProto) -> list[str]:
@@ -89,12 +91,16 @@ def _check_graph(graph: GraphProto, outer: set[str], model: Model) -> None:
     for o in graph.output:
         if o.name not in inner:
             raise ModelError(
-                f"output '{printable(o.name)}' is computed by no node", hint="the file is damaged", where=model.where
+                f"output '{printable(o.name)}' is computed by no node",
+                hint="the file is damaged",
+                where=model.where,
             )
     for node in graph.node:
         _check_node(node, model.opsets, model)
         for a in node.attribute:
-            for subgraph in (a.g, *a.graphs) if a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) else ():
+            for subgraph in (
+                (a.g, *a.graphs) if a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) else ()
+            ):
                 _check_graph(subgraph, inner, model)
 
 
@@ -146,7 +152,9 @@ def _check_node(node: NodeProto, opsets: dict[str, int], model: Model, in_functi
     except onnx.checker.ValidationError as error:
         text = re.sub(r"\s*==> Context:.*", "", str(error), flags=re.DOTALL).strip()
         raise ModelError(
-            f"not a valid ONNX node: {printable(text, 300)}", hint="export the model again", where=_where(node)
+            f"not a valid ONNX node: {printable(text, 300)}",
+            hint="export the model again",
+            where=_where(node),
         ) from None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Node
+from edgec.ir.types import is_float
 from edgec.ops import formula
 from edgec.schedule.nest import split_formula
 
@@ -43,8 +44,9 @@ class Composer:
 
             def named(slot: Any, place: tuple[Expr, ...]) -> Expr:
                 arg = node.args[slot]
-                if arg.is_const and arg.type.elements == 1 and arg.type.dtype != "bf16":
-                    return X.const(arg.value.reshape(-1)[0].item(), arg.type.dtype)
+                if arg.is_const and arg.type.elements == 1:
+                    (value,) = arg.value.reshape(-1)
+                    return X.const(float(value) if is_float(arg.type.dtype) else value.item(), arg.type.dtype)
                 return X.load(arg, place, arg.type.dtype)
 
             self.simple[node] = Formula(derived.type, derived.variables, X.replace_loads(derived.body, named))

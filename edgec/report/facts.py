@@ -8,11 +8,12 @@ from math import prod
 
 from onnx import NodeProto
 
-from edgec.frontend.model import Model, domain_name
+from edgec.errors import ModelError
+from edgec.frontend.model import Model, domain_name, element_type
 from edgec.frontend.text import printable
-from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Node
+from edgec.ir.types import DTYPES
 from edgec.ops import formula
 
 
@@ -63,6 +64,17 @@ def weights_bytes(graph: Graph) -> int:
     return sum(n.type.bytes for n in graph.nodes() if n.op == "const")
 
 
+def initializer_bytes(model: Model) -> int:
+    """Bytes of the weights as the file stores them."""
+    total = 0
+    for t in model.proto.graph.initializer:
+        try:
+            total += max(prod(t.dims), 0) * DTYPES[element_type(t.data_type)].itemsize
+        except ModelError:  # strings and the like: there is no size to tell
+            continue
+    return total
+
+
 def activations(graph: Graph) -> dict[str, int]:
     """What the operators compute, as the graph stands: how many tensors, their bytes together, and of the largest."""
     sizes = [n.type.bytes for n in graph.operations()]
@@ -72,8 +84,3 @@ def activations(graph: Graph) -> dict[str, int]:
 def traffic_bytes(output: Node, inputs: Iterable[Node]) -> tuple[int, int]:
     """Bytes a block reads, each value once, and bytes it writes."""
     return sum(i.type.bytes for i in inputs), output.type.bytes
-
-
-def positional(e: Expr) -> bool:
-    """Whether an expression depends on indices alone."""
-    return all(x.op != "load" for x in X.walk(e))

@@ -1,7 +1,7 @@
 """Rewriting graphs by proved laws. Files of laws need nothing but this module, ``edgec.ops`` and numpy."""
 
 from edgec.rewrite.engine import Applied, Considered, consider, simplify
-from edgec.rewrite.facts import constants, invertible, is_static, nonnegative, static, uniform
+from edgec.rewrite.facts import constants, invertible, is_static, least, nonnegative, positive, static, uniform
 from edgec.rewrite.load import load_rules, rules_in
 from edgec.rewrite.rule import Change, Equation, Rule, RuleError, View, rule, rule_on
 from edgec.rewrite.term import Operand, Term, apply
@@ -21,11 +21,13 @@ __all__ = [
     "exp",
     "invertible",
     "is_static",
+    "least",
     "load_rules",
     "log",
     "maximum",
     "minimum",
     "nonnegative",
+    "positive",
     "power",
     "rule",
     "rule_on",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
+from math import inf
 from typing import TypeVar, Union
 from weakref import WeakKeyDictionary
 
@@ -77,12 +78,36 @@ def invertible(*nodes: Node) -> bool | str:
     return True
 
 
+def least(node: Node, depth: int = 8) -> float:
+    """A number no element is below, NaN apart, whatever the inputs are; minus infinity where nothing is known."""
+    if node.is_const and node.type.dtype != "bool" and node.type.elements:
+        low = float(node.value.min())
+        return low if low == low else -inf
+    if node.op in ("exp", "sigmoid", "abs"):
+        return 0.0
+    if node.op == "mul" and node.args[0] is node.args[1]:
+        return 0.0
+    if not depth or node.op in ("input", "const") or node.type.dtype not in FLOATS:
+        return -inf
+    below = [least(a, depth - 1) for a in node.args]
+    if node.op in ("reshape", "transpose", "slice", "broadcast", "concat", "min"):
+        return min(below)
+    if node.op == "max":
+        return max(below)
+    if node.op == "add":
+        return sum(below)
+    if node.op == "sqrt" or node.op in ("mul", "div"):
+        return 0.0 if min(below) >= 0 else -inf
+    if node.op in ("reduce", "pool"):
+        return below[0] if node.attributes["combine"] in ("max", "min") else 0.0 if below[0] >= 0 else -inf
+    return -inf
+
+
 def nonnegative(node: Node) -> bool | str:
-    """Guard: no element is below zero or not a number, whatever the inputs are."""
-    if node.is_const:
-        known = bool((node.value >= 0).all())
-    elif node.op in ("reshape", "transpose", "slice", "broadcast"):
-        return nonnegative(node.args[0])
-    else:
-        known = False
-    return known or node.op in ("exp", "sigmoid") or "an operand may be negative"
+    """Guard: no element is below zero."""
+    return least(node) >= 0 or "an operand may be negative"
+
+
+def positive(node: Node) -> bool | str:
+    """Guard: every element is above zero, NaN apart."""
+    return least(node) > 0 or "an operand may be zero or negative"

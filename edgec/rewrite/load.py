@@ -58,4 +58,4 @@ def _rules_of(file: Path) -> list[Rule]:
         spec.loader.exec_module(module)
     except Exception as error:  # whatever a user's file does wrong, the file is what to name
         raise UsageError(f"the laws do not load: {type(error).__name__}: {error}", where=str(file)) from error
-    return [r for r in dict.fromkeys(vars(module).values()) if isinstance(r, Rule)]
+    return list(dict.fromkeys(r for r in vars(module).values() if isinstance(r, Rule)))

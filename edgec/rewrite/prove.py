@@ -101,7 +101,8 @@ def _of_equation(rule: Equation, random: Random) -> Iterator[Node]:
     """Left sides with random operands that pass the guard."""
     accepted = 0
     for _ in range(_ATTEMPTS):
-        dtype = random.choice(_TYPES[rule.dtypes])
+        # What only approximates may overflow sooner; doubles give it room.
+        dtype = random.choice(_TYPES[rule.dtypes]) if rule.numeric != "approximates" else "f64"
         shapes = sample.shapes(random, len(rule.variables) + 8)
         bound = {
             name: _operand(name, Type("bool" if name in rule.truths else dtype, shapes.pop()), rule, random)
@@ -117,7 +118,10 @@ def _of_equation(rule: Equation, random: Random) -> Iterator[Node]:
 
 def _operand(name: str, type: Type, rule: Rule, random: Random) -> Node:
     if random.random() < 0.5:
-        return placeholder(name, type)
+        plain = placeholder(name, type)
+        if type.dtype in FLOATS and random.random() < 0.2:  # nothing is known about the range of a plain input
+            return ops.node("add", ops.node("exp", plain), constant(np.array(0.5, DTYPES[type.dtype])))
+        return plain
     return constant(sample.values(random, type, rule.numeric == "exact"))
 
 

@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 
+from edgec.ir.graph import Node, constant, placeholder
 from edgec.ir.types import DTYPES, FLOATS, Type
 
 Array = np.ndarray
@@ -56,3 +57,24 @@ def values(random: Random, type: Type, is_exact: bool) -> Array:
 def tolerance(dtype: str) -> float:
     """How far two results of reassociated arithmetic may lie apart, relative to the operands."""
     return {"f64": 1e-9, "f32": 2e-4}.get(dtype, 5e-2)
+
+
+# ---- words for the examples of changes
+
+
+def given(name: str, *shape: int, dtype: str = "f64") -> Node:
+    """An input; doubles, so that a proof can tell a wrong law from rounding."""
+    return placeholder(name, Type(dtype, shape))
+
+
+def fixed(random: Random, *shape: int, dtype: str = "f64") -> Node:
+    """A constant."""
+    return constant(values(random, Type(dtype, shape), False))
+
+
+def extents(random: Random, count: int) -> Shape:
+    return tuple(random.randint(1, 4) for _ in range(count))
+
+
+def permutation(random: Random, rank: int) -> Shape:
+    return tuple(random.sample(range(rank), rank))

@@ -17,7 +17,7 @@ from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.nest import coefficient, mergeable
+from edgec.schedule.nest import coefficient, mergeable, used_as_values
 from edgec.schedule.program import Buffer
 from edgec.schedule.vector import is_vectorizable
 
@@ -163,13 +163,10 @@ def _merge_rows(
     def addresses() -> list[Expr]:
         return [flat.address, *(e.args[0] for x in (scalar, epilogue) for e in X.loads(x) if e.args)]
 
-    def visible(e: Expr) -> frozenset[Expr]:
-        return X.free_variables(X.replace_loads(e, lambda slot, place: X.const(0)))
-
     again = True
     while again:
         again = False
-        fixed = visible(scalar) | visible(epilogue)
+        fixed = used_as_values(scalar) | used_as_values(epilogue)
         for outer in rows:
             for inner in rows:
                 if outer is inner or outer in fixed or inner in fixed or not mergeable(outer, inner, addresses()):
@@ -195,7 +192,7 @@ def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[
     """Order the loops of the sum by their step through S and merge those that S (and an unpacked L) walks as one."""
     first = X.loads(s)[0].args[0] if X.loads(s) else X.const(0)
     loops = sorted(k, key=lambda v: -abs(coefficient(first, v) or 0))
-    plain = X.free_variables(X.replace_loads(s, lambda slot, place: X.const(0)))
+    plain = used_as_values(s)
     again = True
     while again:
         again = False

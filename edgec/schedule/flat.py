@@ -15,7 +15,7 @@ from edgec.ir.evaluate import _Grid
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Array, Node
 from edgec.ir.types import dtype_name
-from edgec.schedule.nest import coefficient, mergeable, split_formula
+from edgec.schedule.nest import coefficient, mergeable, split_formula, used_as_values
 from edgec.schedule.program import Buffer, View
 
 
@@ -87,7 +87,7 @@ def _merge_is_sound(flat: Flat, outer: Expr, inner: Expr) -> bool:
     if not mergeable(outer, inner, flat.addresses):
         return False
     # Used elsewhere than in positions (a condition, a value), a loop variable keeps its own identity.
-    elsewhere = X.free_variables(X.replace_loads(flat.body, lambda slot, place: X.const(0)))
+    elsewhere = used_as_values(flat.body)
     return outer not in elsewhere and inner not in elsewhere
 
 

@@ -129,7 +129,10 @@ def row(flat: Flat, device: Device) -> Row | None:
     ((extent,),) = extents
     line = X.var("row", extent)
     opened = [X.substitute(s.args[0], {X.reduction_variables(s)[0]: line}) for s in sums]
-    keep = [v for v in flat.loops if coefficient(flat.address, v) == 1 and v.value.extent == extent]
+    outside = frozenset().union(*(free(s) for s in sums))
+    keep = [v for v in flat.loops if v not in outside and coefficient(flat.address, v) == 1]
+    if keep and keep[0].value.extent != extent:
+        return None
     body, address, loops = flat.body, flat.address, flat.loops
     if keep:
         change = {keep[0]: line}

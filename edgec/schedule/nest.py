@@ -126,3 +126,13 @@ def mergeable(outer: Expr, inner: Expr, addresses: Iterable[Expr]) -> bool:
         if o is None or i is None or o != i * inner.value.extent:
             return False
     return True
+
+
+def used_as_values(e: Expr) -> frozenset[Expr]:
+    """Loop variables that ``e`` uses elsewhere than in positions of loads: in conditions, or as numbers."""
+
+
+    def opaque(slot: object, place: tuple[Expr, ...]) -> Expr:
+        return X.load(("opaque", slot, place), (), getattr(slot, "dtype", "f32"))
+
+    return X.free_variables(X.replace_loads(e, opaque))

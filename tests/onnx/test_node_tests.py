@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
+from functools import cache
 
 import pytest
 from matrix import PAGE
@@ -12,7 +12,7 @@ from node_tests import Outcome, cases, outcome
 from edgec.frontend.call import supported
 
 
-@lru_cache(maxsize=None)
+@cache
 def _outcome(name: str) -> Outcome:
     return outcome(cases()[name])
 

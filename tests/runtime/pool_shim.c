@@ -1,5 +1,5 @@
-/* Tasks that catch a pool in the act. Includes the pool itself, so that thread creation can be made
- * to fail; with POOL_MAIN it is a program, for the sanitizers. */
+/* Tasks that catch a pool in the act. Includes the pool itself, so that thread creation can be
+ * made to fail; with POOL_MAIN it is a program, for the sanitizers. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 

@@ -96,7 +96,7 @@ void horizontal(const float *x, float *sum, float *product, float *least, float 
     *greatest = ec_hmax(ec_load(x));
 }
 
-/* y = where both masks hold 3, where the first alone 2, where neither 1, where the second alone 0. */
+/* y = 3 where both masks hold, 2 where the first alone, 1 where neither, 0 where the second. */
 void masks(const int32_t *a, const int32_t *b, float *y)
 {
     ec_vi p = ec_load_i(a), q = ec_load_i(b);

@@ -138,7 +138,11 @@ def _transposed(
         w = spread(w, dilations)
         dilations, kernel = (1,) * rank, list(w.shape[2:])
     # [C, O/g, K...] -> [g * O/g, C/g, K...]
-    w = w.reshape(groups, inputs // groups, per_group, *kernel).swap(1, 2).reshape(outputs, inputs // groups, *kernel)
+    w = (
+        w.reshape(groups, inputs // groups, per_group, *kernel)
+        .swap(1, 2)
+        .reshape(outputs, inputs // groups, *kernel)
+    )
     taps = [-(-k // s) for k, s in zip(kernel, strides)]
     w = w.pad((0,) * (rank + 2), (0, 0, *(t * s - k for t, s, k in zip(taps, strides, kernel))))
     phases = []

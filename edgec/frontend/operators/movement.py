@@ -153,7 +153,9 @@ def pad(call: Call) -> Value:
         known = computed(value)
         if known is not None:
             return x.pad(before, after, known.reshape(-1)[0].item())
-        inside = build("pad", full(x.shape, True, "bool"), before=tuple(before), after=tuple(after), value=False)
+        inside = build(
+            "pad", full(x.shape, True, "bool"), before=tuple(before), after=tuple(after), value=False
+        )
         return select(inside, x.pad(before, after), value.reshape())
     for axis in range(x.rank):
         if before[axis] or after[axis]:
@@ -216,7 +218,9 @@ def gather(call: Call) -> Value:
         extent = x.shape[axis]
         values = positions.node.value.astype(np.int64)
         if values.size and not (-extent <= values.min() and values.max() < extent):
-            raise call.error(f"index {int(values.min())} .. {int(values.max())} is outside a dimension of {extent}")
+            raise call.error(
+                f"index {int(values.min())} .. {int(values.max())} is outside a dimension of {extent}"
+            )
         values = np.where(values < 0, values + extent, values)
         if values.ndim == 0:
             return x.part(axis, int(values), int(values) + 1).squeeze(axis)

@@ -132,7 +132,9 @@ def qlinear_conv(call: Call) -> Value:
     if bias is not None:
         y = y + per_channel(bias, y.rank)
     weight_scale = call[4]
-    weight_scale = per_channel(weight_scale, y.rank) if prod(weight_scale.shape) > 1 else weight_scale.reshape()
+    weight_scale = (
+        per_channel(weight_scale, y.rank) if prod(weight_scale.shape) > 1 else weight_scale.reshape()
+    )
     return _requantized(call, y, weight_scale * call[1].reshape(), 6, 7)
 
 

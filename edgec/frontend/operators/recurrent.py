@@ -28,7 +28,14 @@ _PLAIN: dict[str, Callable[[Value, float, float], Value]] = {
     "softsign": lambda x, a, b: x / (emit("abs", x) + 1.0),
     "softplus": lambda x, a, b: emit("log1p", emit("exp", x)),
 }
-_ALPHA = {"leakyrelu": 0.01, "thresholdedrelu": 1.0, "hardsigmoid": 0.2, "elu": 1.0, "affine": 1.0, "scaledtanh": 1.0}
+_ALPHA = {
+    "leakyrelu": 0.01,
+    "thresholdedrelu": 1.0,
+    "hardsigmoid": 0.2,
+    "elu": 1.0,
+    "affine": 1.0,
+    "scaledtanh": 1.0,
+}
 _BETA = {"hardsigmoid": 0.5, "scaledtanh": 1.0}
 
 
@@ -38,13 +45,18 @@ def _activations(call: Call, defaults: Sequence[str], direction: int) -> list[Ac
     names = names[direction * count : direction * count + count]
     if len(names) < count or any(n not in _PLAIN for n in names):
         raise call.error(f"activations {names} are not known")
-    alphas, betas = list(call.attribute("activation_alpha") or ()), list(call.attribute("activation_beta") or ())
+    alphas, betas = (
+        list(call.attribute("activation_alpha") or ()),
+        list(call.attribute("activation_beta") or ()),
+    )
     bound = call.attribute("clip")
 
     def bind(k: int, name: str) -> Activation:
         a = alphas[direction * count + k] if direction * count + k < len(alphas) else _ALPHA.get(name, 1.0)
         b = betas[direction * count + k] if direction * count + k < len(betas) else _BETA.get(name, 0.0)
-        return lambda x: _PLAIN[name](x if bound is None else clip(x, -bound, bound), a, b)
+        # Gates are clipped before their activation; the cell on its way out is not (onnxruntime reads it so).
+        bounded = bound is not None and k < 2
+        return lambda x: _PLAIN[name](clip(x, -bound, bound) if bounded else x, a, b)
 
     return [bind(k, name) for k, name in enumerate(names)]
 
@@ -82,13 +94,17 @@ def _unrolled(call: Call, states: int, make: Callable[[Call, int], tuple[_Weight
     """Y [T, D, B, H] and the last states [D, B, H] of every direction."""
     x = call[0].transpose(1, 0, 2) if call.attribute("layout") else call[0]
     steps, batch, _ = x.shape
-    directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[call.attribute("direction")]
+    directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[
+        call.attribute("direction")
+    ]
     lengths = call.optional(4)
     outputs, finals = [], []
     for d, backwards in enumerate(directions):
         weights, step = make(call, d)
         hidden = weights.r.shape[1]
-        current: tuple[Value, ...] = tuple(_initial(call, 5 + k, d, batch, hidden, x.dtype) for k in range(states))
+        current: tuple[Value, ...] = tuple(
+            _initial(call, 5 + k, d, batch, hidden, x.dtype) for k in range(states)
+        )
         fed = _plus(x.reshape(steps * batch, x.shape[2]) @ weights.w.swap(0, 1), weights.wb)
         fed = fed.reshape(steps, batch, fed.shape[1])
         series: dict[int, Value] = {}
@@ -176,7 +192,11 @@ def lstm(call: Call) -> list[Value]:
             hidden, cell = states
             i, o, forget, c = _gates(x + _plus(hidden @ r, weights.rb), 4)
             i = f(i if p is None else i + p[0] * cell)
-            forget = 1.0 - i if call.attribute("input_forget") else f(forget if p is None else forget + p[2] * cell)
+            forget = (
+                1.0 - i
+                if call.attribute("input_forget")
+                else f(forget if p is None else forget + p[2] * cell)
+            )
             new = forget * cell + i * g(c)
             o = f(o if p is None else o + p[1] * new)
             return o * h(new), new

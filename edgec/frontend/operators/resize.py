@@ -145,7 +145,11 @@ def _repeated(x: Value, places: np.ndarray, axis: int) -> Value:
         times = len(places) // extent
         if (places == np.repeat(np.arange(extent), times)).all():
             shape = [*x.shape[: axis + 1], times, *x.shape[axis + 1 :]]
-            return x.unsqueeze(axis + 1).broadcast(*shape).reshape(*x.shape[:axis], len(places), *x.shape[axis + 1 :])
+            return (
+                x.unsqueeze(axis + 1)
+                .broadcast(*shape)
+                .reshape(*x.shape[:axis], len(places), *x.shape[axis + 1 :])
+            )
     return x.gather(places, axis)
 
 

@@ -41,7 +41,9 @@ _TAPS: dict[str, Taps] = {
 }  # fmt: skip
 
 
-def sampled(x: Value, coordinates: Sequence[Value], taps: Taps, place: Callable[[Value, int], Value]) -> Value:
+def sampled(
+    x: Value, coordinates: Sequence[Value], taps: Taps, place: Callable[[Value, int], Value]
+) -> Value:
     """x [N, C, S...] read at ``coordinates`` (one [N, P] for each of S), as [N, C, P].
 
     ``place`` brings a whole coordinate into dimension d; what stays outside counts as 0.
@@ -121,7 +123,10 @@ def roi_align(call: Call) -> Value:
             "RoiAlign with sampling_ratio 0 takes as many samples as the regions are large, which is data",
             "export the model with sampling_ratio=2",
         )
-    half = call.attribute("coordinate_transformation_mode", "half_pixel" if call.opset >= 16 else "") == "half_pixel"
+    half = (
+        call.attribute("coordinate_transformation_mode", "half_pixel" if call.opset >= 16 else "")
+        == "half_pixel"
+    )
     regions = rois.shape[0]
     scaled = rois * call.attribute("spatial_scale", 1.0) - (0.5 if half else 0.0)
     left, top, right, bottom = (scaled.part(1, k, k + 1) for k in range(4))
@@ -209,7 +214,8 @@ def col2im(call: Call) -> Value:
     n = x.shape[0]
     channels = x.shape[1] // prod(block)
     sizes = [
-        (e + b + a - span) // s + 1 for e, b, a, span, s in zip(image, win.before, win.after, win.spans, win.strides)
+        (e + b + a - span) // s + 1
+        for e, b, a, span, s in zip(image, win.before, win.after, win.spans, win.strides)
     ]
     whole = [e + b + a for e, b, a in zip(image, win.before, win.after)]
     taps = x.reshape(n, channels, prod(block), *sizes)
@@ -238,7 +244,9 @@ def max_unpool(call: Call) -> Value:
     empty = constant(0, x.dtype).broadcast(prod(shape))
     if shape != smaller:  # the places were counted in the smaller tensor
         flat = places.reshape(count)
-        index = constant(np.arange(prod(shape)).reshape(shape)[tuple(slice(0, e) for e in smaller)].reshape(-1))
+        index = constant(
+            np.arange(prod(shape)).reshape(shape)[tuple(slice(0, e) for e in smaller)].reshape(-1)
+        )
         places = index.gather(flat, 0)
     y = emit("scatter_elements", empty, places.reshape(count), x.reshape(count), axis=0)
     return y.reshape(*shape)

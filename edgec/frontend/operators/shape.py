@@ -13,7 +13,12 @@ from edgec.frontend.values import MAX_ELEMENTS, Value, constant, iota, normalize
 
 @onnx("Constant")
 def constant_(call: Call) -> Value:
-    kinds = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+    kinds = {
+        "value_float": np.float32,
+        "value_floats": np.float32,
+        "value_int": np.int64,
+        "value_ints": np.int64,
+    }
     for name, value in call.attributes.items():
         if name in ("value", "sparse_value"):
             return constant(value)

@@ -1,0 +1,154 @@
+"""Small models cut out of a large one: the nodes under suspicion, with the values that came to them as inputs."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import NodeProto, TensorProto, helper
+
+from edgec import __version__, pipeline
+from edgec.artefact import publish
+from edgec.check.compare import Difference, compare_all, worst
+from edgec.emit.project import LOCK
+from edgec.errors import EdgecError
+from edgec.frontend.model import Model, read, tensor
+from edgec.frontend.support import label_of
+from edgec.frontend.validate import needs
+from edgec.pipeline import Context
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A model of a few nodes, arrays for its inputs and what its outputs should be."""
+
+    labels: tuple[str, ...]
+    model: onnx.ModelProto
+    inputs: dict[str, np.ndarray]
+    expected: dict[str, np.ndarray]
+
+
+def labels_of(proto: onnx.ModelProto, origins: Iterable[str]) -> list[str]:
+    """The nodes of the main graph behind origins, in the order of the file; those inside functions name the caller."""
+    wanted = set(origins)
+    found = []
+    for node in proto.graph.node:
+        label = label_of(node)
+        if label in wanted or any(o.startswith(f"{label}/") for o in wanted):
+            found.append(label)
+    return found
+
+
+def cut(model: Model, labels: Sequence[str], tensors: Arrays) -> Cut | None:
+    """The nodes called ``labels`` as a model of their own; None where a value they need is not known."""
+    graph = model.proto.graph
+    nodes = [n for n in graph.node if label_of(n) in set(labels)]
+    inside = {o for n in nodes for o in n.output if o}
+    weights = {t.name: t for t in graph.initializer}
+    wanted = list(dict.fromkeys(name for n in nodes for name in needs(n) if name not in inside))
+    constants = {name: tensor(weights[name], model.folder) for name in wanted if name in weights}
+    # What exporters write as Constant nodes belongs to the node that reads it.
+    constants |= {name: _constant(graph.node, name) for name in wanted if _constant(graph.node, name) is not None}
+    inputs = {name: np.asarray(tensors[name]) for name in wanted if name not in constants and name in tensors}
+    if len(inputs) + len(constants) < len(wanted) or not nodes:
+        return None
+    used_outside = {o.name for o in graph.output} | {name for n in graph.node if n not in nodes for name in needs(n)}
+    expected = {o: np.asarray(tensors[o]) for n in nodes for o in n.output if o in used_outside and o in tensors}
+    if not expected:
+        return None
+    built = helper.make_graph(
+        nodes, "reproducer",
+        [_info(name, array) for name, array in inputs.items()],
+        [_info(name, array) for name, array in expected.items()],
+        [_initializer(name, array) for name, array in constants.items()],
+    )  # fmt: skip
+    proto = helper.make_model(
+        built, opset_imports=list(model.proto.opset_import), functions=list(model.proto.functions),
+        ir_version=model.proto.ir_version, producer_name="edgec",
+    )  # fmt: skip
+    return Cut(tuple(labels), proto, inputs, expected)
+
+
+def _constant(nodes: Iterable[NodeProto], name: str) -> np.ndarray | None:
+    for node in nodes:
+        if node.op_type == "Constant" and name in node.output:
+            for a in node.attribute:
+                if a.name == "value":
+                    return tensor(a.t)
+    return None
+
+
+def _info(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+
+
+def _initializer(name: str, array: np.ndarray) -> TensorProto:
+    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+    return helper.make_tensor(name, kind, array.shape, np.ascontiguousarray(array).tobytes(), raw=True)
+
+
+def error_of(piece: Cut, context: Context, stage: str) -> Difference:
+    """How far a cut is from what it should compute, when it is built up to ``stage`` and executed there."""
+    alone = Context(replace(context.options, shapes={}, values={}))
+    run = pipeline.run(read(piece.model), alone, until=stage)
+    step = run.steps[-1]
+    return worst(compare_all(step.stage.executor(step.value, alone)(piece.inputs), piece.expected))
+
+
+def smallest(pieces: Iterable[Cut], context: Context, stage: str, tolerance: float) -> tuple[Cut, Difference] | None:
+    """The first piece that is wrong by itself at ``stage``."""
+    for piece in pieces:
+        try:
+            found = error_of(piece, context, stage)
+        except EdgecError:
+            continue  # it does not build alone: shapes it needs are computed elsewhere
+        if not found.within(tolerance):
+            return piece, found
+    return None
+
+
+def neighborhoods(model: Model, labels: Sequence[str], tensors: Arrays, reach: int) -> Iterable[Cut]:
+    """Every node alone, then every node with the ones before it, up to ``reach`` steps."""
+    producer = {o: n for n in model.proto.graph.node for o in n.output if o}
+    nodes = {label_of(n): n for n in model.proto.graph.node}
+    for steps in range(reach + 1):
+        for label in labels:
+            chosen = {label}
+            for _ in range(steps):
+                chosen |= {label_of(producer[t]) for c in chosen for t in needs(nodes[c]) if t in producer}
+            if steps and len(chosen) == 1:
+                continue
+            piece = cut(model, [name for name in nodes if name in chosen], tensors)
+            if piece is not None:
+                yield piece
+
+
+def write(piece: Cut, stage: str, tolerance: float, folder: Path) -> None:
+    """Write a cut as ONNX, with its inputs and what it should give."""
+    text = (
+        f"# A reproducer\n\nThe nodes {', '.join(f'`{label}`' for label in piece.labels)}, cut out of a larger model: "
+        f"after the stage `{stage}` their result is wrong by more than {tolerance:g}.\n\n"
+        "```\nedgec check reproducer.onnx --inputs inputs.npz\n```\n\n"
+        "`expected.npz` holds what the reference computes.\n"
+    )
+    files = {
+        "reproducer.onnx": piece.model.SerializeToString(),
+        "inputs.npz": _npz(piece.inputs),
+        "expected.npz": _npz(piece.expected),
+        "README.md": text.encode(),
+    }
+    lock = {"edgec": __version__, "name": "reproducer", "reproduces": list(piece.labels), "files": sorted(files)}
+    publish({**files, LOCK: (json.dumps(lock, indent=1) + "\n").encode()}, folder)
+
+
+def _npz(arrays: Arrays) -> bytes:
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **dict(arrays))
+    return content.getvalue()

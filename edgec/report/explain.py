@@ -1,0 +1,177 @@
+"""What became of an ONNX node: its core operators, the laws, the kernel it is in, and why it is in that one."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from edgec.errors import UsageError
+from edgec.frontend.text import printable
+from edgec.fuse import Block, Plan, classify
+from edgec.ir import expr as X
+from edgec.ir.graph import Graph, Node
+from edgec.ops import formula
+from edgec.pipeline import Run
+from edgec.report import facts
+from edgec.report.listing import describe_template, describe_view, formula_text, numbered
+from edgec.report.record import Record, head, kernel_cost
+from edgec.schedule.program import Kernel, Program
+
+#: Formulas are cut at this length.
+_FORMULA = 400
+
+
+def explain(run: Run, name: str) -> Record:
+    """Everything that is known of the ONNX node ``name``; raises UsageError when there is none of that name."""
+    graph: Graph = run["import"]
+    names = dict.fromkeys(printable(o) for found in graph.origin.values() for o in found)
+    written = [n for n in graph.operations() if name in map(printable, graph.names(n))]
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+        close = close or [o for o in names if name.lower() in o.lower()][:3]
+        hint = f"did you mean {', '.join(close)}?" if close else "edgec inspect lists the operators; names are exact"
+        raise UsageError(f"no node called '{printable(name)}' is left after import", hint=hint)
+    planned: Graph = run["compress"]
+    kept = [n for n in planned.operations() if name in map(printable, planned.names(n))]
+    laws = [str(a) for a in run.context.applied if name in map(printable, getattr(a, "origin", ()))]
+    program: Program = run["schedule"]
+    mine = [(k, kernel) for k, kernel in enumerate(program.kernels) if name in map(printable, kernel.names)]
+    plan: Plan = run["fuse"]
+    return {
+        **head("explain"),
+        "node": name,
+        "imported_as": [_core(n) for n in written],
+        "laws": laws,
+        "planned_as": [_core(n) for n in kept],
+        "placed": [_placed(plan, n) for n in kept if n in plan.placements],
+        "inside_others": [_inlined(plan, n) for n in kept if not _homes(plan, n) and n not in _parents(plan)],
+        "kernels": [_kernel(run, k, kernel) for k, kernel in mine],
+    }
+
+
+def _core(node: Node) -> Record:
+    derived = formula(node)
+    variables = ", ".join(X.show(v) for v in derived.variables)
+    text = f"y[{variables}] = {X.show(derived.body, lambda slot: f'x{slot}')}"
+    return {
+        "operator": node.op,
+        "type": str(node.type),
+        "operands": [str(a.type) for a in node.args],
+        "formula": text if len(text) <= _FORMULA else f"{text[:_FORMULA]}...",
+        "mapping": classify.mapping(node).label,
+        "flops": classify.flops(derived),
+        "macs": facts.multiply_adds(derived),
+    }
+
+
+def _homes(plan: Plan, node: Node) -> list[Block]:
+    return [b for b in plan.blocks if node in b.nodes]
+
+
+def _parents(plan: Plan) -> set[Node]:
+    return {p.parent for p in plan.placements.values()}
+
+
+def _placed(plan: Plan, node: Node) -> str:
+    place = plan.placements[node]
+    return f"{node.op} writes straight into the buffer of the {place.parent.op} after it, at {list(place.offset)}"
+
+
+def _inlined(plan: Plan, node: Node) -> str:
+    """A value that no kernel computes by itself: movement became an index in whoever reads it."""
+    readers = []
+    pending, seen = [node], set()
+    users = plan.graph.users()
+    while pending:
+        for user in users.get(pending.pop(), ()):
+            if user not in seen:
+                seen.add(user)
+                homes = _homes(plan, user)
+                readers += homes
+                if not homes:
+                    pending.append(user)
+    names = dict.fromkeys(printable(o) for b in readers for o in plan.graph.names(b.output))
+    where = f"the kernels of {', '.join(names)}" if names else "its readers"
+    return f"{node.op} costs nothing: it is an index inside {where}"
+
+
+def _kernel(run: Run, k: int, kernel: Kernel) -> Record:
+    program: Program = run["schedule"]
+    plan: Plan = run["fuse"]
+    record: dict[str, Any] = {
+        "kernel": k,
+        "template": describe_template(kernel),
+        "nodes": [printable(n) for n in kernel.names],
+        "scratch_bytes": kernel.scratch_bytes,
+        **kernel_cost(kernel),
+    }
+    block = kernel.block
+    if block is None:
+        return {**record, "kind": "border", "operators": ["border"], "formula": "", "reads": [], "writes": "", "why": []}
+    names = numbered(dict.fromkeys((*plan.graph.nodes(), block.output)))
+    text = formula_text(block, names)
+    return {
+        **record,
+        "kind": block.kind,
+        "operators": [n.op for n in block.nodes],
+        "formula": text if len(text) <= _FORMULA else f"{text[:_FORMULA]}...",
+        "reads": [_read(program, names, n) for n in block.inputs],
+        "writes": f"{block.output.type} {describe_view(program.views[block.output])}",
+        "why": reasons(plan, block),
+    }
+
+
+def _read(program: Program, names: dict[Node, str], node: Node) -> str:
+    if node.is_const:
+        return f"{names.get(node, '?')}: {node.type} weights"
+    return f"{names.get(node, '?')}: {node.type} {describe_view(program.views[node])}"
+
+
+def reasons(plan: Plan, block: Block) -> list[str]:
+    """Why the block holds what it holds, and why its neighbors are not part of it."""
+    said = [_cohesion(block)] if len(block.nodes) > 1 else []
+    writers = {b.output: b for b in plan.blocks}
+    for value in block.inputs:
+        if value in writers and writers[value] is not block:
+            said.append(f"reads {_title(plan, writers[value])}: {_boundary(plan, writers[value], block)}")
+    for other in plan.blocks:
+        if block.output in other.inputs and other is not block:
+            said.append(f"is read by {_title(plan, other)}: {_boundary(plan, block, other)}")
+    return said
+
+
+def _cohesion(block: Block) -> str:
+    sums = [n.op for n in block.nodes if classify.has_reduction(formula(n))]
+    rest = [n.op for n in block.nodes if not classify.has_reduction(formula(n))]
+    if not sums:
+        return f"one kernel for {' '.join(rest)}: each is computed element by element"
+    if not rest:
+        return f"one kernel for {' '.join(sums)}: they reduce the same rows"
+    return f"one kernel: {' '.join(dict.fromkeys(rest))} is applied to each element while {sums[0]} still holds it"
+
+
+def _title(plan: Plan, block: Block) -> str:
+    names = plan.graph.names(block.output)
+    return f"'{printable(names[-1])}'" if names else block.output.op
+
+
+def _boundary(plan: Plan, writer: Block, reader: Block) -> str:
+    """Why two neighboring blocks are two."""
+    value = writer.output
+    readers = [b for b in plan.blocks if value in b.inputs]
+    outputs = [name for name, n in plan.outputs if n is value]
+    if outputs:
+        return f"two kernels, because '{printable(outputs[0])}' is an output of the network"
+    if _reduces(writer) and _reduces(reader):
+        return "two kernels, because both sum over many elements (many-to-many into many-to-many)"
+    if len(readers) > 1:
+        return f"two kernels, because {len(readers)} kernels read this value and it is cheaper stored than repeated"
+    if _reduces(reader):
+        return "two kernels, because a sum reads each element several times and would repeat the work on it"
+    if value in plan.placements:
+        return "two kernels, because the value is a part of a larger buffer"
+    return "two kernels, because the composed index would not be linear in the loops any more"
+
+
+def _reduces(block: Block) -> bool:
+    return any(e.op == "reduce" for e in X.walk(block.formula.body))

@@ -1,0 +1,36 @@
+"""A bar on standard error for long work, where somebody is looking."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from edgec import pipeline
+
+
+
+@contextmanager
+def shown() -> Iterator[pipeline.Progress]:
+    """Progress that draws a bar on standard error; nothing is drawn where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield pipeline.silent
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+        current = ""
+
+        def progress(stage: str, detail: str = "", part: float | None = None) -> None:
+            nonlocal current
+            if stage != current:
+                bar.reset(task, total=1.0)
+                current = stage
+            text = f"[bold]{stage:9}[/] {escape(detail[:40]):40}"
+            bar.update(task, description=text, completed=part if part is not None else 0.0)
+
+        yield progress

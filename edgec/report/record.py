@@ -1,0 +1,171 @@
+"""What commands answer, as plain data: the JSON of docs/json.md, and what the tables are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from edgec import __version__
+from edgec.device.facts import Device
+from edgec.errors import EdgecError
+from edgec.frontend.model import Model
+from edgec.frontend.text import printable
+from edgec.fuse import classify
+from edgec.ir.graph import Graph
+from edgec.report import facts
+from edgec.report.listing import describe_template
+from edgec.schedule.program import Kernel, Program
+
+if TYPE_CHECKING:
+    from edgec.api import Built
+    from edgec.check.latency import Benched, Timing
+    from edgec.check.verdict import Checked
+
+#: Version of everything in this module; it grows when a key changes its meaning or goes.
+SCHEMA = 1
+#: How many kernels a build names as its largest.
+LARGEST = 5
+
+Record = dict[str, Any]
+
+
+def head(command: str) -> Record:
+    """What every record begins with."""
+    return {"schema": SCHEMA, "edgec": __version__, "command": command}
+
+
+def finite(value: Any) -> Any:
+    """The same data without infinities and NaN, which JSON has no word for: they become null."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(k): finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(v) for v in value]
+    return value
+
+
+def error(command: str, problem: EdgecError) -> Record:
+    details = {"kind": type(problem).__name__, "message": problem.message, "hint": problem.hint, "where": problem.where}
+    return {**head(command), "ok": False, "error": details}
+
+
+def build(built: Built) -> Record:
+    program = built.program
+    return {
+        **head("build"),
+        "folder": str(built.folder),
+        "replaced": built.replaced,
+        "name": built.options.name,
+        "device": built.options.device.name,
+        "threads": built.options.threads,
+        "compiler": built.compiler,
+        "operators": built.operators,
+        "core_operators": len(program.graph.operations()),
+        "kernels": built.kernels,
+        "laws": len(built.run.context.applied),
+        "arena_bytes": built.arena_bytes,
+        "arena_lower_bound_bytes": built.arena_lower_bound_bytes,
+        "weights_bytes": built.weights_bytes,
+        "largest_kernels": largest(program),
+        "files": {path: len(content) for path, content in built.run["emit"].files.items()},
+        "seconds": {**built.seconds, "total": sum(built.seconds.values())},
+    }
+
+
+def largest(program: Program) -> list[Record]:
+    """The kernels with the most arithmetic, most first."""
+    rows = [(k, kernel_cost(kernel), kernel) for k, kernel in enumerate(program.kernels)]
+    rows.sort(key=lambda row: (-row[1]["flops"], -row[1]["bytes_read"], row[0]))
+    return [{"kernel": k, **kernel_record(kernel), **cost} for k, cost, kernel in rows[:LARGEST]]
+
+
+def kernel_record(kernel: Kernel) -> Record:
+    operators = list(dict.fromkeys(n.op for n in kernel.block.nodes)) if kernel.block else ["border"]
+    names = [printable(name) for name in kernel.names]
+    return {"operators": operators, "nodes": names, "template": describe_template(kernel)}
+
+
+def kernel_cost(kernel: Kernel) -> Record:
+    """FLOPs, and bytes read and written with every value counted once."""
+    if kernel.block is None:
+        return {"flops": 0, "bytes_read": 0, "bytes_written": kernel.writes.bytes}
+    read, written = facts.traffic_bytes(kernel.block.output, kernel.block.inputs)
+    return {"flops": classify.flops(kernel.block.formula), "bytes_read": read, "bytes_written": written}
+
+
+def check(checked: Checked) -> Record:
+    located = checked.located
+    return {
+        **head("check"),
+        "ok": checked.ok,
+        "reference": checked.reference,
+        "ran": checked.ran,
+        "samples": checked.samples,
+        "threads": list(checked.threads),
+        "tolerance": checked.tolerance,
+        "outputs": [{**asdict(d), "ok": d.within(checked.tolerance)} for d in checked.outputs],
+        "stages": [asdict(e) for e in checked.stages],
+        "located": asdict(located) if located is not None else None,
+        "notes": list(checked.notes),
+    }
+
+
+def bench(benched: Benched, device: str) -> Record:
+    peer = benched.peer_timing
+    return {
+        **head("bench"),
+        "device": device,
+        **_timing(benched.timing),
+        "threads": benched.threads,
+        "pinned": benched.pinned,
+        "rounds": benched.rounds,
+        "peer": {"name": benched.peer, **_timing(peer)} if peer is not None else None,
+        "ratio": benched.ratio,
+        "max_rel": benched.max_rel,
+    }
+
+
+def _timing(timing: Timing) -> Record:
+    return asdict(timing)
+
+
+def inspect(
+    model: Model, graph: Graph | None, unsupported: list[tuple[str, str, str]], problem: EdgecError | None
+) -> Record:
+    """What is in a model; without a graph, only what the file itself tells."""
+    operators = facts.operator_counts(model)
+    known: Record = {"inputs": None, "outputs": None, "macs": None, "activations": None, "core_operators": None}
+    if graph is not None:
+        known = {
+            "inputs": [_value(n.attributes["name"], n.type.dtype, n.type.shape) for n in graph.inputs],
+            "outputs": [_value(name, n.type.dtype, n.type.shape) for name, n in graph.outputs],
+            "macs": facts.macs(graph),
+            "activations": facts.activations(graph),
+            "core_operators": len(graph.operations()),
+        }
+    return {
+        **head("inspect"),
+        "ok": graph is not None,
+        "model": model.name,
+        "where": model.where,
+        "producer": printable(f"{model.proto.producer_name} {model.proto.producer_version}".strip()),
+        "opsets": {printable(domain) or "ai.onnx": version for domain, version in model.opsets.items()},
+        "metadata": {printable(p.key): printable(p.value, 1000) for p in model.proto.metadata_props},
+        "operators": operators,
+        "operators_total": sum(operators.values()),
+        "unsupported": [{"node": n, "operator": o, "hint": h} for n, o, h in unsupported],
+        "weights_bytes": facts.weights_bytes(graph) if graph is not None else facts.initializer_bytes(model),
+        **known,
+        "problem": {"message": problem.message, "hint": problem.hint, "where": problem.where} if problem else None,
+    }
+
+
+def _value(name: str, dtype: str, shape: tuple[int, ...]) -> Record:
+    return {"name": name, "dtype": dtype, "shape": list(shape)}
+
+
+def device(found: Device) -> Record:
+    return {**asdict(found), "measured": dict(found.measured)}

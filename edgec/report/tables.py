@@ -1,0 +1,233 @@
+"""What commands answer, drawn for a terminal from the same records that --json prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from edgec.report.record import Record
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """A plain table; columns whose name begins with '>' are aligned to the right."""
+    drawn = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim", pad_edge=False)
+    for name in columns:
+        right = name.startswith(">")
+        drawn.add_column(name.lstrip(">"), justify="right" if right else "left", overflow="fold", no_wrap=right)
+    return drawn
+
+
+def pairs(rows: Sequence[tuple[str, RenderableType]]) -> Table:
+    drawn = Table.grid(padding=(0, 2))
+    drawn.add_column(style="dim", no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for name, value in rows:
+        drawn.add_row(name, value)
+    return drawn
+
+
+def size(count: int) -> str:
+    """Bytes as people read them."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.2f} GiB"
+
+
+def number(count: float) -> str:
+    """A large number with its unit: 1.4 M."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(count) >= limit:
+            return f"{count / limit:.1f} {unit}"
+    return f"{count:.0f}"
+
+
+def milliseconds(ms: float) -> str:
+    return f"{ms:.3f} ms" if ms < 10 else f"{ms:.1f} ms"
+
+
+def error_text(value: float | None) -> str:
+    return "differs" if value is None else f"{value:.1e}"
+
+
+def verdict(ok: bool) -> Text:
+    return Text("ok", style="green") if ok else Text("FAILED", style="bold red")
+
+
+def build(record: Record, model: str) -> RenderableType:
+    seconds = record["seconds"]
+    spent = "  ".join(f"{name} {s:.2f}" for name, s in seconds.items() if name != "total" and s >= 0.005)
+    bound = record["arena_lower_bound_bytes"]
+    over = f"{record['arena_bytes'] / bound:.2f}x its lower bound" if bound else "nothing to keep"
+    rows: list[tuple[str, RenderableType]] = [
+        ("kernels", f"{record['kernels']} for {record['operators']} ONNX operators, {record['laws']} laws applied"),
+        ("arena", f"{size(record['arena_bytes'])} ({over})"),
+        ("weights", size(record["weights_bytes"])),
+        ("seconds", f"{seconds['total']:.2f}: {spent}"),
+        ("compiler", escape(record["compiler"]) if record["compiler"] else "none: sources only"),
+    ]
+    heaviest = table(">kernel", "template", "operators", ">FLOPs", ">bytes", title="Largest kernels")
+    for k in record["largest_kernels"]:
+        moved = size(k["bytes_read"] + k["bytes_written"])
+        heaviest.add_row(str(k["kernel"]), k["template"].split(",")[0], " ".join(k["operators"][:4]), number(k["flops"]), moved)
+    folder, name = escape(record["folder"]), record["name"]
+    done = "replaced the earlier build in" if record["replaced"] else "written to"
+    further = pairs([
+        ("check", f"edgec check {escape(model)}"),
+        ("time", f"edgec bench {escape(model)} --vs onnxruntime"),
+        ("use in C", f"cmake -S {folder} -B {folder}/build && cmake --build {folder}/build"),
+        ("in Python", f"edgec.Network({record['folder']!r}).run({{...}})"),
+    ])  # fmt: skip
+    title = Text.assemble((escape(model), "bold"), f" -> {record['device']}, {record['threads']} thread(s)")
+    return Group(title, pairs(rows), "", heaviest, "", f"{done} [bold]{folder}/[/], API in {name}.h", further)
+
+
+def check(record: Record) -> RenderableType:
+    outputs = table("output", ">max |d|", ">relative", "")
+    for o in record["outputs"]:
+        mark = verdict(o["ok"]) if not o["note"] else Text(f"{o['note']}", style="red")
+        outputs.add_row(escape(o["name"]), error_text(o["max_abs"]), error_text(o["max_rel"]), mark)
+    stages = table("stage", ">max |d|", ">relative", ">added", title="Error ledger")
+    for e in record["stages"]:
+        cells = (error_text(e["max_abs"]), error_text(e["max_rel"]), error_text(e["added_rel"]))
+        stages.add_row(e["stage"], *cells)
+    threads = " and ".join(map(str, record["threads"])) or "no"
+    line = Text.assemble(
+        verdict(record["ok"]), f"  {record['samples']} sample(s) beside {record['reference']}, "
+        f"{threads} thread(s), tolerance {record['tolerance']:.0e}",
+    )  # fmt: skip
+    parts: list[RenderableType] = [line, outputs, "", stages]
+    parts += [Text(f"note: {note}", style="yellow") for note in record["notes"]]
+    if record["located"]:
+        parts += ["", located(record["located"])]
+    return Group(*parts)
+
+
+def located(found: dict[str, Any]) -> RenderableType:
+    rows: list[tuple[str, RenderableType]] = [
+        ("stage", found["stage"]),
+        ("where", escape(found["what"])),
+        ("node", escape(", ".join(found["nodes"])) or "none of its own"),
+        ("relative error", error_text(found["max_rel"])),
+    ]
+    if found["reproducer"]:
+        rows.append(("reproducer", escape(found["reproducer"])))
+    rows += [("", escape(line)) for line in found["notes"]]
+    return Group(Text("Where the error comes in", style="bold"), pairs(rows))
+
+
+def bench(record: Record) -> RenderableType:
+    drawn = table("", ">median", ">10 %", ">90 %", ">calls")
+    figures = [("edgec", record), *([(record["peer"]["name"], record["peer"])] if record["peer"] else [])]
+    for name, t in figures:
+        times = (milliseconds(t[key]) for key in ("median_ms", "p10_ms", "p90_ms"))
+        drawn.add_row(name, *times, str(t["calls"]))
+    pinned = ", pinned" if record["pinned"] else ""
+    parts: list[RenderableType] = [f"{record['threads']} thread(s){pinned}, {record['rounds']} rounds in turns", drawn]
+    if record["ratio"] is not None:
+        word = "faster" if record["ratio"] < 1 else "slower"
+        factor = 1 / record["ratio"] if record["ratio"] < 1 else record["ratio"]
+        parts.append(f"[bold]{factor:.2f}x {word}[/] than {record['peer']['name']}; largest difference {record['max_rel']:.1e}")
+    return Group(*parts)
+
+
+def inspect(record: Record) -> RenderableType:
+    opsets = ", ".join(f"{domain} {version}" for domain, version in record["opsets"].items())
+    rows: list[tuple[str, RenderableType]] = [("file", escape(record["where"])), ("opset", escape(opsets))]
+    if record["producer"]:
+        rows.append(("producer", escape(record["producer"])))
+    for kind in ("inputs", "outputs"):
+        for v in record[kind] or ():
+            shape = escape(f"[{','.join(map(str, v['shape']))}]")
+            rows.append((kind[:-1], f"{escape(v['name'])}: {v['dtype']}{shape}"))
+    rows.append(("weights", size(record["weights_bytes"])))
+    if record["macs"] is not None:
+        a = record["activations"]
+        rows.append(("multiply-adds", number(record["macs"])))
+        rows.append(("activations", f"{a['tensors']} tensors, {size(a['bytes'])}, the largest {size(a['largest_bytes'])}"))
+    rows += [(escape(k), escape(v)) for k, v in record["metadata"].items()]
+    kinds = table("operator", ">times", title=f"{record['operators_total']} operators")
+    for name, times in record["operators"].items():
+        kinds.add_row(escape(name), str(times))
+    parts: list[RenderableType] = [pairs(rows), "", kinds]
+    if record["unsupported"]:
+        missing = table("node", "operator", "what to do", title=f"{len(record['unsupported'])} not supported")
+        for u in record["unsupported"]:
+            missing.add_row(escape(u["node"]), escape(u["operator"]), escape(u["hint"]))
+        parts += ["", missing]
+    elif record["problem"]:
+        hint = f"\n  hint: {record['problem']['hint']}" if record["problem"]["hint"] else ""
+        parts += ["", Text(f"cannot be built as it is: {record['problem']['message']}{hint}", style="yellow")]
+    else:
+        parts += ["", Text("every operator is supported", style="green")]
+    return Group(*parts)
+
+
+def device(record: Record) -> RenderableType:
+    rows = []
+    for key, value in record.items():
+        if isinstance(value, (list, tuple)):
+            value = " ".join(map(str, value))
+        elif isinstance(value, dict):
+            value = ", ".join(f"{k} {v:g}" for k, v in value.items())
+        elif key.endswith("_bytes") and value and key != "vector_bytes":
+            value = size(value)
+        if value not in ("", 0, None):
+            rows.append((key, escape(str(value))))
+    return pairs(rows)
+
+
+def devices(records: Sequence[Record]) -> RenderableType:
+    drawn = table("device", "architecture", ">vectors", ">cores", "description")
+    for r in records:
+        drawn.add_row(r["name"], r["arch"], f"{r['vector_bytes']} B", str(r["cores"]), escape(r["description"]))
+    return drawn
+
+
+def doctor(record: Record) -> RenderableType:
+    drawn = table("", "", "")
+    for c in record["checks"]:
+        mark = Text("ok", style="green") if c["ok"] else Text("missing", style="yellow" if c["optional"] else "red")
+        drawn.add_row(c["name"], mark, escape(c["detail"] if c["ok"] else c["hint"]))
+    last = "everything that is needed is here" if record["ok"] else "something that is needed is missing"
+    return Group(drawn, Text(last, style="green" if record["ok"] else "red"))
+
+
+def explain(record: Record) -> RenderableType:
+    parts: list[RenderableType] = [Text(record["node"], style="bold")]
+    parts += ["", "[bold]Imported as[/]", *map(_core, record["imported_as"])]
+    if record["laws"]:
+        parts += ["", "[bold]Laws applied[/]", *(f"  {escape(law)}" for law in record["laws"])]
+    if record["planned_as"] != record["imported_as"]:
+        changed = [_core(core) for core in record["planned_as"]]
+        parts += ["", "[bold]After simplifying[/]", *(changed or ["  nothing is left of it: other nodes took it over"])]
+    for line in (*record["placed"], *record["inside_others"]):
+        parts.append(f"  {escape(line)}")
+    for k in record["kernels"]:
+        rows: list[tuple[str, RenderableType]] = [
+            ("operators", " ".join(k["operators"])),
+            ("ONNX nodes", escape(", ".join(k["nodes"]))),
+            ("template", escape(k["template"])),
+            ("formula", escape(k["formula"])),
+            ("reads", escape("\n".join(k["reads"]))),
+            ("writes", escape(k["writes"])),
+            ("cost", f"{number(k['flops'])} FLOPs, reads {size(k['bytes_read'])}, writes {size(k['bytes_written'])}"),
+            ("why", escape("\n".join(k["why"]))),
+        ]
+        parts += ["", f"[bold]Kernel {k['kernel']}[/] ({k['kind']})", pairs(rows)]
+    return Group(*parts)
+
+
+def _core(core: Record) -> str:
+    operands = escape(", ".join(core["operands"]))
+    return (
+        f"  {core['operator']}({operands}) -> {escape(core['type'])}, {core['mapping']}, "
+        f"{number(core['flops'])} FLOPs\n    {escape(core['formula'])}"
+    )

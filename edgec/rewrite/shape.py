@@ -1,0 +1,83 @@
+"""Shapes under broadcasting and reshaping, as laws need them."""
+
+from __future__ import annotations
+
+from math import prod
+
+from edgec import ops
+from edgec.ir.graph import Node
+
+Shape = tuple[int, ...]
+Block = tuple[slice, slice]
+
+
+def blocks(source: Shape, target: Shape) -> list[Block] | None:
+    """The finest runs of dimensions of ``source`` and ``target`` that hold the same elements in the same order.
+
+    (2, 3, 4, 5) and (6, 4, 5) fall into (2, 3 | 6), (4 | 4), (5 | 5). None for tensors without elements.
+    """
+    if prod(source) != prod(target) or not prod(source):
+        return None
+    found: list[Block] = []
+    i = j = 0
+    while i < len(source) or j < len(target):
+        first, second = i, j
+        p = q = 1
+        if i < len(source):
+            p, i = source[i], i + 1
+        if j < len(target):
+            q, j = target[j], j + 1
+        while p != q:
+            if p < q:
+                p, i = p * source[i], i + 1
+            else:
+                q, j = q * target[j], j + 1
+        found.append((slice(first, i), slice(second, j)))
+    return found
+
+
+def aligned(node: Node, rank: int) -> Node:
+    """The node with leading dimensions of extent 1 up to ``rank``."""
+    return reshaped(node, (1,) * (rank - node.type.rank) + node.type.shape)
+
+
+def reshaped(node: Node, shape: Shape) -> Node:
+    return node if node.type.shape == shape else ops.node("reshape", node, shape=shape)
+
+
+def through_reshape(node: Node, source: Shape, target: Shape) -> Node | None:
+    """``node``, which broadcasts to ``source``, so that it broadcasts in the same way to its reshape ``target``.
+
+    None where it would have to be repeated: when it varies along a part of a block only.
+    """
+    parts = blocks(source, target)
+    if parts is None or node.type.rank > len(source):
+        return None
+    if node.type.elements == 1:
+        return reshaped(node, ())
+    extents = aligned_shape(node.type.shape, len(source))
+    shape: Shape = ()
+    for one, other in parts:
+        if extents[one] == source[one]:
+            shape += target[other]
+        elif prod(extents[one]) == 1:
+            shape += (1,) * len(target[other])
+        else:
+            return None
+    return reshaped(node, shape)
+
+
+def aligned_shape(shape: Shape, rank: int) -> Shape:
+    return (1,) * (rank - len(shape)) + shape
+
+
+def varies_only(node: Node, rank: int, *dims: int) -> bool:
+    """Aligned to ``rank``, the node has extent 1 along every other dimension."""
+    if node.type.rank > rank:
+        return False
+    shape = aligned_shape(node.type.shape, rank)
+    return all(extent == 1 or d in dims for d, extent in enumerate(shape))
+
+
+def inverse(perm: Shape) -> Shape:
+    return tuple(perm.index(d) for d in range(len(perm)))

@@ -1,0 +1,366 @@
+"""Movements that do nothing, and movements of movements: one index map instead of two."""
+
+import numpy as np
+
+from edgec.ops import node
+from edgec.ops.elementwise import broadcast_shape
+from edgec.ir.functions import FUNCTIONS
+from edgec.ir.types import FLOATS
+from edgec.rewrite import rule_on
+from edgec.rewrite.sample import extents, given, permutation
+from edgec.rewrite.shape import reshaped
+
+
+# ---- movements that do nothing
+
+
+def idle(random):
+    x = given("x", *extents(random, 3))
+    shape, none = x.type.shape, (0, 0, 0)
+    yield node("reshape", x, shape=shape)
+    yield node("transpose", x, perm=(0, 1, 2))
+    yield node("broadcast", x, shape=shape)
+    yield node("slice", x, starts=none, steps=(1, 1, 1), shape=shape)
+    yield node("pad", x, before=none, after=none, value=1.0)
+    yield node("cast", x, to="f64")
+
+
+@rule_on("reshape", "transpose", "broadcast", "slice", "pad", "cast", law="identity", examples=idle)
+def drop_idle_movement(n, view):
+    """A movement that leaves every element where it is."""
+    (x,) = n.args
+    if n.type != x.type:
+        return f"it turns {x.type} into {n.type}"
+    if n.op == "transpose" and _moved(n.attributes["perm"], x.type.shape):
+        return "dimensions change places"
+    if n.op == "slice" and any(s < 0 and e > 1 for s, e in zip(n.attributes["steps"], x.type.shape)):
+        return "it reverses a dimension"
+    return x
+
+
+def _moved(perm, shape):
+    """Do dimensions of more than one element change their order?"""
+    wide = [p for p in perm if shape[p] != 1]
+    return wide != sorted(wide)
+
+
+def single_parts(random):
+    x = given("x", *extents(random, 2))
+    yield node("concat", x, axis=1)
+    yield node("concat", x, given("y", x.type.shape[0], 0), axis=1)
+
+
+@rule_on("concat", law="identity", examples=single_parts)
+def drop_empty_parts(n, view):
+    """Empty parts of a concatenation, and a concatenation of one part."""
+    parts = [p for p in n.args if p.type.elements]
+    if len(parts) == len(n.args) > 1:
+        return "no part is empty"
+    if not parts:
+        return "every part is empty"
+    return parts[0] if len(parts) == 1 else node("concat", *parts, **n.attributes)
+
+
+def single_elements(random):
+    x = given("x", *extents(random, 2), 1, 1)
+    yield node("reduce", x, combine="add", axes=(2, 3))
+    yield node("pool", x, combine="max", kernel=(1, 1), strides=(1, 1), dilations=(1, 1))
+
+
+@rule_on("reduce", "pool", law="identity", examples=single_elements)
+def drop_reduction_of_one(n, view):
+    """A reduction over one element is that element."""
+    (x,) = n.args
+    if n.op == "reduce" and any(x.type.shape[a] != 1 for a in n.attributes["axes"]):
+        return "it reduces over several elements"
+    if n.op == "pool" and (set(n.attributes["kernel"]) > {1} or n.type != x.type):
+        return "its windows are not single elements"
+    return x
+
+
+# ---- movements of movements
+
+
+def reshaped_twice(random):
+    x = given("x", *extents(random, 3))
+    yield node("reshape", node("reshape", x, shape=x.type.shape[::-1]), shape=(1, x.type.elements))
+
+
+@rule_on("reshape", law="movement", examples=reshaped_twice)
+def join_reshapes(n, view):
+    """A reshape of a reshape is one reshape."""
+    (x,) = n.args
+    if x.op != "reshape":
+        return "its operand is no reshape"
+    return reshaped(x.args[0], n.type.shape)
+
+
+def transposed_twice(random):
+    x = given("x", *extents(random, 3))
+    yield node("transpose", node("transpose", x, perm=permutation(random, 3)), perm=permutation(random, 3))
+
+
+@rule_on("transpose", law="movement", examples=transposed_twice)
+def join_transposes(n, view):
+    """A transpose of a transpose is one transpose."""
+    (x,) = n.args
+    if x.op != "transpose":
+        return "its operand is no transpose"
+    first = x.attributes["perm"]
+    return node("transpose", x.args[0], perm=tuple(first[p] for p in n.attributes["perm"]))
+
+
+def moved_units(random):
+    a, b = extents(random, 2)
+    yield node("transpose", given("x", a, 1, b, 1), perm=(3, 0, 1, 2))
+    yield node("broadcast", given("x", a, b), shape=(1, 1, a, b))
+
+
+@rule_on("transpose", "broadcast", law="movement", examples=moved_units)
+def reshape_units(n, view):
+    """Dimensions of one element are moved or added by a reshape, which costs nothing."""
+    (x,) = n.args
+    if n.op == "transpose" and _moved(n.attributes["perm"], x.type.shape):
+        return "it moves dimensions of several elements"
+    if n.type.elements != x.type.elements:
+        return "it repeats elements"
+    return reshaped(x, n.type.shape)
+
+
+def broadcast_twice(random):
+    a, b, c = extents(random, 3)
+    yield node("broadcast", node("broadcast", given("x", b, 1), shape=(b, c)), shape=(a, b, c))
+
+
+@rule_on("broadcast", law="movement", examples=broadcast_twice)
+def join_broadcasts(n, view):
+    """A broadcast of a broadcast is one broadcast."""
+    (x,) = n.args
+    return node("broadcast", x.args[0], **n.attributes) if x.op == "broadcast" else "its operand is no broadcast"
+
+
+def broadcast_operands(random):
+    a, b = extents(random, 2)
+    x, y = given("x", a, b), given("y", b)
+    yield node("add", x, node("broadcast", y, shape=(a, b)))
+    yield node("select", node("lt", y, y), node("broadcast", y, shape=(a, b)), x)
+
+
+@rule_on(*FUNCTIONS, law="movement", examples=broadcast_operands)
+def drop_broadcast_operand(n, view):
+    """Element-wise operators broadcast by themselves."""
+    for k, x in enumerate(n.args):
+        if x.op == "broadcast":
+            args = (*n.args[:k], x.args[0], *n.args[k + 1 :])
+            if broadcast_shape(*(a.type.shape for a in args)) == n.type.shape:
+                return node(n.op, *args)
+    return "no operand is broadcast needlessly"
+
+
+def sliced_twice(random):
+    x = given("x", random.randint(8, 9), random.randint(5, 6))
+    first = node("slice", x, starts=(7, 1), steps=(-2, 1), shape=(4, 4))
+    yield node("slice", first, starts=(0, 3), steps=(1, -1), shape=(3, 2))
+
+
+@rule_on("slice", law="movement", examples=sliced_twice)
+def join_slices(n, view):
+    """A slice of a slice is one slice."""
+    (x,) = n.args
+    if x.op != "slice":
+        return "its operand is no slice"
+    inner, outer = x.attributes, n.attributes
+    starts = tuple(i + s * o for i, s, o in zip(inner["starts"], inner["steps"], outer["starts"]))
+    steps = tuple(s * t for s, t in zip(inner["steps"], outer["steps"]))
+    return node("slice", x.args[0], starts=starts, steps=steps, shape=n.type.shape)
+
+
+def _last(n):
+    """The last index a slice takes along each dimension."""
+    a = n.attributes
+    return tuple(s + t * (e - 1) for s, t, e in zip(a["starts"], a["steps"], a["shape"]))
+
+
+def sliced_padding(random):
+    x = given("x", 3, random.randint(4, 6))
+    padded = node("pad", x, before=(1, 2), after=(0, 1), value=2.0)
+    yield node("slice", padded, starts=(3, 2), steps=(-1, 2), shape=(2, 2))
+
+
+@rule_on("slice", law="movement", examples=sliced_padding)
+def slice_inside_padding(n, view):
+    """A slice that takes nothing of a padding is a slice of what was padded."""
+    (p,) = n.args
+    if p.op != "pad" or not n.type.elements:
+        return "its operand is no padding"
+    x, before = p.args[0], p.attributes["before"]
+    starts = tuple(s - b for s, b in zip(n.attributes["starts"], before))
+    ends = tuple(e - b for e, b in zip(_last(n), before))
+    if not all(0 <= i < extent for pair in (starts, ends) for i, extent in zip(pair, x.type.shape)):
+        return "it takes some of the padding"
+    return node("slice", x, starts=starts, steps=n.attributes["steps"], shape=n.type.shape)
+
+
+def sliced_concatenation(random):
+    parts = [given(name, 2, random.randint(1, 4)) for name in "xyz"]
+    joined = node("concat", *parts, axis=1)
+    start = parts[0].type.shape[1]
+    yield node("slice", joined, starts=(0, start), steps=(1, 1), shape=(2, parts[1].type.shape[1]))
+    yield node("slice", joined, starts=(1, start), steps=(1, 1), shape=(1, 1))
+
+
+@rule_on("slice", law="movement", examples=sliced_concatenation)
+def slice_one_part(n, view):
+    """A slice inside one part of a concatenation is a slice of that part."""
+    (c,) = n.args
+    if c.op != "concat" or not n.type.elements:
+        return "its operand is no concatenation"
+    axis = c.attributes["axis"]
+    first, last = sorted((n.attributes["starts"][axis], _last(n)[axis]))
+    offset = 0
+    for part in c.args:
+        extent = part.type.shape[axis]
+        if offset <= first and last < offset + extent:
+            starts = list(n.attributes["starts"])
+            starts[axis] -= offset
+            return node("slice", part, starts=starts, steps=n.attributes["steps"], shape=n.type.shape)
+        offset += extent
+    return "it takes of several parts"
+
+
+def concatenated_slices(random):
+    x = given("x", 2, random.randint(4, 6))
+    width = x.type.shape[1]
+    cut = random.randint(1, width - 1)
+
+    def part(start, stop):
+        return node("slice", x, starts=(0, start), steps=(1, 1), shape=(2, stop - start))
+
+    yield node("concat", part(0, cut), part(cut, width), axis=1)
+    yield node("concat", given("y", 2, 1), part(0, 1), part(1, 3), axis=1)
+
+
+@rule_on("concat", law="movement", examples=concatenated_slices)
+def join_adjacent_slices(n, view):
+    """Neighboring slices of one tensor, side by side, are one slice."""
+    axis = n.attributes["axis"]
+    parts = [n.args[0]]
+    for p in n.args[1:]:
+        joined = _joined(parts[-1], p, axis)
+        parts[-1:] = [joined] if joined else [parts[-1], p]
+    if len(parts) == len(n.args):
+        return "no neighbors are slices of one tensor that follow one another"
+    return parts[0] if len(parts) == 1 else node("concat", *parts, axis=axis)
+
+
+def _joined(a, b, axis):
+    if a.op != "slice" or b.op != "slice" or a.args != b.args:
+        return None
+    left, right = a.attributes, b.attributes
+    starts = list(left["starts"])
+    starts[axis] += left["steps"][axis] * a.type.shape[axis]
+    if left["steps"] != right["steps"] or tuple(starts) != right["starts"]:
+        return None
+    shape = list(a.type.shape)
+    shape[axis] += b.type.shape[axis]
+    return node("slice", a.args[0], starts=left["starts"], steps=left["steps"], shape=shape)
+
+
+def nested_concatenation(random):
+    x, y, z = (given(name, random.randint(1, 3), 2) for name in "xyz")
+    yield node("concat", x, node("concat", y, z, axis=0), axis=0)
+
+
+@rule_on("concat", law="movement", examples=nested_concatenation)
+def join_concatenations(n, view):
+    """A concatenation inside a concatenation along the same dimension is one."""
+    axis = n.attributes["axis"]
+    nested = [p.op == "concat" and p.attributes["axis"] == axis for p in n.args]
+    if not any(nested):
+        return "no part is a concatenation along the same dimension"
+    parts = [q for p, inside in zip(n.args, nested) for q in (p.args if inside else (p,))]
+    return node("concat", *parts, axis=axis)
+
+
+def padded_twice(random):
+    x = given("x", *extents(random, 2))
+    first = node("pad", x, before=(1, 0), after=(0, 2), value=0.5)
+    yield node("pad", first, before=(1, 1), after=(0, 1), value=0.5)
+
+
+@rule_on("pad", law="movement", examples=padded_twice)
+def join_paddings(n, view):
+    """A padding of a padding with the same value is one padding."""
+    (p,) = n.args
+    if p.op != "pad" or repr(p.attributes["value"]) != repr(n.attributes["value"]):
+        return "its operand is not padded with the same value"
+    sides = {k: tuple(a + b for a, b in zip(p.attributes[k], n.attributes[k])) for k in ("before", "after")}
+    return node("pad", p.args[0], **sides, value=n.attributes["value"])
+
+
+#: For each type, those that hold every one of its values.
+_WIDER = {
+    "bool": "u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64",
+    "u8": "u16 u32 u64 i16 i32 i64 f16 bf16 f32 f64",
+    "i8": "i16 i32 i64 f16 bf16 f32 f64",
+    "u16": "u32 u64 i32 i64 f32 f64",
+    "i16": "i32 i64 f32 f64",
+    "u32": "u64 i64 f64",
+    "i32": "i64 f64",
+    "f16": "f32 f64",
+    "bf16": "f32 f64",
+    "f32": "f64",
+}
+
+
+def cast_twice(random):
+    source = random.choice(list(_WIDER))
+    middle = random.choice(_WIDER[source].split())
+    wide = node("cast", given("x", *extents(random, 2), dtype=source), to=middle)
+    yield node("cast", wide, to=source)
+    if source in FLOATS:
+        yield node("cast", wide, to="f64" if source == "f32" else "f32")
+
+
+@rule_on("cast", law="movement", examples=cast_twice)
+def join_casts(n, view):
+    """A cast by way of a type that holds every value is one cast."""
+    (x,) = n.args
+    if x.op != "cast":
+        return "its operand is no cast"
+    source = x.args[0].type.dtype
+    if x.type.dtype not in _WIDER.get(source, "").split():
+        return f"{x.type.dtype} does not hold every {source}"
+    return x.args[0] if source == n.type.dtype else node("cast", x.args[0], to=n.type.dtype)
+
+
+def gathered_progressions(random):
+    x = given("x", 3, random.randint(7, 9))
+    start, step = random.choice([(0, 1), (1, 2), (6, -1), (-7, 1)])
+    positions = np.array([[start, start + step], [start + 2 * step, start + 3 * step]])
+    yield node("gather", x, _constant(positions), axis=1)
+    yield node("gather", x, _constant(positions[1, 1]), axis=1)
+
+
+def _constant(array):
+    from edgec.ir.graph import constant
+
+    return constant(np.asarray(array))
+
+
+@rule_on("gather", law="movement", examples=gathered_progressions)
+def slice_instead_of_gathering(n, view):
+    """Constant positions at equal distances are a slice."""
+    x, positions = n.args
+    axis = n.attributes["axis"]
+    extent = x.type.shape[axis]
+    if not positions.is_const or not positions.type.elements:
+        return "the positions are not constant"
+    flat = positions.value.reshape(-1).astype(np.int64)
+    flat = np.clip(np.where(flat < 0, flat + extent, flat), 0, extent - 1)
+    step = int(flat[1] - flat[0]) if len(flat) > 1 else 1
+    if not step or (np.diff(flat) != step).any():
+        return "the positions are at no equal distances"
+    starts, steps, shape = [0] * x.type.rank, [1] * x.type.rank, list(x.type.shape)
+    starts[axis], steps[axis], shape[axis] = int(flat[0]), step, len(flat)
+    return reshaped(node("slice", x, starts=starts, steps=steps, shape=shape), n.type.shape)

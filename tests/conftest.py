@@ -1,0 +1,1 @@
+"""Tests import the modules beside this file (small_models, compiled, ...)."""

@@ -1,0 +1,510 @@
+"""Models that must be refused. The whole message is the expectation: where, what, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from small_models import model, node, tensor_input, weights
+
+from edgec.errors import EdgecError, ModelError, UsageError
+from edgec.frontend import import_model
+
+RELU = model([node("Relu", ["x"], ["y"], name="r")])
+
+
+def refusal(source: object, **options: object) -> str:
+    with pytest.raises(EdgecError) as caught:
+        import_model(source, **options)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def function(name: str, *nodes: onnx.NodeProto) -> onnx.FunctionProto:
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    return helper.make_function("my", name, ["a"], ["b"], list(nodes), opsets)
+
+
+def damaged(dims: list[int]) -> onnx.TensorProto:
+    result = weights("w", np.zeros((4, 5), np.float32))
+    result.dims[:] = dims
+    return result
+
+
+def branches() -> onnx.ModelProto:
+    then, other = (
+        helper.make_graph([node(op, ["x"], ["z"])], op, [], [tensor_input("z", None)])
+        for op in ("Relu", "Abs")
+    )
+    inputs = [tensor_input("x", [2]), tensor_input("c", [], TensorProto.BOOL)]
+    return model([node("If", ["c"], ["y"], name="choose", then_branch=then, else_branch=other)], inputs)
+
+
+def with_weights(operator: str, value: object, **attributes: object) -> onnx.ModelProto:
+    return model(
+        [node(operator, ["x", "w"], ["y"], name="n", **attributes)], initializers=[weights("w", value)]
+    )
+
+
+STRUCTURE: dict[str, tuple[onnx.ModelProto, str]] = {
+    "no nodes": (
+        model([], outputs=["x"]),
+        "model: the graph has no nodes\n  hint: export the model again",
+    ),
+    "no outputs": (
+        model([node("Relu", ["x"], ["y"])], outputs=[]),
+        "model: the graph has no outputs\n  hint: export the model again",
+    ),
+    "old operator set": (
+        model([node("Relu", ["x"], ["y"])], opset=6),
+        (
+            "model: the model uses operator set 6; 7 is the oldest that is supported\n"
+            "  hint: upgrade it with onnx.version_converter.convert_version(model, 17)"
+        ),
+    ),
+    "undefined tensor": (
+        model([node("Add", ["x", "z"], ["y"], name="plus")]),
+        (
+            "node 'plus' (Add): operand 'z' is neither an input, an initializer nor computed by any node\n"
+            "  hint: the file is damaged, or was cut out of a larger model"
+        ),
+    ),
+    "output nobody computes": (
+        model([node("Relu", ["x"], ["z"])]),
+        "model: output 'y' is computed by no node\n  hint: the file is damaged",
+    ),
+    "circle": (
+        model([node("Add", ["x", "b"], ["y"], name="first"), node("Relu", ["y"], ["b"], name="second")]),
+        "model: the nodes 'first', 'second' run in a circle",
+    ),
+    "computed twice": (
+        model([node("Relu", ["x"], ["y"], name="one"), node("Abs", ["x"], ["y"], name="two")]),
+        "node 'two' (Abs): tensor 'y' is computed twice\n  hint: every tensor of an ONNX graph has one origin",
+    ),
+    "two inputs of one name": (
+        model([node("Relu", ["x"], ["y"])], [tensor_input("x", [1]), tensor_input("x", [1])]),
+        "model: two inputs are called 'x'",
+    ),
+    "two initializers of one name": (
+        model([node("Add", ["x", "w"], ["y"])], initializers=[weights("w", [1.0]), weights("w", [2.0])]),
+        "model: two initializers are called 'w'",
+    ),
+    "attribute that does not exist": (
+        model([node("Relu", ["x"], ["y"], name="r", alpha=3.0)]),
+        (
+            "node 'r' (Relu): not a valid ONNX node: Unrecognized attribute: alpha for operator Relu\n"
+            "  hint: export the model again"
+        ),
+    ),
+    "attribute that is missing": (
+        model([node("Concat", ["x"], ["y"], name="c")]),
+        (
+            "node 'c' (Concat): not a valid ONNX node: Required attribute 'axis' is missing.\n"
+            "  hint: export the model again"
+        ),
+    ),
+    "operator set not declared": (
+        model([node("Thing", ["x"], ["y"], name="t", domain="my")]),
+        (
+            "node 't' (Thing): the model does not say which version of operator set 'my' it uses\n"
+            "  hint: add it to opset_import"
+        ),
+    ),
+    "function that calls itself": (
+        model(
+            [node("F", ["x"], ["y"], domain="my", name="call")],
+            domains=["my"],
+            functions=[function("F", node("F", ["a"], ["b"], domain="my"))],
+        ),
+        "node 'call/b' (F): function 'F' calls itself\n  hint: ONNX has no recursion",
+    ),
+    "functions that multiply": (
+        model(
+            [node("F0", ["x"], ["y"], domain="my")],
+            domains=["my"],
+            functions=[
+                *(
+                    function(
+                        f"F{k}",
+                        node(f"F{k + 1}", ["a"], ["c"], domain="my"),
+                        node(f"F{k + 1}", ["c"], ["b"], domain="my"),
+                    )
+                    for k in range(30)
+                ),
+                function("F30", node("Relu", ["a"], ["b"])),
+            ],
+        ),
+        "model: functions and loops expand to more than 200000 nodes",
+    ),
+}
+
+OPERANDS: dict[str, tuple[onnx.ModelProto, str]] = {
+    "every unsupported operator at once": (
+        model(
+            [
+                node("NonMaxSuppression", ["x", "x"], ["a"], name="nms"),
+                node("Fused", ["a"], ["b"], name="fused", domain="com.microsoft"),
+                node("Nonsense", ["b"], ["y"], name="one"),
+                node("Nonsense", ["b"], ["y2"], name="two"),
+                node("Nonsense", ["b"], ["unused"], name="three"),
+            ],
+            outputs=["y", "y2"],
+            domains=["com.microsoft"],
+        ),
+        (
+            "model: 3 operators of the model are not supported\n"
+            "  NonMaxSuppression, used by 'nms': how many results it has depends on the data; cut the model before it, "
+            "and do this step in your own code\n"
+            "  com.microsoft::Fused, used by 'fused': lower it yourself: "
+            '@onnx("Fused", domain="com.microsoft") in a Python file, its folder by --ops\n'
+            "  Nonsense, used by 'one', 'two', 'three': ONNX has no such operator"
+        ),
+    ),
+    "string input": (
+        model([node("Identity", ["x"], ["y"])], [tensor_input("x", [1], TensorProto.STRING)]),
+        "model: input 'x': element type string is not supported\n  hint: numbers of 8 bits or more and booleans are",
+    ),
+    "sequence input": (
+        model([node("Identity", ["x"], ["y"])], [helper.make_tensor_sequence_value_info("x", 1, None)]),
+        "model: input 'x' is a sequence\n  hint: only tensors are supported",
+    ),
+    "cast to a small float": (
+        model([node("Cast", ["x"], ["y"], name="c", to=TensorProto.FLOAT8E4M3FN)], opset=19),
+        "node 'c' (Cast): element type float8e4m3fn is not supported\n  hint: numbers of 8 bits or more and booleans are",
+    ),
+    "matrices that do not fit": (
+        with_weights("MatMul", np.zeros((4, 5), np.float32)),
+        "node 'n' (MatMul): cannot multiply matrices of shapes (2, 3) and (4, 5)",
+    ),
+    "shapes that do not broadcast": (
+        with_weights("Add", np.zeros((4, 5), np.float32)),
+        "node 'n' (Add): shapes (2, 3), (4, 5) do not broadcast",
+    ),
+    "operands of two types": (
+        with_weights("Add", np.zeros(3, np.int32)),
+        "node 'n' (Add): operands of different types: f32, i32",
+    ),
+    "reshape to another size": (
+        with_weights("Reshape", np.array([4, 2])),
+        "node 'n' (Reshape): cannot reshape (2, 3) to (4, 2)",
+    ),
+    "axis outside": (
+        model([node("Softmax", ["x"], ["y"], name="n", axis=2)]),
+        "node 'n' (Softmax): axis 2 is outside a tensor of 2 dimensions",
+    ),
+    "index outside": (
+        with_weights("Gather", np.array([0, 7])),
+        "node 'n' (Gather): index 0 .. 7 is outside a dimension of 2",
+    ),
+    "channels that do not fit": (
+        model(
+            [node("Conv", ["x", "w"], ["y"], name="n")],
+            [tensor_input("x", [1, 3, 8, 8])],
+            initializers=[weights("w", np.zeros((4, 5, 3, 3), np.float32))],
+        ),
+        "node 'n' (Conv): convolution of 3 channels by weights (4, 5, 3, 3) in 1 groups",
+    ),
+    "more than there are": (
+        model([node("TopK", ["x", "k"], ["y", "i"], name="n")], initializers=[weights("k", np.array([5]))]),
+        "node 'n' (TopK): k is 5, but the dimension has only 3",
+    ),
+    "training": (
+        model(
+            [
+                node(
+                    "BatchNormalization",
+                    ["x", "s", "s", "s", "s"],
+                    ["y", "m", "v"],
+                    name="n",
+                    training_mode=1,
+                )
+            ],
+            initializers=[weights("s", np.ones(3, np.float32))],
+        ),
+        (
+            "node 'n' (BatchNormalization): batch normalization in training mode is not supported\n"
+            "  hint: export the model for inference"
+        ),
+    ),
+    "shape that is an input": (
+        model(
+            [node("Reshape", ["x", "s"], ["y"], name="n")],
+            [tensor_input("x", [2, 3]), tensor_input("s", [1], TensorProto.INT64)],
+        ),
+        (
+            "node 'n' (Reshape): operand 1 must be known at build time, but depends on the model's input 's'\n"
+            "  hint: say what to build the model for: --value s=..."
+        ),
+    ),
+    "branch that is an input": (
+        branches(),
+        (
+            "node 'choose' (If): operand 0 must be known at build time, but depends on the model's input 'c'\n"
+            "  hint: say what to build the model for: --value c=..."
+        ),
+    ),
+    "result that is too large": (
+        with_weights("Expand", np.array([2**30, 2**20, 1, 1])),
+        (
+            "node 'n' (Expand): a tensor of shape [1073741824, 1048576, 2, 3] is too large\n"
+            "  hint: check the shapes of the inputs"
+        ),
+    ),
+    "input that is too large": (
+        model([node("Relu", ["x"], ["y"])], [tensor_input("x", [2**30, 2**30])]),
+        "model: input 'x' has the impossible shape [1073741824, 1073741824]",
+    ),
+    "weights of another size": (
+        model([node("Add", ["x", "w"], ["y"])], initializers=[damaged([7, 5])]),
+        (
+            "model: tensor 'w' of shape [7, 5] has data of another size or type: "
+            "cannot reshape array of size 20 into shape (7,5)\n  hint: the file is damaged"
+        ),
+    ),
+    "weights of a negative size": (
+        model([node("Add", ["x", "w"], ["y"])], initializers=[damaged([-1, 5])]),
+        "model: tensor 'w' has the impossible shape [-1, 5]\n  hint: the file is damaged",
+    ),
+    "a name made to harm": (
+        model(
+            [node("MatMul", ["x", "w"], ["y"], name='evil\n*/ system("rm")\x1b[31m')],
+            initializers=[weights("w", np.zeros((4, 5), np.float32))],
+        ),
+        "node 'evil\\n* / system(\"rm\")\\x1b[31m' (MatMul): cannot multiply matrices of shapes (2, 3) and (4, 5)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STRUCTURE)
+def test_structure(case: str) -> None:
+    source, message = STRUCTURE[case]
+    assert refusal(source) == message
+
+
+@pytest.mark.parametrize("case", OPERANDS)
+def test_operands(case: str) -> None:
+    source, message = OPERANDS[case]
+    assert refusal(source) == message
+
+
+def test_new_operator_set() -> None:
+    newest = onnx.defs.onnx_opset_version()
+    source = onnx.ModelProto()
+    source.CopyFrom(RELU)
+    source.opset_import[0].version = newest + 1
+    assert refusal(source) == (
+        f"model: the model uses operator set {newest + 1}, newer than {newest}, the newest one known here\n"
+        f"  hint: export it with opset_version={newest} or less, or install a newer onnx package"
+    )
+
+
+OPEN = model(
+    [node("Add", ["x", "z"], ["y"])], [tensor_input("x", ["batch", 3]), tensor_input("z", [None, "width"])]
+)
+SHARED = model([node("Add", ["x", "z"], ["y"])], [tensor_input("x", ["n"]), tensor_input("z", ["n"])])
+INPUTS: dict[str, tuple[onnx.ModelProto, dict[str, object], str]] = {
+    "shapes left open": (
+        OPEN,
+        {},
+        (
+            "model: the model leaves the shape of 'x', 'z' open\n"
+            "  hint: say what to build it for: --shape x=1,3 --shape z=1,1"
+        ),
+    ),
+    "only one shape given": (
+        OPEN,
+        {"shapes": {"x": (4, 3)}},
+        "model: the model leaves the shape of 'z' open\n  hint: say what to build it for: --shape z=1,1",
+    ),
+    "not even the rank is known": (
+        model([node("Relu", ["x"], ["y"])], [tensor_input("x", None)]),
+        {},
+        "model: the model leaves the shape of 'x' open\n  hint: say what to build it for: --shape x=1,...",
+    ),
+    "shape that contradicts": (
+        RELU,
+        {"shapes": {"x": (2, 4)}},
+        "model: input 'x' has shape [2, 3], which [2, 4] does not fit",
+    ),
+    "shape of no input": (
+        RELU,
+        {"shapes": {"image": (2, 4)}},
+        "model: a shape is given for 'image', which the model does not have as input\n  hint: its inputs are 'x'",
+    ),
+    "value of no input": (
+        RELU,
+        {"values": {"rate": 16000}},
+        "model: a value is given for 'rate', which the model does not have as input\n  hint: its inputs are 'x'",
+    ),
+    "negative shape": (
+        SHARED,
+        {"shapes": {"x": (-1,)}},
+        "model: shape [-1] for input 'x' is negative",
+    ),
+    "one symbol, two sizes": (
+        SHARED,
+        {"shapes": {"x": (2,), "z": (3,)}},
+        "model: dimension 'n' is given as 2 and as 3\n  hint: inputs that share a symbol need the same size there",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", INPUTS)
+def test_inputs(case: str) -> None:
+    source, options, message = INPUTS[case]
+    assert refusal(source, **options) == message
+
+
+FILES: dict[str, tuple[bytes, str]] = {
+    "text": (
+        b"this is not a model at all",
+        "not an ONNX file, or one that was cut off\n  hint: copy or download it again",
+    ),
+    "nothing": (b"", "the file is empty\n  hint: copy or download it again"),
+    "cut off": (
+        RELU.SerializeToString()[:-9],
+        "not an ONNX file, or one that was cut off\n  hint: copy or download it again",
+    ),
+    "no graph": (
+        onnx.ModelProto(ir_version=8).SerializeToString(),
+        "the file holds no ONNX graph\n  hint: is it cut off, or another protobuf file?",
+    ),
+    "TensorFlow Lite": (
+        b"\x1c\x00\x00\x00TFL3\x14\x00",
+        (
+            "not an ONNX file\n  hint: this is a TensorFlow Lite model; convert it with tf2onnx: "
+            "python -m tf2onnx.convert --tflite ..."
+        ),
+    ),
+    "PyTorch": (
+        b"PK\x03\x04rest",
+        "not an ONNX file\n  hint: this is a zip archive (PyTorch saves so); export it with torch.onnx.export",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_files(case: str, tmp_path: Path) -> None:
+    content, message = FILES[case]
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    assert refusal(path) == f"{path}: {message}"
+
+
+def test_file_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    assert refusal(path) == f"{path}: cannot read the model: No such file or directory"
+
+
+def external(location: str, offset: object = None, length: object = None) -> onnx.ModelProto:
+    stored = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        if value is not None:
+            stored.external_data.add(key=key, value=str(value))
+    return model([node("Add", ["x", "w"], ["y"], name="plus")], initializers=[stored])
+
+
+OUTSIDE = ["/etc/hostname", "../secret.bin", "a/../../secret.bin", ""]
+BESIDE: dict[str, tuple[onnx.ModelProto, str]] = {
+    "missing": (
+        external("other.bin"),
+        "tensor 'w' lies in 'other.bin', which is missing\n  hint: put it beside the .onnx file",
+    ),
+    "link out": (
+        external("link.bin"),
+        "tensor 'w' names the file 'link.bin', a link that leads out of the model's folder",
+    ),
+    "behind the end": (
+        external("w.bin", 4, 12),
+        (
+            "tensor 'w' lies at bytes 4 to 16 of 'w.bin', which has only 12\n"
+            "  hint: the file is cut off, or belongs to another model"
+        ),
+    ),
+    "before the beginning": (
+        external("w.bin", -4, 12),
+        (
+            "tensor 'w' lies at bytes -4 to 8 of 'w.bin', which has only 12\n"
+            "  hint: the file is cut off, or belongs to another model"
+        ),
+    ),
+    "too short": (
+        external("w.bin", 0, 8),
+        (
+            "tensor 'w' of shape [3] has data of another size or type: cannot reshape array of size 2 into shape (3,)\n"
+            "  hint: the file is damaged"
+        ),
+    ),
+    "no number": (
+        external("w.bin", "four"),
+        "tensor 'w' has an offset or a length that is no number\n  hint: the file is damaged",
+    ),
+}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[[onnx.ModelProto], Path]:
+    """Saves a model into a folder with a file of weights and a link to one outside."""
+    folder = tmp_path / "net"
+    folder.mkdir()
+    (tmp_path / "secret.bin").write_bytes(bytes(12))
+    (folder / "w.bin").write_bytes(np.array([1, 2, 3], np.float32).tobytes())
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+
+    def save(source: onnx.ModelProto) -> Path:
+        (folder / "net.onnx").write_bytes(source.SerializeToString())
+        return folder / "net.onnx"
+
+    return save
+
+
+@pytest.mark.parametrize("location", OUTSIDE)
+def test_weights_outside(location: str, saved: Callable[[onnx.ModelProto], Path]) -> None:
+    path = saved(external(location))
+    assert (
+        refusal(path)
+        == f"{path}: tensor 'w' names the file '{location}', which is not inside the model's folder"
+    )
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_weights_beside(case: str, saved: Callable[[onnx.ModelProto], Path]) -> None:
+    source, message = BESIDE[case]
+    path = saved(source)
+    assert refusal(path) == f"{path}: {message}"
+
+
+def test_weights_beside_are_read(saved: Callable[[onnx.ModelProto], Path]) -> None:
+    graph = import_model(saved(external("w.bin", 0, 12)))
+    (constant,) = (n for n in graph.nodes() if n.is_const)
+    assert constant.value.tolist() == [1, 2, 3]
+
+
+def test_weights_beside_need_a_folder() -> None:
+    assert refusal(external("w.bin").SerializeToString()) == (
+        "model: tensor 'w' lies in another file, but the model came without a folder\n"
+        "  hint: pass the path of the .onnx file instead of its contents"
+    )
+
+
+def test_kinds_of_errors() -> None:
+    """What the caller gave wrong is a UsageError, what the model has wrong a ModelError."""
+    with pytest.raises(UsageError):
+        import_model(OPEN)
+    with pytest.raises(ModelError):
+        import_model(STRUCTURE["circle"][0])
+
+
+def test_folder_of_operators_that_is_not_there(tmp_path: Path) -> None:
+    folder = tmp_path / "ops"
+    assert refusal(RELU, ops_folders=[folder]) == f"{folder}: no such folder of operators"
+
+
+def test_file_of_operators_that_fails(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import edgec\n1 / 0\n")
+    assert refusal(RELU, ops_folders=[tmp_path]) == (
+        f"{tmp_path / 'mine.py'}: cannot load: ZeroDivisionError: division by zero"
+    )
