@@ -7,7 +7,7 @@ from typing import Literal
 
 from edgec.errors import EdgecError
 
-DataFolder = Literal["devices", "codegen_templates", "rewrite_rules"]
+DataFolder = Literal["devices", "codegen_templates", "rewrite_rules", "apps"]
 
 
 def data_folder(name: DataFolder) -> Path:

@@ -335,7 +335,7 @@ def join_casts(n, view):
 
 
 def gathered_progressions(random):
-    x = given("x", 3, random.randint(7, 9))
+    x = given("x", 3, random.randint(8, 9))
     start, step = random.choice([(0, 1), (1, 2), (6, -1), (-7, 1)])
     positions = np.array([[start, start + step], [start + 2 * step, start + 3 * step]])
     yield node("gather", x, _constant(positions), axis=1)

@@ -36,6 +36,8 @@ _LIBM = {
     "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
     "pow": "pow", "fmod": "fmod",
 }  # fmt: skip
+
+
 @dataclass
 class _Scope:
     variables: frozenset[Expr]
@@ -92,7 +94,9 @@ class Printer:
             if list(terms) == [e]:
                 return f"(ec_int){self.value(e)}"
             parts = [self.position(a) if k == 1 else f"{self.position(a)} * {k}" for a, k in terms.items()]
-            text = " + ".join(parts) + (f" + {constant}" if constant > 0 else f" - {-constant}" if constant else "")
+            text = " + ".join(parts) + (
+                f" + {constant}" if constant > 0 else f" - {-constant}" if constant else ""
+            )
             return text.replace("+ -", "- ") if len(parts) + bool(constant) < 2 else f"({text})"
         if e.op in ("floordiv", "floormod") and e.args[1].op == "const":
             inner, d = e.args
@@ -134,7 +138,11 @@ class Printer:
         return text if self.is_vector(e) else f"ec_set1({text})"
 
     def _is_trivial(self, e: Expr) -> bool:
-        return e.dtype == "i64" and all(a.op in ("var", "const") for a in e.args) and e.op in ("add", "sub", "mul")
+        return (
+            e.dtype == "i64"
+            and all(a.op in ("var", "const") for a in e.args)
+            and e.op in ("add", "sub", "mul")
+        )
 
     def _ctype(self, e: Expr) -> str:
         if self.is_vector(e):
@@ -313,7 +321,9 @@ class Printer:
             self.scopes.append(inner)
             if vector:
                 update = self._vector_update(combine, name, body)
-            elif e.dtype in ("f16", "bf16") and body.op == "mul":  # products and sums in float, one rounding after
+            elif (
+                e.dtype in ("f16", "bf16") and body.op == "mul"
+            ):  # products and sums in float, one rounding after
                 update = _scalar_update(combine, name, " * ".join(self.value(a) for a in body.args), e.dtype)
             else:
                 update = _scalar_update(combine, name, self.value(body), e.dtype)
@@ -345,7 +355,7 @@ def _scalar_update(combine: str, name: str, value: str, dtype: str) -> str:
     return f"{name} = ec_{combine}_{ctype}({name}, {value});"
 
 
-def literal(value: float | int | bool, dtype: str) -> str:
+def literal(value: float, dtype: str) -> str:
     """A constant as C text of exactly this value."""
     if dtype in ("f16", "bf16", "f32", "f64"):
         suffix = "" if dtype == "f64" else "f"
@@ -362,7 +372,9 @@ def literal(value: float | int | bool, dtype: str) -> str:
     if dtype == "bool":
         return "1" if value else "0"
     if dtype == "i64":
-        return str(value) if -(2**31) < value < 2**31 else f"({value + 1}LL - 1)" if value < 0 else f"{value}LL"
+        return (
+            str(value) if -(2**31) < value < 2**31 else f"({value + 1}LL - 1)" if value < 0 else f"{value}LL"
+        )
     if dtype in ("u32", "u64"):
         return f"{value}{'u' if dtype == 'u32' else 'ull'}"
     if dtype == "i32" and value == -(2**31):

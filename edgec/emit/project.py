@@ -28,9 +28,49 @@ LOCK = "edgec.lock"
 FILES = 8
 
 _C_WORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long "
-    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
-    "weights arena pool call thread threads task".split()
+    [
+        "auto",
+        "break",
+        "case",
+        "char",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "while",
+        "weights",
+        "arena",
+        "pool",
+        "call",
+        "thread",
+        "threads",
+        "task",
+    ]
 )
 
 
@@ -93,7 +133,11 @@ def weights_blob(program: Program) -> bytes:
 
 
 def files(
-    program: Program, device: Device, name: str = "net", templates: Sequence[Path] = (), facts: Mapping[str, Any] = {}
+    program: Program,
+    device: Device,
+    name: str = "net",
+    templates: Sequence[Path] = (),
+    facts: Mapping[str, Any] = {},
 ) -> dict[str, bytes]:
     """Every file of the project, by relative path. The same program gives the same bytes."""
     sources = generate(program, name, templates)

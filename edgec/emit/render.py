@@ -41,7 +41,9 @@ def render(template: str, folders: Sequence[Path] = (), **values: Any) -> str:
     try:
         return environment(tuple(folders)).get_template(template).render(**values)
     except jinja2.TemplateNotFound as missing:
-        raise EdgecError(f"no template '{missing.name}'", hint="it is looked for in --templates and the shipped ones") from None
+        raise EdgecError(
+            f"no template '{missing.name}'", hint="it is looked for in --templates and the shipped ones"
+        ) from None
     except jinja2.TemplateError as broken:
         line = f":{broken.lineno}" if isinstance(broken, jinja2.TemplateSyntaxError) else ""
         raise EdgecError(f"{broken.message}", where=f"{template}{line}") from broken

@@ -1,5 +1,6 @@
 """Fusion: which operators become one kernel, and which values live inside others."""
 
-from edgec.fuse.plan import Block, Placement, Plan, plan
+from edgec.fuse.block import Block
+from edgec.fuse.plan import Placement, Plan, plan
 
 __all__ = ["Block", "Placement", "Plan", "plan"]

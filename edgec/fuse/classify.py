@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import lru_cache
+from functools import cache
 
 from edgec.ir import expr as X
 from edgec.ir import index
@@ -55,7 +55,7 @@ def _is_division(e: Expr) -> bool:
     return all(x.op in ("const", "var", "add", "mul", "floordiv", "floormod") for x in X.walk(e))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _reduces(body: Expr) -> bool:
     return any(e.op == "reduce" for e in X.walk(body))
 
@@ -64,7 +64,7 @@ def has_reduction(derived: Formula) -> bool:
     return _reduces(derived.body)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _computes(body: Expr) -> int:
     """Scalar work for one element outside reductions: index arithmetic and choosing between loads are free."""
     total = 0

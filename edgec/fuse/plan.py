@@ -63,7 +63,9 @@ def kind_of(derived: Formula) -> str:
     factors = contraction_factors(derived.body)
     if factors is not None and derived.type.dtype == "f32":
         left, right = (X.free_variables(f) & variables for f in factors)
-        if left != right:  # some loop belongs to one factor alone: what the other holds is used again and again
+        if (
+            left != right
+        ):  # some loop belongs to one factor alone: what the other holds is used again and again
             return "contract"
     window = 1
     for s in sums:
@@ -236,17 +238,25 @@ class _Planner:
         """A block that only moves the result of one other block becomes the way that block stores its result."""
         for output in list(blocks):
             block = blocks[output]
-            if len(block.nodes) != 1 or not classify.is_movement(output) or len(block.inputs) != 1 or not self.fuse:
+            if (
+                len(block.nodes) != 1
+                or not classify.is_movement(output)
+                or len(block.inputs) != 1
+                or not self.fuse
+            ):
                 continue
             source = block.inputs[0]
             if source not in blocks or source in self.results:
                 continue
-            if sum(source in b.inputs for b in blocks.values()) > 1 or output.type.elements != source.type.elements:
+            if (
+                sum(source in b.inputs for b in blocks.values()) > 1
+                or output.type.elements != source.type.elements
+            ):
                 continue
             if any(source in p.args for p in self.placed):
                 continue
-            inside = set(blocks[source].nodes) | self.inlined | {output}
-            derived = self.composer.compose(output, lambda n: n in inside and n is not output)
+            inside = set(blocks[source].nodes) | self.inlined
+            derived = self.composer.compose(output, inside.__contains__)
             if is_affine(derived):
                 nodes = (*blocks[source].nodes, output)
                 del blocks[source]
@@ -263,7 +273,12 @@ class _Planner:
                 offset = list(node.attributes["before"])
             taken: set[Node] = set()
             for part in node.args:
-                free = part in produced and part not in placements and part not in self.results and part not in taken
+                free = (
+                    part in produced
+                    and part not in placements
+                    and part not in self.results
+                    and part not in taken
+                )
                 if free and not self._would_cycle(part, node, placements):
                     placements[part] = Placement(node, tuple(offset))
                     taken.add(part)

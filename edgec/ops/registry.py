@@ -106,6 +106,6 @@ def node(op: str, *args: Node, **attrs: Any) -> Node:
 
 def _plain(value: Any) -> Any:
     """Attributes are Python's own numbers and tuples, so that equal ones print and hash alike."""
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list, range)):
         return tuple([_plain(v) for v in value])
     return value.item() if isinstance(value, np.generic) else value

@@ -76,7 +76,8 @@ def build(record: Record, model: str) -> RenderableType:
     heaviest = table(">kernel", "template", "operators", ">FLOPs", ">bytes", title="Largest kernels")
     for k in record["largest_kernels"]:
         moved = size(k["bytes_read"] + k["bytes_written"])
-        heaviest.add_row(str(k["kernel"]), k["template"].split(",")[0], " ".join(k["operators"][:4]), number(k["flops"]), moved)
+        template, operators = escape(k["template"].split(",")[0]), " ".join(k["operators"][:4])
+        heaviest.add_row(str(k["kernel"]), template, operators, number(k["flops"]), moved)
     folder, name = escape(record["folder"]), record["name"]
     done = "replaced the earlier build in" if record["replaced"] else "written to"
     further = pairs([

@@ -45,7 +45,9 @@ def border(node: Node, view: View) -> Border:
 
 def _slab(box: list[tuple[int, int]], view: View) -> Slab:
     start = view.offset + sum(lo * s for (lo, _), s in zip(box, view.strides))
-    loops = sorted(((hi - lo, s) for (lo, hi), s in zip(box, view.strides) if hi - lo > 1), key=lambda x: -x[1])
+    loops = sorted(
+        ((hi - lo, s) for (lo, hi), s in zip(box, view.strides) if hi - lo > 1), key=lambda x: -x[1]
+    )
     merged: list[tuple[int, int]] = []
     for extent, stride in loops:
         if merged and merged[-1][1] == extent * stride:

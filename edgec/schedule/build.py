@@ -37,7 +37,9 @@ class _Names:
         return Buffer(f"b{self.count}", "arena", node.type.dtype, elements)
 
 
-def schedule(plan: Plan, device: Device, threads: int = 1, progress: Callable[[str], None] | None = None) -> Program:
+def schedule(
+    plan: Plan, device: Device, threads: int = 1, progress: Callable[[str], None] | None = None
+) -> Program:
     """Choose layouts, a template and its parameters for every block, and a place for every buffer."""
     graph = plan.graph
     names = _Names({n: n.attributes["name"] for n in graph.inputs}, {n: name for name, n in plan.outputs})
@@ -100,7 +102,12 @@ def _inner_view(plan: Plan, node: Node, views: dict[Node, View]) -> View:
 
 
 def kernel_of(
-    block: Block, views: dict[Node, View], device: Device, weights: Weights, threads: int, names: tuple[str, ...]
+    block: Block,
+    views: dict[Node, View],
+    device: Device,
+    weights: Weights,
+    threads: int,
+    names: tuple[str, ...],
 ) -> Kernel:
     """The kernel of one block: the first schedule, from the most to the least specialized, that accepts it."""
     flat = flatten(block, views, weights)

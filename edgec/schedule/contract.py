@@ -9,6 +9,7 @@ Constant L is packed at build time as [.., panel, k, NV * lanes].
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, prod
 
 import numpy as np
@@ -35,7 +36,7 @@ class Contract:
     n: Expr  # the lanes
     k: tuple[Expr, ...]  # innermost last
     s: Expr  # value of the broadcast factor
-    l: Expr  # value of the lane factor  # noqa: E741
+    l: Expr  # value of the lane factor
     l_mode: str  # packed: constant, laid out at build time; direct: contiguous in memory; gathered: packed at run time
     packed: Buffer | None
     epilogue: Expr  # over ``accumulator``
@@ -114,7 +115,9 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
     tiles = ceil(m_extent / nr)
     panel_bytes = nv * lanes * k_extent * 4
-    chunk = _chunk(tiles, nr, k_extent, ceil(n.value.extent / (nv * lanes)), prod(v.value.extent for v in outer))
+    chunk = _chunk(
+        tiles, nr, k_extent, ceil(n.value.extent / (nv * lanes)), prod(v.value.extent for v in outer)
+    )
     row_bytes = m_extent * k_extent * 4
     weight_bytes = n.value.extent * k_extent * 4
     # Whichever side is swept repeatedly should be the one that stays in cache.
@@ -128,8 +131,8 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
 def _choose_lanes(flat: Flat, left: Expr, right: Expr) -> tuple[Expr, Expr, Expr] | None:
     """(lane factor, scalar factor, lane loop): contiguous in the result if possible, then as long as possible."""
     best: tuple[tuple[int, int, int], tuple[Expr, Expr, Expr]] | None = None
-    free = X.free_variables(left), X.free_variables(right)
-    for lane, scalar, mine, other in ((left, right, *free), (right, left, *reversed(free))):
+    for lane, scalar in ((left, right), (right, left)):
+        mine, other = X.free_variables(lane), X.free_variables(scalar)
         for v in flat.loops:
             if v in mine and v not in other:
                 contiguous = int(coefficient(flat.address, v) == 1)
@@ -155,9 +158,7 @@ def _lane_mode(factor: Expr, n: Expr) -> str:
     return "gathered"
 
 
-def _merge_rows(
-    flat: Flat, scalar: Expr, epilogue: Expr, rows: list[Expr]
-) -> tuple[Flat, Expr, Expr, Expr]:
+def _merge_rows(flat: Flat, scalar: Expr, epilogue: Expr, rows: list[Expr]) -> tuple[Flat, Expr, Expr, Expr]:
     """Join the row loops that step through every buffer as one; the longest result is tiled."""
 
     def addresses() -> list[Expr]:
@@ -169,7 +170,12 @@ def _merge_rows(
         fixed = used_as_values(scalar) | used_as_values(epilogue)
         for outer in rows:
             for inner in rows:
-                if outer is inner or outer in fixed or inner in fixed or not mergeable(outer, inner, addresses()):
+                if (
+                    outer is inner
+                    or outer in fixed
+                    or inner in fixed
+                    or not mergeable(outer, inner, addresses())
+                ):
                     continue
                 joined = X.fresh(outer.value.extent * inner.value.extent)
                 change = {outer: X.const(0), inner: joined}
@@ -188,7 +194,7 @@ def _merge_rows(
     return flat, scalar, epilogue, tiled
 
 
-def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[Expr, ...], Expr, Expr]:  # noqa: E741
+def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[Expr, ...], Expr, Expr]:
     """Order the loops of the sum by their step through S and merge those that S (and an unpacked L) walks as one."""
     first = X.loads(s)[0].args[0] if X.loads(s) else X.const(0)
     loops = sorted(k, key=lambda v: -abs(coefficient(first, v) or 0))
@@ -196,7 +202,7 @@ def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[
     again = True
     while again:
         again = False
-        for outer, inner in zip(loops, loops[1:]):
+        for outer, inner in pairwise(loops):
             where = [e.args[0] for e in X.loads(s)]
             if mode != "packed":
                 where += [e.args[0] for e in X.loads(l)]
@@ -207,7 +213,7 @@ def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[
             s = X.substitute(s, {outer: X.const(0), inner: joined})
             change = {outer: joined // extent, inner: joined % extent} if mode == "packed" else {
                 outer: X.const(0), inner: joined}  # fmt: skip
-            l = X.substitute(l, change)  # noqa: E741
+            l = X.substitute(l, change)
             loops = [joined if v is inner else v for v in loops if v is not outer]
             again = True
             break
@@ -215,7 +221,7 @@ def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[
 
 
 def _pack(
-    l: Expr, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, weights: Weights  # noqa: E741
+    l: Expr, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, weights: Weights
 ) -> Buffer:
     """[outer.., panel, k.., width], zero where the last panel reaches beyond n."""
     values = evaluate_over(l, (*outer, *k, n))

@@ -96,7 +96,9 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
         m = others.pop()
         most = max(1, min(device.vector_registers // 3, UNROLL_LIMIT // taps, 8))
         rows = _even_rows(m.value.extent, most)
-    return Window(tuple(others), m, n, rows, device.vector_bytes // 4, reduction, body, flat.store, flat.address)
+    return Window(
+        tuple(others), m, n, rows, device.vector_bytes // 4, reduction, body, flat.store, flat.address
+    )
 
 
 def _even_rows(extent: int, most: int) -> int:
@@ -153,7 +155,15 @@ def row(flat: Flat, device: Device) -> Row | None:
     passes = [inner for _, inner in reductions] + ([result] if keep else [])
     saved = _worth_saving(passes, line)
     return Row(
-        loops, line, device.vector_bytes // 4, tuple(reductions), result, bool(keep), saved, flat.store, address
+        loops,
+        line,
+        device.vector_bytes // 4,
+        tuple(reductions),
+        result,
+        bool(keep),
+        saved,
+        flat.store,
+        address,
     )
 
 
@@ -164,7 +174,9 @@ def _worth_saving(passes: list[Expr], line: Expr) -> tuple[Expr, ...]:
     for body in passes:
         for e in X.walk(body):
             times[e] = times.get(e, 0) + 1
-    return tuple(e for e, n in times.items() if n > 1 and e.op in expensive and e.dtype == "f32" and line in free(e))
+    return tuple(
+        e for e, n in times.items() if n > 1 and e.op in expensive and e.dtype == "f32" and line in free(e)
+    )
 
 
 def _merge_reductions(flat: Flat) -> Flat:
@@ -195,7 +207,9 @@ def map_(flat: Flat, weights: Weights) -> Map:
     lanes = [v for v in loops if coefficient(flat.address, v) == 1 and v.value.extent >= 4]
     if lanes and flat.store.dtype == "f32":
         lane = lanes[0]
-        body = _repack_inside(with_contiguous_weights(flat.body, flat.loops, lane, weights), flat.loops, lane, weights)
+        body = _repack_inside(
+            with_contiguous_weights(flat.body, flat.loops, lane, weights), flat.loops, lane, weights
+        )
         if is_vectorizable(body, lane):
             return Map(tuple(v for v in loops if v is not lane), lane, body, flat.store, flat.address)
     return Map(tuple(loops), None, flat.body, flat.store, flat.address)

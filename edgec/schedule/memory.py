@@ -79,14 +79,14 @@ def _groups(kernels: Sequence[Kernel]) -> list[_Group]:
         if result is None or result.first != k:
             continue
         for b in kernel.reads:
-            group = groups.get(b)
-            if group is not None and group is not result and group.last == k and group.size == result.size:
-                if overwrites_in_place(kernel, b):
-                    group.buffers += result.buffers
-                    group.last = result.last
-                    for member in result.buffers:
-                        groups[member] = group
-                    break
+            dying = groups.get(b)
+            if dying is None or dying is result or dying.last != k or dying.size != result.size:
+                continue
+            if overwrites_in_place(kernel, b):
+                dying.buffers += result.buffers
+                dying.last = result.last
+                groups.update(dict.fromkeys(result.buffers, dying))
+                break
     return list({id(g): g for g in groups.values()}.values())
 
 

@@ -70,9 +70,9 @@ def _split_inside(body: Expr) -> Expr:
     def change(e: Expr) -> Expr | None:
         if e.op != "reduce":
             return None
-        names, inner = X.opened(e)
+        opened, inner = X.opened(e)
         inner = X.transform(inner, change)
-        names = list(names)
+        names = list(opened)
         again = True
         while again:
             again = False
@@ -130,7 +130,6 @@ def mergeable(outer: Expr, inner: Expr, addresses: Iterable[Expr]) -> bool:
 
 def used_as_values(e: Expr) -> frozenset[Expr]:
     """Loop variables that ``e`` uses elsewhere than in positions of loads: in conditions, or as numbers."""
-
 
     def opaque(slot: object, place: tuple[Expr, ...]) -> Expr:
         return X.load(("opaque", slot, place), (), getattr(slot, "dtype", "f32"))

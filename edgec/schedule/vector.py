@@ -38,13 +38,15 @@ def is_vectorizable(body: Expr, lane: Expr) -> bool:
                     return False
             elif e.op not in ("and", "or", "not"):
                 return False
-        elif depends and e.dtype == "f32" and e.op not in ("load", "const", "select", "neg", *INFIX, *VECTOR):
-            return False
-        elif depends and e.dtype not in ("f32", "bool", "i64"):
-            return False
-        elif depends and e.dtype == "i64" and e.op not in ("var", "add", "mul", "const", "sub"):
+        elif depends and not _has_lanes(e):
             return False
     return body.dtype == "f32"
+
+
+def _has_lanes(e: Expr) -> bool:
+    if e.dtype == "f32":
+        return e.op in ("load", "const", "select", "neg", *INFIX, *VECTOR)
+    return e.dtype == "i64" and e.op in ("var", "add", "mul", "const", "sub")
 
 
 _free_cache: dict[int, tuple[Expr, frozenset[Expr]]] = {}
@@ -60,5 +62,3 @@ def free(e: Expr) -> frozenset[Expr]:
     value = X.free_variables(e)
     _free_cache[id(e)] = (e, value)
     return value
-
-

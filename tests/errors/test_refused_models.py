@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -17,9 +18,9 @@ from edgec.frontend import import_model
 RELU = model([node("Relu", ["x"], ["y"], name="r")])
 
 
-def refusal(source: object, **options: object) -> str:
+def refusal(source: Any, **options: Any) -> str:
     with pytest.raises(EdgecError) as caught:
-        import_model(source, **options)  # type: ignore[arg-type]
+        import_model(source, **options)
     return str(caught.value)
 
 

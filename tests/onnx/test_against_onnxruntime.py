@@ -35,6 +35,10 @@ class Case:
         return f"{self.operator}-{self.opset}"
 
 
+def scalar(value: float) -> np.ndarray:
+    return np.array(value, np.float32)
+
+
 def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
@@ -43,10 +47,10 @@ X = floats(2, 3, 4)
 IMAGE = floats(2, 4, 7, 9)
 OLD = [
     Case("Clip", (X,), {"min": -0.5, "max": 0.5}, 7),
-    Case("Clip", (X, np.float32(-0.5), np.float32(0.5)), {}, 12, (1, 2)),
+    Case("Clip", (X, scalar(-0.5), scalar(0.5)), {}, 12, (1, 2)),
     Case("Pad", (X,), {"pads": [0, 1, 2, 0, 0, 1], "value": 1.5}, 7),
     Case("Pad", (X,), {"pads": [0, 1, 2, 0, 0, 1], "mode": "reflect"}, 7),
-    Case("Pad", (X, ints(0, 1, 2, 0, 0, 1), np.float32(2)), {}, 17),
+    Case("Pad", (X, ints(0, 1, 2, 0, 0, 1), scalar(2)), {}, 17),
     Case("Slice", (X,), {"starts": [1, -3], "ends": [3, 100], "axes": [1, 2]}, 7),
     Case("Slice", (X, ints(2, -1), ints(-100, 0), ints(1, 2), ints(-1, -2)), {}, 10, (1, 2, 3, 4)),
     Case("Split", (X,), {"axis": 1, "split": [1, 2]}, 7, outputs=2),
@@ -69,7 +73,7 @@ OLD = [
     Case("TopK", (X,), {"k": 2, "axis": 1}, 9, outputs=2),
     Case("TopK", (X, ints(3)), {"largest": 0}, 11, (1,), 2),
     Case("Dropout", (X,), {"ratio": 0.3}, 7),
-    Case("Dropout", (X, np.float32(0.3)), {}, 13, (1,)),
+    Case("Dropout", (X, scalar(0.3)), {}, 13, (1,)),
     Case("BatchNormalization", (IMAGE, *(np.abs(floats(4)) + 0.1 for _ in range(4))), {}, 7, (1, 2, 3, 4)),
     Case("BatchNormalization", (IMAGE, *(np.abs(floats(4)) + 0.1 for _ in range(4))), {"epsilon": 0.01}, 15),
     Case("Upsample", (IMAGE,), {"scales": [1.0, 1.0, 2.0, 3.0]}, 7),

@@ -150,7 +150,7 @@ def test_zero_sized_and_rank_zero() -> None:
     graph = import_model(model([node("Relu", ["x"], ["y"])], [tensor_input("x", ["n", 3])]), {"x": (0, 3)})
     assert run(graph, x=np.zeros((0, 3), np.float32)).shape == (0, 3)
     graph = import_model(model([node("Neg", ["x"], ["y"])], [tensor_input("x", [])]))
-    assert run(graph, x=np.float32(2)).tolist() == -2
+    assert run(graph, x=np.array(2, np.float32)).tolist() == -2
 
 
 def branch(operator: str) -> onnx.GraphProto:

@@ -13,7 +13,7 @@ from edgec.ir import evaluate
 from edgec.ir.types import DTYPES
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models"
-SHAPES = {
+SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "gesture/keypoint_classifier": {"input": (1, 42)},
     "gesture/point_history_classifier": {"input": (1, 32)},
     "gesture/point_history_classifier_lstm": {"input": (1, 32)},

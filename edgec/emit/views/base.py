@@ -53,7 +53,7 @@ class View:
     def tile_interface(self, indices: Iterable[str], lines: Iterable[str]) -> tuple[str, str]:
         """Parameters and arguments of a tile function: the operands and indices its text uses, no others."""
         used = set(re.findall(r"[A-Za-z_]\w*", " ".join(lines)))
-        known = {**self.declarations, "panel": "const float *restrict ", **{name: "ec_int " for name in indices}}
+        known = {**self.declarations, "panel": "const float *restrict ", **dict.fromkeys(indices, "ec_int ")}
         names = [name for name in known if name in used]
         return ", ".join(f"{known[n]}{n}" for n in names), ", ".join(names)
 
@@ -62,7 +62,9 @@ class View:
         scratch = "unsigned char *scratch_bytes, " if self.kernel.scratch_bytes else ""
         return f"{scratch}ec_int thread, ec_int threads"
 
-    def store_line(self, printer: Printer, address: Expr, value: str, lane: Expr | None, count: str | None) -> str:
+    def store_line(
+        self, printer: Printer, address: Expr, value: str, lane: Expr | None, count: str | None
+    ) -> str:
         out = self.buffers[-1]
         place = printer.position(address)
         if lane is None:

@@ -25,7 +25,6 @@ class Pass:
     horizontal: str
     full: list[str]
     tail: list[str]
-    loops: bool = True
 
 
 class RowView(View):
@@ -89,7 +88,13 @@ class RowView(View):
         return passes, [*finish, f"    {self.target}[{place}] = {value};"]
 
     def _pass(
-        self, name: str, combine: str, body: Expr, scalars: Printer, written: set[Expr], names: dict[Expr, str]
+        self,
+        name: str,
+        combine: str,
+        body: Expr,
+        scalars: Printer,
+        written: set[Expr],
+        names: dict[Expr, str],
     ) -> Pass:
         p = self.params
         # What does not depend on the row is computed before the loop, by the printer all passes share.
@@ -127,7 +132,8 @@ class RowView(View):
         written.update(first)
         horizontal = {"add": "sum", "mul": "prod"}.get(combine, combine)
         start = literal(neutral(combine, "f32"), "f32") if name else ""
-        return Pass(before, name, start, horizontal, *texts)
+        full, rest = texts
+        return Pass(before, name, start, horizontal, full, rest)
 
     @property
     def passes(self) -> list[Pass]:

@@ -1,0 +1,219 @@
+"""The command line: one function a verb, no logic. Exit codes: see `edgec.command`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+from rich.markup import escape
+
+from edgec import __version__, api, pipeline
+from edgec.check.compare import TOLERANCE
+from edgec.command import BAD_INPUT, Answer, command
+from edgec.device.facts import list_devices, load_device
+from edgec.device.probe import probe_host
+from edgec.errors import EdgecError, UsageError
+from edgec.frontend import model as reader
+from edgec.frontend import unsupported
+from edgec.options import Settings, resolve
+from edgec.pipeline import Context
+from edgec.report import doctor as examination
+from edgec.report import explain as explanation
+from edgec.report import record, tables
+from edgec.report.progress import shown
+
+app = typer.Typer(
+    name="edgec",
+    help="ONNX models into readable, fast C. Exit codes: 0 ok, 1 a check failed, 2 bad input or usage.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+device_app = typer.Typer(help="Machines that code can be built for.", no_args_is_help=True)
+app.add_typer(device_app, name="device")
+
+ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX file.")]
+DeviceFolders = Annotated[
+    Optional[list[Path]], typer.Option("--devices", metavar="DIR", help="Folder of devices of your own.")
+]
+Out = Annotated[Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")]
+
+
+@app.callback(invoke_without_command=True)
+def main_options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        print(f"edgec {__version__}")
+        raise typer.Exit
+
+
+@command(app)
+def build(
+    model: ModelPath,
+    settings: Settings,
+    out: Out = None,
+    compile: Annotated[bool, typer.Option("--compile/--no-compile", help="Compile the shared library too.")] = True,
+    save_stages: Annotated[
+        Optional[Path], typer.Option(metavar="DIR", help="Keep what every stage leaves, as text.")
+    ] = None,
+    start: Annotated[
+        str, typer.Option("--from", metavar="STAGE", help="Start at this stage; MODEL is then a saved text.")
+    ] = "import",
+    until: Annotated[
+        str, typer.Option(metavar="STAGE", help="Stop after this stage and print what it left.")
+    ] = "emit",
+) -> Answer:
+    """Compile MODEL to C: by default in the folder MODEL-edgec."""
+    if until != "emit":
+        return _partial(model, settings, start, until, save_stages)
+    folder = out if out is not None else Path(f"{Path(model).stem.lstrip('.') or 'model'}-edgec")
+    with shown() as progress:
+        built = api.build(
+            model, folder, compile=compile, save_stages=save_stages, start=start, progress=progress, **settings
+        )
+    found = record.build(built)
+    return Answer(found, tables.build(found, model))
+
+
+def _partial(model: str, settings: Settings, start: str, until: str, save: Path | None) -> Answer:
+    with shown() as progress:
+        run = pipeline.run(model, Context(resolve(settings), progress), start, until, save)
+    text = run.steps[-1].stage.show(run.result)
+    found = {**record.head("build"), "until": until, "seconds": run.seconds, "text": text}
+    return Answer(found, escape(text.rstrip("\n")))
+
+
+@command(app)
+def check(
+    model: ModelPath,
+    settings: Settings,
+    inputs: Annotated[
+        Optional[Path], typer.Option(metavar="FILE", help="Arrays to check with: .npz by input name, or .npy.")
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Random inputs to try.")] = 3,
+    seed: Annotated[int, typer.Option(help="Where random inputs start.")] = 0,
+    tolerance: Annotated[float, typer.Option(help="Largest difference over largest value that passes.")] = TOLERANCE,
+    locate: Annotated[bool, typer.Option("--locate", help="Find where an error comes in.")] = False,
+    out: Annotated[
+        Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Folder for the reproducer of --locate.")
+    ] = None,
+) -> Answer:
+    """Hold what MODEL compiles to against onnxruntime, stage by stage."""
+    with shown() as progress:
+        checked = api.check(
+            model, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance, locate=locate,
+            reproducer=out, progress=progress, **settings,
+        )  # fmt: skip
+    found = record.check(checked)
+    return Answer(found, tables.check(found), checked.ok)
+
+
+@command(app)
+def bench(
+    model: ModelPath,
+    settings: Settings,
+    vs: Annotated[Optional[str], typer.Option("--vs", metavar="PEER", help="Time in turns with: onnxruntime.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long to time, without building.")] = 2.0,
+    rounds: Annotated[int, typer.Option(help="Turns each one gets.")] = 5,
+) -> Answer:
+    """Time what MODEL compiles to, alone or beside a peer."""
+    with shown() as progress:
+        benched = api.bench(model, vs=vs, seconds=seconds, rounds=rounds, progress=progress, **settings)
+    found = record.bench(benched, str(settings["device"]))
+    return Answer(found, tables.bench(found))
+
+
+@command(app)
+def inspect(model: ModelPath, settings: Settings) -> Answer:
+    """Show what is in MODEL, and every operator that is not supported."""
+    options = resolve(settings)
+    parsed = reader.read(model)
+    missing = unsupported(parsed, options.operators)
+    graph, problem = None, None
+    if not missing:
+        try:
+            graph = pipeline.import_(parsed, Context(options))
+        except UsageError as error:  # shapes are missing: what the file says can be shown all the same
+            problem = error
+    found = record.inspect(parsed, graph, missing, problem)
+    return Answer(found, tables.inspect(found))
+
+
+@command(app)
+def explain(
+    model: ModelPath,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of an ONNX node.")],
+    settings: Settings,
+) -> Answer:
+    """Say what became of NODE: its kernel, and why it is in that one."""
+    with shown() as progress:
+        run = pipeline.run(model, Context(resolve(settings), progress), until="schedule")
+    found = explanation.explain(run, node)
+    return Answer(found, tables.explain(found))
+
+
+@command(app)
+def doctor() -> Answer:
+    """Show which compilers and packages are here."""
+    found = examination.doctor()
+    return Answer(found, tables.doctor(found), bool(found["ok"]))
+
+
+@command(app)
+def demo(settings: Settings, out: Out = None) -> Answer:
+    """Build the shipped digits network, read 360 pictures with it, and time it."""
+    from edgec import demo as digits
+
+    with shown() as progress:
+        done = digits.demo(out if out is not None else Path("edgec-demo"), settings, progress)
+    found = {
+        **record.build(done.built),
+        "command": "demo",
+        "pictures": done.pictures,
+        "accuracy": done.accuracy,
+        "max_abs": done.max_abs,
+        "max_rel": done.max_rel,
+        "reference": done.reference,
+        "bench": record.bench(done.benched, done.built.options.device.name),
+    }
+    return Answer(found, tables.demo(found))
+
+
+@command(device_app, "list")
+def list_all(devices: DeviceFolders = None) -> Answer:
+    """List the machines that are known."""
+    found = [record.device(d) for d in list_devices(devices or ())]
+    return Answer({**record.head("device list"), "devices": found}, tables.devices(found))
+
+
+@command(device_app, "show")
+def show_one(
+    name: Annotated[str, typer.Argument(metavar="DEVICE", help="A name, or a TOML file.")],
+    devices: DeviceFolders = None,
+) -> Answer:
+    """Show every fact that is known of a machine."""
+    found = record.device(load_device(name, devices or ()))
+    return Answer({**record.head("device show"), "device": found}, tables.device(found))
+
+
+@command(device_app, "probe")
+def probe() -> Answer:
+    """Show what this machine says of itself."""
+    found = record.device(probe_host())
+    return Answer({**record.head("device probe"), "device": found}, tables.device(found))
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """The entry point. With --json, a mistake in the command line is one JSON object too."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        app(args=given)
+    except SystemExit as end:
+        if end.code == BAD_INPUT and "--json" in given and not _answered:
+            pass
+        raise

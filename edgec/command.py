@@ -1,0 +1,185 @@
+"""What every command of the command line shares: its options, its answer, its errors and its exit code."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+import traceback
+import typing
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import numpy as np
+import typer
+from rich.console import Console, RenderableType
+
+from edgec.check.invariants import InvariantError
+from edgec.errors import CheckError, EdgecError, UsageError
+from edgec.frontend.text import printable
+from edgec.ir.verify import VerifyError
+from edgec.options import Settings
+from edgec.report import record as records
+from edgec.report.record import Record
+
+#: Exit codes: as asked; a check failed; bad input or usage; a mistake in edgec itself; stopped by the user.
+OK, CHECK_FAILED, BAD_INPUT, MISTAKE, STOPPED = 0, 1, 2, 3, 130
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command found: the record that --json prints, how it is shown otherwise, and whether all is well."""
+
+    record: Record
+    shown: RenderableType
+    ok: bool = True
+
+
+def _option(*names: str, help: str, metavar: str | None = None, panel: str | None = None) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, show_default=True)
+
+
+_BUILD = "Build options"
+Strings = Annotated[Optional[list[str]], typer.Option()]
+
+
+def _shared(
+    device: Annotated[str, _option("--device", "-d", help="Machine to build for: a name, or a TOML file.", panel=_BUILD)] = "host",
+    threads: Annotated[int, _option("--threads", "-t", help="Most threads the network may use.", panel=_BUILD)] = 1,
+    name: Annotated[str, _option("--name", help="Prefix of everything in the generated C.", panel=_BUILD)] = "net",
+    shape: Annotated[Optional[list[str]], _option("--shape", help="Shape of an input.", metavar="NAME=1,3,224,224", panel=_BUILD)] = None,
+    value: Annotated[Optional[list[str]], _option("--value", help="Fix an input at build time.", metavar="NAME=1,2", panel=_BUILD)] = None,
+    numeric: Annotated[str, _option("--numeric", help="What laws may change: exact, reassociates, approximates.", panel=_BUILD)] = "reassociates",
+    fuse: Annotated[bool, _option("--fuse/--no-fuse", help="Fuse operators into kernels.", panel=_BUILD)] = True,
+    compiler: Annotated[Optional[str], _option("--compiler", help="gcc, clang, zig, or a command.", panel=_BUILD)] = None,
+    rules: Annotated[Optional[list[Path]], _option("--rules", help="Folder of laws of your own.", metavar="DIR", panel=_BUILD)] = None,
+    templates: Annotated[Optional[list[Path]], _option("--templates", help="Folder of kernel templates of your own.", metavar="DIR", panel=_BUILD)] = None,
+    devices: Annotated[Optional[list[Path]], _option("--devices", help="Folder of devices of your own.", metavar="DIR", panel=_BUILD)] = None,
+    operators: Annotated[Optional[list[Path]], _option("--operators", "--ops", help="Folder of operators of your own.", metavar="DIR", panel=_BUILD)] = None,
+) -> Settings:  # fmt: skip
+    """Settings from the options that commands share; raises UsageError for a shape or value that does not read."""
+    return Settings(
+        device=device, threads=threads, name=name,
+        shapes=dict(_shape(text) for text in shape or ()),
+        values=dict(_value(text) for text in value or ()),
+        numeric=numeric, fuse=fuse, compiler=compiler,
+        rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),
+    )  # fmt: skip
+
+
+def _named(text: str, option: str, example: str) -> tuple[str, str]:
+    name, equals, rest = text.rpartition("=")
+    if not equals or not name:
+        raise UsageError(f"cannot read {option} '{printable(text)}'", hint=f"write {option} {example}")
+    return name, rest
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, rest = _named(text, "--shape", "NAME=1,3,224,224")
+    try:
+        return name, tuple(int(d) for d in rest.split(",") if rest.strip())
+    except ValueError:
+        hint = "write --shape NAME=1,3,224,224"
+        raise UsageError(f"'{printable(rest)}' is no shape", hint=hint, where=f"--shape {printable(name)}") from None
+
+
+def _value(text: str) -> tuple[str, Any]:
+    """A number, numbers separated by commas, true or false, or the name of a .npy file."""
+    name, rest = _named(text, "--value", "NAME=1,2 or NAME=file.npy")
+    words = {"true": True, "false": False}
+    try:
+        if rest.endswith(".npy"):
+            return name, np.load(rest, allow_pickle=False)
+        numbers = [words[w.lower()] if w.lower() in words else json.loads(w) for w in rest.split(",")]
+        array = np.asarray(numbers[0] if len(numbers) == 1 else numbers)
+    except (OSError, ValueError):
+        array = np.asarray(None)
+    if array.dtype.kind not in "iufb":
+        hint = "write NAME=1,2 or NAME=file.npy"
+        raise UsageError(f"'{printable(rest)}' is no value", hint=hint, where=f"--value {printable(name)}")
+    return name, array
+
+
+_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead (see docs/json.md).")]
+
+
+def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., Answer]], Callable[..., None]]:
+    """Register a function as a command. Its answer is printed, and becomes the exit code.
+
+    A parameter called ``settings`` is replaced by the shared options; ``--json`` is added to all.
+    """
+
+    def register(verb: Callable[..., Answer]) -> Callable[..., None]:
+        own = _parameters(verb)
+        takes_settings = "settings" in own
+        shared = _parameters(_shared) if takes_settings else {}
+        own.pop("settings", None)
+        json_flag = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_JSON)
+        title = name or verb.__name__
+
+        @functools.wraps(verb)
+        def run(**arguments: Any) -> None:
+            as_json = bool(arguments.pop("json"))
+
+            def work() -> Answer:
+                given = {key: arguments[key] for key in own}
+                if takes_settings:
+                    given["settings"] = _shared(**{key: arguments[key] for key in shared})
+                return verb(**given)
+
+            raise typer.Exit(answer(title, work, as_json))
+
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own.values(), *shared.values())]
+        run.__signature__ = inspect.Signature([*parameters, json_flag])  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in (*parameters, json_flag)}
+        app.command(title)(run)
+        return run
+
+    return register
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    return {k: p.replace(annotation=hints[k]) for k, p in inspect.signature(function).parameters.items()}
+
+
+def answer(title: str, work: Callable[[], Answer], as_json: bool) -> int:
+    """Do the work, print what it found (or the one error it ended in), and give the exit code."""
+    err = Console(stderr=True, highlight=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = work()
+        except KeyboardInterrupt:
+            err.print("stopped")
+            return STOPPED
+        except EdgecError as problem:
+            if as_json:
+                _print_json(records.error(title, problem))
+            err.print(f"error: {problem}", style="red", markup=False, soft_wrap=True)
+            if isinstance(problem, (VerifyError, InvariantError)):
+                return MISTAKE
+            return CHECK_FAILED if isinstance(problem, CheckError) else BAD_INPUT
+        except Exception as mistake:
+            if as_json:
+                hint = "this is a mistake in edgec: please report it with the model"
+                _print_json(records.error(title, EdgecError(f"{type(mistake).__name__}: {mistake}", hint=hint)))
+            err.print(traceback.format_exc(), markup=False, soft_wrap=True)
+            err.print("this is a mistake in edgec: please report it with the model", style="red")
+            return MISTAKE
+    told = [str(w.message) for w in caught if w.category.__module__.startswith("edgec")]
+    if as_json:
+        _print_json({**found.record, "warnings": told})
+    else:
+        Console(highlight=False).print(found.shown)
+    for line in told:
+        err.print(f"warning: {line}", style="yellow", markup=False, soft_wrap=True)
+    return OK if found.ok else CHECK_FAILED
+
+
+def _print_json(record: Record) -> None:
+    sys.stdout.write(json.dumps(records.finite(record), ensure_ascii=False) + "\n")

@@ -1,0 +1,127 @@
+"""Scales and offsets by constants go into the weights: batch normalization after a convolution costs nothing."""
+
+import numpy as np
+
+from edgec.ir.graph import constant
+from edgec.ops import node
+from edgec.rewrite import rule_on
+from edgec.rewrite.facts import is_static
+from edgec.rewrite.sample import fixed, given
+from edgec.rewrite.scaling import scaled, stripped
+from edgec.rewrite.shape import aligned, reshaped, varies_only
+
+PLAIN = {"strides": (1, 1), "dilations": (1, 1)}
+
+
+def scaled_results(random):
+    x = given("x", 1, 4, 5, 4)
+    c = node("conv", x, fixed(random, 6, 2, 3, 2), groups=2, **PLAIN)
+    s, t = fixed(random, 6, 1, 1), fixed(random)
+    yield node("mul", c, s)
+    yield node("mul", node("add", c, fixed(random, 1, 6, 1, 1)), s)
+    yield node("mul", node("max", c, fixed(random)), constant(np.array(2.5)))
+    yield node("mul", node("pad", c, before=(0, 0, 1, 0), after=(0, 0, 0, 2), value=0.0), s)
+    yield node("mul", t, node("add", c, node("conv", x, fixed(random, 6, 4, 3, 2), **PLAIN)))
+    a = given("a", 2, 3, 4)
+    m = node("matmul", a, fixed(random, 4, 5))
+    yield node("mul", m, fixed(random, 5))
+    yield node("mul", node("matmul", fixed(random, 2, 4, 3), a), fixed(random, 2, 4, 1))
+    heads = node("transpose", node("reshape", m, shape=(2, 3, 5, 1)), perm=(0, 2, 1, 3))
+    yield node("mul", node("matmul", heads, given("k", 1, 3)), t)
+    yield node("mul", heads, fixed(random, 5, 1, 1))
+    total = node("reduce", node("sub", m, fixed(random, 5)), combine="add", axes=(1,))
+    yield node("mul", node("neg", total), fixed(random, 1, 5))
+
+
+@rule_on("mul", law="scaling", numeric="reassociates", examples=scaled_results)
+def scale_the_weights(n, view):
+    """conv(x, w) * s = conv(x, w*s), also through biases, paddings and movements on the way to the weights."""
+    for x, s in (n.args, n.args[::-1]):
+        if is_static(s) and not is_static(x) and x.type.shape == n.type.shape:
+            if x.op == "mul" and any(map(is_static, x.args)):
+                return "it is a scale of a scale"
+            return scaled(x, s, view)
+    return "neither factor is constant"
+
+
+def scaled_operands(random):
+    x = given("x", 1, 4, 5, 4)
+    s = node("mul", x, fixed(random, 4, 1, 1))
+    padded = node("pad", s, before=(0, 0, 1, 1), after=(0, 0, 1, 1), value=0.0)
+    yield node("conv", s, fixed(random, 6, 4, 1, 1), groups=1, **PLAIN)
+    yield node("conv", s, fixed(random, 6, 2, 2, 2), groups=2, **PLAIN)
+    yield node("conv", padded, fixed(random, 4, 1, 3, 3), groups=4, **PLAIN)
+    a = given("a", 2, 3, 4)
+    yield node("matmul", node("mul", a, fixed(random, 4)), fixed(random, 4, 5))
+    yield node("matmul", fixed(random, 5, 3), node("mul", fixed(random, 3, 1), a))
+    yield node("matmul", node("reshape", node("mul", a, fixed(random)), shape=(2, 12)), fixed(random, 12, 3))
+
+
+@rule_on("conv", "matmul", law="scaling", numeric="reassociates", examples=scaled_operands)
+def scale_the_weights_before(n, view):
+    """conv(x*s, w) = conv(x, w*s), also through zero padding and movements."""
+    for k, w in enumerate(n.args):
+        if is_static(w) and not is_static(n.args[1 - k]) and (n.op == "matmul" or k == 1):
+            found = stripped(n.args[1 - k])
+            if isinstance(found, str):
+                return found
+            x, s = found
+            weights = _for_conv(n, w, s) if n.op == "conv" else _for_matmul(w, s, k)
+            if isinstance(weights, str):
+                return weights
+            return node(n.op, *((weights, x) if k == 0 else (x, weights)), **n.attributes)
+    return "the weights are not constant"
+
+
+def _for_conv(n, w, s):
+    """Channel g*Cg + c of the input meets the weights [outputs of group g, c]."""
+    if not varies_only(s, s.type.rank, 1):
+        return "the scale varies over positions"
+    groups = n.attributes["groups"]
+    outputs, per_group, *kernel = w.type.shape
+    ones = (1,) * len(kernel)
+    if s.type.elements == 1:
+        return node("mul", w, reshaped(s, ()))
+    if groups == 1:
+        return node("mul", w, reshaped(s, (1, per_group, *ones)))
+    parted = reshaped(w, (groups, outputs // groups, per_group, *kernel))
+    return reshaped(node("mul", parted, reshaped(s, (groups, 1, per_group, *ones))), w.type.shape)
+
+
+def _for_matmul(w, s, k):
+    """Rows of the right weights (or columns of the left ones) meet the columns (rows) of the operand."""
+    rank = s.type.rank
+    inner, own = (rank - 1, rank - 2) if k == 1 else (rank - 2, rank - 1)
+    if not varies_only(s, rank, inner):
+        return "the scale varies over more than what is summed"
+    extents = [1, 1]
+    extents[own - rank] = s.type.elements
+    return node("mul", w, reshaped(s, tuple(extents)))
+
+
+def offset_operands(random):
+    a = given("a", 2, 6, 4)
+    moved = node("add", a, fixed(random, 4))
+    yield node("matmul", moved, fixed(random, 4, 2))
+    yield node("add", node("matmul", moved, fixed(random, 4, 9)), fixed(random, 9))
+
+
+@rule_on("matmul", "add", law="scaling", numeric="reassociates", examples=offset_operands)
+def offset_after_product(n, view):
+    """(x + b)@W + c = x@W + (b@W + c): an offset before weights joins the offset after them."""
+    product, bias = n, None
+    if n.op == "add":
+        for m, c in (n.args, n.args[::-1]):
+            if m.op == "matmul" and is_static(c) and m.type.shape == n.type.shape:
+                product, bias = m, c
+        if bias is None:
+            return "no operand is a product and the other one constant"
+    x, w = product.args
+    if not is_static(w) or x.op != "add":
+        return "it is no product of a sum and constant weights"
+    for y, b in (x.args, x.args[::-1]):
+        if is_static(b) and y.type.shape == x.type.shape:
+            offset = node("matmul", aligned(b, max(b.type.rank, 2)), w)
+            offset = node("add", offset, bias) if bias is not None else offset
+            return node("add", node("matmul", y, w), offset)
+    return "the operand is not offset by a constant"

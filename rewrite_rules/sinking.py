@@ -1,0 +1,138 @@
+"""Movement sinks below element-wise work: f(move(x)) = move(f(x)).
+
+So element-wise work comes to stand next to the operator that made its operand, where it can be folded into weights
+or carried out as a block's last step, and movements meet, where they cancel.
+"""
+
+from edgec.ir.functions import FUNCTIONS
+from edgec.ops import node
+from edgec.ops.elementwise import broadcast_shape
+from edgec.rewrite import rule_on
+from edgec.rewrite.facts import is_static
+from edgec.rewrite.sample import extents, fixed, given, permutation
+from edgec.rewrite.shape import aligned, blocks, inverse, reshaped, through_reshape
+
+#: Movements that neither drop nor add elements that have to be computed with.
+MOVEMENTS = ("reshape", "transpose", "broadcast")
+
+
+def unary_on_moved(random):
+    a, b, c = extents(random, 3)
+    x = given("x", a, b, c)
+    yield node("exp", node("transpose", x, perm=permutation(random, 3)))
+    yield node("neg", node("reshape", x, shape=(a, 1, b * c)))
+    yield node("cast", node("reshape", x, shape=(a * b, c)), to="f32")
+    yield node("abs", node("broadcast", x, shape=(2, a, b, c)))
+
+
+@rule_on(*FUNCTIONS, "cast", law="sinking", examples=unary_on_moved)
+def sink_below_function(n, view):
+    """f(move(x)) = move(f(x))."""
+    if len(n.args) != 1:
+        return "it has several operands"
+    (moved,) = n.args
+    if moved.op not in MOVEMENTS:
+        return "its operand is not moved"
+    inner = node(n.op, *moved.args, **n.attributes)
+    return node(moved.op, inner, **moved.attributes)
+
+
+def constant_on_moved(random):
+    a, b, c = extents(random, 3)
+    x = given("x", a, b, c)
+    perm = permutation(random, 3)
+    turned = node("transpose", x, perm=perm)
+    yield node("add", turned, fixed(random, *(turned.type.shape[1:] if random.random() < 0.5 else turned.type.shape)))
+    yield node("sub", fixed(random, turned.type.shape[2]), turned)
+    flat = node("reshape", x, shape=(a, b * c))
+    yield node("mul", flat, fixed(random, a, 1))
+    yield node("max", flat, fixed(random, b * c))
+    yield node("pow", node("reshape", flat, shape=(a, b, c)), fixed(random))
+    yield node("add", node("broadcast", x, shape=(2, a, b, c)), fixed(random, b, 1))
+
+
+@rule_on(*FUNCTIONS, law="sinking", examples=constant_on_moved)
+def sink_below_constant(n, view):
+    """f(move(x), c) = move(f(x, c moved back)) for a constant c."""
+    if len(n.args) != 2:
+        return "it has not two operands"
+    for k, moved in enumerate(n.args):
+        other = n.args[1 - k]
+        if moved.op in MOVEMENTS and is_static(other) and moved.type.shape == n.type.shape:
+            (x,) = moved.args
+            back = _moved_back(moved, other)
+            if back is None or broadcast_shape(x.type.shape, back.type.shape) != x.type.shape:
+                return "the constant varies along what the movement takes apart"
+            inner = node(n.op, *((back, x) if k else (x, back)))
+            return node(moved.op, inner, **moved.attributes)
+    return "no operand is moved and meets a constant"
+
+
+def _moved_back(moved, other):
+    """``other``, which broadcasts to the result of ``moved``, as it broadcasts to the operand of ``moved``."""
+    (x,) = moved.args
+    if moved.op == "reshape":
+        return through_reshape(other, moved.type.shape, x.type.shape)
+    if other.type.elements == 1:
+        return reshaped(other, ())
+    if moved.op == "transpose":
+        return node("transpose", aligned(other, moved.type.rank), perm=inverse(moved.attributes["perm"]))
+    rank = x.type.rank
+    if other.type.rank > rank and set(other.type.shape[: other.type.rank - rank]) != {1}:
+        return None
+    return reshaped(other, other.type.shape[max(other.type.rank - rank, 0) :])
+
+
+def both_moved(random):
+    a, b, c = extents(random, 3)
+    x, y = given("x", a, b, c), given("y", a, b, c)
+    perm = permutation(random, 3)
+    yield node("mul", node("transpose", x, perm=perm), node("transpose", y, perm=perm))
+    yield node("sub", node("reshape", x, shape=(a * b, c)), node("reshape", y, shape=(a * b, c)))
+    yield node("add", node("broadcast", x, shape=(2, a, b, c)), node("broadcast", y, shape=(2, a, b, c)))
+
+
+@rule_on(*FUNCTIONS, law="sinking", examples=both_moved)
+def sink_below_pair(n, view):
+    """f(move(x), move(y)) = move(f(x, y))."""
+    if len(n.args) != 2:
+        return "it has not two operands"
+    a, b = n.args
+    if a.op not in MOVEMENTS or a.op != b.op or a.attrs != b.attrs:
+        return "its operands are not moved alike"
+    if a.args[0].type.shape != b.args[0].type.shape:
+        return "its operands are moved from different shapes"
+    return node(a.op, node(n.op, a.args[0], b.args[0]), **a.attributes)
+
+
+def reduced_after_moving(random):
+    a, b, c = (n + 1 for n in extents(random, 3))
+    x = given("x", a, b, c)
+    combine = random.choice(["max", "min"])
+    yield node("reduce", node("transpose", x, perm=(2, 0, 1)), combine=combine, axes=(0, 1))
+    yield node("reduce", node("reshape", x, shape=(a, b * c)), combine=combine, axes=(1,))
+    yield node("reduce", node("reshape", x, shape=(1, a, b, 1, c)), combine="add", axes=(2,))
+
+
+@rule_on("reduce", law="sinking", numeric="reassociates", examples=reduced_after_moving)
+def sink_below_reduction(n, view):
+    """reduce(move(x)) = move(reduce(x)): less is moved afterwards."""
+    (moved,) = n.args
+    axes = n.attributes["axes"]
+    if moved.op == "transpose":
+        perm = moved.attributes["perm"]
+        inner = node("reduce", *moved.args, combine=n.attributes["combine"], axes=sorted(perm[a] for a in axes))
+        return node("transpose", inner, perm=perm)
+    if moved.op != "reshape":
+        return "its operand is not moved"
+    (x,) = moved.args
+    before = []
+    for source, target in blocks(x.type.shape, moved.type.shape) or ():
+        dims = [d for d in range(target.start, target.stop) if moved.type.shape[d] > 1]
+        if any(d in axes for d in dims):
+            if not all(d in axes for d in dims):
+                return "it reduces a part of what the reshape keeps together"
+            before += [d for d in range(source.start, source.stop) if x.type.shape[d] > 1]
+    if not before:
+        return "it reduces over nothing"
+    return reshaped(node("reduce", x, combine=n.attributes["combine"], axes=before), n.type.shape)
