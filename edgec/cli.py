@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
 from rich.markup import escape
 
 from edgec import __version__, api, pipeline
 from edgec.check.compare import TOLERANCE
-from edgec.command import BAD_INPUT, Answer, command
+from edgec.command import Answer, command, refused
 from edgec.device.facts import list_devices, load_device
 from edgec.device.probe import probe_host
-from edgec.errors import EdgecError, UsageError
+from edgec.errors import UsageError
 from edgec.frontend import model as reader
 from edgec.frontend import unsupported
 from edgec.options import Settings, resolve
@@ -208,12 +208,17 @@ def probe() -> Answer:
     return Answer({**record.head("device probe"), "device": found}, tables.device(found))
 
 
-def main(arguments: list[str] | None = None) -> Any:
+def main(arguments: list[str] | None = None) -> None:
     """The entry point. With --json, a mistake in the command line is one JSON object too."""
     given = sys.argv[1:] if arguments is None else arguments
-    try:
+    if "--json" not in given:
         app(args=given)
-    except SystemExit as end:
-        if end.code == BAD_INPUT and "--json" in given and not _answered:
-            pass
-        raise
+    try:
+        sys.exit(app(args=given, standalone_mode=False))
+    except Exception as mistake:
+        explain_usage = getattr(mistake, "format_message", None)
+        if explain_usage is None:
+            raise
+        problem = UsageError(str(explain_usage()), hint="see edgec --help")
+        name = next((word for word in given if not word.startswith("-")), "edgec")
+        sys.exit(refused(name, problem, as_json=True))

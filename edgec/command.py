@@ -158,12 +158,7 @@ def answer(title: str, work: Callable[[], Answer], as_json: bool) -> int:
             err.print("stopped")
             return STOPPED
         except EdgecError as problem:
-            if as_json:
-                _print_json(records.error(title, problem))
-            err.print(f"error: {problem}", style="red", markup=False, soft_wrap=True)
-            if isinstance(problem, (VerifyError, InvariantError)):
-                return MISTAKE
-            return CHECK_FAILED if isinstance(problem, CheckError) else BAD_INPUT
+            return refused(title, problem, as_json)
         except Exception as mistake:
             if as_json:
                 hint = "this is a mistake in edgec: please report it with the model"
@@ -179,6 +174,16 @@ def answer(title: str, work: Callable[[], Answer], as_json: bool) -> int:
     for line in told:
         err.print(f"warning: {line}", style="yellow", markup=False, soft_wrap=True)
     return OK if found.ok else CHECK_FAILED
+
+
+def refused(title: str, problem: EdgecError, as_json: bool) -> int:
+    """Print the error a command ended in; gives the exit code."""
+    if as_json:
+        _print_json(records.error(title, problem))
+    Console(stderr=True, highlight=False).print(f"error: {problem}", style="red", markup=False, soft_wrap=True)
+    if isinstance(problem, (VerifyError, InvariantError)):
+        return MISTAKE
+    return CHECK_FAILED if isinstance(problem, CheckError) else BAD_INPUT
 
 
 def _print_json(record: Record) -> None:

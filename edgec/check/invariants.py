@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from edgec.errors import EdgecError
 from edgec.fuse import Plan
 from edgec.ir.graph import Node
@@ -52,7 +54,7 @@ def verify_program(program: Program) -> None:
     lives = _lives(program)
     for k, kernel in enumerate(program.kernels):
         alive = sorted((program.offsets[b], b.name, b) for b, (first, last) in lives.items() if first <= k <= last)
-        for (start, _, a), (following, _, b) in zip(alive, alive[1:]):
+        for (start, _, a), (following, _, b) in pairwise(alive):
             if following < start + a.bytes and not _takes_over(kernel, k, lives, a, b):
                 raise InvariantError(f"{a.name} and {b.name} overlap", f"kernel {k} ({', '.join(kernel.names)})")
 

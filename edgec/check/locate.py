@@ -68,8 +68,8 @@ def locate(
     """The first stage whose error exceeds ``tolerance``, the unit that brings it in, and a reproducer of it."""
     first = next((e for e in stages if e.max_rel > tolerance), None)
     if first is None:
-        notes = ("every stage is within tolerance on these inputs: the error shows only on others, or on more threads",)
-        return Located("none", "not found again", (), 0.0, None, notes)
+        note = "every stage is within tolerance on these inputs: the error shows only on others, or on more threads"
+        return Located("none", "not found again", (), 0.0, None, (note,))
     progress("locate", first.stage)
     tensors = _tensors(built, inputs)
     suspect = _suspect(built, first.stage, inputs, tensors, tolerance, progress)

@@ -53,9 +53,9 @@ def cut(model: Model, labels: Sequence[str], tensors: Arrays) -> Cut | None:
     inside = {o for n in nodes for o in n.output if o}
     weights = {t.name: t for t in graph.initializer}
     wanted = list(dict.fromkeys(name for n in nodes for name in needs(n) if name not in inside))
-    constants = {name: tensor(weights[name], model.folder) for name in wanted if name in weights}
     # What exporters write as Constant nodes belongs to the node that reads it.
-    constants |= {name: _constant(graph.node, name) for name in wanted if _constant(graph.node, name) is not None}
+    written = {name: array for name in wanted if (array := _constant(graph.node, name)) is not None}
+    constants = {**{n: tensor(weights[n], model.folder) for n in wanted if n in weights}, **written}
     inputs = {name: np.asarray(tensors[name]) for name in wanted if name not in constants and name in tensors}
     if len(inputs) + len(constants) < len(wanted) or not nodes:
         return None

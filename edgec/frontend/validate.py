@@ -146,9 +146,13 @@ def _check_node(node: NodeProto, opsets: dict[str, int], model: Model, in_functi
         return  # the checker wants to know the names around a subgraph; they are checked above
     context = onnx.checker.C.CheckerContext()
     context.ir_version = model.proto.ir_version
-    context.opset_imports = opsets
     try:
+        context.opset_imports = opsets
         onnx.checker.check_node(node, context)
+    except (UnicodeError, TypeError):
+        raise ModelError(
+            "its names or versions are no text and no numbers", hint="the file is damaged", where=_where(node)
+        ) from None
     except onnx.checker.ValidationError as error:
         text = re.sub(r"\s*==> Context:.*", "", str(error), flags=re.DOTALL).strip()
         raise ModelError(

@@ -185,6 +185,23 @@ def device(record: Record) -> RenderableType:
     return pairs(rows)
 
 
+def demo(record: Record) -> RenderableType:
+    bound = f"{size(record['arena_bytes'])} arena, {size(record['weights_bytes'])} weights"
+    right = round(record["accuracy"] * record["pictures"])
+    far = error_text(record["max_rel"])
+    beside = "onnxruntime is not installed: nothing to compare with" if record["max_rel"] is None else (
+        f"largest difference {error_text(record['max_abs'])}, {far} of the largest value, beside {record['reference']}"
+    )  # fmt: skip
+    rows: list[tuple[str, RenderableType]] = [
+        ("network", f"handwritten digits: {record['operators']} ONNX operators in {record['kernels']} kernels, {bound}"),
+        ("built in", f"{record['seconds']['total']:.2f} s by {escape(record['compiler'] or 'no compiler')}"),
+        ("accuracy", f"[bold]{record['accuracy']:.1%}[/]: {right} of {record['pictures']} pictures it has never seen"),
+        ("error", escape(beside)),
+    ]
+    sources = f"The C is in [bold]{escape(record['folder'])}/[/]: start with {record['name']}.h and main.c"
+    return Group(pairs(rows), "", bench(record["bench"]), "", sources)
+
+
 def devices(records: Sequence[Record]) -> RenderableType:
     drawn = table("device", "architecture", ">vectors", ">cores", "description")
     for r in records:

@@ -10,7 +10,7 @@ from typing import Union
 
 from edgec import ops
 from edgec.ir.graph import Node
-from edgec.rewrite.facts import is_static
+from edgec.rewrite.facts import is_static, uniform
 from edgec.rewrite.rule import View
 from edgec.rewrite.shape import aligned, inverse, reshaped, through_reshape, varies_only
 
@@ -125,9 +125,14 @@ def _total(node: Node, s: Node, view: View, reach: int) -> Refusable:
 
 
 def _rectified(node: Node, s: Node, view: View, reach: int) -> Refusable:
+    """max(x, 0) * s = max(x*s, 0) for a positive s; other bounds would no longer be the model's own numbers."""
     if not (s.is_const and s.type.elements and bool((s.value > 0).all())):
-        return "a scale passes through an extreme only when it is positive"
-    return _sum(node, s, view, reach)
+        return "a scale passes a rectifier only when it is positive"
+    for k, (x, bound) in enumerate((node.args, node.args[::-1])):
+        if uniform(bound) == 0 and x.type.shape == node.type.shape:
+            inner = scaled(x, s, view, reach)
+            return inner if isinstance(inner, str) else ops.node("max", *((bound, inner) if k else (inner, bound)))
+    return "a scale passes no bound but zero"
 
 
 def _moved(node: Node, s: Node, view: View, reach: int) -> Refusable:
@@ -167,7 +172,7 @@ def _padded(node: Node, s: Node, view: View, reach: int) -> Refusable:
 
 _CARRIERS = {
     "conv": _conv, "matmul": _matmul, "add": _sum, "sub": _sum, "mul": _product, "div": _first, "neg": _first,
-    "reduce": _total, "pool": _total, "max": _rectified, "min": _rectified, "reshape": _moved,
+    "reduce": _total, "pool": _total, "max": _rectified, "reshape": _moved,
     "transpose": _moved, "slice": _moved, "pad": _padded,
 }  # fmt: skip
 

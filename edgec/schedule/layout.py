@@ -12,7 +12,8 @@ from math import prod
 
 from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
-from edgec.ir.graph import Node
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Formula, Node
 from edgec.schedule.program import Buffer, View
 
 
@@ -53,44 +54,65 @@ def _winner(count: Counter[int], root: Node) -> int:
 
 
 def _wishes(block: Block) -> list[tuple[Node, int]]:
-    """(value, dimension) pairs: what this block would like to find contiguous."""
-    wishes: list[tuple[Node, int]] = []
-    channel_last = any(n.op in ("conv", "pool") for n in block.nodes)
-    output = block.output
-    if channel_last and output.type.rank >= 3:
-        anchor = next(n for n in block.nodes if n.op in ("conv", "pool"))
-        if output.type.shape == anchor.type.shape:
-            wishes.append((output, 1))
-        for load in X.loads(block.formula.body):
-            node = load.value
-            few = node.type.rank < 3 or node.type.shape[1] < 8  # as good as broadcast from rows as they are
-            if not node.is_const and not few and node.type.rank == anchor.type.rank:
-                wishes.append((node, 1))
+    """(value, dimension) pairs: what this block would like to find contiguous, read off its formula's accesses."""
+    anchor = next((n for n in block.nodes if n.op in ("conv", "pool", "matmul", "reduce")), None)
+    if anchor is None:
+        return []
+    derived = block.formula
+    if anchor.op in ("conv", "pool"):
+        if anchor.type.rank < 3 or block.output.type.shape != anchor.type.shape:
+            return []
+        channels = {derived.variables[1]} | _last_summed(derived)
+        wishes = [(block.output, 1)]
+        for load in X.loads(derived.body):
+            dimension = _walked_by(load, channels)
+            # Few channels are as good as broadcast from rows as they are.
+            if dimension is not None and load.value.type.rank >= 3 and load.value.type.shape[dimension] >= 8:
+                wishes.append((load.value, dimension))
         return wishes
-    for node in block.nodes:
-        if node.op == "reduce":
-            axes = node.attributes["axes"]
-            rank = node.args[0].type.rank
-            if rank - 1 in axes and rank > 1 and not (rank >= 3 and set(axes) == set(range(2, rank))):
-                wishes += [(i, rank - 1) for i in block.inputs if i.type.rank == rank and not i.is_const]
-    if any(n.op == "matmul" for n in block.nodes) and output.op == "matmul":
-        wishes.append((output, output.type.rank - 1))
-    return wishes
+    if anchor.op == "matmul":
+        return [(block.output, block.output.type.rank - 1)] if block.output is anchor else []
+    axes, rank = anchor.attributes["axes"], anchor.args[0].type.rank
+    if rank - 1 not in axes or rank < 2 or (rank >= 3 and set(axes) == set(range(2, rank))):
+        return []  # spatial means like channels last: their lanes are the channels
+    return [(i, rank - 1) for i in block.inputs if i.type.rank == rank and not i.is_const]
+
+
+def _last_summed(derived: Formula) -> set[Expr]:
+    """The loop of a convolution's sum over channels (its last one), when it has one."""
+    sums = [e for e in X.walk(derived.body) if e.op == "reduce"]
+    return {X.reduction_variables(sums[0])[-1]} if sums and len(sums[0].value[1]) > 0 else set()
+
+
+def _walked_by(load: Expr, variables: set[Expr]) -> int | None:
+    """The dimension of the loaded value whose index steps with one of ``variables``."""
+    if load.value.is_const:
+        return None
+    found = [d for d, i in enumerate(load.args) if variables & X.free_variables(i)]
+    return found[0] if len(found) == 1 else None
 
 
 def _propagate(block: Block, plan: Plan, votes: dict[Node, Counter[int]], fixed: set[Node]) -> None:
-    shape = block.output.type.shape
-    if len(shape) < 3 or block.kind in ("contract", "window"):
+    """Pass a known wish through a map: the loop that is contiguous in one value should be in the others too."""
+    if block.kind in ("contract", "window"):
         return
-    values = [block.output, *(i for i in block.inputs if i.type.shape == shape and not i.is_const)]
-    roots = [root_of(v, plan)[0] for v in values]
-    known = [r for r in roots if r in votes and r not in fixed]
-    if not known:
+    variables = block.formula.variables
+    places: list[tuple[Node, tuple[Expr, ...]]] = [(block.output, variables)]
+    for load in X.loads(block.formula.body):
+        if not load.value.is_const and load.value.type.elements >= block.output.type.elements:
+            places.append((load.value, load.args))
+    for node, place in places:
+        root, _ = root_of(node, plan)
+        if root in votes and root not in fixed and node.type.rank == root.type.rank:
+            loop = place[_winner(votes[root], root)]
+            if loop.op == "var":
+                break
+    else:
         return
-    chosen = _winner(votes[known[0]], known[0])
-    for r in roots:
-        if r not in votes and r.type.rank == len(shape):
-            votes[r] = Counter({chosen: 1})
+    for node, place in places:
+        root, _ = root_of(node, plan)
+        if root not in votes and root not in fixed and loop in place:
+            votes[root] = Counter({place.index(loop): 1})
 
 
 def strides_of(shape: tuple[int, ...], innermost: int) -> tuple[int, ...]:

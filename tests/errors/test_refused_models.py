@@ -44,7 +44,7 @@ def branches() -> onnx.ModelProto:
     return model([node("If", ["c"], ["y"], name="choose", then_branch=then, else_branch=other)], inputs)
 
 
-def with_weights(operator: str, value: object, **attributes: object) -> onnx.ModelProto:
+def with_weights(operator: str, value: object, **attributes: Any) -> onnx.ModelProto:
     return model(
         [node(operator, ["x", "w"], ["y"], name="n", **attributes)], initializers=[weights("w", value)]
     )

@@ -50,28 +50,28 @@ def test_every_thread_runs_once_in_every_run(library: ctypes.CDLL, threads: int)
     with pool(library, threads) as p:
         assert library.ec_pool_threads(p) == threads
         assert library.workers_alive() == threads - 1
-        assert library.spmd_errors(p, 2000) == 0
-        assert library.spmd_errors(p, 2000) == 0
+        assert library.spmd_errors(p, 500) == 0
+        assert library.spmd_errors(p, 500) == 0
     assert library.workers_alive() == 0
 
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_a_barrier_orders_what_stands_around_it(library: ctypes.CDLL, threads: int) -> None:
     with pool(library, threads) as p:
-        assert library.barrier_errors(p, 2000) == 0
+        assert library.barrier_errors(p, 500) == 0
 
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_sleeping_workers_wake_up(library: ctypes.CDLL, threads: int) -> None:
     with pool(library, threads) as p:
-        assert library.errors_with_pauses(p, 100) == 0
+        assert library.errors_with_pauses(p, 50) == 0
 
 
 def test_two_pools_do_not_know_each_other(library: ctypes.CDLL) -> None:
     errors: list[int] = []
     with pool(library, 2) as one, pool(library, 3) as other:
         callers = [
-            threading.Thread(target=lambda p=p: errors.append(library.barrier_errors(p, 1000)))
+            threading.Thread(target=lambda p=p: errors.append(library.barrier_errors(p, 500)))
             for p in (one, other)
         ]
         for caller in callers:
