@@ -1,8 +1,8 @@
 """The Python interface: load a model, build it, check it, time it.
 
-    import edgec
-    net = edgec.build("mobilenet.onnx", threads=2)
-    scores = net(image)
+import edgec
+net = edgec.build("mobilenet.onnx", threads=2)
+scores = net(image)
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Built:
     def operators(self) -> int:
         """ONNX operators of the model, or those of the saved graph that the build started from."""
         if self.onnx is None:
-            return len(self.run.steps[0].value.operations())
+            return len(self.run.graph.operations())
         return sum(operator_counts(self.onnx).values())
 
     @property
@@ -281,5 +281,3 @@ def bench(
 
     built = model if isinstance(model, Built) else build(model, progress=progress, **settings)
     return latency.bench(built, vs=vs, seconds=seconds, rounds=rounds, seed=seed, progress=progress)
-
-

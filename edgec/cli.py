@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
-from rich.markup import escape
 
 from edgec import __version__, api, pipeline
 from edgec.check.compare import TOLERANCE
@@ -64,9 +62,7 @@ def build(
     start: Annotated[
         str, typer.Option("--from", metavar="STAGE", help="Start at this stage; MODEL is then a saved text.")
     ] = "import",
-    until: Annotated[
-        str, typer.Option(metavar="STAGE", help="Stop after this stage and print what it left.")
-    ] = "emit",
+    until: Annotated[str, typer.Option(metavar="STAGE", help="Stop after this stage and print what it left.")] = "emit",
 ) -> Answer:
     """Compile MODEL to C: by default in the folder MODEL-edgec."""
     if until != "emit":
@@ -85,7 +81,7 @@ def _partial(model: str, settings: Settings, start: str, until: str, save: Path 
         run = pipeline.run(model, Context(resolve(settings), progress), start, until, save)
     text = run.steps[-1].stage.show(run.result)
     found = {**record.head("build"), "until": until, "seconds": run.seconds, "text": text}
-    return Answer(found, escape(text.rstrip("\n")))
+    return Answer(found, text)
 
 
 @command(app)
@@ -152,8 +148,9 @@ def explain(
 ) -> Answer:
     """Say what became of NODE: its kernel, and why it is in that one."""
     with shown() as progress:
-        run = pipeline.run(model, Context(resolve(settings), progress), until="schedule")
-    found = explanation.explain(run, node)
+        parsed = reader.read(model)
+        run = pipeline.run(parsed, Context(resolve(settings), progress), until="schedule")
+    found = explanation.explain(run, parsed, node)
     return Answer(found, tables.explain(found))
 
 

@@ -32,35 +32,48 @@ OK, CHECK_FAILED, BAD_INPUT, MISTAKE, STOPPED = 0, 1, 2, 3, 130
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found: the record that --json prints, how it is shown otherwise, and whether all is well."""
+    """What a command found: the record that --json prints, how it is shown otherwise, and whether all is well.
+
+    Something to show that is a plain string is printed as it is.
+    """
 
     record: Record
     shown: RenderableType
     ok: bool = True
 
 
-def _option(*names: str, help: str, metavar: str | None = None, panel: str | None = None) -> Any:
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, show_default=True)
-
-
-_BUILD = "Build options"
-Strings = Annotated[Optional[list[str]], typer.Option()]
+def _option(*names: str, help: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel="Build options")
 
 
 def _shared(
-    device: Annotated[str, _option("--device", "-d", help="Machine to build for: a name, or a TOML file.", panel=_BUILD)] = "host",
-    threads: Annotated[int, _option("--threads", "-t", help="Most threads the network may use.", panel=_BUILD)] = 1,
-    name: Annotated[str, _option("--name", help="Prefix of everything in the generated C.", panel=_BUILD)] = "net",
-    shape: Annotated[Optional[list[str]], _option("--shape", help="Shape of an input.", metavar="NAME=1,3,224,224", panel=_BUILD)] = None,
-    value: Annotated[Optional[list[str]], _option("--value", help="Fix an input at build time.", metavar="NAME=1,2", panel=_BUILD)] = None,
-    numeric: Annotated[str, _option("--numeric", help="What laws may change: exact, reassociates, approximates.", panel=_BUILD)] = "reassociates",
-    fuse: Annotated[bool, _option("--fuse/--no-fuse", help="Fuse operators into kernels.", panel=_BUILD)] = True,
-    compiler: Annotated[Optional[str], _option("--compiler", help="gcc, clang, zig, or a command.", panel=_BUILD)] = None,
-    rules: Annotated[Optional[list[Path]], _option("--rules", help="Folder of laws of your own.", metavar="DIR", panel=_BUILD)] = None,
-    templates: Annotated[Optional[list[Path]], _option("--templates", help="Folder of kernel templates of your own.", metavar="DIR", panel=_BUILD)] = None,
-    devices: Annotated[Optional[list[Path]], _option("--devices", help="Folder of devices of your own.", metavar="DIR", panel=_BUILD)] = None,
-    operators: Annotated[Optional[list[Path]], _option("--operators", "--ops", help="Folder of operators of your own.", metavar="DIR", panel=_BUILD)] = None,
-) -> Settings:  # fmt: skip
+    device: Annotated[str, _option("--device", "-d", help="Machine to build for: a name, or a TOML file.")] = "host",
+    threads: Annotated[int, _option("--threads", "-t", help="Most threads the network may use.")] = 1,
+    name: Annotated[str, _option("--name", help="Prefix of everything in the generated C.")] = "net",
+    shape: Annotated[
+        Optional[list[str]], _option("--shape", help="Shape of an input.", metavar="NAME=1,3,224,224")
+    ] = None,
+    value: Annotated[
+        Optional[list[str]], _option("--value", help="Fix an input at build time.", metavar="NAME=1,2")
+    ] = None,
+    numeric: Annotated[
+        str, _option("--numeric", help="What laws may change: exact, reassociates, approximates.")
+    ] = "reassociates",
+    fuse: Annotated[bool, _option("--fuse/--no-fuse", help="Fuse operators into kernels.")] = True,
+    compiler: Annotated[Optional[str], _option("--compiler", help="gcc, clang, zig, or a command.")] = None,
+    rules: Annotated[
+        Optional[list[Path]], _option("--rules", help="Folder of laws of your own.", metavar="DIR")
+    ] = None,
+    templates: Annotated[
+        Optional[list[Path]], _option("--templates", help="Folder of kernel templates of your own.", metavar="DIR")
+    ] = None,
+    devices: Annotated[
+        Optional[list[Path]], _option("--devices", help="Folder of devices of your own.", metavar="DIR")
+    ] = None,
+    operators: Annotated[
+        Optional[list[Path]], _option("--operators", "--ops", help="Folder of operators of your own.", metavar="DIR")
+    ] = None,
+) -> Settings:
     """Settings from the options that commands share; raises UsageError for a shape or value that does not read."""
     return Settings(
         device=device, threads=threads, name=name,
@@ -169,6 +182,8 @@ def answer(title: str, work: Callable[[], Answer], as_json: bool) -> int:
     told = [str(w.message) for w in caught if w.category.__module__.startswith("edgec")]
     if as_json:
         _print_json({**found.record, "warnings": told})
+    elif isinstance(found.shown, str):
+        sys.stdout.write(found.shown)
     else:
         Console(highlight=False).print(found.shown)
     for line in told:

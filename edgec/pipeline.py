@@ -30,7 +30,6 @@ from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.program import Program
 
 
-
 class Progress(Protocol):
     """Told what is going on: the stage, what it works on now, and how much of it is done (0 to 1) where known."""
 
@@ -39,7 +38,6 @@ class Progress(Protocol):
 
 def silent(stage: str, detail: str = "", part: float | None = None) -> None:
     """Progress that nobody watches."""
-
 
 
 @dataclass
@@ -158,10 +156,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Run:
-    """A walk through stages, in order."""
+    """A walk through stages, in order. ``graph`` is the one it began with: imported, or read from a saved stage."""
 
     steps: tuple[Step, ...]
     context: Context
+    graph: Graph
 
     @property
     def result(self) -> Any:
@@ -202,15 +201,17 @@ def run(
         value = saved.read_graph(Path(source))
         verify(value)
     steps: list[Step] = []
+    graph = value
     for stage in chosen:
         context.progress(stage.name)
         begun = time.perf_counter()
         value = stage.run(value, context)
         stage.verify(value)
         steps.append(Step(stage, value, time.perf_counter() - begun))
+        graph = value if stage.name == "import" else graph
         if save is not None:
             saved.write(save, f"{NAMES.index(stage.name) + 1}_{stage.name}.txt", stage.show(value), value)
-    return Run(tuple(steps), context)
+    return Run(tuple(steps), context, graph)
 
 
 def _between(start: str, until: str) -> tuple[Stage, ...]:

@@ -5,10 +5,8 @@ from edgec.ir.graph import constant
 from edgec.ir.types import FLOATS
 from edgec.ops import node, operators
 from edgec.rewrite import rule_on
+from edgec.rewrite.facts import SMALL_BYTES
 from edgec.rewrite.sample import extents, fixed
-
-#: A folded constant may grow to this many bytes; beyond, it must not be larger than what it is computed from.
-GROWTH_BYTES = 16 * 1024
 
 
 def constant_terms(random):
@@ -30,7 +28,7 @@ def fold_constants(n, view):
         return "an operand is not constant"
     if n.op == "cast" and _widens_integers(n):
         return "narrow integers stay as they are stored: quantized weights are widened where they are used"
-    if n.type.bytes > max(GROWTH_BYTES, sum(a.type.bytes for a in dict.fromkeys(n.args))):
+    if n.type.bytes > max(SMALL_BYTES, sum(a.type.bytes for a in dict.fromkeys(n.args))):
         return f"the constant would grow to {n.type.bytes} bytes"
     return constant(evaluate_node(n, [a.value for a in n.args]))
 

@@ -8,7 +8,7 @@ from edgec.ir.functions import FUNCTIONS
 from edgec.ir.types import FLOATS
 from edgec.rewrite import rule_on
 from edgec.rewrite.sample import extents, given, permutation
-from edgec.rewrite.shape import reshaped
+from edgec.rewrite.shape import blocks, reshaped
 
 
 # ---- movements that do nothing
@@ -226,6 +226,67 @@ def slice_one_part(n, view):
             return node("slice", part, starts=starts, steps=n.attributes["steps"], shape=n.type.shape)
         offset += extent
     return "it takes of several parts"
+
+
+def slices_of_assembled(random):
+    a, b, c = (n + 1 for n in extents(random, 3))
+    boxes = [given(f"box{k}", 1, a, c, k + 1) for k in range(2)]
+    scores = [given(f"score{k}", 1, b, c, k + 1) for k in range(2)]
+    levels = [node("concat", *pair, axis=1) for pair in zip(boxes, scores)]
+    flat = [node("reshape", x, shape=(1, a + b, x.type.elements // (a + b))) for x in levels]
+    everything = node("concat", *flat, axis=2)
+    width = everything.type.shape[2]
+    yield node("slice", everything, starts=(0, 0, 0), steps=(1, 1, 1), shape=(1, a, width))
+    yield node("slice", everything, starts=(0, a, 0), steps=(1, 1, 1), shape=(1, b, width))
+
+
+@rule_on("slice", law="movement", examples=slices_of_assembled)
+def assemble_what_is_taken(n, view):
+    """A slice that takes whole parts out of nested concatenations and reshapes: only those are put together."""
+    if set(n.attributes["steps"]) - {1}:
+        return "it takes every other element"
+    found = _taken(n.args[0], n.attributes["starts"], n.type.shape)
+    return found if found is not None else "it takes a part of something that is computed whole"
+
+
+def _taken(x, starts, shape):
+    """x from ``starts`` on, of ``shape``, without slicing anything; None where that is impossible."""
+    if x.type.shape == shape:
+        return x
+    if x.op == "concat":
+        axis = x.attributes["axis"]
+        if shape[axis] == x.type.shape[axis]:
+            parts = [_taken(p, starts, _with(shape, axis, p.type.shape[axis])) for p in x.args]
+            return None if None in parts else node("concat", *parts, axis=axis)
+        kept, offset = [], 0
+        for p in x.args:
+            extent = p.type.shape[axis]
+            if offset < starts[axis] + shape[axis] and starts[axis] < offset + extent:
+                first, last = max(starts[axis] - offset, 0), min(starts[axis] + shape[axis] - offset, extent)
+                kept.append(_taken(p, _with(starts, axis, first), _with(shape, axis, last - first)))
+            offset += extent
+        if None in kept or not kept:
+            return None
+        return kept[0] if len(kept) == 1 else node("concat", *kept, axis=axis)
+    if x.op == "reshape":
+        (y,) = x.args
+        inner_starts, inner_shape = (), ()
+        for source, target in blocks(y.type.shape, x.type.shape) or ():
+            if shape[target] == x.type.shape[target]:
+                inner_starts += (0,) * len(y.type.shape[source])
+                inner_shape += y.type.shape[source]
+            elif y.type.shape[source] == x.type.shape[target]:
+                inner_starts += starts[target]
+                inner_shape += shape[target]
+            else:
+                return None
+        inner = _taken(y, inner_starts, inner_shape)
+        return None if inner is None else reshaped(inner, shape)
+    return None
+
+
+def _with(values, axis, value):
+    return (*values[:axis], value, *values[axis + 1 :])
 
 
 def concatenated_slices(random):

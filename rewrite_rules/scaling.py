@@ -8,7 +8,7 @@ from edgec.rewrite import rule_on
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.sample import fixed, given
 from edgec.rewrite.scaling import scaled, stripped
-from edgec.rewrite.shape import aligned, reshaped, varies_only
+from edgec.rewrite.shape import reshaped, varies_only
 
 PLAIN = {"strides": (1, 1), "dilations": (1, 1)}
 
@@ -55,6 +55,7 @@ def scaled_operands(random):
     yield node("matmul", node("mul", a, fixed(random, 4)), fixed(random, 4, 5))
     yield node("matmul", fixed(random, 5, 3), node("mul", fixed(random, 3, 1), a))
     yield node("matmul", node("reshape", node("mul", a, fixed(random)), shape=(2, 12)), fixed(random, 12, 3))
+    yield node("matmul", node("mul", node("mul", a, fixed(random, 4)), given("b", 3, 1)), fixed(random, 4, 5))
 
 
 @rule_on("conv", "matmul", law="scaling", numeric="reassociates", examples=scaled_operands)
@@ -62,7 +63,7 @@ def scale_the_weights_before(n, view):
     """conv(x*s, w) = conv(x, w*s), also through zero padding and movements."""
     for k, w in enumerate(n.args):
         if is_static(w) and not is_static(n.args[1 - k]) and (n.op == "matmul" or k == 1):
-            found = stripped(n.args[1 - k])
+            found = stripped(n.args[1 - k], "mul")
             if isinstance(found, str):
                 return found
             x, s = found
@@ -102,26 +103,52 @@ def _for_matmul(w, s, k):
 def offset_operands(random):
     a = given("a", 2, 6, 4)
     moved = node("add", a, fixed(random, 4))
+    flat = node("reshape", moved, shape=(12, 4))
     yield node("matmul", moved, fixed(random, 4, 2))
-    yield node("add", node("matmul", moved, fixed(random, 4, 9)), fixed(random, 9))
+    yield node("add", node("matmul", flat, fixed(random, 4, 9)), fixed(random, 9))
+    x = node("add", given("x", 1, 4, 5, 4), fixed(random, 4, 1, 1))
+    yield node("conv", x, fixed(random, 2, 2, 3, 2), groups=2, **PLAIN)
+    yield node("add", node("conv", x, fixed(random, 6, 4, 3, 2), **PLAIN), fixed(random, 6, 1, 1))
 
 
-@rule_on("matmul", "add", law="scaling", numeric="reassociates", examples=offset_operands)
+@rule_on("matmul", "conv", "add", law="scaling", numeric="reassociates", examples=offset_operands)
 def offset_after_product(n, view):
     """(x + b)@W + c = x@W + (b@W + c): an offset before weights joins the offset after them."""
     product, bias = n, None
     if n.op == "add":
         for m, c in (n.args, n.args[::-1]):
-            if m.op == "matmul" and is_static(c) and m.type.shape == n.type.shape:
+            if m.op in ("matmul", "conv") and is_static(c) and m.type.shape == n.type.shape:
                 product, bias = m, c
         if bias is None:
             return "no operand is a product and the other one constant"
     x, w = product.args
-    if not is_static(w) or x.op != "add":
-        return "it is no product of a sum and constant weights"
-    for y, b in (x.args, x.args[::-1]):
-        if is_static(b) and y.type.shape == x.type.shape:
-            offset = node("matmul", aligned(b, max(b.type.rank, 2)), w)
-            offset = node("add", offset, bias) if bias is not None else offset
-            return node("add", node("matmul", y, w), offset)
-    return "the operand is not offset by a constant"
+    if not is_static(w):
+        return "the weights are not constant"
+    found = stripped(x, "add")
+    if isinstance(found, str):
+        return found
+    y, b = found
+    offset = _through_conv(product, w, b) if product.op == "conv" else _through_matmul(b, w)
+    if isinstance(offset, str):
+        return offset
+    offset = node("add", offset, bias) if bias is not None else offset
+    return node("add", node(product.op, y, w, **product.attributes), offset)
+
+
+def _through_matmul(b, w):
+    if not varies_only(b, b.type.rank, b.type.rank - 1, b.type.rank - 2):
+        return "the offset varies over matrices"
+    rows = reshaped(b, b.type.shape[-2:])
+    if rows.type.shape[1] != w.type.shape[-2]:
+        rows = node("broadcast", rows, shape=(rows.type.shape[0], w.type.shape[-2]))
+    return node("matmul", rows, w)
+
+
+def _through_conv(n, w, b):
+    """What a convolution makes of an offset that is the same at all positions: a number for each output channel."""
+    weights = _for_conv(n, w, b)
+    if isinstance(weights, str):
+        return weights
+    outputs, *rest = w.type.shape
+    total = node("reduce", weights, combine="add", axes=range(1, w.type.rank))
+    return reshaped(total, (outputs, *(1,) * (len(rest) - 1)))

@@ -136,3 +136,22 @@ def sink_below_reduction(n, view):
     if not before:
         return "it reduces over nothing"
     return reshaped(node("reduce", x, combine=n.attributes["combine"], axes=before), n.type.shape)
+
+
+def product_after_reshape(random):
+    a, b, c = extents(random, 3)
+    flat = node("reshape", given("x", a, b, c), shape=(a * b, c))
+    yield node("matmul", flat, given("w", c, 3))
+    yield node("matmul", node("reshape", given("x", a * b, c), shape=(b, a, c)), fixed(random, c, 2))
+
+
+@rule_on("matmul", law="sinking", examples=product_after_reshape, numeric="reassociates")
+def sink_below_product(n, view):
+    """reshape(x) @ w = reshape(x @ w), when the rows stay rows: reshapes around a matrix product cancel."""
+    moved, w = n.args
+    if moved.op != "reshape" or w.type.rank != 2:
+        return "the left operand is not reshaped, or there are several right ones"
+    (x,) = moved.args
+    if x.type.rank < 2 or x.type.shape[-1] != moved.type.shape[-1]:
+        return "the reshape takes rows apart"
+    return reshaped(node("matmul", x, w), n.type.shape)

@@ -144,8 +144,7 @@ class ProgramRun:
 
     def outputs(self) -> dict[str, np.ndarray]:
         return {
-            name: np.array(self.memory[buffer].reshape(node.type.shape))
-            for name, buffer, node in self.program.outputs
+            name: np.array(self.memory[buffer].reshape(node.type.shape)) for name, buffer, node in self.program.outputs
         }
 
     def run(self) -> dict[str, np.ndarray]:

@@ -64,9 +64,7 @@ class Benched:
     max_rel: float | None = None
 
 
-def bench(
-    built: Built, *, vs: str | None, seconds: float, rounds: int, seed: int, progress: Progress
-) -> Benched:
+def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: int, progress: Progress) -> Benched:
     """See `edgec.bench`."""
     if vs is not None and vs not in PEERS:
         raise UsageError(f"'{vs}' is no known peer", hint=f"it is one of {', '.join(PEERS)}")
@@ -75,7 +73,7 @@ def bench(
     if built.compiler is None or not runs_here(built.options.device):
         raise UsageError(f"code for '{built.options.device.name}' does not run here", hint="bench --device host")
     threads = built.options.threads
-    arrays = random_inputs(built.run.steps[0].value, seed)
+    arrays = random_inputs(built.run.graph, seed)
     with pinned(threads) as is_pinned, Network(built.folder, threads) as network:
         ours, results = network.bind(arrays)
         calls = [ours]
@@ -100,9 +98,7 @@ def bench(
     return Benched(timing, threads, is_pinned, rounds, peer, other, timing.median_ms / other.median_ms, difference)
 
 
-def _take_turns(
-    calls: list[Callable[[], None]], seconds: float, rounds: int, progress: Progress
-) -> list[list[float]]:
+def _take_turns(calls: list[Callable[[], None]], seconds: float, rounds: int, progress: Progress) -> list[list[float]]:
     """Seconds of every single call, each function getting its share of every round."""
     times: list[list[float]] = [[] for _ in calls]
     for call in calls:

@@ -82,9 +82,7 @@ def locate(
         notes.append("cut out, these nodes are right: the error needs what is around them")
     target = folder if folder is not None else Path("edgec-reproducer")
     write(piece, first.stage, tolerance, target)
-    return Located(
-        first.stage, suspect.what, piece.labels, max_rel or suspect.max_rel, str(target), tuple(notes)
-    )
+    return Located(first.stage, suspect.what, piece.labels, max_rel or suspect.max_rel, str(target), tuple(notes))
 
 
 def _reduce(

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgec.artefact import Network, runs_here
 from edgec.check.compare import TOLERANCE, Difference, compare_all
-from edgec.check.execute import Executor
+from edgec.check.execute import Executor, executor, run_graph
 from edgec.check.inputs import given_inputs, random_inputs
 from edgec.check.inputs import samples as split_samples
 from edgec.check.ledger import Entry, ledger
 from edgec.check.reference import Reference, Unavailable
 from edgec.errors import UsageError
 from edgec.ir.graph import Graph
-from edgec.pipeline import Progress
+from edgec.pipeline import Progress, Run
 
 if TYPE_CHECKING:
     from edgec.api import Built
@@ -59,15 +59,15 @@ def inputs_for(
 
 def reference_for(built: Built, notes: list[str]) -> tuple[str, Executor]:
     """What to hold results against, by name: onnxruntime where it runs the model, else the imported graph."""
-    first = built.run.steps[0]
+    graph = built.run.graph
     if built.onnx is not None:
         try:
             session = Reference(built.onnx, built.options.values)
-            session.run(random_inputs(first.value, 0))
+            session.run(random_inputs(graph, 0))
             return session.name, session.run
         except Unavailable as error:
             notes.append(f"{error.message}; the model's own formulas in numpy are the reference instead")
-    return f"numpy, after {first.stage.name}", first.stage.executor(first.value, built.run.context)
+    return "the graph in numpy", executor(run_graph, graph)
 
 
 def check(
@@ -86,7 +86,7 @@ def check(
     if not tolerance >= 0:
         raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
     notes: list[str] = []
-    sets = inputs_for(built.run.steps[0].value, inputs, samples, seed)
+    sets = inputs_for(built.run.graph, inputs, samples, seed)
     progress("check", "reference")
     name, reference = reference_for(built, notes)
     wanted = [reference(arrays) for arrays in sets]
@@ -112,9 +112,7 @@ def check(
         progress("locate", "")
         folder = Path(reproducer) if reproducer is not None else None
         located = search(built, stages, sets[worst], tolerance, folder, progress)
-    return Checked(
-        ok, tuple(found.values()), stages, name, ran, len(sets), threads, tolerance, tuple(notes), located
-    )
+    return Checked(ok, tuple(found.values()), stages, name, ran, len(sets), threads, tolerance, tuple(notes), located)
 
 
 def _error(execute: Executor, arrays: Arrays, want: Arrays) -> float:
@@ -139,7 +137,5 @@ def _poisoned(network: Network) -> Executor:
     return run
 
 
-def _without_emit(built: Built) -> Any:
-    from dataclasses import replace
-
+def _without_emit(built: Built) -> Run:
     return replace(built.run, steps=tuple(s for s in built.run.steps if s.stage.name != "emit"))

@@ -38,7 +38,8 @@ def _machine() -> list[Record]:
     except EdgecError as error:
         return [_row("this machine", False, "", error.message)]
     sets = " ".join(host.instruction_sets) or "no vector instructions known"
-    rows = [_row("this machine", True, f"{host.description}; {host.cores} cores, {host.vector_bytes}-byte vectors, {sets}")]
+    detail = f"{host.description}; {host.cores} cores, {host.vector_bytes}-byte vectors, {sets}"
+    rows = [_row("this machine", True, detail)]
     compilers = find_compilers(host)
     for compiler in compilers:
         rows.append(_row(f"C compiler: {compiler.kind}", True, str(compiler)))

@@ -6,6 +6,8 @@ import difflib
 from typing import Any
 
 from edgec.errors import UsageError
+from edgec.frontend.model import Model
+from edgec.frontend.support import label_of
 from edgec.frontend.text import printable
 from edgec.fuse import Block, Plan, classify
 from edgec.ir import expr as X
@@ -21,16 +23,17 @@ from edgec.schedule.program import Kernel, Program
 _FORMULA = 400
 
 
-def explain(run: Run, name: str) -> Record:
+def explain(run: Run, model: Model, name: str) -> Record:
     """Everything that is known of the ONNX node ``name``; raises UsageError when there is none of that name."""
-    graph: Graph = run["import"]
+    graph = run.graph
     names = dict.fromkeys(printable(o) for found in graph.origin.values() for o in found)
+    names |= dict.fromkeys(label_of(n) for n in model.proto.graph.node)
     written = [n for n in graph.operations() if name in map(printable, graph.names(n))]
     if name not in names:
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
         close = close or [o for o in names if name.lower() in o.lower()][:3]
-        hint = f"did you mean {', '.join(close)}?" if close else "edgec inspect lists the operators; names are exact"
-        raise UsageError(f"no node called '{printable(name)}' is left after import", hint=hint)
+        hint = f"did you mean {', '.join(close)}?" if close else "names are those that other tools show for the model"
+        raise UsageError(f"there is no node called '{printable(name)}'", hint=hint, where=model.where)
     planned: Graph = run["compress"]
     kept = [n for n in planned.operations() if name in map(printable, planned.names(n))]
     laws = [str(a) for a in run.context.applied if name in map(printable, getattr(a, "origin", ()))]
@@ -107,7 +110,16 @@ def _kernel(run: Run, k: int, kernel: Kernel) -> Record:
     }
     block = kernel.block
     if block is None:
-        return {**record, "kind": "border", "operators": ["border"], "formula": "", "reads": [], "writes": "", "why": []}
+        why = ["the border is written once; its inside is written in place by whoever computes it"]
+        return {
+            **record,
+            "kind": "border",
+            "operators": ["border"],
+            "formula": "",
+            "reads": [],
+            "writes": "",
+            "why": why,
+        }
     names = numbered(dict.fromkeys((*plan.graph.nodes(), block.output)))
     text = formula_text(block, names)
     return {

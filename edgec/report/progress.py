@@ -13,7 +13,6 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from edgec import pipeline
 
 
-
 @contextmanager
 def shown() -> Iterator[pipeline.Progress]:
     """Progress that draws a bar on standard error; nothing is drawn where that is no terminal."""

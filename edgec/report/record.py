@@ -58,6 +58,7 @@ def build(built: Built) -> Record:
         **head("build"),
         "folder": str(built.folder),
         "replaced": built.replaced,
+        "started_at": built.run.steps[0].stage.name,
         "name": built.options.name,
         "device": built.options.device.name,
         "threads": built.options.threads,

@@ -49,8 +49,8 @@ def number(count: float) -> str:
     return f"{count:.0f}"
 
 
-def milliseconds(ms: float) -> str:
-    return f"{ms:.3f} ms" if ms < 10 else f"{ms:.1f} ms"
+def duration(ms: float) -> str:
+    return f"{ms * 1e3:.1f} us" if ms < 1 else f"{ms:.2f} ms" if ms < 100 else f"{ms:.0f} ms"
 
 
 def error_text(value: float | None) -> str:
@@ -80,14 +80,16 @@ def build(record: Record, model: str) -> RenderableType:
         heaviest.add_row(str(k["kernel"]), template, operators, number(k["flops"]), moved)
     folder, name = escape(record["folder"]), record["name"]
     done = "replaced the earlier build in" if record["replaced"] else "written to"
-    further = pairs([
+    further: list[tuple[str, RenderableType]] = [
         ("check", f"edgec check {escape(model)}"),
         ("time", f"edgec bench {escape(model)} --vs onnxruntime"),
         ("use in C", f"cmake -S {folder} -B {folder}/build && cmake --build {folder}/build"),
         ("in Python", f"edgec.Network({record['folder']!r}).run({{...}})"),
-    ])  # fmt: skip
+    ]
+    if record["started_at"] != "import":  # there is no model to hold it against
+        further = further[2:]
     title = Text.assemble((escape(model), "bold"), f" -> {record['device']}, {record['threads']} thread(s)")
-    return Group(title, pairs(rows), "", heaviest, "", f"{done} [bold]{folder}/[/], API in {name}.h", further)
+    return Group(title, pairs(rows), "", heaviest, "", f"{done} [bold]{folder}/[/], API in {name}.h", pairs(further))
 
 
 def check(record: Record) -> RenderableType:
@@ -128,14 +130,15 @@ def bench(record: Record) -> RenderableType:
     drawn = table("", ">median", ">10 %", ">90 %", ">calls")
     figures = [("edgec", record), *([(record["peer"]["name"], record["peer"])] if record["peer"] else [])]
     for name, t in figures:
-        times = (milliseconds(t[key]) for key in ("median_ms", "p10_ms", "p90_ms"))
+        times = (duration(t[key]) for key in ("median_ms", "p10_ms", "p90_ms"))
         drawn.add_row(name, *times, str(t["calls"]))
     pinned = ", pinned" if record["pinned"] else ""
     parts: list[RenderableType] = [f"{record['threads']} thread(s){pinned}, {record['rounds']} rounds in turns", drawn]
     if record["ratio"] is not None:
         word = "faster" if record["ratio"] < 1 else "slower"
         factor = 1 / record["ratio"] if record["ratio"] < 1 else record["ratio"]
-        parts.append(f"[bold]{factor:.2f}x {word}[/] than {record['peer']['name']}; largest difference {record['max_rel']:.1e}")
+        peer, far = record["peer"]["name"], record["max_rel"]
+        parts.append(f"[bold]{factor:.2f}x {word}[/] than {peer}; largest difference {far:.1e}")
     return Group(*parts)
 
 
@@ -152,7 +155,8 @@ def inspect(record: Record) -> RenderableType:
     if record["macs"] is not None:
         a = record["activations"]
         rows.append(("multiply-adds", number(record["macs"])))
-        rows.append(("activations", f"{a['tensors']} tensors, {size(a['bytes'])}, the largest {size(a['largest_bytes'])}"))
+        together, largest = size(a["bytes"]), size(a["largest_bytes"])
+        rows.append(("activations", f"{a['tensors']} tensors, {together}, the largest {largest}"))
     rows += [(escape(k), escape(v)) for k, v in record["metadata"].items()]
     kinds = table("operator", ">times", title=f"{record['operators_total']} operators")
     for name, times in record["operators"].items():
@@ -193,7 +197,7 @@ def demo(record: Record) -> RenderableType:
         f"largest difference {error_text(record['max_abs'])}, {far} of the largest value, beside {record['reference']}"
     )  # fmt: skip
     rows: list[tuple[str, RenderableType]] = [
-        ("network", f"handwritten digits: {record['operators']} ONNX operators in {record['kernels']} kernels, {bound}"),
+        ("network", f"handwritten digits: {record['operators']} operators in {record['kernels']} kernels, {bound}"),
         ("built in", f"{record['seconds']['total']:.2f} s by {escape(record['compiler'] or 'no compiler')}"),
         ("accuracy", f"[bold]{record['accuracy']:.1%}[/]: {right} of {record['pictures']} pictures it has never seen"),
         ("error", escape(beside)),
@@ -220,12 +224,13 @@ def doctor(record: Record) -> RenderableType:
 
 def explain(record: Record) -> RenderableType:
     parts: list[RenderableType] = [Text(record["node"], style="bold")]
-    parts += ["", "[bold]Imported as[/]", *map(_core, record["imported_as"])]
+    nothing = "  nothing: its result is known at build time, it changes nothing, or nobody reads it"
+    parts += ["", "[bold]Imported as[/]", *(list(map(_core, record["imported_as"])) or [nothing])]
     if record["laws"]:
         parts += ["", "[bold]Laws applied[/]", *(f"  {escape(law)}" for law in record["laws"])]
     if record["planned_as"] != record["imported_as"]:
         changed = [_core(core) for core in record["planned_as"]]
-        parts += ["", "[bold]After simplifying[/]", *(changed or ["  nothing is left of it: other nodes took it over"])]
+        parts += ["", "[bold]After simplifying[/]", *(changed or ["  nothing: other nodes took it over"])]
     for line in (*record["placed"], *record["inside_others"]):
         parts.append(f"  {escape(line)}")
     for k in record["kernels"]:

@@ -13,6 +13,9 @@ from edgec.ir.graph import Node
 from edgec.ir.types import FLOATS
 
 Number = Union[int, float, bool]
+
+#: Constants up to this size stay in the nearest cache: reading one costs nothing, and one may be repeated up to it.
+SMALL_BYTES = 16 * 1024
 Value = TypeVar("Value")
 
 _uniform: WeakKeyDictionary[Node, Number | None] = WeakKeyDictionary()

@@ -3,7 +3,7 @@
 Measures are compared component by component:
 
 1. ``flops``: arithmetic, a multiply-add counted as two; index arithmetic and choices by position are free.
-2. ``bytes``: elements read and written by each operator. A reshape moves nothing.
+2. ``bytes``: elements read and written by each operator. A reshape moves nothing, and small constants are near.
 3. ``operators``.
 4. ``oddities``: spellings that another one is preferred to (a constant to the left in a sum or product, the
    subtraction of a constant, a pool whose one window is everything), so that laws need to know one spelling only.
@@ -26,7 +26,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Formula, Graph, Node
 from edgec.ops import formula
-from edgec.rewrite.facts import is_static, memoized
+from edgec.rewrite.facts import SMALL_BYTES, is_static, memoized
 from edgec.rewrite.term import COMMUTATIVE
 
 #: Operators that only move elements and commute with element-wise work.
@@ -86,7 +86,8 @@ def _measured(node: Node) -> Measure:
         return NOTHING
     if is_static(node):
         return Measure(unfolded=1)
-    moved = 0 if node.op == "reshape" else node.type.bytes + sum(a.type.bytes for a in node.args)
+    read = (a.type.bytes for a in node.args if not (is_static(a) and a.type.bytes <= SMALL_BYTES))
+    moved = 0 if node.op == "reshape" else node.type.bytes + sum(read)
     return Measure(
         flops=_flops(formula(node)),
         bytes=moved,

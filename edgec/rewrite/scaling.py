@@ -1,7 +1,7 @@
 """Carrying a constant scale through linear operators, into the weights where it costs nothing.
 
 ``scaled`` carries it upstream: node * s as a node in which the multiplication is done on constants. ``stripped``
-takes it off an operand: x = y * s, so that whoever reads x can read y and take care of s.
+takes it (or an offset) off an operand: x = y * s, so that whoever reads x can read y and take care of s.
 """
 
 from __future__ import annotations
@@ -177,26 +177,38 @@ _CARRIERS = {
 }  # fmt: skip
 
 
-def stripped(node: Node, reach: int = REACH) -> tuple[Node, Node] | str:
-    """``(y, s)`` with y * s = node and a static s aligned to the rank of node; or the sentence why not."""
-    if node.op == "mul":
-        for y, s in (node.args, node.args[::-1]):
-            if is_static(s) and y.type.shape == node.type.shape:
-                return y, aligned(s, node.type.rank)
-    if not reach or node.op not in ("reshape", "transpose", "slice", "pad"):
-        return "the operand is not scaled by a constant"
-    found = stripped(node.args[0], reach - 1)
+def stripped(node: Node, kind: str, reach: int = REACH) -> tuple[Node, Node] | str:
+    """``(y, c)`` with y * c (``kind`` mul) or y + c (add) = node and c static; or the sentence why not.
+
+    ``c`` is aligned to the rank of ``node``.
+    """
+    if node.op == kind:
+        for y, c in (node.args, node.args[::-1]):
+            if is_static(c) and y.type.shape == node.type.shape:
+                return y, aligned(c, node.type.rank)
+    if not reach:
+        return "the constant is too far away"
+    if node.op == "mul" and kind == "mul":
+        for k, factor in enumerate(node.args):
+            found = stripped(factor, kind, reach - 1)
+            if not isinstance(found, str):
+                y, c = found
+                product = ops.node("mul", *((node.args[0], y) if k else (y, node.args[1])))
+                return product, aligned(c, node.type.rank)
+    if node.op not in ("reshape", "transpose", "slice") and not (node.op == "pad" and kind == "mul"):
+        return f"the operand has no constant to {kind}"
+    found = stripped(node.args[0], kind, reach - 1)
     if isinstance(found, str):
         return found
-    y, s = found
-    moved = _moved_along(node, s)
+    y, c = found
+    moved = _moved_along(node, c)
     if moved is None:
-        return f"the scale does not pass through {node.op}"
+        return f"the constant does not pass through {node.op}"
     return ops.node(node.op, y, **node.attributes), aligned(moved, node.type.rank)
 
 
 def _moved_along(node: Node, s: Node) -> Node | None:
-    """``s``, a scale of what ``node`` moves, as a scale of what it moves to."""
+    """``s``, a scale or offset of what ``node`` moves, as one of what it moves to."""
     (x,) = node.args
     if node.op == "pad" and node.attributes["value"] != 0:
         return None

@@ -6,6 +6,8 @@ from math import prod
 
 from edgec import ops
 from edgec.ir.graph import Node
+from edgec.ir.types import DTYPES
+from edgec.rewrite.facts import SMALL_BYTES, is_static
 
 Shape = tuple[int, ...]
 Block = tuple[slice, slice]
@@ -48,22 +50,26 @@ def reshaped(node: Node, shape: Shape) -> Node:
 def through_reshape(node: Node, source: Shape, target: Shape) -> Node | None:
     """``node``, which broadcasts to ``source``, so that it broadcasts in the same way to its reshape ``target``.
 
-    None where it would have to be repeated: when it varies along a part of a block only.
+    Where it varies along a part of a block only it has to be repeated along the rest; None where that makes more than
+    a small constant of it.
     """
     parts = blocks(source, target)
     if parts is None or node.type.rank > len(source):
         return None
     if node.type.elements == 1:
         return reshaped(node, ())
-    extents = aligned_shape(node.type.shape, len(source))
+    node = aligned(node, len(source))
+    repeated: Shape = ()
     shape: Shape = ()
     for one, other in parts:
-        if extents[one] == source[one]:
-            shape += target[other]
-        elif prod(extents[one]) == 1:
-            shape += (1,) * len(target[other])
-        else:
+        along = node.type.shape[one]
+        is_same = prod(along) == 1
+        repeated += along if is_same else source[one]
+        shape += (1,) * len(target[other]) if is_same else target[other]
+    if repeated != node.type.shape:
+        if prod(repeated) * DTYPES[node.type.dtype].itemsize > SMALL_BYTES or not is_static(node):
             return None
+        node = ops.node("broadcast", node, shape=repeated)
     return reshaped(node, shape)
 
 

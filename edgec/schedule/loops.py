@@ -200,11 +200,17 @@ def _merge_reductions(flat: Flat) -> Flat:
     return Flat(flat.loops, X.transform(flat.body, change), flat.store, flat.address)
 
 
+def _is_expensive(body: Expr) -> bool:
+    return any(e.op in ("exp", "sigmoid", "tanh", "erf", "log", "pow", "sin", "cos") for e in X.walk(body))
+
+
 def map_(flat: Flat, weights: Weights) -> Map:
     """The schedule that always applies."""
     flat = merge_loops(flat)
     loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
     lanes = [v for v in loops if coefficient(flat.address, v) == 1 and v.value.extent >= 4]
+    if not lanes and _is_expensive(flat.body):  # scattering lanes is cheap beside computing them one by one
+        lanes = [v for v in reversed(loops) if v.value.extent >= 16]
     if lanes and flat.store.dtype == "f32":
         lane = lanes[0]
         body = _repack_inside(
