@@ -239,6 +239,16 @@ def _folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
+def _built(model: Buildable | Built, progress: Progress, settings: Settings) -> Built:
+    """What is to be checked or timed, built now where it is not yet."""
+    if isinstance(model, Built):
+        if settings:
+            raise UsageError(f"'{next(iter(settings))}' cannot be changed after the build", hint="give it to build()")
+        return model
+    runs = artefact.runs_here(resolve(settings).device)
+    return build(model, compile=runs, progress=progress, **settings)
+
+
 def check(
     model: Buildable | Built,
     *,
@@ -259,7 +269,7 @@ def check(
     """
     from edgec.check import verdict  # here, because it knows everything the rest of this module does
 
-    built = model if isinstance(model, Built) else build(model, progress=progress, **settings)
+    built = _built(model, progress, settings)
     return verdict.check(
         built, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance,
         locate=locate, reproducer=reproducer, progress=progress,
@@ -279,5 +289,5 @@ def bench(
     """Time a network, built or to be built; with ``vs="onnxruntime"`` in turns with it, on equal inputs."""
     from edgec.check import latency
 
-    built = model if isinstance(model, Built) else build(model, progress=progress, **settings)
+    built = _built(model, progress, settings)
     return latency.bench(built, vs=vs, seconds=seconds, rounds=rounds, seed=seed, progress=progress)

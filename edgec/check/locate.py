@@ -8,6 +8,7 @@ model, one by one and together, until a cut is wrong by itself.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,7 +56,10 @@ class Located:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A unit whose result is too far from what it should be, or the farthest of all when none is."""
+    """A unit whose result is too far from what it should be, or the farthest of all when none is.
+
+    Of stages that work on the graph as a whole, the error is infinite: which node it is in is found by cutting.
+    """
 
     what: str
     origins: tuple[str, ...]
@@ -157,8 +161,8 @@ def _suspect(
         return _first(_program_steps(built.run, inputs), tolerance)
     if stage == "emit":
         return _first(_code_steps(built, inputs, progress), tolerance)
-    rules = sorted({a.rule for a in built.run.context.applied})
-    return Suspect(f"the laws {', '.join(rules)}" if rules else f"the stage {stage}", (), 0.0)
+    rules = sorted({a.rule for a in built.run.context.applied}) if stage == "simplify" else []
+    return Suspect(f"the laws {', '.join(rules)}" if rules else f"the stage {stage}", (), math.inf)
 
 
 Steps = Iterable[tuple[str, tuple[str, ...], Difference]]

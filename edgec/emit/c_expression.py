@@ -75,6 +75,12 @@ class Printer:
     def lines(self) -> list[str]:
         return self.scopes[0].lines
 
+    def enter(self, variable: Expr, name: str, depth: int) -> list[str]:
+        """Go into a loop; returns its lines. What does not depend on its variable is still emitted outside."""
+        self.names[variable] = name
+        self.scopes.append(_Scope(self.scopes[-1].variables | {variable}, depth=depth))
+        return self.scopes[-1].lines
+
     def define(self, e: Expr, text: str) -> None:
         """Use ``text`` wherever ``e`` occurs (an accumulator, say)."""
         self.given[e] = text

@@ -124,12 +124,12 @@ def ports(program: Program) -> tuple[list[Port], list[Port]]:
 
 
 def weights_blob(program: Program) -> bytes:
-    blob = bytearray(max(program.weights_bytes, ALIGNMENT))
+    blob = np.zeros(max(program.weights_bytes, ALIGNMENT), np.uint8)
     for buffer, offset in program.offsets.items():
         if buffer.space == "weights" and buffer.data is not None:
-            raw = buffer.data.tobytes()
-            blob[offset : offset + len(raw)] = raw
-    return bytes(blob)
+            raw = np.ascontiguousarray(buffer.data).reshape(-1).view(np.uint8)
+            blob[offset : offset + raw.size] = raw
+    return blob.tobytes()
 
 
 def files(
@@ -176,7 +176,8 @@ def files(
         result[path_.name] = path_.read_bytes()
     digest = sha256()
     for path in sorted(result):
-        digest.update(path.encode() + b"\0" + result[path] + b"\0")
+        for part in (path.encode(), b"\0", result[path], b"\0"):
+            digest.update(part)
     lock = {
         "edgec": __version__, "name": name, "device": device.name, "threads": program.threads,
         "arena_bytes": program.arena_bytes, "arena_lower_bound_bytes": program.arena_lower_bound_bytes,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -100,6 +102,7 @@ def _parse(content: bytes, where: str, path: Path | None) -> Model:
         raise ModelError(
             "not an ONNX file, or one that was cut off", hint="copy or download it again", where=where
         ) from None
+    _check_text(proto, where)
     name = identifier(path.stem if path else proto.graph.name)
     return Model(proto, name, where, path.resolve().parent if path else None, path)
 
@@ -126,6 +129,23 @@ def _check_header(model: Model) -> None:
             hint="upgrade it with onnx.version_converter.convert_version(model, 17)",
             where=model.where,
         )
+
+
+def _check_text(message: Any, where: str) -> None:
+    """Names that are no UTF-8 come out of protobuf as bytes: nothing later expects them."""
+    if isinstance(message, TensorProto):  # its fields are not listed, for that would copy the weights
+        texts: list[Any] = [message.name, *(x for e in message.external_data for x in (e.key, e.value))]
+        if any(isinstance(t, bytes) for t in texts):
+            raise ModelError("a tensor's name is no text", hint="the file is damaged", where=where)
+        return
+    for field, value in message.ListFields():
+        if field.cpp_type == field.CPPTYPE_MESSAGE:
+            for inner in value if isinstance(value, Iterable) else (value,):
+                _check_text(inner, where)
+        elif field.type == field.TYPE_STRING:
+            for text in (value,) if isinstance(value, str | bytes) else value:
+                if isinstance(text, bytes):
+                    raise ModelError(f"a {field.name} is no text", hint="the file is damaged", where=where)
 
 
 def element_type(code: int) -> str:

@@ -301,6 +301,12 @@ def clip(x: Value, low: Operand, high: Operand) -> Value:
     return minimum(maximum(x, low), high)
 
 
+def check_table(size: int) -> None:
+    """Raises ModelError before a table of indices or weights is made that no real model needs."""
+    if size > FOLD_ELEMENTS:
+        raise ModelError(f"it needs a table of {size} elements", hint="check the attributes of the node")
+
+
 def iota(extent: int, axis: int, rank: int, dtype: str = "i64") -> Value:
     """0 .. extent-1 along ``axis`` of a tensor of ``rank`` dimensions, whose other extents are 1."""
     shape = tuple(extent if d == axis else 1 for d in range(rank))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -99,9 +100,16 @@ def node(op: str, *args: Node, **attrs: Any) -> Node:
     """
     if op not in _OPERATORS:
         raise ModelError(f"no core operator '{op}'")
-    attrs = {name: _plain(value) for name, value in attrs.items()}
+    attrs = {**_defaults(_OPERATORS[op]), **{name: _plain(value) for name, value in attrs.items()}}
     derived = _derive(op, tuple(a.type for a in args), tuple(sorted(attrs.items())))
     return intern(op, args, attrs, derived.type)
+
+
+@lru_cache(maxsize=None)
+def _defaults(definition: Definition) -> dict[str, Any]:
+    """Attributes that are not given are written down all the same, so that there is one spelling of each node."""
+    parameters = signature(definition).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is not p.empty}
 
 
 def _plain(value: Any) -> Any:

@@ -175,8 +175,8 @@ class _Rewriter:
     def is_gain(gain: Measure, node: Node, proposal: Node) -> bool:
         if gain <= NOTHING:
             return False
-        # Heights count in the nodes above as well: a step that gains nothing else must not lower them.
-        return gain[:-1] != NOTHING[:-1] or height(proposal) >= height(node)
+        # Heights are counted in the nodes above as well: a step that gains nothing before them must not lower them.
+        return gain[:4] != NOTHING[:4] or height(proposal) >= height(node)
 
     def hold(self, node: Node, readers: int) -> list[Node]:
         """More readers for ``node``; the nodes that come alive by it."""

@@ -2,15 +2,15 @@
 
 Measures are compared component by component:
 
-1. ``flops``: arithmetic, a multiply-add counted as two; index arithmetic and choices by position are free.
+1. ``flops``: arithmetic, a multiply-add counted as two; choices and indices are free where only the position decides.
 2. ``bytes``: elements read and written by each operator. A reshape moves nothing, and small constants are near.
 3. ``operators``.
 4. ``oddities``: spellings that another one is preferred to (a constant to the left in a sum or product, the
    subtraction of a constant, a pool whose one window is everything), so that laws need to know one spelling only.
-5. ``unfolded``: operators on constants alone. They are free in the components above: what can be folded is, and
-   what is kept (narrow weights that are widened) is dealt with when it is packed.
-6. ``height``: minus the operators below each movement, so that movement rises towards the outputs and element-wise
+5. ``height``: minus the operators below each movement, so that movement rises towards the outputs and element-wise
    work comes to stand next to what made its operand.
+6. ``unfolded``: operators on constants alone. They are free in the components above: what can be folded is, and
+   what is kept (narrow weights that are widened) is dealt with when it is packed.
 
 All components are sums over nodes and bounded below for graphs of one size, so rewriting ends.
 """
@@ -40,8 +40,8 @@ class Measure(NamedTuple):
     bytes: int = 0
     operators: int = 0
     oddities: int = 0
-    unfolded: int = 0
     height: int = 0
+    unfolded: int = 0
 
     def plus(self, other: Measure) -> Measure:
         return Measure(*(a + b for a, b in zip(self, other)))
@@ -72,11 +72,13 @@ def total(graph: Graph) -> Measure:
 
 
 def height(node: Node) -> int:
-    """The longest way down to an input or constant, in operators that are no movement."""
+    """The longest way down to an input, in operators that are no movement; 0 for what is static."""
     return memoized(node, _heights, _height)
 
 
 def _height(node: Node) -> int:
+    if is_static(node):
+        return 0
     below = max((_heights[a] for a in node.args), default=0)
     return below if node.op in MOVEMENT or not node.args else below + 1
 
@@ -118,9 +120,11 @@ def _flops(derived: Formula) -> int:
     seen: set[Expr] = set()
 
     def price(e: Expr, times: int) -> int:
-        if e in seen or e.op in ("load", "var", "const"):
+        if e in seen or e.op in ("var", "const"):
             return 0
         seen.add(e)
+        if e.op == "load":
+            return sum(price(a, times) for a in e.args if not _is_index(a))
         if e.op == "reduce":
             for v in e.value[1]:
                 times *= v.extent

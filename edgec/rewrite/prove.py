@@ -101,8 +101,7 @@ def _of_equation(rule: Equation, random: Random) -> Iterator[Node]:
     """Left sides with random operands that pass the guard."""
     accepted = 0
     for _ in range(_ATTEMPTS):
-        # What only approximates may overflow sooner; doubles give it room.
-        dtype = random.choice(_TYPES[rule.dtypes]) if rule.numeric != "approximates" else "f64"
+        dtype = random.choice([t for t in _TYPES[rule.dtypes] if t != "f16" or rule.numeric == "exact"])
         shapes = sample.shapes(random, len(rule.variables) + 8)
         bound = {
             name: _operand(name, Type("bool" if name in rule.truths else dtype, shapes.pop()), rule, random)

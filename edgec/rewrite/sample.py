@@ -56,7 +56,7 @@ def values(random: Random, type: Type, is_exact: bool) -> Array:
 
 def tolerance(dtype: str) -> float:
     """How far two results of reassociated arithmetic may lie apart, relative to the operands."""
-    return {"f64": 1e-9, "f32": 2e-4}.get(dtype, 5e-2)
+    return {"f64": 1e-9, "f32": 2e-4}.get(dtype, 2e-2)
 
 
 # ---- words for the examples of changes

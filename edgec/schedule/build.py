@@ -133,7 +133,7 @@ def _choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple
         params = row(flat, device)
         if params is not None:
             return "row", params
-    return "map", map_(flat, weights)
+    return "map", map_(flat, device, weights)
 
 
 def bodies_of(params: Any) -> list[Expr]:

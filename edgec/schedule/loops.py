@@ -25,6 +25,7 @@ class Map:
 
     loops: tuple[Expr, ...]  # outermost first, without the lane
     lane: Expr | None
+    lanes: int  # of one vector
     body: Expr
     store: Buffer
     address: Expr
@@ -204,9 +205,10 @@ def _is_expensive(body: Expr) -> bool:
     return any(e.op in ("exp", "sigmoid", "tanh", "erf", "log", "pow", "sin", "cos") for e in X.walk(body))
 
 
-def map_(flat: Flat, weights: Weights) -> Map:
+def map_(flat: Flat, device: Device, weights: Weights) -> Map:
     """The schedule that always applies."""
     flat = merge_loops(flat)
+    lanes_of = device.vector_bytes // 4
     loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
     lanes = [v for v in loops if coefficient(flat.address, v) == 1 and v.value.extent >= 4]
     if not lanes and _is_expensive(flat.body):  # scattering lanes is cheap beside computing them one by one
@@ -217,5 +219,6 @@ def map_(flat: Flat, weights: Weights) -> Map:
             with_contiguous_weights(flat.body, flat.loops, lane, weights), flat.loops, lane, weights
         )
         if is_vectorizable(body, lane):
-            return Map(tuple(v for v in loops if v is not lane), lane, body, flat.store, flat.address)
-    return Map(tuple(loops), None, flat.body, flat.store, flat.address)
+            outer = tuple(v for v in loops if v is not lane)
+            return Map(outer, lane, lanes_of, body, flat.store, flat.address)
+    return Map(tuple(loops), None, 1, flat.body, flat.store, flat.address)

@@ -71,8 +71,7 @@ def test_two_pools_do_not_know_each_other(library: ctypes.CDLL) -> None:
     errors: list[int] = []
     with pool(library, 2) as one, pool(library, 3) as other:
         callers = [
-            threading.Thread(target=lambda p=p: errors.append(library.barrier_errors(p, 500)))
-            for p in (one, other)
+            threading.Thread(target=lambda p=p: errors.append(library.barrier_errors(p, 500))) for p in (one, other)
         ]
         for caller in callers:
             caller.start()

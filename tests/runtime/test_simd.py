@@ -149,9 +149,7 @@ def assert_close(x: Floats, got: Floats, want: Doubles, ulps: float, absolute: f
         excess = np.where(right, 0, (error - absolute) / ulp)
     excess = np.where(np.isnan(excess), np.inf, excess)
     worst = int(excess.argmax())
-    assert excess[worst] <= ulps, (
-        f"{excess[worst]:.3f} ULP at {x[worst]!r}: got {got[worst]!r}, want {want[worst]!r}"
-    )
+    assert excess[worst] <= ulps, f"{excess[worst]:.3f} ULP at {x[worst]!r}: got {got[worst]!r}, want {want[worst]!r}"
 
 
 @pytest.mark.parametrize("name", ULPS)

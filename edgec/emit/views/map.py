@@ -57,25 +57,21 @@ class MapView(View):
     def tasks(self) -> int:
         return prod(d.extent for d in self.outer) * (self.lane_blocks if self.lane else 1)
 
-    def _lines(self, count: str | None) -> list[str]:
+    def _lines(self, count: str | None) -> tuple[list[str], list[str]]:
+        """(before the inner loop, inside it): what does not depend on the inner loop is computed once."""
         p = self.params
         names = {v: d.name for v, d in self._outer.items()}
-        if p.lane is not None:
-            names[p.lane] = "j"
-        elif p.loops:
-            names[p.loops[-1]] = "j"
-        printer = Printer(names, self.pointers, p.lane, count, depth=3)
+        inner = p.lane if p.lane is not None else p.loops[-1] if p.loops else None
+        printer = Printer(names, self.pointers, p.lane, count, depth=2 if inner is not None else 3)
+        lines = printer.lines if inner is None else printer.enter(inner, "j", 3)
         value = printer.vector(p.body) if p.lane is not None else printer.value(p.body)
-        return [*printer.lines, f"      {self.store_line(printer, p.address, value, p.lane, count)}"]
+        lines.append(f"      {self.store_line(printer, p.address, value, p.lane, count)}")
+        return (printer.lines, lines) if inner is not None else ([], lines)
 
-    @property
-    def full(self) -> list[str]:
+    @cached_property
+    def full(self) -> tuple[list[str], list[str]]:
         return self._lines(None)
 
-    @property
-    def tail(self) -> list[str]:
+    @cached_property
+    def tail(self) -> tuple[list[str], list[str]]:
         return self._lines("count")
-
-    @property
-    def scalar(self) -> list[str]:
-        return self._lines(None)

@@ -9,7 +9,7 @@ from math import prod
 
 from edgec.errors import ModelError
 from edgec.frontend.call import Call, onnx
-from edgec.frontend.values import Value, concat, emit
+from edgec.frontend.values import Value, check_table, concat, emit
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,7 @@ def _transposed(
     )
     taps = [-(-k // s) for k, s in zip(kernel, strides)]
     w = w.pad((0,) * (rank + 2), (0, 0, *(t * s - k for t, s, k in zip(taps, strides, kernel))))
+    check_table(1000 * prod(strides))  # every phase is a node
     phases = []
     for phase in product(*(range(s) for s in strides)):
         sub = w.slice((0, 0, *phase), (1, 1, *strides), (*w.shape[:2], *taps))

@@ -10,6 +10,7 @@ from edgec.frontend.call import Call, onnx
 from edgec.frontend.values import (
     Value,
     build,
+    check_table,
     computed,
     concat,
     constant,
@@ -165,6 +166,7 @@ def pad(call: Call) -> Value:
 
 def _around(call: Call, mode: str, extent: int, before: int, after: int) -> np.ndarray:
     """Which elements stand where after padding that repeats the input's own."""
+    check_table(before + extent + after)
     places = np.arange(-before, extent + after)
     if extent == 0 and len(places):
         raise call.error(f"a dimension of 0 elements cannot be padded in mode '{mode}'")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, prod
 
 import numpy as np
 
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.operators.conv import Window, pad_space, window
 from edgec.frontend.operators.windows import windows
-from edgec.frontend.values import Value, constant, emit, select
+from edgec.frontend.values import Value, check_table, constant, emit, select
 from edgec.ir.types import DTYPES
 
 
@@ -53,6 +53,7 @@ def max_pool(call: Call) -> Value | tuple[Value, Value]:
 
 def _indices(call: Call, x: Value, y: Value, win: Window) -> Value:
     """Where in the whole input the maximum of each window lies: the first of equal ones."""
+    check_table(x.node.type.elements)
     positions = np.arange(x.node.type.elements, dtype=np.int64).reshape(x.shape)
     if call.attribute("storage_order", 0):
         lead = x.shape[0] * x.shape[1]
@@ -71,6 +72,7 @@ def average_pool(call: Call) -> Value:
     win, sizes = _pooled_window(call, x)
     total = _cut(_pool(pad_space(x, win.before, win.after), win, "add"), sizes)
     include = call.attribute("count_include_pad", 0)
+    check_table(prod(sizes) * max(win.kernel))
     counts: np.ndarray = np.ones((), np.int64)
     declared = window(call, x.shape[2:], call.required("kernel_shape"))
     for n, b, a, k, s, d, m in zip(

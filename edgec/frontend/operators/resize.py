@@ -9,11 +9,8 @@ from math import ceil, isclose
 import numpy as np
 
 from edgec.frontend.call import Call, onnx
-from edgec.frontend.values import Value, clip, constant, emit, normalize_axis, select
+from edgec.frontend.values import Value, check_table, clip, constant, emit, normalize_axis, select
 from edgec.ir.types import DTYPES
-
-#: Results with more positions along one dimension are a mistake.
-MAX_TABLE = 2**24
 
 Weights = Callable[[np.ndarray], np.ndarray]
 
@@ -82,8 +79,7 @@ def _resized(call: Call, x: Value, axes: list[_Axis], transformation: str, neare
         if a.size == 0:
             work = work.part(a.axis, 0, 0)
             continue
-        if a.size > MAX_TABLE:
-            raise call.error(f"a dimension of {a.size} elements is too large to resize to")
+        check_table(a.size)
         if not a.is_identity:
             work = _along(call, work, a, transformation, nearest)
     if work.dtype == x.dtype:

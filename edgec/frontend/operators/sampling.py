@@ -218,6 +218,7 @@ def col2im(call: Call) -> Value:
         for e, b, a, span, s in zip(image, win.before, win.after, win.spans, win.strides)
     ]
     whole = [e + b + a for e, b, a in zip(image, win.before, win.after)]
+    check_table(1000 * prod(block))  # every tap is a node
     taps = x.reshape(n, channels, prod(block), *sizes)
     total: Value | None = None
     for k, tap in enumerate(product(*(range(b) for b in block))):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import prod
 
 from edgec.frontend.operators.conv import Window, pad_space
-from edgec.frontend.values import Scalar, Value, concat
+from edgec.frontend.values import Scalar, Value, check_table, concat
 
 
 def windows(x: Value, win: Window, sizes: Sequence[int], padding: Scalar) -> Value:
     """[.., sizes.., K]: the K elements of the window at every position, in row-major order of the kernel."""
     x = pad_space(x, win.before, win.after, padding)
     lead = x.rank - len(sizes)
+    check_table(1000 * prod(win.kernel))  # every tap is a node
     parts = []
     for tap in product(*(range(k) for k in win.kernel)):
         starts = [0] * lead + [t * d for t, d in zip(tap, win.dilations)]
