@@ -1,11 +1,11 @@
 """Constants are computed once, here, and not every time the model runs."""
 
-from edgec.ir.evaluate import evaluate_node
-from edgec.ir.graph import constant
+from edgec.ir.evaluate import run
+from edgec.ir.graph import Graph, constant, topological
 from edgec.ir.types import FLOATS
 from edgec.ops import node, operators
 from edgec.rewrite import rule_on
-from edgec.rewrite.facts import SMALL_BYTES
+from edgec.rewrite.facts import SMALL_BYTES, is_static
 from edgec.rewrite.sample import extents, fixed
 
 
@@ -19,18 +19,24 @@ def constant_terms(random):
     yield node("cast", fixed(random, *shape, dtype="bool"), to="f32")
     yield node("cast", fixed(random, *shape, dtype="i64"), to="f32")
     yield node("reduce", a, combine="max", axes=(0,))
+    narrow = node("cast", fixed(random, *shape, dtype="i32"), to="f32")
+    yield node("mul", narrow, fixed(random, *shape, dtype="f32"))
 
 
 @rule_on(*operators(), law="folding", examples=constant_terms)
 def fold_constants(n, view):
     """An operator on constants is a constant."""
-    if not n.args or not all(a.is_const for a in n.args):
-        return "an operand is not constant"
+    if not n.args or not is_static(n):
+        return "an operand depends on the input"
     if n.op == "cast" and _widens_integers(n):
         return "narrow integers stay as they are stored: quantized weights are widened where they are used"
-    if n.type.bytes > max(SMALL_BYTES, sum(a.type.bytes for a in dict.fromkeys(n.args))):
+    terms = list(topological([n]))
+    leaves = [t for t in terms if t.is_const]
+    # A term that could not be folded on the way here is folded only when that makes it smaller.
+    allowed = SMALL_BYTES if set(n.args) <= set(leaves) else 0
+    if n.type.bytes > max(allowed, sum(t.type.bytes for t in leaves)):
         return f"the constant would grow to {n.type.bytes} bytes"
-    return constant(evaluate_node(n, [a.value for a in n.args]))
+    return constant(run(Graph((), (("folded", n),)), {})["folded"])
 
 
 def _widens_integers(n):

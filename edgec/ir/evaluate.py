@@ -126,7 +126,8 @@ class _Grid:
         missing = tuple(n if k < rank else shape[k - rank] for k, n in enumerate(values.shape))
         values = np.broadcast_to(values, missing)
         axes = tuple(range(rank, rank + len(shape)))
-        result = values
+        # Half floats accumulate in f32 and round once, here as in the generated code.
+        result = values.astype(np.float32) if e.dtype in ("f16", "bf16") else values
         for axis in reversed(axes):
             result = _COMBINE[combine](result, axis=axis)
         return np.asarray(result).astype(DTYPES[e.dtype], copy=False)

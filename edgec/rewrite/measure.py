@@ -9,7 +9,7 @@ Measures are compared component by component:
    subtraction of a constant, a pool whose one window is everything), so that laws need to know one spelling only.
 5. ``height``: minus the operators below each movement, so that movement rises towards the outputs and element-wise
    work comes to stand next to what made its operand.
-6. ``unfolded``: operators on constants alone. They are free in the components above: what can be folded is, and
+6. ``unfolded``: elements computed from constants alone. They are free in the components above: what can be folded is, and
    what is kept (narrow weights that are widened) is dealt with when it is packed.
 
 All components are sums over nodes and bounded below for graphs of one size, so rewriting ends.
@@ -87,7 +87,7 @@ def _measured(node: Node) -> Measure:
     if node.op in ("input", "const"):
         return NOTHING
     if is_static(node):
-        return Measure(unfolded=1)
+        return Measure(unfolded=max(node.type.elements, 1))
     read = (a.type.bytes for a in node.args if not (is_static(a) and a.type.bytes <= SMALL_BYTES))
     moved = 0 if node.op == "reshape" else node.type.bytes + sum(read)
     return Measure(

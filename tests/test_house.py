@@ -1,0 +1,57 @@
+"""The house: folders are the pipeline, read aloud."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import edgec
+from edgec import pipeline
+from edgec.locate import data_folder
+
+PACKAGE = Path(edgec.__file__).parent
+ROOT = PACKAGE.parent
+#: Folders that are no stage: what the stages work on, what they are written for, and what looks at them.
+BESIDE = {"ir", "ops", "device", "check", "report"}
+MODULES = sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts)
+
+
+def test_folders_are_the_stages() -> None:
+    folders = {p.name for p in PACKAGE.iterdir() if (p / "__init__.py").is_file()}
+    assert folders == {s.folder for s in pipeline.STAGES} | BESIDE
+
+
+def test_stages_are_the_blueprint() -> None:
+    assert pipeline.NAMES == ("import", "simplify", "compress", "fuse", "schedule", "emit")
+
+
+def test_every_stage_is_a_plain_function_of_value_and_context() -> None:
+    for stage in pipeline.STAGES:
+        assert list(stage.run.__annotations__)[1:] == ["context", "return"], stage.name
+
+
+@pytest.mark.parametrize("name", ["devices", "codegen_templates", "rewrite_rules", "apps"])
+def test_data_folders_are_found(name: str) -> None:
+    assert any(data_folder(name).rglob("*"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_modules_say_what_they_are_and_stay_short(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text)), "no docstring"
+    assert text.count("\n") <= 420, "split it: one idea a module"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_only_the_pipeline_knows_the_order(path: Path) -> None:
+    """No stage reaches forward into a later one, except through the pipeline."""
+    order = [s.folder for s in pipeline.STAGES]
+    here = path.relative_to(PACKAGE).parts[0]
+    if here not in order:
+        return
+    later = set(order[order.index(here) + 1 :])
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("edgec."):
+            assert str(node.module).split(".")[1] not in later, f"imports {node.module}"
