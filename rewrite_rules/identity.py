@@ -72,7 +72,8 @@ def zeroth_power(x):
 @rule("identity")
 def negate_twice(x):
     """-(-x) = x."""
-    return -(-x), x
+    negated = -x
+    return -negated, x
 
 
 @rule("identity")

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
 
 from edgec.check.compare import Difference, compare
 from edgec.check.execute import PlanRun, ProgramRun
@@ -25,7 +24,6 @@ from edgec.check.reproduce import Cut, cut, labels_of, neighborhoods, smallest, 
 from edgec.emit.project import weights_blob
 from edgec.emit.source import generate
 from edgec.frontend import import_model
-from edgec.frontend.model import Model, tensor
 from edgec.frontend.support import label_of
 from edgec.frontend.text import printable
 from edgec.ir import evaluate
@@ -116,7 +114,7 @@ def _tensors(built: Built, inputs: Arrays) -> dict[str, np.ndarray]:
     if built.onnx is None:
         return dict(inputs)
     model = built.onnx
-    wide = with_every_tensor(_with_weights_inside(model))
+    wide = with_every_tensor(model)
     try:
         reference = Reference(replace(model, proto=wide, path=None), built.options.values)
         return {**inputs, **reference.run(inputs)}
@@ -124,18 +122,6 @@ def _tensors(built: Built, inputs: Arrays) -> dict[str, np.ndarray]:
         graph, named = _traced(built)
         values = evaluate.run(graph, inputs, keep=True)
         return {**inputs, **{name: values[n] for name, n in named.items() if n in values}}
-
-
-def _with_weights_inside(model: Model) -> onnx.ModelProto:
-    proto = onnx.ModelProto()
-    proto.CopyFrom(model.proto)
-    for t in proto.graph.initializer:
-        if t.data_location == onnx.TensorProto.EXTERNAL:
-            array = tensor(t, model.folder)
-            t.raw_data = array.tobytes()
-            t.data_location = onnx.TensorProto.DEFAULT
-            del t.external_data[:]
-    return proto
 
 
 def _traced(built: Built) -> tuple[Graph, dict[str, Node]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 
 from edgec.errors import ToolchainError
-from edgec.frontend.model import Model
+from edgec.frontend.model import Model, tensor
 from edgec.frontend.text import printable
 
 
@@ -58,7 +60,11 @@ class Reference:
                 return ort.InferenceSession(_source(self.model), settings, providers=["CPUExecutionProvider"])
             except Exception as error:  # onnxruntime's own errors share no base class
                 problem = error
-                self._levels.pop(0)
+                newest = re.search(r"max supported IR version: (\d+)", str(error))
+                if newest and self.model.proto.ir_version > int(newest[1]):
+                    self.model = _of_version(self.model, int(newest[1]))
+                else:
+                    self._levels.pop(0)
         raise Unavailable(f"onnxruntime refuses the model: {printable(str(problem), 300)}", where=self.model.where)
 
     def feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -91,12 +97,30 @@ def _source(model: Model) -> Any:
     return model.proto.SerializeToString()
 
 
-def with_every_tensor(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with every tensor that its nodes compute as an output; weights are shared, not copied."""
-    known = {o.name for o in proto.graph.output}
-    wider = onnx.ModelProto()
-    wider.CopyFrom(proto)
-    for node in proto.graph.node:
+def _of_version(model: Model, ir_version: int) -> Model:
+    """The model in an older version of the file format: what nodes mean is decided by their operator set alone."""
+    proto = self_contained(model)
+    proto.ir_version = ir_version
+    return replace(model, proto=proto, path=None)
+
+
+def self_contained(model: Model) -> onnx.ModelProto:
+    """A copy of the model with all its weights inside."""
+    proto = onnx.ModelProto()
+    proto.CopyFrom(model.proto)
+    for t in proto.graph.initializer:
+        if t.data_location == onnx.TensorProto.EXTERNAL:
+            t.raw_data = tensor(t, model.folder).tobytes()
+            t.data_location = onnx.TensorProto.DEFAULT
+            del t.external_data[:]
+    return proto
+
+
+def with_every_tensor(model: Model) -> onnx.ModelProto:
+    """A copy of the model with every tensor that its nodes compute as an output."""
+    wider = self_contained(model)
+    known = {o.name for o in wider.graph.output}
+    for node in model.proto.graph.node:
         for name in node.output:
             if name and name not in known:
                 known.add(name)

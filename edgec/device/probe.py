@@ -126,9 +126,9 @@ def _instruction_sets(arch: Arch, features: frozenset[str]) -> tuple[str, ...]:
 def _vectors(arch: Arch, instruction_sets: tuple[str, ...]) -> tuple[int, int]:
     """The bytes of a vector and the number of vector registers."""
     if arch == "x86_64":
-        if "avx512f" in instruction_sets:
+        if {"avx512f", "avx512dq"} <= set(instruction_sets):
             return 64, 32
-        return (32 if "avx" in instruction_sets else 16), 16
+        return (32 if {"avx2", "fma"} <= set(instruction_sets) else 16), 16
     if arch == "aarch64":
         return 16, 32
     if arch == "arm":
@@ -139,7 +139,7 @@ def _vectors(arch: Arch, instruction_sets: tuple[str, ...]) -> tuple[int, int]:
 def _native_cflags(arch: Arch, instruction_sets: tuple[str, ...]) -> tuple[str, ...]:
     if arch == "x86_64":
         # Left alone, compilers split 512-bit vectors in two on many of the machines that have them.
-        wide = ("-mprefer-vector-width=512",) if "avx512f" in instruction_sets else ()
+        wide = ("-mprefer-vector-width=512",) if {"avx512f", "avx512dq"} <= set(instruction_sets) else ()
         return ("-march=native", *wide)
     return ("-mcpu=native",) if arch in ("aarch64", "arm") else ()
 

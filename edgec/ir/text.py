@@ -59,13 +59,12 @@ def parse(text: str, constants: Mapping[str, Array] | None = None) -> Graph:
     than written.
     """
     reader = _Reader(constants or {})
-    number = 0
     try:
-        for number, line in enumerate(text.splitlines(), 1):
+        for line in text.splitlines():
             reader.read(line)
         return reader.finish()
     except ModelError as error:
-        raise ModelError(error.message, hint=error.hint, where=f"line {number}") from None
+        raise ModelError(error.message, hint=error.hint, where=f"line {max(reader.lines, 1)}") from None
 
 
 # ---- writing
@@ -228,8 +227,10 @@ class _Reader:
         self.outputs: tuple[tuple[str, Node], ...] | None = None
         self.origin: dict[Node, tuple[str, ...]] = {}
         self.metadata: dict[str, str] = {}
+        self.lines = 0
 
     def read(self, line: str) -> None:
+        self.lines += 1
         tokens = _Tokens(line)
         if tokens.kind() == "end":
             return

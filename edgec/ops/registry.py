@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from inspect import signature
 from typing import Any
 
@@ -105,7 +105,7 @@ def node(op: str, *args: Node, **attrs: Any) -> Node:
     return intern(op, args, attrs, derived.type)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _defaults(definition: Definition) -> dict[str, Any]:
     """Attributes that are not given are written down all the same, so that there is one spelling of each node."""
     parameters = signature(definition).parameters.values()

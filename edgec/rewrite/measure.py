@@ -9,8 +9,8 @@ Measures are compared component by component:
    subtraction of a constant, a pool whose one window is everything), so that laws need to know one spelling only.
 5. ``height``: minus the operators below each movement, so that movement rises towards the outputs and element-wise
    work comes to stand next to what made its operand.
-6. ``unfolded``: elements computed from constants alone. They are free in the components above: what can be folded is, and
-   what is kept (narrow weights that are widened) is dealt with when it is packed.
+6. ``unfolded``: elements computed from constants alone. They are free in the components above: what can be folded
+   is, and what is kept (narrow weights that are widened) is dealt with when it is packed.
 
 All components are sums over nodes and bounded below for graphs of one size, so rewriting ends.
 """

@@ -1,9 +1,9 @@
 """Proof by trial: both sides of a law are evaluated wherever it claims to hold.
 
 An equation is tried on random broadcasting shapes and element types, with operands of commutative functions in
-either order; a change is tried on its examples. A law that claims to be exact has to keep every bit, of NaN, infinities and
-zeros of both signs too; one that reassociates has to agree up to rounding on floats, and still bit for bit on
-integers. And it has to be good for something: some instance must cost less afterwards.
+either order; a change is tried on its examples. A law that claims to be exact has to keep every bit, of NaN,
+infinities and zeros of both signs too; one that reassociates has to agree up to rounding on floats, and still bit for
+bit on integers. And it has to be good for something: some instance must cost less afterwards.
 """
 
 from __future__ import annotations
@@ -124,9 +124,7 @@ def _operand(name: str, type: Type, rule: Rule, random: Random) -> Node:
     return constant(sample.values(random, type, rule.numeric == "exact"))
 
 
-def _left(
-    term: Term, bound: dict[str, Node], dtype: str, shapes: list[tuple[int, ...]], random: Random
-) -> Node:
+def _left(term: Term, bound: dict[str, Node], dtype: str, shapes: list[tuple[int, ...]], random: Random) -> Node:
     """The left side; its numbers are constants of any shape, its operands in any order that means the same."""
     if term.op == "variable":
         return bound[term.name]

@@ -9,7 +9,8 @@
     def join_transposes(node, view):
         \"\"\"A transpose of a transpose is one transpose.\"\"\"
         ...
-        return a node, or the sentence why not
+
+A change returns the node to put in the place of its own, or the sentence why there is none.
 """
 
 from __future__ import annotations

@@ -19,9 +19,7 @@ Operand = Union["Term", Number]
 Bindings = dict[str, Node]
 
 #: Functions whose operands may change places; laws are matched in either order.
-COMMUTATIVE = frozenset(
-    {"add", "mul", "max", "min", "eq", "ne", "and", "or", "xor", "bitand", "bitor", "bitxor"}
-)
+COMMUTATIVE = frozenset({"add", "mul", "max", "min", "eq", "ne", "and", "or", "xor", "bitand", "bitor", "bitxor"})
 
 
 @dataclass(frozen=True, eq=False)

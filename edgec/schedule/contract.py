@@ -103,7 +103,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     lanes = device.vector_bytes // 4
     m_extent = m.value.extent if m.op == "var" else 1
     k_extent = prod(v.value.extent for v in k)
-    nr, nv = tile_shape(m_extent, n.value.extent, k_extent, lanes, device.vector_registers)
+    nr, nv = tile_shape(m_extent, n.value.extent, k_extent, device)
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
     panel_outer = tuple(v for v in outer if v in X.free_variables(lane_factor))
     outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
@@ -233,25 +233,28 @@ def _pack(
     return weights.add(padded.reshape(values.shape[0], sizes[1], panels, width).transpose(0, 2, 1, 3))
 
 
-def tile_shape(m: int, n: int, k: int, lanes: int, registers: int) -> tuple[int, int]:
+def tile_shape(m: int, n: int, k: int, device: Device) -> tuple[int, int]:
     """(rows, vectors) of the register tile with the least predicted time for M x N x K.
 
     Per step of k a tile of r x v issues r*v multiply-adds (two a cycle, four cycles of latency each) and r + v loads
-    (two a cycle); accumulators, one row of L and one broadcast must fit the registers.
+    (two a cycle); accumulators, one row of L and one broadcast must fit the registers. A panel beyond the first-level
+    cache streams from the second at about half a line a cycle, for every tile anew.
     """
+    lanes = device.vector_bytes // 4
     best: tuple[float, int, int] | None = None
     vectors_needed = ceil(n / lanes)
     for v in range(1, min(vectors_needed, 8) + 1):
+        stream = 2.2 * v if k * v * device.vector_bytes > device.l1d_bytes // 2 else 0.0
         for r in range(1, min(m, 30) + 1):
-            if r * v + v + 1 > registers and r * v > 1:
+            if r * v + v + 1 > device.vector_registers and r * v > 1:
                 continue
             full_panels, last = divmod(vectors_needed, v)
-            rows_last = m % r
             cost = 0.0
             for width, panels in ((v, full_panels), (last, 1)):
-                for height, tiles in ((r, m // r), (rows_last, 1)):
+                for height, tiles in ((r, m // r), (m % r, 1)):
                     if width and height and panels and tiles:
-                        step = max(height * width / 2, (height + width) / 2, 4 if height * width < 8 else 0)
+                        latency = 4 if height * width < 8 else 0
+                        step = max(height * width / 2, (height + width) / 2, latency, stream)
                         cost += panels * tiles * (k * step + 10 + height * width * 1.5)
             key = (cost, -r * v, -v)
             if best is None or key < (best[0], -best[1] * best[2], -best[2]):

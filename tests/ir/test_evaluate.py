@@ -118,16 +118,12 @@ def conv(x: Array, w: Array, strides: tuple[int, ...], dilations: tuple[int, ...
     for place in np.ndindex(*y.shape):
         b, channel, *p = place
         first = channel // (o // groups) * c
-        window = tuple(
-            slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(p, strides, kernel, dilations)
-        )
+        window = tuple(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(p, strides, kernel, dilations))
         y[place] = (x[(b, slice(first, first + c), *window)] * w[channel]).sum()
     return y
 
 
-def scattered(
-    x: Array, at: Array, updates: Array, axis: int, combine: Callable[[Any, Any], Any]
-) -> Array:
+def scattered(x: Array, at: Array, updates: Array, axis: int, combine: Callable[[Any, Any], Any]) -> Array:
     y = x.copy()
     for place in np.ndindex(*at.shape):
         target = (*place[:axis], at[place] % x.shape[axis], *place[axis + 1 :])
@@ -293,9 +289,7 @@ FORMULAS = {
     "sum of products of sums": X.reduce("add", (K,), (a(I, K) + 1.0) * (b(J, K) - a(J, 0))),
     "sum over two": X.reduce("add", (K, IN), a(I, K) * b(IN, K)),
     "nested sums": X.reduce("add", (K,), a(I, K) * X.reduce("add", (IN,), b(IN, K) * a(IN, J))),
-    "sum with an outer index": X.reduce(
-        "add", (K,), X.select(X.call("lt", K, J), a(I, K), X.const(0.0, "f32"))
-    ),
+    "sum with an outer index": X.reduce("add", (K,), X.select(X.call("lt", K, J), a(I, K), X.const(0.0, "f32"))),
     "sum of a constant": X.reduce("add", (K,), a(I, 0)),
     "mixed types": X.cast(X.cast(a(I, J) * 10.0, "i32"), "f32") + X.cast(J, "f32"),
     "window": X.reduce("add", (IN,), a(I + IN, J) * b(0, IN)),

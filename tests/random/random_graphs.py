@@ -106,18 +106,25 @@ class Maker:
         return value
 
     def operand(self, dtype: str | None = "f32", rank: int | None = None, least: int = 0) -> Value:
-        """A value made so far, or a new leaf."""
-        fits = [
-            v
-            for v in self.values
-            if (dtype is None or v.dtype == dtype) and (rank is None or v.rank == rank) and v.node.type.elements >= least
-        ]
-        if fits and not self.chance(8):
-            return fits[-1] if self.chance(2) else self.pick(fits)
-        shape = self.shape(self.number(0, 4) if rank is None else rank)
+        """A value made so far, most often the last; of another rank if need be; seldom a new leaf."""
+        fits = [v for v in self.values if dtype in (None, v.dtype) and v.node.type.elements >= least]
+        if fits and not self.chance(12):
+            x = fits[-1] if not self.chance(3) else self.pick(fits)
+            return x if rank in (None, x.rank) else self.of_rank(x, rank)
+        shape = self.shape(self.pick([0, 1, 2, 2, 3, 3, 4, 4]) if rank is None else rank)
         if prod(shape) < least:
             shape = tuple(max(e, 2) for e in shape) or (2,)
         return self.leaf(shape, dtype or "f32")
+
+    def of_rank(self, x: Value, rank: int) -> Value:
+        """``x`` with dimensions merged or ones inserted."""
+        shape = list(x.shape)
+        while len(shape) > rank:
+            k = self.number(0, len(shape) - 2)
+            shape[k : k + 2] = [shape[k] * shape[k + 1]]
+        while len(shape) < rank:
+            shape.insert(self.number(0, len(shape)), 1)
+        return Value(ops.node("reshape", x.node, shape=tuple(shape)), x.most, x.exact)
 
     def partner(self, x: Value) -> Value:
         """A value that broadcasts with ``x``."""
@@ -139,7 +146,7 @@ class Maker:
 
     def step_unary(self) -> None:
         x = self.operand(self.pick(["f32"] * 5 + ["i32", "f64", "i64"]))
-        name = self.pick(["neg", "abs", "relu", "square", "sign", "floor", "half", "clip"])
+        name = self.pick(["neg", "abs", "relu", "square", "sign", "floor", "double", "clip"])
         n, most = x.node, x.most
         if name == "relu":
             node = ops.node("max", n, self.one(0, x.dtype))
@@ -148,7 +155,7 @@ class Maker:
         elif name in ("sign", "floor"):
             x = self.exactly(x)
             node = ops.node("sign" if name == "sign" or not is_float(x.dtype) else "floor", x.node)
-        elif name == "half" and is_float(x.dtype):
+        elif name == "double" and is_float(x.dtype):
             node = ops.node("mul", n, self.one(2.0, x.dtype))
             most *= 2
         elif name == "clip":
