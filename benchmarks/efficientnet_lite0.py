@@ -53,7 +53,7 @@ class _Lite0(Writer):
         x = self.node("BatchNormalization", x, *parts, epsilon=1e-3)
         if not relu:
             return x
-        low, high = self.weight("zero", np.float32(0)), self.weight("six", np.float32(6))
+        low, high = self.weight("zero", np.array(0, np.float32)), self.weight("six", np.array(6, np.float32))
         return self.node("Clip", x, low, high)
 
     def block(self, x: str, prefix: str, channels: int, stride: int, expansion: int, to: int) -> str:
@@ -67,7 +67,7 @@ class _Lite0(Writer):
 
 
 def from_state_dict(path: Path) -> onnx.ModelProto:
-    """image f32[1,3,224,224] (RGB, normalized by ImageNet's mean and deviation) -> logits f32[1,1000]."""
+    """image f32[1,3,224,224] (RGB, (pixel - 127) / 128) -> logits f32[1,1000]."""
     g = _Lite0(state_dict.load(path))
     x = g.conv("image", "_conv_stem", "_bn0", stride=2)
     channels, number = 32, 0

@@ -45,7 +45,7 @@ class _Bert(Writer):
         return self.weight(name, self.state[name].astype(np.float32))
 
     def number(self, value: float) -> str:
-        return self.weight(f"number_{value!r}", np.float32(value))
+        return self.weight(f"number_{value!r}", np.array(value, np.float32))
 
     def integers(self, *values: int) -> str:
         return self.weight("integers_" + "_".join(map(str, values)), np.array(values, np.int64))

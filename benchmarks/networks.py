@@ -93,7 +93,7 @@ def find(
         if path.is_file():
             add(Network(name, path, "trained models", SHAPES.get(name, {})))
         elif wanted(name, only) and name not in found:
-            missing.append(Missing(name, f"no file {entry}.onnx in the folder of trained models; EDGEC_MODELS names it"))
+            missing.append(Missing(name, f"no {entry}.onnx in the folder of trained models (EDGEC_MODELS)"))
     for name in wheels.NAMES:
         if not wanted(name, only) or name in found:
             continue

@@ -49,7 +49,7 @@ class _View:
         last = self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides))
         if 0 in self.shape:
             return np.empty(self.shape, self.storage.dtype)
-        if not (0 <= self.offset and last < self.storage.data.size and min(self.strides, default=0) >= 0):
+        if not (self.offset >= 0 and last < self.storage.data.size and min(self.strides, default=0) >= 0):
             raise ValueError("a tensor leaves its storage")
         window = self.storage.data[self.offset :]
         return np.lib.stride_tricks.as_strided(window, self.shape, [s * size for s in self.strides]).copy()

@@ -73,7 +73,7 @@ def build(
             model, folder, compile=compile, save_stages=save_stages, start=start, progress=progress, **settings
         )
     found = record.build(built)
-    return Answer(found, tables.build(found, model))
+    return Answer(found, lambda r: tables.build(r, model))
 
 
 def _partial(model: str, settings: Settings, start: str, until: str, save: Path | None) -> Answer:
@@ -81,7 +81,7 @@ def _partial(model: str, settings: Settings, start: str, until: str, save: Path 
         run = pipeline.run(model, Context(resolve(settings), progress), start, until, save)
     text = run.steps[-1].stage.show(run.result)
     found = {**record.head("build"), "until": until, "seconds": run.seconds, "text": text}
-    return Answer(found, text)
+    return Answer(found, lambda r: text)
 
 
 @command(app)
@@ -106,7 +106,7 @@ def check(
             reproducer=out, progress=progress, **settings,
         )  # fmt: skip
     found = record.check(checked)
-    return Answer(found, tables.check(found), checked.ok)
+    return Answer(found, tables.check, checked.ok)
 
 
 @command(app)
@@ -121,7 +121,7 @@ def bench(
     with shown() as progress:
         benched = api.bench(model, vs=vs, seconds=seconds, rounds=rounds, progress=progress, **settings)
     found = record.bench(benched, str(settings["device"]))
-    return Answer(found, tables.bench(found))
+    return Answer(found, tables.bench)
 
 
 @command(app)
@@ -137,7 +137,7 @@ def inspect(model: ModelPath, settings: Settings) -> Answer:
         except UsageError as error:  # shapes are missing: what the file says can be shown all the same
             problem = error
     found = record.inspect(parsed, graph, missing, problem)
-    return Answer(found, tables.inspect(found))
+    return Answer(found, tables.inspect)
 
 
 @command(app)
@@ -151,14 +151,14 @@ def explain(
         parsed = reader.read(model)
         run = pipeline.run(parsed, Context(resolve(settings), progress), until="schedule")
     found = explanation.explain(run, parsed, node)
-    return Answer(found, tables.explain(found))
+    return Answer(found, tables.explain)
 
 
 @command(app)
 def doctor() -> Answer:
     """Show which compilers and packages are here."""
     found = examination.doctor()
-    return Answer(found, tables.doctor(found), bool(found["ok"]))
+    return Answer(found, tables.doctor, bool(found["ok"]))
 
 
 @command(app)
@@ -178,14 +178,14 @@ def demo(settings: Settings, out: Out = None) -> Answer:
         "reference": done.reference,
         "bench": record.bench(done.benched, done.built.options.device.name),
     }
-    return Answer(found, tables.demo(found))
+    return Answer(found, tables.demo)
 
 
 @command(device_app, "list")
 def list_all(devices: DeviceFolders = None) -> Answer:
     """List the machines that are known."""
     found = [record.device(d) for d in list_devices(devices or ())]
-    return Answer({**record.head("device list"), "devices": found}, tables.devices(found))
+    return Answer({**record.head("device list"), "devices": found}, lambda r: tables.devices(r["devices"]))
 
 
 @command(device_app, "show")
@@ -195,14 +195,14 @@ def show_one(
 ) -> Answer:
     """Show every fact that is known of a machine."""
     found = record.device(load_device(name, devices or ()))
-    return Answer({**record.head("device show"), "device": found}, tables.device(found))
+    return Answer({**record.head("device show"), "device": found}, lambda r: tables.device(r["device"]))
 
 
 @command(device_app, "probe")
 def probe() -> Answer:
     """Show what this machine says of itself."""
     found = record.device(probe_host())
-    return Answer({**record.head("device probe"), "device": found}, tables.device(found))
+    return Answer({**record.head("device probe"), "device": found}, lambda r: tables.device(r["device"]))
 
 
 def main(arguments: list[str] | None = None) -> None:

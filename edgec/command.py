@@ -32,13 +32,13 @@ OK, CHECK_FAILED, BAD_INPUT, MISTAKE, STOPPED = 0, 1, 2, 3, 130
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found: the record that --json prints, how it is shown otherwise, and whether all is well.
+    """What a command found: the record that --json prints, how it is drawn otherwise, and whether all is well.
 
-    Something to show that is a plain string is printed as it is.
+    ``draw`` gets the record with nothing in it that a terminal would obey; a plain string it gives is printed as it is.
     """
 
     record: Record
-    shown: RenderableType
+    draw: Callable[[Record], RenderableType]
     ok: bool = True
 
 
@@ -182,12 +182,14 @@ def answer(title: str, work: Callable[[], Answer], as_json: bool) -> int:
     told = [str(w.message) for w in caught if w.category.__module__.startswith("edgec")]
     if as_json:
         _print_json({**found.record, "warnings": told})
-    elif isinstance(found.shown, str):
-        sys.stdout.write(found.shown)
     else:
-        Console(highlight=False).print(found.shown)
+        shown = found.draw(records.shown(found.record))
+        if isinstance(shown, str):
+            sys.stdout.write(shown)
+        else:
+            Console(highlight=False).print(shown)
     for line in told:
-        err.print(f"warning: {line}", style="yellow", markup=False, soft_wrap=True)
+        err.print(f"warning: {printable(line, 1000)}", style="yellow", markup=False, soft_wrap=True)
     return OK if found.ok else CHECK_FAILED
 
 
@@ -195,7 +197,8 @@ def refused(title: str, problem: EdgecError, as_json: bool) -> int:
     """Print the error a command ended in; gives the exit code."""
     if as_json:
         _print_json(records.error(title, problem))
-    Console(stderr=True, highlight=False).print(f"error: {problem}", style="red", markup=False, soft_wrap=True)
+    text = records.shown(f"error: {problem}")
+    Console(stderr=True, highlight=False).print(text, style="red", markup=False, soft_wrap=True)
     if isinstance(problem, (VerifyError, InvariantError)):
         return MISTAKE
     return CHECK_FAILED if isinstance(problem, CheckError) else BAD_INPUT

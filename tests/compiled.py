@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,8 @@ from edgec.ir.types import DTYPES
 from edgec.schedule.build import schedule
 from edgec.schedule.program import Program
 
-FLAGS = ["-std=gnu11", "-O1", "-g0", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Werror"]
-SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+STRICT = ["-std=gnu11", "-O1", "-g0", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Werror"]
+FLAGS = [*STRICT, "-march=native"]
 GUARD = 64  # bytes of known content around every buffer a test passes
 
 
@@ -31,12 +32,15 @@ class Compiled:
     """
 
     def __init__(self, library: ctypes.CDLL, prefix: str, program: Program, weights: bytes) -> None:
+        self.library = library
         self.run = getattr(library, f"{prefix}_run")
+        self.run_pool = getattr(library, f"{prefix}_run_pool")
         self.program = program
         self.weights = _Guarded(len(weights))
         self.weights.inner[:] = np.frombuffer(weights, np.uint8)
 
-    def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def __call__(self, inputs: Mapping[str, np.ndarray], threads: int | None = None) -> dict[str, np.ndarray]:
+        """Run once, on the calling thread or, with ``threads``, on a pool of so many."""
         p = self.program
         arena = _Guarded(p.arena_bytes)
         arena.inner[:] = 0xFF  # every float a NaN, every integer -1
@@ -50,7 +54,12 @@ class Compiled:
             buffers.append(_Guarded(node.type.bytes))
             buffers[-1].inner[:] = 0xFF
             outputs.append((name, node.type, buffers[-1].inner))
-        status = self.run(*(ctypes.c_void_p(b.address) for b in buffers))
+        addresses = [ctypes.c_void_p(b.address) for b in buffers]
+        if threads is None:
+            status = self.run(*addresses)
+        else:
+            with Pool(self.library, threads) as pool:
+                status = self.run_pool(*addresses[:2], pool, *addresses[2:])
         assert status == 0, f"run returned {status}"
         for b in buffers:
             assert b.is_intact, "wrote outside a buffer"
@@ -72,22 +81,68 @@ class _Guarded:
         return bool((self.whole[: self.start] == 0xA5).all() and (self.whole[self.end :] == 0xA5).all())
 
 
+class Pool:
+    """Threads of ``ec_pool.h``, for the length of a ``with``."""
+
+    def __init__(self, library: ctypes.CDLL, threads: int) -> None:
+        self.library = library
+        library.ec_pool_bytes.restype = ctypes.c_size_t
+        library.ec_pool_init.restype = ctypes.c_void_p
+        self.memory = ctypes.create_string_buffer(library.ec_pool_bytes(threads))
+        self.threads = threads
+
+    def __enter__(self) -> ctypes.c_void_p:
+        self.pool = ctypes.c_void_p(self.library.ec_pool_init(self.memory, self.threads))
+        assert self.pool.value is not None
+        return self.pool
+
+    def __exit__(self, *raised: object) -> None:
+        self.library.ec_pool_destroy(self.pool)
+
+
+@dataclass(frozen=True)
+class Written:
+    """One graph as sources in a folder: its prefix, its program and the content of its weights."""
+
+    prefix: str
+    program: Program
+    weights: bytes
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device this machine can run code for, and the flags that select it."""
+
+    device: Device
+    flags: tuple[str, ...]
+
+
+def target(name: str) -> Target:
+    device = load_device(name)
+    return Target(device, tuple(FLAGS) if name == "host" else (*STRICT, *device.cflags))
+
+
 def program_of(graph: Graph, device: Device | None = None, fuse: bool = True, threads: int = 2) -> Program:
     return schedule(plan(graph, fuse), device or load_device("host"), threads)
 
 
-def compile_graphs(
-    graphs: Mapping[str, Graph], folder: Path, fuse: bool = True, flags: Sequence[str] = FLAGS
-) -> dict[str, Compiled | EdgecError]:
-    """One shared library with all graphs; a graph edgec refuses gives its error instead."""
-    device = load_device("host")
-    made: dict[str, tuple[str, Program, bytes] | EdgecError] = {}
+def write_graphs(
+    graphs: Mapping[str, Graph],
+    folder: Path,
+    device: Device,
+    fuse: bool = True,
+    threads: int = 2,
+    templates: Sequence[Path] = (),
+    change: Callable[[Program], Program] = lambda program: program,
+) -> dict[str, Written | EdgecError]:
+    """The sources of all graphs, and ``all.c``, which includes them; a graph edgec refuses gives its error instead."""
+    made: dict[str, Written | EdgecError] = {}
     sources: list[str] = []
     for number, (name, graph) in enumerate(graphs.items()):
         prefix = f"g{number}"
         try:
-            program = program_of(graph, device, fuse)
-            written = files(program, device, prefix)
+            program = change(program_of(graph, device, fuse, threads))
+            written = files(program, device, prefix, templates)
         except EdgecError as error:
             made[name] = error
             continue
@@ -95,18 +150,36 @@ def compile_graphs(
             if path.endswith((".c", ".h")) and path != "main.c":
                 (folder / path).write_bytes(content)
         sources += [path for path in written if path.startswith(prefix) and path.endswith(".c")]
-        made[name] = prefix, program, written[f"{prefix}_weights.bin"]
+        made[name] = Written(prefix, program, written[f"{prefix}_weights.bin"])
     # One translation unit: the preprocessor and the headers are most of the work.
-    unit = folder / "all.c"
-    unit.write_text("".join(f'#include "{path}"\n' for path in sources) + '#include "ec_pool.c"\n')
-    library = folder / "all.so"
-    compiler = os.environ.get("CC", "gcc")
-    done = subprocess.run(
-        [compiler, *flags, "-shared", "-fPIC", "-o", str(library), str(unit), "-lm", "-lpthread"],
-        capture_output=True, text=True, cwd=folder,
-    )  # fmt: skip
+    text = "".join(f'#include "{path}"\n' for path in sources) + '#include "ec_pool.c"\n'
+    (folder / "all.c").write_text(text)
+    return made
+
+
+def compile_c(folder: Path, source: str, output: str, flags: Sequence[str]) -> Path:
+    """Compile one file in ``folder``; fails with what the compiler says."""
+    command = [os.environ.get("CC", "gcc"), *flags, "-o", output, source, "-lm", "-lpthread"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr[:4000]
-    loaded = ctypes.CDLL(str(library))
+    return folder / output
+
+
+def compile_graphs(
+    graphs: Mapping[str, Graph],
+    folder: Path,
+    fuse: bool = True,
+    flags: Sequence[str] = FLAGS,
+    device: Device | None = None,
+    threads: int = 2,
+    templates: Sequence[Path] = (),
+) -> dict[str, Compiled | EdgecError]:
+    """One shared library with all graphs; a graph edgec refuses gives its error instead."""
+    made = write_graphs(graphs, folder, device or load_device("host"), fuse, threads, templates)
+    library = ctypes.CDLL(str(compile_c(folder, "all.c", "all.so", [*flags, "-shared", "-fPIC"])))
     return {
-        name: entry if isinstance(entry, EdgecError) else Compiled(loaded, *entry) for name, entry in made.items()
+        name: entry
+        if isinstance(entry, EdgecError)
+        else Compiled(library, entry.prefix, entry.program, entry.weights)
+        for name, entry in made.items()
     }

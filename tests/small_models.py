@@ -12,9 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 node = helper.make_node
 
 
-def tensor_input(
-    name: str, shape: Sequence[Any] | None, dtype: int = TensorProto.FLOAT
-) -> onnx.ValueInfoProto:
+def tensor_input(name: str, shape: Sequence[Any] | None, dtype: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, dtype, shape)
 
 
@@ -33,8 +31,6 @@ def model(
 ) -> onnx.ModelProto:
     """A model whose input is x [2, 3], unless others are given; outputs have no declared shape."""
     given = [tensor_input("x", [2, 3])] if inputs is None else list(inputs)
-    graph = helper.make_graph(
-        nodes, "net", given, [tensor_input(o, None) for o in outputs], list(initializers)
-    )
+    graph = helper.make_graph(nodes, "net", given, [tensor_input(o, None) for o in outputs], list(initializers))
     imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in domains)]
     return helper.make_model(graph, opset_imports=imports, functions=list(functions))

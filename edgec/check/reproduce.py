@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -149,6 +150,10 @@ def write(piece: Cut, stage: str, tolerance: float, folder: Path) -> None:
 
 
 def _npz(arrays: Arrays) -> bytes:
+    """What numpy.savez writes, for any names: as keywords some of them would mean something else."""
     content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **dict(arrays))
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
     return content.getvalue()

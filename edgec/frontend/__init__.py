@@ -6,6 +6,6 @@ from edgec.frontend.support import unsupported
 from edgec.frontend.values import Value, build, clip, concat, constant, emit, iota, maximum, minimum, select
 
 __all__ = [
-    "Call", "ModelWarning", "UnknownValue", "Value", "build", "clip", "concat", "constant", "emit", "import_model", "iota",
-    "load_operators", "maximum", "minimum", "onnx", "select", "supported", "unsupported",
+    "Call", "ModelWarning", "UnknownValue", "Value", "build", "clip", "concat", "constant", "emit",
+    "import_model", "iota", "load_operators", "maximum", "minimum", "onnx", "select", "supported", "unsupported",
 ]  # fmt: skip

@@ -84,7 +84,7 @@ def refused() -> dict[tuple[str, str], str]:
 
 @dataclass(frozen=True)
 class Call:
-    """One ONNX node: its operands, its attributes (defaults filled in), and what version of the operator it means."""
+    """One ONNX node: its operands, its attributes (defaults filled in), and the version of its operator."""
 
     operator: str
     domain: str
@@ -142,7 +142,10 @@ class Call:
 
     def ints(self, k: int) -> tuple[int, ...]:
         """Constant operand ``k`` as a flat tuple of integers."""
-        return tuple(int(v) for v in self.constant(k).reshape(-1))
+        array = self.constant(k)
+        if array.size and array.dtype.kind not in "iu":
+            raise ModelError(f"operand {k} must be integers, not {self[k].dtype}", where=self.label)
+        return tuple(int(v) for v in array.reshape(-1))
 
     def ints_or_attribute(self, k: int, name: str) -> tuple[int, ...] | None:
         """What older versions of an operator had as an attribute and newer ones have as an input."""

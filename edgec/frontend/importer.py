@@ -24,9 +24,10 @@ from edgec.ir.graph import Graph, Node
 
 #: Functions and loops multiply nodes: a small file may mean more of them than anyone can compile.
 _MAX_NODES = 200_000
-#: What a lowering function runs into when a node breaks what the standard promises of its shapes and attributes.
+#: What a lowering function runs into when a node breaks what the standard promises of it.
 _BROKEN_PROMISE = (
-    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
+    ValueError,
 )  # fmt: skip
 
 _SUBGRAPH = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
@@ -42,10 +43,10 @@ def import_model(
 ) -> Graph:
     """Read an ONNX model and lower it to core operators, with constants folded.
 
-    ``shapes`` gives the shape of inputs whose dimensions the model leaves open, ``values`` fixes inputs at build
-    time (they are then no inputs of the graph), ``ops_folders`` hold Python files with operators of the user's own.
-    ``origin`` of the result names the ONNX nodes every core node came from. ``tensors``, where it is given, receives
-    the node of every tensor of the main graph, by ONNX name.
+    ``shapes`` gives the shape of inputs whose dimensions the model leaves open, ``values`` fixes inputs at
+    build time (they are then no inputs of the graph), ``ops_folders`` hold Python files with operators of the
+    user's own. ``origin`` of the result names the ONNX nodes every core node came from. ``tensors``, where it
+    is given, receives the node of every tensor of the main graph, by ONNX name.
 
     Raises UsageError for shapes that are missing or do not fit, ModelError for a model that is broken or
     uses operators that are not supported (all of them at once).
@@ -137,9 +138,7 @@ class _Importer:
         where = f"node '{printable(label)}' ({printable(node.op_type)})"
         self.lowered += 1
         if self.lowered > _MAX_NODES:
-            raise ModelError(
-                f"functions and loops expand to more than {_MAX_NODES} nodes", where=self.model.where
-            )
+            raise ModelError(f"functions and loops expand to more than {_MAX_NODES} nodes", where=self.model.where)
         inputs = tuple(self.look_up(scope, name) if name else None for name in node.input)
         try:
             results = self.results(node, scope, label, where, inputs)
@@ -163,14 +162,14 @@ class _Importer:
     def results(
         self, node: NodeProto, scope: _Scope, label: str, where: str, inputs: Sequence[Value | None]
     ) -> Results:
-        """What a node computes: by a function of the model, by a registered lowering, or by the standard's own body."""
+        """What a node computes: by a function of the model, a registered lowering, or the standard's own body."""
         domain = domain_name(node.domain)
         opset = scope.opsets.get(domain, 1)
         given = _attributes(node, scope)
         function = self.functions.get((domain, node.op_type))
         if function is not None:
             return self.lower_function(function, inputs, given, scope, label)
-        # An operator newer than the operator set the model declares is not to the letter, but its meaning is clear.
+        # An operator newer than the declared operator set is against the letter, but its meaning is clear.
         schema = schema_of(node, opset) or schema_of(node, NEWEST_OPSET if domain == "" else None)
         complete = {**default_attributes(schema), **given}
         lowering = registry.lowering(domain, node.op_type)
@@ -206,9 +205,7 @@ class _Importer:
         def inline(graph: GraphProto, inputs: Sequence[Value] = (), suffix: str = "") -> list[Value]:
             """Lower a subgraph whose formal inputs are ``inputs``; gives its outputs."""
             names = dict(zip((i.name for i in graph.input), inputs))
-            inner = replace(
-                scope, names=names, tensors=_tensors(graph), outer=scope, prefix=f"{label}{suffix}/"
-            )
+            inner = replace(scope, names=names, tensors=_tensors(graph), outer=scope, prefix=f"{label}{suffix}/")
             outputs = [o.name for o in graph.output]
             self.lower_nodes(graph.node, inner, set(outputs))
             return [self.look_up(inner, name) for name in outputs]
@@ -223,18 +220,14 @@ class _Importer:
         scope: _Scope,
         label: str,
     ) -> list[Value | None]:
-        """Lower the body of a function in the place of a call to it; None for outputs that it does not compute."""
+        """Lower the body of a function in the place of a call to it; None for outputs it does not compute."""
         if function.name in scope.calls and (domain_name(function.domain), function.name) in self.functions:
-            raise ModelError(
-                f"function '{printable(function.name)}' calls itself", hint="ONNX has no recursion"
-            )
+            raise ModelError(f"function '{printable(function.name)}' calls itself", hint="ONNX has no recursion")
         names = {name: value for name, value in zip(function.input, inputs) if value is not None}
         absent = {name for name in function.input if name not in names}
         attributes = {**{a.name: a for a in function.attribute_proto}, **given}
         opsets = {**scope.opsets, **opset_versions(function.opset_import)}
-        inner = _Scope(
-            names, opsets, prefix=f"{label}/", attributes=attributes, calls=(*scope.calls, function.name)
-        )
+        inner = _Scope(names, opsets, prefix=f"{label}/", attributes=attributes, calls=(*scope.calls, function.name))
         self.lower_nodes([_without(node, absent) for node in function.node], inner, set(function.output))
         return [inner.names.get(name) for name in function.output]
 
@@ -246,12 +239,7 @@ class _Importer:
         while pending:
             node = pending.pop()
             # Nodes of a subgraph have their origin already, and so have those it takes from outside.
-            if (
-                node in stop
-                or node in seen
-                or node.op in ("input", "const")
-                or (nested and node in self.origin)
-            ):
+            if node in stop or node in seen or node.op in ("input", "const") or (nested and node in self.origin):
                 continue
             seen.add(node)
             names = self.origin.get(node, ())

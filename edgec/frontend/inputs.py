@@ -38,9 +38,7 @@ def bind_inputs(
     declared = {i.name: _declared(i, model.where) for i in inputs}
     arrays = {name: np.asarray(value) for name, value in values.items()}
     wanted = {**{n: a.shape for n, a in arrays.items() if a.ndim or declared[n][1] is None}, **shapes}
-    concrete = _resolve(
-        declared, {n: tuple(int(d) for d in s) for n, s in wanted.items()}, set(arrays), model.where
-    )
+    concrete = _resolve(declared, {n: tuple(int(d) for d in s) for n, s in wanted.items()}, model.where)
     nodes, bound = [], {}
     for name, (dtype, _) in declared.items():
         if name in arrays:
@@ -82,10 +80,9 @@ def _declared(info: ValueInfoProto, where: str) -> tuple[str, tuple[Dimension, .
 def _resolve(
     declared: Mapping[str, tuple[str, tuple[Dimension, ...] | None]],
     given: Mapping[str, tuple[int, ...]],
-    fixed: set[str],
     where: str,
 ) -> dict[str, tuple[int, ...]]:
-    """The shape of every input: as declared, as given, or through a symbol that another input's shape gives."""
+    """The shape of every input: as declared, as given, or by a symbol that another input's shape gives."""
     symbols: dict[str, int] = {}
     for name, wanted in given.items():
         _, dims = declared[name]

@@ -195,9 +195,7 @@ def dense(proto: onnx.SparseTensorProto) -> np.ndarray:
     """A sparse tensor written out."""
     values, places = tensor(proto.values), tensor(proto.indices)
     if any(d < 0 for d in proto.dims) or prod(proto.dims) > 2**31:
-        raise ModelError(
-            f"sparse tensor has the impossible shape {list(proto.dims)}", hint="the file is damaged"
-        )
+        raise ModelError(f"sparse tensor has the impossible shape {list(proto.dims)}", hint="the file is damaged")
     result = np.zeros(tuple(proto.dims), values.dtype)
     flat = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), tuple(proto.dims))
     if len(flat) != len(values) or (len(flat) and not 0 <= flat.min() <= flat.max() < result.size):
@@ -226,9 +224,7 @@ def _external(proto: TensorProto, folder: Path | None, name: str) -> bytes:
     try:
         offset, length = int(entries.get("offset", "0")), int(entries.get("length", "-1"))
     except ValueError:
-        raise ModelError(
-            f"{name} has an offset or a length that is no number", hint="the file is damaged"
-        ) from None
+        raise ModelError(f"{name} has an offset or a length that is no number", hint="the file is damaged") from None
     size = path.stat().st_size
     if length == -1:
         length = size - offset

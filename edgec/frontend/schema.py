@@ -1,4 +1,4 @@
-"""What the ONNX standard itself says of an operator: its attributes' defaults, and its body where it is a function."""
+"""What the ONNX standard says of an operator: its attributes' defaults, and its body where it is a function."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def body_of(
         concrete.attribute.extend(attributes)
         types = [_type_of(v).SerializeToString() for v in inputs]
         version = _newest(schema.context_dependent_function_opset_versions, opset)
-        text = schema.get_context_dependent_function_with_opset_version(
-            version, concrete.SerializeToString(), types
-        )
+        text = schema.get_context_dependent_function_with_opset_version(version, concrete.SerializeToString(), types)
     else:
         text = schema.get_function_with_opset_version(_newest(schema.function_opset_versions, opset))
     function.ParseFromString(text)

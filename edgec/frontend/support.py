@@ -56,7 +56,8 @@ def hint_for(node: NodeProto, opset: int | None) -> str:
     if reason:
         return reason
     if domain:
-        return f'lower it yourself: @onnx("{operator}", domain="{printable(domain)}") in a Python file, its folder by --ops'
+        spelled = f'"{operator}", domain="{printable(domain)}"'
+        return f"lower it yourself: @onnx({spelled}) in a Python file, its folder by --ops"
     if schema_of(node, NEWEST_OPSET) is None:
         return "ONNX has no such operator"
     if schema_of(node, opset) is None:
@@ -69,8 +70,6 @@ def unsupported_error(missing: list[tuple[str, str, str]], where: str) -> ModelE
     users: dict[tuple[str, str], list[str]] = {}
     for label, operator, hint in missing:
         users.setdefault((operator, hint), []).append(label)
-    lines = [
-        f"  {operator}, used by {listed(labels, 3)}: {hint}" for (operator, hint), labels in users.items()
-    ]
+    lines = [f"  {operator}, used by {listed(labels, 3)}: {hint}" for (operator, hint), labels in users.items()]
     count = f"{len(users)} operators of the model are" if len(users) > 1 else "1 operator of the model is"
     return ModelError(f"{count} not supported\n" + "\n".join(lines), where=where)

@@ -7,22 +7,18 @@ from collections.abc import Iterable
 
 _C_KEYWORDS = frozenset(
     {
-        "alignas", "alignof", "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double",
-        "else", "enum", "extern", "false", "float", "for", "goto", "if", "inline", "int", "long", "main", "register",
-        "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "true", "typedef", "union",
-        "unsigned", "void", "volatile", "while",
+        "alignas", "alignof", "auto", "bool", "break", "case", "char", "const", "continue", "default", "do",
+        "double", "else", "enum", "extern", "false", "float", "for", "goto", "if", "inline", "int", "long",
+        "main", "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch",
+        "true", "typedef", "union", "unsigned", "void", "volatile", "while",
     }
 )  # fmt: skip
 
 
 def printable(text: str, limit: int = 120) -> str:
     """One line that a terminal and a C comment can show whatever ``text`` holds."""
-    shown = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii", "replace") for c in text
-    )
-    shown = (
-        shown.encode("utf-8", "backslashreplace").decode("utf-8").replace("*/", "* /").replace("/*", "/ *")
-    )
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii", "replace") for c in text)
+    shown = shown.encode("utf-8", "backslashreplace").decode("utf-8").replace("*/", "* /").replace("/*", "/ *")
     return shown if len(shown) <= limit else f"{shown[: limit - 3]}..."
 
 

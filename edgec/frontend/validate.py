@@ -25,9 +25,7 @@ def validate(model: Model) -> None:
         known = set(function.input)
         _check_names(function.node, known, model.where)
         for node in function.node:
-            _check_node(
-                node, {**model.opsets, **opset_versions(function.opset_import)}, model, in_function=True
-            )
+            _check_node(node, {**model.opsets, **opset_versions(function.opset_import)}, model, in_function=True)
 
 
 def needs(node: NodeProto) -> list[str]:
@@ -43,7 +41,7 @@ def needs(node: NodeProto) -> list[str]:
 
 
 def in_order(nodes: list[NodeProto], wanted: set[str], where: str) -> list[NodeProto]:
-    """The nodes that ``wanted`` names need, operands before users; raises ModelError where they run in a circle."""
+    """The nodes ``wanted`` names need, operands before users; raises ModelError where they run in a circle."""
     producer = {name: k for k, node in enumerate(nodes) for name in node.output if name}
     operands = [sorted({producer[n] for n in needs(node) if n in producer}) for node in nodes]
     done: list[int] = []
@@ -98,9 +96,7 @@ def _check_graph(graph: GraphProto, outer: set[str], model: Model) -> None:
     for node in graph.node:
         _check_node(node, model.opsets, model)
         for a in node.attribute:
-            for subgraph in (
-                (a.g, *a.graphs) if a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) else ()
-            ):
+            for subgraph in (a.g, *a.graphs) if a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) else ():
                 _check_graph(subgraph, inner, model)
 
 
@@ -122,7 +118,7 @@ def _check_names(nodes: Iterable[NodeProto], known: set[str], where: str) -> set
         for name in needs(node):
             if name not in everything:
                 raise ModelError(
-                    f"operand '{printable(name)}' is neither an input, an initializer nor computed by any node",
+                    f"operand '{printable(name)}' is neither an input nor a weight, and computed by no node",
                     hint="the file is damaged, or was cut out of a larger model",
                     where=_where(node),
                 )
@@ -135,7 +131,7 @@ def _check_node(node: NodeProto, opsets: dict[str, int], model: Model, in_functi
     domain = domain_name(node.domain)
     if domain not in opsets:
         raise ModelError(
-            f"the model does not say which version of operator set '{printable(domain) or 'ai.onnx'}' it uses",
+            f"the model does not say which version of operator set '{printable(domain or 'ai.onnx')}' it uses",
             hint="add it to opset_import",
             where=_where(node),
         )

@@ -162,9 +162,7 @@ class Value:
     def flip(self, *axes: int) -> Value:
         starts = [extent - 1 if d in axes else 0 for d, extent in enumerate(self.shape)]
         steps = [-1 if d in axes else 1 for d in range(self.rank)]
-        return emit(
-            "slice", self, starts=tuple(max(s, 0) for s in starts), steps=tuple(steps), shape=self.shape
-        )
+        return emit("slice", self, starts=tuple(max(s, 0) for s in starts), steps=tuple(steps), shape=self.shape)
 
     def pad(self, before: Sequence[int], after: Sequence[int], value: Scalar = 0) -> Value:
         """``value`` around x; a negative amount crops."""
@@ -200,12 +198,7 @@ class Value:
         if positions.is_const and positions.rank == 1 and positions.shape[0]:
             chosen = positions.node.value.astype(np.int64)
             step = int(chosen[1] - chosen[0]) if len(chosen) > 1 else 1
-            if (
-                step
-                and chosen.min() >= 0
-                and chosen.max() < self.shape[axis]
-                and (np.diff(chosen) == step).all()
-            ):
+            if step and chosen.min() >= 0 and chosen.max() < self.shape[axis] and (np.diff(chosen) == step).all():
                 starts, steps, shape = [0] * self.rank, [1] * self.rank, list(self.shape)
                 starts[axis], steps[axis], shape[axis] = int(chosen[0]), step, len(chosen)
                 return self.slice(starts, steps, shape)
@@ -273,9 +266,7 @@ def computed(value: Value) -> np.ndarray | None:
         return None
     arrays: dict[Node, np.ndarray] = {}
     if any(n.type.elements > 16 * FOLD_ELEMENTS for n in nodes):
-        raise ModelError(
-            "a value that is needed at build time is too large to compute", hint="check the shapes"
-        )
+        raise ModelError("a value that is needed at build time is too large to compute", hint="check the shapes")
     for n in nodes:
         arrays[n] = n.value if n.is_const else evaluate_node(n, [arrays[a] for a in n.args])
     return arrays[value.node]

@@ -187,9 +187,9 @@ def select(condition: Expr, then: ExprLike, otherwise: ExprLike) -> Expr:
 def cast(value: Expr, dtype: str) -> Expr:
     if value.dtype == dtype:
         return value
-    if value.op == "const" and dtype in ("f32", "f64", "i64", "i32") and value.dtype != "bool":
-        if dtype in ("f32", "f64") or isinstance(value.value, int):
-            return const(value.value, dtype)
+    is_number = value.op == "const" and value.dtype != "bool"
+    if is_number and (dtype in ("f32", "f64") or (dtype in ("i64", "i32") and isinstance(value.value, int))):
+        return const(value.value, dtype)
     return _intern("cast", (value,), None, dtype)
 
 

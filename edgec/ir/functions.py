@@ -33,8 +33,9 @@ def _erf(x: Array) -> Array:
 def _trunc_div(a: Array, b: Array) -> Array:
     if np.result_type(a, b).kind not in "iu":  # bfloat16 is of no kind that numpy knows
         return np.divide(a, b)
-    quotient = np.floor_divide(np.abs(a), np.abs(b))
-    return (np.sign(a) * np.sign(b) * quotient).astype(np.result_type(a, b))
+    quotient = np.floor_divide(a, b)
+    rounded_down = (np.multiply(quotient, b) != a) & (np.less(a, 0) != np.less(b, 0)) & np.not_equal(b, 0)
+    return (quotient + rounded_down).astype(np.result_type(a, b))
 
 
 def _quiet(function: Callable[..., Array]) -> Callable[..., Array]:

@@ -40,14 +40,15 @@ def explain(run: Run, model: Model, name: str) -> Record:
     program: Program = run["schedule"]
     mine = [(k, kernel) for k, kernel in enumerate(program.kernels) if name in map(printable, kernel.names)]
     plan: Plan = run["fuse"]
+    parents = {p.parent for p in plan.placements.values()}
     return {
         **head("explain"),
         "node": name,
         "imported_as": [_core(n) for n in written],
         "laws": laws,
         "planned_as": [_core(n) for n in kept],
-        "placed": [_placed(plan, n) for n in kept if n in plan.placements],
-        "inside_others": [_inlined(plan, n) for n in kept if not _homes(plan, n) and n not in _parents(plan)],
+        "placed": [_placed(plan, n) for n in kept if n in plan.placements] + [_filled(n) for n in kept if n in parents],
+        "inside_others": [_inlined(plan, n) for n in kept if not _homes(plan, n) and n not in parents],
         "kernels": [_kernel(run, k, kernel) for k, kernel in mine],
     }
 
@@ -71,13 +72,13 @@ def _homes(plan: Plan, node: Node) -> list[Block]:
     return [b for b in plan.blocks if node in b.nodes]
 
 
-def _parents(plan: Plan) -> set[Node]:
-    return {p.parent for p in plan.placements.values()}
-
-
 def _placed(plan: Plan, node: Node) -> str:
     place = plan.placements[node]
     return f"{node.op} writes straight into the buffer of the {place.parent.op} after it, at {list(place.offset)}"
+
+
+def _filled(node: Node) -> str:
+    return f"{node.op} is not computed: whoever computes its parts writes them where they belong in its buffer"
 
 
 def _inlined(plan: Plan, node: Node) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from edgec.frontend.text import printable
 from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
 from edgec.ir.graph import Node
@@ -25,7 +26,7 @@ def numbered(nodes: Iterable[Node]) -> dict[Node, str]:
     """Short names: inputs by their own, the rest by number."""
     names: dict[Node, str] = {}
     for n in nodes:
-        names[n] = str(n.attributes["name"]) if n.op == "input" else f"%{len(names)}"
+        names[n] = printable(n.attributes["name"]) if n.op == "input" else f"%{len(names)}"
     return names
 
 
@@ -45,12 +46,14 @@ def show_plan(plan: Plan) -> str:
     lines = [f"plan {plan.graph.name}: {len(plan.blocks)} blocks, {len(plan.graph.operations())} operators", ""]
     for k, block in enumerate(plan.blocks):
         origin = dict.fromkeys(o for n in block.nodes for o in plan.graph.names(n))
-        lines.append(f"block {k} {block.kind}: {' '.join(n.op for n in block.nodes)}  # {', '.join(origin)}")
+        lines.append(
+            f"block {k} {block.kind}: {' '.join(n.op for n in block.nodes)}  # {', '.join(map(printable, origin))}"
+        )
         lines.append(f"  {block.formula.type} {formula_text(block, names)}")
         place = plan.placements.get(block.output)
         if place is not None:
             lines.append(f"  lives in {names.get(place.parent, '?')} at {list(place.offset)}")
-    lines += [f"output {name} = {names[n]}" for name, n in plan.outputs]
+    lines += [f"output {printable(name)} = {names[n]}" for name, n in plan.outputs]
     return "\n".join(lines) + "\n"
 
 
@@ -80,12 +83,12 @@ def describe_view(view: View) -> str:
     order = sorted(range(len(view.shape)), key=lambda d: (-view.strides[d], d))
     layout = ",".join(map(str, order))
     at = f" + {view.offset}" if view.offset else ""
-    return f"{view.buffer.name}{at}, dimensions {layout or 'none'} slowest first"
+    return f"{printable(view.buffer.name)}{at}, dimensions {layout or 'none'} slowest first"
 
 
 def describe_buffer(buffer: Buffer, program: Program) -> str:
     place = f"{buffer.space} {program.offsets[buffer]}" if buffer in program.offsets else buffer.space
-    return f"{buffer.name}@{place}:{buffer.dtype}[{buffer.elements}]"
+    return f"{printable(buffer.name)}@{place}:{buffer.dtype}[{buffer.elements}]"
 
 
 def show_program(program: Program) -> str:
@@ -97,7 +100,7 @@ def show_program(program: Program) -> str:
         "",
     ]
     for k, kernel in enumerate(program.kernels):
-        lines.append(f"kernel {k} {describe_template(kernel)}  # {', '.join(kernel.names)}")
+        lines.append(f"kernel {k} {describe_template(kernel)}  # {', '.join(map(printable, kernel.names))}")
         reads = ", ".join(describe_buffer(b, program) for b in kernel.reads)
         lines.append(f"  {describe_buffer(kernel.writes, program)} <- {reads or 'nothing'}")
         if kernel.block is not None:

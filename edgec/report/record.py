@@ -47,6 +47,15 @@ def finite(value: Any) -> Any:
     return value
 
 
+def shown(value: Any) -> Any:
+    """The same data fit for a terminal: names out of a model may hold characters that would control it."""
+    if isinstance(value, str):
+        return "\n".join(printable(line, 10_000) for line in value.split("\n"))
+    if isinstance(value, Mapping):
+        return {shown(k): shown(v) for k, v in value.items()}
+    return [shown(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
 def error(command: str, problem: EdgecError) -> Record:
     details = {"kind": type(problem).__name__, "message": problem.message, "hint": problem.hint, "where": problem.where}
     return {**head(command), "ok": False, "error": details}

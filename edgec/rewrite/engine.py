@@ -13,11 +13,15 @@ from dataclasses import dataclass
 
 from edgec import ops
 from edgec.ir.graph import Graph, Node, topological
+from edgec.rewrite.facts import is_static
 from edgec.rewrite.measure import NOTHING, Measure, height, measure
 from edgec.rewrite.rule import Numeric, Proposal, Rule
 
 #: Steps a node of the original graph may cause on average before the rewriting is cut short.
 STEPS_PER_NODE = 50
+
+#: How deep the terms of an applied law are written out.
+_SHOWN_DEPTH = 6
 
 _ORDER: tuple[Numeric, ...] = ("exact", "reassociates", "approximates")
 
@@ -207,7 +211,7 @@ class _Rewriter:
 
     def inherit(self, born: Sequence[Node], dead: Sequence[Node], proposal: Node | None = None) -> tuple[str, ...]:
         """Hand on the names of the ``dead``: to those of the same operator where there are any, else to all."""
-        heirs = [n for n in born if n.op not in ("const", "input")]
+        heirs = [n for n in born if not is_static(n)]
         if not heirs and proposal is not None and proposal.op not in ("const", "input"):
             heirs = [proposal]
         everything: dict[str, None] = {}
@@ -241,13 +245,13 @@ def _term(node: Node, inside: set[Node]) -> str:
     """The part of a node's term that lies ``inside``, on one line; the rest is named by type."""
     names: dict[Node, str] = {}
 
-    def show(n: Node) -> str:
-        if n in inside and n.args:
+    def show(n: Node, depth: int) -> str:
+        if n in inside and n.args and depth:
             attributes = [f"{k}={v!r}" for k, v in n.attrs]
-            return f"{n.op}({', '.join([*map(show, n.args), *attributes])})"
+            return f"{n.op}({', '.join([*(show(a, depth - 1) for a in n.args), *attributes])})"
         if n not in names:
-            names[n] = f"{'c' if n.is_const else 'x'}{len(names)}: {n.type}"
-            return names[n]
-        return names[n].partition(":")[0]
+            names[n] = f"{'c' if is_static(n) else 'x'}{len(names)}"
+            return f"{names[n]}: {n.type}"
+        return names[n]
 
-    return show(node)
+    return show(node, _SHOWN_DEPTH)

@@ -35,8 +35,8 @@ def border(node: Node, view: View) -> Border:
     for d in sorted(range(node.type.rank), key=lambda d: -view.strides[d]):
         before, after = attrs["before"][d], attrs["after"][d]
         for start, end in ((low[d], low[d] + before), (high[d] - after, high[d])):
-            if end > start:
-                box = [(start, end) if e == d else (low[e], high[e]) for e in range(node.type.rank)]
+            box = [(start, end) if e == d else (low[e], high[e]) for e in range(node.type.rank)]
+            if all(hi > lo for lo, hi in box):
                 slabs.append(_slab(box, view))
         low[d] += before
         high[d] -= after

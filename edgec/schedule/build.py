@@ -90,7 +90,8 @@ def _borders(plan: Plan, block: Block, views: dict[Node, View], done: set[Node])
         if node.op == "pad" and node not in done:
             done.add(node)
             params = border(node, views[node] if node in views else _inner_view(plan, node, views))
-            kernels.append(Kernel("border", params, (params.store,), None, plan.graph.names(node)))
+            if params.slabs:
+                kernels.append(Kernel("border", params, (params.store,), None, plan.graph.names(node)))
     return kernels
 
 

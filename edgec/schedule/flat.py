@@ -129,7 +129,7 @@ def with_contiguous_weights(body: Expr, loops: tuple[Expr, ...], lane: Expr, wei
             return None
         (address,) = place
         free = X.free_variables(address)
-        if slot.space != "weights" or not free <= known or lane not in free:
+        if slot.space != "weights" or not free <= known or lane not in free or not is_constant(address):
             return None
         if coefficient(address, lane) in (None, 0, 1):
             return None

@@ -49,8 +49,8 @@ def test_files_hold_one_sample_or_many(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_do_not_fit(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
-    np.savez(tmp_path / "x.npz", allow_pickle=False, **arrays)
-    with pytest.raises(UsageError, match=".*") as raised:
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(UsageError) as raised:
         given_inputs(import_model(convnet()), tmp_path / "x.npz")
     assert message in str(raised.value)
 

@@ -109,7 +109,7 @@ def test_substituting_into_reductions_means_what_it_says(inner: Expr, outer: Exp
         if e.op == "reduce" and X.free_variables(e) <= {I, J}:
             (v,), body = X.opened(e)
             closed = summed(v, body * X.substitute(inner, {I: v}))
-            place = {n: 1 for n in X.free_variables(e)}
+            place = dict.fromkeys(X.free_variables(e), 1)
             expected = sum(loops(body, {**place, v: k}) * loops(inner, {I: k}) for k in range(4))
             assert abs(loops(closed, place) - expected) <= 1e-9 * abs(expected)
 

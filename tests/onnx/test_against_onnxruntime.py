@@ -79,27 +79,21 @@ OLD = [
     Case("Upsample", (IMAGE,), {"scales": [1.0, 1.0, 2.0, 3.0]}, 7),
     Case("Upsample", (IMAGE, np.array([1, 1, 2, 2], np.float32)), {"mode": "linear"}, 9, (1,)),
     Case("Resize", (IMAGE, np.array([1, 1, 2, 0.5], np.float32)), {}, 10, (1,)),
-    Case(
-        "Gemm", (floats(3, 4), floats(5, 4), floats(5)), {"transB": 1, "alpha": 0.5, "beta": 2.0}, 7, (1, 2)
-    ),
+    Case("Gemm", (floats(3, 4), floats(5, 4), floats(5)), {"transB": 1, "alpha": 0.5, "beta": 2.0}, 7, (1, 2)),
     Case("Gemm", (floats(4, 3), floats(4, 5)), {"transA": 1}, 11),
     Case("Flatten", (X,), {"axis": 2}, 7),
     Case("Scatter", (floats(4, 3), np.array([[0, 3, 1]]), floats(1, 3)), {}, 10),
     Case("MatMul", (floats(4), floats(2, 4, 3)), {}, 9),
     Case("MatMul", (floats(2, 3, 4), floats(4)), {}, 9),
     Case("PRelu", (IMAGE, floats(4, 1, 1)), {}, 7, (1,)),
-    Case(
-        "OneHot", (np.array([[0, -1], [7, 2]]), ints(3), np.array([2, 5], np.float32)), {"axis": 0}, 9, (1,)
-    ),
+    Case("OneHot", (np.array([[0, -1], [7, 2]]), ints(3), np.array([2, 5], np.float32)), {"axis": 0}, 9, (1,)),
     Case("Mean", (X, X * 2, floats(4)), {}, 8),
     Case("Einsum", (floats(2, 3, 3), floats(3, 4)), {"equation": "bii,ij->bj"}, 12),
     Case("Einsum", (floats(2, 1, 3), floats(5, 3)), {"equation": "...k,nk->...n"}, 12),
 ]
 
 WINDOWS = [
-    Case(
-        "Conv", (IMAGE, floats(6, 2, 3, 2), floats(6)), {"group": 2, "strides": [2, 1], "dilations": [1, 3]}
-    ),
+    Case("Conv", (IMAGE, floats(6, 2, 3, 2), floats(6)), {"group": 2, "strides": [2, 1], "dilations": [1, 3]}),
     Case("Conv", (IMAGE, floats(6, 4, 3, 2)), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
     Case("Conv", (floats(1, 2, 9), floats(3, 2, 4)), {"pads": [2, 1]}),
     Case(

@@ -42,9 +42,7 @@ def test_fixed_values_are_no_inputs() -> None:
 
 def test_initializers_listed_as_inputs_are_constants() -> None:
     inputs = [tensor_input("x", [2, 3]), tensor_input("w", [3])]
-    source = model(
-        [node("Add", ["x", "w"], ["y"])], inputs, initializers=[weights("w", np.ones(3, np.float32))]
-    )
+    source = model([node("Add", ["x", "w"], ["y"])], inputs, initializers=[weights("w", np.ones(3, np.float32))])
     assert [n.attributes["name"] for n in import_model(source).inputs] == ["x"]
 
 
@@ -154,9 +152,7 @@ def test_zero_sized_and_rank_zero() -> None:
 
 
 def branch(operator: str) -> onnx.GraphProto:
-    return helper.make_graph(
-        [node(operator, ["x"], ["z"], name="inside")], "b", [], [tensor_input("z", None)]
-    )
+    return helper.make_graph([node(operator, ["x"], ["z"], name="inside")], "b", [], [tensor_input("z", None)])
 
 
 def test_only_the_branch_that_is_taken() -> None:
@@ -223,9 +219,7 @@ def square_of(call):
 
 def test_operators_from_outside(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OPERATORS)
-    source = model(
-        [node("SquareOf", ["x"], ["y"], name="sq", domain="my.domain", shift=1.0)], domains=["my.domain"]
-    )
+    source = model([node("SquareOf", ["x"], ["y"], name="sq", domain="my.domain", shift=1.0)], domains=["my.domain"])
     graph = import_model(source, ops_folders=[tmp_path])
     assert operators(graph) == ["my_square"]
     assert np.array_equal(run(graph, x=X), (X - 1) ** 2)
@@ -233,9 +227,7 @@ def test_operators_from_outside(tmp_path: Path) -> None:
 
 
 def test_all_unsupported_operators_at_once() -> None:
-    source = model(
-        [node("Odd", ["x"], ["a"], name="o"), node("StringSplit", ["a"], ["y", "n"], name="s")], opset=20
-    )
+    source = model([node("Odd", ["x"], ["a"], name="o"), node("StringSplit", ["a"], ["y", "n"], name="s")], opset=20)
     assert unsupported(source) == [
         ("o", "Odd", "ONNX has no such operator"),
         ("s", "StringSplit", "strings are not supported; do this step in your own code"),

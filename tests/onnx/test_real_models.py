@@ -54,8 +54,7 @@ def test_agrees(name: str) -> None:
     path = FOLDER / f"{name}.onnx"
     graph = import_model(path, SHAPES.get(name))
     feeds = {
-        n.attributes["name"]: some(n.attributes["name"], DTYPES[n.type.dtype], n.type.shape, name)
-        for n in graph.inputs
+        n.attributes["name"]: some(n.attributes["name"], DTYPES[n.type.dtype], n.type.shape, name) for n in graph.inputs
     }
     options = onnxruntime.SessionOptions()
     # Its optimizations replace quantized nodes by approximations; the plain nodes are the reference.

@@ -56,15 +56,11 @@ def scan(call: Call) -> list[Value]:
     assert call.inline is not None
     body, count = call.required("body"), call.required("num_scan_inputs")
     if call.opset < 9:
-        raise call.error(
-            "Scan of operator set 8 is not supported", "export the model with opset_version=11 or more"
-        )
+        raise call.error("Scan of operator set 8 is not supported", "export the model with opset_version=11 or more")
     operands = call.operands
     state, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
     outputs = len(body.output) - len(state)
-    axes = [
-        normalize_axis(a, v.rank) for a, v in zip(call.attribute("scan_input_axes") or [0] * count, scanned)
-    ]
+    axes = [normalize_axis(a, v.rank) for a, v in zip(call.attribute("scan_input_axes") or [0] * count, scanned)]
     backwards = call.attribute("scan_input_directions") or [0] * count
     rounds = scanned[0].shape[axes[0]]
     if rounds > _MAX_ROUNDS:

@@ -75,9 +75,7 @@ def convolve(call: Call, x: Value, w: Value, pad_value: float = 0) -> Value:
         raise call.error(f"kernel_shape {list(kernel)} differs from the weights {list(w.shape)}")
     win = window(call, x.shape[2:], kernel)
     padded = pad_space(x, win.before, win.after, pad_value)
-    return emit(
-        "conv", padded, w, strides=win.strides, dilations=win.dilations, groups=call.attribute("group", 1)
-    )
+    return emit("conv", padded, w, strides=win.strides, dilations=win.dilations, groups=call.attribute("group", 1))
 
 
 @onnx("Conv")
@@ -138,11 +136,7 @@ def _transposed(
         w = spread(w, dilations)
         dilations, kernel = (1,) * rank, list(w.shape[2:])
     # [C, O/g, K...] -> [g * O/g, C/g, K...]
-    w = (
-        w.reshape(groups, inputs // groups, per_group, *kernel)
-        .swap(1, 2)
-        .reshape(outputs, inputs // groups, *kernel)
-    )
+    w = w.reshape(groups, inputs // groups, per_group, *kernel).swap(1, 2).reshape(outputs, inputs // groups, *kernel)
     taps = [-(-k // s) for k, s in zip(kernel, strides)]
     w = w.pad((0,) * (rank + 2), (0, 0, *(t * s - k for t, s, k in zip(taps, strides, kernel))))
     check_table(1000 * prod(strides))  # every phase is a node

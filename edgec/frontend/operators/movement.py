@@ -126,7 +126,9 @@ def split(call: Call) -> list[Value]:
     axis = normalize_axis(call.attribute("axis", 0), x.rank)
     sizes = call.ints_or_attribute(1, "split")
     if sizes is None:
-        count = call.attribute("num_outputs") or len(call.outputs)
+        count = len(call.outputs)
+        if call.attribute("num_outputs", count) != count:
+            raise call.error(f"num_outputs is {call.attribute('num_outputs')}, but there are {count} outputs")
         each = -(-x.shape[axis] // count)
         sizes = tuple(max(min(each, x.shape[axis] - k * each), 0) for k in range(count))
     if sum(sizes) != x.shape[axis] or any(s < 0 for s in sizes):
@@ -154,9 +156,7 @@ def pad(call: Call) -> Value:
         known = computed(value)
         if known is not None:
             return x.pad(before, after, known.reshape(-1)[0].item())
-        inside = build(
-            "pad", full(x.shape, True, "bool"), before=tuple(before), after=tuple(after), value=False
-        )
+        inside = build("pad", full(x.shape, True, "bool"), before=tuple(before), after=tuple(after), value=False)
         return select(inside, x.pad(before, after), value.reshape())
     for axis in range(x.rank):
         if before[axis] or after[axis]:
@@ -220,9 +220,7 @@ def gather(call: Call) -> Value:
         extent = x.shape[axis]
         values = positions.node.value.astype(np.int64)
         if values.size and not (-extent <= values.min() and values.max() < extent):
-            raise call.error(
-                f"index {int(values.min())} .. {int(values.max())} is outside a dimension of {extent}"
-            )
+            raise call.error(f"index {int(values.min())} .. {int(values.max())} is outside a dimension of {extent}")
         values = np.where(values < 0, values + extent, values)
         if values.ndim == 0:
             return x.part(axis, int(values), int(values) + 1).squeeze(axis)

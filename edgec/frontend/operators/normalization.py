@@ -15,9 +15,7 @@ from edgec.frontend.values import Value, constant, emit, normalize_axis, select
 def batch_normalization(call: Call) -> Value:
     """x * s + b: with constant statistics, s and b are constants."""
     if call.attribute("training_mode") or sum(call.wants(k) for k in range(1, 5)):
-        raise call.error(
-            "batch normalization in training mode is not supported", "export the model for inference"
-        )
+        raise call.error("batch normalization in training mode is not supported", "export the model for inference")
     x, scale, bias, mean, variance = (call[k] for k in range(5))
     s = scale.cast("f32") / emit("sqrt", variance.cast("f32") + call.attribute("epsilon"))
     b = bias.cast("f32") - mean.cast("f32") * s
@@ -99,8 +97,6 @@ def local_response_normalization(call: Call) -> Value:
     lead, rest = (0,), (0,) * (x.rank - 2)
     squares = (x * x).pad((*lead, before, *rest), (*lead, after, *rest))
     ones = (1,) * (x.rank - 2)
-    total = emit(
-        "pool", squares, combine="add", kernel=(size, *ones), strides=(1, *ones), dilations=(1, *ones)
-    )
+    total = emit("pool", squares, combine="add", kernel=(size, *ones), strides=(1, *ones), dilations=(1, *ones))
     alpha, beta, bias = call.attribute("alpha"), call.attribute("beta"), call.attribute("bias")
     return x / emit("pow", total * (alpha / size) + bias, constant(np.asarray(beta), x.dtype))

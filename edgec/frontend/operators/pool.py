@@ -67,7 +67,7 @@ def _indices(call: Call, x: Value, y: Value, win: Window) -> Value:
 
 @onnx("AveragePool")
 def average_pool(call: Call) -> Value:
-    """A sum over windows times one over the number of elements in them; near the border that number may differ."""
+    """A sum over windows times one over the number of elements in them, which may differ near the border."""
     x = call[0]
     win, sizes = _pooled_window(call, x)
     total = _cut(_pool(pad_space(x, win.before, win.after), win, "add"), sizes)

@@ -1,6 +1,6 @@
 """Quantized numbers: a real number is (integer - zero point) * scale.
 
-Quantized weights stay integers: they are not folded into floats here, so that a later stage can compute with them.
+Quantized weights stay integers: they are not folded into floats here, so that a later stage can use them.
 """
 
 from __future__ import annotations
@@ -132,9 +132,7 @@ def qlinear_conv(call: Call) -> Value:
     if bias is not None:
         y = y + per_channel(bias, y.rank)
     weight_scale = call[4]
-    weight_scale = (
-        per_channel(weight_scale, y.rank) if prod(weight_scale.shape) > 1 else weight_scale.reshape()
-    )
+    weight_scale = per_channel(weight_scale, y.rank) if prod(weight_scale.shape) > 1 else weight_scale.reshape()
     return _requantized(call, y, weight_scale * call[1].reshape(), 6, 7)
 
 

@@ -1,6 +1,6 @@
 """Recurrent networks, unrolled over their sequence.
 
-Everything that does not depend on the state is one matrix product over the whole sequence; a step is what is left.
+What does not depend on the state is one matrix product over the whole sequence; a step is what is left.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.values import Value, clip, concat, emit, full, select
+
+#: A longer sequence would make a program nobody wants to compile.
+_MAX_STEPS = 4096
 
 Activation = Callable[[Value], Value]
 #: One step: what the input contributes, the states; gives the new states (the first is the output).
@@ -94,17 +97,15 @@ def _unrolled(call: Call, states: int, make: Callable[[Call, int], tuple[_Weight
     """Y [T, D, B, H] and the last states [D, B, H] of every direction."""
     x = call[0].transpose(1, 0, 2) if call.attribute("layout") else call[0]
     steps, batch, _ = x.shape
-    directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[
-        call.attribute("direction")
-    ]
+    if steps > _MAX_STEPS:
+        raise call.error(f"a sequence of {steps} steps is not unrolled", "feed it in pieces, with the state as input")
+    directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[call.attribute("direction")]
     lengths = call.optional(4)
     outputs, finals = [], []
     for d, backwards in enumerate(directions):
         weights, step = make(call, d)
         hidden = weights.r.shape[1]
-        current: tuple[Value, ...] = tuple(
-            _initial(call, 5 + k, d, batch, hidden, x.dtype) for k in range(states)
-        )
+        current: tuple[Value, ...] = tuple(_initial(call, 5 + k, d, batch, hidden, x.dtype) for k in range(states))
         fed = _plus(x.reshape(steps * batch, x.shape[2]) @ weights.w.swap(0, 1), weights.wb)
         fed = fed.reshape(steps, batch, fed.shape[1])
         series: dict[int, Value] = {}
@@ -192,11 +193,7 @@ def lstm(call: Call) -> list[Value]:
             hidden, cell = states
             i, o, forget, c = _gates(x + _plus(hidden @ r, weights.rb), 4)
             i = f(i if p is None else i + p[0] * cell)
-            forget = (
-                1.0 - i
-                if call.attribute("input_forget")
-                else f(forget if p is None else forget + p[2] * cell)
-            )
+            forget = 1.0 - i if call.attribute("input_forget") else f(forget if p is None else forget + p[2] * cell)
             new = forget * cell + i * g(c)
             o = f(o if p is None else o + p[1] * new)
             return o * h(new), new

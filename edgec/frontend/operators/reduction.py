@@ -8,7 +8,7 @@ from edgec.ir.evaluate import neutral
 
 
 def _axes(call: Call) -> tuple[int, ...]:
-    """An attribute in old versions, an input in new ones; none means all, unless the node says it means nothing."""
+    """An attribute in old versions, an input in new ones; none means all, unless the node says otherwise."""
     rank = call[0].rank
     axes = call.ints_or_attribute(1, "axes")
     if not axes:
@@ -88,7 +88,7 @@ def reduce_log_sum_exp(call: Call) -> Value:
 
 
 def arg_extreme(x: Value, axis: int, combine: str, last: bool = False) -> Value:
-    """Position of the greatest (or least) element along ``axis``, which stays as extent 1: the first, or the last."""
+    """Place of the greatest (or least) element along ``axis``, which stays as extent 1: the first or last."""
     hit = x.equals(x.reduce(combine, [axis]))
     places = iota(x.shape[axis], axis, x.rank)
     if last:

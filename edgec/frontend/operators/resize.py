@@ -1,4 +1,4 @@
-"""Resizing: one dimension after the other, every result a weighted sum of a few inputs known at build time."""
+"""Resizing: one dimension after the other, every result a weighted sum of inputs known at build time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Weights = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class _Axis:
-    """What happens along one dimension: ``scale`` = output / input, and the part of the input that is wanted."""
+    """What happens along one dimension: ``scale`` = output / input, ``roi`` the part of the input wanted."""
 
     axis: int
     extent: int
@@ -141,11 +141,7 @@ def _repeated(x: Value, places: np.ndarray, axis: int) -> Value:
         times = len(places) // extent
         if (places == np.repeat(np.arange(extent), times)).all():
             shape = [*x.shape[: axis + 1], times, *x.shape[axis + 1 :]]
-            return (
-                x.unsqueeze(axis + 1)
-                .broadcast(*shape)
-                .reshape(*x.shape[:axis], len(places), *x.shape[axis + 1 :])
-            )
+            return x.unsqueeze(axis + 1).broadcast(*shape).reshape(*x.shape[:axis], len(places), *x.shape[axis + 1 :])
     return x.gather(places, axis)
 
 

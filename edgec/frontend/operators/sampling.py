@@ -10,7 +10,18 @@ import numpy as np
 
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.operators.conv import pad_space, per_channel, spread, window
-from edgec.frontend.values import Value, clip, concat, constant, emit, iota, maximum, minimum, select
+from edgec.frontend.values import (
+    Value,
+    check_table,
+    clip,
+    concat,
+    constant,
+    emit,
+    iota,
+    maximum,
+    minimum,
+    select,
+)
 
 #: From a floating coordinate and the extent it runs over to (place, weight) pairs, all of the same shape.
 Taps = Callable[[Value], list[tuple[Value, "Value | float"]]]
@@ -41,9 +52,7 @@ _TAPS: dict[str, Taps] = {
 }  # fmt: skip
 
 
-def sampled(
-    x: Value, coordinates: Sequence[Value], taps: Taps, place: Callable[[Value, int], Value]
-) -> Value:
+def sampled(x: Value, coordinates: Sequence[Value], taps: Taps, place: Callable[[Value, int], Value]) -> Value:
     """x [N, C, S...] read at ``coordinates`` (one [N, P] for each of S), as [N, C, P].
 
     ``place`` brings a whole coordinate into dimension d; what stays outside counts as 0.
@@ -123,11 +132,9 @@ def roi_align(call: Call) -> Value:
             "RoiAlign with sampling_ratio 0 takes as many samples as the regions are large, which is data",
             "export the model with sampling_ratio=2",
         )
-    half = (
-        call.attribute("coordinate_transformation_mode", "half_pixel" if call.opset >= 16 else "")
-        == "half_pixel"
-    )
+    half = call.attribute("coordinate_transformation_mode", "half_pixel" if call.opset >= 16 else "") == "half_pixel"
     regions = rois.shape[0]
+    check_table(rows * columns * ratio * ratio)
     scaled = rois * call.attribute("spatial_scale", 1.0) - (0.5 if half else 0.0)
     left, top, right, bottom = (scaled.part(1, k, k + 1) for k in range(4))
 
@@ -207,15 +214,14 @@ def deform_conv(call: Call) -> Value:
 
 @onnx("Col2Im")
 def col2im(call: Call) -> Value:
-    """Every element of every window is added where it came from: one shifted, spread picture a kernel element."""
+    """Every element of a window is added where it came from: one shifted, spread picture a kernel element."""
     x, image, block = call[0], call.ints(1), call.ints(2)
     rank = len(image)
     win = window(call, image, block)
     n = x.shape[0]
     channels = x.shape[1] // prod(block)
     sizes = [
-        (e + b + a - span) // s + 1
-        for e, b, a, span, s in zip(image, win.before, win.after, win.spans, win.strides)
+        (e + b + a - span) // s + 1 for e, b, a, span, s in zip(image, win.before, win.after, win.spans, win.strides)
     ]
     whole = [e + b + a for e, b, a in zip(image, win.before, win.after)]
     check_table(1000 * prod(block))  # every tap is a node
@@ -242,12 +248,11 @@ def max_unpool(call: Call) -> Value:
     shape = tuple(call.ints(2)) if call.optional(2) is not None else (*x.shape[:2], *sizes)
     smaller = (*x.shape[:2], *sizes)
     count = x.node.type.elements
+    check_table(prod(shape))
     empty = constant(0, x.dtype).broadcast(prod(shape))
     if shape != smaller:  # the places were counted in the smaller tensor
         flat = places.reshape(count)
-        index = constant(
-            np.arange(prod(shape)).reshape(shape)[tuple(slice(0, e) for e in smaller)].reshape(-1)
-        )
+        index = constant(np.arange(prod(shape)).reshape(shape)[tuple(slice(0, e) for e in smaller)].reshape(-1))
         places = index.gather(flat, 0)
     y = emit("scatter_elements", empty, places.reshape(count), x.reshape(count), axis=0)
     return y.reshape(*shape)

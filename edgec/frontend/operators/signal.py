@@ -6,16 +6,17 @@ import numpy as np
 
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.model import element_type
-from edgec.frontend.values import Value, concat, constant, normalize_axis
+from edgec.frontend.values import Value, check_table, concat, constant, normalize_axis
 from edgec.ir.types import DTYPES
 
 
 def _transform(x: Value, length: int, onesided: bool, inverse: bool) -> Value:
-    """[..., n, 1 or 2] -> [..., bins, 2]: real and imaginary parts of the transform along the last but one."""
+    """[..., n, 1 or 2] -> [..., bins, 2]: real and imaginary parts, transformed along the last but one."""
     n = x.shape[-2]
     x = x.pad((0,) * x.rank, [max(length - n, 0) if d == x.rank - 2 else 0 for d in range(x.rank)])
     x = x.part(x.rank - 2, 0, length)
     bins = length // 2 + 1 if onesided and not inverse else length
+    check_table(length * bins)
     # Exact reduction of the angle first: large products lose digits.
     turns = (np.arange(length)[:, None] * np.arange(bins)[None, :]) % length
     angle = (2 if inverse else -2) * np.pi * turns / length
@@ -63,6 +64,7 @@ def stft(call: Call) -> Value:
     window = call.optional(2)
     length = int(call.constant(3).reshape(())) if call.optional(3) is not None else call[2].shape[0]
     count = (signal.shape[1] - length) // step + 1
+    check_table(count * length)
     places = np.arange(count)[:, None] * step + np.arange(length)[None, :]
     frames = signal.gather(constant(places.astype(np.int64)), 1)
     if window is not None:
@@ -76,6 +78,7 @@ def mel_weight_matrix(call: Call) -> Value:
     bands, length, rate = (int(call.constant(k).reshape(())) for k in range(3))
     low, high = (float(call.constant(k).reshape(())) for k in (3, 4))
     bins = length // 2 + 1
+    check_table(bins * bands)
     edges = 2595 * np.log10(1 + np.array([low, high]) / 700)
     points = edges[0] + np.arange(bands + 2) * (edges[1] - edges[0]) / (bands + 2)
     places = ((length + 1) * (700 * (10 ** (points / 2595) - 1)) // rate).astype(np.int64)

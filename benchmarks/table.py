@@ -1,0 +1,183 @@
+"""The measurements as Markdown: the page docs/benchmarks.md and the section of the README."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+
+from measure import BLOCK, PAUSE, Measured, Timed
+from networks import Missing
+
+from edgec.check.compare import TOLERANCE
+from edgec.errors import UsageError
+
+BEGIN, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
+#: What the README shows, of those that were measured: one of each kind of network.
+SHOWN = (
+    "kws_ref_model_float32", "vww_96_float", "mobilenetv2_224", "efficientnet_lite0", "resnet50_224", "yolox_nano",
+    "selfie_segmentation", "ch_PP-OCRv4_rec_infer", "minilm", "bert_base_128", "gpt2_64", "digits",
+)  # fmt: skip
+_METHOD = """\
+Each network has a process of its own. edgec and onnxruntime take turns in it, in blocks of {block:.0f} ms (or three
+calls, where that is longer), with a pause of {pause:.0f} ms before each, because the threads of both keep spinning for
+a while. The first two calls of a block do not count. The process is kept on as many cores as there are threads. Shapes
+are fixed, and inputs and outputs bound once, in both. A call goes through Python in both: that is part of the time, and
+matters below some 20 us. Times are medians, with the 10th and the 90th percentile behind them. A ratio is edgec's time
+over onnxruntime's: below 1 edgec is faster.
+
+Before that, outputs are compared for every number of threads, on three random inputs and on the input that comes with
+the network if there is one. The column *error* is the largest difference over the largest value; {bound:.0e} is the
+bound."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run of the benchmark found; ``facts`` describe the machine, ``peaks`` are GFLOP/s by threads."""
+
+    date: str
+    command: str
+    facts: Mapping[str, str]
+    peaks: Mapping[int, float]
+    measured: Sequence[Measured]
+    failed: Sequence[Missing]
+    missing: Sequence[Missing]
+
+    @property
+    def threads(self) -> list[int]:
+        return list(self.peaks)
+
+    def of(self, m: Measured, threads: int) -> Timed:
+        return next(t for t in m.timed if t.threads == threads)
+
+    def mean_ratio(self, threads: int) -> float:
+        return geometric_mean([self.of(m, threads).ratio for m in self.measured])
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return exp(sum(map(log, values)) / len(values)) if values else float("nan")
+
+
+def page(report: Report) -> str:
+    """The whole page."""
+    parts = [
+        "# Measurements",
+        f"Written by `{report.command}` on {report.date}; every number below is of that one run.",
+        "\n".join(f"* {what}: {value}" for what, value in report.facts.items()),
+        _method(),
+        "## Latency",
+        _means(report),
+        *(f"### {_threads(t).capitalize()}\n\n{_latency(report, t)}" for t in report.threads),
+        "## Memory, size and build time",
+        "The lower bound of the arena is the most bytes that are alive at once, after results have taken the place of "
+        "operands where that is possible. Weights are as the generated code stores them. Seconds are of edgec itself, "
+        "and of the C compiler.",
+        _sizes(report),
+    ]
+    if report.failed:
+        parts += ["## Failed", _reasons(report.failed)]
+    if report.missing:
+        parts += ["## Not measured", _reasons(report.missing)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _method() -> str:
+    return _METHOD.format(block=BLOCK * 1e3, pause=PAUSE * 1e3, bound=TOLERANCE)
+
+
+def _means(report: Report) -> str:
+    means = [f"{report.mean_ratio(t):.3f} on {_threads(t)}" for t in report.threads]
+    faster = [sum(report.of(m, t).ratio < 1 for m in report.measured) for t in report.threads]
+    counts = [f"{n} of {len(report.measured)} on {_threads(t)}" for t, n in zip(report.threads, faster)]
+    return f"Geometric mean of the ratios: {', '.join(means)}. edgec is faster on {', '.join(counts)}."
+
+
+def _latency(report: Report, threads: int) -> str:
+    rows = []
+    for m in report.measured:
+        t = report.of(m, threads)
+        part = 2e-6 * m.macs / t.ours.median_ms / report.peaks[threads]
+        rows.append([
+            m.name, _count(m.macs), _milliseconds(t.ours), _milliseconds(t.theirs), f"{t.ratio:.2f}",
+            f"{part:.0%}", _error(m),
+        ])  # fmt: skip
+    heads = ["network", "multiply-adds", "edgec ms", "onnxruntime ms", "ratio", "of peak", "error"]
+    return markdown(heads, rows)
+
+
+def _sizes(report: Report) -> str:
+    rows = [
+        [
+            m.name, m.source, str(m.operators), str(m.kernels), f"{m.arena_bytes:,}",
+            f"{m.arena_bytes / max(m.arena_lower_bound_bytes, 1):.3f}", f"{m.weights_bytes:,}",
+            f"{m.edgec_seconds:.1f} + {m.compile_seconds:.1f}",
+        ]
+        for m in report.measured
+    ]  # fmt: skip
+    heads = ["network", "from", "operators", "kernels", "arena bytes", "over bound", "weights bytes", "build s"]
+    return markdown(heads, rows, text_columns=2)
+
+
+def _reasons(entries: Sequence[Missing]) -> str:
+    return "\n".join(f"* {e.name}: {e.reason}" for e in entries)
+
+
+def _threads(threads: int) -> str:
+    return f"{threads} thread" + "s" * (threads > 1)
+
+
+def _count(n: int) -> str:
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if n >= unit:
+            return f"{n / unit:.3g} {name}"
+    return str(n)
+
+
+def _milliseconds(t: object) -> str:
+    median, low, high = (getattr(t, k) for k in ("median_ms", "p10_ms", "p90_ms"))
+    return f"{median:.4g} ({low:.4g}–{high:.4g})"
+
+
+def _error(m: Measured) -> str:
+    if m.own_disagreement is None:
+        return f"{m.max_rel:.1e}"
+    return f"**{m.max_rel:.1e}** (onnxruntime with and without its optimizations: {m.own_disagreement:.1e})"
+
+
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int = 1) -> str:
+    rule = ["---"] * text_columns + ["---:"] * (len(heads) - text_columns)
+    return "\n".join(f"| {' | '.join(cells)} |".replace(" --- ", "---").replace(" ---: ", "---:")
+                     for cells in (heads, rule, *rows))  # fmt: skip
+
+
+def section(report: Report) -> str:
+    """What the README shows: a selection of networks, and the mean over all."""
+    chosen = [m for name in SHOWN for m in report.measured if m.name == name] or list(report.measured)
+    heads = ["network", *(f"{who} ms, {_threads(t)}" for t in report.threads for who in ("edgec", "onnxruntime"))]
+    rows = []
+    for m in chosen:
+        timed = [report.of(m, t) for t in report.threads]
+        rows.append([m.name, *(f"{timing.median_ms:.3g}" for t in timed for timing in (t.ours, t.theirs))])
+    means = ", ".join(f"{report.mean_ratio(t):.2f} on {_threads(t)}" for t in report.threads)
+    facts = report.facts
+    return "\n\n".join(
+        [
+            f"Medians on {facts['CPU']}, {report.date}, beside onnxruntime {facts['onnxruntime']} in one run:",
+            markdown(heads, rows),
+            f"These are {len(chosen)} of {len(report.measured)} networks. Over all of them the geometric mean of\n"
+            f"edgec's time over onnxruntime's is {means}.\n"
+            "All of them, and how they were measured: [docs/benchmarks.md](docs/benchmarks.md).",
+            f"```\n{report.command}\n```",
+        ]
+    )
+
+
+def put_into(readme: Path, text: str) -> None:
+    """Replace what stands between the markers of the README."""
+    whole = readme.read_text(encoding="utf-8")
+    before, begin, rest = whole.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise UsageError(f"there is no {BEGIN} ... {END}", where=str(readme))
+    readme.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")

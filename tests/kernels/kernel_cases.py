@@ -1,0 +1,401 @@
+"""Small graphs for every kernel template: sizes around vector and tile edges, and everything that fuses into a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from edgec import ops
+from edgec.ir.functions import FUNCTIONS
+from edgec.ir.graph import Graph, Node, constant, placeholder, topological
+from edgec.ir.types import DTYPES, Type
+
+RANDOM = np.random.default_rng(5)
+#: Around the vectors of 4, 8 and 16 floats that the targets have, and around tiles of several of them.
+SIZES = (1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 53)
+
+Named = tuple[str, Graph]
+
+
+def value(name: str, *shape: int, dtype: str = "f32") -> Node:
+    return placeholder(name, Type(dtype, shape))
+
+
+def weights(*shape: int, scale: float = 1.0) -> Node:
+    return constant((RANDOM.standard_normal(shape) * scale).astype(np.float32))
+
+
+def number(x: float) -> Node:
+    return constant(np.array(x, np.float32))
+
+
+def graph(*outputs: Node) -> Graph:
+    inputs = tuple(n for n in topological(outputs) if n.op == "input")
+    return Graph(inputs, tuple((f"y{k}", n) for k, n in enumerate(outputs)))
+
+
+# ---- composites, as importing an ONNX model builds them
+
+
+def relu(x: Node) -> Node:
+    return ops.node("max", x, number(0))
+
+
+def clip(x: Node) -> Node:
+    return ops.node("min", relu(x), number(1.5))
+
+
+def silu(x: Node) -> Node:
+    return ops.node("mul", x, ops.node("sigmoid", x))
+
+
+def gelu(x: Node) -> Node:
+    inner = ops.node("add", ops.node("erf", ops.node("mul", x, number(0.5**0.5))), number(1))
+    return ops.node("mul", ops.node("mul", x, number(0.5)), inner)
+
+
+def leaky(x: Node) -> Node:
+    return ops.node("select", ops.node("lt", x, number(0)), ops.node("mul", x, number(0.1)), x)
+
+
+def total(x: Node, *axes: int, combine: str = "add") -> Node:
+    return ops.node("reduce", x, combine=combine, axes=axes)
+
+
+def mean(x: Node, *axes: int) -> Node:
+    return ops.node("mul", total(x, *axes), number(1 / prod(x.type.shape[d] for d in axes)))
+
+
+def softmax(x: Node, *axes: int) -> Node:
+    e = ops.node("exp", ops.node("sub", x, total(x, *axes, combine="max")))
+    return ops.node("div", e, total(e, *axes))
+
+
+def layernorm(x: Node, *axes: int) -> Node:
+    d = ops.node("sub", x, mean(x, *axes))
+    scale = ops.node("sqrt", ops.node("add", mean(ops.node("mul", d, d), *axes), number(1e-3)))
+    shape = [n if d in axes else 1 for d, n in enumerate(x.type.shape)]
+    return ops.node("add", ops.node("mul", ops.node("div", d, scale), weights(*shape)), weights(*shape))
+
+
+def pad(x: Node, *amounts: int | tuple[int, int], to: float = 0.0) -> Node:
+    sides = [a if isinstance(a, tuple) else (a, a) for a in amounts]
+    sides = [(0, 0)] * (x.type.rank - len(sides)) + sides
+    return ops.node("pad", x, before=tuple(b for b, _ in sides), after=tuple(a for _, a in sides), value=to)
+
+
+def conv(x: Node, w: Node, stride: int | tuple[int, ...] = 1, dilation: int = 1, groups: int = 1) -> Node:
+    rank = x.type.rank - 2
+    strides = stride if isinstance(stride, tuple) else (stride,) * rank
+    return ops.node("conv", x, w, strides=strides, dilations=(dilation,) * rank, groups=groups)
+
+
+def pool(x: Node, combine: str, kernel: tuple[int, ...], stride: int = 1, dilation: int = 1) -> Node:
+    rank = len(kernel)
+    return ops.node(
+        "pool", x, combine=combine, kernel=kernel, strides=(stride,) * rank, dilations=(dilation,) * rank
+    )
+
+
+def transpose(x: Node, *perm: int) -> Node:
+    return ops.node("transpose", x, perm=perm)
+
+
+# ---- the cases, by the template they are meant for
+
+
+def contractions() -> Iterator[Named]:
+    for m, k, n in (
+        (1, 1, 1), (1, 5, 17), (1, 64, 33), (2, 3, 1), (5, 1, 5), (13, 7, 3), (4, 9, 4), (9, 16, 8), (3, 33, 16),
+        (31, 5, 15), (33, 8, 53), (17, 2, 31), (64, 3, 130), (7, 300, 9), (2, 40, 260),
+    ):  # fmt: skip
+        size = f"{m}x{k}x{n}"
+        yield f"matmul {size}", graph(ops.node("matmul", value("a", m, k), weights(k, n)))
+        yield f"matmul both dynamic {size}", graph(ops.node("matmul", value("a", m, k), value("b", k, n)))
+    for m, k, n in ((1, 9, 5), (5, 17, 18), (33, 4, 35)):
+        size = f"{m}x{k}x{n}"
+        a, b = value("a", m, k), value("b", k, n)
+        at, bt = transpose(value("a", k, m), 1, 0), transpose(value("b", n, k), 1, 0)
+        yield f"matmul constant left {size}", graph(ops.node("matmul", weights(m, k), b))
+        yield f"matmul left turned {size}", graph(ops.node("matmul", at, b))
+        yield f"matmul right turned {size}", graph(ops.node("matmul", a, bt))
+        yield f"matmul both turned {size}", graph(ops.node("matmul", at, bt))
+        yield f"matmul result turned {size}", graph(transpose(ops.node("matmul", a, weights(k, n)), 1, 0))
+        yield f"matmul by itself {size}", graph(ops.node("matmul", a, transpose(a, 1, 0)))
+    yield "matmul batches", graph(ops.node("matmul", value("a", 2, 1, 5, 6), value("b", 3, 6, 19)))
+    yield "matmul batch of constants", graph(ops.node("matmul", value("a", 4, 3, 7), weights(4, 7, 18)))
+    yield "matmul one matrix for a batch", graph(ops.node("matmul", value("a", 2, 3, 5, 7), weights(7, 17)))
+    yield "matmul vectors of a batch", graph(ops.node("matmul", value("a", 6, 1, 8), value("b", 6, 8, 1)))
+    x = value("x", 1, 6, 24)
+    heads = [transpose(ops.node("reshape", ops.node("matmul", x, weights(24, 24)), shape=(1, 6, 3, 8)), 0, 2, 1, 3)
+             for _ in range(3)]  # fmt: skip
+    scores = ops.node("mul", ops.node("matmul", heads[0], transpose(heads[1], 0, 1, 3, 2)), number(8**-0.5))
+    mixed = transpose(ops.node("matmul", softmax(scores, 3), heads[2]), 0, 2, 1, 3)
+    yield "attention", graph(ops.node("matmul", ops.node("reshape", mixed, shape=(1, 6, 24)), weights(24, 24)))
+    sliced = ops.node("slice", value("a", 9, 20), starts=(8, 3), steps=(-2, 1), shape=(5, 16))
+    yield "matmul of a slice", graph(ops.node("matmul", sliced, weights(16, 10)))
+    parts = ops.node("concat", value("a", 4, 6), value("b", 4, 11), axis=1)
+    yield "matmul of a concatenation", graph(ops.node("matmul", parts, weights(17, 12)))
+    wide = ops.node("matmul", value("a", 3, 5, dtype="f64"), value("b", 5, 9, dtype="f64"))
+    whole = ops.node("matmul", value("c", 3, 5, dtype="i32"), value("d", 5, 9, dtype="i32"))
+    yield "matmul of other types", graph(wide, whole)
+
+
+def convolutions() -> Iterator[Named]:
+    for c, o, k, s in ((1, 1, 1, 1), (3, 8, 3, 2), (4, 17, 1, 1), (16, 5, 3, 1), (17, 16, 1, 2), (8, 33, 2, 1), (3, 4, 5, 3)):
+        yield f"conv {c}->{o} {k}x{k} by {s}", graph(conv(value("x", 1, c, 9, 11), weights(o, c, k, k), s))
+    yield "conv padded", graph(conv(pad(value("x", 2, 5, 7, 8), 1, 1), weights(9, 5, 3, 3)))
+    yield "conv padded unevenly", graph(conv(pad(value("x", 1, 4, 6, 9), (0, 1), (2, 1)), weights(6, 4, 2, 4), (2, 1)))
+    yield "conv dilated", graph(conv(value("x", 1, 4, 11, 12), weights(7, 4, 3, 3), 1, 2))
+    yield "conv wide and narrow", graph(conv(value("x", 1, 3, 5, 40), weights(8, 3, 1, 5), (1, 2)))
+    yield "conv of one pixel", graph(conv(value("x", 1, 24, 3, 3), weights(18, 24, 3, 3)))
+    yield "conv 1-d", graph(conv(value("x", 2, 5, 40), weights(6, 5, 4), 3), conv(value("y", 1, 1, 19), weights(1, 1, 3)))
+    yield "conv 3-d", graph(conv(value("x", 1, 3, 5, 6, 7), weights(5, 3, 2, 3, 2), (1, 2, 1)))
+    yield "conv dynamic weights", graph(conv(value("x", 1, 4, 6, 6), value("w", 5, 4, 3, 3)))
+    yield "conv constant image", graph(conv(weights(1, 4, 6, 6), value("w", 5, 4, 3, 3)))
+    yield "conv in groups", graph(conv(value("x", 1, 12, 6, 7), weights(10, 6, 3, 3), groups=2))
+    yield "conv in many groups", graph(conv(value("x", 2, 12, 5, 5), weights(16, 3, 2, 2), groups=4))
+    yield "conv batch of 3", graph(conv(value("x", 3, 2, 6, 5), weights(3, 2, 2, 3)))
+    x = conv(pad(value("x", 1, 3, 12, 12), 1, 1), weights(8, 3, 3, 3), 2)
+    x = clip(ops.node("add", x, weights(8, 1, 1)))
+    x = clip(ops.node("add", conv(pad(x, 1, 1), weights(8, 1, 3, 3), groups=8), weights(8, 1, 1)))
+    x = ops.node("add", conv(x, weights(20, 8, 1, 1)), weights(20, 1, 1))
+    yield "conv separable", graph(ops.node("reshape", mean(x, 2, 3), shape=(1, 20)))
+
+
+def epilogues() -> Iterator[Named]:
+    for n in (3, 20):
+        m = 7
+        y = ops.node("add", ops.node("matmul", value("a", m, 6), weights(6, n)), weights(n))
+        for f in (relu, clip, silu, gelu, leaky):
+            yield f"matmul {f.__name__} {n}", graph(f(y))
+        yield f"matmul residual {n}", graph(relu(ops.node("add", y, value("r", m, n))))
+        yield f"matmul row scale {n}", graph(ops.node("mul", y, value("s", m, 1)))
+        yield f"matmul compare {n}", graph(ops.node("select", ops.node("lt", value("r", m, n), y), y, value("r", m, n)))
+        yield f"matmul to whole numbers {n}", graph(ops.node("cast", ops.node("round", y), to="i8"))
+        yield f"matmul of two uses {n}", graph(relu(y), ops.node("mul", y, number(2)))
+    x, w = value("x", 1, 6, 5, 7), weights(18, 6, 1, 1)
+    y = ops.node("add", ops.node("mul", conv(x, w), weights(18, 1, 1)), weights(18, 1, 1))
+    yield "conv scaled per channel", graph(relu(y))
+    yield "conv residual", graph(silu(ops.node("add", y, value("r", 1, 18, 5, 7))))
+    yield "conv residual of a row", graph(ops.node("add", y, value("r", 1, 1, 1, 7)))
+    yield "conv residual of its input", graph(relu(ops.node("add", conv(x, weights(6, 6, 1, 1)), x)))
+    gate = ops.node("sigmoid", conv(relu(conv(mean(y, 2, 3), weights(4, 18, 1, 1))), weights(18, 4, 1, 1)))
+    yield "squeeze and excite", graph(ops.node("mul", y, gate))
+    turned = transpose(ops.node("reshape", y, shape=(1, 18, 35)), 0, 2, 1)
+    yield "conv turned to rows", graph(turned, softmax(turned, 2))
+    shuffled = ops.node("reshape", transpose(ops.node("reshape", y, shape=(1, 2, 9, 5, 7)), 0, 2, 1, 3, 4), shape=(1, 18, 5, 7))
+    yield "channel shuffle", graph(conv(shuffled, weights(8, 18, 1, 1)))
+    deep = ops.node("reshape", transpose(ops.node("reshape", conv(x, weights(12, 6, 1, 1)), shape=(1, 3, 2, 2, 5, 7)), 0, 1, 4, 2, 5, 3), shape=(1, 3, 10, 14))  # fmt: skip
+    yield "depth to space", graph(deep)
+
+
+def windows() -> Iterator[Named]:
+    for c in (1, 3, 4, 8, 17, 33):
+        yield f"depthwise {c}", graph(conv(pad(value("x", 1, c, 6, 9), 1, 1), weights(c, 1, 3, 3), groups=c))
+    for k, s, d in ((1, 1, 1), (2, 1, 2), (3, 2, 1), (5, 1, 1), (4, 3, 1)):
+        yield f"depthwise {k}x{k} by {s} dilated {d}", graph(conv(value("x", 2, 8, 10, 11), weights(8, 1, k, k), s, d, 8))
+    for multiplier in (2, 3):
+        y = conv(pad(value("x", 1, 5, 6, 7), 1, 1), weights(5 * multiplier, 1, 3, 3), groups=5)
+        yield f"depthwise times {multiplier}", graph(relu(ops.node("add", y, weights(5 * multiplier, 1, 1))))
+    yield "depthwise 1-d", graph(conv(value("x", 1, 9, 21), weights(9, 1, 5), 2, groups=9))
+    yield "depthwise 3-d", graph(conv(value("x", 1, 6, 4, 5, 6), weights(6, 1, 2, 2, 2), groups=6))
+    yield "depthwise dynamic", graph(conv(value("x", 1, 8, 6, 6), value("w", 8, 1, 3, 3), groups=8))
+    yield "depthwise silu residual", graph(
+        ops.node("add", silu(conv(pad(value("x", 1, 8, 6, 6), 1, 1), weights(8, 1, 3, 3), groups=8)), value("r", 1, 8, 6, 6))
+    )
+    for combine in ("max", "add", "min"):
+        for c in (1, 4, 19):
+            yield f"pool {combine} {c}", graph(pool(value("x", 1, c, 8, 9), combine, (2, 3), 2))
+    lowest = float(np.finfo(np.float32).min)
+    yield "pool padded", graph(pool(pad(relu(value("x", 1, 6, 7, 7)), 1, 1, to=lowest), "max", (3, 3), 2))
+    yield "pool mean padded", graph(ops.node("mul", pool(pad(value("x", 2, 3, 6, 5), (1, 0), 1), "add", (3, 2)), number(1 / 6)))
+    yield "pool dilated", graph(pool(value("x", 1, 5, 9, 9), "max", (3, 3), 1, 2))
+    yield "pool 1-d and 3-d", graph(pool(value("x", 1, 4, 17), "max", (4,), 3), pool(value("y", 1, 3, 4, 5, 6), "add", (2, 2, 2)))
+    yield "pool of a convolution", graph(pool(relu(conv(pad(value("x", 1, 3, 8, 8), 1, 1), weights(8, 3, 3, 3))), "max", (2, 2), 2))
+    yield "pool of whole numbers", graph(pool(value("x", 1, 3, 6, 6, dtype="i32"), "max", (2, 2), 2))
+    yield "pool large", graph(pool(value("x", 1, 4, 12, 12), "max", (9, 9)), pool(value("x", 1, 4, 12, 12), "add", (12, 1)))
+
+
+def rows() -> Iterator[Named]:
+    for n in SIZES:
+        x = value("x", 5, n)
+        yield f"row softmax {n}", graph(softmax(x, 1))
+        yield f"row layernorm {n}", graph(layernorm(x, 1))
+        yield f"row sums {n}", graph(mean(x, 1), total(x, 1, combine="max"), total(x, 1, combine="min"))
+    for axes in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)):
+        x = value("x", 4, 7, 18)
+        name = "".join(map(str, axes))
+        yield f"row softmax over {name}", graph(softmax(x, *axes))
+        yield f"row layernorm over {name}", graph(layernorm(x, *axes))
+        yield f"row sums over {name}", graph(mean(x, *axes), total(x, *axes, combine="min"), total(x, *axes, combine="mul"))
+    x = value("x", 3, 19)
+    y = ops.node("sub", x, number(0.5))
+    logs = ops.node("sub", y, ops.node("log", total(ops.node("exp", y), 1)))
+    yield "row log softmax", graph(logs)
+    yield "row softmax of a sum", graph(softmax(ops.node("add", x, value("r", 1, 19)), 1))
+    yield "row softmax scaled and masked", graph(
+        softmax(ops.node("select", value("m", 3, 19, dtype="bool"), ops.node("mul", x, number(0.3)), number(-50)), 1)
+    )
+    yield "row norm", graph(ops.node("sqrt", total(ops.node("mul", x, x), 1)))
+    unit = ops.node("div", x, ops.node("sqrt", ops.node("add", mean(ops.node("mul", x, x), 1), number(1e-5))))
+    yield "row rms norm", graph(ops.node("mul", unit, weights(19)))
+    yield "row layernorm silu", graph(silu(layernorm(x, 1)))
+    yield "row two normalizations", graph(layernorm(softmax(x, 1), 1))
+    yield "row of a slice", graph(softmax(ops.node("slice", x, starts=(0, 1), steps=(1, 2), shape=(3, 9)), 1))
+    yield "row padded", graph(softmax(pad(x, (1, 1), (0, 0)), 1), softmax(pad(x, (2, 1), to=-9.0), 1))
+    scaled = ops.node("mul", x, value("s", 3, 1))
+    inner = ops.node("slice", pad(ops.node("exp", scaled), (1, 1), (0, 0)), starts=(0, 0), steps=(1, 1), shape=(3, 19))
+    yield "row of a guarded value", graph(layernorm(inner, 1))
+    yield "row of a batch norm by instance", graph(layernorm(value("x", 2, 3, 5, 6), 2, 3))
+    yield "row of bools and whole numbers", graph(
+        total(value("b", 4, 9, dtype="bool"), 1, combine="or"), total(value("i", 4, 9, dtype="i32"), 0), total(value("d", 4, 9, dtype="f64"), 1)
+    )
+    yield "row of a product", graph(total(ops.node("mul", value("a", 6, 21), value("b", 6, 21)), 1))
+
+
+def maps() -> Iterator[Named]:
+    for n in SIZES:
+        x = value("x", n)
+        yield f"map chain {n}", graph(ops.node("mul", ops.node("tanh", ops.node("add", x, weights(n))), x))
+    x = value("x", 3, 5, 18)
+    for shape in ((18,), (5, 1), (3, 1, 1), (1, 5, 18), (3, 1, 18), ()):
+        yield f"map broadcast {shape}", graph(ops.node("sub", value("b", *shape), x))
+    for perm in ((0, 2, 1), (2, 1, 0), (1, 0, 2), (2, 0, 1)):
+        yield f"map transpose {perm}", graph(transpose(x, *perm), transpose(silu(x), *perm))
+    yield "map in place", graph(silu(ops.node("add", relu(ops.node("mul", x, x)), x)))
+    a = ops.node("mul", x, number(3))
+    yield "map many uses", graph(ops.node("add", total(a, 0), total(a, 0, combine="max")), ops.node("add", a, number(1)), a)
+    yield "map slices", graph(
+        ops.node("add", ops.node("slice", x, starts=(0, 4, 17), steps=(1, -1, -2), shape=(3, 5, 9)), weights(9)),
+        ops.node("exp", ops.node("slice", x, starts=(1, 0, 1), steps=(1, 2, 1), shape=(2, 3, 16))),
+    )
+    yield "map reshapes", graph(transpose(ops.node("reshape", silu(x), shape=(9, 5, 6)), 2, 0, 1))
+    yield "map reshape that cuts no loop", graph(ops.node("exp", ops.node("reshape", transpose(x, 0, 2, 1), shape=(27, 10))))
+    yield "map gather", graph(
+        ops.node("exp", ops.node("gather", x, constant(np.array([4, 0, -1])), axis=1)),
+        ops.node("gather", x, value("i", 4, dtype="i64"), axis=2),
+        ops.node("gather", weights(9, 17), value("i", 4, dtype="i64"), axis=0),
+        ops.node("gather_elements", x, value("j", 3, 5, 2, dtype="i64"), axis=2),
+    )
+    yield "map prefix", graph(*(ops.node("prefix", x, combine="add", axis=d, exclusive=d == 1, reverse=d == 2) for d in range(3)))
+    yield "map scatter", graph(
+        ops.node("scatter_elements", x, value("j", 2, 5, 3, dtype="i64"), value("u", 2, 5, 3), axis=2, combine="add")
+    )
+    yield "map of everything empty", graph(ops.node("exp", value("x", 3, 0)), total(value("x", 3, 0), 1))
+    yield "map of a scalar", graph(ops.node("exp", value("x")), ops.node("reshape", value("x"), shape=(1, 1)))
+    yield "map large", graph(ops.node("add", value("x", 2, 4099), value("y", 4099)))
+
+
+#: What functions must get right beside ordinary numbers.
+SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -1.5, 1e-3, -88.5, 90.0, 1e-40, 3e38, -3e38, np.inf, -np.inf, np.nan)
+UNARY = (
+    "neg", "abs", "sign", "floor", "ceil", "trunc", "round", "sqrt", "exp", "log", "log1p", "expm1", "sigmoid", "tanh",
+    "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "isnan", "isinf",
+    "not", "bitnot",
+)  # fmt: skip
+LOGICAL = ("and", "or", "xor", "not")
+BITS = ("bitand", "bitor", "bitxor", "bitnot", "shl", "shr")
+INTEGER = (
+    "add", "sub", "mul", "div", "floordiv", "floormod", "fmod", "max", "min", "neg", "abs", "sign", "lt", "le", "gt",
+    "ge", "eq", "ne", "pow", *BITS,
+)  # fmt: skip
+
+
+def functions() -> Iterator[Named]:
+    """Every scalar function for every kind of type that it is for, on the numbers at the edges of the type."""
+    for name in FUNCTIONS:
+        operands = 3 if name == "select" else 1 if name in UNARY else 2
+        if name == "select":
+            pairs = _pairs("f32")
+            yield "function select", graph(ops.node("select", ops.node("lt", *pairs), *pairs))
+        elif name in LOGICAL:
+            yield f"function {name}", graph(ops.node(name, *_pairs("bool")[:operands]))
+        elif name not in BITS:
+            yield f"function {name}", graph(*(ops.node(name, *_pairs(t)[:operands]) for t in ("f32", "f64")))
+        if name in INTEGER:
+            for dtype in ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"):
+                # numpy, which is the reference, knows no negative powers of whole numbers.
+                pairs = _pairs(dtype, least=0 if name == "pow" else None)
+                yield f"function {name} {dtype}", graph(ops.node(name, *pairs[:operands]))
+
+
+def _pairs(dtype: str, least: int | None = None) -> list[Node]:
+    """Two vectors that hold every pair of a type's numbers at the edge; all inputs but the integers, whose are many."""
+    if dtype in ("f32", "f64"):
+        edges = np.array([*SPECIAL, *RANDOM.standard_normal(5)], DTYPES[dtype])
+    elif dtype == "bool":
+        edges = np.array([False, True])
+    else:
+        limits = np.iinfo(DTYPES[dtype])
+        numbers = (0, 1, 2, 3, 7, 33, -1, -2, -5, limits.min, limits.max)
+        edges = np.array([n for n in numbers if limits.min <= n <= limits.max], DTYPES[dtype])
+    right = edges if least is None else edges[edges >= least]
+    pairs = np.meshgrid(edges, right, indexing="ij")
+    return [constant(p.reshape(-1)) for p in pairs]
+
+
+def borders() -> Iterator[Named]:
+    x = silu(value("x", 1, 5, 6, 7))
+    for amounts in ((1, 1), (2, (0, 1)), ((0, 3), (1, 0)), (0, 2), ((1, 2), 1, 1)):
+        y = pad(x, *amounts)
+        yield f"border {amounts}", graph(conv(y, weights(4, y.type.shape[1], 2, 2)))
+    yield "border of ones", graph(conv(pad(x, 1, 1, to=1.0), weights(4, 5, 3, 3)))
+    yield "border read twice", graph(conv(pad(x, 1, 1), weights(4, 5, 3, 3)), pool(pad(x, 1, 1), "max", (3, 3)))
+    yield "border of a border", graph(conv(pad(pad(x, 1, 1), 0, 2, to=2.0), weights(4, 5, 3, 3)))
+    yield "border of nothing", graph(conv(pad(x, 0, 0), weights(4, 5, 3, 3)))
+    yield "border of a concatenation", graph(
+        conv(pad(ops.node("concat", x, relu(value("z", 1, 3, 6, 7)), axis=1), 1, 1), weights(4, 8, 3, 3))
+    )
+    yield "border inside a concatenation", graph(
+        pool(ops.node("concat", pad(x, 1, 1), value("z", 1, 2, 8, 9), axis=1), "max", (2, 2), 2)
+    )
+    yield "border of a matrix product", graph(ops.node("matmul", pad(value("a", 3, 4), (1, 0), (0, 2)), weights(6, 9)))
+    yield "border in a map", graph(ops.node("exp", pad(value("a", 3, 18), (1, 2), (3, 0), to=-1.0)))
+    yield "border of whole numbers", graph(pool(pad(value("i", 1, 2, 5, 5, dtype="i32"), 1, 1, to=-9), "max", (3, 3)))
+
+
+def placements() -> Iterator[Named]:
+    x, y = value("x", 2, 3, 10), value("y", 2, 5, 10)
+    for axis, shape in ((0, (4, 3, 10)), (1, (2, 6, 10)), (2, (2, 3, 7))):
+        yield f"concat along {axis}", graph(ops.node("concat", silu(x), relu(value("z", *shape)), axis=axis))
+    both = ops.node("concat", silu(x), relu(y), axis=1)
+    yield "concat read again", graph(ops.node("mul", both, number(2)), softmax(both, 2))
+    yield "concat of one value twice", graph(ops.node("concat", silu(x), silu(x), x, axis=2))
+    yield "concat of concats", graph(ops.node("concat", both, ops.node("concat", both, x, axis=1), axis=1))
+    a = silu(x)
+    yield "concat with a part read elsewhere", graph(ops.node("concat", a, relu(y), axis=1), total(a, 2), a)
+    yield "concat of results", graph(ops.node("concat", ops.node("matmul", x, weights(10, 6)), ops.node("matmul", x, weights(10, 9)), axis=2))
+    c = value("c", 1, 4, 5, 5)
+    blocks = [relu(conv(c, weights(8, 4, 1, 1))), relu(conv(pad(c, 1, 1), weights(12, 4, 3, 3))), pool(pad(c, 1, 1), "max", (3, 3))]
+    yield "inception", graph(conv(ops.node("concat", *blocks, axis=1), weights(6, 24, 1, 1)))
+    halves = [ops.node("slice", c, starts=(0, k, 0, 0), steps=(1, 1, 1, 1), shape=(1, 2, 5, 5)) for k in (0, 2)]
+    yield "split and joined", graph(ops.node("concat", conv(halves[0], weights(2, 2, 1, 1)), halves[1], axis=1))
+    yield "constants and inputs as results", graph(x, weights(3, 2), ops.node("reshape", x, shape=(60,)))
+    yield "one value under two names", Graph((x,), (("a", relu(x)), ("b", relu(x)), ("c", x), ("d", x)))
+
+
+GROUPS = {
+    g.__name__: g
+    for g in (contractions, convolutions, epilogues, windows, rows, maps, functions, borders, placements)
+}
+
+
+def cases() -> dict[str, dict[str, Graph]]:
+    return {name: dict(group()) for name, group in GROUPS.items()}
+
+
+def arrays(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+    """Random inputs: normal floats, and small whole numbers of every other type."""
+    random = np.random.default_rng(seed)
+    made: dict[str, np.ndarray] = {}
+    for n in graph.inputs:
+        dtype = DTYPES[n.type.dtype]
+        if dtype.kind == "f":
+            made[n.attributes["name"]] = random.standard_normal(n.type.shape).astype(dtype)
+        else:
+            low = 0 if dtype.kind in "ub" else -4
+            made[n.attributes["name"]] = random.integers(low, 2 if dtype.kind == "b" else 5, n.type.shape).astype(dtype)
+    return made

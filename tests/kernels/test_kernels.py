@@ -1,0 +1,132 @@
+"""Every kernel template on shapes around its edges, held against the formulas it was made from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compiled import Compiled, Target, compile_graphs, target
+from kernel_cases import arrays, cases
+from sanitized import ADDRESS, THREAD, run_sanitized
+
+from edgec import ops
+from edgec.emit.registry import templates
+from edgec.emit.source import generate
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph, constant, placeholder, rewrite
+from edgec.ir.types import Type
+
+SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
+TOLERANCE = 1e-5  # of the largest value
+
+BY_GROUP = cases()
+CASES = {name: graph for graphs in BY_GROUP.values() for name, graph in graphs.items()}
+Arrays = Mapping[str, np.ndarray]
+
+
+def doubled(graph: Graph) -> Graph:
+    """The same graph in double precision."""
+
+    def change(node, args):  # type: ignore[no-untyped-def]
+        if node.type.dtype == "f32" and node.op == "input":
+            return placeholder(node.attributes["name"], Type("f64", node.type.shape))
+        if node.type.dtype == "f32" and node.is_const:
+            return constant(node.value.astype(np.float64))
+        if node.op in ("input", "const"):
+            return node
+        attrs = node.attributes
+        if node.op == "cast" and attrs["to"] == "f32":
+            attrs["to"] = "f64"
+        return ops.node(node.op, *args, **attrs)
+
+    inputs = tuple(change(n, ()) for n in graph.inputs)
+    return Graph(inputs, rewrite(graph, change).outputs)
+
+
+@cache
+def expected(name: str) -> tuple[Arrays, Arrays]:
+    """Inputs of a case and its outputs: floats in double precision."""
+    given = arrays(CASES[name], SEED)
+    wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in given.items()}
+    return given, evaluate.run(doubled(CASES[name]), wide)
+
+
+def difference(got: np.ndarray, want: np.ndarray) -> str | None:
+    """What is wrong with a result, or None."""
+    if got.shape != want.shape:
+        return f"its shape is {got.shape}, not {want.shape}"
+    if got.dtype.kind != "f":
+        wrong = np.argwhere(got != want)
+        return f"{len(wrong)} differ, first {wrong[0]}: {got[tuple(wrong[0])]} for {want[tuple(wrong[0])]}" if len(wrong) else None
+    with np.errstate(all="ignore"):
+        rounded = want.astype(got.dtype)
+        same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+        finite = np.isfinite(got) & np.isfinite(rounded)
+        most = np.max(np.abs(want[finite]), initial=np.finfo(np.float32).tiny)
+        close = finite & (np.abs(got - want) <= TOLERANCE * most)
+    wrong = np.argwhere(~(same | close))
+    if not len(wrong):
+        return None
+    k = tuple(wrong[0])
+    return f"{len(wrong)} of {got.size} differ, first {list(map(int, k))}: {got[k]} for {want[k]} (largest {most:.3g})"
+
+
+def check(name: str, got: Arrays) -> None:
+    given, want = expected(name)
+    for port, array in want.items():
+        wrong = difference(got[port], array)
+        assert wrong is None, f"{name} {port}: {wrong} (seed {SEED})"
+
+
+def compiled(name: str, group: str, folder: Path, fuse: bool = True) -> dict[str, Compiled]:
+    where = target(name)
+    made = compile_graphs(BY_GROUP[group], folder, fuse, where.flags, where.device, threads=3)
+    assert all(isinstance(c, Compiled) for c in made.values()), made
+    return {n: c for n, c in made.items() if isinstance(c, Compiled)}
+
+
+@pytest.fixture(scope="module", params=sorted(BY_GROUP))
+def group(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_on_this_machine(group: str, tmp_path: Path) -> None:
+    """Right, alone and on 1, 2 and 3 threads, and then to the last bit the same."""
+    for name, network in compiled("host", group, tmp_path).items():
+        given, _ = expected(name)
+        alone = network(given)
+        check(name, alone)
+        for threads in (1, 2, 3):
+            shared = network(given, threads)
+            assert all(np.array_equal(alone[p], shared[p], equal_nan=alone[p].dtype.kind == "f") for p in alone), (
+                f"{name} on {threads} threads (seed {SEED})"
+            )
+
+
+@pytest.mark.parametrize("device", ["generic", "x86_64_avx2"])
+def test_for_other_instruction_sets(device: str, group: str, tmp_path: Path) -> None:
+    for name, network in compiled(device, group, tmp_path).items():
+        check(name, network(expected(name)[0]))
+
+
+def test_unfused(group: str, tmp_path: Path) -> None:
+    for name, network in compiled("host", group, tmp_path, fuse=False).items():
+        check(name, network(expected(name)[0]))
+
+
+def test_stays_inside_its_buffers(group: str, tmp_path: Path) -> None:
+    graphs = BY_GROUP[group]
+    got = run_sanitized(graphs, {n: expected(n)[0] for n in graphs}, tmp_path, target("host"), ADDRESS)
+    for name, outputs in got.items():
+        check(name, outputs)
+
+
+def test_threads_do_not_race(group: str, tmp_path: Path) -> None:
+    graphs = BY_GROUP[group]
+    got = run_sanitized(graphs, {n: expected(n)[0] for n in graphs}, tmp_path, target("host"), THREAD, threads=3)
+    for name, outputs in got.items():
+        check(name, outputs)

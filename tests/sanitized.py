@@ -1,0 +1,142 @@
+"""Graphs in an executable of their own under a sanitizer: every read and write outside a buffer ends it.
+
+Every input and output is a block of exactly its size. In the arena and among the weights no two buffers share memory,
+and the bytes between them are forbidden, so that a kernel that leaves one buffer for another is caught too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from compiled import STRICT, Target, Written, compile_c, write_graphs
+
+from edgec.ir.graph import Graph
+from edgec.ir.types import DTYPES
+from edgec.schedule.memory import ALIGNMENT
+from edgec.schedule.program import Buffer, Program
+
+ADDRESS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1")
+THREAD = ("-fsanitize=thread", "-g1")
+
+_HEAD = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "all.c"
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define FORBID(p, n) ASAN_POISON_MEMORY_REGION(p, n)
+#define ALLOW(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+#else
+#define FORBID(p, n) ((void)(p))
+#define ALLOW(p, n) ((void)(p))
+#endif
+
+static unsigned char *block(size_t size) {
+  void *p = 0;
+  if (posix_memalign(&p, 64, size ? size : 1)) abort();
+  memset(p, 0xff, size);
+  return p;
+}
+static void filled(void *p, size_t size, const char *path) {
+  FILE *f = fopen(path, "rb");
+  if (!f || fread(p, 1, size, f) != size) abort();
+  fclose(f);
+}
+static void kept(void *p, size_t size, const char *path) {
+  FILE *f = fopen(path, "wb");
+  if (!f || fwrite(p, 1, size, f) != size) abort();
+  fclose(f);
+}
+"""
+
+
+def spread(program: Program) -> Program:
+    """The same program with a place of its own for every buffer and a gap after it."""
+    offsets: dict[Buffer, int] = {}
+    ends = {"arena": ALIGNMENT, "weights": ALIGNMENT}
+    for buffer in program.offsets:
+        offsets[buffer] = ends[buffer.space]
+        ends[buffer.space] += -(-buffer.bytes // ALIGNMENT) * ALIGNMENT + ALIGNMENT
+    return dataclasses.replace(
+        program, offsets=offsets, arena_bytes=ends["arena"], weights_bytes=ends["weights"]
+    )
+
+
+def run_sanitized(
+    graphs: Mapping[str, Graph],
+    inputs: Mapping[str, Mapping[str, np.ndarray]],
+    folder: Path,
+    target: Target,
+    sanitizer: Sequence[str] = ADDRESS,
+    threads: int = 1,
+) -> dict[str, dict[str, np.ndarray]]:
+    """Outputs of every graph by name; fails with the sanitizer's report where there is one."""
+    is_address = sanitizer is ADDRESS
+    made = write_graphs(
+        graphs, folder, target.device, threads=threads, change=spread if is_address else lambda p: p
+    )
+    written = {name: w for name, w in made.items() if isinstance(w, Written)}
+    assert len(written) == len(graphs), made
+    functions = [_function(w, threads) for w in written.values()]
+    calls = "".join(f'  puts("{w.prefix}"); fflush(stdout); run_{w.prefix}();\n' for w in written.values())
+    (folder / "driver.c").write_text(_HEAD + "".join(functions) + f"int main(void) {{\n{calls}  return 0;\n}}\n")
+    for name, w in written.items():
+        (folder / f"{w.prefix}_weights.bin").write_bytes(w.weights)
+        for k, (port, _, node) in enumerate(w.program.inputs):
+            array = np.ascontiguousarray(inputs[name][port], DTYPES[node.type.dtype])
+            (folder / f"{w.prefix}_in{k}.bin").write_bytes(array.tobytes())
+    flags = [f for f in target.flags if f != "-g0"]
+    program = compile_c(folder, "driver.c", "driver", [*flags, *sanitizer])
+    done = subprocess.run([str(program)], capture_output=True, text=True, cwd=folder)
+    if done.returncode:
+        last = {w.prefix: name for name, w in written.items()}.get((done.stdout.split() or [""])[-1])
+        raise AssertionError(f"{last}: {done.stderr[:4000]}")
+    return {
+        name: {
+            port: np.fromfile(folder / f"{w.prefix}_out{k}.bin", DTYPES[n.type.dtype]).reshape(n.type.shape)
+            for k, (port, _, n) in enumerate(w.program.outputs)
+        }
+        for name, w in written.items()
+    }
+
+
+def _gaps(program: Program, space: str, size: int) -> list[tuple[int, int]]:
+    """(start, size) of what no buffer of ``space`` covers."""
+    taken = sorted((o, o + b.bytes) for b, o in program.offsets.items() if b.space == space)
+    starts, ends = [0, *(end for _, end in taken)], [*(start for start, _ in taken), size]
+    return [(a, b - a) for a, b in zip(starts, ends) if b > a]
+
+
+def _function(w: Written, threads: int) -> str:
+    p, name = w.program, w.prefix
+    sizes = {"arena": max(p.arena_bytes, 1), "weights": len(w.weights)}
+    lines = [f"static void run_{name}(void) {{"]
+    lines += [f"  unsigned char *const {space} = block({size});" for space, size in sizes.items()]
+    lines.append(f'  filled(weights, {len(w.weights)}, "{name}_weights.bin");')
+    arguments = []
+    for kind, ports in (("in", p.inputs), ("out", p.outputs)):
+        for k, (_, _, node) in enumerate(ports):
+            lines.append(f"  void *const {kind}{k} = block({node.type.bytes});")
+            if kind == "in":
+                lines.append(f'  filled(in{k}, {node.type.bytes}, "{name}_in{k}.bin");')
+            arguments.append(f"{kind}{k}")
+    for space, size in sizes.items():
+        lines += [f"  FORBID({space} + {start}, {n});" for start, n in _gaps(p, space, size)]
+    if threads > 1:
+        lines.append(f"  struct ec_pool *const pool = ec_pool_init(block(ec_pool_bytes({threads})), {threads});")
+        lines.append("  if (!pool) abort();")
+    call = f"{name}_run_pool(weights, arena, pool" if threads > 1 else f"{name}_run(weights, arena"
+    lines.append(f"  if ({', '.join([call, *arguments])}) != 0) abort();")
+    if threads > 1:
+        lines.append("  ec_pool_destroy(pool);")
+    for k, (_, _, node) in enumerate(p.outputs):
+        lines.append(f'  kept(out{k}, {node.type.bytes}, "{name}_out{k}.bin");')
+    for space, size in sizes.items():
+        lines.append(f"  ALLOW({space}, {size});")
+        lines.append(f"  free({space});")
+    lines += [f"  free({a});" for a in arguments]
+    return "\n".join([*lines, "}\n"])
