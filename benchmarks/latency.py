@@ -110,11 +110,9 @@ def line(result: Measured | Missing) -> str:
         for t in result.timed
     ]
     verdict = "" if result.ok else " WRONG"
-    if result.own_disagreement is not None:
-        verdict += f" (onnxruntime with and without its optimizations: {result.own_disagreement:.1e})"
     bound = result.arena_bytes / max(result.arena_lower_bound_bytes, 1)
     timed = ", ".join(times) or "not timed"
-    return f"{result.name}: {timed}; error {result.max_rel:.1e}{verdict}, arena {bound:.3f} of its bound"
+    return f"{result.name}: {timed}; error {table.error(result)}{verdict}, arena {bound:.3f} of its bound"
 
 
 if __name__ == "__main__":

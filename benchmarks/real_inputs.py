@@ -33,7 +33,7 @@ class Picture:
             sized = image.convert("RGB").resize((self.columns, self.rows))
             pixels = np.asarray(sized, np.float32)
         pixels = pixels[..., ::-1] if self.is_bgr else pixels
-        scaled = ((pixels - np.float32(self.center)) / np.float32(self.spread))[None]
+        scaled = ((pixels - np.asarray(self.center, np.float32)) / np.asarray(self.spread, np.float32))[None]
         plain = scaled if self.channels_last else scaled.transpose(0, 3, 1, 2)
         return {self.input: np.ascontiguousarray(plain, np.float32)}
 
@@ -56,7 +56,7 @@ def _machine_sound(folder: Path) -> dict[str, np.ndarray]:
 
 def _gesture(folder: Path) -> dict[str, np.ndarray]:
     row = np.loadtxt(folder / "gesture/point_history.csv", np.float32, delimiter=",", max_rows=1)
-    return {"input": row[None, 1:], "score_threshold": np.float32(0.5).reshape(())}
+    return {"input": row[None, 1:], "score_threshold": np.array(0.5, np.float32)}
 
 
 def _story(folder: Path) -> dict[str, np.ndarray]:
@@ -71,7 +71,7 @@ def _file_content(folder: Path) -> dict[str, np.ndarray]:
     return {"bytes": np.concatenate([content[:1024], content[-1024:]])[None]}
 
 
-_IMAGENET = {"center": (123.675, 116.28, 103.53), "spread": (58.395, 57.12, 57.375)}
+_MEAN, _DEVIATION = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 _LINE = "ocr_lines/imgs/text_rec.jpg"
 READERS: dict[str, Callable[[Path], dict[str, np.ndarray]]] = {
     "kws_ref_model_float32": _keyword,
@@ -86,7 +86,7 @@ READERS: dict[str, Callable[[Path], dict[str, np.ndarray]]] = {
     "FastestDet": Picture("input.1", 352, 352, is_bgr=True),
     "version-RFB-320": Picture("input", 240, 320, center=127, spread=128),
     "efficientnet_lite0": Picture("image", 224, 224, center=127, spread=128),
-    "ch_PP-OCRv4_det_infer": Picture("x", 320, 320, "ocr_lines/imgs/text_det.jpg", is_bgr=True, **_IMAGENET),
+    "ch_PP-OCRv4_det_infer": Picture("x", 320, 320, "ocr_lines/imgs/text_det.jpg", _MEAN, _DEVIATION, is_bgr=True),
     "ch_ppocr_mobile_v2.0_cls_infer": Picture("x", 48, 192, _LINE, 127.5, 127.5, is_bgr=True),
     "ch_PP-OCRv4_rec_infer": Picture("x", 48, 320, _LINE, 127.5, 127.5, is_bgr=True),
 }

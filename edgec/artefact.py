@@ -182,7 +182,8 @@ class Network:
         arrays = [_plain(self._checked(port, inputs)) for port in self.inputs]
         results = {p.onnx_name: np.empty(p.shape, DTYPES[p.dtype]) for p in self.outputs}
         raw = [_plain(r) for r in results.values()]
-        return lambda: self._net.run_into(arrays, raw), results
+        call: Callable[[], None] = self._net.bind(arrays, raw)
+        return call, results
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run once; raises ModelError for an input that is missing, unknown, or of another shape or type."""

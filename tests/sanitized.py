@@ -7,6 +7,7 @@ and the bytes between them are forbidden, so that a kernel that leaves one buffe
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -91,7 +92,8 @@ def run_sanitized(
             (folder / f"{w.prefix}_in{k}.bin").write_bytes(array.tobytes())
     flags = [f for f in target.flags if f != "-g0"]
     program = compile_c(folder, "driver.c", "driver", [*flags, *sanitizer])
-    done = subprocess.run([str(program)], capture_output=True, text=True, cwd=folder)
+    stop = {"ASAN_OPTIONS": "detect_leaks=0", "TSAN_OPTIONS": "halt_on_error=1"}
+    done = subprocess.run([str(program)], capture_output=True, text=True, cwd=folder, env={**os.environ, **stop})
     if done.returncode:
         last = {w.prefix: name for name, w in written.items()}.get((done.stdout.split() or [""])[-1])
         raise AssertionError(f"{last}: {done.stderr[:4000]}")

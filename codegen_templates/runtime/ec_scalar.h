@@ -108,7 +108,9 @@ EC_UNSIGNED(uint64_t, uint64_t)
   EC_SCALAR T ec_sigmoid_##T(T a) { return 1 / (1 + exp##S(-a)); }                                 \
   EC_SCALAR T ec_floormod_##T(T a, T b) {                                                          \
     T r = fmod##S(a, b); return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r; }                    \
-  EC_SCALAR T ec_floordiv_##T(T a, T b) { return floor##S(a / b); }
+  EC_SCALAR T ec_floordiv_##T(T a, T b) { /* exact where a / b would round up to a whole number */   \
+    T r = fmod##S(a, b), q = (a - r) / b;                                                          \
+    return b == 0 ? a / b : rint##S(r != 0 && ((r < 0) != (b < 0)) ? q - 1 : q); }
 EC_FLOATING(float, f)
 EC_FLOATING(double, )
 #undef EC_FLOATING

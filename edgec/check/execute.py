@@ -64,8 +64,9 @@ class PlanRun:
             if place is None:
                 array = poisoned(node.type.dtype, node.type.elements).reshape(node.type.shape)
             else:
-                box = tuple(slice(o, o + n) for o, n in zip(place.offset, node.type.shape))
-                array = self.array(place.parent)[(..., *box)]
+                # The dots keep a value without dimensions an array.
+                box: tuple[Any, ...] = (..., *(slice(o, o + n) for o, n in zip(place.offset, node.type.shape)))
+                array = self.array(place.parent)[box]
             if node.op == "pad" and any(p.parent is node for p in self.plan.placements.values()):
                 array[...] = node.attributes["value"]
             self.arrays[node] = array

@@ -20,7 +20,7 @@ from edgec.check.compare import Difference, compare
 from edgec.check.execute import PlanRun, ProgramRun
 from edgec.check.ledger import Entry
 from edgec.check.reference import Reference, Unavailable, with_every_tensor
-from edgec.check.reproduce import Cut, cut, labels_of, neighborhoods, smallest, write
+from edgec.check.reproduce import Cut, cut, neighborhoods, nodes_of, smallest, write
 from edgec.emit.project import weights_blob
 from edgec.emit.source import generate
 from edgec.frontend import import_model
@@ -93,14 +93,14 @@ def _reduce(
     """The smallest cut that is wrong by itself, else the suspects' own nodes; None where nothing can be cut."""
     model, context = built.onnx, built.run.context
     assert model is not None
-    labels = labels_of(model.proto, suspect.origins)
-    everything = [label_of(n) for n in model.proto.graph.node if n.op_type != "Constant"]
-    wrong = smallest(neighborhoods(model, labels or everything, tensors, 0), context, stage, tolerance)
-    whole = cut(model, labels, tensors) if labels else None
+    suspects = nodes_of(model.proto, suspect.origins)
+    everything = [k for k, n in enumerate(model.proto.graph.node) if n.op_type != "Constant"]
+    wrong = smallest(neighborhoods(model, suspects or everything, tensors, 0), context, stage, tolerance)
+    whole = cut(model, suspects, tensors) if suspects else None
     if wrong is None and whole is not None:
         wrong = smallest([whole], context, stage, tolerance)
     if wrong is None:
-        wrong = smallest(neighborhoods(model, labels or everything, tensors, REACH), context, stage, tolerance)
+        wrong = smallest(neighborhoods(model, suspects or everything, tensors, REACH), context, stage, tolerance)
     if wrong is not None:
         return wrong[0], wrong[1].max_rel
     return (whole, None) if whole is not None else None

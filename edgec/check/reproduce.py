@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,21 +36,21 @@ class Cut:
     expected: dict[str, np.ndarray]
 
 
-def labels_of(proto: onnx.ModelProto, origins: Iterable[str]) -> list[str]:
-    """The nodes of the main graph behind origins, in the order of the file; those inside functions name the caller."""
+def nodes_of(proto: onnx.ModelProto, origins: Iterable[str]) -> list[int]:
+    """Places in the main graph of the nodes behind origins; those inside functions stand for the caller."""
     wanted = set(origins)
     found = []
-    for node in proto.graph.node:
+    for k, node in enumerate(proto.graph.node):
         label = label_of(node)
         if label in wanted or any(o.startswith(f"{label}/") for o in wanted):
-            found.append(label)
+            found.append(k)
     return found
 
 
-def cut(model: Model, labels: Sequence[str], tensors: Arrays) -> Cut | None:
-    """The nodes called ``labels`` as a model of their own; None where a value they need is not known."""
+def cut(model: Model, places: Collection[int], tensors: Arrays) -> Cut | None:
+    """The nodes at ``places`` as a model of their own; None where a value they need is not known."""
     graph = model.proto.graph
-    nodes = [n for n in graph.node if label_of(n) in set(labels)]
+    nodes = [graph.node[k] for k in sorted(places)]
     inside = {o for n in nodes for o in n.output if o}
     weights = {t.name: t for t in graph.initializer}
     wanted = list(dict.fromkeys(name for n in nodes for name in needs(n) if name not in inside))
@@ -60,7 +60,9 @@ def cut(model: Model, labels: Sequence[str], tensors: Arrays) -> Cut | None:
     inputs = {name: np.asarray(tensors[name]) for name in wanted if name not in constants and name in tensors}
     if len(inputs) + len(constants) < len(wanted) or not nodes:
         return None
-    used_outside = {o.name for o in graph.output} | {name for n in graph.node if n not in nodes for name in needs(n)}
+    used_outside = {o.name for o in graph.output} | {
+        name for k, n in enumerate(graph.node) if k not in places for name in needs(n)
+    }
     expected = {o: np.asarray(tensors[o]) for n in nodes for o in n.output if o in used_outside and o in tensors}
     if not expected:
         return None
@@ -74,7 +76,7 @@ def cut(model: Model, labels: Sequence[str], tensors: Arrays) -> Cut | None:
         built, opset_imports=list(model.proto.opset_import), functions=list(model.proto.functions),
         ir_version=model.proto.ir_version, producer_name="edgec",
     )  # fmt: skip
-    return Cut(tuple(labels), proto, inputs, expected)
+    return Cut(tuple(map(label_of, nodes)), proto, inputs, expected)
 
 
 def _constant(nodes: Iterable[NodeProto], name: str) -> np.ndarray | None:
@@ -115,18 +117,16 @@ def smallest(pieces: Iterable[Cut], context: Context, stage: str, tolerance: flo
     return None
 
 
-def neighborhoods(model: Model, labels: Sequence[str], tensors: Arrays, reach: int) -> Iterable[Cut]:
+def neighborhoods(model: Model, places: Sequence[int], tensors: Arrays, reach: int) -> Iterable[Cut]:
     """Every node alone, then every node with the ones before it, up to ``reach`` steps."""
-    producer = {o: n for n in model.proto.graph.node for o in n.output if o}
-    nodes = {label_of(n): n for n in model.proto.graph.node}
+    nodes = model.proto.graph.node
+    producer = {o: k for k, n in enumerate(nodes) for o in n.output if o}
     for steps in range(reach + 1):
-        for label in labels:
-            chosen = {label}
+        for place in places:
+            chosen = {place}
             for _ in range(steps):
-                chosen |= {label_of(producer[t]) for c in chosen for t in needs(nodes[c]) if t in producer}
-            if steps and len(chosen) == 1:
-                continue
-            piece = cut(model, [name for name in nodes if name in chosen], tensors)
+                chosen |= {producer[t] for k in chosen for t in needs(nodes[k]) if t in producer}
+            piece = cut(model, chosen, tensors) if not steps or len(chosen) > 1 else None
             if piece is not None:
                 yield piece
 

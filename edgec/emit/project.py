@@ -21,6 +21,7 @@ from edgec.ir.types import DTYPES
 from edgec.locate import data_folder
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Program
+from edgec.schedule.vector import vector_lanes
 
 #: A marker every output folder has: only such a folder is ever overwritten.
 LOCK = "edgec.lock"
@@ -146,7 +147,7 @@ def files(
     values = {
         "name": name, "NAME": name.upper(), "version": __version__, "program": program, "device": device,
         "inputs": inputs, "outputs": outputs, "sources": sources, "alignment": ALIGNMENT,
-        "weights_bytes": len(weights), "vector_lanes": max(device.vector_bytes // 4, 4),
+        "weights_bytes": len(weights), "vector_lanes": vector_lanes(device),
         "metadata": {k: comment_text(v) for k, v in program.graph.metadata.items()},
     }  # fmt: skip
     values["parameters"] = ",\n    ".join(

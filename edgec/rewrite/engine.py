@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgec import ops
+from edgec.fuse.classify import has_reduction
 from edgec.ir.graph import Graph, Node, topological
+from edgec.ir.types import FLOATS
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.measure import NOTHING, Measure, height, measure
 from edgec.rewrite.rule import Numeric, Proposal, Rule
@@ -22,6 +24,9 @@ STEPS_PER_NODE = 50
 
 #: How deep the terms of an applied law are written out.
 _SHOWN_DEPTH = 6
+
+#: Functions that jump: what reaches one element by element must not change in its last place, or it jumps elsewhere.
+_JUMPS = frozenset({"floor", "ceil", "trunc", "round", "floordiv", "floormod", "fmod"})
 
 _ORDER: tuple[Numeric, ...] = ("exact", "reassociates", "approximates")
 
@@ -87,6 +92,16 @@ def consider(graph: Graph, node: Node, rules: Iterable[Rule]) -> list[Considered
     return [Considered(r, outcome) for r in rules if node.op in r.ops for outcome in r.propose(node, view)]
 
 
+def _delicate(nodes: Sequence[Node]) -> frozenset[Node]:
+    """Floats that reach a function that jumps, element by element: rounding them otherwise could show."""
+    found: set[Node] = set()
+    for n in reversed(nodes):
+        jumps = n.op in _JUMPS or (n.op == "cast" and n.type.dtype not in FLOATS)
+        if jumps or (n in found and n.args and not has_reduction(ops.formula(n))):
+            found.update(a for a in n.args if a.type.dtype in FLOATS and not is_static(a))
+    return frozenset(found)
+
+
 class _Uses:
     def __init__(self, counts: Mapping[Node, int]) -> None:
         self.counts = counts
@@ -110,6 +125,7 @@ class _Rewriter:
         self.origin = dict(origin)
         self.applied: list[Applied] = []
         self.counts: dict[Node, int] = {}
+        self.delicate: frozenset[Node] = frozenset()
         self.steps = 0
 
     def uses(self, node: Node) -> int:
@@ -124,10 +140,13 @@ class _Rewriter:
         for _, n in outputs:
             readers[n] += 1
         self.counts = {}
+        self.delicate = _delicate(nodes)
         new = self.process(nodes, readers)
         return tuple((name, new[n]) for name, n in outputs)
 
-    def process(self, nodes: Iterable[Node], readers: Mapping[Node, int]) -> dict[Node, Node]:
+    def process(
+        self, nodes: Iterable[Node], readers: Mapping[Node, int], exact: bool = False
+    ) -> dict[Node, Node]:
         """Improve ``nodes`` (arguments first); what they become. They are alive through their readers to come."""
         new: dict[Node, Node] = {}
         for n in nodes:
@@ -139,18 +158,20 @@ class _Rewriter:
             self.hold(node, readers[n])
             for a in dict.fromkeys(n.args):  # from now on it is ``node`` that reads them, not ``n``
                 self.release(new.get(a, a), 1)
-            new[n] = self.improve(node, readers[n])
+            new[n] = self.improve(node, readers[n], exact or n in self.delicate)
         return new
 
-    def improve(self, node: Node, readers: int) -> Node:
-        """Apply laws to ``node`` until none improves it any further; its ``readers`` follow."""
+    def improve(self, node: Node, readers: int, exact: bool) -> Node:
+        """Apply laws (``exact`` ones alone, maybe) to ``node`` until none improves it; its ``readers`` follow."""
         again = True
         while again and len(self.applied) < self.steps:
             again = False
             for r in self.rules.get(node.op, ()):
+                if exact and r.numeric != "exact":
+                    continue
                 for proposal in r.propose(node, self):
                     if isinstance(proposal, Node) and proposal is not node:
-                        taken = self.attempt(r, node, proposal, readers)
+                        taken = self.attempt(r, node, proposal, readers, exact)
                         if taken is not None:
                             node, again = taken, True
                             break
@@ -158,7 +179,7 @@ class _Rewriter:
                     break
         return node
 
-    def attempt(self, r: Rule, node: Node, proposal: Node, readers: int) -> Node | None:
+    def attempt(self, r: Rule, node: Node, proposal: Node, readers: int, exact: bool) -> Node | None:
         """Put ``proposal`` in the place of ``node`` if that shrinks the measure; the improved proposal, or None."""
         born = self.hold(proposal, readers)
         dead = self.release(node, readers)
@@ -173,7 +194,7 @@ class _Rewriter:
         if not born:
             return proposal
         counts = {n: self.counts.pop(n) for n in _arguments_first(proposal, set(born))}
-        return self.process(counts, counts)[proposal]
+        return self.process(counts, counts, exact)[proposal]
 
     @staticmethod
     def is_gain(gain: Measure, node: Node, proposal: Node) -> bool:

@@ -20,7 +20,7 @@ from edgec.ir.expr import Expr
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.nest import coefficient, mergeable, used_as_values
 from edgec.schedule.program import Buffer
-from edgec.schedule.vector import is_vectorizable
+from edgec.schedule.vector import is_vectorizable, vector_lanes, vector_registers
 
 #: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
 PACK_LIMIT_BYTES = 1 << 20
@@ -100,7 +100,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     flat, scalar_factor, epilogue, m = _merge_rows(flat, scalar_factor, epilogue, own_rows)
     mode = _lane_mode(lane_factor, n)
     k, scalar_factor, lane_factor = _merge_sum(k, scalar_factor, lane_factor, mode)
-    lanes = device.vector_bytes // 4
+    lanes = vector_lanes(device)
     m_extent = m.value.extent if m.op == "var" else 1
     k_extent = prod(v.value.extent for v in k)
     nr, nv = tile_shape(m_extent, n.value.extent, k_extent, device)
@@ -240,13 +240,13 @@ def tile_shape(m: int, n: int, k: int, device: Device) -> tuple[int, int]:
     (two a cycle); accumulators, one row of L and one broadcast must fit the registers. A panel beyond the first-level
     cache streams from the second at about half a line a cycle, for every tile anew.
     """
-    lanes = device.vector_bytes // 4
+    lanes, registers = vector_lanes(device), vector_registers(device)
     best: tuple[float, int, int] | None = None
     vectors_needed = ceil(n / lanes)
     for v in range(1, min(vectors_needed, 8) + 1):
-        stream = 2.2 * v if k * v * device.vector_bytes > device.l1d_bytes // 2 else 0.0
+        stream = 2.2 * v if k * v * lanes * 4 > device.l1d_bytes // 2 else 0.0
         for r in range(1, min(m, 30) + 1):
-            if r * v + v + 1 > device.vector_registers and r * v > 1:
+            if r * v + v + 1 > registers and r * v > 1:
                 continue
             full_panels, last = divmod(vectors_needed, v)
             cost = 0.0

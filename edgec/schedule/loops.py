@@ -11,7 +11,7 @@ from edgec.ir.expr import Expr
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
 from edgec.schedule.nest import coefficient, mergeable
 from edgec.schedule.program import Buffer
-from edgec.schedule.vector import free, is_vectorizable
+from edgec.schedule.vector import always_computed, free, is_vectorizable, vector_lanes, vector_registers
 
 #: Lanes of one map task: large enough that sharing out tasks costs nothing.
 MAP_BLOCK = 4096
@@ -95,10 +95,10 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     rows = 1
     if others:
         m = others.pop()
-        most = max(1, min(device.vector_registers // 3, UNROLL_LIMIT // taps, 8))
+        most = max(1, min(vector_registers(device) // 3, UNROLL_LIMIT // taps, 8))
         rows = _even_rows(m.value.extent, most)
     return Window(
-        tuple(others), m, n, rows, device.vector_bytes // 4, reduction, body, flat.store, flat.address
+        tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address
     )
 
 
@@ -158,7 +158,7 @@ def row(flat: Flat, device: Device) -> Row | None:
     return Row(
         loops,
         line,
-        device.vector_bytes // 4,
+        vector_lanes(device),
         tuple(reductions),
         result,
         bool(keep),
@@ -173,7 +173,7 @@ def _worth_saving(passes: list[Expr], line: Expr) -> tuple[Expr, ...]:
     expensive = {"exp", "log", "tanh", "erf", "sigmoid", "div", "sqrt", "pow", "sin", "cos"}
     times: dict[Expr, int] = {}
     for body in passes:
-        for e in X.walk(body):
+        for e in always_computed(body, line):
             times[e] = times.get(e, 0) + 1
     return tuple(
         e for e, n in times.items() if n > 1 and e.op in expensive and e.dtype == "f32" and line in free(e)
@@ -208,7 +208,6 @@ def _is_expensive(body: Expr) -> bool:
 def map_(flat: Flat, device: Device, weights: Weights) -> Map:
     """The schedule that always applies."""
     flat = merge_loops(flat)
-    lanes_of = device.vector_bytes // 4
     loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
     lanes = [v for v in loops if coefficient(flat.address, v) == 1 and v.value.extent >= 4]
     if not lanes and _is_expensive(flat.body):  # scattering lanes is cheap beside computing them one by one
@@ -220,5 +219,5 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
         )
         if is_vectorizable(body, lane):
             outer = tuple(v for v in loops if v is not lane)
-            return Map(outer, lane, lanes_of, body, flat.store, flat.address)
+            return Map(outer, lane, vector_lanes(device), body, flat.store, flat.address)
     return Map(tuple(loops), None, 1, flat.body, flat.store, flat.address)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.schedule.nest import coefficient
@@ -13,6 +16,20 @@ VECTOR = {
     "max", "min", "abs", "sqrt", "floor", "ceil", "trunc", "round", "exp", "log", "log1p", "expm1", "sigmoid",
     "tanh", "erf", "sin", "cos", "pow",
 }  # fmt: skip
+
+
+#: The narrowest vector of ec_simd.h; a machine without vectors computes its lanes one by one.
+NARROWEST = 4
+
+
+def vector_lanes(device: Device) -> int:
+    """How many floats a vector of the generated code has."""
+    return max(device.lanes(4), NARROWEST)
+
+
+def vector_registers(device: Device) -> int:
+    """How many such vectors a kernel may keep in registers."""
+    return max(device.vector_registers * device.lanes(4) // vector_lanes(device), 1)
 
 
 def has_vector_form(op: str) -> bool:
@@ -47,6 +64,23 @@ def _has_lanes(e: Expr) -> bool:
     if e.dtype == "f32":
         return e.op in ("load", "const", "select", "neg", *INFIX, *VECTOR)
     return e.dtype == "i64" and e.op in ("var", "add", "mul", "const", "sub")
+
+
+def always_computed(body: Expr, lane: Expr) -> Iterator[Expr]:
+    """Sub-expressions of ``body`` that are computed whatever is chosen in it.
+
+    A choice that does not depend on ``lane`` is made once for all lanes; what its branches load may lie outside their
+    buffers while the other is taken, so nothing of them can be moved out.
+    """
+    seen: set[Expr] = set()
+    stack = [body]
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen.add(e)
+            yield e
+            is_guard = e.op == "select" and lane not in free(e.args[0])
+            stack += e.args[:1] if is_guard else e.args
 
 
 _free_cache: dict[int, tuple[Expr, frozenset[Expr]]] = {}

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import onnx
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
-from node_tests import cases, operator, outcome
+from node_tests import Outcome, cases, operator
+from node_tests_in_c import batches, outcomes
 
 from edgec.frontend.call import refused, supported
 from edgec.frontend.model import NEWEST_OPSET, OLDEST_OPSET
@@ -23,7 +24,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "support.md"
 _HEAD = """# Supported ONNX operators
 
 Operator sets {oldest} to {newest} of the default domain. This page is written by `tests/onnx/matrix.py`, which runs
-the node tests of the onnx package ({version}): {passed} of {total} pass, {refused} are refused with a message that
+the node tests of the onnx package ({version}) through the whole pipeline and the C compiler: {passed} of {total} pass, {refused} are refused with a message that
 says why, {failed} give a wrong result.
 
 What a test feeds as an input but an operator has to know at build time (the new shape of Reshape, the axes of
@@ -43,9 +44,12 @@ def text() -> str:
     """The whole page."""
     rows: dict[str, Counter[str]] = defaultdict(Counter)
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    results: dict[str, Outcome] = {}
+    for names in batches():
+        results |= outcomes(names)
     for case in cases().values():
         name = operator(case)
-        result = outcome(case)
+        result = results[case.name]
         rows[name][result.status] += 1
         if result.status == "refused":
             reasons[name][_short(result.reason)] += 1

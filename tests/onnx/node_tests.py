@@ -69,18 +69,18 @@ def outcome(case: TestCase, run: Execute = execute) -> Outcome:
     """Import, run and compare one test."""
     for inputs, expected in case.data_sets or ():
         try:
-            graph, given = _imported(case, inputs)
+            graph, given = imported(case, inputs)
         except EdgecError as error:
             return Outcome("refused", error.message)
         results = run(graph, given)
         for (name, node), want in zip(graph.outputs, expected):
-            difference = _difference(np.asarray(results[name]), array(want), case.rtol, case.atol)
-            if difference:
-                return Outcome("failed", f"output '{name}' ({node.type}): {difference}")
+            wrong = difference(np.asarray(results[name]), array(want), case.rtol, case.atol)
+            if wrong:
+                return Outcome("failed", f"output '{name}' ({node.type}): {wrong}")
     return Outcome("passed")
 
 
-def _imported(case: TestCase, inputs: Sequence[Any]) -> tuple[Graph, dict[str, np.ndarray]]:
+def imported(case: TestCase, inputs: Sequence[Any]) -> tuple[Graph, dict[str, np.ndarray]]:
     """The graph of a test. What an operator must know at build time (a shape, axes) is given it there."""
     names = [i.name for i in proto(case).graph.input]
     given = {name: array(value) for name, value in zip(names, inputs)}
@@ -96,7 +96,7 @@ def _imported(case: TestCase, inputs: Sequence[Any]) -> tuple[Graph, dict[str, n
     return graph, {name: given[name].astype(DTYPES[t.dtype], copy=False) for name, t in rest.items()}
 
 
-def _difference(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> str | None:
+def difference(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> str | None:
     """What is wrong with a result, or None; types and shapes must agree exactly.
 
     The suite's tolerance is kept, but for one unit in the last place of the largest element: the expected values

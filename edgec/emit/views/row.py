@@ -12,7 +12,7 @@ from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr
 from edgec.schedule.loops import Row, reduced
-from edgec.schedule.vector import free
+from edgec.schedule.vector import always_computed, free
 
 
 @dataclass
@@ -146,17 +146,6 @@ class RowView(View):
 
 def _invariants(body: Expr, row: Expr) -> list[Expr]:
     """The largest float sub-expressions that do not depend on the row and are worth a name."""
-    found: list[Expr] = []
-    seen: set[Expr] = set()
-    stack = [body]
-    while stack:
-        e = stack.pop()
-        if e in seen or e.dtype == "i64":
-            continue
-        seen.add(e)
-        if row not in free(e):
-            if e.op not in ("const",) and e.dtype == "f32":
-                found.append(e)
-            continue
-        stack.extend(a for a in e.args if e.op != "load")
-    return found
+    computed = list(always_computed(body, row))
+    inside = {a for e in computed for a in e.args if row in free(e) and e.op != "load"} | {body}
+    return [e for e in computed if e in inside and e.op != "const" and e.dtype == "f32" and row not in free(e)]
