@@ -155,6 +155,8 @@ class Network:
         """Open the artefact in ``folder``; raises UsageError where there is none, or no library for this machine."""
         self.folder = Path(folder).absolute()
         lock = read_lock(self.folder)
+        if not {"name", "inputs", "outputs", "threads"} <= set(lock):
+            raise UsageError("the folder holds no network", where=str(folder))
         self.name = str(lock["name"])
         self.inputs = tuple(_port(entry) for entry in lock["inputs"])
         self.outputs = tuple(_port(entry) for entry in lock["outputs"])

@@ -7,7 +7,6 @@ import inspect
 import json
 import sys
 import traceback
-import typing
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -156,8 +155,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    hints = typing.get_type_hints(function, include_extras=True)
-    return {k: p.replace(annotation=hints[k]) for k, p in inspect.signature(function).parameters.items()}
+    return dict(inspect.signature(function, eval_str=True).parameters)
 
 
 def answer(title: str, work: Callable[[], Answer], as_json: bool) -> int:

@@ -26,6 +26,8 @@ from edgec.ir.graph import Graph
 from edgec.ir.verify import verify
 from edgec.options import Options
 from edgec.report import listing, saved
+from edgec.rewrite import load_rules
+from edgec.rewrite import simplify as simplify_graph
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.program import Program
 
@@ -66,11 +68,6 @@ def import_(source: Any, context: Context) -> Graph:
 
 
 def simplify(graph: Graph, context: Context) -> Graph:
-    try:
-        from edgec.rewrite import load_rules
-        from edgec.rewrite import simplify as simplify_graph
-    except ImportError:
-        return graph
     o = context.options
     simpler, applied = simplify_graph(graph, load_rules(o.rules), numeric=o.numeric)
     context.applied.extend(applied)

@@ -15,8 +15,8 @@ PACKAGE = Path(edgec.__file__).parent
 ROOT = PACKAGE.parent
 #: Folders that are no stage: what the stages work on, what they are written for, and what looks at them.
 BESIDE = {"ir", "ops", "device", "check", "report"}
-#: Arithmetic of formulas that fusing and scheduling share.
-SHARED = {"edgec.schedule.nest", "edgec.schedule.vector"}
+#: What formulas are like and how they are taken apart: knowledge that several stages share.
+SHARED = {"edgec.fuse.classify", "edgec.schedule.nest", "edgec.schedule.vector"}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts)
 
 

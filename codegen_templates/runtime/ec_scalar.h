@@ -58,7 +58,9 @@ EC_SCALAR ec_f16 ec_to_f16(float f) {
   EC_SCALAR T ec_fmod_##T(T a, T b) { return b == 0 || b == (T)-1 ? 0 : (T)(a % b); }              \
   EC_SCALAR T ec_floormod_##T(T a, T b) {                                                          \
     T r = ec_fmod_##T(a, b); return (r != 0 && ((r < 0) != (b < 0))) ? (T)(r + b) : r; }           \
-  EC_SCALAR T ec_floordiv_##T(T a, T b) { return b == 0 ? 0 : ec_div_##T(ec_sub_##T(a, ec_floormod_##T(a, b)), b); } \
+  EC_SCALAR T ec_floordiv_##T(T a, T b) {                                                          \
+    T r = ec_fmod_##T(a, b), q = ec_div_##T(a, b);                                                 \
+    return (r != 0 && ((r < 0) != (b < 0))) ? (T)(q - 1) : q; }                                    \
   EC_SCALAR T ec_max_##T(T a, T b) { return a > b ? a : b; }                                       \
   EC_SCALAR T ec_min_##T(T a, T b) { return a < b ? a : b; }                                       \
   EC_SCALAR T ec_shl_##T(T a, T b) { return (U)b >= sizeof(T) * 8 ? 0 : (T)((U)a << b); }          \

@@ -192,7 +192,7 @@ class _Planner:
     def _is_placeable(self, node: Node, readers: set[Node]) -> bool:
         if node.op == "concat":
             return True
-        if min(*node.attributes["before"], *node.attributes["after"], 0) < 0 or not node.args[0].type.elements:
+        if min((*node.attributes["before"], *node.attributes["after"]), default=0) < 0 or not node.args[0].type.elements:
             return False  # what is cropped, or not there at all, cannot lie inside
         # Padding is cheap as a choice inside maps and rows; windows and contractions want plain memory.
         return any(self._is_windowed(r) for r in readers)

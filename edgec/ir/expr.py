@@ -126,6 +126,8 @@ def const(value: Scalar, dtype: str = "i64") -> Expr:
         value = bool(value)
     else:
         value = int(value)
+        if dtype == "i64":  # folding wraps around as the arithmetic does
+            value = (value + 2**63) % 2**64 - 2**63
     return _intern("const", (), value, dtype)
 
 
@@ -148,6 +150,28 @@ def load(slot: Any, index: Iterable[ExprLike], dtype: str) -> Expr:
     return _intern("load", tuple(lift(i, "i64") for i in index), slot, dtype)
 
 
+#: What comparing a value with itself gives, where there are no NaN.
+_OF_EQUALS = {"eq": True, "le": True, "ge": True, "ne": False, "lt": False, "gt": False, "xor": False}
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def _decided(name: str, a: Expr, b: Expr) -> bool | None:
+    """What comparing whole numbers gives whatever they are: a value with itself, or with an end of its type."""
+    if a.dtype in ("f16", "bf16", "f32", "f64"):
+        return None
+    if a is b:
+        return _OF_EQUALS[name]
+    if a.op == "const":
+        a, b, name = b, a, _MIRRORED.get(name, name)
+    if b.op != "const":
+        return None
+    bits = 1 if a.dtype == "bool" else int(a.dtype[1:])
+    half = 2 ** (bits - 1)
+    least, greatest = (-half, half - 1) if a.dtype[0] == "i" else (0, 2 * half - 1)
+    ends = {("lt", least): False, ("ge", least): True, ("gt", greatest): False, ("le", greatest): True}
+    return ends.get((name, b.value))
+
+
 def call(name: str, *args: Expr) -> Expr:
     """Apply a scalar function; integer arithmetic on indices is simplified on the way in."""
     function = FUNCTIONS[name]
@@ -165,6 +189,10 @@ def call(name: str, *args: Expr) -> Expr:
             simpler = index.simplify_call(name, args)
             if simpler is not None:
                 return simpler
+        if name in _OF_EQUALS:
+            known = _decided(name, *args)
+            if known is not None:
+                return const(known, "bool")
         if name == "and":
             kept = [a for a in args if not (a.op == "const" and a.value)]
             if any(a.op == "const" and not a.value for a in args):

@@ -105,7 +105,8 @@ def _combined(old: Expr, inside: Expr, here: Expr, domain: tuple[Expr, ...], upd
         position = index.linearize(domain, extents)
         last = reduce_over("max", domain, X.select(here, position, X.const(-1)))
         chosen = index.delinearize(X.call("max", last, X.const(0)), extents)
-        return X.select(inside & (last >= 0), update(chosen), old)
+        # Outside, there are no positions to look at: nothing of the search may be computed there.
+        return X.select(inside, X.select(last >= 0, update(chosen), old), old)
     neutral = {"add": 0, "mul": 1}
     if combine in neutral:
         value = reduce_over(

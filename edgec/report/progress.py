@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from edgec import pipeline
+from edgec.frontend.text import printable
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def shown() -> Iterator[pipeline.Progress]:
             if stage != current:
                 bar.reset(task, total=1.0)
                 current = stage
-            text = f"[bold]{stage:9}[/] {escape(detail[:40]):40}"
+            text = f"[bold]{stage:9}[/] {escape(printable(detail, 40)):40}"
             bar.update(task, description=text, completed=part if part is not None else 0.0)
 
         yield progress

@@ -305,21 +305,37 @@ INTEGER = (
 
 
 def functions() -> Iterator[Named]:
-    """Every scalar function for every kind of type that it is for, on the numbers at the edges of the type."""
+    """Every scalar function for every type that it is for, on the numbers at the edges of the type."""
     for name in FUNCTIONS:
         operands = 3 if name == "select" else 1 if name in UNARY else 2
-        if name == "select":
-            pairs = _pairs("f32")
-            yield "function select", graph(ops.node("select", ops.node("lt", *pairs), *pairs))
-        elif name in LOGICAL:
-            yield f"function {name}", graph(ops.node(name, *_pairs("bool")[:operands]))
-        elif name not in BITS:
-            yield f"function {name}", graph(*(ops.node(name, *_pairs(t)[:operands]) for t in ("f32", "f64")))
-        if name in INTEGER:
-            for dtype in ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"):
-                # numpy, which is the reference, knows no negative powers of whole numbers.
-                pairs = _pairs(dtype, least=0 if name == "pow" else None)
-                yield f"function {name} {dtype}", graph(ops.node(name, *pairs[:operands]))
+        types = ["bool"] if name in LOGICAL else [] if name in BITS else ["f32", "f64"]
+        types += ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"] if name in INTEGER else []
+        results = []
+        for dtype in types:
+            # numpy, which is the reference, knows no negative powers of whole numbers.
+            pairs = _pairs(dtype, least=0 if name == "pow" and dtype[0] in "iu" else None)
+            args = [ops.node("lt", *pairs), *pairs] if name == "select" else pairs
+            results.append(ops.node(name, *args[:operands]))
+        yield f"function {name}", graph(*results)
+
+
+def comparisons() -> Iterator[Named]:
+    """Comparisons that are the same for every value of a type: compilers warn about those."""
+    compare = ("lt", "le", "gt", "ge", "eq", "ne")
+    for dtype in ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool"):
+        x = value("x", 9, dtype=dtype)
+        ends = (False, True) if dtype == "bool" else (np.iinfo(DTYPES[dtype]).min, np.iinfo(DTYPES[dtype]).max)
+        limits = [constant(np.array(end, DTYPES[dtype])) for end in ends]
+        tests = [ops.node(c, *args) for c in compare for y in (x, *limits) for args in ((x, y), (y, x))]
+        if dtype == "bool":
+            tests += [ops.node(c, x, y) for c in ("and", "or", "xor") for y in (x, *limits)]
+        else:
+            names = ("add", "sub", "mul", "div", "floordiv", "floormod", "fmod", "max", "min", "shl", "shr")
+            tests += [ops.node(name, x, y) for name in names for y in (x, *limits)]
+        yield f"constant comparisons {dtype}", graph(*tests)
+    x = value("x", 21)
+    numbers = [constant(np.array(n, np.float32)) for n in (0.0, -0.0, np.inf, -np.inf, np.nan, 3e38)]
+    yield "constant comparisons f32", graph(*(ops.node(c, x, y) for c in (*compare, "max", "min") for y in (x, *numbers)))
 
 
 def _pairs(dtype: str, least: int | None = None) -> list[Node]:
@@ -379,7 +395,7 @@ def placements() -> Iterator[Named]:
 
 GROUPS = {
     g.__name__: g
-    for g in (contractions, convolutions, epilogues, windows, rows, maps, functions, borders, placements)
+    for g in (contractions, convolutions, epilogues, windows, rows, maps, functions, comparisons, borders, placements)
 }
 
 

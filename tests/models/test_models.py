@@ -16,6 +16,7 @@ import wheels
 from measure import Measured, Settings, measure
 
 import edgec
+from edgec.check.inputs import random_inputs
 from edgec.demo import digits
 
 TRAINED = (
@@ -65,3 +66,14 @@ def test_digits_decides_as_onnxruntime_does(threads: int) -> None:
 def test_digits_passes_its_own_check() -> None:
     checked = edgec.check(digits()[0], threads=2)
     assert checked.ok and checked.threads == (1, 2)
+
+
+@pytest.mark.parametrize("name", ["digits", "kws_ref_model_float32", "stories260k_prefill"])
+def test_threads_do_not_change_a_bit(name: str) -> None:
+    found, missing = networks.find(only=[name])
+    if not found:
+        pytest.skip(missing[0].reason)
+    built = edgec.build(found[0].path, shapes=found[0].shapes, threads=3)
+    inputs = random_inputs(built.run.graph, 0)
+    first, *others = (edgec.Network(built.folder, threads).run(inputs) for threads in (1, 2, 3))
+    assert all(np.array_equal(first[k], other[k]) for other in others for k in first)
