@@ -91,7 +91,7 @@ class Detector(nn.Module):
         boxes = torch.cat([f(x).flatten(2) for f, x in zip(self.boxes, levels)], 2)
         scores = torch.cat([f(x).flatten(2) for f, x in zip(self.scores, levels)], 2)
         # A side is the mean of a distribution over bins.
-        sides = (boxes.view(1, 4, BINS, -1).transpose(1, 2).softmax(1) * self.bins).sum(1)
+        sides = (boxes.unflatten(1, (4, BINS)).transpose(1, 2).softmax(1) * self.bins).sum(1)
         before, after = sides.chunk(2, 1)
         first, last = self.centers - before, self.centers + after
         box = torch.cat([(first + last) / 2, last - first], 1) * self.scales

@@ -8,6 +8,7 @@ classifier of MLPerf Tiny (2106.07597), C3D (1412.0767).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +48,8 @@ class Classifier(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.features(x)
-        x = self.dense(x.mean(tuple(range(2, x.dim()))))
+        pool = F.adaptive_avg_pool3d if x.dim() == 5 else F.adaptive_avg_pool2d
+        x = self.dense(pool(x, 1).flatten(1))
         return x.softmax(-1) if self.softmax else x
 
 
@@ -197,7 +199,7 @@ class UNet(nn.Module):
         super().__init__()
         channels = [width << k for k in range(5)]
         self.down = nn.ModuleList(self.double(a, b) for a, b in zip([3, *channels], channels))
-        pairs = list(zip(channels, channels[1:]))[::-1]
+        pairs = list(pairwise(channels))[::-1]
         self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in pairs)
         self.join = nn.ModuleList(self.double(2 * a, a) for a, _ in pairs)
         self.head = nn.Conv2d(width, 2, 1)

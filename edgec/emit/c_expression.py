@@ -16,8 +16,8 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr
-from edgec.schedule.nest import coefficient
-from edgec.schedule.vector import free
+from edgec.ir.nest import coefficient
+from edgec.ir.vector import free
 
 C_TYPES = {
     "f32": "float", "f64": "double", "f16": "float", "bf16": "float", "bool": "uint8_t",

@@ -21,7 +21,7 @@ from edgec.ir.types import DTYPES
 from edgec.locate import data_folder
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Program
-from edgec.schedule.vector import vector_lanes
+from edgec.ir.vector import vector_lanes
 
 #: A marker every output folder has: only such a folder is ever overwritten.
 LOCK = "edgec.lock"

@@ -11,7 +11,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Node
 from edgec.ir.types import is_float
 from edgec.ops import formula
-from edgec.schedule.nest import split_formula
+from edgec.ir.nest import split_formula
 
 
 @dataclass(frozen=True)

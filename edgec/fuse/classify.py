@@ -55,13 +55,8 @@ def _is_division(e: Expr) -> bool:
     return all(x.op in ("const", "var", "add", "mul", "floordiv", "floormod") for x in X.walk(e))
 
 
-@cache
-def _reduces(body: Expr) -> bool:
-    return any(e.op == "reduce" for e in X.walk(body))
-
-
 def has_reduction(derived: Formula) -> bool:
-    return _reduces(derived.body)
+    return X.reduces(derived.body)
 
 
 @cache

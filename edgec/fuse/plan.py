@@ -16,7 +16,7 @@ from edgec.fuse.block import Block, Composer, is_affine
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Node
-from edgec.schedule.vector import has_vector_form
+from edgec.ir.vector import has_vector_form
 
 #: A window of more elements than this is a reduction over rows, not a window.
 WINDOW_LIMIT = 64

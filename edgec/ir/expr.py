@@ -339,11 +339,13 @@ def walk(expr: Expr) -> Iterator[Expr]:
             stack.extend((a, False) for a in reversed(e.args))
 
 
+def reduces(expr: Expr) -> bool:
+    """Is there a reduction in it?"""
+    return expr.height > 0
+
+
 def loads(expr: Expr) -> list[Expr]:
     return [e for e in walk(expr) if e.op == "load"]
-
-
-_free: dict[int, tuple[Any, frozenset[Expr]]] = {}
 
 
 def free_variables(expr: Expr) -> frozenset[Expr]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgec import ops
-from edgec.fuse.classify import has_reduction
+from edgec.ir.expr import reduces
 from edgec.ir.graph import Graph, Node, topological
 from edgec.ir.types import FLOATS
 from edgec.rewrite.facts import is_static
@@ -97,7 +97,7 @@ def _delicate(nodes: Sequence[Node]) -> frozenset[Node]:
     found: set[Node] = set()
     for n in reversed(nodes):
         jumps = n.op in _JUMPS or (n.op == "cast" and n.type.dtype not in FLOATS)
-        if jumps or (n in found and n.args and not has_reduction(ops.formula(n))):
+        if jumps or (n in found and n.args and not reduces(ops.formula(n).body)):
             found.update(a for a in n.args if a.type.dtype in FLOATS and not is_static(a))
     return frozenset(found)
 

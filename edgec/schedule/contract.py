@@ -18,9 +18,9 @@ from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.nest import coefficient, mergeable, used_as_values
+from edgec.ir.nest import coefficient, mergeable, used_as_values
 from edgec.schedule.program import Buffer
-from edgec.schedule.vector import is_vectorizable, vector_lanes, vector_registers
+from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
 
 #: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
 PACK_LIMIT_BYTES = 1 << 20

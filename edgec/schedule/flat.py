@@ -15,7 +15,7 @@ from edgec.ir.evaluate import _Grid
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Array, Node
 from edgec.ir.types import dtype_name
-from edgec.schedule.nest import coefficient, mergeable, split_formula, used_as_values
+from edgec.ir.nest import coefficient, mergeable, split_formula, used_as_values
 from edgec.schedule.program import Buffer, View
 
 

@@ -9,9 +9,9 @@ from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
-from edgec.schedule.nest import coefficient, mergeable
+from edgec.ir.nest import coefficient, mergeable
 from edgec.schedule.program import Buffer
-from edgec.schedule.vector import always_computed, free, is_vectorizable, vector_lanes, vector_registers
+from edgec.ir.vector import always_computed, free, is_vectorizable, vector_lanes, vector_registers
 
 #: Lanes of one map task: large enough that sharing out tasks costs nothing.
 MAP_BLOCK = 4096

@@ -175,7 +175,7 @@ def test_a_board_is_read_from_proc_and_sys(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("flags", "width"), [("sse4_2", 16), ("avx avx2 fma", 32), ("avx avx2 fma avx512f", 64)]
+    ("flags", "width"), [("sse4_2", 16), ("avx avx2 fma", 32), ("avx avx2 fma avx512f", 32), ("avx avx2 fma avx512f avx512dq", 64)]
 )
 def test_x86_vectors_follow_the_flags(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, width: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from edgec.emit.c_expression import STORAGE, Printer
 from edgec.ir.expr import Expr
-from edgec.schedule.nest import coefficient
+from edgec.ir.nest import coefficient
 from edgec.schedule.program import Buffer, Kernel
 
 

@@ -11,7 +11,7 @@ from edgec.emit.views.base import Loop, View, numbered
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.schedule.contract import Contract
-from edgec.schedule.nest import coefficient
+from edgec.ir.nest import coefficient
 from edgec.schedule.program import Buffer, Kernel
 
 

@@ -12,7 +12,7 @@ from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr
 from edgec.schedule.loops import Row, reduced
-from edgec.schedule.vector import always_computed, free
+from edgec.ir.vector import always_computed, free
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.schedule.nest import coefficient
+from edgec.ir.nest import coefficient
 
 INFIX = ("add", "sub", "mul", "div")
 COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
