@@ -14,6 +14,7 @@ import csv
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import networks
@@ -101,10 +102,12 @@ def main() -> int:
     rows = []
     for network in found:
         read, where = data[network.name]
-        if where.is_dir():
-            rows.append(score(network, read(where), options.threads))
-        else:
+        if not where.is_dir():
             print(f"left out: {network.name}: no folder {where.name} in the folder of trained models")
+        elif read is pictures and find_spec("PIL") is None:
+            print(f"left out: {network.name}: pictures need Pillow (pip install pillow)")
+        else:
+            rows.append(score(network, read(where), options.threads))
     print(markdown(["network", "examples", "edgec", "onnxruntime", "decisions that differ"], [r.cells() for r in rows]))
     return 1 if any(r.differing > options.differing for r in rows) else 0
 

@@ -10,6 +10,7 @@ from edgec.rewrite import (
     nonnegative,
     positive,
     power,
+    power_of_two,
     rule,
     sigmoid,
     sqrt,
@@ -53,25 +54,31 @@ def root_of_square(x):
     return sqrt(x * x), absolute(x)
 
 
-@rule("quotient", numeric="reassociates", dtypes="float", where=lambda x, c: invertible(c))
+@rule("quotient", dtypes="float", where=lambda x, c: power_of_two(c))
+def multiply_by_exact_reciprocal(x, c):
+    """x / c = x * (1 / c) for a power of two c, to the last bit."""
+    return x / c, x * (1 / c)
+
+
+@rule("quotient", numeric="reassociates", dtypes="float", smooth=True, where=lambda x, c: invertible(c))
 def multiply_by_reciprocal(x, c):
     """x / c = x * (1 / c) for a constant c."""
     return x / c, x * (1 / c)
 
 
-@rule("quotient", numeric="reassociates", dtypes="float")
+@rule("quotient", numeric="reassociates", dtypes="float", smooth=True)
 def divide_once(x, y):
     """x / y = x * (1 / y), when y is smaller than x: as in a softmax, one division a row."""
     return x / y, x * (1 / y)
 
 
-@rule("quotient", numeric="reassociates", dtypes="float")
+@rule("quotient", numeric="reassociates", dtypes="float", smooth=True)
 def divide_directly(x, y):
     """x * (1 / y) = x / y, when y is as large as x."""
     return x * (1 / y), x / y
 
 
-@rule("quotient", numeric="reassociates", dtypes="float")
+@rule("quotient", numeric="reassociates", dtypes="float", smooth=True)
 def divide_by_quotient(x, a, b):
     """x / (a / b) = x * (b / a)."""
     return x / (a / b), x * (b / a)

@@ -28,50 +28,18 @@ LOCK = "edgec.lock"
 #: Kernel sources are spread over this many files, so that compilers can work side by side.
 FILES = 8
 
-_C_WORDS = frozenset(
-    [
-        "auto",
-        "break",
-        "case",
-        "char",
-        "const",
-        "continue",
-        "default",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "extern",
-        "float",
-        "for",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "register",
-        "restrict",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "typedef",
-        "union",
-        "unsigned",
-        "void",
-        "volatile",
-        "while",
-        "weights",
-        "arena",
-        "pool",
-        "call",
-        "thread",
-        "threads",
-        "task",
-    ]
+#: What no parameter can be called: words of C and C++, macros that are always there, and the parameters beside it.
+_TAKEN_WORDS = frozenset(
+    """
+    alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr continue decltype
+    default delete do double else enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not nullptr operator or private protected public register restrict return short signed
+    sizeof static struct switch template this throw true try typedef typeid typename typeof union unsigned using
+    virtual void volatile while xor
+    int8_t int16_t int32_t int64_t size_t uint8_t uint16_t uint32_t uint64_t
+    eof errno infinity linux nan null stderr stdin stdout unix
+    arena call pool task thread threads weights
+    """.split()
 )
 
 
@@ -105,12 +73,13 @@ class Port:
 def identifier(text: str, taken: set[str], fallback: str) -> str:
     """A C identifier made from a model's own text, unique among ``taken``."""
     name = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_")[:40] or fallback
-    if not name[0].isalpha() or name in _C_WORDS or name.startswith("ec_"):
+    is_macro = re.fullmatch(r"[A-Z0-9_]+_(MAX|MIN|C|WIDTH)", name)  # of stdint.h
+    if not name[0].isalpha() or name.lower() in _TAKEN_WORDS or name.startswith("ec_") or is_macro:
         name = f"{fallback}_{name}"
     base, k = name, 2
-    while name in taken:
+    while name.upper() in taken:  # in capitals it is part of the names of macros
         name, k = f"{base}_{k}", k + 1
-    taken.add(name)
+    taken.add(name.upper())
     return name
 
 

@@ -36,6 +36,11 @@ class Template:
     requires: tuple[str, ...]
     rank: int  # of its folder: 0 is searched first
 
+    @property
+    def source(self) -> str:
+        """What ``render`` finds it by, even where a folder before its own has a file of the same path."""
+        return f"{self.rank}/{self.path}"
+
 
 @lru_cache(maxsize=32)
 def templates(language: str, folders: tuple[Path, ...] = ()) -> tuple[Template, ...]:

@@ -17,10 +17,12 @@ from edgec.locate import data_folder
 def environment(folders: tuple[Path, ...] = ()) -> jinja2.Environment:
     """Line statements ``//%``, comments ``//#`` and ``${...}``, so that a template still reads as C.
 
-    A user's own folders are searched before the shipped one.
+    A user's own folders are searched before the shipped one; ``K/path`` is the file of the K-th folder and no other.
     """
+    shelves = [jinja2.FileSystemLoader(folder) for folder in (*folders, data_folder("codegen_templates"))]
+    numbered = jinja2.PrefixLoader({str(k): shelf for k, shelf in enumerate(shelves)})
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader([*folders, data_folder("codegen_templates")]),
+        loader=jinja2.ChoiceLoader([*shelves, numbered]),
         line_statement_prefix="//%",
         line_comment_prefix="//#",
         variable_start_string="${",

@@ -56,7 +56,7 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = ()) -> S
         aliases = _aliases(kernel, program)
         view = VIEWS[kernel.template](_without_scratch(kernel), _NAME, aliases)
         template = choose(kernel.template, view, "c", templates)
-        text = render(template.path, templates, k=view)
+        text = render(template.source, templates, k=view)
         if text not in known:
             name = f"{prefix}_{len(known)}_{template.kernel}"
             known[text] = Function(name, text.replace(_NAME, name), view)

@@ -142,7 +142,8 @@ def var(name: str, extent: int) -> Expr:
 
 def fresh(extent: int) -> Expr:
     """A variable no other expression has."""
-    return var(f"t{next(_fresh)}", extent)
+    # Of one width, so that names sort as they were made: the order of terms must not depend on what ran before.
+    return var(f"t{next(_fresh):09d}", extent)
 
 
 def load(slot: Any, index: Iterable[ExprLike], dtype: str) -> Expr:

@@ -1,7 +1,17 @@
 """Rewriting graphs by proved laws. Files of laws need nothing but this module, ``edgec.ops`` and numpy."""
 
 from edgec.rewrite.engine import Applied, Considered, consider, simplify
-from edgec.rewrite.facts import constants, invertible, is_static, least, nonnegative, positive, static, uniform
+from edgec.rewrite.facts import (
+    constants,
+    invertible,
+    is_static,
+    least,
+    nonnegative,
+    positive,
+    power_of_two,
+    static,
+    uniform,
+)
 from edgec.rewrite.load import load_rules, rules_in
 from edgec.rewrite.rule import Change, Equation, Rule, RuleError, View, rule, rule_on
 from edgec.rewrite.term import Operand, Term, apply
@@ -29,6 +39,7 @@ __all__ = [
     "nonnegative",
     "positive",
     "power",
+    "power_of_two",
     "rule",
     "rule_on",
     "rules_in",

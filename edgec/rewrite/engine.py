@@ -145,7 +145,7 @@ class _Rewriter:
         return tuple((name, new[n]) for name, n in outputs)
 
     def process(
-        self, nodes: Iterable[Node], readers: Mapping[Node, int], exact: bool = False
+        self, nodes: Iterable[Node], readers: Mapping[Node, int], delicate: bool = False
     ) -> dict[Node, Node]:
         """Improve ``nodes`` (arguments first); what they become. They are alive through their readers to come."""
         new: dict[Node, Node] = {}
@@ -158,20 +158,20 @@ class _Rewriter:
             self.hold(node, readers[n])
             for a in dict.fromkeys(n.args):  # from now on it is ``node`` that reads them, not ``n``
                 self.release(new.get(a, a), 1)
-            new[n] = self.improve(node, readers[n], exact or n in self.delicate)
+            new[n] = self.improve(node, readers[n], delicate or n in self.delicate)
         return new
 
-    def improve(self, node: Node, readers: int, exact: bool) -> Node:
-        """Apply laws (``exact`` ones alone, maybe) to ``node`` until none improves it; its ``readers`` follow."""
+    def improve(self, node: Node, readers: int, delicate: bool) -> Node:
+        """Apply laws to ``node`` until none improves it any further; its ``readers`` follow."""
         again = True
         while again and len(self.applied) < self.steps:
             again = False
             for r in self.rules.get(node.op, ()):
-                if exact and r.numeric != "exact":
+                if delicate and r.needs_smoothness:
                     continue
                 for proposal in r.propose(node, self):
                     if isinstance(proposal, Node) and proposal is not node:
-                        taken = self.attempt(r, node, proposal, readers, exact)
+                        taken = self.attempt(r, node, proposal, readers, delicate)
                         if taken is not None:
                             node, again = taken, True
                             break
@@ -179,7 +179,7 @@ class _Rewriter:
                     break
         return node
 
-    def attempt(self, r: Rule, node: Node, proposal: Node, readers: int, exact: bool) -> Node | None:
+    def attempt(self, r: Rule, node: Node, proposal: Node, readers: int, delicate: bool) -> Node | None:
         """Put ``proposal`` in the place of ``node`` if that shrinks the measure; the improved proposal, or None."""
         born = self.hold(proposal, readers)
         dead = self.release(node, readers)
@@ -194,7 +194,7 @@ class _Rewriter:
         if not born:
             return proposal
         counts = {n: self.counts.pop(n) for n in _arguments_first(proposal, set(born))}
-        return self.process(counts, counts, exact)[proposal]
+        return self.process(counts, counts, delicate)[proposal]
 
     @staticmethod
     def is_gain(gain: Measure, node: Node, proposal: Node) -> bool:

@@ -81,6 +81,17 @@ def invertible(*nodes: Node) -> bool | str:
     return True
 
 
+def power_of_two(*nodes: Node) -> bool | str:
+    """Guard: invertible constants that are powers of two, whose reciprocals are exact."""
+    for n in nodes:
+        verdict = invertible(n)
+        if verdict is not True:
+            return verdict
+        if not (np.abs(np.frexp(n.value.astype(np.float64))[0]) == 0.5).all():
+            return "a constant is no power of two"
+    return True
+
+
 def least(node: Node, depth: int = 8) -> float:
     """A number no element is below, NaN apart, whatever the inputs are; minus infinity where nothing is known."""
     if node.is_const and node.type.dtype != "bool" and node.type.elements:

@@ -58,6 +58,11 @@ class Rule:
     source: str
     ops: frozenset[str]
 
+    @property
+    def needs_smoothness(self) -> bool:
+        """Must nothing that jumps (a rounding, a floor) come after, element by element?"""
+        return False
+
     def propose(self, node: Node, view: View) -> Iterator[Proposal]:
         """Nodes equal to ``node``, or sentences why there is none."""
         raise NotImplementedError
@@ -73,6 +78,7 @@ class Equation(Rule):
     where: Callable[..., bool | str] | None
     dtypes: Dtypes
     truths: frozenset[str]
+    smooth: bool
 
     def propose(self, node: Node, view: View) -> Iterator[Proposal]:
         for bound in match(self.left, node, {}):
@@ -89,6 +95,10 @@ class Equation(Rule):
                 return f"it is a law of {self.dtypes} types, and {name} is {bound[name].type.dtype}"
         verdict = self.where(*(bound[name] for name in self.variables)) if self.where else True
         return None if verdict is True else str(verdict)
+
+    @property
+    def needs_smoothness(self) -> bool:
+        return self.smooth
 
     def __str__(self) -> str:
         return f"{self.left} = {self.right}"
@@ -129,11 +139,13 @@ def rule(
     numeric: Numeric = "exact",
     dtypes: Dtypes = "number",
     where: Callable[..., bool | str] | None = None,
+    smooth: bool = False,
 ) -> Callable[[Callable[..., tuple[Any, Any]]], Rule]:
     """An equation: the function returns its two sides, written with its parameters as variables.
 
     ``where`` is a guard with the same parameters: it gets nodes, and returns True or the sentence why not.
-    Numbers in an equation stand for constants of any shape with that one value.
+    Numbers in an equation stand for constants of any shape with that one value. A ``smooth`` law rounds once more
+    than it found: it keeps away from values that reach a function that jumps (a rounding, a floor), where that shows.
     """
 
     def decorate(function: Callable[..., tuple[Any, Any]]) -> Rule:
@@ -143,7 +155,7 @@ def rule(
         if left.op in ("variable", "number"):
             raise RuleError("the left side must be an operation", where=_place(function))
         about = _described(function, law, numeric, (left.op,))
-        return Equation(*about, left, right, names, where, dtypes, truth_variables(left, right))
+        return Equation(*about, left, right, names, where, dtypes, truth_variables(left, right), smooth)
 
     return decorate
 

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 from typing import ClassVar
 
+import networks
 import numpy as np
 import pytest
 import state_dict
@@ -80,6 +81,14 @@ def test_readme_without_markers_is_refused(tmp_path: Path) -> None:
     readme.write_text("no section")
     with pytest.raises(UsageError, match="<!-- benchmarks -->"):
         table.put_into(readme, "text")
+
+
+def test_a_wheel_that_cannot_be_had_is_left_out(tmp_path: Path) -> None:
+    found, missing = networks.find(only=["magika"], download=False, cache=tmp_path)
+    assert not found
+    assert [(m.name, m.reason) for m in missing] == [
+        ("magika", "magika 1.0.3 is not in the cache, and downloads are off")
+    ]
 
 
 def test_mean_is_geometric() -> None:

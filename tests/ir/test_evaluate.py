@@ -228,7 +228,9 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
 
 
 def test_every_core_operator_has_a_case() -> None:
-    assert set(ops.operators()) == set(CASES) | set(FUNCTIONS)
+    # Other tests in the same process may have added operators of a user's own.
+    own = {name for name, definition in ops.operators().items() if definition.__module__.startswith("edgec.")}
+    assert own == set(CASES) | set(FUNCTIONS)
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

@@ -52,8 +52,16 @@ class ContractView(View):
         return self.params.rows
 
     @property
+    def m_extent(self) -> int:
+        return self.params.m_extent
+
+    @property
     def n_extent(self) -> int:
         return self.params.n_extent
+
+    @property
+    def k_extent(self) -> int:
+        return self.params.k_extent
 
     @property
     def uses_panel(self) -> bool:
@@ -69,7 +77,7 @@ class ContractView(View):
 
     @property
     def panel_size(self) -> int:
-        return self.params.k_extent * self.params.width
+        return self.k_extent * self.width
 
     @property
     def tile_chunk(self) -> int:
