@@ -178,8 +178,6 @@ def compile_graphs(
     made = write_graphs(graphs, folder, device or load_device("host"), fuse, threads, templates)
     library = ctypes.CDLL(str(compile_c(folder, "all.c", "all.so", [*flags, "-shared", "-fPIC"])))
     return {
-        name: entry
-        if isinstance(entry, EdgecError)
-        else Compiled(library, entry.prefix, entry.program, entry.weights)
+        name: entry if isinstance(entry, EdgecError) else Compiled(library, entry.prefix, entry.program, entry.weights)
         for name, entry in made.items()
     }

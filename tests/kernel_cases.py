@@ -1,4 +1,4 @@
-"""Small graphs for every kernel template: sizes around vector and tile edges, and everything that fuses into a kernel."""
+"""Small graphs for every kernel template: sizes around vector and tile edges, and all that fuses into a kernel."""
 
 from __future__ import annotations
 
@@ -94,9 +94,7 @@ def conv(x: Node, w: Node, stride: int | tuple[int, ...] = 1, dilation: int = 1,
 
 def pool(x: Node, combine: str, kernel: tuple[int, ...], stride: int = 1, dilation: int = 1) -> Node:
     rank = len(kernel)
-    return ops.node(
-        "pool", x, combine=combine, kernel=kernel, strides=(stride,) * rank, dilations=(dilation,) * rank
-    )
+    return ops.node("pool", x, combine=combine, kernel=kernel, strides=(stride,) * rank, dilations=(dilation,) * rank)
 
 
 def transpose(x: Node, *perm: int) -> Node:
@@ -144,14 +142,25 @@ def contractions() -> Iterator[Named]:
 
 
 def convolutions() -> Iterator[Named]:
-    for c, o, k, s in ((1, 1, 1, 1), (3, 8, 3, 2), (4, 17, 1, 1), (16, 5, 3, 1), (17, 16, 1, 2), (8, 33, 2, 1), (3, 4, 5, 3)):
+    for c, o, k, s in (
+        (1, 1, 1, 1),
+        (3, 8, 3, 2),
+        (4, 17, 1, 1),
+        (16, 5, 3, 1),
+        (17, 16, 1, 2),
+        (8, 33, 2, 1),
+        (3, 4, 5, 3),
+    ):
         yield f"conv {c}->{o} {k}x{k} by {s}", graph(conv(value("x", 1, c, 9, 11), weights(o, c, k, k), s))
     yield "conv padded", graph(conv(pad(value("x", 2, 5, 7, 8), 1, 1), weights(9, 5, 3, 3)))
     yield "conv padded unevenly", graph(conv(pad(value("x", 1, 4, 6, 9), (0, 1), (2, 1)), weights(6, 4, 2, 4), (2, 1)))
     yield "conv dilated", graph(conv(value("x", 1, 4, 11, 12), weights(7, 4, 3, 3), 1, 2))
     yield "conv wide and narrow", graph(conv(value("x", 1, 3, 5, 40), weights(8, 3, 1, 5), (1, 2)))
     yield "conv of one pixel", graph(conv(value("x", 1, 24, 3, 3), weights(18, 24, 3, 3)))
-    yield "conv 1-d", graph(conv(value("x", 2, 5, 40), weights(6, 5, 4), 3), conv(value("y", 1, 1, 19), weights(1, 1, 3)))
+    yield (
+        "conv 1-d",
+        graph(conv(value("x", 2, 5, 40), weights(6, 5, 4), 3), conv(value("y", 1, 1, 19), weights(1, 1, 3))),
+    )
     yield "conv 3-d", graph(conv(value("x", 1, 3, 5, 6, 7), weights(5, 3, 2, 3, 2), (1, 2, 1)))
     yield "conv dynamic weights", graph(conv(value("x", 1, 4, 6, 6), value("w", 5, 4, 3, 3)))
     yield "conv constant image", graph(conv(weights(1, 4, 6, 6), value("w", 5, 4, 3, 3)))
@@ -186,7 +195,9 @@ def epilogues() -> Iterator[Named]:
     yield "squeeze and excite", graph(ops.node("mul", y, gate))
     turned = transpose(ops.node("reshape", y, shape=(1, 18, 35)), 0, 2, 1)
     yield "conv turned to rows", graph(turned, softmax(turned, 2))
-    shuffled = ops.node("reshape", transpose(ops.node("reshape", y, shape=(1, 2, 9, 5, 7)), 0, 2, 1, 3, 4), shape=(1, 18, 5, 7))
+    shuffled = ops.node(
+        "reshape", transpose(ops.node("reshape", y, shape=(1, 2, 9, 5, 7)), 0, 2, 1, 3, 4), shape=(1, 18, 5, 7)
+    )
     yield "channel shuffle", graph(conv(shuffled, weights(8, 18, 1, 1)))
     deep = ops.node("reshape", transpose(ops.node("reshape", conv(x, weights(12, 6, 1, 1)), shape=(1, 3, 2, 2, 5, 7)), 0, 1, 4, 2, 5, 3), shape=(1, 3, 10, 14))  # fmt: skip
     yield "depth to space", graph(deep)
@@ -196,27 +207,49 @@ def windows() -> Iterator[Named]:
     for c in (1, 3, 4, 8, 17, 33):
         yield f"depthwise {c}", graph(conv(pad(value("x", 1, c, 6, 9), 1, 1), weights(c, 1, 3, 3), groups=c))
     for k, s, d in ((1, 1, 1), (2, 1, 2), (3, 2, 1), (5, 1, 1), (4, 3, 1)):
-        yield f"depthwise {k}x{k} by {s} dilated {d}", graph(conv(value("x", 2, 8, 10, 11), weights(8, 1, k, k), s, d, 8))
+        yield (
+            f"depthwise {k}x{k} by {s} dilated {d}",
+            graph(conv(value("x", 2, 8, 10, 11), weights(8, 1, k, k), s, d, 8)),
+        )
     for multiplier in (2, 3):
         y = conv(pad(value("x", 1, 5, 6, 7), 1, 1), weights(5 * multiplier, 1, 3, 3), groups=5)
         yield f"depthwise times {multiplier}", graph(relu(ops.node("add", y, weights(5 * multiplier, 1, 1))))
     yield "depthwise 1-d", graph(conv(value("x", 1, 9, 21), weights(9, 1, 5), 2, groups=9))
     yield "depthwise 3-d", graph(conv(value("x", 1, 6, 4, 5, 6), weights(6, 1, 2, 2, 2), groups=6))
     yield "depthwise dynamic", graph(conv(value("x", 1, 8, 6, 6), value("w", 8, 1, 3, 3), groups=8))
-    yield "depthwise silu residual", graph(
-        ops.node("add", silu(conv(pad(value("x", 1, 8, 6, 6), 1, 1), weights(8, 1, 3, 3), groups=8)), value("r", 1, 8, 6, 6))
+    yield (
+        "depthwise silu residual",
+        graph(
+            ops.node(
+                "add",
+                silu(conv(pad(value("x", 1, 8, 6, 6), 1, 1), weights(8, 1, 3, 3), groups=8)),
+                value("r", 1, 8, 6, 6),
+            )
+        ),
     )
     for combine in ("max", "add", "min"):
         for c in (1, 4, 19):
             yield f"pool {combine} {c}", graph(pool(value("x", 1, c, 8, 9), combine, (2, 3), 2))
     lowest = float(np.finfo(np.float32).min)
     yield "pool padded", graph(pool(pad(relu(value("x", 1, 6, 7, 7)), 1, 1, to=lowest), "max", (3, 3), 2))
-    yield "pool mean padded", graph(ops.node("mul", pool(pad(value("x", 2, 3, 6, 5), (1, 0), 1), "add", (3, 2)), number(1 / 6)))
+    yield (
+        "pool mean padded",
+        graph(ops.node("mul", pool(pad(value("x", 2, 3, 6, 5), (1, 0), 1), "add", (3, 2)), number(1 / 6))),
+    )
     yield "pool dilated", graph(pool(value("x", 1, 5, 9, 9), "max", (3, 3), 1, 2))
-    yield "pool 1-d and 3-d", graph(pool(value("x", 1, 4, 17), "max", (4,), 3), pool(value("y", 1, 3, 4, 5, 6), "add", (2, 2, 2)))
-    yield "pool of a convolution", graph(pool(relu(conv(pad(value("x", 1, 3, 8, 8), 1, 1), weights(8, 3, 3, 3))), "max", (2, 2), 2))
+    yield (
+        "pool 1-d and 3-d",
+        graph(pool(value("x", 1, 4, 17), "max", (4,), 3), pool(value("y", 1, 3, 4, 5, 6), "add", (2, 2, 2))),
+    )
+    yield (
+        "pool of a convolution",
+        graph(pool(relu(conv(pad(value("x", 1, 3, 8, 8), 1, 1), weights(8, 3, 3, 3))), "max", (2, 2), 2)),
+    )
     yield "pool of whole numbers", graph(pool(value("x", 1, 3, 6, 6, dtype="i32"), "max", (2, 2), 2))
-    yield "pool large", graph(pool(value("x", 1, 4, 12, 12), "max", (9, 9)), pool(value("x", 1, 4, 12, 12), "add", (12, 1)))
+    yield (
+        "pool large",
+        graph(pool(value("x", 1, 4, 12, 12), "max", (9, 9)), pool(value("x", 1, 4, 12, 12), "add", (12, 1))),
+    )
 
 
 def rows() -> Iterator[Named]:
@@ -230,14 +263,22 @@ def rows() -> Iterator[Named]:
         name = "".join(map(str, axes))
         yield f"row softmax over {name}", graph(softmax(x, *axes))
         yield f"row layernorm over {name}", graph(layernorm(x, *axes))
-        yield f"row sums over {name}", graph(mean(x, *axes), total(x, *axes, combine="min"), total(x, *axes, combine="mul"))
+        yield (
+            f"row sums over {name}",
+            graph(mean(x, *axes), total(x, *axes, combine="min"), total(x, *axes, combine="mul")),
+        )
     x = value("x", 3, 19)
     y = ops.node("sub", x, number(0.5))
     logs = ops.node("sub", y, ops.node("log", total(ops.node("exp", y), 1)))
     yield "row log softmax", graph(logs)
     yield "row softmax of a sum", graph(softmax(ops.node("add", x, value("r", 1, 19)), 1))
-    yield "row softmax scaled and masked", graph(
-        softmax(ops.node("select", value("m", 3, 19, dtype="bool"), ops.node("mul", x, number(0.3)), number(-50)), 1)
+    yield (
+        "row softmax scaled and masked",
+        graph(
+            softmax(
+                ops.node("select", value("m", 3, 19, dtype="bool"), ops.node("mul", x, number(0.3)), number(-50)), 1
+            )
+        ),
     )
     yield "row norm", graph(ops.node("sqrt", total(ops.node("mul", x, x), 1)))
     unit = ops.node("div", x, ops.node("sqrt", ops.node("add", mean(ops.node("mul", x, x), 1), number(1e-5))))
@@ -250,8 +291,13 @@ def rows() -> Iterator[Named]:
     inner = ops.node("slice", pad(ops.node("exp", scaled), (1, 1), (0, 0)), starts=(0, 0), steps=(1, 1), shape=(3, 19))
     yield "row of a guarded value", graph(layernorm(inner, 1))
     yield "row of a batch norm by instance", graph(layernorm(value("x", 2, 3, 5, 6), 2, 3))
-    yield "row of bools and whole numbers", graph(
-        total(value("b", 4, 9, dtype="bool"), 1, combine="or"), total(value("i", 4, 9, dtype="i32"), 0), total(value("d", 4, 9, dtype="f64"), 1)
+    yield (
+        "row of bools and whole numbers",
+        graph(
+            total(value("b", 4, 9, dtype="bool"), 1, combine="or"),
+            total(value("i", 4, 9, dtype="i32"), 0),
+            total(value("d", 4, 9, dtype="f64"), 1),
+        ),
     )
     yield "row of a product", graph(total(ops.node("mul", value("a", 6, 21), value("b", 6, 21)), 1))
 
@@ -267,22 +313,42 @@ def maps() -> Iterator[Named]:
         yield f"map transpose {perm}", graph(transpose(x, *perm), transpose(silu(x), *perm))
     yield "map in place", graph(silu(ops.node("add", relu(ops.node("mul", x, x)), x)))
     a = ops.node("mul", x, number(3))
-    yield "map many uses", graph(ops.node("add", total(a, 0), total(a, 0, combine="max")), ops.node("add", a, number(1)), a)
-    yield "map slices", graph(
-        ops.node("add", ops.node("slice", x, starts=(0, 4, 17), steps=(1, -1, -2), shape=(3, 5, 9)), weights(9)),
-        ops.node("exp", ops.node("slice", x, starts=(1, 0, 1), steps=(1, 2, 1), shape=(2, 3, 16))),
+    yield (
+        "map many uses",
+        graph(ops.node("add", total(a, 0), total(a, 0, combine="max")), ops.node("add", a, number(1)), a),
+    )
+    yield (
+        "map slices",
+        graph(
+            ops.node("add", ops.node("slice", x, starts=(0, 4, 17), steps=(1, -1, -2), shape=(3, 5, 9)), weights(9)),
+            ops.node("exp", ops.node("slice", x, starts=(1, 0, 1), steps=(1, 2, 1), shape=(2, 3, 16))),
+        ),
     )
     yield "map reshapes", graph(transpose(ops.node("reshape", silu(x), shape=(9, 5, 6)), 2, 0, 1))
-    yield "map reshape that cuts no loop", graph(ops.node("exp", ops.node("reshape", transpose(x, 0, 2, 1), shape=(27, 10))))
-    yield "map gather", graph(
-        ops.node("exp", ops.node("gather", x, constant(np.array([4, 0, -1])), axis=1)),
-        ops.node("gather", x, value("i", 4, dtype="i64"), axis=2),
-        ops.node("gather", weights(9, 17), value("i", 4, dtype="i64"), axis=0),
-        ops.node("gather_elements", x, value("j", 3, 5, 2, dtype="i64"), axis=2),
+    yield (
+        "map reshape that cuts no loop",
+        graph(ops.node("exp", ops.node("reshape", transpose(x, 0, 2, 1), shape=(27, 10)))),
     )
-    yield "map prefix", graph(*(ops.node("prefix", x, combine="add", axis=d, exclusive=d == 1, reverse=d == 2) for d in range(3)))
-    yield "map scatter", graph(
-        ops.node("scatter_elements", x, value("j", 2, 5, 3, dtype="i64"), value("u", 2, 5, 3), axis=2, combine="add")
+    yield (
+        "map gather",
+        graph(
+            ops.node("exp", ops.node("gather", x, constant(np.array([4, 0, -1])), axis=1)),
+            ops.node("gather", x, value("i", 4, dtype="i64"), axis=2),
+            ops.node("gather", weights(9, 17), value("i", 4, dtype="i64"), axis=0),
+            ops.node("gather_elements", x, value("j", 3, 5, 2, dtype="i64"), axis=2),
+        ),
+    )
+    yield (
+        "map prefix",
+        graph(*(ops.node("prefix", x, combine="add", axis=d, exclusive=d == 1, reverse=d == 2) for d in range(3))),
+    )
+    yield (
+        "map scatter",
+        graph(
+            ops.node(
+                "scatter_elements", x, value("j", 2, 5, 3, dtype="i64"), value("u", 2, 5, 3), axis=2, combine="add"
+            )
+        ),
     )
     yield "map of everything empty", graph(ops.node("exp", value("x", 3, 0)), total(value("x", 3, 0), 1))
     yield "map of a scalar", graph(ops.node("exp", value("x")), ops.node("reshape", value("x"), shape=(1, 1)))
@@ -335,7 +401,10 @@ def comparisons() -> Iterator[Named]:
         yield f"constant comparisons {dtype}", graph(*tests)
     x = value("x", 21)
     numbers = [constant(np.array(n, np.float32)) for n in (0.0, -0.0, np.inf, -np.inf, np.nan, 3e38)]
-    yield "constant comparisons f32", graph(*(ops.node(c, x, y) for c in (*compare, "max", "min") for y in (x, *numbers)))
+    yield (
+        "constant comparisons f32",
+        graph(*(ops.node(c, x, y) for c in (*compare, "max", "min") for y in (x, *numbers))),
+    )
 
 
 def _pairs(dtype: str, least: int | None = None) -> list[Node]:
@@ -362,11 +431,13 @@ def borders() -> Iterator[Named]:
     yield "border read twice", graph(conv(pad(x, 1, 1), weights(4, 5, 3, 3)), pool(pad(x, 1, 1), "max", (3, 3)))
     yield "border of a border", graph(conv(pad(pad(x, 1, 1), 0, 2, to=2.0), weights(4, 5, 3, 3)))
     yield "border of nothing", graph(conv(pad(x, 0, 0), weights(4, 5, 3, 3)))
-    yield "border of a concatenation", graph(
-        conv(pad(ops.node("concat", x, relu(value("z", 1, 3, 6, 7)), axis=1), 1, 1), weights(4, 8, 3, 3))
+    yield (
+        "border of a concatenation",
+        graph(conv(pad(ops.node("concat", x, relu(value("z", 1, 3, 6, 7)), axis=1), 1, 1), weights(4, 8, 3, 3))),
     )
-    yield "border inside a concatenation", graph(
-        pool(ops.node("concat", pad(x, 1, 1), value("z", 1, 2, 8, 9), axis=1), "max", (2, 2), 2)
+    yield (
+        "border inside a concatenation",
+        graph(pool(ops.node("concat", pad(x, 1, 1), value("z", 1, 2, 8, 9), axis=1), "max", (2, 2), 2)),
     )
     yield "border of a matrix product", graph(ops.node("matmul", pad(value("a", 3, 4), (1, 0), (0, 2)), weights(6, 9)))
     yield "border in a map", graph(ops.node("exp", pad(value("a", 3, 18), (1, 2), (3, 0), to=-1.0)))
@@ -383,9 +454,16 @@ def placements() -> Iterator[Named]:
     yield "concat of concats", graph(ops.node("concat", both, ops.node("concat", both, x, axis=1), axis=1))
     a = silu(x)
     yield "concat with a part read elsewhere", graph(ops.node("concat", a, relu(y), axis=1), total(a, 2), a)
-    yield "concat of results", graph(ops.node("concat", ops.node("matmul", x, weights(10, 6)), ops.node("matmul", x, weights(10, 9)), axis=2))
+    yield (
+        "concat of results",
+        graph(ops.node("concat", ops.node("matmul", x, weights(10, 6)), ops.node("matmul", x, weights(10, 9)), axis=2)),
+    )
     c = value("c", 1, 4, 5, 5)
-    blocks = [relu(conv(c, weights(8, 4, 1, 1))), relu(conv(pad(c, 1, 1), weights(12, 4, 3, 3))), pool(pad(c, 1, 1), "max", (3, 3))]
+    blocks = [
+        relu(conv(c, weights(8, 4, 1, 1))),
+        relu(conv(pad(c, 1, 1), weights(12, 4, 3, 3))),
+        pool(pad(c, 1, 1), "max", (3, 3)),
+    ]
     yield "inception", graph(conv(ops.node("concat", *blocks, axis=1), weights(6, 24, 1, 1)))
     halves = [ops.node("slice", c, starts=(0, k, 0, 0), steps=(1, 1, 1, 1), shape=(1, 2, 5, 5)) for k in (0, 2)]
     yield "split and joined", graph(ops.node("concat", conv(halves[0], weights(2, 2, 1, 1)), halves[1], axis=1))

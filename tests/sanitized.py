@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from compiled import STRICT, Target, Written, compile_c, write_graphs
+from compiled import Target, Written, compile_c, write_graphs
 
 from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES
@@ -62,9 +62,7 @@ def spread(program: Program) -> Program:
     for buffer in program.offsets:
         offsets[buffer] = ends[buffer.space]
         ends[buffer.space] += -(-buffer.bytes // ALIGNMENT) * ALIGNMENT + ALIGNMENT
-    return dataclasses.replace(
-        program, offsets=offsets, arena_bytes=ends["arena"], weights_bytes=ends["weights"]
-    )
+    return dataclasses.replace(program, offsets=offsets, arena_bytes=ends["arena"], weights_bytes=ends["weights"])
 
 
 def run_sanitized(
@@ -77,9 +75,7 @@ def run_sanitized(
 ) -> dict[str, dict[str, np.ndarray]]:
     """Outputs of every graph by name; fails with the sanitizer's report where there is one."""
     is_address = sanitizer is ADDRESS
-    made = write_graphs(
-        graphs, folder, target.device, threads=threads, change=spread if is_address else lambda p: p
-    )
+    made = write_graphs(graphs, folder, target.device, threads=threads, change=spread if is_address else lambda p: p)
     written = {name: w for name, w in made.items() if isinstance(w, Written)}
     assert len(written) == len(graphs), made
     functions = [_function(w, threads) for w in written.values()]

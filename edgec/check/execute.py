@@ -141,7 +141,7 @@ class ProgramRun:
             places = np.array(slab.start)
             for extent, stride in slab.loops:
                 places = places[..., None] + np.arange(extent) * stride
-            memory[places] = border.value
+            memory[places] = border.value.value
 
     def outputs(self) -> dict[str, np.ndarray]:
         return {

@@ -17,29 +17,58 @@ from edgec.device.facts import Device
 from edgec.emit.c_expression import STORAGE
 from edgec.emit.render import render
 from edgec.emit.source import Sources, comment_text, generate
+from edgec.errors import DeviceError, UsageError
 from edgec.ir.types import DTYPES
+from edgec.ir.vector import vector_lanes
 from edgec.locate import data_folder
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Program
-from edgec.ir.vector import vector_lanes
 
 #: A marker every output folder has: only such a folder is ever overwritten.
 LOCK = "edgec.lock"
 #: Kernel sources are spread over this many files, so that compilers can work side by side.
 FILES = 8
 
-#: What no parameter can be called: words of C and C++, macros that are always there, and the parameters beside it.
-_TAKEN_WORDS = frozenset(
-    """
-    alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr continue decltype
-    default delete do double else enum explicit export extern false float for friend goto if inline int long mutable
-    namespace new noexcept not nullptr operator or private protected public register restrict return short signed
-    sizeof static struct switch template this throw true try typedef typeid typename typeof union unsigned using
-    virtual void volatile while xor
-    int8_t int16_t int32_t int64_t size_t uint8_t uint16_t uint32_t uint64_t
-    eof errno infinity linux nan null stderr stdin stdout unix
-    arena call pool task thread threads weights
-    """.split()
+_WORDS = """
+alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr continue decltype
+default delete do double else enum explicit export extern false float for friend goto if inline int long mutable
+namespace new noexcept not nullptr operator or private protected public register restrict return short signed sizeof
+static struct switch template this throw true try typedef typeid typename typeof union unsigned using virtual void
+volatile while xor
+int8_t int16_t int32_t int64_t size_t uint8_t uint16_t uint32_t uint64_t
+eof errno infinity linux nan null stderr stdin stdout unix
+arena call pool task thread threads weights
+"""
+#: What no parameter can be called: words of C and C++, types, macros that are always there, and its neighbors.
+_TAKEN_WORDS = frozenset(_WORDS.split())
+
+
+#: Headers that generated sources include: a project of that name would put its own in their place.
+_HEADERS = frozenset(
+    [
+        "assert",
+        "ctype",
+        "errno",
+        "float",
+        "immintrin",
+        "inttypes",
+        "limits",
+        "math",
+        "pthread",
+        "sched",
+        "signal",
+        "stdalign",
+        "stdarg",
+        "stdatomic",
+        "stdbool",
+        "stddef",
+        "stdint",
+        "stdio",
+        "stdlib",
+        "string",
+        "time",
+        "unistd",
+    ]
 )
 
 
@@ -83,8 +112,9 @@ def identifier(text: str, taken: set[str], fallback: str) -> str:
     return name
 
 
-def ports(program: Program) -> tuple[list[Port], list[Port]]:
-    taken: set[str] = set()
+def ports(program: Program, prefix: str) -> tuple[list[Port], list[Port]]:
+    # What the sources themselves call by the prefix.
+    taken = {f"{prefix}_{word}".upper() for word in ("run", "run_pool", "share", "call", "weights", "example")}
 
     def port(entry: tuple[str, Buffer, Any], fallback: str) -> Port:
         name, _, node = entry
@@ -109,15 +139,25 @@ def files(
     templates: Sequence[Path] = (),
     facts: Mapping[str, Any] = {},
 ) -> dict[str, bytes]:
-    """Every file of the project, by relative path. The same program gives the same bytes."""
+    """Every file of the project, by relative path. The same program gives the same bytes.
+
+    Raises DeviceError for a device whose language has no back end, UsageError for a name that would hide a header.
+    """
+    if device.language != "c":
+        raise DeviceError(
+            f"device '{device.name}' is programmed in {device.language}, for which edgec has no back end yet",
+            hint='devices with language = "c" work: edgec device list',
+        )
+    if name.lower() in _HEADERS:
+        raise UsageError(f"{name}.h would hide a header of the C library", hint="choose another --name")
     sources = generate(program, name, templates)
-    inputs, outputs = ports(program)
+    inputs, outputs = ports(program, name)
     weights = weights_blob(program)
     values = {
         "name": name, "NAME": name.upper(), "version": __version__, "program": program, "device": device,
         "inputs": inputs, "outputs": outputs, "sources": sources, "alignment": ALIGNMENT,
         "weights_bytes": len(weights), "vector_lanes": vector_lanes(device),
-        "metadata": {k: comment_text(v) for k, v in program.graph.metadata.items()},
+        "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items()},
     }  # fmt: skip
     values["parameters"] = ",\n    ".join(
         [f"const {p.ctype} *{p.name}" for p in inputs] + [f"{p.ctype} *{p.name}" for p in outputs]

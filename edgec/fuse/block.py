@@ -9,9 +9,9 @@ from typing import Any
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Node
+from edgec.ir.nest import split_formula
 from edgec.ir.types import is_float
 from edgec.ops import formula
-from edgec.ir.nest import split_formula
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,23 @@ class Composer:
         """The formula of ``output`` with every node for which ``inside`` holds substituted into it."""
         whole: dict[Node, Formula] = {}
 
-        def composed(node: Node) -> Formula:
-            if node not in whole:
+        def inline(slot: Any, place: tuple[Expr, ...]) -> Expr | None:
+            inner = whole.get(slot)
+            return X.substitute(inner.body, dict(zip(inner.variables, place))) if inner is not None else None
+
+        stack = [(output, False)]
+        while stack:  # arguments first; a block may be as deep as it has operators
+            node, ready = stack.pop()
+            if node in whole:
+                continue
+            if ready:
                 mine = self.own(node)
-
-                def inline(slot: Any, place: tuple[Expr, ...]) -> Expr | None:
-                    if slot.op in ("input", "const") or not inside(slot):
-                        return None
-                    inner = composed(slot)
-                    return X.substitute(inner.body, dict(zip(inner.variables, place)))
-
                 whole[node] = Formula(mine.type, mine.variables, X.replace_loads(mine.body, inline))
-            return whole[node]
-
-        return composed(output)
+            else:
+                stack.append((node, True))
+                within = (a for a in node.args if a.op not in ("input", "const") and inside(a))
+                stack.extend((a, False) for a in within if a not in whole)
+        return whole[output]
 
 
 def is_affine(derived: Formula) -> bool:

@@ -18,6 +18,8 @@ from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Node
 from edgec.ir.vector import has_vector_form
 
+#: A block has at most this many operators: beyond it a kernel gains nothing, and its code grows out of hand.
+BLOCK_LIMIT = 64
 #: A window of more elements than this is a reduction over rows, not a window.
 WINDOW_LIMIT = 64
 
@@ -63,9 +65,7 @@ def kind_of(derived: Formula) -> str:
     factors = contraction_factors(derived.body)
     if factors is not None and derived.type.dtype == "f32":
         left, right = (X.free_variables(f) & variables for f in factors)
-        if (
-            left != right
-        ):  # some loop belongs to one factor alone: what the other holds is used again and again
+        if left != right:  # some loop belongs to one factor alone: what the other holds is used again and again
             return "contract"
     window = 1
     for s in sums:
@@ -89,7 +89,8 @@ class _Planner:
         self.results = {n for _, n in graph.outputs}
         self.composer = Composer()
         self.owner: dict[Node, Node] = {}  # operator -> output of the block that computes it
-        self.inlined: set[Node] = set()  # movement and element-wise work repeated inside its readers
+        self.members: dict[Node, list[Node]] = {}  # output of a block -> what it computes
+        self.inlined: dict[Node, set[Node]] = {}  # movement repeated inside its readers, with the blocks they are
         self.placed: set[Node] = set()  # concat and pad: computed by placement
 
     def run(self) -> Plan:
@@ -114,10 +115,12 @@ class _Planner:
             found = self._post_dominator(end, anchor, rows)
             if found is None or not (rows or self._runs_on_lanes(block, found)):
                 break
+            if len(block) + len(found) > BLOCK_LIMIT:
+                break
             block += found
             end = found[-1]
         for node in block:
-            self.owner[node] = end
+            self._own(node, end)
 
     def _post_dominator(self, start: Node, anchor: Node, rows: bool) -> list[Node] | None:
         """The nodes from ``start`` to the nearest one all its uses flow through, if all may join the block."""
@@ -168,31 +171,36 @@ class _Planner:
         """Outputs of the blocks (or placed values) that read ``node``, through operators that are inlined."""
         readers: set[Node] = set()
         for user in self.users[node]:
-            if user in self.inlined:
-                readers |= self._readers(user)
-            else:
-                readers.add(self.owner.get(user, user))
+            readers |= self.inlined.get(user) or {self.owner.get(user, user)}
         return readers
+
+    def _own(self, node: Node, output: Node) -> None:
+        """``node`` is computed by the block that ends in ``output``."""
+        self.owner[node] = output
+        self.members.setdefault(output, []).append(node)
 
     def _join(self, node: Node) -> None:
         readers = self._readers(node)
         if node.op in ("concat", "pad") and self._is_placeable(node, readers):
             self.placed.add(node)
-            self.owner[node] = node
+            self._own(node, node)
         elif self.fuse and node not in self.results and all(self._foldable(node, r) for r in readers):
             if classify.is_movement(node):
-                self.inlined.add(node)
-            elif len(readers) == 1:
-                self.owner[node] = next(iter(readers))
+                self.inlined[node] = readers
+            elif len(readers) == 1 and len(self.members[next(iter(readers))]) < BLOCK_LIMIT:
+                self._own(node, next(iter(readers)))
             else:
-                self.owner[node] = node
+                self._own(node, node)
         else:
-            self.owner[node] = node
+            self._own(node, node)
 
     def _is_placeable(self, node: Node, readers: set[Node]) -> bool:
         if node.op == "concat":
             return True
-        if min((*node.attributes["before"], *node.attributes["after"]), default=0) < 0 or not node.args[0].type.elements:
+        if (
+            min((*node.attributes["before"], *node.attributes["after"]), default=0) < 0
+            or not node.args[0].type.elements
+        ):
             return False  # what is cropped, or not there at all, cannot lie inside
         # Padding is cheap as a choice inside maps and rows; windows and contractions want plain memory.
         return any(self._is_windowed(r) for r in readers)
@@ -200,12 +208,12 @@ class _Planner:
     def _is_windowed(self, reader: Node) -> bool:
         if reader in self.placed:
             return False
-        return any(n.op in ("conv", "matmul", "pool") for n, o in self.owner.items() if o is reader)
+        return any(n.op in ("conv", "matmul", "pool") for n in self.members.get(reader, ()))
 
     def _foldable(self, node: Node, reader: Node) -> bool:
         if reader in self.placed:
             return False
-        members = {n for n, o in self.owner.items() if o is reader}
+        members = self.members.get(reader, [])
         contraction = any(n.op in ("conv", "matmul") for n in members)
         if not classify.is_movement(node):
             # Work is repeated where a reader reads an element several times: only element for element, then.
@@ -216,7 +224,7 @@ class _Planner:
         if contraction:
             if any(n.op == "conv" and n.attributes["groups"] > 1 for n in members) and node.op != "slice":
                 return False
-            inside = members | self.inlined | {node}
+            inside = {*members, *self.inlined, node}
             return is_affine(self.composer.compose(reader, inside.__contains__))
         return True
 
@@ -231,7 +239,7 @@ class _Planner:
         for output in sorted(members, key=self.order.__getitem__):
             if output in self.placed:
                 continue
-            inside = set(members[output]) | self.inlined
+            inside = {*members[output], *self.inlined}
             derived = self.composer.compose(output, inside.__contains__)
             blocks[output] = Block(output, tuple(members[output]), derived, kind_of(derived))
         return blocks
@@ -240,24 +248,16 @@ class _Planner:
         """A block that only moves the result of one other block becomes the way that block stores its result."""
         for output in list(blocks):
             block = blocks[output]
-            if (
-                len(block.nodes) != 1
-                or not classify.is_movement(output)
-                or len(block.inputs) != 1
-                or not self.fuse
-            ):
+            if len(block.nodes) != 1 or not classify.is_movement(output) or len(block.inputs) != 1 or not self.fuse:
                 continue
             source = block.inputs[0]
             if source not in blocks or source in self.results:
                 continue
-            if (
-                sum(source in b.inputs for b in blocks.values()) > 1
-                or output.type.elements != source.type.elements
-            ):
+            if sum(source in b.inputs for b in blocks.values()) > 1 or output.type.elements != source.type.elements:
                 continue
             if any(source in p.args for p in self.placed):
                 continue
-            inside = set(blocks[source].nodes) | self.inlined
+            inside = {*blocks[source].nodes, *self.inlined}
             derived = self.composer.compose(output, inside.__contains__)
             if is_affine(derived):
                 nodes = (*blocks[source].nodes, output)
@@ -275,12 +275,7 @@ class _Planner:
                 offset = list(node.attributes["before"])
             taken: set[Node] = set()
             for part in node.args:
-                free = (
-                    part in produced
-                    and part not in placements
-                    and part not in self.results
-                    and part not in taken
-                )
+                free = part in produced and part not in placements and part not in self.results and part not in taken
                 if free and not self._would_cycle(part, node, placements):
                     placements[part] = Placement(node, tuple(offset))
                     taken.add(part)
@@ -312,9 +307,7 @@ class _Planner:
                 return True
         return False
 
-    def _ordered(
-        self, blocks: list[Block], copies: list[Block], placements: dict[Node, Placement]
-    ) -> list[Block]:
+    def _ordered(self, blocks: list[Block], copies: list[Block], placements: dict[Node, Placement]) -> list[Block]:
         """Blocks and copies by what they need; a placed result is complete when all its parts are written."""
         writers: dict[Node, list[Block]] = {}
         everything = [*blocks, *copies]

@@ -271,27 +271,42 @@ def rebuild(expr: Expr, args: tuple[Expr, ...]) -> Expr:
 
 def transform(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuild bottom-up; ``change`` returns a replacement for a node (not visited further) or None."""
+    return _rebuilt(expr, change, lambda e, new: new)
+
+
+def _rebuilt(expr: Expr, before: Callable[[Expr], Expr | None], after: Callable[[Expr, Expr], Expr]) -> Expr:
+    """Rebuild bottom-up: ``before`` may replace a node unvisited, ``after`` gets it with its arguments rebuilt.
+
+    Written without recursion, since blocks of many operators make deep expressions.
+    """
     done: dict[Expr, Expr] = {}
-
-    def visit(e: Expr) -> Expr:
-        got = done.get(e)
-        if got is not None:
-            return got
-        new = change(e)
-        if new is None:
-            if not e.args:
+    waiting: dict[Expr, tuple[tuple[Expr, ...], tuple[Expr, ...]]] = {}  # variables of a reduction, and arguments
+    stack = [expr]
+    while stack:
+        e = stack.pop()
+        if e in done:
+            continue
+        if e in waiting:
+            names, args = waiting.pop(e)
+            new_args = tuple(done[a] for a in args)
+            if new_args == args:
                 new = e
-            elif e.op == "reduce":
-                names, body = opened(e)
-                new_body = visit(body)
-                new = e if new_body is body else reduce(e.value[0], names, new_body)
             else:
-                args = tuple(visit(a) for a in e.args)
-                new = e if args == e.args else rebuild(e, args)
-        done[e] = new
-        return new
-
-    return visit(expr)
+                new = reduce(e.value[0], names, new_args[0]) if e.op == "reduce" else rebuild(e, new_args)
+            done[e] = after(e, new)
+            continue
+        replaced = before(e)
+        if replaced is not None:
+            done[e] = replaced
+            continue
+        names, args = (), e.args
+        if e.op == "reduce":
+            names, body = opened(e)
+            args = (body,)
+        waiting[e] = names, args
+        stack.append(e)
+        stack.extend(a for a in args if a not in done)
+    return done[expr]
 
 
 def substitute(expr: Expr, replacement: Mapping[Expr, Expr]) -> Expr:
@@ -304,26 +319,12 @@ def substitute(expr: Expr, replacement: Mapping[Expr, Expr]) -> Expr:
 
 def replace_loads(expr: Expr, change: Callable[[Any, tuple[Expr, ...]], Expr | None]) -> Expr:
     """Replace loads: ``change(slot, index)`` gives the new expression or None to keep it (with a rebuilt index)."""
-    done: dict[Expr, Expr] = {}
 
-    def visit(e: Expr) -> Expr:
-        got = done.get(e)
-        if got is not None:
-            return got
-        if e.op == "reduce":
-            names, body = opened(e)
-            new_body = visit(body)
-            new = e if new_body is body else reduce(e.value[0], names, new_body)
-        else:
-            args = tuple(visit(a) for a in e.args)
-            new = e if args == e.args else rebuild(e, args)
-            if e.op == "load":
-                changed = change(e.value, args)
-                new = new if changed is None else changed
-        done[e] = new
-        return new
+    def after(old: Expr, new: Expr) -> Expr:
+        changed = change(new.value, new.args) if old.op == "load" else None
+        return new if changed is None else changed
 
-    return visit(expr)
+    return _rebuilt(expr, lambda e: None, after)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

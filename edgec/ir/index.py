@@ -46,9 +46,12 @@ def linear(e: Expr) -> Linear:
     return dict(terms), c
 
 
-@lru_cache(maxsize=200_000)
-def _order(e: Expr) -> str:
-    return X.show(e, lambda slot: getattr(slot, "key", None) or str(slot))
+def _order(e: Expr, depth: int = 5) -> str:
+    """What terms are sorted by: the expression down to some depth (a shared sub-expression would print many times)."""
+    if e.op in ("var", "const"):
+        return str(e.value.name if e.op == "var" else e.value)
+    name = e.op if e.op != "load" else f"load {getattr(e.value, 'key', None) or e.value}"
+    return f"{name}({', '.join(_order(a, depth - 1) for a in e.args)})" if depth else name
 
 
 def build(terms: Mapping[Expr, int], constant: int = 0) -> Expr:

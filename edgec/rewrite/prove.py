@@ -29,7 +29,7 @@ Array = np.ndarray
 #: Instances a law has to pass.
 INSTANCES = 60
 #: Instances that may be refused by a guard before giving up.
-_ATTEMPTS = 4000
+_ATTEMPTS = 12000
 
 _TYPES: dict[Dtypes, tuple[str, ...]] = {
     "any": ("f32", "f64", "f16", "i32", "i64", "u8", "i8", "bool"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
 from edgec.schedule.program import Buffer, View
 
@@ -21,7 +23,7 @@ class Border:
     """Fill ``slabs`` of ``store`` with ``value``."""
 
     slabs: tuple[Slab, ...]
-    value: float
+    value: Expr
     store: Buffer
 
 
@@ -40,14 +42,12 @@ def border(node: Node, view: View) -> Border:
                 slabs.append(_slab(box, view))
         low[d] += before
         high[d] -= after
-    return Border(tuple(slabs), float(attrs["value"]), view.buffer)
+    return Border(tuple(slabs), X.const(attrs["value"], node.type.dtype), view.buffer)
 
 
 def _slab(box: list[tuple[int, int]], view: View) -> Slab:
     start = view.offset + sum(lo * s for (lo, _), s in zip(box, view.strides))
-    loops = sorted(
-        ((hi - lo, s) for (lo, hi), s in zip(box, view.strides) if hi - lo > 1), key=lambda x: -x[1]
-    )
+    loops = sorted(((hi - lo, s) for (lo, hi), s in zip(box, view.strides) if hi - lo > 1), key=lambda x: -x[1])
     merged: list[tuple[int, int]] = []
     for extent, stride in loops:
         if merged and merged[-1][1] == extent * stride:

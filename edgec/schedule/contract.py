@@ -17,10 +17,10 @@ import numpy as np
 from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.ir.nest import coefficient, mergeable, used_as_values
-from edgec.schedule.program import Buffer
 from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
+from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.program import Buffer
 
 #: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
 PACK_LIMIT_BYTES = 1 << 20
@@ -115,9 +115,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
     tiles = ceil(m_extent / nr)
     panel_bytes = nv * lanes * k_extent * 4
-    chunk = _chunk(
-        tiles, nr, k_extent, ceil(n.value.extent / (nv * lanes)), prod(v.value.extent for v in outer)
-    )
+    chunk = _chunk(tiles, nr, k_extent, ceil(n.value.extent / (nv * lanes)), prod(v.value.extent for v in outer))
     row_bytes = m_extent * k_extent * 4
     weight_bytes = n.value.extent * k_extent * 4
     # Whichever side is swept repeatedly should be the one that stays in cache.
@@ -170,12 +168,7 @@ def _merge_rows(flat: Flat, scalar: Expr, epilogue: Expr, rows: list[Expr]) -> t
         fixed = used_as_values(scalar) | used_as_values(epilogue)
         for outer in rows:
             for inner in rows:
-                if (
-                    outer is inner
-                    or outer in fixed
-                    or inner in fixed
-                    or not mergeable(outer, inner, addresses())
-                ):
+                if outer is inner or outer in fixed or inner in fixed or not mergeable(outer, inner, addresses()):
                     continue
                 joined = X.fresh(outer.value.extent * inner.value.extent)
                 change = {outer: X.const(0), inner: joined}
@@ -198,7 +191,7 @@ def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[
     """Order the loops of the sum by their step through S and merge those that S (and an unpacked L) walks as one."""
     first = X.loads(s)[0].args[0] if X.loads(s) else X.const(0)
     loops = sorted(k, key=lambda v: -abs(coefficient(first, v) or 0))
-    plain = used_as_values(s)
+    plain = used_as_values(s) if mode == "packed" else used_as_values(s) | used_as_values(l)
     again = True
     while again:
         again = False
@@ -220,9 +213,7 @@ def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[
     return tuple(loops), s, l
 
 
-def _pack(
-    l: Expr, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, weights: Weights
-) -> Buffer:
+def _pack(l: Expr, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, weights: Weights) -> Buffer:
     """[outer.., panel, k.., width], zero where the last panel reaches beyond n."""
     values = evaluate_over(l, (*outer, *k, n))
     sizes = [v.value.extent for v in outer], prod(v.value.extent for v in k), n.value.extent

@@ -14,8 +14,8 @@ from edgec.ir import index
 from edgec.ir.evaluate import _Grid
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Array, Node
-from edgec.ir.types import dtype_name
 from edgec.ir.nest import coefficient, mergeable, split_formula, used_as_values
+from edgec.ir.types import dtype_name
 from edgec.schedule.program import Buffer, View
 
 
@@ -73,12 +73,7 @@ def merge_loops(flat: Flat, keep: frozenset[Expr] = frozenset()) -> Flat:
         loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
         for outer in loops:
             for inner in loops:
-                if (
-                    outer is inner
-                    or outer in keep
-                    or inner in keep
-                    or not _merge_is_sound(flat, outer, inner)
-                ):
+                if outer is inner or outer in keep or inner in keep or not _merge_is_sound(flat, outer, inner):
                     continue
                 flat = _merged(flat, outer, inner)
                 again = True
@@ -102,9 +97,7 @@ def _merged(flat: Flat, outer: Expr, inner: Expr) -> Flat:
     # outer -> 0 and inner -> t gives exactly the merged address, because outer's steps are inner's, extent times.
     change = {outer: X.const(0), inner: joined}
     loops = tuple(joined if v is inner else v for v in flat.loops if v is not outer)
-    return replace(
-        flat, loops=loops, body=X.substitute(flat.body, change), address=X.substitute(flat.address, change)
-    )
+    return replace(flat, loops=loops, body=X.substitute(flat.body, change), address=X.substitute(flat.address, change))
 
 
 def evaluate_over(e: Expr, axes: tuple[Expr, ...]) -> np.ndarray:

@@ -8,10 +8,10 @@ from math import prod
 from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
-from edgec.ir.nest import coefficient, mergeable
-from edgec.schedule.program import Buffer
+from edgec.ir.nest import coefficient, mergeable, used_as_values
 from edgec.ir.vector import always_computed, free, is_vectorizable, vector_lanes, vector_registers
+from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
+from edgec.schedule.program import Buffer
 
 #: Lanes of one map task: large enough that sharing out tasks costs nothing.
 MAP_BLOCK = 4096
@@ -97,9 +97,7 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
         m = others.pop()
         most = max(1, min(vector_registers(device) // 3, UNROLL_LIMIT // taps, 8))
         rows = _even_rows(m.value.extent, most)
-    return Window(
-        tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address
-    )
+    return Window(tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address)
 
 
 def _even_rows(extent: int, most: int) -> int:
@@ -175,9 +173,7 @@ def _worth_saving(passes: list[Expr], line: Expr) -> tuple[Expr, ...]:
     for body in passes:
         for e in always_computed(body, line):
             times[e] = times.get(e, 0) + 1
-    return tuple(
-        e for e, n in times.items() if n > 1 and e.op in expensive and e.dtype == "f32" and line in free(e)
-    )
+    return tuple(e for e, n in times.items() if n > 1 and e.op in expensive and e.dtype == "f32" and line in free(e))
 
 
 def _merge_reductions(flat: Flat) -> Flat:
@@ -191,7 +187,9 @@ def _merge_reductions(flat: Flat) -> Flat:
         loops = list(names)
         where = [load.args[0] for load in X.loads(inner)]
         for outer, nested in [(a, b) for a in names for b in names if a is not b]:
-            if outer in loops and nested in loops and mergeable(outer, nested, where):
+            if outer not in loops or nested not in loops or {outer, nested} & used_as_values(inner):
+                continue
+            if mergeable(outer, nested, where):
                 joined = X.fresh(outer.value.extent * nested.value.extent)
                 inner = X.substitute(inner, {outer: X.const(0), nested: joined})
                 loops = [joined if v is nested else v for v in loops if v is not outer]
@@ -214,9 +212,7 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
         lanes = [v for v in reversed(loops) if v.value.extent >= 16]
     if lanes and flat.store.dtype == "f32":
         lane = lanes[0]
-        body = _repack_inside(
-            with_contiguous_weights(flat.body, flat.loops, lane, weights), flat.loops, lane, weights
-        )
+        body = _repack_inside(with_contiguous_weights(flat.body, flat.loops, lane, weights), flat.loops, lane, weights)
         if is_vectorizable(body, lane):
             outer = tuple(v for v in loops if v is not lane)
             return Map(outer, lane, vector_lanes(device), body, flat.store, flat.address)

@@ -37,7 +37,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Compiled]:
 
 
 def test_side_by_side(compiled: dict[str, Compiled]) -> None:
-    """Two networks, and two calls of each, run at once in one process, on pools of their own; the weights are shared."""
+    """Two networks, and two calls of each, run at once in one process on pools of their own, with shared weights."""
 
     def repeatedly(name: str, seed: int) -> float:
         given = arrays(networks()[name], seed)

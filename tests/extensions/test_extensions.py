@@ -1,4 +1,4 @@
-"""One file in a folder outside the package adds an operator, a kernel template or a device, and a model is built with it."""
+"""One file in a folder outside the package adds an operator, a kernel template or a device; a model is built with it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 import onnx
+import pytest
 from onnx import TensorProto
 from small_models import model, node, tensor_input, weights
 

@@ -15,7 +15,7 @@ def numbers(*shape: int) -> np.ndarray:
 
 
 def classifier() -> onnx.ModelProto:
-    """A padded convolution, a depthwise one, pooling, a matrix product and softmax: contract, window, row and border."""
+    """A padded convolution, a depthwise one, pooling, a product and softmax: contract, window, row and border."""
     nodes = [
         node("Conv", ["image", "w0", "b0"], ["a"], "stem", pads=[1, 1, 1, 1], strides=[2, 2]),
         node("Relu", ["a"], ["b"], "stem/relu"),

@@ -24,7 +24,9 @@ HERE = Path(__file__).parent
 def generated(name: str) -> dict[str, bytes]:
     """All files of the project of a model, by path."""
     make, device = MODELS[name]
-    return dict(run(make().SerializeToString(), Context(resolve({"device": device, "name": name, "threads": 2})))["emit"].files)
+    return dict(
+        run(make().SerializeToString(), Context(resolve({"device": device, "name": name, "threads": 2})))["emit"].files
+    )
 
 
 def digest(files: dict[str, bytes]) -> str:

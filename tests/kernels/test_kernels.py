@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from compiled import Compiled, Target, compile_graphs, target
+from compiled import Compiled, compile_graphs, target
 from kernel_cases import arrays, cases
 from sanitized import ADDRESS, THREAD, run_sanitized
 
 from edgec import ops
-from edgec.emit.registry import templates
-from edgec.emit.source import generate
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, constant, placeholder, rewrite
 from edgec.ir.types import Type
@@ -61,7 +58,11 @@ def difference(got: np.ndarray, want: np.ndarray) -> str | None:
         return f"its shape is {got.shape}, not {want.shape}"
     if got.dtype.kind != "f":
         wrong = np.argwhere(got != want)
-        return f"{len(wrong)} differ, first {wrong[0]}: {got[tuple(wrong[0])]} for {want[tuple(wrong[0])]}" if len(wrong) else None
+        return (
+            f"{len(wrong)} differ, first {wrong[0]}: {got[tuple(wrong[0])]} for {want[tuple(wrong[0])]}"
+            if len(wrong)
+            else None
+        )
     with np.errstate(all="ignore"):
         rounded = want.astype(got.dtype)
         same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
@@ -76,7 +77,7 @@ def difference(got: np.ndarray, want: np.ndarray) -> str | None:
 
 
 def check(name: str, got: Arrays) -> None:
-    given, want = expected(name)
+    _, want = expected(name)
     for port, array in want.items():
         wrong = difference(got[port], array)
         assert wrong is None, f"{name} {port}: {wrong} (seed {SEED})"

@@ -175,9 +175,7 @@ class Maker:
             self.add(ops.node("sqrt", ops.node("add", ops.node("abs", n), self.one(1, x.dtype))), x.most, False)
         elif name == "divide":
             y = self.partner(x)
-            self.add(
-                ops.node("div", n, ops.node("add", ops.node("abs", y.node), self.one(1, x.dtype))), x.most, False
-            )
+            self.add(ops.node("div", n, ops.node("add", ops.node("abs", y.node), self.one(1, x.dtype))), x.most, False)
         elif name == "silu":
             self.add(ops.node("mul", n, ops.node("sigmoid", n)), x.most, False)
         else:
@@ -387,9 +385,7 @@ class Maker:
             batch = tuple(1 if self.chance(3) else e for e in a.shape[:-2]) if self.chance(2) else ()
             b = self.leaf((*batch, a.shape[-1], n), a.dtype)
         if prod(a.shape[:-1]) * b.shape[-1] <= ELEMENTS:
-            self.add(
-                ops.node("matmul", a.node, b.node), a.most * b.most * max(a.shape[-1], 1), a.exact and b.exact
-            )
+            self.add(ops.node("matmul", a.node, b.node), a.most * b.most * max(a.shape[-1], 1), a.exact and b.exact)
 
     def step_conv(self) -> None:
         x = self.operand("f32", rank=self.pick([3, 4, 4, 5]), least=4)

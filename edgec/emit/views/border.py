@@ -14,8 +14,10 @@ class BorderView(View):
 
     @property
     def value(self) -> str:
+        """The filling value as it lies in memory."""
         params: Border = self.kernel.params
-        return literal(params.value, params.store.dtype)
+        text = literal(params.value.value, params.value.dtype)
+        return f"ec_to_{params.store.dtype}({text})" if params.store.dtype in ("f16", "bf16") else text
 
     @property
     def slabs(self) -> list[SlabView]:

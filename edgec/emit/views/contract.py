@@ -10,8 +10,8 @@ from edgec.emit.c_expression import Printer
 from edgec.emit.views.base import Loop, View, numbered
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.schedule.contract import Contract
 from edgec.ir.nest import coefficient
+from edgec.schedule.contract import Contract
 from edgec.schedule.program import Buffer, Kernel
 
 

@@ -11,8 +11,8 @@ from edgec.emit.views.base import Loop, View, numbered
 from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr
-from edgec.schedule.loops import Row, reduced
 from edgec.ir.vector import always_computed, free
+from edgec.schedule.loops import Row, reduced
 
 
 @dataclass
