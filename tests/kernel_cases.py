@@ -3,105 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 import numpy as np
+from small_graphs import (
+    RANDOM,
+    clip,
+    conv,
+    gelu,
+    graph,
+    layernorm,
+    leaky,
+    mean,
+    number,
+    pad,
+    pool,
+    relu,
+    silu,
+    softmax,
+    total,
+    transpose,
+    value,
+    weights,
+)  # fmt: skip
 
 from edgec import ops
 from edgec.ir.functions import FUNCTIONS
-from edgec.ir.graph import Graph, Node, constant, placeholder, topological
-from edgec.ir.types import DTYPES, Type
+from edgec.ir.graph import Graph, Node, constant
+from edgec.ir.types import DTYPES
 
-RANDOM = np.random.default_rng(5)
 #: Around the vectors of 4, 8 and 16 floats that the targets have, and around tiles of several of them.
 SIZES = (1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 53)
 
 Named = tuple[str, Graph]
-
-
-def value(name: str, *shape: int, dtype: str = "f32") -> Node:
-    return placeholder(name, Type(dtype, shape))
-
-
-def weights(*shape: int, scale: float = 1.0) -> Node:
-    return constant((RANDOM.standard_normal(shape) * scale).astype(np.float32))
-
-
-def number(x: float) -> Node:
-    return constant(np.array(x, np.float32))
-
-
-def graph(*outputs: Node) -> Graph:
-    inputs = tuple(n for n in topological(outputs) if n.op == "input")
-    return Graph(inputs, tuple((f"y{k}", n) for k, n in enumerate(outputs)))
-
-
-# ---- composites, as importing an ONNX model builds them
-
-
-def relu(x: Node) -> Node:
-    return ops.node("max", x, number(0))
-
-
-def clip(x: Node) -> Node:
-    return ops.node("min", relu(x), number(1.5))
-
-
-def silu(x: Node) -> Node:
-    return ops.node("mul", x, ops.node("sigmoid", x))
-
-
-def gelu(x: Node) -> Node:
-    inner = ops.node("add", ops.node("erf", ops.node("mul", x, number(0.5**0.5))), number(1))
-    return ops.node("mul", ops.node("mul", x, number(0.5)), inner)
-
-
-def leaky(x: Node) -> Node:
-    return ops.node("select", ops.node("lt", x, number(0)), ops.node("mul", x, number(0.1)), x)
-
-
-def total(x: Node, *axes: int, combine: str = "add") -> Node:
-    return ops.node("reduce", x, combine=combine, axes=axes)
-
-
-def mean(x: Node, *axes: int) -> Node:
-    return ops.node("mul", total(x, *axes), number(1 / prod(x.type.shape[d] for d in axes)))
-
-
-def softmax(x: Node, *axes: int) -> Node:
-    e = ops.node("exp", ops.node("sub", x, total(x, *axes, combine="max")))
-    return ops.node("div", e, total(e, *axes))
-
-
-def layernorm(x: Node, *axes: int) -> Node:
-    d = ops.node("sub", x, mean(x, *axes))
-    scale = ops.node("sqrt", ops.node("add", mean(ops.node("mul", d, d), *axes), number(1e-3)))
-    shape = [n if d in axes else 1 for d, n in enumerate(x.type.shape)]
-    return ops.node("add", ops.node("mul", ops.node("div", d, scale), weights(*shape)), weights(*shape))
-
-
-def pad(x: Node, *amounts: int | tuple[int, int], to: float = 0.0) -> Node:
-    sides = [a if isinstance(a, tuple) else (a, a) for a in amounts]
-    sides = [(0, 0)] * (x.type.rank - len(sides)) + sides
-    return ops.node("pad", x, before=tuple(b for b, _ in sides), after=tuple(a for _, a in sides), value=to)
-
-
-def conv(x: Node, w: Node, stride: int | tuple[int, ...] = 1, dilation: int = 1, groups: int = 1) -> Node:
-    rank = x.type.rank - 2
-    strides = stride if isinstance(stride, tuple) else (stride,) * rank
-    return ops.node("conv", x, w, strides=strides, dilations=(dilation,) * rank, groups=groups)
-
-
-def pool(x: Node, combine: str, kernel: tuple[int, ...], stride: int = 1, dilation: int = 1) -> Node:
-    rank = len(kernel)
-    return ops.node("pool", x, combine=combine, kernel=kernel, strides=(stride,) * rank, dilations=(dilation,) * rank)
-
-
-def transpose(x: Node, *perm: int) -> Node:
-    return ops.node("transpose", x, perm=perm)
-
-
-# ---- the cases, by the template they are meant for
 
 
 def contractions() -> Iterator[Named]:
@@ -199,8 +132,8 @@ def epilogues() -> Iterator[Named]:
         "reshape", transpose(ops.node("reshape", y, shape=(1, 2, 9, 5, 7)), 0, 2, 1, 3, 4), shape=(1, 18, 5, 7)
     )
     yield "channel shuffle", graph(conv(shuffled, weights(8, 18, 1, 1)))
-    deep = ops.node("reshape", transpose(ops.node("reshape", conv(x, weights(12, 6, 1, 1)), shape=(1, 3, 2, 2, 5, 7)), 0, 1, 4, 2, 5, 3), shape=(1, 3, 10, 14))  # fmt: skip
-    yield "depth to space", graph(deep)
+    deep = ops.node("reshape", conv(x, weights(12, 6, 1, 1)), shape=(1, 3, 2, 2, 5, 7))
+    yield "depth to space", graph(ops.node("reshape", transpose(deep, 0, 1, 4, 2, 5, 3), shape=(1, 3, 10, 14)))
 
 
 def windows() -> Iterator[Named]:
@@ -479,17 +412,3 @@ GROUPS = {
 
 def cases() -> dict[str, dict[str, Graph]]:
     return {name: dict(group()) for name, group in GROUPS.items()}
-
-
-def arrays(graph: Graph, seed: int) -> dict[str, np.ndarray]:
-    """Random inputs: normal floats, and small whole numbers of every other type."""
-    random = np.random.default_rng(seed)
-    made: dict[str, np.ndarray] = {}
-    for n in graph.inputs:
-        dtype = DTYPES[n.type.dtype]
-        if dtype.kind == "f":
-            made[n.attributes["name"]] = random.standard_normal(n.type.shape).astype(dtype)
-        else:
-            low = 0 if dtype.kind in "ub" else -4
-            made[n.attributes["name"]] = random.integers(low, 2 if dtype.kind == "b" else 5, n.type.shape).astype(dtype)
-    return made

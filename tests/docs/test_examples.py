@@ -16,7 +16,7 @@ from small_models import model, node, tensor_input, weights
 import edgec
 from edgec.demo import digits
 from edgec.device.facts import load_device
-from edgec.device.toolchain import compile_program, pick_compiler
+from edgec.device.toolchain import Compiler, compile_program, find_compilers
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -77,11 +77,12 @@ def test_a_device(tmp_path: Path) -> None:
     assert load_device(EXAMPLES / "devices" / "rock_5b.toml") == device
 
 
-def test_a_c_program(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compiler", find_compilers(load_device("host")), ids=lambda c: c.kind)
+def test_a_c_program(compiler: Compiler, tmp_path: Path) -> None:
     device = load_device("host")
-    folder = edgec.build(digits()[0], tmp_path / "digits", threads=2).folder
+    folder = edgec.build(digits()[0], tmp_path / "digits", threads=2, compile=False).folder
     sources = [EXAMPLES / "c" / "classify.c", *sorted(folder.glob("net*.[cS]")), folder / "ec_pool.c"]
-    program = compile_program(pick_compiler(device), device, sources, tmp_path / "classify", include=[folder])
+    program = compile_program(compiler, device, sources, tmp_path / "classify", include=[folder])
     done = subprocess.run([str(program)], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("a 4, probability 0.9") or done.stdout == "a 4, probability 1.000\n"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compiled import FLAGS, STRICT, Compiled, compile_graphs
-from kernel_cases import arrays, conv, graph, pad, pool, relu, silu, softmax, value
-from kernel_cases import weights as numbers
+from small_graphs import arrays, conv, graph, pad, pool, relu, silu, softmax, value
+from small_graphs import weights as numbers
 from small_models import model, node, tensor_input, weights
 
 import edgec

@@ -1,4 +1,4 @@
-"""One file in a folder outside the package adds an operator, a kernel template or a device; a model is built with it."""
+"""One file in a folder outside the package adds an operator, a template or a device; a model is built with it."""
 
 from __future__ import annotations
 

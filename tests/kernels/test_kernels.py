@@ -8,14 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiled import Compiled, compile_graphs, target
-from kernel_cases import arrays, cases
+from compiled import Compiled, compile_graphs, program_of, target
+from kernel_cases import cases
 from sanitized import ADDRESS, THREAD, run_sanitized
+from small_graphs import arrays
 
 from edgec import ops
+from edgec.emit.registry import choose, templates
+from edgec.emit.source import Function, generate
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, constant, placeholder, rewrite
 from edgec.ir.types import Type
+from edgec.schedule.program import Kernel, Program
 
 SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
 TOLERANCE = 1e-5  # of the largest value
@@ -88,6 +92,19 @@ def compiled(name: str, group: str, folder: Path, fuse: bool = True) -> dict[str
     made = compile_graphs(BY_GROUP[group], folder, fuse, where.flags, where.device, threads=3)
     assert all(isinstance(c, Compiled) for c in made.values()), made
     return {n: c for n, c in made.items() if isinstance(c, Compiled)}
+
+
+def test_every_template_is_rendered() -> None:
+    """Also the ones that are added later: each needs a case here. So does every way a contraction finds its lanes."""
+    programs = [program_of(graph) for graph in CASES.values()]
+    rendered = {choose(k.template, f.view, "c").kernel for p in programs for f, k in called(p)}
+    assert rendered == {t.kernel for t in templates("c")}
+    modes = {k.params.l_mode for p in programs for k in p.kernels if k.template == "contract"}
+    assert modes == {"packed", "direct", "gathered"}
+
+
+def called(program: Program) -> list[tuple[Function, Kernel]]:
+    return [(c.function, c.kernel) for c in generate(program, "net").calls]
 
 
 @pytest.fixture(scope="module", params=sorted(BY_GROUP))

@@ -59,7 +59,7 @@ int blend_run_pool(const void *weights, void *arena, struct ec_pool *pool,
     const int64_t *order,
     float *mixed,
     float *picked) {
-  if (!weights || !arena) return BLEND_NULL_POINTER;
+  if (!weights || (!arena && BLEND_ARENA_BYTES > 0)) return BLEND_NULL_POINTER;
   if (!left) return BLEND_NULL_POINTER;
   if (!right) return BLEND_NULL_POINTER;
   if (!order) return BLEND_NULL_POINTER;

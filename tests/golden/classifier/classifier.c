@@ -72,7 +72,7 @@ static void classifier_share(void *context, int thread_number, int thread_count)
 int classifier_run_pool(const void *weights, void *arena, struct ec_pool *pool,
     const float *image,
     float *scores) {
-  if (!weights || !arena) return CLASSIFIER_NULL_POINTER;
+  if (!weights || (!arena && CLASSIFIER_ARENA_BYTES > 0)) return CLASSIFIER_NULL_POINTER;
   if (!image) return CLASSIFIER_NULL_POINTER;
   if (!scores) return CLASSIFIER_NULL_POINTER;
   if (((uintptr_t)weights | (uintptr_t)arena) % CLASSIFIER_ALIGNMENT) return CLASSIFIER_MISALIGNED;
