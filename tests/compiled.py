@@ -152,7 +152,7 @@ def write_graphs(
         sources += [path for path in written if path.startswith(prefix) and path.endswith(".c")]
         made[name] = Written(prefix, program, written[f"{prefix}_weights.bin"])
     # One translation unit: the preprocessor and the headers are most of the work.
-    text = "".join(f'#include "{path}"\n' for path in sources) + '#include "ec_pool.c"\n'
+    text = "".join(f'#include "{path}"\n' for path in ("ec_pool.c", *sources))
     (folder / "all.c").write_text(text)
     return made
 

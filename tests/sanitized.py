@@ -21,6 +21,7 @@ from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Program
 
 ADDRESS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1")
+ADDRESS_ALONE = ("-fsanitize=address", "-g1")  # half the time
 THREAD = ("-fsanitize=thread", "-g1")
 
 _HEAD = """
@@ -74,7 +75,7 @@ def run_sanitized(
     threads: int = 1,
 ) -> dict[str, dict[str, np.ndarray]]:
     """Outputs of every graph by name; fails with the sanitizer's report where there is one."""
-    is_address = sanitizer is ADDRESS
+    is_address = sanitizer is not THREAD
     made = write_graphs(graphs, folder, target.device, threads=threads, change=spread if is_address else lambda p: p)
     written = {name: w for name, w in made.items() if isinstance(w, Written)}
     assert len(written) == len(graphs), made

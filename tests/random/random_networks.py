@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 from hypothesis import strategies as st
-from random_graphs import LIMIT, Case, Maker, Value
+from random_values import LIMIT, Case, Maker, Value
 
 from edgec import ops
 from edgec.ir.graph import Graph, constant
@@ -38,7 +38,6 @@ class NetworkMaker(Maker):
     def filters(self, *shape: int) -> Value:
         node = constant(self.random.integers(-1, 2, shape).astype(np.float32))
         return Value(node, 1, True)
-
 
     # ---- layers
 
@@ -143,7 +142,9 @@ class NetworkMaker(Maker):
             lowest = self.pick((0.0, -LIMIT))
             node = ops.node("pad", node, before=(0, 0, 1, 1), after=(0, 0, k - 1, k - 1), value=lowest)
         combine = self.pick(("max", "max", "add"))
-        node = ops.node("pool", node, combine=combine, kernel=(k, k), strides=(self.pick((1, 2)),) * 2, dilations=(1, 1))
+        node = ops.node(
+            "pool", node, combine=combine, kernel=(k, k), strides=(self.pick((1, 2)),) * 2, dilations=(1, 1)
+        )
         most = max(x.most, LIMIT) * k * k if combine == "add" else max(x.most, LIMIT)
         self.images.append(self.add(node, most, x.exact))
 
@@ -184,7 +185,9 @@ class NetworkMaker(Maker):
     def layer_crop(self) -> None:
         n, c, h, w = self.x.shape
         if min(h, w) > 2:
-            node = ops.node("slice", self.x.node, starts=(0, 0, 1, 0), steps=(1, 1, 1, 2), shape=(n, c, h - 2, (w + 1) // 2))
+            node = ops.node(
+                "slice", self.x.node, starts=(0, 0, 1, 0), steps=(1, 1, 1, 2), shape=(n, c, h - 2, (w + 1) // 2)
+            )
             self.images.append(self.add(node, self.x.most, self.x.exact))
 
     def layer_tokens(self) -> None:

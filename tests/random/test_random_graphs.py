@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from compiled import Compiled, compile_graphs, target
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from random_graphs import Case, arrays, cases
-from sanitized import run_sanitized
+from random_graphs import cases
+from random_networks import networks
+from random_values import Case, arrays
+from sanitized import ADDRESS_ALONE, run_sanitized
 
 from edgec.check import execute
 from edgec.check.invariants import verify_plan, verify_program
@@ -46,7 +48,7 @@ def drawn() -> list[Case]:
         max_examples=COUNT, derandomize=SEED is None, database=None, deadline=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    @given(cases())
+    @given(cases() | networks())
     def collect(case: Case | None) -> None:
         if case is not None:
             found.append(case)
@@ -165,6 +167,6 @@ def test_compiled(device: str, simplified: bool, fuse: bool, folders: Iterator[P
 def test_inside_buffers(folders: Iterator[Path]) -> None:
     def run(batch: Mapping[str, tuple[Graph, Arrays]]) -> Mapping[str, Arrays | str]:
         graphs = {name: graph for name, (graph, _) in batch.items()}
-        return run_sanitized(graphs, {n: x for n, (_, x) in batch.items()}, next(folders), target("host"))
+        return run_sanitized(graphs, {n: x for n, (_, x) in batch.items()}, next(folders), target("host"), ADDRESS_ALONE)
 
     check(run)
