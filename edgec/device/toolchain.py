@@ -214,9 +214,7 @@ def compile_shared(
     whole = ("-Wl,-z,defs",) if is_elf else ()
     flags = ("-fPIC", *_options(include, defines), *extra_flags)
     link = ("-shared", *whole, *extra_flags)
-    return _build(
-        compiler, device, sources, output, compile_flags=flags, link_flags=link, jobs=jobs, progress=progress
-    )
+    return _build(compiler, device, sources, output, compile_flags=flags, link_flags=link, jobs=jobs, progress=progress)
 
 
 def compile_program(
@@ -239,9 +237,7 @@ def compile_program(
     checks = _sanitizer_flags(compiler, sanitize)
     flags = (*_options(include, defines), *checks, *extra_flags)
     link = (*checks, *extra_flags)
-    return _build(
-        compiler, device, sources, output, compile_flags=flags, link_flags=link, jobs=jobs, progress=progress
-    )
+    return _build(compiler, device, sources, output, compile_flags=flags, link_flags=link, jobs=jobs, progress=progress)
 
 
 def _options(include: Sequence[Path], defines: Sequence[str]) -> tuple[str, ...]:

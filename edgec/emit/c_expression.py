@@ -100,9 +100,7 @@ class Printer:
             if list(terms) == [e]:
                 return f"(ec_int){self.value(e)}"
             parts = [self.position(a) if k == 1 else f"{self.position(a)} * {k}" for a, k in terms.items()]
-            text = " + ".join(parts) + (
-                f" + {constant}" if constant > 0 else f" - {-constant}" if constant else ""
-            )
+            text = " + ".join(parts) + (f" + {constant}" if constant > 0 else f" - {-constant}" if constant else "")
             return text.replace("+ -", "- ") if len(parts) + bool(constant) < 2 else f"({text})"
         if e.op in ("floordiv", "floormod") and e.args[1].op == "const":
             inner, d = e.args
@@ -144,11 +142,7 @@ class Printer:
         return text if self.is_vector(e) else f"ec_set1({text})"
 
     def _is_trivial(self, e: Expr) -> bool:
-        return (
-            e.dtype == "i64"
-            and all(a.op in ("var", "const") for a in e.args)
-            and e.op in ("add", "sub", "mul")
-        )
+        return e.dtype == "i64" and all(a.op in ("var", "const") for a in e.args) and e.op in ("add", "sub", "mul")
 
     def _ctype(self, e: Expr) -> str:
         if self.is_vector(e):
@@ -327,9 +321,7 @@ class Printer:
             self.scopes.append(inner)
             if vector:
                 update = self._vector_update(combine, name, body)
-            elif (
-                e.dtype in ("f16", "bf16") and body.op == "mul"
-            ):  # products and sums in float, one rounding after
+            elif e.dtype in ("f16", "bf16") and body.op == "mul":  # products and sums in float, one rounding after
                 update = _scalar_update(combine, name, " * ".join(self.value(a) for a in body.args), e.dtype)
             else:
                 update = _scalar_update(combine, name, self.value(body), e.dtype)
@@ -378,9 +370,7 @@ def literal(value: float, dtype: str) -> str:
     if dtype == "bool":
         return "1" if value else "0"
     if dtype == "i64":
-        return (
-            str(value) if -(2**31) < value < 2**31 else f"({value + 1}LL - 1)" if value < 0 else f"{value}LL"
-        )
+        return str(value) if -(2**31) < value < 2**31 else f"({value + 1}LL - 1)" if value < 0 else f"{value}LL"
     if dtype in ("u32", "u64"):
         return f"{value}{'u' if dtype == 'u32' else 'ull'}"
     if dtype == "i32" and value == -(2**31):

@@ -103,9 +103,7 @@ def _conflict(a: Kernel, b: Kernel, program: Program) -> bool:
         return a0 < b1 and b0 < a1
 
     if a.writes is b.writes and not (a.block and b.block and a.block.output is b.block.output):
-        both_write = (
-            False  # different parts of one buffer: a border and its inside, the parts of a concatenation
-        )
+        both_write = False  # different parts of one buffer: a border and its inside, the parts of a concatenation
     else:
         both_write = overlap(a.writes, b.writes)
     scratch = [k.operands[0] for k in (a, b) if k.scratch_bytes]

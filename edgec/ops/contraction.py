@@ -32,9 +32,7 @@ def window_extent(extent: int, kernel: int, stride: int, dilation: int) -> int:
 
 
 @op
-def conv(
-    x: Tensor, w: Tensor, *, strides: tuple[int, ...], dilations: tuple[int, ...], groups: int = 1
-) -> Formula:
+def conv(x: Tensor, w: Tensor, *, strides: tuple[int, ...], dilations: tuple[int, ...], groups: int = 1) -> Formula:
     """Cross-correlation without padding, any number of spatial dimensions.
 
     x [N, groups*Cg, S...], w [O, Cg, K...], y [N, O, ...]; output channel o belongs to group o // (O/groups).

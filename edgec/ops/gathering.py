@@ -55,9 +55,7 @@ def gather_nd(x: Tensor, positions: Tensor, *, batch: int = 0) -> Formula:
 
 
 @op
-def scatter_elements(
-    x: Tensor, positions: Tensor, updates: Tensor, *, axis: int, combine: str = "last"
-) -> Formula:
+def scatter_elements(x: Tensor, positions: Tensor, updates: Tensor, *, axis: int, combine: str = "last") -> Formula:
     """x with updates[p] written (or combined) at p, its index along ``axis`` taken from positions[p].
 
     Every element asks which update reaches it: quadratic along ``axis``, but free of write conflicts.
@@ -72,9 +70,7 @@ def scatter_elements(
         (k,) = over(extent)
         place = (*i[:axis], k, *i[axis + 1 :])
         here = X.call("eq", wrapped(positions[place], x.shape[axis]), i[axis])
-        return _combined(
-            x[i], inside, here, (k,), lambda last: updates[(*i[:axis], last[0], *i[axis + 1 :])], combine
-        )
+        return _combined(x[i], inside, here, (k,), lambda last: updates[(*i[:axis], last[0], *i[axis + 1 :])], combine)
 
     return compute(x.shape, body)
 
@@ -90,9 +86,7 @@ def scatter_nd(x: Tensor, positions: Tensor, updates: Tensor, *, combine: str = 
         here = X.const(True, "bool")
         for k in range(depth):
             here = here & X.call("eq", wrapped(positions[(*p, k)], x.shape[k]), i[k])
-        return _combined(
-            x[i], X.const(True, "bool"), here, p, lambda last: updates[(*last, *i[depth:])], combine
-        )
+        return _combined(x[i], X.const(True, "bool"), here, p, lambda last: updates[(*last, *i[depth:])], combine)
 
     return compute(x.shape, body)
 
@@ -109,9 +103,7 @@ def _combined(old: Expr, inside: Expr, here: Expr, domain: tuple[Expr, ...], upd
         return X.select(inside, X.select(last >= 0, update(chosen), old), old)
     neutral = {"add": 0, "mul": 1}
     if combine in neutral:
-        value = reduce_over(
-            combine, domain, X.select(here, update(domain), X.const(neutral[combine], old.dtype))
-        )
+        value = reduce_over(combine, domain, X.select(here, update(domain), X.const(neutral[combine], old.dtype)))
     else:
         value = reduce_over(combine, domain, X.select(here, update(domain), old))
     return X.select(inside, X.call(combine, old, value), old)

@@ -64,9 +64,7 @@ def pad(x: Tensor, *, before: tuple[int, ...], after: tuple[int, ...], value: fl
 def concat(*parts: Tensor, axis: int) -> Formula:
     first = parts[0]
     for p in parts[1:]:
-        if p.rank != first.rank or any(
-            a != b for d, (a, b) in enumerate(zip(p.shape, first.shape)) if d != axis
-        ):
+        if p.rank != first.rank or any(a != b for d, (a, b) in enumerate(zip(p.shape, first.shape)) if d != axis):
             raise ModelError(f"cannot concatenate {first.shape} and {p.shape} along {axis}")
     starts = [sum(p.shape[axis] for p in parts[:k]) for k in range(len(parts))]
     shape = list(first.shape)

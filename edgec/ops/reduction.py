@@ -47,13 +47,7 @@ def prefix(x: Tensor, *, combine: str, axis: int, exclusive: bool = False, rever
 
     def body(*i: Expr) -> Expr:
         (k,) = over(x.shape[axis])
-        kept = (
-            (k > i[axis] if exclusive else k >= i[axis])
-            if reverse
-            else (k < i[axis] if exclusive else k <= i[axis])
-        )
-        return reduce_over(
-            combine, (k,), X.select(kept, x[(*i[:axis], k, *i[axis + 1 :])], X.const(neutral, x.dtype))
-        )
+        kept = (k > i[axis] if exclusive else k >= i[axis]) if reverse else (k < i[axis] if exclusive else k <= i[axis])
+        return reduce_over(combine, (k,), X.select(kept, x[(*i[:axis], k, *i[axis + 1 :])], X.const(neutral, x.dtype)))
 
     return compute(x.shape, body)

@@ -144,9 +144,7 @@ class _Rewriter:
         new = self.process(nodes, readers)
         return tuple((name, new[n]) for name, n in outputs)
 
-    def process(
-        self, nodes: Iterable[Node], readers: Mapping[Node, int], delicate: bool = False
-    ) -> dict[Node, Node]:
+    def process(self, nodes: Iterable[Node], readers: Mapping[Node, int], delicate: bool = False) -> dict[Node, Node]:
         """Improve ``nodes`` (arguments first); what they become. They are alive through their readers to come."""
         new: dict[Node, Node] = {}
         for n in nodes:

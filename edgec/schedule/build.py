@@ -37,9 +37,7 @@ class _Names:
         return Buffer(f"b{self.count}", "arena", node.type.dtype, elements)
 
 
-def schedule(
-    plan: Plan, device: Device, threads: int = 1, progress: Callable[[str], None] | None = None
-) -> Program:
+def schedule(plan: Plan, device: Device, threads: int = 1, progress: Callable[[str], None] | None = None) -> Program:
     """Choose layouts, a template and its parameters for every block, and a place for every buffer."""
     graph = plan.graph
     names = _Names({n: n.attributes["name"] for n in graph.inputs}, {n: name for name, n in plan.outputs})

@@ -175,11 +175,15 @@ def test_a_board_is_read_from_proc_and_sys(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("flags", "width"), [("sse4_2", 16), ("avx avx2 fma", 32), ("avx avx2 fma avx512f", 32), ("avx avx2 fma avx512f avx512dq", 64)]
+    ("flags", "width"),
+    [
+        ("sse4_2", 16),
+        ("avx avx2 fma", 32),
+        ("avx avx2 fma avx512f", 32),
+        ("avx avx2 fma avx512f avx512dq", 64),
+    ],
 )
-def test_x86_vectors_follow_the_flags(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, width: int
-) -> None:
+def test_x86_vectors_follow_the_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, width: int) -> None:
     pretend(monkeypatch, "x86_64")
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/cpuinfo").write_text(f"model name : Some CPU\nflags : fpu {flags}\n")
@@ -188,9 +192,7 @@ def test_x86_vectors_follow_the_flags(
     assert ("-mprefer-vector-width=512" in host.cflags) == (width == 64)
 
 
-def test_a_machine_that_tells_nothing_gets_safe_facts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_that_tells_nothing_gets_safe_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, "x86_64")
     monkeypatch.setattr(probe, "_sysconf", lambda name: 0)
     host = probe_host(tmp_path)

@@ -167,6 +167,8 @@ def test_compiled(device: str, simplified: bool, fuse: bool, folders: Iterator[P
 def test_inside_buffers(folders: Iterator[Path]) -> None:
     def run(batch: Mapping[str, tuple[Graph, Arrays]]) -> Mapping[str, Arrays | str]:
         graphs = {name: graph for name, (graph, _) in batch.items()}
-        return run_sanitized(graphs, {n: x for n, (_, x) in batch.items()}, next(folders), target("host"), ADDRESS_ALONE)
+        return run_sanitized(
+            graphs, {n: x for n, (_, x) in batch.items()}, next(folders), target("host"), ADDRESS_ALONE
+        )
 
     check(run)

@@ -62,9 +62,7 @@ class View:
         scratch = "unsigned char *scratch_bytes, " if self.kernel.scratch_bytes else ""
         return f"{scratch}ec_int thread, ec_int threads"
 
-    def store_line(
-        self, printer: Printer, address: Expr, value: str, lane: Expr | None, count: str | None
-    ) -> str:
+    def store_line(self, printer: Printer, address: Expr, value: str, lane: Expr | None, count: str | None) -> str:
         out = self.buffers[-1]
         place = printer.position(address)
         if lane is None:
