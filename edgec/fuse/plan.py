@@ -80,6 +80,16 @@ def _loop_variables(derived: Formula) -> frozenset[Expr]:
     return frozenset(v for v in derived.variables if v.op == "var")
 
 
+def _is_along_rows(anchor: Node) -> bool:
+    """Does a reduction run along what will be contiguous, so that one pass can follow another over a row in cache?
+
+    Where lanes run across the reduced dimensions (channels last, say), every element would reduce anew.
+    """
+    axes, rank = anchor.attributes["axes"], anchor.args[0].type.rank
+    is_spatial = rank >= 4 and set(axes) == set(range(2, rank))
+    return rank - 1 in axes and not is_spatial
+
+
 class _Planner:
     def __init__(self, graph: Graph, fuse: bool) -> None:
         self.graph = graph
@@ -161,6 +171,8 @@ class _Planner:
         if not rows:
             return classify.is_elementwise(node) and node.type.shape == anchor.type.shape
         full, reduced = anchor.args[0].type.shape, anchor.type.shape
+        if node.type.shape != reduced and not _is_along_rows(anchor):
+            return False
         if node.op == "reduce":
             return node.args[0].type.shape == full and node.attributes["axes"] == anchor.attributes["axes"]
         return classify.is_elementwise(node) and node.type.shape in (full, reduced)
