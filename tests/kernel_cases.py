@@ -55,6 +55,11 @@ def contractions() -> Iterator[Named]:
         yield f"matmul both turned {size}", graph(ops.node("matmul", at, bt))
         yield f"matmul result turned {size}", graph(transpose(ops.node("matmul", a, weights(k, n)), 1, 0))
         yield f"matmul by itself {size}", graph(ops.node("matmul", a, transpose(a, 1, 0)))
+    yield "matmul large", graph(relu(ops.node("matmul", value("a", 300, 40), weights(40, 200))))
+    yield "matmul large both dynamic", graph(ops.node("matmul", value("a", 130, 70), value("b", 70, 150)))
+    # A panel of these does not fit where panels are packed at run time.
+    long, turned = value("a", 2, 12000), transpose(value("b", 40, 12000), 1, 0)
+    yield "matmul too long to pack", graph(ops.node("mul", ops.node("matmul", long, turned), number(0.01)))
     yield "matmul batches", graph(ops.node("matmul", value("a", 2, 1, 5, 6), value("b", 3, 6, 19)))
     yield "matmul batch of constants", graph(ops.node("matmul", value("a", 4, 3, 7), weights(4, 7, 18)))
     yield "matmul one matrix for a batch", graph(ops.node("matmul", value("a", 2, 3, 5, 7), weights(7, 17)))
