@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 
 from edgec.emit.c_expression import STORAGE, Printer
 from edgec.ir.expr import Expr
@@ -75,6 +77,32 @@ class View:
         if stride == 1:
             return f"ec_store{suffix}({self.target} + {place}, {value}{tail});"
         return f"ec_scatter{suffix}({self.target} + {place}, {stride}, {value}{tail});"
+
+
+class LoopedView(View):
+    """A kernel whose outer loops are its tasks; every thread does its share of them."""
+
+    @property
+    def outer_variables(self) -> tuple[Expr, ...]:
+        variables: tuple[Expr, ...] = self.kernel.params.loops
+        return variables
+
+    @cached_property
+    def outer_loops(self) -> dict[Expr, Loop]:
+        return numbered(self.outer_variables)
+
+    @property
+    def outer(self) -> list[Loop]:
+        return list(self.outer_loops.values())
+
+    @property
+    def outer_names(self) -> dict[Expr, str]:
+        """How the outer loops are called in C."""
+        return {v: d.name for v, d in self.outer_loops.items()}
+
+    @property
+    def tasks(self) -> int:
+        return prod(d.extent for d in self.outer)
 
 
 def numbered(variables: Iterable[Expr], prefix: str = "o") -> dict[Expr, Loop]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from math import prod
 
 from edgec.emit.c_expression import Printer
-from edgec.emit.views.base import Loop, View, numbered
+from edgec.emit.views.base import Loop, LoopedView
 from edgec.ir.expr import Expr
 from edgec.schedule.loops import MAP_BLOCK, Map
 
 
-class MapView(View):
+class MapView(LoopedView):
     """A map: tasks are blocks of lanes, or single elements of the outer loops."""
 
     @property
@@ -19,14 +18,10 @@ class MapView(View):
         params: Map = self.kernel.params
         return params
 
-    @cached_property
-    def _outer(self) -> dict[Expr, Loop]:
-        loops = self.params.loops
-        return numbered(loops if self.params.lane is not None else loops[:-1])
-
     @property
-    def outer(self) -> list[Loop]:
-        return list(self._outer.values())
+    def outer_variables(self) -> tuple[Expr, ...]:
+        loops = self.params.loops
+        return loops if self.params.lane is not None else loops[:-1]
 
     @property
     def lane(self) -> bool:
@@ -55,14 +50,13 @@ class MapView(View):
 
     @property
     def tasks(self) -> int:
-        return prod(d.extent for d in self.outer) * (self.lane_blocks if self.lane else 1)
+        return super().tasks * (self.lane_blocks if self.lane else 1)
 
     def _lines(self, count: str | None) -> tuple[list[str], list[str]]:
         """(before the inner loop, inside it): what does not depend on the inner loop is computed once."""
         p = self.params
-        names = {v: d.name for v, d in self._outer.items()}
         inner = p.lane if p.lane is not None else p.loops[-1] if p.loops else None
-        printer = Printer(names, self.pointers, p.lane, count, depth=2 if inner is not None else 3)
+        printer = Printer(self.outer_names, self.pointers, p.lane, count, depth=2 if inner is not None else 3)
         lines = printer.lines if inner is None else printer.enter(inner, "j", 3)
         value = printer.vector(p.body) if p.lane is not None else printer.value(p.body)
         lines.append(f"      {self.store_line(printer, p.address, value, p.lane, count)}")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 
 from edgec.emit.c_expression import Printer, literal
-from edgec.emit.views.base import Loop, View, numbered
+from edgec.emit.views.base import LoopedView
 from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr
@@ -27,25 +26,13 @@ class Pass:
     tail: list[str]
 
 
-class RowView(View):
+class RowView(LoopedView):
     """Rows: one pass a reduction, one for the result; row values needed again are kept in scratch."""
 
     @property
     def params(self) -> Row:
         params: Row = self.kernel.params
         return params
-
-    @cached_property
-    def _outer(self) -> dict[Expr, Loop]:
-        return numbered(self.params.loops)
-
-    @property
-    def outer(self) -> list[Loop]:
-        return list(self._outer.values())
-
-    @property
-    def tasks(self) -> int:
-        return prod(d.extent for d in self.outer)
 
     @property
     def extent(self) -> int:
@@ -70,7 +57,7 @@ class RowView(View):
     @cached_property
     def _plan(self) -> tuple[list[Pass], list[str]]:
         p = self.params
-        names = {v: d.name for v, d in self._outer.items()}
+        names = self.outer_names
         scalars = Printer(names, self.pointers, depth=2, prefix="u")
         for k in range(len(p.reductions)):
             scalars.define(reduced(k), f"r{k}")

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import product
-from math import prod
 
 from edgec.emit.c_expression import Printer, literal
-from edgec.emit.views.base import Loop, View, numbered
+from edgec.emit.views.base import LoopedView
 from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
 from edgec.schedule.loops import Window
 from edgec.schedule.program import Buffer, Kernel
 
 
-class WindowView(View):
+class WindowView(LoopedView):
     """A window: unrolled taps, ``rows`` outputs at once."""
 
     def __init__(self, kernel: Kernel, name: str, aliases: frozenset[Buffer]) -> None:
         super().__init__(kernel, name, aliases)
-        self._outer = numbered(self.params.loops)
-        self.names = {v: d.name for v, d in self._outer.items()}
+        self.names = self.outer_names
         self.names[self.params.n] = "n"
         if self.params.m.op == "var":
             self.names[self.params.m] = "m"
@@ -29,14 +27,6 @@ class WindowView(View):
     def params(self) -> Window:
         params: Window = self.kernel.params
         return params
-
-    @property
-    def outer(self) -> list[Loop]:
-        return list(self._outer.values())
-
-    @property
-    def tasks(self) -> int:
-        return prod(d.extent for d in self.outer)
 
     @property
     def rows(self) -> int:
