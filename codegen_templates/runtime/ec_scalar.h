@@ -117,6 +117,20 @@ EC_FLOATING(float, f)
 EC_FLOATING(double, )
 #undef EC_FLOATING
 
+/* Unsigned numbers in the order of other values: -0 equals 0, and a NaN of either sign follows every number. */
+EC_SCALAR uint32_t ec_key_int32_t(int32_t a) { return (uint32_t)a ^ 0x80000000u; }
+EC_SCALAR uint64_t ec_key_int64_t(int64_t a) { return (uint64_t)a ^ 0x8000000000000000u; }
+EC_SCALAR uint32_t ec_key_float(float a) {
+  const uint32_t u = ec_float_to_bits(a == 0 ? 0.0f : a);
+  return a != a ? UINT32_MAX : u >> 31 ? ~u : u | 0x80000000u;
+}
+EC_SCALAR uint64_t ec_key_double(double a) {
+  uint64_t u;
+  if (a == 0) a = 0;
+  memcpy(&u, &a, 8);
+  return a != a ? UINT64_MAX : u >> 63 ? ~u : u | 0x8000000000000000u;
+}
+
 /* Conversion to integers truncates and saturates; NaN becomes 0. The limits are exact in double. */
 #define EC_CONVERT(T, LOW, HIGH, ABOVE)                                                            \
   EC_SCALAR T ec_convert_##T(double x) {                                                           \

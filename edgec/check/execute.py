@@ -14,7 +14,6 @@ import numpy as np
 from edgec.errors import ModelError
 from edgec.fuse import Plan
 from edgec.ir import evaluate
-from edgec.ir.evaluate import evaluate_formula
 from edgec.ir.graph import Graph, Node
 from edgec.ir.types import DTYPES, Type
 from edgec.schedule.border import Border
@@ -77,7 +76,7 @@ class PlanRun:
         block = self.plan.blocks[k]
         result = self.array(block.output)
         if result.size:
-            result[...] = evaluate_formula(block.formula, self.array)
+            result[...] = block.evaluate(self.array)
         return result
 
     def run(self) -> dict[str, np.ndarray]:
@@ -125,7 +124,7 @@ class ProgramRun:
             self.fill(kernel.params)
             return None
         self.poison_scratch(kernel)
-        values = evaluate_formula(kernel.block.formula, self.array)
+        values = kernel.block.evaluate(self.array)
         result = self.array(kernel.block.output)
         result[...] = values
         return result

@@ -32,8 +32,8 @@ def verify_plan(plan: Plan) -> None:
 
     for k, block in enumerate(plan.blocks):
         where = f"block {k} ({block.output!r})"
-        if block.formula.type != block.output.type:
-            raise InvariantError(f"its formula gives {block.formula.type}, not {block.output.type}", where)
+        if block.meaning.type != block.output.type:
+            raise InvariantError(f"its meaning gives {block.meaning.type}, not {block.output.type}", where)
         for node in block.inputs:
             if not is_ready(node):
                 raise InvariantError(f"it reads {node!r}, which no earlier block writes", where)

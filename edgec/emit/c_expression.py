@@ -322,9 +322,9 @@ class Printer:
             if vector:
                 update = self._vector_update(combine, name, body)
             elif e.dtype in ("f16", "bf16") and body.op == "mul":  # products and sums in float, one rounding after
-                update = _scalar_update(combine, name, " * ".join(self.value(a) for a in body.args), e.dtype)
+                update = scalar_update(combine, name, " * ".join(self.value(a) for a in body.args), e.dtype)
             else:
-                update = _scalar_update(combine, name, self.value(body), e.dtype)
+                update = scalar_update(combine, name, self.value(body), e.dtype)
             inner.lines.append(f"{'  ' * inner.depth}{update}")
             scope.lines += [*heads, *inner.lines]
             scope.lines += [f"{'  ' * (scope.depth + k)}}}" for k in reversed(range(len(names)))]
@@ -342,7 +342,8 @@ class Printer:
         return f"{name} = ec_{combine}({name}, {value});"
 
 
-def _scalar_update(combine: str, name: str, value: str, dtype: str) -> str:
+def scalar_update(combine: str, name: str, value: str, dtype: str) -> str:
+    """A statement that combines a variable of the type with a value."""
     ctype = C_TYPES[dtype]
     if combine in ("and", "or"):
         return f"{name} = {name} {'&&' if combine == 'and' else '||'} {value};"

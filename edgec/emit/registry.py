@@ -22,6 +22,7 @@ import jinja2
 
 from edgec.emit.render import environment
 from edgec.emit.views import VIEWS, View
+from edgec.emit.views.procedure import ProcedureView
 from edgec.errors import EdgecError
 from edgec.locate import data_folder
 
@@ -78,7 +79,8 @@ def choose(schedule: str, view: View, language: str, folders: Sequence[Path] = (
     for template in sorted(known, key=lambda t: (t.rank, -len(t.requires))):
         if all(_holds(template, r, view, tuple(folders)) for r in template.requires):
             return template
-    raise EdgecError(f"no {language} template renders a '{schedule}' kernel of this shape")
+    what = f"procedure '{view.operator}'" if isinstance(view, ProcedureView) else f"'{schedule}' kernel of this shape"
+    raise EdgecError(f"no {language} template renders a {what}", hint="--templates names folders of templates")
 
 
 def _holds(template: Template, requirement: str, view: View, folders: tuple[Path, ...]) -> bool:

@@ -130,7 +130,9 @@ def _arguments(kernel: Kernel, program: Program) -> str:
     scratch = []
     if kernel.scratch_bytes:
         place = program.offsets[operands[0]]
-        scratch = [f"call->arena + {place} + thread * {kernel.scratch_bytes}"]
+        scratch = [f"call->arena + {place}"]
+        if operands[0].bytes > kernel.scratch_bytes:  # else one thread does it all
+            scratch[0] += f" + thread * {kernel.scratch_bytes}"
         operands = operands[1:]
     pointers = [_pointer(b, program, const=k < len(operands) - 1) for k, b in enumerate(operands)]
     return ", ".join([*pointers, *scratch, "thread", "threads"])

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from edgec.ir import expr as X
+from edgec.ir.evaluate import evaluate
 from edgec.ir.expr import Expr
-from edgec.ir.graph import Formula, Node
+from edgec.ir.graph import Formula, Meaning, Node, Procedure
 from edgec.ir.nest import split_formula
 from edgec.ir.types import is_float
 from edgec.ops import formula
@@ -16,19 +19,36 @@ from edgec.ops import formula
 
 @dataclass(frozen=True)
 class Block:
-    """Operators computed by one kernel: ``formula`` loads from the nodes in ``inputs``, by node.
+    """Operators computed by one kernel, as one formula that loads from the nodes in ``inputs``, by node.
 
-    ``kind`` is the schedule it is meant for: contract, window, row, map or procedure.
+    A procedure is a block of its own. ``kind`` is the schedule it is meant for: contract, window, row, map or
+    procedure.
     """
 
     output: Node
     nodes: tuple[Node, ...]
-    formula: Formula
+    meaning: Meaning
     kind: str
 
     @property
+    def formula(self) -> Formula:
+        """The composed formula of a block that is no procedure."""
+        assert isinstance(self.meaning, Formula), f"{self.output.op} is a procedure"
+        return self.meaning
+
+    @property
+    def is_procedure(self) -> bool:
+        return isinstance(self.meaning, Procedure)
+
+    @property
     def inputs(self) -> tuple[Node, ...]:
+        if self.is_procedure:
+            return tuple(dict.fromkeys(self.output.args))
         return tuple(dict.fromkeys(e.value for e in X.loads(self.formula.body)))
+
+    def evaluate(self, lookup: Callable[[Any], np.ndarray]) -> np.ndarray:
+        """The block's result, from the arrays of its inputs."""
+        return evaluate(self.meaning, self.output.args, lookup)
 
 
 class Composer:

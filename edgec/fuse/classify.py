@@ -9,8 +9,8 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
-from edgec.ir.graph import Formula, Node
-from edgec.ops import formula
+from edgec.ir.graph import Formula, Meaning, Node, Procedure
+from edgec.ops import formula, is_procedure
 
 
 class Mapping(Enum):
@@ -28,7 +28,9 @@ class Mapping(Enum):
 
 
 def mapping(node: Node) -> Mapping:
-    """The class of a node: the highest class among its inputs."""
+    """The class of a node: the highest class among its inputs; a procedure may read anything for any element."""
+    if is_procedure(node.op):
+        return Mapping.MANY_TO_MANY
     derived = formula(node)
     if has_reduction(derived):
         return Mapping.MANY_TO_MANY
@@ -87,11 +89,15 @@ def _is_position(condition: Expr) -> bool:
 
 def is_movement(node: Node) -> bool:
     """It only moves elements: its formula is a load, chosen and placed by index alone."""
+    if is_procedure(node.op):
+        return False
     derived = formula(node)
     return not has_reduction(derived) and node.op != "iota" and _computes(derived.body) == 0
 
 
 def is_elementwise(node: Node) -> bool:
+    if is_procedure(node.op):
+        return False
     derived = formula(node)
     return not has_reduction(derived) and not is_movement(node)
 
@@ -100,8 +106,10 @@ def flops_per_element(derived: Formula) -> int:
     return _computes(derived.body)
 
 
-def flops(derived: Formula) -> int:
-    """Floating-point operations of a whole formula; a multiply-add counts as two."""
+def flops(derived: Meaning) -> int:
+    """Floating-point operations of a whole formula, a multiply-add counted as two; the steps of a procedure."""
+    if isinstance(derived, Procedure):
+        return derived.steps
 
     def price(e: Expr, times: int, seen: set[Expr]) -> int:
         if e in seen or e.op in ("load", "var", "const"):

@@ -3,6 +3,7 @@
 Anchors (operators that reduce) come first and absorb what follows them up to the next point that every path passes;
 then, from the outputs backwards, element-wise and movement operators join the blocks that read them. Concatenation
 and padding are not computed at all where it can be helped: their operands are *placed* inside the result's buffer.
+A procedure is a block of its own, between values that lie in memory as a whole.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Node
 from edgec.ir.vector import has_vector_form
+from edgec.ops import is_procedure, meaning
 
 #: A block has at most this many operators: beyond it a kernel gains nothing, and its code grows out of hand.
 BLOCK_LIMIT = 64
@@ -105,6 +107,9 @@ class _Planner:
 
     def run(self) -> Plan:
         operations = self.graph.operations()
+        for node in operations:
+            if is_procedure(node.op):
+                self._own(node, node)
         for node in operations:
             if node not in self.owner and classify.has_reduction(self.composer.own(node)):
                 self._grow(node)
@@ -223,14 +228,14 @@ class _Planner:
         return any(n.op in ("conv", "matmul", "pool") for n in self.members.get(reader, ()))
 
     def _foldable(self, node: Node, reader: Node) -> bool:
-        if reader in self.placed:
+        if reader in self.placed or is_procedure(reader.op):
             return False
         members = self.members.get(reader, [])
         contraction = any(n.op in ("conv", "matmul") for n in members)
         if not classify.is_movement(node):
             # Work is repeated where a reader reads an element several times: only element for element, then.
             spread = any(n.type.elements > node.type.elements for n in members)
-            return not contraction and not spread and not any(n.op in ("pool", "prefix") for n in members)
+            return not contraction and not spread and not any(n.op == "pool" for n in members)
         if node.op in ("gather", "gather_elements", "gather_nd", "iota"):
             return not contraction and not any(n.op == "reduce" for n in members)
         if contraction:
@@ -251,6 +256,9 @@ class _Planner:
         for output in sorted(members, key=self.order.__getitem__):
             if output in self.placed:
                 continue
+            if is_procedure(output.op):
+                blocks[output] = Block(output, (output,), meaning(output), "procedure")
+                continue
             inside = {*members[output], *self.inlined}
             derived = self.composer.compose(output, inside.__contains__)
             blocks[output] = Block(output, tuple(members[output]), derived, kind_of(derived))
@@ -263,7 +271,7 @@ class _Planner:
             if len(block.nodes) != 1 or not classify.is_movement(output) or len(block.inputs) != 1 or not self.fuse:
                 continue
             source = block.inputs[0]
-            if source not in blocks or source in self.results:
+            if source not in blocks or source in self.results or is_procedure(source.op):
                 continue
             if sum(source in b.inputs for b in blocks.values()) > 1 or output.type.elements != source.type.elements:
                 continue
@@ -288,6 +296,7 @@ class _Planner:
             taken: set[Node] = set()
             for part in node.args:
                 free = part in produced and part not in placements and part not in self.results and part not in taken
+                free = free and not self._meets_procedure(part)
                 if free and not self._would_cycle(part, node, placements):
                     placements[part] = Placement(node, tuple(offset))
                     taken.add(part)
@@ -298,6 +307,10 @@ class _Planner:
                     offset[node.attributes["axis"]] += part.type.shape[node.attributes["axis"]]
         outputs = self._outputs(copies)
         return Plan(self.graph, tuple(self._ordered(blocks, copies, placements)), placements, outputs)
+
+    def _meets_procedure(self, node: Node) -> bool:
+        """A procedure writes it or reads it: it has to lie in memory by itself."""
+        return is_procedure(node.op) or any(is_procedure(user.op) for user in self.users[node])
 
     def _outputs(self, copies: list[Block]) -> tuple[tuple[str, Node], ...]:
         """Named results; inputs, constants and values with two names are copied into their own."""

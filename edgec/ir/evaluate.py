@@ -6,17 +6,17 @@ stage. An affine load is a strided view (no copy); a sum of products of two load
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from edgec.errors import ModelError
+from edgec.errors import EdgecError, ModelError
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
-from edgec.ir.graph import Formula, Graph, Node
+from edgec.ir.graph import Formula, Graph, Meaning, Node, Procedure
 from edgec.ir.types import DTYPES
 
 Array = np.ndarray
@@ -177,10 +177,27 @@ def evaluate_formula(formula: Formula, lookup: Lookup) -> Array:
     return np.asarray(full.reshape(shape), DTYPES[formula.type.dtype], order="C")
 
 
-def evaluate_node(node: Node, args: list[Array]) -> Array:
-    from edgec.ops.registry import formula
+def evaluate_procedure(procedure: Procedure, args: Sequence[Array]) -> Array:
+    """The result of a procedure. Raises EdgecError when its numpy meaning contradicts its type."""
+    expected = procedure.type
+    with np.errstate(all="ignore"):
+        result = np.asarray(procedure.compute(*args))
+    if result.shape != expected.shape or result.dtype != DTYPES[expected.dtype]:
+        raise EdgecError(f"a procedure of type {expected} gives {result.dtype}{list(result.shape)}")
+    return result
 
-    return evaluate_formula(formula(node), lambda slot: args[slot])
+
+def evaluate(meaning: Meaning, args: Sequence[Any], lookup: Lookup) -> Array:
+    """The result of a formula or a procedure on ``args``, whose arrays ``lookup`` gives."""
+    if isinstance(meaning, Procedure):
+        return evaluate_procedure(meaning, [lookup(a) for a in args])
+    return evaluate_formula(meaning, lookup)
+
+
+def evaluate_node(node: Node, args: Sequence[Array]) -> Array:
+    from edgec.ops.registry import meaning
+
+    return evaluate(meaning(node), range(len(args)), lambda slot: args[slot])
 
 
 def run(graph: Graph, inputs: Mapping[str, Array], keep: bool = False) -> dict[Any, Array]:

@@ -51,6 +51,29 @@ class Formula:
     body: Expr
 
 
+@dataclass(frozen=True, eq=False)
+class Procedure:
+    """How a result is computed that has no good element formula: an algorithm, with a C template of its own.
+
+    ``compute`` is its meaning: the result from the arrays of the operands. The template is the one that requires the
+    operator's name; it sees ``sizes`` under their names. The work is cut into ``tasks`` that no other task waits for
+    (1: one thread does it all), and each thread has ``scratch`` bytes to itself. ``steps`` is about how many scalar
+    steps it takes. The result may lie over operand ``overwrites``, where that is needed no more.
+    """
+
+    type: Type
+    compute: Callable[..., np.ndarray]
+    tasks: int
+    steps: int
+    scratch: int = 0
+    overwrites: int | None = None
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: What an operator means on operands of given types.
+Meaning = Formula | Procedure
+
+
 class Node:
     """One operation on tensors. Interned: equal nodes are the same object, and ``key`` is its content hash."""
 

@@ -1,7 +1,36 @@
-"""Operators. Each core operator is defined once, by its element formula; everything else is derived from it."""
+"""Operators. Each core operator is defined once, by its element formula; everything else is derived from it.
 
-from edgec.ops.registry import Tensor, compute, formula, is_operator, node, op, operators, over, reduce_over
+What has no good element formula is a procedure: an algorithm, with a C template of its own.
+"""
 
-__all__ = ["Tensor", "compute", "formula", "is_operator", "node", "op", "operators", "over", "reduce_over"]
+from edgec.ops.registry import (
+    Tensor,
+    compute,
+    formula,
+    is_operator,
+    is_procedure,
+    meaning,
+    node,
+    op,
+    operators,
+    over,
+    procedure,
+    reduce_over,
+)
 
-from edgec.ops import contraction, elementwise, gathering, movement, reduction  # noqa: F401  (they register)
+__all__ = [
+    "Tensor",
+    "compute",
+    "formula",
+    "is_operator",
+    "is_procedure",
+    "meaning",
+    "node",
+    "op",
+    "operators",
+    "over",
+    "procedure",
+    "reduce_over",
+]
+
+from edgec.ops import contraction, elementwise, gathering, movement, reduction, sorting  # noqa: F401  (they register)

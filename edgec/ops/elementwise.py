@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Formula
-from edgec.ops.registry import Definition, Tensor, compute, op, register
+from edgec.ops.registry import Tensor, compute, op, register
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -27,7 +29,7 @@ def at(x: Tensor, index: tuple[Expr, ...]) -> Expr:
     return x[index[len(index) - x.rank :]]
 
 
-def _lifted(name: str) -> Definition:
+def _lifted(name: str) -> Callable[..., Formula]:
     def definition(*operands: Tensor) -> Formula:
         dtypes = {x.dtype for x in (operands[1:] if name == "select" else operands)}
         if len(dtypes) > 1:

@@ -13,7 +13,7 @@ import numpy as np
 from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.graph import Formula, Node, intern
+from edgec.ir.graph import Formula, Meaning, Node, Procedure, intern
 from edgec.ir.types import Type
 
 
@@ -44,22 +44,36 @@ class Tensor:
         return X.load(self.slot, fixed, self.dtype)
 
 
-Definition = Callable[..., Formula]
+Definition = Callable[..., Meaning]
 _OPERATORS: dict[str, Definition] = {}
+_PROCEDURES: set[str] = set()
 
 
-def op(definition: Definition) -> Definition:
+def op(definition: Callable[..., Formula]) -> Callable[..., Formula]:
     """Register a core operator under the name of its defining function (a trailing underscore is dropped)."""
     return register(definition.__name__.rstrip("_"), definition)
 
 
-def register(name: str, definition: Definition) -> Definition:
+def register(name: str, definition: Callable[..., Formula]) -> Callable[..., Formula]:
     _OPERATORS[name] = definition
+    _PROCEDURES.discard(name)
+    return definition
+
+
+def procedure(definition: Callable[..., Procedure]) -> Callable[..., Procedure]:
+    """Register an operator without an element formula, under the name of its defining function."""
+    name = definition.__name__.rstrip("_")
+    _OPERATORS[name] = definition
+    _PROCEDURES.add(name)
     return definition
 
 
 def is_operator(name: str) -> bool:
     return name in _OPERATORS
+
+
+def is_procedure(name: str) -> bool:
+    return name in _PROCEDURES
 
 
 def operators() -> dict[str, Definition]:
@@ -83,18 +97,25 @@ def reduce_over(combine: str, variables: Sequence[Expr], body: Expr) -> Expr:
 
 
 @lru_cache(maxsize=100_000)
-def _derive(op: str, types: tuple[Type, ...], attrs: tuple[tuple[str, Any], ...]) -> Formula:
+def _derive(op: str, types: tuple[Type, ...], attrs: tuple[tuple[str, Any], ...]) -> Meaning:
     definition = _OPERATORS[op]
     return definition(*(Tensor(k, t) for k, t in enumerate(types)), **dict(attrs))
 
 
-def formula(node: Node) -> Formula:
-    """The element formula of a node; loads in it name the node's arguments by position."""
+def meaning(node: Node) -> Meaning:
+    """The element formula of a node (loads in it name the node's arguments by position), or its procedure."""
     return _derive(node.op, tuple(a.type for a in node.args), node.attrs)
 
 
+def formula(node: Node) -> Formula:
+    """The element formula of a node that is no procedure."""
+    found = meaning(node)
+    assert isinstance(found, Formula), f"{node.op} is a procedure"
+    return found
+
+
 def node(op: str, *args: Node, **attrs: Any) -> Node:
-    """A node whose type is derived from the operator's formula.
+    """A node whose type is derived from the operator's meaning.
 
     Raises ModelError when the operator refuses the types of its operands.
     """

@@ -11,11 +11,11 @@ from edgec.frontend.support import label_of
 from edgec.frontend.text import printable
 from edgec.fuse import Block, Plan, classify
 from edgec.ir import expr as X
-from edgec.ir.graph import Graph, Node
-from edgec.ops import formula
+from edgec.ir.graph import Formula, Graph, Node
+from edgec.ops import formula, meaning
 from edgec.pipeline import Run
 from edgec.report import facts
-from edgec.report.listing import describe_template, describe_view, formula_text, numbered
+from edgec.report.listing import describe_template, describe_view, formula_text, numbered, procedure_text
 from edgec.report.record import Record, head, kernel_cost
 from edgec.schedule.program import Kernel, Program
 
@@ -54,9 +54,12 @@ def explain(run: Run, model: Model, name: str) -> Record:
 
 
 def _core(node: Node) -> Record:
-    derived = formula(node)
-    variables = ", ".join(X.show(v) for v in derived.variables)
-    text = f"y[{variables}] = {X.show(derived.body, lambda slot: f'x{slot}')}"
+    derived = meaning(node)
+    if isinstance(derived, Formula):
+        variables = ", ".join(X.show(v) for v in derived.variables)
+        text = f"y[{variables}] = {X.show(derived.body, lambda slot: f'x{slot}')}"
+    else:
+        text = f"y = {procedure_text(node, (f'x{k}' for k in range(len(node.args))))}"
     return {
         "operator": node.op,
         "type": str(node.type),
@@ -171,6 +174,8 @@ def _title(plan: Plan, block: Block) -> str:
 def _boundary(plan: Plan, writer: Block, reader: Block) -> str:
     """Why two neighboring blocks are two."""
     value = writer.output
+    if writer.is_procedure or reader.is_procedure:
+        return "two kernels, because a procedure reads and writes whole values in memory"
     readers = [b for b in plan.blocks if value in b.inputs]
     outputs = [name for name, n in plan.outputs if n is value]
     if outputs:

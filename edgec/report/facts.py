@@ -12,9 +12,9 @@ from edgec.errors import ModelError
 from edgec.frontend.model import Model, domain_name, element_type
 from edgec.frontend.text import printable
 from edgec.ir.expr import Expr
-from edgec.ir.graph import Formula, Graph, Node
+from edgec.ir.graph import Formula, Graph, Meaning, Node
 from edgec.ir.types import DTYPES
-from edgec.ops import formula
+from edgec.ops import meaning
 
 
 def operator_counts(model: Model) -> dict[str, int]:
@@ -34,8 +34,10 @@ def operator_counts(model: Model) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def multiply_adds(derived: Formula) -> int:
-    """Multiply-adds of one formula: terms of its sums of products."""
+def multiply_adds(derived: Meaning) -> int:
+    """Multiply-adds of one formula: terms of its sums of products. A procedure has none."""
+    if not isinstance(derived, Formula):
+        return 0
     total = 0
     seen: set[Expr] = set()
 
@@ -57,7 +59,7 @@ def multiply_adds(derived: Formula) -> int:
 
 
 def macs(graph: Graph) -> int:
-    return sum(multiply_adds(formula(n)) for n in graph.operations())
+    return sum(multiply_adds(meaning(n)) for n in graph.operations())
 
 
 def weights_bytes(graph: Graph) -> int:

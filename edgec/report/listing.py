@@ -13,6 +13,7 @@ from edgec.ir.graph import Node
 from edgec.schedule.border import Border
 from edgec.schedule.contract import Contract
 from edgec.schedule.loops import Map, Row, Window
+from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel, Program, View
 
 if TYPE_CHECKING:
@@ -31,11 +32,18 @@ def numbered(nodes: Iterable[Node]) -> dict[Node, str]:
 
 
 def formula_text(block: Block, names: Mapping[Node, str]) -> str:
-    """The composed formula of a block; what it loads from is named as in ``names``."""
+    """The composed formula of a block, or the procedure it is; what it loads from is named as in ``names``."""
+    if block.is_procedure:
+        args = [names.get(a, repr(a)) for a in block.output.args]
+        return f"{names.get(block.output, '?')} = {procedure_text(block.output, args)}"
     variables = ", ".join(X.show(v) for v in block.formula.variables)
     body = X.show(block.formula.body, lambda node: names.get(node, repr(node)))
     text = f"{names.get(block.output, '?')}[{variables}] = {body}"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def procedure_text(node: Node, args: Iterable[str]) -> str:
+    return f"{node.op}({', '.join([*args, *(f'{key}={value!r}' for key, value in node.attrs)])})"
 
 
 def show_plan(plan: Plan) -> str:
@@ -49,7 +57,7 @@ def show_plan(plan: Plan) -> str:
         lines.append(
             f"block {k} {block.kind}: {' '.join(n.op for n in block.nodes)}  # {', '.join(map(printable, origin))}"
         )
-        lines.append(f"  {block.formula.type} {formula_text(block, names)}")
+        lines.append(f"  {block.meaning.type} {formula_text(block, names)}")
         place = plan.placements.get(block.output)
         if place is not None:
             lines.append(f"  lives in {names.get(place.parent, '?')} at {list(place.offset)}")
@@ -73,6 +81,9 @@ def describe_template(kernel: Kernel) -> str:
         return f"map over {[v.value.extent for v in p.loops]}" + (
             f", lanes along {p.lane.value.extent}" if p.lane is not None else ", scalar"
         )
+    if isinstance(p, ProcedureCall):
+        tasks = p.procedure.tasks
+        return f"{p.node.op}, {f'{tasks} tasks' if tasks > 1 else 'a single task'}"
     if isinstance(p, Border):
         return f"border of {p.value}, {len(p.slabs)} slabs"
     return kernel.template

@@ -103,7 +103,7 @@ def kernel_cost(kernel: Kernel) -> Record:
     if kernel.block is None:
         return {"flops": 0, "bytes_read": 0, "bytes_written": kernel.writes.bytes}
     read, written = facts.traffic_bytes(kernel.block.output, kernel.block.inputs)
-    return {"flops": classify.flops(kernel.block.formula), "bytes_read": read, "bytes_written": written}
+    return {"flops": classify.flops(kernel.block.meaning), "bytes_read": read, "bytes_written": written}
 
 
 def check(checked: Checked) -> Record:

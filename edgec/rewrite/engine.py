@@ -97,9 +97,13 @@ def _delicate(nodes: Sequence[Node]) -> frozenset[Node]:
     found: set[Node] = set()
     for n in reversed(nodes):
         jumps = n.op in _JUMPS or (n.op == "cast" and n.type.dtype not in FLOATS)
-        if jumps or (n in found and n.args and not reduces(ops.formula(n).body)):
+        if jumps or (n in found and n.args and _is_elementwise(n)):
             found.update(a for a in n.args if a.type.dtype in FLOATS and not is_static(a))
     return frozenset(found)
+
+
+def _is_elementwise(node: Node) -> bool:
+    return not ops.is_procedure(node.op) and not reduces(ops.formula(node).body)
 
 
 class _Uses:

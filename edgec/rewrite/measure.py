@@ -24,8 +24,8 @@ from weakref import WeakKeyDictionary
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
-from edgec.ir.graph import Formula, Graph, Node
-from edgec.ops import formula
+from edgec.ir.graph import Graph, Meaning, Node, Procedure
+from edgec.ops import meaning
 from edgec.rewrite.facts import SMALL_BYTES, is_static, memoized
 from edgec.rewrite.term import COMMUTATIVE
 
@@ -91,7 +91,7 @@ def _measured(node: Node) -> Measure:
     read = (a.type.bytes for a in node.args if not (is_static(a) and a.type.bytes <= SMALL_BYTES))
     moved = 0 if node.op == "reshape" else node.type.bytes + sum(read)
     return Measure(
-        flops=_flops(formula(node)),
+        flops=_flops(meaning(node)),
         bytes=moved,
         operators=1,
         oddities=int(_is_odd(node)),
@@ -116,7 +116,9 @@ def covers_everything(pool: Node) -> bool:
 
 
 @lru_cache(maxsize=50_000)
-def _flops(derived: Formula) -> int:
+def _flops(derived: Meaning) -> int:
+    if isinstance(derived, Procedure):
+        return derived.steps
     seen: set[Expr] = set()
 
     def price(e: Expr, times: int) -> int:

@@ -17,6 +17,7 @@ from edgec.schedule.flat import Flat, Weights, flatten
 from edgec.schedule.layout import views_of
 from edgec.schedule.loops import Map, Row, Window, map_, row, window
 from edgec.schedule.memory import ALIGNMENT, plan_memory
+from edgec.schedule.procedure import ProcedureCall, procedure_call
 from edgec.schedule.program import Buffer, Kernel, Program, View
 
 
@@ -109,13 +110,23 @@ def kernel_of(
     names: tuple[str, ...],
 ) -> Kernel:
     """The kernel of one block: the first schedule, from the most to the least specialized, that accepts it."""
-    flat = flatten(block, views, weights)
-    template, params = _choose(block, flat, device, weights)
+    template: str
+    params: Any
+    if block.is_procedure:
+        template, params = "procedure", procedure_call(block, views, weights)
+    else:
+        template, params = _choose(block, flatten(block, views, weights), device, weights)
     scratch = scratch_of(params)
     operands = _operands(params)
     if scratch:
-        operands = (Buffer(f"scratch_{block.output.key}", "arena", "u8", scratch * threads), *operands)
+        copies = 1 if _is_alone(params) else threads
+        operands = (Buffer(f"scratch_{block.output.key}", "arena", "u8", scratch * copies), *operands)
     return Kernel(template, params, operands, block, names, scratch)
+
+
+def _is_alone(params: Any) -> bool:
+    """Does one thread do it all, so that no other needs scratch?"""
+    return isinstance(params, ProcedureCall) and params.procedure.tasks == 1
 
 
 def _choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple[str, Any]:
@@ -140,7 +151,7 @@ def bodies_of(params: Any) -> list[Expr]:
         return [params.s, params.epilogue, *([params.l] if params.l_mode != "packed" else [])]
     if isinstance(params, Row):
         return params.bodies
-    if isinstance(params, Border):
+    if isinstance(params, Border | ProcedureCall):
         return []
     return [params.body]
 
@@ -149,6 +160,8 @@ def _operands(params: Any) -> tuple[Buffer, ...]:
     loaded = [e.value for body in bodies_of(params) for e in X.loads(body) if isinstance(e.value, Buffer)]
     if isinstance(params, Contract) and params.packed is not None:
         loaded.append(params.packed)
+    if isinstance(params, ProcedureCall):
+        loaded = [buffer for buffer, _ in params.operands]
     return (*dict.fromkeys(loaded), params.store)
 
 
@@ -158,4 +171,6 @@ def scratch_of(params: Any) -> int:
         return params.k_extent * params.width * 4
     if isinstance(params, Row):
         return -(-int(params.row.value.extent) // 16) * 64 * len(params.saved)
+    if isinstance(params, ProcedureCall):
+        return params.scratch_bytes
     return 0

@@ -1,7 +1,7 @@
 """Layouts: which dimension of each buffer lies innermost, chosen for the kernels that write and read it.
 
 The graph is logical; a layout is a property of a buffer alone. Values that live inside another (``Placement``) share
-its layout. Inputs and outputs keep the caller's row-major order.
+its layout. Inputs and outputs keep the caller's row-major order, and what procedures read and write is row-major too.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def root_of(node: Node, plan: Plan) -> tuple[Node, tuple[int, ...]]:
 def innermost_dimensions(plan: Plan) -> dict[Node, int]:
     """For every owner of memory, the dimension that should be contiguous."""
     fixed = {n for _, n in plan.outputs} | set(plan.graph.inputs)
+    fixed |= {n for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs)}
     votes: dict[Node, Counter[int]] = {}
 
     def vote(node: Node, dimension: int, weight: int = 1) -> None:
@@ -94,7 +95,7 @@ def _walked_by(load: Expr, variables: set[Expr]) -> int | None:
 
 def _propagate(block: Block, plan: Plan, votes: dict[Node, Counter[int]], fixed: set[Node]) -> None:
     """Pass a known wish through a map: the loop that is contiguous in one value should be in the others too."""
-    if block.kind in ("contract", "window"):
+    if block.kind in ("contract", "window", "procedure"):
         return
     variables = block.formula.variables
     places: list[tuple[Node, tuple[Expr, ...]]] = [(block.output, variables)]

@@ -14,6 +14,7 @@ from random import Random
 from edgec.ir import expr as X
 from edgec.schedule.contract import Contract
 from edgec.schedule.loops import Map
+from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel
 
 ALIGNMENT = 64
@@ -99,6 +100,8 @@ def overwrites_in_place(kernel: Kernel, operand: Buffer) -> bool:
         bodies, elsewhere = [p.body], []
     elif isinstance(p, Contract):
         bodies, elsewhere = [p.epilogue], [p.s, p.l]
+    elif isinstance(p, ProcedureCall):
+        return [k for k, (b, _) in enumerate(p.operands) if b is operand] == [p.procedure.overwrites]
     else:
         return False
     if any(e.value is operand for x in elsewhere for e in X.loads(x)):

@@ -62,7 +62,8 @@ class Kernel:
     """One kernel: a template, the record it is rendered from, and the buffers it touches.
 
     ``operands`` are the buffers in the order of the function's parameters; the last one is written.
-    ``scratch_bytes`` is what each thread needs for itself while the kernel runs.
+    ``scratch_bytes`` is what each thread needs for itself while the kernel runs, or the one thread that does it all;
+    the first operand holds it, once for every thread that needs it.
     """
 
     template: str

@@ -71,7 +71,7 @@ def test_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks = list(plan.blocks)
         k = next(k for k, b in enumerate(blocks) if "mix" in graph.names(b.output) + graph.names(b.nodes[0]))
         f = blocks[k].formula
-        blocks[k] = replace(blocks[k], formula=Formula(f.type, f.variables, f.body * 1.5))
+        blocks[k] = replace(blocks[k], meaning=Formula(f.type, f.variables, f.body * 1.5))
         return replace(plan, blocks=tuple(blocks))
 
     monkeypatch.setattr(pipeline, "plan_graph", broken)

@@ -146,6 +146,7 @@ def last(_: Any, new: Any) -> Any:
 A, B = floats(2, 3, 4), floats(4, 5)
 IMAGE, FILTER, GROUPED = floats(2, 4, 7, 6), floats(6, 4, 3, 2), floats(6, 2, 3, 2)
 AT = np.array([[2, -1, 0, 0], [1, 1, 2, -3]])
+TIES = np.array([1.0, -0.0, 0.0, np.nan, 2.0], np.float32)
 COMBINES: dict[str, Callable[[Any, Any], Any]] = {"add": np.add, "mul": np.multiply, "max": max, "min": min}
 CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
     "matmul": [
@@ -219,6 +220,12 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
         (np.lib.stride_tricks.sliding_window_view(IMAGE, (3, 3), (2, 3))[:, :, ::2, :, :, ::2].max((-1, -2)),
          lambda: apply("pool", IMAGE, combine="max", kernel=(3, 2), strides=(2, 1), dilations=(1, 2))),
     ],
+    "argsort": [
+        (np.argsort(A, 1, kind="stable"), lambda: apply("argsort", A, axis=1)),
+        (np.argsort(-A, 2, kind="stable")[:, :, :2], lambda: apply("argsort", A, axis=2, descending=True, count=2)),
+        ([1, 2, 0, 4, 3], lambda: apply("argsort", TIES, axis=0)),
+        ([3, 4, 0, 1, 2], lambda: apply("argsort", TIES, axis=0, descending=True)),
+    ],
     "prefix": [
         (A.cumsum(1), lambda: apply("prefix", A, combine="add", axis=1)),
         (A[:, ::-1].cumprod(1)[:, ::-1], lambda: apply("prefix", A, combine="mul", axis=1, reverse=True)),
@@ -235,8 +242,8 @@ def test_every_core_operator_has_a_case() -> None:
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_an_operator_agrees_with_numpy(name: str) -> None:
-    for expected, actual in CASES[name]:
-        got = actual()
+    for wanted, actual in CASES[name]:
+        expected, got = np.asarray(wanted), actual()
         assert got.shape == expected.shape
         np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)
 

@@ -4,6 +4,7 @@ from edgec.emit.views.base import View
 from edgec.emit.views.border import BorderView
 from edgec.emit.views.contract import ContractView
 from edgec.emit.views.map import MapView
+from edgec.emit.views.procedure import ProcedureView
 from edgec.emit.views.row import RowView
 from edgec.emit.views.window import WindowView
 
@@ -11,6 +12,7 @@ VIEWS: dict[str, type[View]] = {
     "border": BorderView,
     "contract": ContractView,
     "map": MapView,
+    "procedure": ProcedureView,
     "row": RowView,
     "window": WindowView,
 }

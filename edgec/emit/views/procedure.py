@@ -1,0 +1,116 @@
+"""Procedures as their templates see them: operands by number, and C text for what depends on element types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from edgec.emit.c_expression import C_TYPES, STORAGE, literal, scalar_update
+from edgec.emit.views.base import View
+from edgec.ir.evaluate import neutral
+from edgec.ir.types import Type
+from edgec.schedule.procedure import ProcedureCall
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand or the result: the pointer to its first element, and how elements are read and written."""
+
+    pointer: str
+    type: Type
+
+    @property
+    def dtype(self) -> str:
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def elements(self) -> int:
+        return self.type.elements
+
+    @property
+    def ctype(self) -> str:
+        """The C type of a value; that of half precision is float."""
+        return C_TYPES[self.dtype]
+
+    @property
+    def storage(self) -> str:
+        """The C type of an element in memory."""
+        return STORAGE[self.dtype]
+
+    @property
+    def is_half(self) -> bool:
+        return self.dtype in ("f16", "bf16")
+
+    def load(self, place: str) -> str:
+        """The value of the element at a position."""
+        element = f"{self.pointer}[{place}]"
+        return f"ec_from_{self.dtype}({element})" if self.is_half else element
+
+    def stored(self, value: str) -> str:
+        """A value as it lies in memory."""
+        return f"ec_to_{self.dtype}({value})" if self.is_half else value
+
+    def store(self, place: str, value: str) -> str:
+        """A statement that writes the element at a position."""
+        return f"{self.pointer}[{place}] = {self.stored(value)};"
+
+    def neutral(self, combine: str) -> str:
+        """What ``combine`` (add, mul, max, min) gives for no element at all."""
+        return literal(neutral(combine, self.dtype), self.dtype)
+
+    def update(self, combine: str, name: str, value: str) -> str:
+        """A statement that combines a variable with a value."""
+        return scalar_update(combine, name, value, self.dtype)
+
+    @property
+    def key_type(self) -> str:
+        return "uint64_t" if self.dtype in ("f64", "i64", "u64") else "uint32_t"
+
+    def key(self, value: str) -> str:
+        """An unsigned number for a value, in the same order: zeros are equal, NaN follows every number."""
+        if self.dtype in ("f64", "i64"):
+            return f"ec_key_{self.ctype}({value})"
+        if self.dtype in ("f32", "f16", "bf16"):
+            return f"ec_key_float({value})"
+        return f"ec_key_int32_t({value})" if self.dtype in ("i8", "i16", "i32") else value
+
+
+class ProcedureView(View):
+    """A procedure: ``k.x[n]`` is operand n, ``k.result`` the result, ``k.at`` holds attributes and sizes by name."""
+
+    @property
+    def params(self) -> ProcedureCall:
+        params: ProcedureCall = self.kernel.params
+        return params
+
+    @property
+    def operator(self) -> str:
+        return self.params.node.op
+
+    @property
+    def at(self) -> Any:
+        """The attributes of the operator and the sizes that its definition gives."""
+        return SimpleNamespace(**self.params.node.attributes, **self.params.procedure.sizes)
+
+    @property
+    def tasks(self) -> int:
+        return self.params.procedure.tasks
+
+    @property
+    def x(self) -> list[Operand]:
+        return [Operand(self.pointers[buffer], type) for buffer, type in self.params.operands]
+
+    @property
+    def result(self) -> Operand:
+        return Operand(self.target, self.params.node.type)
+
+    @property
+    def in_place(self) -> bool:
+        """Does the result lie over the operand that it may overwrite?"""
+        which = self.params.procedure.overwrites
+        return which is not None and self.params.operands[which][0] in self.aliases
