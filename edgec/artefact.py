@@ -22,7 +22,7 @@ from edgec.device.facts import Device
 from edgec.device.toolchain import Compiler, compile_shared, pick_compiler
 from edgec.emit.project import LOCK
 from edgec.errors import EdgecError, ModelError, ToolchainError, UsageError
-from edgec.ir.types import DTYPES
+from edgec.ir.types import DTYPES, plain
 
 if TYPE_CHECKING:
     from edgec.pipeline import Context, Project
@@ -181,9 +181,9 @@ class Network:
 
     def bind(self, inputs: Mapping[str, np.ndarray]) -> tuple[Callable[[], None], dict[str, np.ndarray]]:
         """A function that runs the network once on these arrays, and the arrays it writes to by output name."""
-        arrays = [_plain(self._checked(port, inputs)) for port in self.inputs]
+        arrays = [plain(self._checked(port, inputs)) for port in self.inputs]
         results = {p.onnx_name: np.empty(p.shape, DTYPES[p.dtype]) for p in self.outputs}
-        raw = [_plain(r) for r in results.values()]
+        raw = [plain(r) for r in results.values()]
         call: Callable[[], None] = self._net.bind(arrays, raw)
         return call, results
 
@@ -221,11 +221,6 @@ class Network:
 
 def _port(entry: Mapping[str, Any]) -> Port:
     return Port(entry["onnx_name"], entry["name"], entry["dtype"], tuple(entry["shape"]))
-
-
-def _plain(array: np.ndarray) -> np.ndarray:
-    """The generated module knows nothing of bfloat16: it takes the bits."""
-    return array.view(np.uint16) if array.dtype == DTYPES["bf16"] else array
 
 
 def _module(folder: Path, name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, constant, topological
-from edgec.ir.types import FLOATS
+from edgec.ir.types import FLOATS, STORED
 from edgec.ops import node, operators
 from edgec.rewrite import rule_on
 from edgec.rewrite.facts import SMALL_BYTES, is_static
@@ -41,4 +41,4 @@ def fold_constants(n, view):
 
 def _widens_integers(n):
     source = n.args[0].type
-    return n.type.dtype in FLOATS and source.dtype in ("i8", "u8", "i16", "u16", "i32") and source.elements > 1
+    return n.type.dtype in FLOATS and source.dtype in {"i8", "u8", "i16", "u16", "i32"} | STORED and source.elements > 1

@@ -4,7 +4,7 @@ import numpy as np
 
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import constant
-from edgec.ir.types import FLOATS
+from edgec.ir.types import FLOATS, MINIFLOATS
 from edgec.ops import node
 from edgec.ops.elementwise import broadcast_shape
 from edgec.rewrite import rule_on
@@ -152,6 +152,12 @@ _WIDER = {
     "f16": "f32 f64",
     "bf16": "f32 f64",
     "f32": "f64",
+    "i2": "i4 i8 i16 i32 i64 f16 bf16 f32 f64",
+    "u2": "i4 u4 i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64",
+    "i4": "i8 i16 i32 i64 f16 bf16 f32 f64",
+    "u4": "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64",
+    "f8e8m0": "bf16 f32 f64",
+    **dict.fromkeys(sorted(MINIFLOATS - {"f8e8m0"}), "f16 bf16 f32 f64"),
 }
 
 

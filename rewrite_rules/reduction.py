@@ -1,5 +1,6 @@
 """Reductions of reductions, and what can be drawn out of them."""
 
+from edgec.ir.types import FLOATS
 from edgec.ops import node
 from edgec.rewrite import rule_on
 from edgec.rewrite.measure import covers_everything
@@ -77,7 +78,7 @@ def draw_out_addend(n, view):
     (x,) = n.args
     if n.attributes["combine"] not in ("max", "min") or x.op != "add":
         return "it is no extreme of sums"
-    if x.type.dtype not in ("f16", "bf16", "f32", "f64"):
+    if x.type.dtype not in FLOATS:
         return "integers may wrap around"
     kept = [d for d in range(n.type.rank) if d not in n.attributes["axes"]]
     for addend, rest in (x.args, x.args[::-1]):

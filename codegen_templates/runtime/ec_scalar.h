@@ -11,6 +11,8 @@
 typedef ptrdiff_t ec_int;  /* loop counters and positions */
 typedef uint16_t ec_f16;   /* storage of IEEE binary16 */
 typedef uint16_t ec_bf16;  /* storage of bfloat16 */
+typedef uint8_t ec_f8e4m3fn, ec_f8e4m3fnuz, ec_f8e5m2, ec_f8e5m2fnuz, ec_f8e8m0;
+typedef uint8_t ec_f4e2m1, ec_i4, ec_u4, ec_i2, ec_u2; /* in the low bits of a byte each */
 
 #define EC_SCALAR static inline __attribute__((always_inline, unused))
 
@@ -19,6 +21,8 @@ EC_SCALAR ec_int ec_max_int(ec_int a, ec_int b) { return a > b ? a : b; }
 
 EC_SCALAR float ec_bits_to_float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 EC_SCALAR uint32_t ec_float_to_bits(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
+EC_SCALAR double ec_bits_to_double(uint64_t u) { double f; memcpy(&f, &u, 8); return f; }
+EC_SCALAR uint64_t ec_double_to_bits(double f) { uint64_t u; memcpy(&u, &f, 8); return u; }
 
 EC_SCALAR float ec_from_bf16(ec_bf16 h) { return ec_bits_to_float((uint32_t)h << 16); }
 EC_SCALAR ec_bf16 ec_to_bf16(float f) {
@@ -36,7 +40,7 @@ EC_SCALAR float ec_from_f16(ec_f16 h) {
 }
 EC_SCALAR ec_f16 ec_to_f16(float f) {
   uint32_t u = ec_float_to_bits(f), sign = (u >> 16) & 0x8000, rest = u & 0x7fffffff;
-  if (rest > 0x7f800000) return (ec_f16)(sign | 0x7e00);
+  if (rest > 0x7f800000) return (ec_f16)(sign | 0x7c00 | ((rest >> 13 & 0x3ff) ? rest >> 13 & 0x3ff : 1));
   if (rest >= 0x47800000) return (ec_f16)(sign | 0x7c00);
   if (rest < 0x38800000) {
     float aligned = ec_bits_to_float(rest) + 0.5f; /* puts the last kept bit at 2^-24 */
@@ -45,6 +49,87 @@ EC_SCALAR ec_f16 ec_to_f16(float f) {
   rest += 0xc8000fff + ((rest >> 13) & 1);
   return (ec_f16)(sign | (rest >> 13));
 }
+
+/* Floats of 8 and 4 bits. The magnitude of a code, and the code nearest to a magnitude (in the bits of a float), for so
+ * many bits of mantissa and this bias of the exponent; what is not finite is the business of each type. */
+EC_SCALAR float ec_decode(uint32_t code, int mantissa, int bias) {
+  return ec_bits_to_float(code << (23 - mantissa)) * ec_bits_to_float((uint32_t)(254 - bias) << 23);
+}
+EC_SCALAR uint32_t ec_encode(uint32_t size, int mantissa, int bias) {
+  if (size < (uint32_t)(128 - bias) << 23) { /* subnormal: the last bit of this sum is the last of the code */
+    const uint32_t aligned = (uint32_t)(151 - bias - mantissa) << 23;
+    return ec_float_to_bits(ec_bits_to_float(size) + ec_bits_to_float(aligned)) - aligned;
+  }
+  const uint32_t tie = (1u << (22 - mantissa)) - 1 + ((size >> (23 - mantissa)) & 1);
+  return ((size + tie) >> (23 - mantissa)) - ((uint32_t)(127 - bias) << mantissa);
+}
+
+/* e4m3fn has no infinity: what is too large becomes NaN. */
+EC_SCALAR float ec_from_f8e4m3fn(ec_f8e4m3fn h) {
+  const float size = (h & 0x7f) == 0x7f ? ec_bits_to_float(0x7fc00000) : ec_decode(h & 0x7f, 3, 7);
+  return ec_bits_to_float(ec_float_to_bits(size) | (uint32_t)(h & 0x80) << 24);
+}
+EC_SCALAR ec_f8e4m3fn ec_to_f8e4m3fn(float f) {
+  const uint32_t u = ec_float_to_bits(f), size = u & 0x7fffffff;
+  const uint32_t code = size >= 0x7f800000 ? 0x7f : ec_encode(size, 3, 7);
+  return (ec_f8e4m3fn)((u >> 24 & 0x80) | (code > 0x7e ? 0x7f : code));
+}
+
+/* e5m2 is the upper half of an f16. */
+EC_SCALAR float ec_from_f8e5m2(ec_f8e5m2 h) { return ec_from_f16((ec_f16)((h & 0x7f) > 0x7c ? h << 8 | 0x200 : h << 8)); }
+EC_SCALAR ec_f8e5m2 ec_to_f8e5m2(float f) {
+  const uint32_t u = ec_float_to_bits(f), size = u & 0x7fffffff;
+  const uint32_t code = size > 0x7f800000 ? 0x7e : size == 0x7f800000 ? 0x7c : ec_encode(size, 2, 15);
+  return (ec_f8e5m2)((u >> 24 & 0x80) | (code > 0x7c && size <= 0x7f800000 ? 0x7c : code));
+}
+
+/* The fnuz types have one zero, and one NaN in the place of the other. */
+#define EC_FNUZ(NAME, MANTISSA, BIAS)                                                              \
+  EC_SCALAR float ec_from_##NAME(ec_##NAME h) {                                                    \
+    if (h == 0x80) return ec_bits_to_float(0xffc00000);                                            \
+    const float size = ec_decode(h & 0x7f, MANTISSA, BIAS);                                        \
+    return h & 0x80 ? -size : size;                                                                \
+  }                                                                                                \
+  EC_SCALAR ec_##NAME ec_to_##NAME(float f) {                                                      \
+    const uint32_t u = ec_float_to_bits(f), size = u & 0x7fffffff;                                 \
+    const uint32_t code = size >= 0x7f800000 ? 0x80 : ec_encode(size, MANTISSA, BIAS);             \
+    return (ec_##NAME)(code > 0x7f ? 0x80 : code ? (u >> 24 & 0x80) | code : 0);                   \
+  }
+EC_FNUZ(f8e4m3fnuz, 3, 8)
+EC_FNUZ(f8e5m2fnuz, 2, 16)
+#undef EC_FNUZ
+
+/* e8m0 is the exponent of a float: powers of two and a NaN, which is what anything that is not positive becomes. */
+EC_SCALAR float ec_from_f8e8m0(ec_f8e8m0 h) {
+  return ec_bits_to_float(h == 0xff ? 0x7fc00000 : h ? (uint32_t)h << 23 : 0x400000);
+}
+EC_SCALAR ec_f8e8m0 ec_to_f8e8m0(float f) {
+  const uint32_t u = ec_float_to_bits(f);
+  if (u == 0 || u >= 0x7f800000) return 0xff;
+  return (ec_f8e8m0)(u < 0x800000 ? u > 0x400000 : (u + 0x400000) >> 23);
+}
+
+/* e2m1 has finite values alone. */
+EC_SCALAR float ec_from_f4e2m1(ec_f4e2m1 h) {
+  const float size = ec_decode(h & 7, 1, 1);
+  return h & 8 ? -size : size;
+}
+EC_SCALAR ec_f4e2m1 ec_to_f4e2m1(float f) {
+  const uint32_t u = ec_float_to_bits(f), size = u & 0x7fffffff, sign = u >> 28 & 8;
+  if (size > 0x7f800000) return (ec_f4e2m1)(sign ^ 8);
+  const uint32_t code = size >= 0x41000000 ? 7 : ec_encode(size, 1, 1);
+  return (ec_f4e2m1)(sign | (code > 7 ? 7 : code));
+}
+
+/* Integers of fewer than 8 bits: the bits above are ignored when read, 0 when written. */
+EC_SCALAR int8_t ec_from_i4(ec_i4 h) { return (int8_t)((h & 7) - (h & 8)); }
+EC_SCALAR uint8_t ec_from_u4(ec_u4 h) { return h & 15; }
+EC_SCALAR int8_t ec_from_i2(ec_i2 h) { return (int8_t)((h & 1) - (h & 2)); }
+EC_SCALAR uint8_t ec_from_u2(ec_u2 h) { return h & 3; }
+EC_SCALAR ec_i4 ec_to_i4(int64_t x) { return (ec_i4)(x & 15); }
+EC_SCALAR ec_u4 ec_to_u4(int64_t x) { return (ec_u4)(x & 15); }
+EC_SCALAR ec_i2 ec_to_i2(int64_t x) { return (ec_i2)(x & 3); }
+EC_SCALAR ec_u2 ec_to_u2(int64_t x) { return (ec_u2)(x & 3); }
 
 /* Integers wrap, as ONNX's reference does; unsigned arithmetic says so without overflow. */
 #define EC_WRAPPING(T, U)                                                                          \

@@ -15,7 +15,7 @@ from edgec.ir.types import DTYPES, is_float
 SMALL = 10
 #: Operators whose second operand is a position along a dimension of the first.
 _INDEXED = {"gather": "axis", "gather_elements": "axis"}
-_BYTES = {"u8": (0, 256), "i8": (-128, 128)}
+_NARROW = {"u8": (0, 256), "i8": (-128, 128), "u4": (0, 16), "i4": (-8, 8), "u2": (0, 4), "i2": (-2, 2)}
 
 
 def random_inputs(graph: Graph, seed: int) -> dict[str, np.ndarray]:
@@ -32,12 +32,13 @@ def random_inputs(graph: Graph, seed: int) -> dict[str, np.ndarray]:
 def _draw(node: Node, limit: int | None, random: np.random.Generator) -> np.ndarray:
     dtype, shape = node.type.dtype, node.type.shape
     if is_float(dtype):
-        return np.asarray(random.standard_normal(shape), np.float32).astype(DTYPES[dtype])
+        drawn = np.asarray(random.standard_normal(shape), np.float32)
+        return (np.abs(drawn) if dtype == "f8e8m0" else drawn).astype(DTYPES[dtype])
     if dtype == "bool":
         return np.asarray(random.integers(0, 2, shape), np.bool_)
     if limit is None and "mask" in str(node.attributes["name"]).lower():
         return _mask(shape, random).astype(DTYPES[dtype])
-    low, high = (0, limit) if limit is not None else _BYTES.get(dtype, (0, SMALL))
+    low, high = (0, limit) if limit is not None else _NARROW.get(dtype, (0, SMALL))
     return np.asarray(random.integers(low, max(high, low + 1), shape), np.int64).astype(DTYPES[dtype])
 
 

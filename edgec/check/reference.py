@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from edgec.errors import ToolchainError
 from edgec.frontend.model import Model, tensor
@@ -110,7 +111,7 @@ def self_contained(model: Model) -> onnx.ModelProto:
     proto.CopyFrom(model.proto)
     for t in proto.graph.initializer:
         if t.data_location == onnx.TensorProto.EXTERNAL:
-            t.raw_data = tensor(t, model.folder).tobytes()
+            t.raw_data = numpy_helper.from_array(tensor(t, model.folder)).raw_data
             t.data_location = onnx.TensorProto.DEFAULT
             del t.external_data[:]
     return proto

@@ -17,15 +17,17 @@ from edgec.ir import index
 from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
+from edgec.ir.types import CODED, FLOATS, MINIFLOATS
 from edgec.ir.vector import free
 
 C_TYPES = {
     "f32": "float", "f64": "double", "f16": "float", "bf16": "float", "bool": "uint8_t",
     "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
     "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
+    "i4": "int8_t", "i2": "int8_t", "u4": "uint8_t", "u2": "uint8_t", **dict.fromkeys(MINIFLOATS, "float"),
 }  # fmt: skip
-#: Types in memory; half precision is stored in 16 bits and computed in float.
-STORAGE = {**C_TYPES, "f16": "ec_f16", "bf16": "ec_bf16"}
+#: Types in memory; what is coded there is decoded when it is loaded.
+STORAGE = {**C_TYPES, **{dtype: f"ec_{dtype}" for dtype in CODED}}
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -173,39 +175,62 @@ class Printer:
             return self._load(e)
         if e.op == "cast":
             return self._cast(e)
+        if e.op == "bitcast":
+            return self._bitcast(e)
         if self.is_vector(e):
             return self._vector_call(e)
         return self._scalar_call(e)
 
     def _load(self, e: Expr) -> str:
-        pointer = self.parameters[e.value]
-        address = e.args[0]
-        place = self.position(address)
+        pointer, address = self.parameters[e.value], e.args[0]
         if self.is_vector(e):
             assert self.lane is not None
+            place = self.position(address)
             stride = coefficient(address, self.lane)
             tail = f", {self.count})" if self.count else ")"
             if stride == 1:
                 return f"ec_load{'_n' if self.count else ''}({pointer} + {place}{tail}"
             return f"ec_gather{'_n' if self.count else ''}({pointer} + {place}, {stride}{tail}"
-        if e.dtype in ("f16", "bf16"):
-            return f"ec_from_{e.dtype}({pointer}[{place}])"
-        return f"{pointer}[{place}]"
+        return f"ec_from_{e.dtype}({self._place(e)})" if e.dtype in CODED else self._place(e)
+
+    def _place(self, e: Expr) -> str:
+        """What a load reads, as it lies in memory."""
+        return f"{self.parameters[e.value]}[{self.position(e.args[0])}]"
 
     def _cast(self, e: Expr) -> str:
         source, to = e.args[0], e.dtype
         text = self.value(source)
         if to == "bool":
             return f"({text} != 0)"
-        if to in ("f16", "bf16"):
+        if to in CODED & FLOATS:
             return f"ec_from_{to}(ec_to_{to}((float){text}))"
         if to in ("f32", "f64"):
             return f"({C_TYPES[to]}){text}"
-        if source.dtype in ("f16", "bf16", "f32", "f64"):
+        if to in CODED:
+            whole = f"ec_convert_int64_t({text})" if source.dtype in FLOATS else f"(int64_t){text}"
+            return f"ec_from_{to}(ec_to_{to}({whole}))"
+        if source.dtype in FLOATS:
             if to in ("u8", "i8", "u16", "i16"):  # numpy goes through a wider integer and wraps
                 return f"({C_TYPES[to]})ec_convert_int64_t({text})"
             return f"ec_convert_{C_TYPES[to]}({text})"
         return f"({C_TYPES[to]}){text}"
+
+    def _bitcast(self, e: Expr) -> str:
+        """By way of the unsigned integer that lies in memory."""
+        source, to = e.args[0], e.dtype
+        if source.dtype in CODED and source.op == "load":  # as it lies there, so that a NaN keeps its payload
+            raw = self._place(source)
+        elif source.dtype in CODED:
+            raw = f"ec_to_{source.dtype}({self.value(source)})"
+        elif source.dtype in FLOATS:
+            raw = f"ec_{C_TYPES[source.dtype]}_to_bits({self.value(source)})"
+        else:
+            raw = self.value(source)
+        if to in CODED:
+            return f"ec_from_{to}((ec_{to}){raw})"
+        if to in FLOATS:
+            return f"ec_bits_to_{C_TYPES[to]}({raw})"
+        return f"({C_TYPES[to]}){raw}"
 
     def _vector_call(self, e: Expr) -> str:
         if e.op in _INFIX:
@@ -356,7 +381,7 @@ def scalar_update(combine: str, name: str, value: str, dtype: str) -> str:
 
 def literal(value: float, dtype: str) -> str:
     """A constant as C text of exactly this value."""
-    if dtype in ("f16", "bf16", "f32", "f64"):
+    if dtype in FLOATS:
         suffix = "" if dtype == "f64" else "f"
         number = float(value)
         if isnan(number):

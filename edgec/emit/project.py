@@ -18,7 +18,7 @@ from edgec.emit.c_expression import STORAGE
 from edgec.emit.render import render
 from edgec.emit.source import Sources, comment_text, generate
 from edgec.errors import DeviceError, UsageError
-from edgec.ir.types import DTYPES
+from edgec.ir.types import CODED, DTYPES, plain
 from edgec.ir.vector import vector_lanes
 from edgec.locate import data_folder
 from edgec.schedule.memory import ALIGNMENT
@@ -83,12 +83,12 @@ class Port:
 
     @property
     def ctype(self) -> str:
-        """The caller's type; half precision is passed as its 16 bits."""
-        return "uint16_t" if self.dtype in ("f16", "bf16") else STORAGE[self.dtype]
+        """The caller's type; narrow ones are passed as their codes."""
+        return f"uint{DTYPES[self.dtype].itemsize * 8}_t" if self.dtype in CODED else STORAGE[self.dtype]
 
     @property
     def numpy(self) -> str:
-        return "uint16" if self.dtype == "bf16" else DTYPES[self.dtype].name
+        return plain(np.empty(0, DTYPES[self.dtype])).dtype.name
 
     @property
     def elements(self) -> int:

@@ -155,13 +155,11 @@ def element_type(code: int) -> str:
     except (KeyError, ValueError, TypeError):
         known = TensorProto.DataType.values()
         name = TensorProto.DataType.Name(code).lower() if code in known else f"number {code}"
-        raise ModelError(
-            f"element type {name} is not supported", hint="numbers of 8 bits or more and booleans are"
-        ) from None
+        raise ModelError(f"element type {name} is not supported", hint="numbers and booleans are") from None
 
 
 def tensor(proto: TensorProto, folder: Path | None = None) -> np.ndarray:
-    """The array of a tensor; 4-bit and smaller integers are widened to 8 bits.
+    """The array of a tensor.
 
     Raises ModelError for strings, absurd shapes, and data that is missing or of another size than the shape.
     """
@@ -170,11 +168,7 @@ def tensor(proto: TensorProto, folder: Path | None = None) -> np.ndarray:
         raise ModelError(f"{name} has the impossible shape {list(proto.dims)}", hint="the file is damaged")
     if proto.data_type == TensorProto.STRING:
         raise ModelError(f"{name} holds strings, which are not supported")
-    narrow = {"INT4": np.int8, "UINT4": np.uint8, "INT2": np.int8, "UINT2": np.uint8}
-    codes = TensorProto.DataType.values()
-    kind = TensorProto.DataType.Name(proto.data_type) if proto.data_type in codes else ""
-    if kind not in narrow:
-        element_type(proto.data_type)
+    element_type(proto.data_type)
     if proto.data_location == TensorProto.EXTERNAL:
         local = TensorProto()
         local.CopyFrom(proto)
@@ -182,13 +176,12 @@ def tensor(proto: TensorProto, folder: Path | None = None) -> np.ndarray:
         local.data_location = TensorProto.DEFAULT
         proto = local
     try:
-        array = np.asarray(numpy_helper.to_array(proto))
+        return np.asarray(numpy_helper.to_array(proto))
     except (ValueError, TypeError, OverflowError) as error:
         raise ModelError(
             f"{name} of shape {list(proto.dims)} has data of another size or type: {error}",
             hint="the file is damaged",
         ) from None
-    return array.astype(narrow[kind]) if kind in narrow else array
 
 
 def dense(proto: onnx.SparseTensorProto) -> np.ndarray:

@@ -75,7 +75,7 @@ def _computes(body: Expr) -> int:
         if e.op == "select" and e.args[0].dtype == "bool" and _is_position(e.args[0]):
             stack.extend(e.args[1:])
             continue
-        if e.op == "cast":
+        if e.op in ("cast", "bitcast"):
             total += 1
         elif e.op in FUNCTIONS:
             total += FUNCTIONS[e.op].flops

@@ -17,7 +17,7 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Formula, Graph, Meaning, Node, Procedure
-from edgec.ir.types import DTYPES
+from edgec.ir.types import CODED, DTYPES, FLOATS, plain
 
 Array = np.ndarray
 Lookup = Callable[[Any], Array]
@@ -37,13 +37,10 @@ def neutral(combine: str, dtype: str) -> float | int | bool:
         return 1
     if dtype == "bool":
         return combine == "min"
-    if dtype in X_FLOATS:
+    if dtype in FLOATS:
         return -np.inf if combine == "max" else np.inf
     limits = np.iinfo(kind)
     return int(limits.min if combine == "max" else limits.max)
-
-
-X_FLOATS = ("f16", "bf16", "f32", "f64")
 
 
 class _Grid:
@@ -74,8 +71,13 @@ class _Grid:
         if e.op == "load":
             return self.load(e)
         if e.op == "cast":
+            value = self.value(e.args[0])
             with np.errstate(all="ignore"):
-                return self.value(e.args[0]).astype(DTYPES[e.dtype])
+                if e.dtype in CODED and e.args[0].dtype in CODED:  # f32 holds every value of both
+                    value = value.astype(np.float32)
+                return value.astype(DTYPES[e.dtype])
+        if e.op == "bitcast":
+            return np.asarray(self.value(e.args[0])).view(DTYPES[e.dtype])
         if e.op == "reduce":
             return self.reduce(e)
         result = FUNCTIONS[e.op].numpy(*(self.value(a) for a in e.args))
@@ -101,7 +103,8 @@ class _Grid:
             shape = [n if s else 1 for n, s in zip(self.extents, strides)]
             if array.size == 0:
                 return np.zeros(shape, array.dtype)
-            return np.lib.stride_tricks.as_strided(array[tuple(start)], shape, strides, writeable=False)
+            raw = plain(array[tuple(start)])  # numpy takes only its own types here
+            return np.lib.stride_tricks.as_strided(raw, shape, strides, writeable=False).view(array.dtype)
         if array.size == 0:
             return np.zeros((1,) * rank, array.dtype)
         # Branches that are not taken may index outside: their value does not matter, only that there is one.

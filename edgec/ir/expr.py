@@ -15,6 +15,7 @@ from typing import Any, Union
 from weakref import WeakValueDictionary
 
 from edgec.ir.functions import FUNCTIONS
+from edgec.ir.types import FLOATS
 
 Scalar = Union[int, float, bool]
 ExprLike = Union["Expr", Scalar]
@@ -31,7 +32,7 @@ class Var:
 class Expr:
     """One interned expression; build it with the functions of this module, never directly.
 
-    ``op`` is ``const``, ``var``, ``load``, ``cast``, ``reduce`` or the name of a scalar function;
+    ``op`` is ``const``, ``var``, ``load``, ``cast``, ``bitcast``, ``reduce`` or the name of a scalar function;
     ``value`` is the constant, the Var, the slot that is loaded from, or ``(combine, variables)``.
     """
 
@@ -120,7 +121,7 @@ def _intern(op: str, args: tuple[Expr, ...], value: Any, dtype: str) -> Expr:
 
 
 def const(value: Scalar, dtype: str = "i64") -> Expr:
-    if dtype in ("f16", "bf16", "f32", "f64"):
+    if dtype in FLOATS:
         value = float(value)
     elif dtype == "bool":
         value = bool(value)
@@ -158,7 +159,7 @@ _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 def _decided(name: str, a: Expr, b: Expr) -> bool | None:
     """What comparing whole numbers gives whatever they are: a value with itself, or with an end of its type."""
-    if a.dtype in ("f16", "bf16", "f32", "f64"):
+    if a.dtype in FLOATS:
         return None
     if a is b:
         return _OF_EQUALS[name]
@@ -222,6 +223,11 @@ def cast(value: Expr, dtype: str) -> Expr:
     return _intern("cast", (value,), None, dtype)
 
 
+def bitcast(value: Expr, dtype: str) -> Expr:
+    """The same bits as an element of another type, which has as many."""
+    return value if value.dtype == dtype else _intern("bitcast", (value,), None, dtype)
+
+
 #: Combining functions of reductions and their neutral elements (for floats; integers take their own limits).
 COMBINES = ("add", "mul", "max", "min", "and", "or")
 
@@ -264,6 +270,8 @@ def rebuild(expr: Expr, args: tuple[Expr, ...]) -> Expr:
         return load(expr.value, args, expr.dtype)
     if expr.op == "cast":
         return cast(args[0], expr.dtype)
+    if expr.op == "bitcast":
+        return bitcast(args[0], expr.dtype)
     if expr.op == "reduce":
         return reduce(expr.value[0], reduction_variables(expr), args[0])
     return call(expr.op, *args)
@@ -374,6 +382,8 @@ def show(expr: Expr, slot: Callable[[Any], str] = str) -> str:
         return f"{slot(expr.value)}[{', '.join(args)}]"
     if expr.op == "cast":
         return f"{expr.dtype}({args[0]})"
+    if expr.op == "bitcast":
+        return f"bits_as_{expr.dtype}({args[0]})"
     if expr.op == "reduce":
         combine, variables = expr.value
         domain = ", ".join(f"{v.name}<{v.extent}" for v in variables)

@@ -47,7 +47,7 @@ def is_vectorizable(body: Expr, lane: Expr) -> bool:
         elif e.op == "reduce":
             if depends and (e.dtype != "f32" or e.value[0] not in ("add", "mul", "max", "min")):
                 return False
-        elif e.op == "cast" and depends:
+        elif e.op in ("cast", "bitcast") and depends:
             return False
         elif depends and e.dtype == "bool":
             if e.op in COMPARE:

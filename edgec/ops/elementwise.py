@@ -9,6 +9,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Formula
+from edgec.ir.types import STORED, bits
 from edgec.ops.registry import Tensor, compute, op, register
 
 
@@ -32,6 +33,11 @@ def at(x: Tensor, index: tuple[Expr, ...]) -> Expr:
 def _lifted(name: str) -> Callable[..., Formula]:
     def definition(*operands: Tensor) -> Formula:
         dtypes = {x.dtype for x in (operands[1:] if name == "select" else operands)}
+        narrow = dtypes & STORED
+        if narrow and name != "select":
+            raise ModelError(
+                f"'{name}' of {', '.join(sorted(narrow))}", hint="cast to a wider type, compute, cast back"
+            )
         if len(dtypes) > 1:
             raise ModelError(f"operands of different types: {', '.join(sorted(dtypes))}")
         shape = broadcast_shape(*(x.shape for x in operands))
@@ -47,3 +53,11 @@ for _name in FUNCTIONS:
 @op
 def cast(x: Tensor, *, to: str) -> Formula:
     return compute(x.shape, lambda *i: X.cast(x[i], to))
+
+
+@op
+def bitcast(x: Tensor, *, to: str) -> Formula:
+    """The same bits as elements of another type, which has as many."""
+    if bits(x.dtype) != bits(to):
+        raise ModelError(f"{x.dtype} has {bits(x.dtype)} bits, {to} has {bits(to)}")
+    return compute(x.shape, lambda *i: X.bitcast(x[i], to))

@@ -14,7 +14,7 @@ from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Meaning, Node, Procedure, intern
-from edgec.ir.types import Type
+from edgec.ir.types import STORED, Type
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ def over(*extents: int) -> tuple[Expr, ...]:
 
 
 def reduce_over(combine: str, variables: Sequence[Expr], body: Expr) -> Expr:
+    if body.dtype in STORED:
+        raise ModelError(f"a reduction of {body.dtype}", hint="cast to a wider type, compute, cast back")
     return X.reduce(combine, variables, body)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from edgec.errors import ModelError, UsageError
 from edgec.ir import text
 from edgec.ir.graph import Array, Graph
-from edgec.ir.types import DTYPES
+from edgec.ir.types import CODED, DTYPES, plain
 
 #: The folder of constants beside the saved texts, one file each, named by digest.
 CONSTANTS = "constants"
@@ -30,7 +30,7 @@ def write(folder: Path, name: str, content: str, value: object) -> None:
         for digest, array in text.constants_of(value).items():
             path = constants / f"{digest}.npy"
             if array.value.size > text.INLINE_ELEMENTS and not path.exists():
-                np.save(path, _plain(array.value))
+                np.save(path, plain(array.value))
     (folder / name).write_text(content, encoding="utf-8")
 
 
@@ -64,12 +64,8 @@ def _constant(path: Path, dtype: str) -> Array:
         value = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read a constant: {error}", where=str(path)) from None
-    array = Array(value.view(DTYPES["bf16"]) if dtype == "bf16" else value)
+    is_coded = dtype in CODED and value.itemsize == DTYPES[dtype].itemsize
+    array = Array(value.view(DTYPES[dtype]) if is_coded else value)
     if array.digest != path.stem:
         raise ModelError("a constant is not what its name says", hint="save the stages again", where=str(path))
     return array
-
-
-def _plain(value: np.ndarray) -> np.ndarray:
-    """numpy's file format does not know bfloat16."""
-    return value.view(np.uint16) if value.dtype == DTYPES["bf16"] else value

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 
 from edgec.ir.graph import Node, constant, placeholder
-from edgec.ir.types import DTYPES, FLOATS, Type
+from edgec.ir.types import DTYPES, FLOATS, Type, ends
 
 Array = np.ndarray
 Shape = tuple[int, ...]
@@ -39,9 +39,9 @@ def values(random: Random, type: Type, is_exact: bool) -> Array:
     if type.dtype == "bool":
         return np.array([random.random() < 0.5 for _ in range(n)], dtype).reshape(type.shape)
     if type.dtype not in FLOATS:
-        limits = np.iinfo(dtype)
-        low, high = random.choice([(-3, 3), (0, 9), (limits.min, limits.max)])
-        picked = [min(max(random.randint(low, high), limits.min), limits.max) for _ in range(n)]
+        least, greatest = ends(type.dtype)
+        low, high = random.choice([(-3, 3), (0, 9), (int(least), int(greatest))])
+        picked = [min(max(random.randint(low, high), least), greatest) for _ in range(n)]
         return np.array(picked, dtype).reshape(type.shape)
     kind = random.choice(["both", "both", "positive", "special", "alike"])
     if kind == "special":

@@ -161,6 +161,10 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
         (conv(IMAGE, GROUPED, (1, 1), (1, 1), 2),
          lambda: apply("conv", IMAGE, GROUPED, strides=(1, 1), dilations=(1, 1), groups=2)),
     ],
+    "bitcast": [
+        (A.view(np.int32), lambda: apply("bitcast", A, to="i32")),
+        (AT.view(np.float64), lambda: apply("bitcast", AT, to="f64")),
+    ],
     "cast": [
         (A.astype(np.int32), lambda: apply("cast", A, to="i32")),
         (A != 0, lambda: apply("cast", A, to="bool")),

@@ -24,16 +24,15 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "support.md"
 _HEAD = """# Supported ONNX operators
 
 Operator sets {oldest} to {newest} of the default domain. This page is written by `tests/onnx/matrix.py`, which runs
-the node tests of the onnx package ({version}) through the whole pipeline and the C compiler: {passed} of {total} pass, {refused} are refused with a message that
-says why, {failed} give a wrong result.
+the node tests of the onnx package ({version}) through the whole pipeline and the C compiler:
+{passed} of {total} pass, {refused} are refused with a message that says why, {failed} give a wrong result.
 
 What a test feeds as an input but an operator has to know at build time (the new shape of Reshape, the axes of
 ReduceSum) is given at build time, as `--value NAME=...` does on the command line.
 
 An operator that the standard itself defines by other operators (the column says "body") is lowered through that
-definition. Not supported anywhere: strings, sequences, optional values, floats of 8 bits or fewer, integers of 4 bits
-or fewer as inputs (as weights they are widened), training, and operators whose result has a size that depends on the
-data.
+definition. Not supported anywhere: strings, sequences, optional values, training, and operators
+whose result has a size that depends on the data.
 
 | operator | lowering | passed | refused | why refused |
 |---|---|---:|---:|---|

@@ -18,7 +18,7 @@ from edgec.errors import EdgecError
 from edgec.frontend import UnknownValue, import_model
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
-from edgec.ir.types import DTYPES
+from edgec.ir.types import DTYPES, STORED, dtype_name
 
 Arrays = Mapping[str, np.ndarray]
 Execute = Callable[[Graph, Arrays], Arrays]
@@ -105,8 +105,8 @@ def difference(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> s
     """
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
-    if want.dtype == np.bool_ or np.issubdtype(want.dtype, np.integer):
-        wrong = int((got != want).sum())
+    if want.dtype == np.bool_ or np.issubdtype(want.dtype, np.integer) or dtype_name(want.dtype) in STORED:
+        wrong = int(((got != want) & ((got == got) | (want == want))).sum())
         return f"{wrong} of {want.size} elements differ" if wrong else None
     wide, reference = got.astype(np.float64), want.astype(np.float64)
     largest = np.max(np.abs(reference), initial=0.0, where=np.isfinite(reference))

@@ -11,6 +11,7 @@ from math import prod
 from edgec.emit.c_expression import STORAGE, Printer
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
+from edgec.ir.types import CODED
 from edgec.schedule.program import Buffer, Kernel
 
 
@@ -68,7 +69,7 @@ class View:
         out = self.buffers[-1]
         place = printer.position(address)
         if lane is None:
-            if out.dtype in ("f16", "bf16"):
+            if out.dtype in CODED:
                 return f"{self.target}[{place}] = ec_to_{out.dtype}({value});"
             return f"{self.target}[{place}] = {value};"
         stride = coefficient(address, lane)

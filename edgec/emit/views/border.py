@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from edgec.emit.c_expression import literal
 from edgec.emit.views.base import Loop, View
+from edgec.ir.types import CODED
 from edgec.schedule.border import Border
 
 
@@ -17,7 +18,7 @@ class BorderView(View):
         """The filling value as it lies in memory."""
         params: Border = self.kernel.params
         text = literal(params.value.value, params.value.dtype)
-        return f"ec_to_{params.store.dtype}({text})" if params.store.dtype in ("f16", "bf16") else text
+        return f"ec_to_{params.store.dtype}({text})" if params.store.dtype in CODED else text
 
     @property
     def slabs(self) -> list[SlabView]:

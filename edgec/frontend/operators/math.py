@@ -8,8 +8,8 @@ import numpy as np
 
 from edgec.frontend.call import Call, Lowering, onnx
 from edgec.frontend.model import element_type
-from edgec.frontend.values import Value, constant, emit, maximum, minimum, select
-from edgec.ir.types import DTYPES
+from edgec.frontend.values import Value, clip, constant, emit, maximum, minimum, select
+from edgec.ir.types import DTYPES, MINIFLOATS, STORED, ends
 
 
 def _same(core: str) -> Lowering:
@@ -108,14 +108,43 @@ for _operator, _core in {
 @onnx("Cast", "CastLike")
 def cast(call: Call) -> Value:
     to = call[1].dtype if call.operator == "CastLike" else element_type(call.required("to"))
-    return converted(call[0], to)
+    if to == "f8e8m0":
+        return power_of_two(call, call[0])
+    return converted(call[0], to, saturate=bool(call.attribute("saturate", 1)))
 
 
-def converted(x: Value, to: str) -> Value:
-    """ONNX's Cast: truth is being other than 0, fractions are cut."""
+def converted(x: Value, to: str, saturate: bool = True) -> Value:
+    """ONNX's Cast: truth is being other than 0, fractions are cut, floats of 8 bits have their ends as limits."""
+    x = x.cast("f32") if x.dtype in MINIFLOATS else x
     if to == "bool" and x.dtype != "bool":
-        return emit("ne", x, 0)
+        return emit("ne", x.cast("i8") if x.dtype in STORED else x, 0)
+    if saturate and to in MINIFLOATS and to != "f8e8m0":
+        x = x if x.is_float else x.cast("f32")
+        x = clip(x, *ends(to))
     return x.cast(to)
+
+
+def power_of_two(call: Call, x: Value) -> Value:
+    """A float as its exponent alone (e8m0): the sign is dropped, a fraction rounds as ``round_mode`` says."""
+    mode = call.attribute("round_mode", "up")
+    pattern = emit("bitcast", x.cast("f32"), to="u32")
+    exponent = emit("bitand", emit("shr", pattern, 23), 0xFF)
+    fraction = emit("bitand", pattern, 0x7FFFFF)
+    if mode not in ("up", "nearest", "down"):
+        raise call.error(f"round_mode '{mode}' is none of up, nearest and down")
+    rises = {
+        "up": fraction > 0,
+        "nearest": (fraction > 0x400000) | ((fraction >= 0x400000) & (exponent > 0)),
+        "down": fraction < 0,
+    }[mode]
+    greatest = 0xFE if call.attribute("saturate", 1) else 0xFF
+    rounded = minimum(exponent + rises.cast("u32"), greatest)
+    return emit("bitcast", select(exponent.equals(0xFF), 0xFF, rounded).cast("u8"), to="f8e8m0")
+
+
+@onnx("BitCast")
+def bit_cast(call: Call) -> Value:
+    return emit("bitcast", call[0], to=element_type(call.required("to")))
 
 
 @onnx("IsNaN")

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.model import element_type
 from edgec.frontend.operators.conv import convolve, per_channel
 from edgec.frontend.operators.linear import matmul_of
+from edgec.frontend.operators.math import converted
 from edgec.frontend.values import Value, build, clip, emit, normalize_axis
-from edgec.ir.types import DTYPES
+from edgec.ir.types import MINIFLOATS, STORED, ends
 
 
 def saturated(x: Value, dtype: str) -> Value:
     """Rounded already, clamped into the range of an integer type, and cast to it."""
-    limits = np.iinfo(DTYPES[dtype])
+    low, high = ends(dtype)
     if x.is_float:
-        return clip(x, float(limits.min), float(limits.max)).cast(dtype)
-    return clip(x, int(limits.min), int(limits.max)).cast(dtype)
+        return clip(x, float(low), float(high)).cast(dtype)
+    return clip(x, low, high).cast(dtype)
 
 
 def _spread(call: Call, parameter: Value, x: Value) -> Value:
@@ -70,9 +69,14 @@ def quantize(call: Call) -> Value:
     code = call.attribute("output_dtype", 0)
     given = call.optional(2)
     dtype = element_type(code) if code else given.dtype if given is not None else "u8"
-    if dtype not in ("i8", "u8", "i16", "u16", "i32"):
+    if dtype not in {"i8", "u8", "i16", "u16", "i32"} | STORED - {"f8e8m0"}:
         raise call.error(f"quantizing to {dtype} is not supported")
-    y = emit("round", x.cast("f32") / _spread(call, scale, x).cast("f32"))
+    code = call.attribute("precision", 0)
+    precision = element_type(code) if code else "f32"
+    y = x.cast(precision) / _spread(call, scale, x).cast(precision)
+    if dtype in MINIFLOATS:  # their zero point is 0
+        return converted(y, dtype, saturate=bool(call.attribute("saturate", 1)))
+    y = emit("round", y).cast("f32")
     if zero is not None:
         y = y + _spread(call, zero, x).cast("f32")
     return saturated(y, dtype)

@@ -13,7 +13,6 @@ refuse("its result is random; feed random numbers as an input", "Bernoulli", "Mu
 refuse("strings are not supported; do this step in your own code", "RegexFullMatch", "StringConcat",
        "StringNormalizer", "StringSplit", "TfIdfVectorizer")  # fmt: skip
 refuse("decoding pictures is not supported; feed decoded pixels", "ImageDecoder")
-refuse("bit patterns cannot be reinterpreted yet", "BitCast")
 refuse("its regions are rounded to whole pixels; export with RoiAlign", "MaxRoiPool")
 refuse("sequences of tensors are not supported; export the model with opset_version=17 and without lists",
        "ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase",
