@@ -8,7 +8,7 @@ import numpy as np
 
 from edgec.errors import ModelError
 from edgec.ir.graph import Procedure
-from edgec.ir.types import Type, is_float
+from edgec.ir.types import STORED, Type, is_float
 from edgec.ops.registry import Tensor, procedure
 
 #: Places are kept in 32 bits while they are sorted.
@@ -23,6 +23,8 @@ def argsort(x: Tensor, *, axis: int, descending: bool = False, count: int | None
 
     NaN counts as greater than every number, and -0 as equal to 0: numpy's ascending order.
     """
+    if x.dtype in STORED:
+        raise ModelError(f"sorting {x.dtype}", hint="cast to a wider type first")
     extent = x.shape[axis]
     outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
     count = extent if count is None else count

@@ -110,5 +110,7 @@ def test_stored_types_have_no_arithmetic() -> None:
         ops.node("add", x, x)
     with pytest.raises(ModelError, match="f8e5m2"):
         ops.node("reduce", x, combine="max", axes=(0,))
+    with pytest.raises(ModelError, match="f8e5m2"):
+        ops.node("argsort", x, axis=0)
     with pytest.raises(ModelError, match="bits"):
         ops.node("bitcast", x, to="i16")
