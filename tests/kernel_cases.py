@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from procedure_cases import scanning, scattering, selection, sorting
 from small_graphs import (
     RANDOM,
     clip,
@@ -276,18 +277,6 @@ def maps() -> Iterator[Named]:
             ops.node("gather_elements", x, value("j", 3, 5, 2, dtype="i64"), axis=2),
         ),
     )
-    yield (
-        "map prefix",
-        graph(*(ops.node("prefix", x, combine="add", axis=d, exclusive=d == 1, reverse=d == 2) for d in range(3))),
-    )
-    yield (
-        "map scatter",
-        graph(
-            ops.node(
-                "scatter_elements", x, value("j", 2, 5, 3, dtype="i64"), value("u", 2, 5, 3), axis=2, combine="add"
-            )
-        ),
-    )
     yield "map of everything empty", graph(ops.node("exp", value("x", 3, 0)), total(value("x", 3, 0), 1))
     yield "map of a scalar", graph(ops.node("exp", value("x")), ops.node("reshape", value("x"), shape=(1, 1)))
     yield "map large", graph(ops.node("add", value("x", 2, 4099), value("y", 4099)))
@@ -409,34 +398,6 @@ def placements() -> Iterator[Named]:
     yield "one value under two names", Graph((x,), (("a", relu(x)), ("b", relu(x)), ("c", x), ("d", x)))
 
 
-def sorting() -> Iterator[Named]:
-    for n in (1, 2, 5, 16, 17, 33, 300):
-        x = value("x", 3, n, dtype="f32" if n % 2 else "i8")  # small whole numbers are full of equal ones
-        results = [ops.node("argsort", x, axis=1), ops.node("argsort", x, axis=1, descending=True)]
-        results += [ops.node("argsort", x, axis=1, descending=d, count=max(n // 5, 1)) for d in (False, True)]
-        yield f"argsort of {n}", graph(*results)
-    for dtype in ("f64", "f16", "bf16", "i64", "u64", "i32", "u8", "u16", "bool"):
-        x = value("x", 5, 9, 2, dtype=dtype)
-        results = [ops.node("argsort", x, axis=d, descending=d == 1) for d in range(3)]
-        yield f"argsort of {dtype}", graph(*results, ops.node("argsort", x, axis=1, descending=True, count=2))
-    for dtype in ("f32", "f64", "i32", "i64"):
-        extremes = ops.node("neg", _pairs(dtype)[0])
-        results = [ops.node("argsort", extremes, axis=0, descending=d, count=c) for d in (0, 1) for c in (None, 7)]
-        yield f"argsort of special {dtype}", graph(*results)
-    y = ops.node("mul", value("x", 2, 3, 8), number(2))
-    merged = ops.node("concat", y, relu(value("z", 2, 3, 8)), axis=2)
-    yield (
-        "argsort between other kernels",
-        graph(
-            ops.node("neg", transpose(ops.node("argsort", transpose(y, 0, 2, 1), axis=1), 0, 2, 1)),
-            ops.node("concat", ops.node("argsort", merged, axis=2), ops.node("argsort", y, axis=1), axis=2),
-            ops.node("argsort", softmax(merged, 2), axis=2, count=0),
-        ),
-    )
-    image = conv(value("i", 1, 4, 6, 6), weights(9, 4, 1, 1))
-    yield "argsort of channels", graph(ops.node("argsort", image, axis=1, count=2, descending=True), relu(image))
-
-
 GROUPS = {
     g.__name__: g
     for g in (
@@ -451,6 +412,9 @@ GROUPS = {
         borders,
         placements,
         sorting,
+        scanning,
+        scattering,
+        selection,
     )
 }
 

@@ -19,6 +19,12 @@ typedef uint8_t ec_f4e2m1, ec_i4, ec_u4, ec_i2, ec_u2; /* in the low bits of a b
 EC_SCALAR ec_int ec_min_int(ec_int a, ec_int b) { return a < b ? a : b; }
 EC_SCALAR ec_int ec_max_int(ec_int a, ec_int b) { return a > b ? a : b; }
 
+/* A position as data gives it: negative ones count from the end, and it is always inside. */
+EC_SCALAR ec_int ec_wrap(int64_t place, ec_int extent) {
+  if (place < 0) place += extent;
+  return place < 0 ? 0 : place < extent ? (ec_int)place : extent - 1;
+}
+
 EC_SCALAR float ec_bits_to_float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 EC_SCALAR uint32_t ec_float_to_bits(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 EC_SCALAR double ec_bits_to_double(uint64_t u) { double f; memcpy(&f, &u, 8); return f; }

@@ -33,4 +33,14 @@ __all__ = [
     "reduce_over",
 ]
 
-from edgec.ops import contraction, elementwise, gathering, movement, reduction, sorting  # noqa: F401  (they register)
+from edgec.ops import (  # noqa: F401  (they register)
+    contraction,
+    elementwise,
+    gathering,
+    movement,
+    reduction,
+    scan,
+    scattering,
+    selection,
+    sorting,
+)

@@ -1,8 +1,7 @@
-"""Reductions over whole dimensions, windows and prefixes."""
+"""Reductions over whole dimensions and over windows."""
 
 from __future__ import annotations
 
-from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula
 from edgec.ops.contraction import window_extent
@@ -38,16 +37,3 @@ def pool(
         return reduce_over(combine, k, x[(*i[:lead], *source)])
 
     return compute((*x.shape[:lead], *shape), body)
-
-
-@op
-def prefix(x: Tensor, *, combine: str, axis: int, exclusive: bool = False, reverse: bool = False) -> Formula:
-    """Running combination along ``axis`` (cumulative sum, product, ...)."""
-    neutral = {"add": 0, "mul": 1}[combine]
-
-    def body(*i: Expr) -> Expr:
-        (k,) = over(x.shape[axis])
-        kept = (k > i[axis] if exclusive else k >= i[axis]) if reverse else (k < i[axis] if exclusive else k <= i[axis])
-        return reduce_over(combine, (k,), X.select(kept, x[(*i[:axis], k, *i[axis + 1 :])], X.const(neutral, x.dtype)))
-
-    return compute(x.shape, body)

@@ -230,12 +230,34 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
         ([1, 2, 0, 4, 3], lambda: apply("argsort", TIES, axis=0)),
         ([3, 4, 0, 1, 2], lambda: apply("argsort", TIES, axis=0, descending=True)),
     ],
+    "compact": [
+        ([0, 3, 5, -1, -1, -1], lambda: apply("compact", np.array([[1, 0, 0], [1, 0, 1]], bool))),
+        ([], lambda: apply("compact", np.zeros((3, 0), bool))),
+    ],
+    "non_max_suppression": [
+        ([[[1, 3, 2], [2, 0, 3]]], lambda: suppressed(0.5)),
+        ([[[1, 0, 3], [2, 0, 1]]], lambda: suppressed(0.7)),
+        ([[[1, 3, -1], [-1, -1, -1]]], lambda: suppressed(0.5, np.array(0.45, np.float32))),
+    ],
     "prefix": [
         (A.cumsum(1), lambda: apply("prefix", A, combine="add", axis=1)),
         (A[:, ::-1].cumprod(1)[:, ::-1], lambda: apply("prefix", A, combine="mul", axis=1, reverse=True)),
         (A.cumsum(1) - A, lambda: apply("prefix", A, combine="add", axis=1, exclusive=True)),
+        (np.maximum.accumulate(A, 2), lambda: apply("prefix", A, combine="max", axis=2)),
+        ([-np.inf, 1, 1, 3], lambda: apply("prefix", np.array([1.0, 0, 3, 2]), combine="max", axis=0, exclusive=True)),
+        (A[:, :0], lambda: apply("prefix", A[:, :0], combine="add", axis=1, exclusive=True)),
     ],
 }  # fmt: skip
+
+
+#: The first two overlap by 2/3 of their union, the third touches the second, the last is far away.
+BOXES = np.array([[[0, 0, 5, 1], [1, 0, 6, 1], [6, 1, 7, 0], [20, 20, 30, 30]]], np.float32)
+SCORES = np.array([[[0.8, 0.9, 0.1, 0.5], [0.2, 0.2, 0.3, 0.1]]], np.float32)
+
+
+def suppressed(overlap: float, *least: Array) -> Array:
+    ratio, limit = np.array([overlap], np.float32), np.array([3])
+    return apply("non_max_suppression", BOXES, SCORES, limit, ratio, *least, most=3)
 
 
 def test_every_core_operator_has_a_case() -> None:

@@ -1,0 +1,117 @@
+"""Operators that write where data says: scatter and its relatives.
+
+Updates are applied one after the other in the order they are given, so that of several for one element the last one
+stays. Indices are clamped into their dimension, as those of gather are.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from edgec.errors import ModelError
+from edgec.ir.graph import Procedure
+from edgec.ir.types import Type
+from edgec.ops.registry import Tensor, procedure
+
+#: Elements of a slice that a task copies and updates.
+_BLOCK = 256
+_COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+@procedure
+def scatter_elements(x: Tensor, positions: Tensor, updates: Tensor, *, axis: int, combine: str = "last") -> Procedure:
+    """x with updates[p] written (or combined) at p, its index along ``axis`` taken from positions[p]."""
+    _check(x, updates, combine)
+    small = positions.rank == x.rank and all(
+        d == axis or p <= s for d, (p, s) in enumerate(zip(positions.shape, x.shape))
+    )
+    if positions.shape != updates.shape or not small:
+        raise ModelError(f"updates {updates.type} at positions {positions.type} do not fit {x.type}")
+    strides = _strides(x.shape)
+
+    def compute(old: np.ndarray, places: np.ndarray, new: np.ndarray) -> np.ndarray:
+        where: list[np.ndarray] = list(np.indices(places.shape, sparse=True))
+        where[axis] = _wrapped(places, x.shape[axis])
+        linear = sum(i * s for i, s in zip(where, strides))
+        return _written(old, np.broadcast_to(linear, new.shape), new, combine)
+
+    return Procedure(
+        Type(x.dtype, x.shape),
+        compute,
+        tasks=prod(x.shape[:axis]),
+        steps=x.type.elements + updates.type.elements,
+        overwrites=0,
+        sizes={
+            "extent": x.shape[axis],
+            "inner": strides[axis],
+            # (extent, extent of the positions, step in the positions) of what is before the axis, then
+            # (extent of the positions, step in x) of the axis and what is after it.
+            "outer": tuple(zip(x.shape[:axis], positions.shape[:axis], _strides(positions.shape)[:axis])),
+            "loops": tuple(zip(positions.shape[axis:], strides[axis:])),
+        },
+    )
+
+
+@procedure
+def scatter_nd(x: Tensor, positions: Tensor, updates: Tensor, *, combine: str = "last") -> Procedure:
+    """x with updates[p, c] written (or combined) at x[positions[p, :], c]."""
+    _check(x, updates, combine)
+    depth = positions.shape[-1] if positions.rank else x.rank + 1
+    if depth > x.rank or updates.shape != (*positions.shape[:-1], *x.shape[depth:]):
+        raise ModelError(f"updates {updates.type} at positions {positions.type} do not fit {x.type}")
+    count, inner = prod(positions.shape[:-1]), prod(x.shape[depth:])
+    strides = _strides(x.shape)
+
+    def compute(old: np.ndarray, places: np.ndarray, new: np.ndarray) -> np.ndarray:
+        rows = np.zeros(places.shape[:-1], np.int64)
+        for d in range(depth):
+            rows += _wrapped(places[..., d], x.shape[d]) * strides[d]
+        return _written(old, rows.reshape(-1, 1) + np.arange(inner), new, combine)
+
+    blocks = -(-inner // _BLOCK)
+    return Procedure(
+        Type(x.dtype, x.shape),
+        compute,
+        tasks=blocks,
+        steps=x.type.elements + updates.type.elements,
+        overwrites=0,
+        sizes={
+            "rows": prod(x.shape[:depth]),
+            "inner": inner,
+            "block": -(-inner // blocks) if blocks else 0,
+            "count": count,
+            "depth": depth,
+            "steps": tuple(zip(x.shape[:depth], strides)),
+        },
+    )
+
+
+def _check(x: Tensor, updates: Tensor, combine: str) -> None:
+    if updates.dtype != x.dtype:
+        raise ModelError(f"updates of type {updates.dtype} for elements of type {x.dtype}")
+    if combine != "last" and combine not in _COMBINE:
+        raise ModelError(f"updates cannot be combined by '{combine}'")
+
+
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def _wrapped(positions: np.ndarray, extent: int) -> np.ndarray:
+    places = positions.astype(np.int64)
+    return np.clip(np.where(places < 0, places + extent, places), 0, max(extent - 1, 0))
+
+
+def _written(old: np.ndarray, linear: np.ndarray, new: np.ndarray, combine: str) -> np.ndarray:
+    """A copy of ``old`` with each of ``new`` at its row-major position, one after the other."""
+    result = np.array(old, order="C")
+    flat, where, values = result.reshape(-1), linear.reshape(-1), new.reshape(-1)
+    if combine == "last":  # numpy does not say in which order it assigns, so every place is written once
+        _, backwards = np.unique(where[::-1], return_index=True)
+        chosen = where.size - 1 - backwards
+        flat[where[chosen]] = values[chosen]
+    else:
+        _COMBINE[combine].at(flat, where, values)
+    return result

@@ -1,0 +1,139 @@
+"""Small graphs for every procedure: sizes around tasks and blocks, every element type, equal elements, neighbors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from small_graphs import RANDOM, conv, graph, number, relu, softmax, transpose, value, weights
+
+from edgec import ops
+from edgec.ir.graph import Graph, Node, constant
+from edgec.ir.types import DTYPES, is_float
+
+Named = tuple[str, Graph]
+NUMBERS = ("f64", "f16", "bf16", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+
+
+def extremes(dtype: str) -> Node:
+    """Numbers at the edges of a type, some of them twice, in no order."""
+    if is_float(dtype):
+        edges = np.array([0.0, -0.0, 1.0, -1.0, 3e38, -3e38, 1e-40, np.inf, -np.inf, np.nan, -np.nan], DTYPES[dtype])
+    else:
+        limits = np.iinfo(DTYPES[dtype])
+        edges = np.array([limits.min, limits.min + 1, 0, 1, limits.max // 2, limits.max - 1, limits.max], DTYPES[dtype])
+    return constant(RANDOM.permutation(np.tile(edges, 3)))
+
+
+def sorting() -> Iterator[Named]:
+    for n in (1, 2, 5, 16, 17, 33, 300):
+        x = value("x", 3, n, dtype="f32" if n % 2 else "i8")  # small whole numbers are full of equal ones
+        results = [ops.node("argsort", x, axis=1, descending=d) for d in (False, True)]
+        results += [ops.node("argsort", x, axis=1, descending=d, count=max(n // 5, 1)) for d in (False, True)]
+        yield f"argsort of {n}", graph(*results)
+    for dtype in (*NUMBERS, "bool"):
+        x = value("x", 5, 9, 2, dtype=dtype)
+        results = [ops.node("argsort", x, axis=d, descending=d == 1) for d in range(3)]
+        yield f"argsort of {dtype}", graph(*results, ops.node("argsort", x, axis=1, descending=True, count=2))
+    for dtype in ("f32", "f64", "i32", "i64", "u64", "i8"):
+        x = extremes(dtype)
+        results = [ops.node("argsort", x, axis=0, descending=d, count=c) for d in (False, True) for c in (None, 4)]
+        yield f"argsort of extreme {dtype}", graph(*results)
+    y = ops.node("mul", value("x", 2, 3, 8), number(2))
+    merged = ops.node("concat", y, relu(value("z", 2, 3, 8)), axis=2)
+    yield (
+        "argsort between other kernels",
+        graph(
+            ops.node("neg", transpose(ops.node("argsort", transpose(y, 0, 2, 1), axis=1), 0, 2, 1)),
+            ops.node("concat", ops.node("argsort", merged, axis=2), ops.node("argsort", y, axis=1), axis=2),
+            ops.node("argsort", softmax(merged, 2), axis=2, count=0),
+        ),
+    )
+    image = conv(value("i", 1, 4, 6, 6), weights(9, 4, 1, 1))
+    yield "argsort of channels", graph(ops.node("argsort", image, axis=1, count=2, descending=True), relu(image))
+    yield "argsort of nothing", graph(ops.node("argsort", value("x", 0, 3), axis=0), ops.node("neg", value("y", 2)))
+
+
+def scanning() -> Iterator[Named]:
+    ways = [(c, e, r) for c in ("add", "mul", "max", "min") for e in (False, True) for r in (False, True)]
+    x = value("x", 3, 5, 7)
+    for combine, exclusive, reverse in ways:
+        results = [
+            ops.node("prefix", x, combine=combine, axis=d, exclusive=exclusive, reverse=reverse) for d in range(3)
+        ]
+        yield f"prefix {combine}{' exclusive' * exclusive}{' reverse' * reverse}", graph(*results)
+    for shape in ((1,), (300,), (2, 1), (2, 3, 64), (2, 3, 65), (1, 4, 200)):
+        x = value("x", *shape)
+        results = [ops.node("prefix", x, combine="add", axis=d, exclusive=d == 1) for d in range(len(shape))]
+        yield f"prefix of {'x'.join(map(str, shape))}", graph(*results)
+    for dtype in NUMBERS:
+        x = value("x", 4, 9, dtype=dtype)
+        yield f"prefix of {dtype}", graph(*(ops.node("prefix", x, combine=c, axis=1) for c in ("add", "mul", "min")))
+    in_place = ops.node("prefix", ops.node("exp", value("x", 6, 70)), combine="add", axis=0, exclusive=True)
+    yield "prefix in place", graph(ops.node("sqrt", in_place))
+    yield "prefix of nothing", graph(ops.node("prefix", value("x", 3, 0), combine="add", axis=1, exclusive=True))
+
+
+def scattering() -> Iterator[Named]:
+    for combine in ("last", "add", "mul", "max", "min"):
+        results = []
+        for d, shape in enumerate(((9, 3, 2), (2, 11, 4), (3, 4, 1))):
+            x, u = value("x", 3, 4, 5), value(f"u{d}", *shape)
+            if all(e == d or n <= m for e, (n, m) in enumerate(zip(shape, x.type.shape))):
+                at = value(f"i{d}", *shape, dtype="i64" if d % 2 else "i32")
+                results.append(ops.node("scatter_elements", x, at, u, axis=d, combine=combine))
+        for d, shape in enumerate(((7, 3), (2, 2, 2), (6, 1))):
+            at = value(f"j{d}", *shape, dtype="i64")
+            u = value(f"v{d}", *shape[:-1], *x.type.shape[shape[-1] :])
+            results.append(ops.node("scatter_nd", x, at, u, combine=combine))
+        yield f"scatter {combine}", graph(*results)
+    for dtype in (*NUMBERS, "bool"):
+        x, u = value("x", 6, 2, dtype=dtype), value("u", 9, 2, dtype=dtype)
+        results = [
+            ops.node("scatter_elements", x, value("i", 9, 2, dtype="i64"), u, axis=0, combine=c)
+            for c in ("last", "add")
+        ]
+        results.append(ops.node("scatter_nd", x, value("j", 9, 1, dtype="i32"), u, combine="max"))
+        yield f"scatter of {dtype}", graph(*results)
+    x, at = value("z", 5, 700), value("j", 4, 1, dtype="i64")
+    yield "scatter of long slices", graph(ops.node("scatter_nd", x, at, value("u", 4, 700), combine="add"))
+    y = ops.node("exp", value("x", 4, 6))
+    yield (
+        "scatter in place",
+        graph(
+            ops.node("neg", ops.node("scatter_elements", y, value("i", 4, 2, dtype="i64"), value("u", 4, 2), axis=1)),
+            ops.node("neg", ops.node("scatter_nd", relu(x), at, value("v", 4, 700))),
+        ),
+    )
+    yield "scatter of itself", graph(ops.node("scatter_elements", y, value("i", 4, 6, dtype="i64"), y, axis=0))
+    none = ops.node("slice", value("i", 4, 6, dtype="i64"), starts=(0, 0), steps=(1, 1), shape=(0, 6))
+    yield "scatter of nothing", graph(ops.node("scatter_elements", y, none, value("u", 0, 6), axis=0))
+    whole = ops.node("slice", value("i", 4, 6, dtype="i64"), starts=(0, 0), steps=(1, 1), shape=(2, 0))
+    yield "scatter of everything", graph(ops.node("scatter_nd", y, whole, value("u", 2, 4, 6), combine="add"))
+    yield "scatter of numbers", graph(ops.node("scatter_nd", number(3), whole, value("u", 2), combine="mul"))
+
+
+def selection() -> Iterator[Named]:
+    masks = [ops.node("gt", value(f"x{n}", n), number(0.5)) for n in (1, 7, 64, 1000)]
+    yield (
+        "compact",
+        graph(*(ops.node("compact", m) for m in masks), ops.node("compact", value("m", 3, 5, dtype="bool"))),
+    )
+    yield "compact of nothing", graph(ops.node("compact", value("m", 3, 0, dtype="bool")), relu(value("x", 2)))
+    overlap, least = number(0.3), number(0.1)
+    for batch, classes, n, most in ((1, 1, 1, 1), (1, 3, 40, 40), (2, 2, 17, 5)):
+        boxes, scores = value("b", batch, n, 4), value("s", batch, classes, n)
+        rounded = ops.node("mul", ops.node("round", ops.node("mul", scores, number(2))), number(0.5))  # has equal ones
+        limit = constant(np.array([most]))
+        results = [
+            ops.node("non_max_suppression", boxes, rounded, limit, overlap, most=most, center=True),
+            ops.node("non_max_suppression", boxes, scores, limit, overlap, least, most=most),
+            ops.node(
+                "non_max_suppression",
+                ops.node("exp", boxes), scores, value("limit", dtype="i64"), value("o", 1), value("t"), most=most,
+            ),
+        ]  # fmt: skip
+        yield f"suppression {batch}x{classes}x{n}", graph(*results)
+    wide = value("b", 1, 9, 4, dtype="f64"), value("s", 1, 1, 9, dtype="f64")
+    half = constant(np.array(0.5))
+    yield "suppression of f64", graph(ops.node("non_max_suppression", *wide, constant(np.array(4)), half, most=9))
