@@ -9,7 +9,7 @@ import numpy as np
 from edgec.errors import ModelError
 from edgec.ir.evaluate import neutral
 from edgec.ir.graph import Procedure
-from edgec.ir.types import DTYPES, Type
+from edgec.ir.types import DTYPES, STORED, Type
 from edgec.ops.registry import Tensor, procedure
 
 #: Neighboring lines that a task walks together, so that it reads whole cache lines where they lie side by side.
@@ -24,8 +24,8 @@ def prefix(x: Tensor, *, combine: str, axis: int, exclusive: bool = False, rever
     With ``exclusive`` an element is not part of its own. Terms are added one after the other; half precision runs in
     f32 and is rounded when it is stored. NaN stays once it is met.
     """
-    if x.dtype == "bool":
-        raise ModelError("running combinations are for numbers, not for truth values")
+    if x.dtype in STORED or x.dtype == "bool":
+        raise ModelError(f"running combinations of {x.dtype}", hint="cast to a wider type first")
     outer, extent, inner = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
 
     def compute(values: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from edgec.errors import ModelError
 from edgec.ir.graph import Procedure
-from edgec.ir.types import Type
+from edgec.ir.types import STORED, Type
 from edgec.ops.registry import Tensor, procedure
 
 #: Elements of a slice that a task copies and updates.
@@ -93,6 +93,8 @@ def _check(x: Tensor, updates: Tensor, combine: str) -> None:
         raise ModelError(f"updates of type {updates.dtype} for elements of type {x.dtype}")
     if combine != "last" and combine not in _COMBINE:
         raise ModelError(f"updates cannot be combined by '{combine}'")
+    if combine != "last" and x.dtype in STORED:
+        raise ModelError(f"combining updates of {x.dtype}", hint="cast to a wider type first")
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:

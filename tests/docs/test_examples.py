@@ -14,9 +14,12 @@ from onnx import helper
 from small_models import model, node, tensor_input, weights
 
 import edgec
+from edgec.api import read
 from edgec.demo import digits
 from edgec.device.facts import load_device
 from edgec.device.toolchain import Compiler, compile_program, find_compilers
+from edgec.errors import EdgecError
+from edgec.report.explain import explain
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -34,6 +37,28 @@ def test_an_operator(tmp_path: Path) -> None:
     want = (x + 0.5 * (np.roll(x, 1, 1) + np.roll(x, -1, 1))) / 2
     assert np.allclose(net(x), want, atol=1e-6)
     assert edgec.check(net).reference == "the graph in numpy"
+
+
+def test_a_procedure(tmp_path: Path) -> None:
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("docs.example", 1)]
+    nodes = [node("Relu", ["x"], ["r"]), node("Echo", ["r"], ["y"], "echo", domain="docs.example", keep=0.75)]
+    graph = helper.make_graph(nodes, "g", [tensor_input("x", [3, 10])], [tensor_input("y", [3, 10])])
+    path = tmp_path / "echo.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets), path)
+    folders = {"operators": [EXAMPLES / "operators"], "templates": [EXAMPLES / "templates"]}
+    net = edgec.build(path, tmp_path / "out", threads=2, **folders)
+    x = np.random.default_rng(0).standard_normal((3, 10)).astype(np.float32)
+    want = np.maximum(x, 0)
+    for i in range(1, 10):
+        want[:, i] += np.float32(0.75) * want[:, i - 1]
+    assert np.allclose(net(x), want, atol=1e-6)
+    assert edgec.check(net).ok
+    told = explain(net.run, read(path), "echo")
+    assert [core["formula"] for core in told["imported_as"]] == ["y = decay(x0, keep=0.75)"]
+    assert [(k["kind"], k["flops"]) for k in told["kernels"]] == [("procedure", 60)]
+    with pytest.raises(EdgecError, match="no c template renders a procedure 'decay'"):
+        edgec.build(path, tmp_path / "other", operators=folders["operators"], compile=False)
+    assert not (tmp_path / "other").exists()
 
 
 def hyperbolic() -> onnx.ModelProto:

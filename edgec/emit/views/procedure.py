@@ -9,7 +9,7 @@ from typing import Any
 from edgec.emit.c_expression import C_TYPES, STORAGE, literal, scalar_update
 from edgec.emit.views.base import View
 from edgec.ir.evaluate import neutral
-from edgec.ir.types import Type
+from edgec.ir.types import CODED, Type
 from edgec.schedule.procedure import ProcedureCall
 
 
@@ -34,7 +34,7 @@ class Operand:
 
     @property
     def ctype(self) -> str:
-        """The C type of a value; that of half precision is float."""
+        """The C type of a value; what is coded in memory is decoded into it."""
         return C_TYPES[self.dtype]
 
     @property
@@ -42,18 +42,14 @@ class Operand:
         """The C type of an element in memory."""
         return STORAGE[self.dtype]
 
-    @property
-    def is_half(self) -> bool:
-        return self.dtype in ("f16", "bf16")
-
     def load(self, place: str) -> str:
         """The value of the element at a position."""
         element = f"{self.pointer}[{place}]"
-        return f"ec_from_{self.dtype}({element})" if self.is_half else element
+        return f"ec_from_{self.dtype}({element})" if self.dtype in CODED else element
 
     def stored(self, value: str) -> str:
         """A value as it lies in memory."""
-        return f"ec_to_{self.dtype}({value})" if self.is_half else value
+        return f"ec_to_{self.dtype}({value})" if self.dtype in CODED else value
 
     def store(self, place: str, value: str) -> str:
         """A statement that writes the element at a position."""

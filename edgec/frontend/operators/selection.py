@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import numpy as np
 
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.values import Value, constant, emit, iota, normalize_axis, select
-from edgec.ir.types import DTYPES
 
 
 @onnx("TopK")
 def top_k(call: Call) -> tuple[Value, Value]:
-    """The rank of an element is how many come before it; output k is the element of rank k.
-
-    Quadratic in the dimension, but without data-dependent control: fine for the sizes of class scores.
-    """
+    """The first k along a dimension, in order; of equal elements the one with the lower index comes first."""
     x = call[0]
     axis = normalize_axis(call.attribute("axis", -1), x.rank)
     k = int(call.required("k")) if call.opset < 10 else int(call.constant(1).reshape(-1)[0])
     if k > x.shape[axis]:
         raise call.error(f"k is {k}, but the dimension has only {x.shape[axis]}")
-    last = x.swap(axis, x.rank - 1)
-    n = last.shape[-1]
-    mine, other = last.unsqueeze(-1), last.unsqueeze(-2)
-    better = other > mine if call.attribute("largest", 1) else other < mine
-    places = iota(n, 1, 2, "i32") < iota(n, 0, 2, "i32")
-    ahead = better | (other.equals(mine) & places)
-    rank = ahead.cast("i32").sum([-1], keep=False)
-    chosen = rank.unsqueeze(-2).equals(iota(k, 0, 2, "i32"))
-    least = -inf if x.is_float else int(np.iinfo(DTYPES[x.dtype]).min)
-    values = select(chosen, last.unsqueeze(-2), least).reduce("max", [-1], keep=False)
-    indices = select(chosen, iota(n, 1, 2), -1).reduce("max", [-1], keep=False)
-    return values.swap(axis, x.rank - 1), indices.swap(axis, x.rank - 1)
+    chosen = emit("argsort", x, axis=axis, descending=bool(call.attribute("largest", 1)), count=k)
+    return emit("gather_elements", x, chosen, axis=axis), chosen
 
 
 @onnx("Compress")
