@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from edgec.ir.graph import topological
 
 Results = Value | Sequence[Value | None]
 Lowering = Callable[["Call"], Results]
+AnyLowering = TypeVar("AnyLowering", bound=Lowering)
 
 _LOWERINGS: dict[tuple[str, str], Lowering] = {}
 _REASONS: dict[tuple[str, str], str] = {}
@@ -47,10 +48,10 @@ class ModelWarning(UserWarning):
     """Something in a model that is against the standard, but whose meaning is clear."""
 
 
-def onnx(*operators: str, domain: str = "") -> Callable[[Lowering], Lowering]:
+def onnx(*operators: str, domain: str = "") -> Callable[[AnyLowering], AnyLowering]:
     """Register the lowering of ONNX operators; a later registration replaces an earlier one."""
 
-    def register(lowering: Lowering) -> Lowering:
+    def register(lowering: AnyLowering) -> AnyLowering:
         for operator in operators:
             _LOWERINGS[domain, operator] = lowering
         return lowering

@@ -8,6 +8,7 @@ from edgec.frontend.operators import (  # noqa: F401  (they register)
     linear,
     logic,
     math,
+    microsoft,
     movement,
     normalization,
     pool,

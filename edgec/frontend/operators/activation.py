@@ -89,6 +89,11 @@ def gelu(call: Call) -> Value:
     if call.attribute("approximate") == "tanh":
         inner = (x + x * x * x * 0.044715) * sqrt(2 / pi)
         return x * 0.5 * (emit("tanh", inner) + 1)
+    return gelu_of(x)
+
+
+def gelu_of(x: Value) -> Value:
+    """x times the probability that a normally distributed number is less than x."""
     return x * 0.5 * (emit("erf", x * sqrt(0.5)) + 1)
 
 

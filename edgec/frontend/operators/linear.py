@@ -23,7 +23,7 @@ def matmul(call: Call) -> Value:
 @onnx("Gemm")
 def gemm(call: Call) -> Value:
     a, b, c = call[0], call[1], call.optional(2)
-    alpha, beta = call.attribute("alpha"), call.attribute("beta")
+    alpha, beta = call.attribute("alpha", 1.0), call.attribute("beta", 1.0)
     if not a.is_float:
         alpha, beta = int(alpha), int(beta)
     a = a.swap(0, 1) if call.attribute("transA") else a

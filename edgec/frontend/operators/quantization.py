@@ -84,8 +84,11 @@ def quantize(call: Call) -> Value:
 
 @onnx("DynamicQuantizeLinear")
 def dynamic_quantize(call: Call) -> tuple[Value, Value, Value]:
-    """To u8, with scale and zero point from the extremes of the tensor itself (and 0)."""
-    x = call[0]
+    return dynamically_quantized(call[0])
+
+
+def dynamically_quantized(x: Value) -> tuple[Value, Value, Value]:
+    """x as u8, with scale and zero point from the extremes of the tensor itself (and 0)."""
     axes = range(x.rank)
     low = emit("min", x.reduce("min", axes, keep=False), 0.0)
     high = emit("max", x.reduce("max", axes, keep=False), 0.0)
@@ -95,7 +98,7 @@ def dynamic_quantize(call: Call) -> tuple[Value, Value, Value]:
     return y, scale, zero.cast("u8")
 
 
-def _offset(call: Call, k: int, zero: int, axis: int | None = None) -> Value:
+def offset(call: Call, k: int, zero: int, axis: int | None = None) -> Value:
     """Operand k as i32 minus its zero point (one for all, or one for each place along ``axis``)."""
     x = build("cast", call[k], to="i32")
     z = _zero_point(call, zero)
@@ -111,16 +114,16 @@ def _offset(call: Call, k: int, zero: int, axis: int | None = None) -> Value:
 
 @onnx("MatMulInteger")
 def matmul_integer(call: Call) -> Value:
-    return matmul_of(_offset(call, 0, 2, axis=-2), _offset(call, 1, 3, axis=-1))
+    return matmul_of(offset(call, 0, 2, axis=-2), offset(call, 1, 3, axis=-1))
 
 
 @onnx("ConvInteger")
 def conv_integer(call: Call) -> Value:
     """Padding means the zero point: 0 after it is subtracted."""
-    return convolve(call, _offset(call, 0, 2), _offset(call, 1, 3, axis=0))
+    return convolve(call, offset(call, 0, 2), offset(call, 1, 3, axis=0))
 
 
-def _requantized(call: Call, total: Value, factor: Value, scale: int, zero: int) -> Value:
+def requantized(call: Call, total: Value, factor: Value, scale: int, zero: int) -> Value:
     """An i32 sum in units of ``factor`` as the quantized output; like the reference, scaled in f32."""
     y = emit("round", total.cast("f32") * (factor / call[scale].reshape().cast("f32")))
     z = _zero_point(call, zero)
@@ -131,20 +134,20 @@ def _requantized(call: Call, total: Value, factor: Value, scale: int, zero: int)
 
 @onnx("QLinearConv")
 def qlinear_conv(call: Call) -> Value:
-    y = convolve(call, _offset(call, 0, 2), _offset(call, 3, 5, axis=0))
+    y = convolve(call, offset(call, 0, 2), offset(call, 3, 5, axis=0))
     bias = call.optional(8)
     if bias is not None:
         y = y + per_channel(bias, y.rank)
     weight_scale = call[4]
     weight_scale = per_channel(weight_scale, y.rank) if prod(weight_scale.shape) > 1 else weight_scale.reshape()
-    return _requantized(call, y, weight_scale * call[1].reshape(), 6, 7)
+    return requantized(call, y, weight_scale * call[1].reshape(), 6, 7)
 
 
 @onnx("QLinearMatMul")
 def qlinear_matmul(call: Call) -> Value:
     """Scales are one for all, or one a row of the left and one a column of the right operand."""
-    y = matmul_of(_offset(call, 0, 2, axis=-2), _offset(call, 3, 5, axis=-1))
+    y = matmul_of(offset(call, 0, 2, axis=-2), offset(call, 3, 5, axis=-1))
     left, right = (call[k].cast("f32") for k in (1, 4))
     left = left.reshape() if prod(left.shape) == 1 else left.unsqueeze(-1) if left.rank == 1 else left
     right = right.reshape() if prod(right.shape) == 1 else right
-    return _requantized(call, y, left * right, 6, 7)
+    return requantized(call, y, left * right, 6, 7)
