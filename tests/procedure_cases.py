@@ -35,6 +35,10 @@ def sorting() -> Iterator[Named]:
         x = value("x", 5, 9, 2, dtype=dtype)
         results = [ops.node("argsort", x, axis=d, descending=d == 1) for d in range(3)]
         yield f"argsort of {dtype}", graph(*results, ops.node("argsort", x, axis=1, descending=True, count=2))
+    for dtype in ("f32", "bf16", "i8", "i64", "bool"):
+        shapes = ((1, 3), (8, 1), (9, 2), (70, 3), (5, 0))
+        rows = [value(f"x{r}", r, c, dtype="bool" if dtype == "bool" else "i8") for r, c in shapes]
+        yield f"rows of {dtype}", graph(*(ops.node("argsort_rows", ops.node("cast", x, to=dtype)) for x in rows))
     for dtype in ("f32", "f64", "i32", "i64", "u64", "i8"):
         x = extremes(dtype)
         results = [ops.node("argsort", x, axis=0, descending=d, count=c) for d in (False, True) for c in (None, 4)]

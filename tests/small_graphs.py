@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from edgec import ops
-from edgec.ir.graph import Graph, Node, constant, placeholder, topological
+from edgec.ir.graph import Graph, Node, constant, placeholder, rewrite, topological
 from edgec.ir.types import DTYPES, Type
 
 RANDOM = np.random.default_rng(5)
@@ -107,3 +107,22 @@ def arrays(graph: Graph, seed: int) -> dict[str, np.ndarray]:
             low = 0 if dtype.kind in "ub" else -4
             made[n.attributes["name"]] = random.integers(low, 2 if dtype.kind == "b" else 5, n.type.shape).astype(dtype)
     return made
+
+
+def doubled(graph: Graph) -> Graph:
+    """The same graph in double precision."""
+
+    def change(node, args):  # type: ignore[no-untyped-def]
+        if node.type.dtype == "f32" and node.op == "input":
+            return placeholder(node.attributes["name"], Type("f64", node.type.shape))
+        if node.type.dtype == "f32" and node.is_const:
+            return constant(node.value.astype(np.float64))
+        if node.op in ("input", "const"):
+            return node
+        attrs = node.attributes
+        if node.op == "cast" and attrs["to"] == "f32":
+            attrs["to"] = "f64"
+        return ops.node(node.op, *args, **attrs)
+
+    inputs = tuple(change(n, ()) for n in graph.inputs)
+    return Graph(inputs, rewrite(graph, change).outputs)

@@ -28,38 +28,44 @@ def compress(x: Value, condition: Value, axis: int) -> tuple[Value, Value]:
     if given < extent:
         chosen = concat([chosen, full((extent - given,), False, "bool")], 0)
     places, count = _found(chosen)
-    there = (places >= 0).reshape(*(extent if d == axis else 1 for d in range(x.rank)))
-    return select(there, x.gather(places, axis), 0), count
+    return _kept(x, places, axis), count
 
 
 @dataclass(frozen=True)
 class Unique:
-    """The different elements of a tensor of n elements; all but ``inverse`` hold ``count`` that matter."""
+    """The different elements (or slices) of a tensor that has n; ``count`` entries matter, of ``inverse`` all n."""
 
-    values: Value  # [n]
+    values: Value  # [n], or x with the slices in order
     first: Value  # [n]: where each stands first
     inverse: Value  # [n]: for every element of the tensor, which of the values it is
     counts: Value  # [n]: how often each occurs
     count: Value
 
 
-def unique(x: Value, ascending: bool = True) -> Unique:
-    """The different elements of x (flattened), ascending or in the order in which they first occur.
+def unique(x: Value, ascending: bool = True, axis: int | None = None) -> Unique:
+    """The different elements of x flattened, or slices along ``axis``: ascending, or in the order of their first.
 
-    All NaN count as one value, which is the greatest.
+    Slices are ordered by their first element, where that is equal by the next, and so on. All NaN count as one value,
+    which is the greatest.
     """
-    x = x.reshape(prod(x.shape))
-    n = x.shape[0]
-    order = emit("argsort", x, axis=0)
-    ranked = x.gather(order, 0)
-    # A group of equal elements begins where the one before differs; in it stand the places they came from, ascending.
+    if axis is None:
+        x, axis = x.reshape(prod(x.shape)), 0
+        order = emit("argsort", x, axis=0)
+    else:
+        slices = x.transpose(axis, *(d for d in range(x.rank) if d != axis))
+        order = emit("argsort_rows", slices.reshape(x.shape[axis], prod(slices.shape[1:])))
+    n = x.shape[axis]
+    # A group of equal ones begins where the one before differs; in it stand the places they came from, ascending.
     begins = iota(n, 0, 1).equals(0)
     if n > 1:
-        before = concat([ranked.part(0, 0, 1), ranked.part(0, 0, n - 1)], 0)
-        begins = begins | _differs(ranked, before)
+        ranked = x.gather(order, axis)
+        changes = _differs(ranked.part(axis, 1, n), ranked.part(axis, 0, n - 1))
+        others = [d for d in range(x.rank) if d != axis]
+        changes = changes.reduce("or", others, keep=False)
+        begins = concat([constant([True]), changes], 0)
     starts, count = _found(begins)
     there = starts >= 0
-    ends = select(starts >= 0, starts, n)
+    ends = select(there, starts, n)
     ends = concat([ends.part(0, 1, n), constant([n], "i64")], 0) if n else ends
     first = select(there, order.gather(starts, 0), -1)
     counts = select(there, ends - starts, 0)
@@ -70,8 +76,7 @@ def unique(x: Value, ascending: bool = True) -> Unique:
         first, counts = first.gather(occurs, 0), counts.gather(occurs, 0)
         rank = emit("scatter_elements", full((n,), 0, "i64"), occurs, iota(n, 0, 1), axis=0)
         inverse = rank.gather(inverse, 0)
-    values = select(first >= 0, x.gather(first, 0), 0)
-    return Unique(values, first, inverse, counts, count)
+    return Unique(_kept(x, first, axis), first, inverse, counts, count)
 
 
 def non_max_suppression(
@@ -107,6 +112,12 @@ def _found(mask: Value) -> tuple[Value, Value]:
     """The row-major places of true elements, and how many there are."""
     count = mask.cast("i64").sum(range(mask.rank), keep=False)
     return emit("compact", mask), count
+
+
+def _kept(x: Value, places: Value, axis: int) -> Value:
+    """The slices of x at ``places`` along ``axis``, and 0 for those that are negative."""
+    there = (places >= 0).reshape(*(places.shape[0] if d == axis else 1 for d in range(x.rank)))
+    return select(there, x.gather(places, axis), 0)
 
 
 def _digits(places: Value, steps: list[int], extents: tuple[int, ...]) -> Value:

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgec.errors import ModelError
 from edgec.ir.graph import Procedure
-from edgec.ir.types import STORED, Type, is_float
+from edgec.ir.types import STORED, Type
 from edgec.ops.registry import Tensor, procedure
 
 #: Places are kept in 32 bits while they are sorted.
@@ -23,18 +23,17 @@ def argsort(x: Tensor, *, axis: int, descending: bool = False, count: int | None
 
     NaN counts as greater than every number, and -0 as equal to 0: numpy's ascending order.
     """
-    if x.dtype in STORED:
-        raise ModelError(f"sorting {x.dtype}", hint="cast to a wider type first")
     extent = x.shape[axis]
+    _check(x, extent)
     outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
     count = extent if count is None else count
-    if extent >= _LONGEST or not 0 <= count <= extent:
-        raise ModelError(f"{count} elements of {extent} cannot be put in order")
+    if not 0 <= count <= extent:
+        raise ModelError(f"the first {count} of {extent} elements")
     is_part = count * _PART <= extent
     item = 16 if x.dtype in ("f64", "i64", "u64") else 8
 
     def compute(values: np.ndarray) -> np.ndarray:
-        keys = values.astype(np.float64 if is_float(x.dtype) else np.uint8) if _needs_key(x.dtype) else values
+        keys = _sortable(values, x.dtype)
         if not descending:
             places = np.argsort(keys, axis=axis, kind="stable")
         else:  # backwards twice, so that equal elements still stand as they stood
@@ -51,6 +50,42 @@ def argsort(x: Tensor, *, axis: int, descending: bool = False, count: int | None
     )
 
 
-def _needs_key(dtype: str) -> bool:
-    """Types that numpy does not sort in the order meant here."""
-    return dtype in ("f16", "bf16", "bool")
+@procedure
+def argsort_rows(x: Tensor) -> Procedure:
+    """Numbers (i64) of the rows of x [rows, columns] in order: by the first column, where that is equal by the next.
+
+    Equal rows stay as they stand; elements are ordered as in ``argsort``.
+    """
+    if x.rank != 2:
+        raise ModelError(f"rows are those of a matrix, not of {x.type}")
+    rows, columns = x.shape
+    _check(x, rows)
+
+    def compute(values: np.ndarray) -> np.ndarray:
+        order = np.arange(rows)
+        for column in reversed(range(columns)):
+            order = order[np.argsort(_sortable(values[order, column], x.dtype), kind="stable")]
+        return order.astype(np.int64)
+
+    return Procedure(
+        Type("i64", (rows,)),
+        compute,
+        tasks=1,
+        steps=x.type.elements * max(1, rows.bit_length()),
+        scratch=8 * rows,
+        sizes={"rows": rows, "columns": columns},
+    )
+
+
+def _check(x: Tensor, extent: int) -> None:
+    if x.dtype in STORED:
+        raise ModelError(f"sorting {x.dtype}", hint="cast to a wider type first")
+    if extent >= _LONGEST:
+        raise ModelError(f"{extent} elements are too many to sort")
+
+
+def _sortable(values: np.ndarray, dtype: str) -> np.ndarray:
+    """The same order in a type that numpy sorts as is meant here."""
+    if dtype in ("f16", "bf16"):
+        return values.astype(np.float64)
+    return values.view(np.uint8) if dtype == "bool" else values

@@ -209,6 +209,24 @@ OPERANDS: dict[str, tuple[onnx.ModelProto, str]] = {
         model([node("TopK", ["x", "k"], ["y", "i"], name="n")], initializers=[weights("k", np.array([5]))]),
         "node 'n' (TopK): k is 5, but the dimension has only 3",
     ),
+    "fewer than none": (
+        model([node("TopK", ["x", "k"], ["y", "i"], name="n")], initializers=[weights("k", np.array([-1]))]),
+        "node 'n' (TopK): the first -1 of 3 elements",
+    ),
+    "updates that do not fit": (
+        model(
+            [node("ScatterElements", ["x", "i", "u"], ["y"], name="n", axis=1)],
+            initializers=[weights("i", np.zeros((3, 1), np.int64)), weights("u", np.zeros((3, 1), np.float32))],
+        ),
+        "node 'n' (ScatterElements): updates f32[3,1] at positions i64[3,1] do not fit f32[2,3]",
+    ),
+    "updates of the wrong depth": (
+        model(
+            [node("ScatterND", ["x", "i", "u"], ["y"], name="n")],
+            initializers=[weights("i", np.zeros((4, 3), np.int64)), weights("u", np.zeros(4, np.float32))],
+        ),
+        "node 'n' (ScatterND): updates f32[4] at positions i64[4,3] do not fit f32[2,3]",
+    ),
     "training": (
         model(
             [

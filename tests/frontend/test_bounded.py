@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import numpy as np
 import onnxruntime
 import pytest
 from compiled import Compiled, compile_graphs, target
-from onnx import TensorProto, helper
+from onnx import NodeProto, TensorProto, helper
+from onnx.backend.test.loader import load_model_tests
 from sanitized import ADDRESS, run_sanitized
 
 from edgec.errors import ModelError
@@ -101,6 +103,18 @@ def uniques() -> dict[str, Case]:
             outputs = (found.values, found.first, found.counts, found.inverse, found.count)
             wanted = [values, first, counts, inverse.reshape(-1)]
             cases[f"unique {name}{'' if ascending else ' as they come'}"] = Case(outputs, {"x": x}, wanted, len(values))
+    slices = {
+        "columns": (RANDOM.integers(0, 2, (3, 20)).astype(np.float32), 1),
+        "matrices": (RANDOM.integers(0, 2, (2, 1, 9, 2)), 2),
+        "rows": (np.repeat(RANDOM.standard_normal((7, 5)).astype(np.float32), 3, 0), 0),
+    }
+    for name, (x, axis) in slices.items():
+        values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
+        found = bounded.unique(value("x", x), axis=axis)
+        outputs = (found.values, found.first, found.counts, found.inverse, found.count)
+        cases[f"unique {name}"] = Case(
+            outputs, {"x": x}, [values, first, counts, inverse.reshape(-1)], values.shape[axis]
+        )
     return cases
 
 
@@ -166,6 +180,45 @@ def test_stays_inside_its_buffers(cases: dict[str, Case], tmp_path: Path) -> Non
     inputs = {name: dict(case.inputs) for name, case in cases.items()}
     for name, got in run_sanitized(graphs, inputs, tmp_path, target("host"), ADDRESS).items():
         cases[name].check(got, name)
+
+
+def lowered(node: NodeProto, x: Sequence[Value]) -> tuple[tuple[Value, ...], Value]:
+    """The results of an ONNX node, and how much of them counts."""
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    axis = attributes.get("axis")
+    if node.op_type == "NonZero":
+        result, count = bounded.nonzero(x[0])
+    elif node.op_type == "Compress":
+        data = x[0] if axis is not None else x[0].reshape(x[0].type.elements)
+        result, count = bounded.compress(data, x[1], (axis or 0) % data.rank)
+    elif node.op_type == "Unique":
+        axis = axis % x[0].rank if axis is not None else None
+        found = bounded.unique(x[0], bool(attributes.get("sorted", 1)), axis)
+        return (found.values, found.first, found.inverse, found.counts), found.count
+    else:
+        result, count = bounded.non_max_suppression(*x, center=bool(attributes.get("center_point_box", 0)))
+    return (result,), count
+
+
+@pytest.mark.filterwarnings("ignore")  # of what makes the cases
+def test_the_node_tests_of_onnx() -> None:
+    seen = Counter()
+    for case in load_model_tests(kind="node"):
+        assert case.model is not None
+        node = case.model.graph.node[0]
+        if node.op_type not in ("NonZero", "Compress", "Unique", "NonMaxSuppression") or "expanded" in case.name:
+            continue
+        ((inputs, expected),) = case.data_sets
+        arrays = {name: np.asarray(a) for name, a in zip(node.input, inputs)}
+        results, count = lowered(node, [value(name, a) for name, a in arrays.items()])
+        chosen = [(r, e) for r, name, e in zip(results, node.output, expected) if name]
+        got = evaluate.run(graph(*(r for r, _ in chosen), count), arrays)
+        size = int(got[f"y{len(chosen)}"])
+        for k, (_, e) in enumerate(chosen):
+            kept = tuple(slice(0, size if n != m else None) for n, m in zip(got[f"y{k}"].shape, e.shape))
+            np.testing.assert_array_equal(got[f"y{k}"][kept], e, case.name)
+        seen[node.op_type] += 1
+    assert min(seen.values()) >= 1 and len(seen) == 4 and seen["NonMaxSuppression"] >= 9
 
 
 def test_wrong_operands_are_refused() -> None:

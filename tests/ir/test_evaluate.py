@@ -230,6 +230,10 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
         ([1, 2, 0, 4, 3], lambda: apply("argsort", TIES, axis=0)),
         ([3, 4, 0, 1, 2], lambda: apply("argsort", TIES, axis=0, descending=True)),
     ],
+    "argsort_rows": [
+        ([3, 2, 0, 1], lambda: apply("argsort_rows", np.array([[2, 1], [2, 1], [2, 0], [-1, 9]]))),
+        ([0, 1, 2], lambda: apply("argsort_rows", np.zeros((3, 0)))),
+    ],
     "compact": [
         ([0, 3, 5, -1, -1, -1], lambda: apply("compact", np.array([[1, 0, 0], [1, 0, 1]], bool))),
         ([], lambda: apply("compact", np.zeros((3, 0), bool))),

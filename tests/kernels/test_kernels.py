@@ -11,14 +11,11 @@ import pytest
 from compiled import Compiled, compile_graphs, program_of, target
 from kernel_cases import cases
 from sanitized import ADDRESS, THREAD, run_sanitized
-from small_graphs import arrays
+from small_graphs import arrays, doubled
 
-from edgec import ops
 from edgec.emit.registry import choose, templates
 from edgec.emit.source import Function, generate
 from edgec.ir import evaluate
-from edgec.ir.graph import Graph, constant, placeholder, rewrite
-from edgec.ir.types import Type
 from edgec.schedule.program import Kernel, Program
 
 SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
@@ -27,25 +24,6 @@ TOLERANCE = 1e-5  # of the largest value
 BY_GROUP = cases()
 CASES = {name: graph for graphs in BY_GROUP.values() for name, graph in graphs.items()}
 Arrays = Mapping[str, np.ndarray]
-
-
-def doubled(graph: Graph) -> Graph:
-    """The same graph in double precision."""
-
-    def change(node, args):  # type: ignore[no-untyped-def]
-        if node.type.dtype == "f32" and node.op == "input":
-            return placeholder(node.attributes["name"], Type("f64", node.type.shape))
-        if node.type.dtype == "f32" and node.is_const:
-            return constant(node.value.astype(np.float64))
-        if node.op in ("input", "const"):
-            return node
-        attrs = node.attributes
-        if node.op == "cast" and attrs["to"] == "f32":
-            attrs["to"] = "f64"
-        return ops.node(node.op, *args, **attrs)
-
-    inputs = tuple(change(n, ()) for n in graph.inputs)
-    return Graph(inputs, rewrite(graph, change).outputs)
 
 
 @cache

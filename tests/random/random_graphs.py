@@ -222,9 +222,9 @@ class GraphMaker(Maker):
         x = self.operand(self.pick(["f32", "f32", "i32"]), least=1)
         if x.rank:
             axis = self.number(0, x.rank - 1)
-            node = ops.node(
-                "prefix", x.node, combine="add", axis=axis, exclusive=self.chance(2), reverse=self.chance(2)
-            )
+            combine = self.pick(["add", "add", "max", "min"])
+            exclusive = combine == "add" and self.chance(2)  # of no element, the others are infinite
+            node = ops.node("prefix", x.node, combine=combine, axis=axis, exclusive=exclusive, reverse=self.chance(2))
             self.add(node, x.most * x.shape[axis], x.exact)
 
     def step_pool(self) -> None:
@@ -304,7 +304,7 @@ class GraphMaker(Maker):
 
     def step_scatter(self) -> None:
         x = self.operand("f32", least=1)
-        if not x.rank or x.node.type.elements > 200:
+        if not x.rank:
             return
         axis = self.number(0, x.rank - 1)
         shape = tuple(self.number(1, min(e, 4)) for e in x.shape)
@@ -315,6 +315,21 @@ class GraphMaker(Maker):
             ops.node("scatter_elements", x.node, positions.node, updates.node, axis=axis, combine=combine),
             x.most + 3 * prod(shape), x.exact,
         )  # fmt: skip
+
+    def step_sort(self) -> None:
+        x = self.exactly(self.operand(self.pick(["f32", "f32", "i32", "u8"]), least=1))
+        if not x.rank:
+            return
+        axis = self.number(0, x.rank - 1)
+        count = self.pick([None, self.number(1, x.shape[axis])])
+        order = ops.node("argsort", x.node, axis=axis, descending=self.chance(2), count=count)
+        chosen = order if self.chance(2) else ops.node("gather_elements", x.node, order, axis=axis)
+        self.add(chosen, max(x.most, x.shape[axis]), True)
+
+    def step_compact(self) -> None:
+        x = self.exactly(self.operand("f32", least=1))
+        mask = ops.node(self.pick(["gt", "eq"]), x.node, self.one(0))
+        self.add(ops.node("compact", mask), x.node.type.elements, True)
 
     # ---- whole graphs
 
