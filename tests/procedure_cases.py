@@ -99,6 +99,9 @@ def scattering() -> Iterator[Named]:
         ]
         results.append(ops.node("scatter_nd", x, value("j", 9, 1, dtype="i32"), u, combine="max"))
         yield f"scatter of {dtype}", graph(*results)
+    for dtype in ("i4", "f8e4m3fn"):
+        narrow = value("x", 4, 6, dtype=dtype), value("i", 3, 6, dtype="i64"), value("u", 3, 6, dtype=dtype)
+        yield f"scatter of {dtype}", graph(ops.node("scatter_elements", *narrow, axis=0))
     x, at = value("z", 5, 700), value("j", 4, 1, dtype="i64")
     yield "scatter of long slices", graph(ops.node("scatter_nd", x, at, value("u", 4, 700), combine="add"))
     y = ops.node("exp", value("x", 4, 6))

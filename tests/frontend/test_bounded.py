@@ -68,6 +68,8 @@ def nonzeros() -> dict[str, Case]:
     for name, x in arrays.items():
         wanted = np.array(np.nonzero(x), np.int64)
         cases[f"nonzero {name}"] = Case(bounded.nonzero(value("x", x)), {"x": x}, [wanted], wanted.shape[1])
+    one = np.float32(3).reshape(())  # as onnxruntime has it
+    cases["nonzero scalar"] = Case(bounded.nonzero(value("x", one)), {"x": one}, [np.zeros((1, 1), np.int64)], 1)
     return cases
 
 
@@ -132,13 +134,16 @@ def by_onnxruntime(inputs: Sequence[Array], center: bool) -> Array:
 
 def suppressions() -> dict[str, Case]:
     cases = {}
-    for number, (batch, classes, n) in enumerate(((1, 1, 1), (1, 4, 60), (3, 2, 25), (1, 1, 200))):
+    for number, (batch, classes, n) in enumerate(((1, 1, 1), (1, 4, 60), (3, 2, 25), (1, 1, 200), (1, 2, 5))):
         for center in (False, True):
             boxes = RANDOM.random((batch, n, 4)).astype(np.float32)  # corners in any order
             boxes[:, ::7] = boxes[:, :1]  # some are the same
             boxes[:, 3::11, 2:] = boxes[:, 3::11, :2]  # and some have no area
             scores = (RANDOM.integers(0, 20, (batch, classes, n)) / 16).astype(np.float32)
-            limit, overlap = np.array([[5, 1, 30, 300][number]]), np.array([[0.5, 0.0, 0.3, 0.7][number]], np.float32)
+            limit, overlap = (
+                np.array([[5, 1, 30, 300, 0][number]]),
+                np.array([[0.5, 0.0, 0.3, 0.7, 0.5][number]], np.float32),
+            )
             inputs = {"b": boxes, "s": scores, "m": limit, "i": overlap}
             if number % 2:
                 inputs["t"] = np.array([0.25], np.float32)
