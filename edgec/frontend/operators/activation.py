@@ -85,15 +85,14 @@ def softsign(call: Call) -> Value:
 
 @onnx("Gelu")
 def gelu(call: Call) -> Value:
-    x = call[0]
-    if call.attribute("approximate") == "tanh":
+    return gelu_of(call[0], call.attribute("approximate") == "tanh")
+
+
+def gelu_of(x: Value, approximate: bool = False) -> Value:
+    """x times the probability that a normally distributed number is less than x, or nearly so."""
+    if approximate:
         inner = (x + x * x * x * 0.044715) * sqrt(2 / pi)
         return x * 0.5 * (emit("tanh", inner) + 1)
-    return gelu_of(x)
-
-
-def gelu_of(x: Value) -> Value:
-    """x times the probability that a normally distributed number is less than x."""
     return x * 0.5 * (emit("erf", x * sqrt(0.5)) + 1)
 
 

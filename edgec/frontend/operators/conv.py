@@ -96,7 +96,7 @@ def conv_transpose(call: Call) -> Value:
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
     whole = [(n - 1) * s + span + e for n, s, span, e in zip(x.shape[2:], strides, spans, extra)]
     before, sizes = _transposed_extent(call, x.shape[2:], whole, strides)
-    y = _transposed(x, w, strides, dilations, groups, [b + n for b, n in zip(before, sizes)])
+    y = transposed_conv(x, w, strides, dilations, groups, [b + n for b, n in zip(before, sizes)])
     y = y.slice((0, 0, *before), (1,) * y.rank, (*y.shape[:2], *sizes))
     bias = call.optional(2)
     return y if bias is None else y + per_channel(bias, y.rank)
@@ -119,7 +119,7 @@ def _transposed_extent(
     return list(pads[:rank]), [n - b - a for n, b, a in zip(whole, pads[:rank], pads[rank:])]
 
 
-def _transposed(
+def transposed_conv(
     x: Value, w: Value, strides: Sequence[int], dilations: Sequence[int], groups: int, least: Sequence[int]
 ) -> Value:
     """The transposed convolution without padding, at least ``least`` elements of it.

@@ -97,7 +97,7 @@ def _along(call: Call, x: Value, a: _Axis, transformation: str, nearest: str) ->
             "floor": np.floor(where),
             "ceil": np.ceil(where),
         }[nearest]
-        y = _repeated(x, np.clip(whole, 0, a.extent - 1).astype(np.int64), a.axis)
+        y = repeated(x, np.clip(whole, 0, a.extent - 1).astype(np.int64), a.axis)
     else:
         y = _weighted(call, x, a, where)
     outside = (where < 0) | (where > a.extent - 1)
@@ -134,7 +134,7 @@ def _coordinates(call: Call, a: _Axis, transformation: str) -> np.ndarray:
     return np.asarray(np.round(where * 2.0**32) / 2.0**32)
 
 
-def _repeated(x: Value, places: np.ndarray, axis: int) -> Value:
+def repeated(x: Value, places: np.ndarray, axis: int) -> Value:
     """Gathering every element the same number of times is a broadcast, which costs no table."""
     extent = x.shape[axis]
     if extent and len(places) % extent == 0 and len(places) > extent:

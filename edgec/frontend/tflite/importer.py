@@ -1,0 +1,222 @@
+"""From a TensorFlow Lite model to a graph of core operators."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import EdgecError, ModelError, UsageError
+from edgec.frontend import states
+from edgec.frontend.call import load_operators
+from edgec.frontend.support import unsupported_error
+from edgec.frontend.text import listed, printable
+from edgec.frontend.tflite import call as registry
+from edgec.frontend.tflite.call import State, TfliteCall
+from edgec.frontend.tflite.model import ABSENT, Operator, Subgraph, Tensor, TfliteModel
+from edgec.frontend.tflite.support import unsupported
+from edgec.frontend.values import Value, constant
+from edgec.ir.graph import Graph, Node, placeholder
+from edgec.ir.types import DTYPES, Type, dtype_name
+
+#: What a lowering function runs into when a node breaks what the format promises of it.
+_BROKEN_PROMISE = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
+    ValueError,
+)  # fmt: skip
+
+
+def import_tflite(
+    model: TfliteModel,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    values: Mapping[str, Any] | None = None,
+    ops_folders: Iterable[str | Path] = (),
+) -> Graph:
+    """Lower a model to core operators, with constants folded.
+
+    ``shapes`` gives inputs another shape than the file does, ``values`` fixes inputs at build time. What the network
+    remembers from run to run becomes inputs and outputs of the graph: see `edgec.frontend.states`. Its metadata tell
+    the quantization of inputs and outputs.
+
+    Raises UsageError for shapes and values that do not fit, ModelError for a model that is broken or uses operators
+    that are not supported (all of them at once).
+    """
+    for folder in ops_folders:
+        load_operators(folder)
+    missing = unsupported(model)
+    if missing:
+        raise unsupported_error(missing, model.where)
+    importer = _Importer(model)
+    importer.bind(shapes or {}, values or {})
+    results = importer.lower(model.main, importer.bound)
+    names = _unique([model.main.tensors[k].name for k in model.main.outputs])
+    outputs = [(name, value.node) for name, value in zip(names, results)]
+    for state in importer.states.values():
+        if state.value is not None and state.value is not state.given:
+            if f"{state.name}_out" in names:
+                raise ModelError(f"an output is called '{state.name}_out', which is the name of a state")
+            outputs.append((f"{state.name}_out", state.value.node))
+    metadata = _metadata(model, importer, dict(zip(names, model.main.outputs)))
+    return Graph(tuple(importer.inputs.values()), tuple(outputs), model.name, importer.origin, metadata)
+
+
+class _Importer:
+    """Lowers subgraphs, and remembers where every core node came from and what the network remembers."""
+
+    def __init__(self, model: TfliteModel) -> None:
+        self.model = model
+        self.inputs: dict[str, Node] = {}
+        self.bound: dict[int, Value] = {}
+        self.names: dict[str, int] = {}
+        self.origin: dict[Node, tuple[str, ...]] = {}
+        self.states: dict[str, State] = {}
+        self.handles: dict[int, str] = {}
+        self.depth = 0
+
+    def bind(self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]) -> None:
+        """The inputs of the network, as placeholders or as the constants they are fixed to."""
+        main = self.model.main
+        self.names = dict(zip(_unique([main.tensors[k].name for k in main.inputs]), main.inputs))
+        for option, given in (("shape", shapes), ("value", values)):
+            unknown = [name for name in given if name not in self.names]
+            if unknown:
+                raise UsageError(
+                    f"a {option} is given for {listed(unknown)}, which the model does not have as input",
+                    hint=f"its inputs are {listed(self.names)}",
+                    where=self.model.where,
+                )
+        for name, k in self.names.items():
+            tensor = main.tensors[k]
+            if tensor.dtype not in DTYPES:
+                raise ModelError(f"input '{printable(name)}' is of type {tensor.dtype}, which is not supported")
+            shape = tuple(int(d) for d in shapes.get(name, np.shape(values[name]) if name in values else tensor.shape))
+            if len(shape) != len(tensor.shape) or any(d < 0 for d in shape):
+                raise UsageError(f"input '{printable(name)}' has shape {list(tensor.shape)}, not {list(shape)}")
+            if name in values:
+                self.bound[k] = constant(np.broadcast_to(np.asarray(values[name]), shape).astype(DTYPES[tensor.dtype]))
+            else:
+                self.inputs[name] = placeholder(name, Type(tensor.dtype, shape))
+                self.bound[k] = Value(self.inputs[name])
+
+    def make_state(self, name: str, initial: np.ndarray) -> Value:
+        if name in self.inputs:
+            raise ModelError(f"an input is called '{printable(name)}', which is the name of a state")
+        self.inputs[name] = placeholder(name, Type(dtype_name(initial.dtype), initial.shape))
+        return Value(self.inputs[name])
+
+    def lower(self, graph: Subgraph, known: dict[int, Value]) -> list[Value]:
+        known = dict(known)
+        for operator in graph.operators:
+            where = f"node '{operator.label}' ({printable(operator.name)})"
+            try:
+                results = self.results(operator, graph, known)
+            except EdgecError as error:
+                error.where = error.where or where
+                raise
+            except _BROKEN_PROMISE as error:
+                raise ModelError(
+                    f"the node does not fit its operator: {type(error).__name__}: {printable(str(error))}",
+                    hint="if other tools accept this model, please report it",
+                    where=where,
+                ) from error
+            for k, value in zip(operator.outputs, results):
+                known[k] = value
+        return [self.look_up(graph, k, known) for k in graph.outputs]
+
+    def look_up(self, graph: Subgraph, k: int, known: dict[int, Value]) -> Value:
+        tensor = graph.tensors[k]
+        if k not in known:
+            if tensor.data is None:
+                what = f"of type {tensor.dtype}, which is not supported" if tensor.dtype not in DTYPES else "never computed"
+                raise ModelError(f"tensor '{printable(tensor.name)}' is {what}")
+            known[k] = constant(tensor.data)
+        return known[k]
+
+    def results(self, operator: Operator, graph: Subgraph, known: dict[int, Value]) -> list[Value]:
+        lowering = registry.lowering(operator.name)
+        assert lowering is not None  # looked at before
+        inputs = tuple(self.operand(graph, k, known) for k in operator.inputs)
+        call = TfliteCall(operator, graph, inputs, self.make_state, self.states, self.inline, self.handles)
+        found = lowering(call)
+        results = [found] if isinstance(found, Value) else list(found)
+        if len(results) < len(operator.outputs) and any(graph.tensors[k].dtype in DTYPES for k in operator.outputs):
+            raise ModelError(f"it has {len(operator.outputs)} results, and {len(results)} are supported")
+        for value, k in zip(results, operator.outputs):
+            _check(value, graph.tensors[k])
+        self.record(results, inputs, operator.label)
+        return results
+
+    def operand(self, graph: Subgraph, k: int, known: dict[int, Value]) -> Value | None:
+        """None where it is left out, or is not data: a handle, or a variable that has no value of its own."""
+        if k == ABSENT:
+            return None
+        tensor = graph.tensors[k]
+        if k not in known and tensor.data is None and (tensor.variable or tensor.dtype == "resource"):
+            return None
+        return self.look_up(graph, k, known)
+
+    def inline(self, index: int) -> list[Value]:
+        if not 0 <= index < len(self.model.subgraphs) or self.depth > 8:
+            raise ModelError(f"it calls subgraph {index}, which is not there or calls itself")
+        self.depth += 1
+        outer, self.handles = self.handles, {}
+        try:
+            return self.lower(self.model.subgraphs[index], {})
+        finally:
+            self.handles = outer
+            self.depth -= 1
+
+    def record(self, results: Sequence[Value], inputs: Sequence[Value | None], label: str) -> None:
+        """Note the origin of every core node between the operands of a node and its results."""
+        stop = {v.node for v in inputs if v is not None}
+        pending = [v.node for v in results]
+        seen: set[Node] = set()
+        while pending:
+            node = pending.pop()
+            if node in stop or node in seen or node.op in ("input", "const"):
+                continue
+            seen.add(node)
+            names = self.origin.get(node, ())
+            if label not in names:
+                self.origin[node] = (*names, label)
+            pending.extend(node.args)
+
+
+def _check(value: Value, declared: Tensor) -> None:
+    """Raises ModelError when a result is of another type than the file says: then something was misunderstood."""
+    if declared.dtype in DTYPES and value.dtype != declared.dtype:
+        raise ModelError(f"the result is {value.dtype}, and the file declares {declared.dtype}")
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """The names, those that come again with a number behind."""
+    found: dict[str, None] = {}
+    for name in names:
+        k, unique = 1, name
+        while unique in found:
+            unique, k = f"{name}_{k}", k + 1
+        found[unique] = None
+    return list(found)
+
+
+def _metadata(model: TfliteModel, importer: _Importer, outputs: Mapping[str, int]) -> dict[str, str]:
+    found = {**model.metadata, "format": f"TensorFlow Lite {model.version}"}
+    if model.description:
+        found["description"] = model.description
+    scales = {}
+    for name, k in {**importer.names, **outputs}.items():
+        quantization = model.main.tensors[k].quantization
+        if quantization is not None and quantization.scales.size == 1:
+            scales[name] = [float(quantization.scale), quantization.zero]
+    if scales:
+        found["quantization"] = json.dumps(scales)
+    loops = {s.name: (f"{s.name}_out", s.initial) for s in importer.states.values() if s.name in importer.inputs}
+    if loops:
+        found[states.KEY] = states.describe(loops)
+    return found
+
+

@@ -1,0 +1,16 @@
+"""What every TensorFlow Lite operator means in core operators: one short function each, a file a subject."""
+
+from edgec.frontend.tflite.operators import (  # noqa: F401  (they register)
+    activation,
+    arithmetic,
+    conv,
+    movement,
+    pool,
+    quantization,
+    recurrent,
+    reduction,
+    refused,
+    resize,
+    selection,
+    variables,
+)

@@ -1,0 +1,14 @@
+"""Operators that are known and not supported, and what to do instead."""
+
+from __future__ import annotations
+
+from edgec.frontend.tflite.call import refuse
+
+refuse("it needs control flow at run time; convert the model with fixed conditions", "IF", "WHILE", "CALL")
+refuse(
+    "the size of its result depends on the data; leave it to the program around the network",
+    "WHERE", "UNIQUE", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TFLite_Detection_PostProcess",
+)  # fmt: skip
+refuse("strings and tables are not supported", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_LOOKUP")
+refuse("its result is random; feed random numbers as an input", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL")
+refuse("convert the model again: newer converters write UNIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", "RNN")
