@@ -23,8 +23,9 @@ import numpy as np
 from edgec import artefact, pipeline
 from edgec.artefact import Network
 from edgec.errors import UsageError
-from edgec.frontend import model as reader
-from edgec.frontend.model import Source
+from edgec.frontend import source as reader
+from edgec.frontend.model import Model as OnnxModel
+from edgec.frontend.source import Parsed, Source
 from edgec.ir.graph import Graph
 from edgec.ir.types import Type
 from edgec.options import Options, Settings, resolve
@@ -41,18 +42,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """An ONNX model and the graph of core operators it means."""
+    """A model and the graph of core operators it means."""
 
-    onnx: reader.Model
+    parsed: Parsed
     graph: Graph
 
     @property
     def name(self) -> str:
-        return self.onnx.name
+        return self.parsed.name
 
     @property
     def inputs(self) -> dict[str, Type]:
-        """Types of the inputs by ONNX name."""
+        """Types of the inputs by the name the model gives them."""
         return {n.attributes["name"]: n.type for n in self.graph.inputs}
 
     @property
@@ -61,8 +62,8 @@ class Model:
 
     @property
     def operators(self) -> dict[str, int]:
-        """How often the model uses every ONNX operator."""
-        return operator_counts(self.onnx)
+        """How often the model uses every operator."""
+        return operator_counts(self.parsed)
 
 
 #: What can be built: a file, its bytes, a parsed model, or one that was loaded.
@@ -77,7 +78,7 @@ class Built:
     all of them by name. ``seconds`` are those of every stage and of the C compiler.
     """
 
-    onnx: reader.Model | None
+    parsed: Parsed | None
     run: Run = field(repr=False)
     folder: Path
     seconds: Mapping[str, float]
@@ -87,6 +88,11 @@ class Built:
     @property
     def options(self) -> Options:
         return self.run.context.options
+
+    @property
+    def onnx(self) -> OnnxModel | None:
+        """The model, where it is one in ONNX."""
+        return self.parsed if isinstance(self.parsed, OnnxModel) else None
 
     @property
     def program(self) -> Program:
@@ -105,10 +111,10 @@ class Built:
 
     @property
     def operators(self) -> int:
-        """ONNX operators of the model, or those of the saved graph that the build started from."""
-        if self.onnx is None:
+        """Operators of the model, or those of the saved graph that the build started from."""
+        if self.parsed is None:
             return len(self.run.graph.operations())
-        return sum(operator_counts(self.onnx).values())
+        return sum(operator_counts(self.parsed).values())
 
     @property
     def arena_bytes(self) -> int:
@@ -143,13 +149,13 @@ class Built:
 
 
 def load(source: Source, **settings: Unpack[Settings]) -> Model:
-    """Read an ONNX model: a path, the bytes of a file, or a ModelProto.
+    """Read a model: the path of an ONNX or TensorFlow Lite file, its bytes, or an ONNX ModelProto.
 
     Raises ModelError for a model that is broken or not supported, UsageError for shapes that are missing or do not fit.
     """
     options = resolve(settings)
-    onnx = reader.read(source)
-    return Model(onnx, pipeline.import_(onnx, Context(options)))
+    parsed = reader.read(source)
+    return Model(parsed, pipeline.import_(parsed, Context(options)))
 
 
 def build(
@@ -173,9 +179,9 @@ def build(
     if out is not None:
         artefact.refuse_foreign(Path(out))  # before the work, not after it
     compiler = artefact.compiler_for(options.device, options.compiler) if compile and options.device.hosted else None
-    onnx = read(model) if start == "import" else None
-    context = Context(options, progress, lock_facts(options, onnx, start))
-    source = onnx if onnx is not None else model
+    parsed = read(model) if start == "import" else None
+    context = Context(options, progress, lock_facts(options, parsed, start))
+    source = parsed if parsed is not None else model
     save = Path(save_stages) if save_stages is not None else None
     run = pipeline.run(source, context, start, save=save)
     project: Project = run["emit"]
@@ -198,18 +204,18 @@ def build(
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)
         raise
-    built = Built(onnx, run, folder, seconds, str(compiler) if compiler else None, replaced)
+    built = Built(parsed, run, folder, seconds, str(compiler) if compiler else None, replaced)
     if out is None:
         weakref.finalize(built, shutil.rmtree, folder, True)
     return built
 
 
-def read(model: Buildable) -> reader.Model:
+def read(model: Buildable) -> Parsed:
     """The parsed model behind whatever can be built."""
-    return model.onnx if isinstance(model, Model) else reader.read(model)
+    return model.parsed if isinstance(model, Model) else reader.read(model)
 
 
-def lock_facts(options: Options, onnx: reader.Model | None, start: str) -> dict[str, Any]:
+def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str, Any]:
     """What a build depends on, for its lock file: equal facts give equal bytes."""
     facts: dict[str, Any] = {
         "started_at": start,
@@ -219,17 +225,12 @@ def lock_facts(options: Options, onnx: reader.Model | None, start: str) -> dict[
         "values": {name: sha256(np.asarray(v).tobytes()).hexdigest() for name, v in options.values.items()},
         "device_facts": asdict(options.device),
     }
-    if onnx is not None:
-        facts["model"] = {"name": onnx.name, "sha256": _digest(onnx)}
+    if parsed is not None:
+        facts["model"] = {"name": parsed.name, "sha256": reader.digest(parsed)}
     for what in ("rules", "templates", "operators"):
         folders: tuple[Path, ...] = getattr(options, what)
         facts[f"{what}_sha256"] = [_folder_digest(folder) for folder in folders]
     return facts
-
-
-def _digest(onnx: reader.Model) -> str:
-    content = onnx.path.read_bytes() if onnx.path else onnx.proto.SerializeToString(deterministic=True)
-    return sha256(content).hexdigest()
 
 
 def _folder_digest(folder: Path) -> str:
@@ -261,7 +262,9 @@ def check(
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Checked:
-    """Hold a network, built or to be built, against onnxruntime on random inputs or on given ones.
+    """Hold a network, built or to be built, against onnxruntime (a TensorFlow Lite model against its interpreter).
+
+    Inputs are random, or those given; a network with states starts anew and takes the samples one after the other.
 
     Every output must be within ``tolerance`` of the reference, relative to its largest value, on one thread and on all.
     ``locate`` looks for the stage and the node where an error comes in, and writes the smallest model that shows it
@@ -286,7 +289,7 @@ def bench(
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Benched:
-    """Time a network, built or to be built; with ``vs="onnxruntime"`` in turns with it, on equal inputs."""
+    """Time a network, built or to be built; with ``vs`` (onnxruntime or litert) in turns with it, on equal inputs."""
     from edgec.check import latency
 
     built = _built(model, progress, settings)

@@ -14,8 +14,7 @@ from edgec.command import Answer, command, refused
 from edgec.device.facts import list_devices, load_device
 from edgec.device.probe import probe_host
 from edgec.errors import UsageError
-from edgec.frontend import model as reader
-from edgec.frontend import unsupported
+from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
 from edgec.pipeline import Context
 from edgec.report import doctor as examination
@@ -25,7 +24,7 @@ from edgec.report.progress import shown
 
 app = typer.Typer(
     name="edgec",
-    help="ONNX models into readable, fast C. Exit codes: 0 ok, 1 a check failed, 2 bad input or usage.",
+    help="ONNX and TFLite models into readable, fast C. Exit codes: 0 ok, 1 a check failed, 2 bad input or usage.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -34,7 +33,7 @@ app = typer.Typer(
 device_app = typer.Typer(help="Machines that code can be built for.", no_args_is_help=True)
 app.add_typer(device_app, name="device")
 
-ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX file.")]
+ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX or TensorFlow Lite file.")]
 DeviceFolders = Annotated[
     Optional[list[Path]], typer.Option("--devices", metavar="DIR", help="Folder of devices of your own.")
 ]
@@ -99,7 +98,7 @@ def check(
         Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Folder for the reproducer of --locate.")
     ] = None,
 ) -> Answer:
-    """Hold what MODEL compiles to against onnxruntime, stage by stage."""
+    """Hold what MODEL compiles to against onnxruntime (LiteRT for .tflite), stage by stage."""
     with shown() as progress:
         checked = api.check(
             model, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance, locate=locate,
@@ -113,7 +112,9 @@ def check(
 def bench(
     model: ModelPath,
     settings: Settings,
-    vs: Annotated[Optional[str], typer.Option("--vs", metavar="PEER", help="Time in turns with: onnxruntime.")] = None,
+    vs: Annotated[
+        Optional[str], typer.Option("--vs", metavar="PEER", help="Time in turns with: onnxruntime, or litert.")
+    ] = None,
     seconds: Annotated[float, typer.Option(help="How long to time, without building.")] = 2.0,
     rounds: Annotated[int, typer.Option(help="Turns each one gets.")] = 5,
 ) -> Answer:
@@ -129,7 +130,7 @@ def inspect(model: ModelPath, settings: Settings) -> Answer:
     """Show what is in MODEL, and every operator that is not supported."""
     options = resolve(settings)
     parsed = reader.read(model)
-    missing = unsupported(parsed, options.operators)
+    missing = reader.unsupported(parsed, options.operators)
     graph, problem = None, None
     if not missing:
         try:
@@ -143,7 +144,7 @@ def inspect(model: ModelPath, settings: Settings) -> Answer:
 @command(app)
 def explain(
     model: ModelPath,
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of an ONNX node.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node of the model.")],
     settings: Settings,
 ) -> Answer:
     """Say what became of NODE: its kernel, and why it is in that one."""

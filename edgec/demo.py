@@ -10,7 +10,8 @@ import numpy as np
 from edgec.api import Built, bench, build
 from edgec.check.compare import compare_all, worst
 from edgec.check.latency import Benched
-from edgec.check.reference import Reference, Unavailable
+from edgec.check.reference import Reference
+from edgec.check.unavailable import Unavailable
 from edgec.locate import data_folder
 from edgec.options import Settings
 from edgec.pipeline import Progress, silent

@@ -19,7 +19,7 @@ from edgec.check.invariants import verify_plan, verify_program
 from edgec.compress import compress as compress_graph
 from edgec.emit.project import files
 from edgec.errors import UsageError
-from edgec.frontend import import_model
+from edgec.frontend.source import import_graph, read
 from edgec.fuse import Plan
 from edgec.fuse import plan as plan_graph
 from edgec.ir.graph import Graph
@@ -64,7 +64,7 @@ class Project:
 
 def import_(source: Any, context: Context) -> Graph:
     o = context.options
-    return import_model(source, o.shapes, values=o.values, ops_folders=o.operators)
+    return import_graph(read(source), o.shapes, values=o.values, ops_folders=o.operators)
 
 
 def simplify(graph: Graph, context: Context) -> Graph:

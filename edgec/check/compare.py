@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 
 import numpy as np
+
+from edgec.ir.graph import Graph
 
 #: Largest difference, relative to the largest value of the reference, that passes.
 TOLERANCE = 1e-4
@@ -17,16 +19,17 @@ class Difference:
     """One output beside its reference. ``max_rel`` is the largest difference over the largest |reference| value.
 
     Both are infinite where a number stands beside a NaN or an infinity that the other does not have; ``note``
-    then says so.
+    then says so. ``quantized`` outputs may be one step off: their integers stand for rounded numbers.
     """
 
     name: str
     max_abs: float
     max_rel: float
     note: str = ""
+    quantized: bool = False
 
     def within(self, tolerance: float) -> bool:
-        return self.max_rel <= tolerance
+        return self.max_rel <= tolerance or (self.quantized and self.max_abs <= 1)
 
 
 def compare(name: str, got: np.ndarray, want: np.ndarray) -> Difference:
@@ -57,12 +60,22 @@ def compare(name: str, got: np.ndarray, want: np.ndarray) -> Difference:
     return Difference(name, distance, relative if isfinite(relative) else distance)
 
 
-def compare_all(got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray]) -> tuple[Difference, ...]:
-    """Every output of ``want``, in its order; one that is missing is infinitely far."""
-    return tuple(
+def compare_all(
+    got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], quantized: Collection[str] = ()
+) -> tuple[Difference, ...]:
+    """Every output of ``want``, in its order; one that is missing is infinitely far. ``quantized`` are names."""
+    found = (
         compare(name, got[name], value) if name in got else Difference(name, inf, inf, "missing")
         for name, value in want.items()
     )
+    return tuple(replace(d, quantized=d.name in quantized) for d in found)
+
+
+def quantized_outputs(graph: Graph) -> frozenset[str]:
+    """Outputs whose integers stand for real numbers: in a graph that tells scales, all of 8 and 16 bits."""
+    if "quantization" not in graph.metadata:
+        return frozenset()
+    return frozenset(name for name, node in graph.outputs if node.type.dtype in ("i8", "u8", "i16"))
 
 
 def worst(differences: tuple[Difference, ...]) -> Difference:

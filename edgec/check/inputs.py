@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from edgec.errors import UsageError
+from edgec.frontend import states
 from edgec.ir.graph import Graph, Node
 from edgec.ir.types import DTYPES, is_float
 
@@ -22,11 +23,12 @@ def random_inputs(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     """One array an input: floats from a standard normal distribution, booleans at random.
 
     Integers are small and not negative; those that index a table (token ids) stay inside it, and those that look
-    like an attention mask are ones followed by zeros. The same seed gives the same arrays.
+    like an attention mask are ones followed by zeros. States are as at the start. The same seed gives the same arrays.
     """
     random = np.random.default_rng(seed)
     limits = index_limits(graph)
-    return {n.attributes["name"]: _draw(n, limits.get(n), random) for n in graph.inputs}
+    drawn = {n.attributes["name"]: _draw(n, limits.get(n), random) for n in graph.inputs}
+    return {**drawn, **states.initial(graph)}
 
 
 def _draw(node: Node, limit: int | None, random: np.random.Generator) -> np.ndarray:
@@ -111,8 +113,11 @@ def samples(graph: Graph, arrays: Mapping[str, np.ndarray], where: str = "inputs
     """One set of inputs, or as many as the arrays hold along a first dimension of their own."""
     fitted: dict[str, np.ndarray] = {}
     counts: set[int] = set()
+    remembered = states.initial(graph)
     for n in graph.inputs:
         name, wanted = str(n.attributes["name"]), DTYPES[n.type.dtype]
+        if name in remembered:
+            continue
         if name not in arrays:
             have = ", ".join(map(repr, arrays)) or "nothing"
             raise UsageError(f"input '{name}' is missing", hint=f"it holds {have}", where=where)
@@ -131,4 +136,5 @@ def samples(graph: Graph, arrays: Mapping[str, np.ndarray], where: str = "inputs
         counts.add(count)
     if len(counts) > 1 or 0 in counts:
         raise UsageError(f"the inputs hold {sorted(counts)} samples", hint="give as many of each", where=where)
-    return [{name: array[k] for name, array in fitted.items()} for k in range(max(counts, default=1))]
+    sets = range(max(counts, default=1))
+    return [{**{name: array[k] for name, array in fitted.items()}, **remembered} for k in sets]

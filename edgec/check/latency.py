@@ -1,4 +1,4 @@
-"""How long a network takes, alone or in turns with onnxruntime (A B A B), so that both see the same machine."""
+"""How long a network takes, alone or in turns with a peer (A B A B), so that both see the same machine."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgec.artefact import Network, runs_here
-from edgec.check.compare import TOLERANCE, compare_all, worst
+from edgec.check.compare import TOLERANCE, compare_all, quantized_outputs, worst
 from edgec.check.inputs import random_inputs
+from edgec.check.litert import LitertReference
 from edgec.check.reference import Reference, runtime
 from edgec.errors import CheckError, UsageError
+from edgec.frontend.tflite.model import TfliteModel
 from edgec.pipeline import Progress
 
 if TYPE_CHECKING:
     from edgec.api import Built
 
 #: The peers that `bench` knows.
-PEERS = ("onnxruntime",)
+PEERS = ("onnxruntime", "litert")
 #: Calls before the clock starts: caches, page tables and clock frequency settle.
 WARM_UP = 5
 #: Calls of one turn at least, and in all at most.
@@ -79,11 +81,12 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
         calls = [ours]
         difference = None
         if vs is not None:
-            theirs, peer, outputs = _peer(built, arrays, threads)
+            theirs, peer, outputs = (_litert if vs == "litert" else _onnxruntime)(built, arrays, threads)
             calls.append(theirs)
             ours()
             theirs()
-            found = worst(compare_all(results, outputs()))
+            differences = compare_all(results, outputs(), quantized_outputs(built.run.graph))
+            found = next((d for d in differences if not d.within(TOLERANCE)), worst(differences))
             if not found.within(TOLERANCE):
                 raise CheckError(
                     f"output '{found.name}' differs from {peer}'s by {found.max_rel:.2e}, so times say nothing",
@@ -120,12 +123,12 @@ def _take_turns(calls: list[Callable[[], None]], seconds: float, rounds: int, pr
     return times
 
 
-def _peer(
+def _onnxruntime(
     built: Built, arrays: dict[str, np.ndarray], threads: int
 ) -> tuple[Callable[[], None], str, Callable[[], dict[str, np.ndarray]]]:
     """onnxruntime with inputs and outputs bound once, so that nothing but the network is timed."""
     if built.onnx is None:
-        raise UsageError("a build from a saved stage has no model to compare with", hint="bench the model itself")
+        raise UsageError("there is no ONNX model to compare with", hint="bench an ONNX file")
     runtime()
     reference = Reference(built.onnx, built.options.values, threads)
     reference.run(arrays)  # falls back to fewer optimizations where the model needs it
@@ -140,6 +143,19 @@ def _peer(
         return dict(zip(reference.outputs, binding.copy_outputs_to_cpu()))
 
     return lambda: session.run_with_iobinding(binding), reference.name, outputs
+
+
+def _litert(
+    built: Built, arrays: dict[str, np.ndarray], threads: int
+) -> tuple[Callable[[], None], str, Callable[[], dict[str, np.ndarray]]]:
+    """LiteRT's interpreter with the kernels it takes by default; what it remembers moves on from call to call."""
+    if not isinstance(built.parsed, TfliteModel):
+        raise UsageError("there is no TensorFlow Lite model to compare with", hint="bench a .tflite file")
+    reference = LitertReference(built.parsed, built.options.shapes, built.options.values, threads, fast=True)
+    reference.feed(arrays)
+    reference.invoke()
+    first = reference.results()
+    return reference.invoke, reference.name, lambda: first
 
 
 @contextmanager

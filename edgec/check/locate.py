@@ -19,13 +19,15 @@ import numpy as np
 from edgec.check.compare import Difference, compare
 from edgec.check.execute import PlanRun, ProgramRun
 from edgec.check.ledger import Entry
-from edgec.check.reference import Reference, Unavailable, with_every_tensor
+from edgec.check.litert import LitertReference
+from edgec.check.reference import Reference, with_every_tensor
 from edgec.check.reproduce import Cut, cut, neighborhoods, nodes_of, smallest, write
+from edgec.check.unavailable import Unavailable
 from edgec.emit.project import weights_blob
 from edgec.emit.source import generate
-from edgec.frontend import import_model
-from edgec.frontend.support import label_of
+from edgec.frontend.source import import_graph, nodes_with_outputs
 from edgec.frontend.text import printable
+from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node
 from edgec.pipeline import Progress, Run
@@ -111,12 +113,13 @@ def _reduce(
 
 def _tensors(built: Built, inputs: Arrays) -> dict[str, np.ndarray]:
     """Every tensor of the main graph by name, from the reference; from the imported graph where that fails."""
-    if built.onnx is None:
+    model, o = built.parsed, built.options
+    if model is None:
         return dict(inputs)
-    model = built.onnx
-    wide = with_every_tensor(model)
     try:
-        reference = Reference(replace(model, proto=wide, path=None), built.options.values)
+        if isinstance(model, TfliteModel):
+            return {**inputs, **LitertReference(model, o.shapes, o.values).every_tensor(inputs)}
+        reference = Reference(replace(model, proto=with_every_tensor(model), path=None), o.values)
         return {**inputs, **reference.run(inputs)}
     except Unavailable:
         graph, named = _traced(built)
@@ -126,10 +129,10 @@ def _tensors(built: Built, inputs: Arrays) -> dict[str, np.ndarray]:
 
 def _traced(built: Built) -> tuple[Graph, dict[str, Node]]:
     """The imported graph with every tensor an output, and the node of each."""
-    assert built.onnx is not None
+    assert built.parsed is not None
     o = built.options
     named: dict[str, Node] = {}
-    graph = import_model(built.onnx, o.shapes, values=o.values, ops_folders=o.operators, tensors=named)
+    graph = import_graph(built.parsed, o.shapes, values=o.values, ops_folders=o.operators, tensors=named)
     return replace(graph, outputs=tuple(named.items())), named
 
 
@@ -166,15 +169,14 @@ def _first(steps: Steps, tolerance: float) -> Suspect:
 
 
 def _import_steps(built: Built, inputs: Arrays, tensors: Arrays) -> Steps:
-    """Every ONNX node's outputs, in the order of the file, beside the reference."""
-    assert built.onnx is not None
+    """Every node's outputs, in the order of the file, beside the reference."""
+    assert built.parsed is not None
     graph, named = _traced(built)
     values = evaluate.run(graph, inputs, keep=True)
-    for node in built.onnx.proto.graph.node:
-        for name in node.output:
+    for label, operator, outputs in nodes_with_outputs(built.parsed):
+        for name in outputs:
             if name in named and name in tensors and named[name] in values:
-                label = label_of(node)
-                what = f"node '{label}' ({printable(node.op_type)}), output '{printable(name)}'"
+                what = f"node '{label}' ({operator}), output '{printable(name)}'"
                 yield what, (label,), compare(name, values[named[name]], tensors[name])
 
 

@@ -1,4 +1,4 @@
-"""The reference that results are held against: onnxruntime, or the model's own formulas where that cannot run it."""
+"""The reference that results are held against: onnxruntime for ONNX models, LiteRT's interpreter for theirs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from edgec.errors import ToolchainError
+from edgec.check.litert import LitertReference
+from edgec.check.unavailable import Unavailable
 from edgec.frontend.model import Model, tensor
+from edgec.frontend.source import Parsed
 from edgec.frontend.text import printable
+from edgec.frontend.tflite.model import TfliteModel
 
 
-class Unavailable(ToolchainError):
-    """onnxruntime is not there, or does not run this model."""
+def open_reference(
+    model: Parsed, shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, Any] | None = None
+) -> Reference | LitertReference:
+    """What a model is held against; raises Unavailable when it is not installed or refuses the model."""
+    if isinstance(model, TfliteModel):
+        return LitertReference(model, shapes, values)
+    return Reference(model, values)
 
 
 def runtime() -> Any:
@@ -67,6 +75,9 @@ class Reference:
                 else:
                     self._levels.pop(0)
         raise Unavailable(f"onnxruntime refuses the model: {printable(str(problem), 300)}", where=self.model.where)
+
+    def reset(self) -> None:
+        """Nothing lives from run to run."""
 
     def feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What the session is fed: the inputs, and those that were fixed for the build."""

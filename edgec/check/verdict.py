@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgec.artefact import Network, runs_here
-from edgec.check.compare import TOLERANCE, Difference, compare_all
+from edgec.check.compare import TOLERANCE, Difference, compare_all, quantized_outputs
 from edgec.check.exact import rounding
 from edgec.check.execute import Executor, executor, run_graph
 from edgec.check.inputs import given_inputs, random_inputs
 from edgec.check.inputs import samples as split_samples
 from edgec.check.ledger import Entry, ledger
-from edgec.check.reference import Reference, Unavailable
+from edgec.check.reference import open_reference
+from edgec.check.unavailable import Unavailable
 from edgec.errors import EdgecError, UsageError
+from edgec.frontend import states
 from edgec.ir.graph import Graph
 from edgec.pipeline import Progress, Run
 
@@ -60,13 +62,24 @@ def inputs_for(
     return given_inputs(graph, given) if isinstance(given, (str, Path)) else split_samples(graph, given)
 
 
+def followed(graph: Graph, reference: Executor, sets: list[Arrays]) -> tuple[list[Arrays], list[Arrays]]:
+    """Inputs and what the reference gives for them, in order: states are as the runs before left them."""
+    known, fed, wanted = states.initial(graph), [], []
+    for arrays in sets:
+        fed.append({**arrays, **known})
+        wanted.append(reference(fed[-1]))
+        known = states.advanced(graph, fed[-1], wanted[-1])
+    return fed, wanted
+
+
 def reference_for(built: Built, notes: list[str]) -> tuple[str, Executor]:
-    """What to hold results against, by name: onnxruntime where it runs the model, else the imported graph."""
+    """What to hold results against, by name: the model's own runtime where it runs it, else the imported graph."""
     graph = built.run.graph
-    if built.onnx is not None:
+    if built.parsed is not None:
         try:
-            session = Reference(built.onnx, built.options.values)
+            session = open_reference(built.parsed, built.options.shapes, built.options.values)
             session.run(random_inputs(graph, 0))
+            session.reset()
             return session.name, session.run
         except Unavailable as error:
             notes.append(f"{error.message}; the model's own formulas in numpy are the reference instead")
@@ -92,13 +105,14 @@ def check(
     sets = inputs_for(built.run.graph, inputs, samples, seed)
     progress("check", "reference")
     name, reference = reference_for(built, notes)
-    wanted = [reference(arrays) for arrays in sets]
+    sets, wanted = followed(built.run.graph, reference, sets)
+    steps = quantized_outputs(built.run.graph)
     found: dict[str, Difference] = {}
     executors, threads = _executors(built, notes)
     for label, execute in executors.items():
         for k, (arrays, want) in enumerate(zip(sets, wanted), 1):
             progress("check", f"{label}, sample {k}/{len(sets)}")
-            for d in compare_all(execute(arrays), want):
+            for d in compare_all(execute(arrays), want, steps):
                 if d.name not in found or d.max_rel > found[d.name].max_rel:
                     found[d.name] = d
     last = list(executors.values())[-1]

@@ -56,6 +56,8 @@ def initial(graph: Graph) -> dict[str, np.ndarray]:
     return {loop.input: np.array(loop.initial) for loop in states(graph)}
 
 
-def advanced(graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def advanced(
+    graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     """What the states are for the next run, after one that had ``inputs`` and gave ``outputs``."""
     return {loop.input: outputs.get(loop.output, inputs[loop.input]) for loop in states(graph)}

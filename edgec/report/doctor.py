@@ -17,6 +17,8 @@ _PACKAGES = (
     ("numpy", "arrays", False),
     ("onnx", "reading models", False),
     ("onnxruntime", "check and bench", True),
+    ("tflite", "reading TensorFlow Lite models", True),
+    ("ai_edge_litert", "check of TensorFlow Lite models", True),
     ("ziglang", "a C compiler from PyPI, for this machine and for others", True),
 )
 

@@ -1,4 +1,4 @@
-"""What became of an ONNX node: its core operators, the laws, the kernel it is in, and why it is in that one."""
+"""What became of a node of the model: its core operators, the laws, the kernel it is in, and why it is in that one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import difflib
 from typing import Any
 
 from edgec.errors import UsageError
-from edgec.frontend.model import Model
-from edgec.frontend.support import label_of
+from edgec.frontend.source import Parsed, nodes_with_outputs
 from edgec.frontend.text import printable
 from edgec.fuse import Block, Plan, classify
 from edgec.ir import expr as X
@@ -23,11 +22,11 @@ from edgec.schedule.program import Kernel, Program
 _FORMULA = 400
 
 
-def explain(run: Run, model: Model, name: str) -> Record:
-    """Everything that is known of the ONNX node ``name``; raises UsageError when there is none of that name."""
+def explain(run: Run, model: Parsed, name: str) -> Record:
+    """Everything that is known of the node ``name``; raises UsageError when there is none of that name."""
     graph = run.graph
     names = dict.fromkeys(printable(o) for found in graph.origin.values() for o in found)
-    names |= dict.fromkeys(label_of(n) for n in model.proto.graph.node)
+    names |= dict.fromkeys(label for label, _, _ in nodes_with_outputs(model))
     written = [n for n in graph.operations() if name in map(printable, graph.names(n))]
     if name not in names:
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)

@@ -9,16 +9,18 @@ from math import prod
 from onnx import NodeProto
 
 from edgec.errors import ModelError
-from edgec.frontend.model import Model, domain_name, element_type
+from edgec.frontend.model import domain_name, element_type
+from edgec.frontend.source import Parsed
 from edgec.frontend.text import printable
+from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Meaning, Node
 from edgec.ir.types import DTYPES
 from edgec.ops import meaning
 
 
-def operator_counts(model: Model) -> dict[str, int]:
-    """How often a model uses every ONNX operator, inside subgraphs too; constants do not count."""
+def operator_counts(model: Parsed) -> dict[str, int]:
+    """How often a model uses every operator, inside subgraphs too; constants do not count."""
     counts: Counter[str] = Counter()
 
     def visit(nodes: Iterable[NodeProto]) -> None:
@@ -30,7 +32,10 @@ def operator_counts(model: Model) -> dict[str, int]:
                 for graph in (a.g, *a.graphs):
                     visit(graph.node)
 
-    visit(model.proto.graph.node)
+    if isinstance(model, TfliteModel):
+        counts = model.operator_counts()
+    else:
+        visit(model.proto.graph.node)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -66,8 +71,10 @@ def weights_bytes(graph: Graph) -> int:
     return sum(n.type.bytes for n in graph.nodes() if n.op == "const")
 
 
-def initializer_bytes(model: Model) -> int:
+def initializer_bytes(model: Parsed) -> int:
     """Bytes of the weights as the file stores them."""
+    if isinstance(model, TfliteModel):
+        return model.weights_bytes
     total = 0
     for t in model.proto.graph.initializer:
         try:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from edgec import __version__
 from edgec.device.facts import Device
 from edgec.errors import EdgecError
-from edgec.frontend.model import Model
+from edgec.frontend.source import Parsed
 from edgec.frontend.text import printable
+from edgec.frontend.tflite.model import TfliteModel
 from edgec.fuse import classify
 from edgec.ir.graph import Graph
 from edgec.report import facts
@@ -143,7 +144,7 @@ def _timing(timing: Timing) -> Record:
 
 
 def inspect(
-    model: Model, graph: Graph | None, unsupported: list[tuple[str, str, str]], problem: EdgecError | None
+    model: Parsed, graph: Graph | None, unsupported: list[tuple[str, str, str]], problem: EdgecError | None
 ) -> Record:
     """What is in a model; without a graph, only what the file itself tells."""
     operators = facts.operator_counts(model)
@@ -161,15 +162,25 @@ def inspect(
         "ok": graph is not None,
         "model": model.name,
         "where": model.where,
-        "producer": printable(f"{model.proto.producer_name} {model.proto.producer_version}".strip()),
-        "opsets": {printable(domain) or "ai.onnx": version for domain, version in model.opsets.items()},
-        "metadata": {printable(p.key): printable(p.value, 1000) for p in model.proto.metadata_props},
+        **_origin(model, graph),
         "operators": operators,
         "operators_total": sum(operators.values()),
         "unsupported": [{"node": n, "operator": o, "hint": h} for n, o, h in unsupported],
         "weights_bytes": facts.weights_bytes(graph) if graph is not None else facts.initializer_bytes(model),
         **known,
         "problem": {"message": problem.message, "hint": problem.hint, "where": problem.where} if problem else None,
+    }
+
+
+def _origin(model: Parsed, graph: Graph | None) -> Record:
+    """Who wrote the model, in which versions of which sets of operators, and what it says of itself."""
+    if isinstance(model, TfliteModel):
+        metadata = graph.metadata if graph is not None else model.metadata
+        return {"producer": model.description, "opsets": {"TensorFlow Lite": model.version}, "metadata": dict(metadata)}
+    return {
+        "producer": printable(f"{model.proto.producer_name} {model.proto.producer_version}".strip()),
+        "opsets": {printable(domain) or "ai.onnx": version for domain, version in model.opsets.items()},
+        "metadata": {printable(p.key): printable(p.value, 1000) for p in model.proto.metadata_props},
     }
 
 

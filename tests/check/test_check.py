@@ -12,7 +12,8 @@ from convnet import convnet
 
 import edgec
 from edgec.check import latency, reference, verdict
-from edgec.check.reference import Reference, Unavailable
+from edgec.check.reference import Reference
+from edgec.check.unavailable import Unavailable
 from edgec.errors import CheckError, EdgecError, ModelError, UsageError
 from edgec.frontend.model import read
 

@@ -66,6 +66,8 @@ class State:
     value: Value | None = None
     #: What the network is given, where it reads before it writes.
     given: Value | None = None
+    #: The tensor that holds the new value after a run.
+    tensor: int = ABSENT
 
     def read(self, make: Callable[[str, np.ndarray], Value]) -> Value:
         if self.value is None:

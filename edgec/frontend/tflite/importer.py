@@ -11,7 +11,6 @@ import numpy as np
 
 from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.frontend import states
-from edgec.frontend.call import load_operators
 from edgec.frontend.support import unsupported_error
 from edgec.frontend.text import listed, printable
 from edgec.frontend.tflite import call as registry
@@ -35,32 +34,38 @@ def import_tflite(
     *,
     values: Mapping[str, Any] | None = None,
     ops_folders: Iterable[str | Path] = (),
+    tensors: dict[str, Node] | None = None,
+    kept: dict[str, int] | None = None,
 ) -> Graph:
     """Lower a model to core operators, with constants folded.
 
     ``shapes`` gives inputs another shape than the file does, ``values`` fixes inputs at build time. What the network
     remembers from run to run becomes inputs and outputs of the graph: see `edgec.frontend.states`. Its metadata tell
-    the quantization of inputs and outputs.
+    the quantization of inputs and outputs. ``tensors``, where it is given, receives the node of every tensor of the
+    network by name, ``kept`` the tensor that holds each of the outputs that are states.
 
     Raises UsageError for shapes and values that do not fit, ModelError for a model that is broken or uses operators
     that are not supported (all of them at once).
     """
-    for folder in ops_folders:
-        load_operators(folder)
-    missing = unsupported(model)
+    missing = unsupported(model, ops_folders)
     if missing:
         raise unsupported_error(missing, model.where)
     importer = _Importer(model)
     importer.bind(shapes or {}, values or {})
-    results = importer.lower(model.main, importer.bound)
-    names = _unique([model.main.tensors[k].name for k in model.main.outputs])
+    known = dict(importer.bound)
+    results = importer.lower(model.main, known)
+    if tensors is not None:
+        tensors.update((model.main.tensors[k].name, value.node) for k, value in known.items())
+    names = model.main.output_names
     outputs = [(name, value.node) for name, value in zip(names, results)]
     for state in importer.states.values():
         if state.value is not None and state.value is not state.given:
             if f"{state.name}_out" in names:
                 raise ModelError(f"an output is called '{state.name}_out', which is the name of a state")
             outputs.append((f"{state.name}_out", state.value.node))
-    metadata = _metadata(model, importer, dict(zip(names, model.main.outputs)))
+            if kept is not None:
+                kept[f"{state.name}_out"] = state.tensor
+    metadata = _metadata(model, importer)
     return Graph(tuple(importer.inputs.values()), tuple(outputs), model.name, importer.origin, metadata)
 
 
@@ -71,7 +76,6 @@ class _Importer:
         self.model = model
         self.inputs: dict[str, Node] = {}
         self.bound: dict[int, Value] = {}
-        self.names: dict[str, int] = {}
         self.origin: dict[Node, tuple[str, ...]] = {}
         self.states: dict[str, State] = {}
         self.handles: dict[int, str] = {}
@@ -80,16 +84,16 @@ class _Importer:
     def bind(self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]) -> None:
         """The inputs of the network, as placeholders or as the constants they are fixed to."""
         main = self.model.main
-        self.names = dict(zip(_unique([main.tensors[k].name for k in main.inputs]), main.inputs))
+        names = main.input_names
         for option, given in (("shape", shapes), ("value", values)):
-            unknown = [name for name in given if name not in self.names]
+            unknown = [name for name in given if name not in names]
             if unknown:
                 raise UsageError(
                     f"a {option} is given for {listed(unknown)}, which the model does not have as input",
-                    hint=f"its inputs are {listed(self.names)}",
+                    hint=f"its inputs are {listed(names)}",
                     where=self.model.where,
                 )
-        for name, k in self.names.items():
+        for name, k in names.items():
             tensor = main.tensors[k]
             if tensor.dtype not in DTYPES:
                 raise ModelError(f"input '{printable(name)}' is of type {tensor.dtype}, which is not supported")
@@ -109,7 +113,7 @@ class _Importer:
         return Value(self.inputs[name])
 
     def lower(self, graph: Subgraph, known: dict[int, Value]) -> list[Value]:
-        known = dict(known)
+        """The outputs of a subgraph; ``known`` has the values of its inputs, and of every tensor afterwards."""
         for operator in graph.operators:
             where = f"node '{operator.label}' ({printable(operator.name)})"
             try:
@@ -131,7 +135,11 @@ class _Importer:
         tensor = graph.tensors[k]
         if k not in known:
             if tensor.data is None:
-                what = f"of type {tensor.dtype}, which is not supported" if tensor.dtype not in DTYPES else "never computed"
+                what = (
+                    f"of type {tensor.dtype}, which is not supported"
+                    if tensor.dtype not in DTYPES
+                    else "never computed"
+                )
                 raise ModelError(f"tensor '{printable(tensor.name)}' is {what}")
             known[k] = constant(tensor.data)
         return known[k]
@@ -192,23 +200,12 @@ def _check(value: Value, declared: Tensor) -> None:
         raise ModelError(f"the result is {value.dtype}, and the file declares {declared.dtype}")
 
 
-def _unique(names: Sequence[str]) -> list[str]:
-    """The names, those that come again with a number behind."""
-    found: dict[str, None] = {}
-    for name in names:
-        k, unique = 1, name
-        while unique in found:
-            unique, k = f"{name}_{k}", k + 1
-        found[unique] = None
-    return list(found)
-
-
-def _metadata(model: TfliteModel, importer: _Importer, outputs: Mapping[str, int]) -> dict[str, str]:
+def _metadata(model: TfliteModel, importer: _Importer) -> dict[str, str]:
     found = {**model.metadata, "format": f"TensorFlow Lite {model.version}"}
     if model.description:
         found["description"] = model.description
     scales = {}
-    for name, k in {**importer.names, **outputs}.items():
+    for name, k in {**model.main.input_names, **model.main.output_names}.items():
         quantization = model.main.tensors[k].quantization
         if quantization is not None and quantization.scales.size == 1:
             scales[name] = [float(quantization.scale), quantization.zero]
@@ -218,5 +215,3 @@ def _metadata(model: TfliteModel, importer: _Importer, outputs: Mapping[str, int
     if loops:
         found[states.KEY] = states.describe(loops)
     return found
-
-

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +94,24 @@ class Subgraph:
     outputs: tuple[int, ...]
     operators: tuple[Operator, ...]
 
+    @property
+    def input_names(self) -> dict[str, int]:
+        """Tensors of the inputs by name; one that comes again has a number behind its name."""
+        return self._named(self.inputs)
+
+    @property
+    def output_names(self) -> dict[str, int]:
+        return self._named(self.outputs)
+
+    def _named(self, indices: tuple[int, ...]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for index in indices:
+            k, unique = 1, self.tensors[index].name
+            while unique in found:
+                unique, k = f"{self.tensors[index].name}_{k}", k + 1
+            found[unique] = index
+        return found
+
 
 @dataclass(frozen=True)
 class TfliteModel:
@@ -120,7 +137,3 @@ class TfliteModel:
     def weights_bytes(self) -> int:
         """Bytes of the weights, written out as the program reads them."""
         return sum(t.data.nbytes for graph in self.subgraphs for t in graph.tensors if t.data is not None)
-
-    @property
-    def digest(self) -> str:
-        return sha256(self.content).hexdigest()

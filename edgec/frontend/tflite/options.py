@@ -37,7 +37,7 @@ def _value(options: Any, field: str, spend: Callable[[int], int]) -> Any:
 
 
 @cache
-def _fields(kind: type) -> tuple[str, ...]:
+def _fields(kind: Any) -> tuple[str, ...]:
     """The accessors of a generated class: methods that are neither its construction nor helpers of another one."""
     own = [name for name, member in vars(kind).items() if callable(member) and name[0].isupper() and name != "Init"]
     return tuple(name for name in own if not name.endswith(_AUXILIARY) and not name.startswith("GetRootAs"))

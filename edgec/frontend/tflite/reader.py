@@ -119,12 +119,11 @@ class _Reader:
                 if not 0 <= int(operator.options.get("init_subgraph_index", 0)) < len(graphs):
                     raise ModelError(f"'{printable(operator.label)}' calls a subgraph that does not exist")
         described = printable(self.text(root.Description()), 1000)
-        metadata = {printable(self.text(m.Name())): "" for m in self.each(root, "Metadata")}
-        for m in self.each(root, "Metadata"):
-            index = int(m.Buffer())
-            if self.text(m.Name()) == "min_runtime_version" and index < len(buffers):
-                metadata["min_runtime_version"] = printable(bytes(buffers[index]).rstrip(b"\0").decode("ascii", "replace"))
-        metadata = {key: value for key, value in metadata.items() if value}
+        metadata = {}
+        for m in self.each(root, "Metadata"):  # most of it is in formats of its own
+            key, index = self.text(m.Name()), int(m.Buffer())
+            if key == "min_runtime_version" and index < len(buffers):
+                metadata[key] = printable(bytes(buffers[index][:64]).rstrip(b"\0").decode("ascii", "replace"))
         return TfliteModel(name, self.where, path, self.content, graphs, version, described, metadata)
 
     def buffer(self, table: Any) -> np.ndarray:
@@ -188,9 +187,7 @@ class _Reader:
             raw = buffers[index]
             data = densified(self, shown, sparsity, raw, dtype, shape) if sparsity else _array(shown, raw, dtype, shape)
         scales = self.quantization(table.Quantization(), shown, shape)
-        return Tensor(
-            name, "i8" if dtype == "i4" else dtype, shape, signature, scales, data, bool(table.IsVariable())
-        )
+        return Tensor(name, "i8" if dtype == "i4" else dtype, shape, signature, scales, data, bool(table.IsVariable()))
 
     def quantization(self, table: Any, shown: str, shape: tuple[int, ...]) -> Quantization | None:
         if table is None:
@@ -227,4 +224,3 @@ def _array(shown: str, raw: np.ndarray, dtype: str, shape: tuple[int, ...]) -> n
 
 def _names(enumeration: Any) -> dict[int, str]:
     return {number: name for name, number in vars(enumeration).items() if isinstance(number, int)}
-

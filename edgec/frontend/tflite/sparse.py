@@ -1,7 +1,7 @@
 """Sparse weights written out.
 
-The format describes a tree of levels: the dimensions of the tensor in some order, then the dimensions inside its blocks.
-A level is dense (every index) or compressed (CSR: the indices that are there); the values are the leaves.
+The format describes a tree of levels: the dimensions of the tensor in some order, then those inside its blocks. A
+level is dense (every index) or compressed (CSR: the indices that are there); the values are the leaves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _DENSE = 0
 _VECTORS = {1: "Int32Vector", 2: "Uint16Vector", 3: "Uint8Vector"}
 
 
-def densified(reader: _Reader, shown: str, table: Any, raw: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+def densified(
+    reader: _Reader, shown: str, table: Any, raw: np.ndarray, dtype: str, shape: tuple[int, ...]
+) -> np.ndarray:
     """The whole tensor; raises ModelError where the description does not fit the shape or the values."""
     if dtype not in DTYPES:
         raise ModelError(f"{shown} is sparse and of type {dtype}, which is not supported")

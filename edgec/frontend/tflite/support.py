@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
+from edgec.frontend.call import load_operators
 from edgec.frontend.text import printable
 from edgec.frontend.tflite import call as registry
 from edgec.frontend.tflite import operators as _operators  # noqa: F401  (they register)
 from edgec.frontend.tflite.model import Operator, TfliteModel
 
 
-def unsupported(model: TfliteModel) -> list[tuple[str, str, str]]:
+def unsupported(model: TfliteModel, ops_folders: Iterable[str | Path] = ()) -> list[tuple[str, str, str]]:
     """(node, operator, hint) for every operator that cannot be lowered, wherever it stands in the model."""
+    for folder in ops_folders:
+        load_operators(folder)
     return [
         (o.label, printable(o.name), _hint(o))
         for graph in model.subgraphs

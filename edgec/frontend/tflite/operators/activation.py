@@ -101,5 +101,3 @@ def l2_normalization(call: TfliteCall) -> Value:
     if not is_quantized(result):
         return formula(x)
     return quantized(formula(offset(x, call.quantization(0).zero).cast("f32")), result)
-
-

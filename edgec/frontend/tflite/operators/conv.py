@@ -5,7 +5,7 @@ The transposes in between are only indices: the planner lays buffers out so that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from edgec.frontend.tflite.integer import activated, is_quantized, offset, requa
 from edgec.frontend.values import Value, build, clip, computed, constant, emit, select
 
 SAME = 0
+#: Sums of products of x and w; what lies around x has the value of the third argument.
+Contract = Callable[[Value, Value, int], Value]
 
 
 def channels_first(x: Value) -> Value:
@@ -80,11 +82,11 @@ def _image(call: TfliteCall) -> Value:
 
 
 def _convolved(call: TfliteCall, x: Value, w: Value, groups: int) -> Value:
-    """Channels first in, channels last out; bias, requantization and activation are done where the channels are first."""
+    """Channels first in, channels last out; all that follows the sums is done in between."""
     before, after = window_padding(call, x.shape[2:], w.shape[2:])
     strides, dilations = strides_of(call), dilations_of(call)
 
-    def contract(x: Value, w: Value, border: int = 0) -> Value:
+    def contract(x: Value, w: Value, border: int) -> Value:
         padded = x.pad((0, 0, *before), (0, 0, *after), border)
         if padded.dtype != "f32":
             padded = build("cast", padded, to="i32")
@@ -93,12 +95,11 @@ def _convolved(call: TfliteCall, x: Value, w: Value, groups: int) -> Value:
     return channels_last(_finished(call, x, w, contract, axis=1))
 
 
-def _finished(call: TfliteCall, x: Value, w: Value, contract: object, axis: int) -> Value:
+def _finished(call: TfliteCall, x: Value, w: Value, contract: Contract, axis: int) -> Value:
     """A contraction of floats, of integers, or of floats by integer weights, with bias and activation."""
-    assert callable(contract)
     bias = call.optional(2)
     if x.is_float and w.is_float:
-        y = contract(x, w)
+        y = contract(x, w, 0)
         return activated(call, y if bias is None else y + _along(bias, y.rank, axis))
     if x.is_float:
         return activated(call, _hybrid(call, x, w, contract, axis))
@@ -147,19 +148,18 @@ def _factors(call: TfliteCall, rank: int, axis: int) -> np.ndarray:
     return factors.reshape(1, -1, *[1] * (rank - 2)) if axis == 1 else factors
 
 
-def _hybrid(call: TfliteCall, x: Value, w: Value, contract: object, axis: int) -> Value:
+def _hybrid(call: TfliteCall, x: Value, w: Value, contract: Contract, axis: int) -> Value:
     """Float activations by 8-bit weights: the kernels quantize every batch element on the fly.
 
     Convolutions by weights with a scale a channel do so with a zero point, products where the file asks for it.
     """
-    assert callable(contract)
     weights, bias = call.quantization(1), call.optional(2)
     if call.name == "FULLY_CONNECTED":
         asymmetric = bool(call.option("asymmetric_quantize_inputs", False))
     else:
         asymmetric = call.name == "DEPTHWISE_CONV_2D" or weights.scales.size > 1
     q, step = (_asymmetric if asymmetric else _symmetric)(x)
-    total = contract(q, build("cast", w, to="f32"))
+    total = contract(q, build("cast", w, to="f32"), 0)
     y = total * _along(constant(weights.scales, "f32"), total.rank, axis) * step
     return y if bias is None else y + _along(bias, y.rank, axis)
 
@@ -194,7 +194,7 @@ def fully_connected(call: TfliteCall) -> Value:
         raise ModelError(f"product of shape {list(x.shape)} by weights {list(w.shape)}")
     rows = x.reshape(x.node.type.elements // w.shape[1], w.shape[1])
 
-    def contract(x: Value, w: Value, border: int = 0) -> Value:
+    def contract(x: Value, w: Value, border: int) -> Value:
         return (x if x.is_float else build("cast", x, to="i32")) @ w
 
     y = _finished(call, rows, w.swap(0, 1), contract, axis=-1)
@@ -219,14 +219,16 @@ def batch_matmul(call: TfliteCall) -> Value:
 def transpose_conv(call: TfliteCall) -> Value:
     """Operands: the shape of the result, weights [O, H, W, C], x, and a bias."""
     _, *sizes, _ = call.ints(0)
-    return _transposed(call, call[2], call[1], sizes, call.optional(3), (2, 1), strides_of(call), call.option("padding"))
+    return _transposed(
+        call, call[2], call[1], sizes, call.optional(3), (2, 1), strides_of(call), call.option("padding")
+    )
 
 
 @tflite("Convolution2DTransposeBias")
 def transpose_conv_bias(call: TfliteCall) -> Value:
     """MediaPipe's operator: x, weights, bias; its options are padding (1: SAME, 2: VALID) and strides, width first."""
     options = np.frombuffer(call.operator.custom_options[:12], "<i4")
-    if len(options) != 3 or options[0] not in (1, 2) or not (0 < options[1:]).all() or (options[1:] > 64).any():
+    if len(options) != 3 or options[0] not in (1, 2) or (options[1:] < 1).any() or (options[1:] > 64).any():
         raise ModelError(f"options {call.operator.custom_options[:12]!r} are not understood")
     padding, *strides = int(options[0]) - 1, int(options[2]), int(options[1])
     x, w = call[0], call[1]
@@ -253,6 +255,5 @@ def _transposed(
     if not quantized:
         return channels_last(activated(call, y))
     factors = np.float64(inputs.scale) * weights.scales.astype(np.float64) / np.float64(call.result().quantized.scale)
-    return channels_last(requantized(call, y, factors.reshape(1, -1, 1, 1) if factors.size > 1 else factors.reshape(())))
-
-
+    spread = factors.reshape(1, -1, 1, 1) if factors.size > 1 else factors.reshape(())
+    return channels_last(requantized(call, y, spread))

@@ -124,7 +124,10 @@ def strided_slice(call: TfliteCall) -> Value:
     if not len(begin) == len(end) == len(stride) or call.option("offset", False):
         raise ModelError("begin, end and strides are not of one length, or relative, which is not supported")
     consumed = sum(1 for k in range(len(begin)) if not (ellipsis >> k & 1 or new >> k & 1))
-    starts, steps, shape, final = [], [], [], []
+    starts: list[int] = []
+    steps: list[int] = []
+    shape: list[int] = []
+    final: list[int] = []
     for k in range(len(begin)):
         d = len(starts)
         if ellipsis >> k & 1:

@@ -16,7 +16,7 @@ _INPUT, _RECURRENT, _PEEPHOLE, _BIAS, _PROJECTION, _OUTPUT_STATE, _CELL_STATE, _
 
 @tflite("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def lstm(call: TfliteCall) -> Value:
-    """x [T, B, I] (or [B, T, I]) to [T, B, H]: y = o * act(c), c = f * c + i * act(g), i, f, o by the logistic function.
+    """x [T, B, I] (or [B, T, I]) to [T, B, H]: y = o * act(c), c = f * c + i * act(g), gates by the logistic function.
 
     Without weights of the input gate, i = 1 - f. Layer normalization and integer arithmetic are not supported.
     """

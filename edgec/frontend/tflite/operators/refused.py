@@ -10,5 +10,7 @@ refuse(
     "WHERE", "UNIQUE", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TFLite_Detection_PostProcess",
 )  # fmt: skip
 refuse("strings and tables are not supported", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_LOOKUP")
-refuse("its result is random; feed random numbers as an input", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL")
+refuse(
+    "its result is random; feed random numbers as an input", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"
+)
 refuse("convert the model again: newer converters write UNIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", "RNN")

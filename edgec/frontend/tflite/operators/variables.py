@@ -55,7 +55,7 @@ def assign_variable(call: TfliteCall) -> list[Value]:
     name, value = _variable(call), call[1]
     if name not in call.states:
         call.states[name] = _new(call, name, start(call.tensor(1)))
-    call.states[name].value = value
+    call.states[name].value, call.states[name].tensor = value, call.operator.inputs[1]
     return []
 
 
@@ -88,5 +88,5 @@ def remembered(call: TfliteCall, k: int) -> State:
         raise ModelError(f"operand {k} is a state, but '{printable(tensor.name)}' is not marked as a variable")
     key = f"tensor {call.operator.inputs[k]}"
     if key not in call.states:
-        call.states[key] = State(state_name(call, tensor.name), start(tensor))
+        call.states[key] = State(state_name(call, tensor.name), start(tensor), tensor=call.operator.inputs[k])
     return call.states[key]

@@ -1,0 +1,133 @@
+"""The reference of TensorFlow Lite models: the interpreter of the ai-edge-litert package.
+
+Its reference kernels are taken, not those that are fast: the arithmetic of quantized networks is theirs to the bit.
+What a network remembers between runs lives inside the interpreter, so runs are in order, and `reset` starts anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from edgec.check.unavailable import Unavailable
+from edgec.frontend.text import printable
+from edgec.frontend.tflite import import_tflite
+from edgec.frontend.tflite.model import TfliteModel
+from edgec.frontend.tflite.reader import schema
+
+
+def runtime() -> Any:
+    """The interpreter's module; raises Unavailable when it is not installed."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # it greets on stderr otherwise
+    try:
+        from ai_edge_litert import interpreter
+    except ImportError:
+        raise Unavailable("ai-edge-litert is not installed", hint="pip install ai-edge-litert") from None
+    return interpreter
+
+
+class LitertReference:
+    """A model in the interpreter: its reference kernels, or with ``fast`` those it takes by default."""
+
+    def __init__(
+        self,
+        model: TfliteModel,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        values: Mapping[str, Any] | None = None,
+        threads: int = 1,
+        fast: bool = False,
+    ) -> None:
+        kernels = runtime().OpResolverType
+        self.model = model
+        self.settings = {
+            "num_threads": threads,
+            "experimental_op_resolver_type": kernels.AUTO if fast else kernels.BUILTIN_REF,
+            "experimental_preserve_all_tensors": not fast,
+        }
+        self.name = f"ai-edge-litert {metadata.version('ai-edge-litert')}{'' if fast else ', reference kernels'}"
+        self.values = {name: np.asarray(v) for name, v in (values or {}).items()}
+        self.inputs = model.main.input_names
+        self.states: dict[str, int] = {}
+        import_tflite(model, shapes, values=values, kept=self.states)
+        self.outputs = {**model.main.output_names, **self.states}
+        self.interpreter = self._open()
+
+    def _open(self) -> Any:
+        try:
+            interpreter = runtime().Interpreter(model_content=_mended(self.model), **self.settings)
+            interpreter.allocate_tensors()
+        except Exception as error:  # its errors share no base class
+            raise self._refused(error) from None
+        return interpreter
+
+    def _refused(self, error: Exception) -> Unavailable:
+        text = printable(" ".join(str(error).split()), 300)
+        return Unavailable(f"ai-edge-litert refuses the model: {text}", where=self.model.where)
+
+    def reset(self) -> None:
+        """As before the first run."""
+        if self.states:
+            self.interpreter = self._open()
+
+    def feed(self, inputs: Mapping[str, np.ndarray]) -> None:
+        """Set the inputs, and those that were fixed for the build."""
+        arrays = {**inputs, **self.values}
+        declared = {d["index"]: d for d in self.interpreter.get_input_details()}
+        wanted = {k: np.asarray(arrays[name]) for name, k in self.inputs.items()}
+        resized = {k: a.shape for k, a in wanted.items() if tuple(declared[k]["shape"]) != a.shape}
+        for k, shape in resized.items():
+            self.interpreter.resize_tensor_input(k, shape)
+        if resized:
+            self.interpreter.allocate_tensors()
+        for k, array in wanted.items():
+            self.interpreter.set_tensor(k, array.astype(declared[k]["dtype"], copy=False))
+
+    def invoke(self) -> None:
+        self.interpreter.invoke()
+
+    def results(self) -> dict[str, np.ndarray]:
+        """Outputs by name, and what the states became."""
+        return {name: np.array(self.interpreter.get_tensor(k)) for name, k in self.outputs.items()}
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs by name, in the state that the runs before left; raises Unavailable when the model fails."""
+        try:
+            self.feed(inputs)
+            self.invoke()
+            return self.results()
+        except (RuntimeError, ValueError) as error:
+            raise self._refused(error) from None
+
+    def every_tensor(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Every tensor of the network by name, from a start anew."""
+        self.reset()
+        self.run(inputs)
+        found = {}
+        for k, tensor in enumerate(self.model.main.tensors):
+            try:
+                found[tensor.name] = np.array(self.interpreter.get_tensor(k))
+            except ValueError:  # a handle, or a temporary that holds nothing
+                continue
+        return found
+
+
+def _mended(model: TfliteModel) -> bytes:
+    """The file, with what newer interpreters refuse put right: a scaled dimension that a bias does not have.
+
+    Where a tensor has one dimension, that one is meant; the interpreters of the time did not look.
+    """
+    package, content = schema(), bytearray(model.content)
+    root = package.Model.GetRootAs(content, 0)
+    for g in range(root.SubgraphsLength()):
+        graph = root.Subgraphs(g)
+        for t in range(graph.TensorsLength()):
+            tensor = graph.Tensors(t)
+            scales = tensor.Quantization()
+            if scales is not None and tensor.ShapeLength() == 1 and scales.QuantizedDimension() > 0:
+                field = scales._tab.Offset(16) + scales._tab.Pos  # QuantizationParameters.quantized_dimension
+                content[field : field + 4] = bytes(4)
+    return bytes(content)

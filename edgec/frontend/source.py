@@ -1,0 +1,78 @@
+"""What can be built, whatever format it is in: ONNX or TensorFlow Lite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Union
+
+from edgec.errors import UsageError
+from edgec.frontend import importer, support, tflite
+from edgec.frontend import model as onnx_model
+from edgec.frontend.text import printable
+from edgec.frontend.tflite.model import TfliteModel
+from edgec.ir.graph import Graph, Node
+
+#: A model that was read.
+Parsed = Union[onnx_model.Model, TfliteModel]
+Source = onnx_model.Source
+
+
+def read(source: Source | Parsed) -> Parsed:
+    """Parse a file, its bytes, or take a ModelProto as it is; what is parsed already stays as it is.
+
+    Raises UsageError when the file is not there, ModelError when it is no model of a known format, ToolchainError when
+    it is of one that needs a package that is not installed.
+    """
+    if isinstance(source, (onnx_model.Model, TfliteModel)):
+        return source
+    if isinstance(source, bytes) and tflite.is_tflite(source):
+        return tflite.parse(source)
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        try:
+            with path.open("rb") as file:
+                if tflite.is_tflite(file.read(8)):
+                    return tflite.parse(path.read_bytes(), printable(str(source)), path)
+        except OSError as error:
+            where = printable(str(source))
+            raise UsageError(f"cannot read the model: {error.strerror or error}", where=where) from None
+    return onnx_model.read(source)
+
+
+def import_graph(
+    model: Parsed,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    values: Mapping[str, Any] | None = None,
+    ops_folders: Iterable[str | Path] = (),
+    tensors: dict[str, Node] | None = None,
+) -> Graph:
+    """A model as a graph of core operators: see `import_model` and `import_tflite`."""
+    lower: Any = tflite.import_tflite if isinstance(model, TfliteModel) else importer.import_model
+    graph: Graph = lower(model, shapes, values=values, ops_folders=ops_folders, tensors=tensors)
+    return graph
+
+
+def unsupported(model: Parsed, ops_folders: Iterable[str | Path] = ()) -> list[tuple[str, str, str]]:
+    """(node, operator, hint) for every operator that cannot be lowered, wherever it stands in the model."""
+    if isinstance(model, TfliteModel):
+        return tflite.unsupported(model, ops_folders)
+    return support.unsupported(model, ops_folders)
+
+
+def nodes_with_outputs(model: Parsed) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The nodes of the main graph in the order of the file: name in messages, operator, names of the outputs."""
+    if isinstance(model, TfliteModel):
+        names = [t.name for t in model.main.tensors]
+        return [(o.label, printable(o.name), tuple(names[k] for k in o.outputs)) for o in model.main.operators]
+    return [(support.label_of(n), printable(n.op_type), tuple(n.output)) for n in model.proto.graph.node]
+
+
+def digest(model: Parsed) -> str:
+    """SHA-256 of the file, or of the model's own bytes where it came without one."""
+    if isinstance(model, TfliteModel):
+        return sha256(model.content).hexdigest()
+    content = model.path.read_bytes() if model.path else model.proto.SerializeToString(deterministic=True)
+    return sha256(content).hexdigest()
