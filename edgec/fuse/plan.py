@@ -17,6 +17,7 @@ from edgec.fuse.block import Block, Composer, is_affine
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Node
+from edgec.ir.types import is_float
 from edgec.ir.vector import has_vector_form
 from edgec.ops import is_procedure, meaning
 
@@ -134,6 +135,9 @@ class _Planner:
                 break
             block += found
             end = found[-1]
+        while classify.is_widening(end) and end not in self.results:
+            block.remove(end)  # memory keeps the narrow integers; whoever reads them widens them
+            (end,) = end.args
         for node in block:
             self._own(node, end)
 
@@ -202,7 +206,7 @@ class _Planner:
             self.placed.add(node)
             self._own(node, node)
         elif self.fuse and node not in self.results and all(self._foldable(node, r) for r in readers):
-            if classify.is_movement(node):
+            if classify.is_movement(node) or classify.is_widening(node):
                 self.inlined[node] = readers
             elif len(readers) == 1 and len(self.members[next(iter(readers))]) < BLOCK_LIMIT:
                 self._own(node, next(iter(readers)))
@@ -232,6 +236,8 @@ class _Planner:
             return False
         members = self.members.get(reader, [])
         contraction = any(n.op in ("conv", "matmul") for n in members)
+        if classify.is_widening(node):
+            return not any(is_float(n.type.dtype) for n in members if n.op in ("conv", "matmul", "pool"))
         if not classify.is_movement(node):
             # Work is repeated where a reader reads an element several times: only element for element, then.
             spread = any(n.type.elements > node.type.elements for n in members)

@@ -25,14 +25,19 @@ Results = Value | Sequence[Value]
 Lowering = Callable[["TfliteCall"], Results]
 
 _LOWERINGS: dict[str, Lowering] = {}
+_ELEMENTWISE: set[str] = set()
 _REASONS: dict[str, str] = {}
 
 
-def tflite(*operators: str) -> Callable[[Lowering], Lowering]:
-    """Register the lowering of operators, builtin or custom; a later registration replaces an earlier one."""
+def tflite(*operators: str, elementwise: bool = False) -> Callable[[Lowering], Lowering]:
+    """Register the lowering of operators, builtin or custom; a later registration replaces an earlier one.
+
+    An ``elementwise`` one gives one value, whatever order the dimensions of its operands are in.
+    """
 
     def register(lowering: Lowering) -> Lowering:
         _LOWERINGS.update(dict.fromkeys(operators, lowering))
+        (_ELEMENTWISE.update if elementwise else _ELEMENTWISE.difference_update)(operators)
         return lowering
 
     return register
@@ -45,6 +50,10 @@ def refuse(reason: str, *operators: str) -> None:
 
 def lowering(operator: str) -> Lowering | None:
     return _LOWERINGS.get(operator)
+
+
+def is_elementwise(operator: str) -> bool:
+    return operator in _ELEMENTWISE
 
 
 def supported() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from edgec.frontend import states
 from edgec.frontend.support import unsupported_error
 from edgec.frontend.text import listed, printable
 from edgec.frontend.tflite import call as registry
-from edgec.frontend.tflite.call import State, TfliteCall
+from edgec.frontend.tflite.call import Results, State, TfliteCall
+from edgec.frontend.tflite.layout import below_transposes
 from edgec.frontend.tflite.model import ABSENT, Operator, Subgraph, Tensor, TfliteModel
 from edgec.frontend.tflite.support import unsupported
 from edgec.frontend.values import Value, constant
@@ -149,7 +151,12 @@ class _Importer:
         assert lowering is not None  # looked at before
         inputs = tuple(self.operand(graph, k, known) for k in operator.inputs)
         call = TfliteCall(operator, graph, inputs, self.make_state, self.states, self.inline, self.handles)
-        found = lowering(call)
+        scales = [graph.tensors[k].quantization for k in (*operator.inputs, *operator.outputs) if k != ABSENT]
+        found: Results
+        if registry.is_elementwise(operator.name) and all(q is None or q.scales.size == 1 for q in scales):
+            found = below_transposes(inputs, lambda *operands: _one(lowering(replace(call, inputs=operands))))
+        else:
+            found = lowering(call)
         results = [found] if isinstance(found, Value) else list(found)
         if len(results) < len(operator.outputs) and any(graph.tensors[k].dtype in DTYPES for k in operator.outputs):
             raise ModelError(f"it has {len(operator.outputs)} results, and {len(results)} are supported")
@@ -192,6 +199,14 @@ class _Importer:
             if label not in names:
                 self.origin[node] = (*names, label)
             pending.extend(node.args)
+
+
+def _one(found: Results) -> Value:
+    """The value of an operator that has one."""
+    if isinstance(found, Value):
+        return found
+    (value,) = found
+    return value
 
 
 def _check(value: Value, declared: Tensor) -> None:

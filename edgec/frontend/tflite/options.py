@@ -19,9 +19,10 @@ def options_of(package: Any, operator: Any, spend: Callable[[int], int]) -> Mapp
     name = _kinds(package.BuiltinOptions).get(kind)
     if table is None or name is None or name == "NONE":
         return {}
-    options = getattr(package, name)()
+    kind_of: Any = getattr(package, name)
+    options = kind_of()
     options.Init(table.Bytes, table.Pos)
-    return {_snake(field): _value(options, field, spend) for field in _fields(type(options))}
+    return {_snake(field): _value(options, field, spend) for field in _fields(kind_of)}
 
 
 def _value(options: Any, field: str, spend: Callable[[int], int]) -> Any:

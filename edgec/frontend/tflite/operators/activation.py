@@ -14,7 +14,7 @@ from edgec.ir.types import DTYPES
 _RANGES = {"RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
 
 
-@tflite("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
+@tflite("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", elementwise=True)
 def relu(call: TfliteCall) -> Value:
     low, high = _RANGES[call.name]
     x, result = call[0], call.result()
@@ -32,38 +32,38 @@ def relu(call: TfliteCall) -> Value:
     return clip(y, int(least), int(most)).cast(result.dtype)
 
 
-@tflite("LOGISTIC")
+@tflite("LOGISTIC", elementwise=True)
 def logistic(call: TfliteCall) -> Value:
     return through_reals(call, lambda x: emit("sigmoid", x))
 
 
-@tflite("TANH")
+@tflite("TANH", elementwise=True)
 def tanh(call: TfliteCall) -> Value:
     return through_reals(call, lambda x: emit("tanh", x))
 
 
-@tflite("ELU")
+@tflite("ELU", elementwise=True)
 def elu(call: TfliteCall) -> Value:
     return through_reals(call, lambda x: select(x < 0, emit("expm1", minimum(x, 0)), x))
 
 
-@tflite("HARD_SWISH")
+@tflite("HARD_SWISH", elementwise=True)
 def hard_swish(call: TfliteCall) -> Value:
     return through_reals(call, lambda x: x * clip(x * (1 / 6) + 0.5, 0, 1))
 
 
-@tflite("LEAKY_RELU")
+@tflite("LEAKY_RELU", elementwise=True)
 def leaky_relu(call: TfliteCall) -> Value:
     alpha = float(call.option("alpha"))
     return through_reals(call, lambda x: select(x < 0, x * alpha, x))
 
 
-@tflite("GELU")
+@tflite("GELU", elementwise=True)
 def gelu(call: TfliteCall) -> Value:
     return through_reals(call, lambda x: gelu_of(x, bool(call.option("approximate", False))))
 
 
-@tflite("PRELU")
+@tflite("PRELU", elementwise=True)
 def prelu(call: TfliteCall) -> Value:
     return through_reals(call, lambda x, slope: select(x < 0, x * slope, x))
 

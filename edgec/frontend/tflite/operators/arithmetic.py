@@ -12,7 +12,7 @@ from edgec.frontend.tflite.integer import activated, bounds, is_quantized, offse
 from edgec.frontend.values import Value, clip, emit, maximum, minimum
 
 
-@tflite("ADD", "SUB")
+@tflite("ADD", "SUB", elementwise=True)
 def add(call: TfliteCall) -> Value:
     """Quantized operands are first brought to a common scale, with 20 bits (15 of 16-bit operands) to spare."""
     x, y = call[0], call[1]
@@ -37,7 +37,7 @@ def _power_of_two(call: TfliteCall) -> bool:
     return all(np.frexp(s)[0] == 0.5 for s in scales)
 
 
-@tflite("MUL")
+@tflite("MUL", elementwise=True)
 def mul(call: TfliteCall) -> Value:
     result = call.result()
     if not is_quantized(result):
@@ -47,7 +47,7 @@ def mul(call: TfliteCall) -> Value:
     return requantized(call, offset(call[0], left.zero) * offset(call[1], right.zero), factor)
 
 
-@tflite("DIV")
+@tflite("DIV", elementwise=True)
 def div(call: TfliteCall) -> Value:
     result = call.result()
     if not is_quantized(result):
@@ -56,17 +56,17 @@ def div(call: TfliteCall) -> Value:
     return clip(through_reals(call, lambda a, b: a / b), low, high)
 
 
-@tflite("MAXIMUM")
+@tflite("MAXIMUM", elementwise=True)
 def maximum_(call: TfliteCall) -> Value:
     return maximum(call[0], call[1])
 
 
-@tflite("MINIMUM")
+@tflite("MINIMUM", elementwise=True)
 def minimum_(call: TfliteCall) -> Value:
     return minimum(call[0], call[1])
 
 
-@tflite("ADD_N")
+@tflite("ADD_N", elementwise=True)
 def add_n(call: TfliteCall) -> Value:
     total = call[0]
     for k in range(1, len(call.inputs)):
@@ -74,44 +74,44 @@ def add_n(call: TfliteCall) -> Value:
     return total
 
 
-@tflite("SQUARED_DIFFERENCE")
+@tflite("SQUARED_DIFFERENCE", elementwise=True)
 def squared_difference(call: TfliteCall) -> Value:
     return through_reals(call, lambda a, b: (a - b) * (a - b))
 
 
-@tflite("FLOOR_DIV")
+@tflite("FLOOR_DIV", elementwise=True)
 def floor_div(call: TfliteCall) -> Value:
     return emit("floor", call[0] / call[1]) if call[0].is_float else emit("floordiv", call[0], call[1])
 
 
-@tflite("FLOOR_MOD")
+@tflite("FLOOR_MOD", elementwise=True)
 def floor_mod(call: TfliteCall) -> Value:
     return emit("floormod", call[0], call[1])
 
 
-@tflite("POW")
+@tflite("POW", elementwise=True)
 def power(call: TfliteCall) -> Value:
     return emit("pow", call[0], call[1])
 
 
-@tflite("ABS", "NEG", "SQRT", "EXP", "LOG", "SIN", "COS", "FLOOR", "CEIL", "SIGN")
+@tflite("ABS", "NEG", "SQRT", "EXP", "LOG", "SIN", "COS", "FLOOR", "CEIL", "SIGN", elementwise=True)
 def unary(call: TfliteCall) -> Value:
     core = call.name.lower()
     return through_reals(call, lambda x: emit(core, x))
 
 
-@tflite("ROUND")
+@tflite("ROUND", elementwise=True)
 def round_(call: TfliteCall) -> Value:
     """Halves go to the even neighbor."""
     return through_reals(call, lambda x: emit("round", x))
 
 
-@tflite("RSQRT")
+@tflite("RSQRT", elementwise=True)
 def rsqrt(call: TfliteCall) -> Value:
     return through_reals(call, lambda x: 1.0 / emit("sqrt", x))
 
 
-@tflite("SQUARE")
+@tflite("SQUARE", elementwise=True)
 def square(call: TfliteCall) -> Value:
     return through_reals(call, lambda x: x * x)
 
@@ -136,7 +136,7 @@ _COMPARISONS: dict[str, str] = {
     "EQUAL": "eq", "NOT_EQUAL": "ne", "LESS": "lt", "LESS_EQUAL": "le", "GREATER": "gt", "GREATER_EQUAL": "ge",
 }  # fmt: skip
 for _operator, _core in _COMPARISONS.items():
-    tflite(_operator)(_comparison(_core))
+    tflite(_operator, elementwise=True)(_comparison(_core))
 
 
 def _direct(core: str) -> Callable[[TfliteCall], Value]:
@@ -146,4 +146,4 @@ def _direct(core: str) -> Callable[[TfliteCall], Value]:
 for _operator, _core in {
     "LOGICAL_AND": "and", "LOGICAL_OR": "or", "LOGICAL_NOT": "not", "BITWISE_XOR": "bitxor", "RIGHT_SHIFT": "shr",
 }.items():  # fmt: skip
-    tflite(_operator)(_direct(_core))
+    tflite(_operator, elementwise=True)(_direct(_core))

@@ -13,19 +13,12 @@ from edgec.errors import ModelError
 from edgec.frontend.operators.conv import per_channel, transposed_conv
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.integer import activated, is_quantized, offset, requantized, rounded_away
+from edgec.frontend.tflite.layout import channels_first, channels_last
 from edgec.frontend.values import Value, build, clip, computed, constant, emit, select
 
 SAME = 0
 #: Sums of products of x and w; what lies around x has the value of the third argument.
 Contract = Callable[[Value, Value, int], Value]
-
-
-def channels_first(x: Value) -> Value:
-    return x.transpose(0, x.rank - 1, *range(1, x.rank - 1))
-
-
-def channels_last(x: Value) -> Value:
-    return x.transpose(0, *range(2, x.rank), 1)
 
 
 def same_padding(n: int, span: int, stride: int) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from edgec.errors import ModelError
 from edgec.frontend.operators.quantization import saturated
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.integer import activated, is_quantized, rounded_away
+from edgec.frontend.tflite.layout import axis_first, by_channels_first, channels_first, channels_last, is_turned
 from edgec.frontend.values import Value, concat, constant, emit, full, normalize_axis
 from edgec.ir.types import DTYPES
 
@@ -50,7 +51,11 @@ def transpose(call: TfliteCall) -> Value:
 @tflite("CONCATENATION")
 def concatenation(call: TfliteCall) -> Value:
     parts = [_rescaled(call, k) for k in range(len(call.inputs))]
-    return activated(call, concat(parts, normalize_axis(int(call.option("axis", 0)), parts[0].rank)))
+    axis = normalize_axis(int(call.option("axis", 0)), parts[0].rank)
+    if any(map(is_turned, parts)):
+        turned = concat([channels_first(p) for p in parts], axis_first(axis, parts[0].rank))
+        return activated(call, channels_last(turned))
+    return activated(call, concat(parts, axis))
 
 
 @tflite("PACK")
@@ -168,7 +173,10 @@ def pad(call: TfliteCall) -> Value:
         value = call.constant(2).reshape(-1)[0].item()
     elif is_quantized(call.result()):
         value = call.result().quantized.zero
-    return x.pad(amounts[:, 0].tolist(), amounts[:, 1].tolist(), value)
+    before, after = amounts.T.tolist()
+    if is_turned(x):
+        return channels_last(channels_first(x).pad(by_channels_first(before), by_channels_first(after), value))
+    return x.pad(before, after, value)
 
 
 @tflite("MIRROR_PAD")

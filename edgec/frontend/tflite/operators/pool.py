@@ -8,7 +8,8 @@ import numpy as np
 
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.integer import activated, bounds, halved_away, is_quantized
-from edgec.frontend.tflite.operators.conv import channels_first, channels_last, strides_of, window_padding
+from edgec.frontend.tflite.layout import channels_first, channels_last
+from edgec.frontend.tflite.operators.conv import strides_of, window_padding
 from edgec.frontend.values import Value, clip, constant, emit
 from edgec.ir.types import DTYPES
 

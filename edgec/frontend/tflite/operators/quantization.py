@@ -10,7 +10,7 @@ from edgec.frontend.tflite.integer import dequantized, is_quantized, offset, qua
 from edgec.frontend.values import Value, clip, emit
 
 
-@tflite("QUANTIZE")
+@tflite("QUANTIZE", elementwise=True)
 def quantize(call: TfliteCall) -> Value:
     x = call[0]
     if x.is_float:
@@ -19,7 +19,7 @@ def quantize(call: TfliteCall) -> Value:
     return requantized(call, offset(x, source.zero), np.float64(source.scale) / np.float64(target.scale))
 
 
-@tflite("DEQUANTIZE")
+@tflite("DEQUANTIZE", elementwise=True)
 def dequantize(call: TfliteCall) -> Value:
     """Weights that are stored as f16 or integers are constants, and become f32 at build time."""
     x = call[0]
@@ -34,7 +34,7 @@ def densify(call: TfliteCall) -> Value:
     return call[0]
 
 
-@tflite("CAST")
+@tflite("CAST", elementwise=True)
 def cast(call: TfliteCall) -> Value:
     x, to = call[0], call.result().dtype
     if to == "bool":
@@ -42,7 +42,7 @@ def cast(call: TfliteCall) -> Value:
     return x.cast(to)
 
 
-@tflite("FAKE_QUANT")
+@tflite("FAKE_QUANT", elementwise=True)
 def fake_quant(call: TfliteCall) -> Value:
     """What training with quantization in mind leaves behind: real numbers, rounded to steps between two bounds."""
     low, high, bits = float(call.option("min")), float(call.option("max")), int(call.option("num_bits"))

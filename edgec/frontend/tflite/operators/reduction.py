@@ -9,6 +9,7 @@ import numpy as np
 from edgec.frontend.operators.reduction import arg_extreme
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.integer import dequantized, is_quantized, offset, quantized, requantized
+from edgec.frontend.tflite.layout import axis_first, channels_first, channels_last, is_turned
 from edgec.frontend.values import Value, emit, normalize_axis
 
 
@@ -23,7 +24,16 @@ def _keep(call: TfliteCall) -> bool:
 @tflite("MEAN", "SUM")
 def mean(call: TfliteCall) -> Value:
     """Of integers, the sum of what is above the zero point, times the factor between the scales (over the count)."""
-    x, axes, keep, result = call[0], _axes(call), _keep(call), call.result()
+    x, axes, keep = call[0], _axes(call), _keep(call)
+    if is_turned(x) and (keep or axes == tuple(range(1, x.rank - 1))):
+        inner = channels_first(x)
+        y = _mean(call, inner, tuple(axis_first(a, x.rank) for a in axes), keep)
+        return channels_last(y) if keep else y
+    return _mean(call, x, axes, keep)
+
+
+def _mean(call: TfliteCall, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
+    result = call.result()
     count = prod(x.shape[a] for a in axes) if call.name == "MEAN" else 1
     if not is_quantized(result):
         if call.name == "SUM":

@@ -8,6 +8,7 @@ from edgec.errors import ModelError
 from edgec.frontend.operators.quantization import saturated
 from edgec.frontend.operators.resize import repeated
 from edgec.frontend.tflite.call import TfliteCall, tflite
+from edgec.frontend.tflite.layout import channels_first, channels_last
 from edgec.frontend.values import FOLD_ELEMENTS, Value, constant, emit, select
 
 _ONE = 1 << 10
@@ -30,17 +31,17 @@ def _centers(call: TfliteCall) -> bool:
 
 @tflite("RESIZE_BILINEAR")
 def resize_bilinear(call: TfliteCall) -> Value:
-    x = call[0]
+    sizes, x = _sizes(call), channels_first(call[0])
     if x.is_float or x.dtype == "u8":
         y = x.cast("f32")
-        for axis, size in enumerate(_sizes(call), 1):
+        for axis, size in enumerate(sizes, 2):
             y = _mixed(y, axis, *_taps(call, x.shape[axis], size))
-        return y if x.is_float else saturated(emit("floor", y + 0.5), x.dtype)
+        return channels_last(y if x.is_float else saturated(emit("floor", y + 0.5), x.dtype))
     y = x.cast("i32")
-    for axis, size in enumerate(_sizes(call), 1):
+    for axis, size in enumerate(sizes, 2):
         y = _mixed(y, axis, *_integer_taps(call, x.shape[axis], size))
     half = _ONE * _ONE // 2
-    return emit("div", select(y > 0, y + half, y - half), _ONE * _ONE).cast(x.dtype)
+    return channels_last(emit("div", select(y > 0, y + half, y - half), _ONE * _ONE).cast(x.dtype))
 
 
 def _mixed(x: Value, axis: int, low: np.ndarray, high: np.ndarray, part: np.ndarray, one: int = 1) -> Value:
@@ -79,8 +80,8 @@ def _integer_taps(call: TfliteCall, extent: int, size: int) -> tuple[np.ndarray,
 
 @tflite("RESIZE_NEAREST_NEIGHBOR")
 def resize_nearest(call: TfliteCall) -> Value:
-    x = call[0]
-    for axis, size in enumerate(_sizes(call), 1):
+    sizes, x = _sizes(call), channels_first(call[0])
+    for axis, size in enumerate(sizes, 2):
         extent = x.shape[axis]
         scale = np.float32(extent) / np.float32(size)
         if _corners(call) and size > 1:
@@ -88,4 +89,4 @@ def resize_nearest(call: TfliteCall) -> Value:
         where = (np.arange(size, dtype=np.float32) + np.float32(0.5 if _centers(call) else 0)) * scale
         places = np.floor(where + np.float32(0.5)) if _corners(call) else np.floor(where)
         x = repeated(x, np.clip(places, 0, extent - 1).astype(np.int64), axis)
-    return x
+    return channels_last(x)
