@@ -31,7 +31,10 @@ def runtime() -> Any:
 
 
 class LitertReference:
-    """A model in the interpreter: its reference kernels, or with ``fast`` those it takes by default."""
+    """A model in the interpreter: its reference kernels, or with ``fast`` those it takes by default.
+
+    Operators that have no reference kernel run in those without delegates: that is tried second.
+    """
 
     def __init__(
         self,
@@ -43,12 +46,10 @@ class LitertReference:
     ) -> None:
         kernels = runtime().OpResolverType
         self.model = model
-        self.settings = {
-            "num_threads": threads,
-            "experimental_op_resolver_type": kernels.AUTO if fast else kernels.BUILTIN_REF,
-            "experimental_preserve_all_tensors": not fast,
-        }
-        self.name = f"ai-edge-litert {metadata.version('ai-edge-litert')}{'' if fast else ', reference kernels'}"
+        self.settings = {"num_threads": threads, "experimental_preserve_all_tensors": not fast}
+        self._kernels = [(kernels.BUILTIN_REF, ", reference kernels"), (kernels.BUILTIN_WITHOUT_DEFAULT_DELEGATES, "")]
+        if fast:
+            self._kernels = [(kernels.AUTO, "")]
         self.values = {name: np.asarray(v) for name, v in (values or {}).items()}
         self.inputs = model.main.input_names
         self.states: dict[str, int] = {}
@@ -56,13 +57,24 @@ class LitertReference:
         self.outputs = {**model.main.output_names, **self.states}
         self.interpreter = self._open()
 
+    @property
+    def name(self) -> str:
+        return f"ai-edge-litert {metadata.version('ai-edge-litert')}{self._kernels[0][1]}"
+
     def _open(self) -> Any:
-        try:
-            interpreter = runtime().Interpreter(model_content=_mended(self.model), **self.settings)
-            interpreter.allocate_tensors()
-        except Exception as error:  # its errors share no base class
-            raise self._refused(error) from None
-        return interpreter
+        while True:
+            try:
+                interpreter = runtime().Interpreter(
+                    model_content=_mended(self.model),
+                    experimental_op_resolver_type=self._kernels[0][0],
+                    **self.settings,
+                )
+                interpreter.allocate_tensors()
+                return interpreter
+            except Exception as error:  # its errors share no base class
+                if len(self._kernels) == 1:
+                    raise self._refused(error) from None
+                self._kernels.pop(0)
 
     def _refused(self, error: Exception) -> Unavailable:
         text = printable(" ".join(str(error).split()), 300)

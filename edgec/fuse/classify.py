@@ -10,7 +10,6 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Formula, Meaning, Node, Procedure
-from edgec.ir.types import DTYPES
 from edgec.ops import formula, is_procedure
 
 
@@ -94,14 +93,6 @@ def is_movement(node: Node) -> bool:
         return False
     derived = formula(node)
     return not has_reduction(derived) and node.op != "iota" and _computes(derived.body) == 0
-
-
-def is_widening(node: Node) -> bool:
-    """It only turns integers into wider ones, which a load can do on the way: nobody stores them."""
-    if node.op != "cast":
-        return False
-    source, target = DTYPES[node.args[0].type.dtype], DTYPES[node.type.dtype]
-    return source.kind in "iu" and target.kind in "iu" and target.itemsize > source.itemsize
 
 
 def is_elementwise(node: Node) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from edgec.fuse import classify
+from edgec.fuse import classify, narrow
 from edgec.fuse.block import Block, Composer, is_affine
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
@@ -126,6 +126,7 @@ class _Planner:
     def _grow(self, anchor: Node) -> None:
         block = [anchor]
         end = anchor
+        ends, lengths = [end], [1]
         rows = anchor.op == "reduce"
         while self.fuse and end not in self.results:
             found = self._post_dominator(end, anchor, rows)
@@ -135,9 +136,11 @@ class _Planner:
                 break
             block += found
             end = found[-1]
-        while classify.is_widening(end) and end not in self.results:
-            block.remove(end)  # memory keeps the narrow integers; whoever reads them widens them
-            (end,) = end.args
+            ends.append(end)
+            lengths.append(len(block))
+        if end not in self.results:
+            best = narrow.narrowest(ends)
+            end, block = ends[best], block[: lengths[best]]
         for node in block:
             self._own(node, end)
 
@@ -206,7 +209,7 @@ class _Planner:
             self.placed.add(node)
             self._own(node, node)
         elif self.fuse and node not in self.results and all(self._foldable(node, r) for r in readers):
-            if classify.is_movement(node) or classify.is_widening(node):
+            if classify.is_movement(node) or narrow.is_read_wide(node):
                 self.inlined[node] = readers
             elif len(readers) == 1 and len(self.members[next(iter(readers))]) < BLOCK_LIMIT:
                 self._own(node, next(iter(readers)))
@@ -236,12 +239,14 @@ class _Planner:
             return False
         members = self.members.get(reader, [])
         contraction = any(n.op in ("conv", "matmul") for n in members)
-        if classify.is_widening(node):
+        if narrow.is_read_wide(node):
             return not any(is_float(n.type.dtype) for n in members if n.op in ("conv", "matmul", "pool"))
         if not classify.is_movement(node):
             # Work is repeated where a reader reads an element several times: only element for element, then.
             spread = any(n.type.elements > node.type.elements for n in members)
-            return not contraction and not spread and not any(n.op == "pool" for n in members)
+            if contraction:
+                return narrow.follows_sums(node, members, self.users, self.inlined)
+            return not spread and not any(n.op == "pool" for n in members)
         if node.op in ("gather", "gather_elements", "gather_nd", "iota"):
             return not contraction and not any(n.op == "reduce" for n in members)
         if contraction:

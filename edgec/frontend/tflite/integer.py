@@ -63,7 +63,7 @@ def scaled(x: Value, real: float | np.ndarray, once: bool = False) -> Value:
 def offset(x: Value, zero: int, to: str = "i32") -> Value:
     """x - zero, in a wider type."""
     wide = build("cast", x, to=to)  # not folded: quantized weights stay as small as they are
-    return wide - zero if zero else wide
+    return build("sub", wide, zero) if zero else wide
 
 
 def bounds(call: TfliteCall, result: Tensor) -> tuple[int, int]:

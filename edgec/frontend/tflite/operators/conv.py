@@ -117,7 +117,7 @@ def _finished(call: TfliteCall, x: Value, w: Value, contract: Contract, axis: in
 
 
 def _weights(w: Value, zeros: np.ndarray) -> Value:
-    """Weights as i32 without their zero point; they stay small in memory."""
+    """Weights as i32 without their zero point; nothing is folded, so they stay as narrow in memory as they are."""
     zero = int(zeros[0])
     if (zeros != zero).any():
         raise ModelError("weights with a zero point a channel are not supported")

@@ -1,0 +1,56 @@
+"""Quantized networks compute in wide integers between narrow ones: memory is to see the narrow ones only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from edgec.fuse import classify
+from edgec.ir.graph import Node
+from edgec.ir.types import DTYPES, is_float
+
+
+def is_widening(node: Node) -> bool:
+    """It only turns integers into wider ones, which a load can do on the way."""
+    if node.op != "cast":
+        return False
+    source, target = DTYPES[node.args[0].type.dtype], DTYPES[node.type.dtype]
+    return source.kind in "iu" and target.kind in "iu" and target.itemsize > source.itemsize
+
+
+def is_read_wide(node: Node) -> bool:
+    """Integers that whoever reads them computes on the way: narrower ones, and weights without their zero point."""
+    if is_widening(node):
+        return True
+    if is_float(node.type.dtype) or not classify.is_elementwise(node):
+        return False
+    return all(a.is_const or (is_read_wide(a) and _is_kept(a)) for a in node.args)
+
+
+def _is_kept(node: Node) -> bool:
+    """Computed from constants alone, and not folded."""
+    return bool(node.args) and all(a.is_const or _is_kept(a) for a in node.args)
+
+
+def narrowest(ends: Sequence[Node]) -> int:
+    """Which of the places where a block can end is the best: the last one, unless integers were narrower before."""
+    sizes = [DTYPES[end.type.dtype].itemsize for end in ends]
+    least = min(sizes)
+    if least == sizes[-1] or DTYPES[ends[sizes.index(least)].type.dtype].kind not in "iu":
+        return len(ends) - 1
+    return len(sizes) - 1 - sizes[::-1].index(least)
+
+
+def follows_sums(
+    node: Node, members: Collection[Node], users: Mapping[Node, Sequence[Node]], inlined: Collection[Node]
+) -> bool:
+    """Integer work for what follows the sums of a block with ``members``, element for element.
+
+    Stored, its result would be of a wide type; computed where it is used, only its narrow operand is read.
+    """
+    if any(is_float(n.type.dtype) for n in (node, *members)):
+        return False
+    return all(
+        (user in members and classify.is_elementwise(user) and user.type.shape == node.type.shape)
+        or (user in inlined and is_widening(user) and follows_sums(user, members, users, inlined))
+        for user in users[node]
+    )
