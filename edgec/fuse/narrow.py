@@ -21,14 +21,8 @@ def is_read_wide(node: Node) -> bool:
     """Integers that whoever reads them computes on the way: narrower ones, and weights without their zero point."""
     if is_widening(node):
         return True
-    if is_float(node.type.dtype) or not classify.is_elementwise(node):
-        return False
-    return all(a.is_const or (is_read_wide(a) and _is_kept(a)) for a in node.args)
-
-
-def _is_kept(node: Node) -> bool:
-    """Computed from constants alone, and not folded."""
-    return bool(node.args) and all(a.is_const or _is_kept(a) for a in node.args)
+    known = node.args and all(a.is_const or (is_widening(a) and a.args[0].is_const) for a in node.args)
+    return bool(known) and not is_float(node.type.dtype) and classify.is_elementwise(node)
 
 
 def narrowest(ends: Sequence[Node]) -> int:

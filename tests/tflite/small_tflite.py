@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import flatbuffers
 import numpy as np
-from ai_edge_litert import schema_py_generated as schema
+import pytest
+
+pytest.importorskip("tflite", reason="the package that reads TensorFlow Lite files is not installed")
+schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="ai-edge-litert is not installed")
+flatbuffers = pytest.importorskip("flatbuffers")
 
 TYPES = {
     "f32": (schema.TensorType.FLOAT32, np.float32),
@@ -106,7 +109,11 @@ class File:
         for name in self.codes:
             c = schema.OperatorCodeT()
             number = getattr(schema.BuiltinOperator, name, schema.BuiltinOperator.CUSTOM)
-            c.builtinCode, c.deprecatedBuiltinCode, c.version = number, min(number, 127), 2 if name == "BROADCAST_TO" else 1
+            c.builtinCode, c.deprecatedBuiltinCode, c.version = (
+                number,
+                min(number, 127),
+                2 if name == "BROADCAST_TO" else 1,
+            )
             c.customCode = name.encode() if number == schema.BuiltinOperator.CUSTOM else None
             model.operatorCodes.append(c)
         builder = flatbuffers.Builder(1024)
@@ -120,4 +127,17 @@ def options(kind: str, **fields: Any) -> Any:
     for name, value in fields.items():
         assert hasattr(found, name), f"{kind}Options has no {name}"
         setattr(found, name, value)
+    return found
+
+
+def compressed_rows(starts: list[int], columns: list[int]) -> Any:
+    """The sparsity of a matrix of four rows."""
+    rows, inner = schema.DimensionMetadataT(), schema.DimensionMetadataT()
+    rows.format, rows.denseSize = schema.DimensionType.DENSE, 4
+    inner.format = schema.DimensionType.SPARSE_CSR
+    inner.arraySegmentsType = inner.arrayIndicesType = schema.SparseIndexVector.Int32Vector
+    inner.arraySegments, inner.arrayIndices = schema.Int32VectorT(), schema.Int32VectorT()
+    inner.arraySegments.values, inner.arrayIndices.values = starts, columns
+    found = schema.SparsityParametersT()
+    found.traversalOrder, found.dimMetadata = [0, 1], [rows, inner]
     return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from small_tflite import File, options
+from small_tflite import File, compressed_rows, options
 
 #: Element type, scale and zero point of activations.
 FLOAT = ("f32", None, 0)
@@ -31,7 +31,9 @@ def single(
     """Activations of ``shapes`` through one operator. Quantized operands and results differ in scale and zero point."""
     dtype, scale, zero = KINDS.get(kind, (kind, None, 0))
     f = File()
-    quant = [{} if scale is None else {"scale": scale * (1 + 0.3 * k), "zero": zero + 3 * k} for k in range(len(shapes))]
+    quant = [
+        {} if scale is None else {"scale": scale * (1 + 0.3 * k), "zero": zero + 3 * k} for k in range(len(shapes))
+    ]
     inputs = [f.main.input(dtype, s, **q) for s, q in zip(shapes, quant)]
     told = {} if scale is None else {"scale": scale * rescale, "zero": zero + shift}
     y = f.main.tensor(out_type or dtype, out, "y", **(told if result is None else result))
@@ -185,14 +187,18 @@ for _kind in KINDS:
            result={} if _kind == "f32" else {"scale": 1 / 128, "zero": 0 if _kind == "i8" else 128})  # fmt: skip
     # movement
     _same = same_scale(_kind)
-    single("RESHAPE", [(2, 3, 4)], (4, 6), options("Reshape", newShape=[4, -1]), _kind, extra=const([4, -1]), result=_same)
+    single(
+        "RESHAPE", [(2, 3, 4)], (4, 6), options("Reshape", newShape=[4, -1]), _kind, extra=const([4, -1]), result=_same
+    )
     single("TRANSPOSE", [(2, 3, 4)], (4, 2, 3), options("Transpose"), _kind, extra=const([2, 0, 1]), result=_same)
     single("PAD", [(2, 3, 4)], (3, 5, 9), options("Pad"), _kind, extra=const([[1, 0], [0, 2], [2, 3]]), result=_same)
-    single("MIRROR_PAD", [(3, 4)], (5, 7), options("MirrorPad", mode=0), _kind, extra=const([[1, 1], [2, 1]]), result=_same)
-    single("SLICE", [(3, 4, 5)], (2, 4, 2), options("Slice"), _kind, extra=
-           lambda f: [f.main.const([1, 0, 2]), f.main.const([2, -1, 2])], result=_same)  # fmt: skip
-    single("CONCATENATION", [(2, 3), (2, 4)], (2, 7), options("Concatenation", axis=-1), "f32" if _kind == "i8" else _kind,
-           f"for-{_kind}")  # fmt: skip
+    single(
+        "MIRROR_PAD", [(3, 4)], (5, 7), options("MirrorPad", mode=0), _kind, extra=const([[1, 1], [2, 1]]), result=_same
+    )
+    single("SLICE", [(3, 4, 5)], (2, 4, 2), options("Slice"), _kind,
+           extra=lambda f: [f.main.const([1, 0, 2]), f.main.const([2, -1, 2])], result=_same)  # fmt: skip
+    if _kind != "i8":  # the interpreter wants one scale there
+        single("CONCATENATION", [(2, 3), (2, 4)], (2, 7), options("Concatenation", axis=-1), _kind)
     single("DEPTH_TO_SPACE", [(1, 3, 2, 8)], (1, 6, 4, 2), options("DepthToSpace", blockSize=2), _kind, result=_same)
     single("SPACE_TO_DEPTH", [(1, 6, 4, 2)], (1, 3, 2, 8), options("SpaceToDepth", blockSize=2), _kind, result=_same)
     single("SPACE_TO_BATCH_ND", [(1, 5, 4, 2)], (4, 3, 3, 2), options("SpaceToBatchND"), _kind,
@@ -201,7 +207,10 @@ for _kind in KINDS:
            extra=lambda f: [f.main.const([2, 2]), f.main.const([[1, 0], [1, 1]])], result=_same)  # fmt: skip
     for _centers, _corners in ((False, False), (True, False), (False, True)):
         _label = "centers" if _centers else "corners" if _corners else "plain"
-        for _op, _table in (("RESIZE_BILINEAR", "ResizeBilinear"), ("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor")):
+        for _op, _table in (
+            ("RESIZE_BILINEAR", "ResizeBilinear"),
+            ("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor"),
+        ):
             _option = options(_table, halfPixelCenters=_centers, alignCorners=_corners)
             single(_op, [(1, 5, 4, 3)], (1, 9, 7, 3), _option, _kind, _label, const([9, 7]), _same)
             single(_op, [(1, 9, 8, 3)], (1, 4, 5, 3), _option, _kind, _label + "-less", const([4, 5]), _same)
@@ -247,20 +256,34 @@ single("REVERSE_V2", [(3, 4)], (3, 4), options("ReverseV2"), extra=const([1]))
 single("GATHER", [(3, 4)], (3, 2), options("Gather", axis=1), extra=const([3, 0]))
 single("GATHER_ND", [(3, 4)], (2,), options("GatherNd"), extra=const([[2, 1], [0, 3]]))
 single("ZEROS_LIKE", [(3, 4)], (3, 4), options("ZerosLike"))
-single("PADV2", [(3, 4)], (4, 5), options("PadV2"), extra=lambda f: [f.main.const([[1, 0], [0, 1]]), f.main.const(3.5, "f32")])
+single(
+    "PADV2",
+    [(3, 4)],
+    (4, 5),
+    options("PadV2"),
+    extra=lambda f: [f.main.const([[1, 0], [0, 1]]), f.main.const(3.5, "f32")],
+)
 single("CAST", [(3, 4)], (3, 4), options("Cast", inDataType=0, outDataType=2), out_type="i32")
 single("CAST", [(3, 4)], (3, 4), options("Cast", inDataType=2, outDataType=0), "i32", out_type="f32")
-single("QUANTIZE", [(5, 40)], (5, 40), options("Quantize"), "f32", "i8", result={"scale": 0.03, "zero": 4}, out_type="i8")
-single("QUANTIZE", [(5, 40)], (5, 40), options("Quantize"), "f32", "u8", result={"scale": 0.03, "zero": 99}, out_type="u8")
+single(
+    "QUANTIZE", [(5, 40)], (5, 40), options("Quantize"), "f32", "i8", result={"scale": 0.03, "zero": 4}, out_type="i8"
+)
+single(
+    "QUANTIZE", [(5, 40)], (5, 40), options("Quantize"), "f32", "u8", result={"scale": 0.03, "zero": 99}, out_type="u8"
+)
 single("QUANTIZE", [(5, 40)], (5, 40), options("Quantize"), "i8", "i8")
-single("QUANTIZE", [(5, 40)], (5, 40), options("Quantize"), "i8", "u8", result={"scale": 0.06, "zero": 99}, out_type="u8")
+single(
+    "QUANTIZE", [(5, 40)], (5, 40), options("Quantize"), "i8", "u8", result={"scale": 0.06, "zero": 99}, out_type="u8"
+)
 single("DEQUANTIZE", [(5, 40)], (5, 40), options("Dequantize"), "i8", result={}, out_type="f32")
 single("DEQUANTIZE", [(5, 40)], (5, 40), options("Dequantize"), "u8", result={}, out_type="f32")
-single("ONE_HOT", [(6,)], (6, 5), options("OneHot", axis=-1), "i32",
-       extra=lambda f: [f.main.const(5), f.main.const(2.5, "f32"), f.main.const(-1.0, "f32")], out_type="f32")  # fmt: skip
+single("ONE_HOT", [(6,)], (6, 5), options("OneHot", axis=-1), "i32", out_type="f32",
+       extra=lambda f: [f.main.const(5), f.main.const(2.5, "f32"), f.main.const(-1.0, "f32")])  # fmt: skip
 
 
-def strided(label: str, begin: list[int], end: list[int], strides: list[int], out: tuple[int, ...], **masks: int) -> None:
+def strided(
+    label: str, begin: list[int], end: list[int], strides: list[int], out: tuple[int, ...], **masks: int
+) -> None:
     single("STRIDED_SLICE", [(4, 5, 6)], out, options("StridedSlice", **masks), label=label,
            extra=lambda f: [f.main.const(begin), f.main.const(end), f.main.const(strides)])  # fmt: skip
 
@@ -272,7 +295,9 @@ strided("shrunk", [1, 0, -1], [2, 5, 0], [1, 2, 1], (3,), shrinkAxisMask=5)
 strided("ellipsis", [0, 1], [0, 3], [1, 1], (4, 5, 2), ellipsisMask=1)
 
 
-def several(op: str, x: tuple[int, ...], outs: list[tuple[int, ...]], option: Any, before: Any = None, after: Any = ()) -> None:
+def several(
+    op: str, x: tuple[int, ...], outs: list[tuple[int, ...]], option: Any, before: Any = None, after: Any = ()
+) -> None:
     """Operators of several results."""
     f = File()
     first = [f.main.const(before)] if before is not None else []
@@ -311,3 +336,59 @@ def top_k() -> None:
 
 
 top_k()
+
+
+def positive(op: str, option: Any = None) -> None:
+    """Of absolute values."""
+    f = File()
+    x, size, y = f.main.input("f32", (5, 9)), f.main.tensor("f32", (5, 9)), f.main.tensor("f32", (5, 9), "y")
+    f.main.op("ABS", [x], [size], options("Abs"))
+    f.main.op(op, [size, x] if op == "POW" else [size], [y], option)
+    f.main.output(y)
+    case(f"{op}-f32", f)
+
+
+positive("SQRT")
+positive("RSQRT")
+positive("LOG")
+positive("POW", options("Pow"))
+single("BITWISE_XOR", [(5, 9)] * 2, (5, 9), options("BitwiseXor"), "i32")
+single("RIGHT_SHIFT", [(5, 9)] * 2, (5, 9), options("RightShift"), "i32")
+single("SHAPE", [(5, 9)], (2,), options("Shape", outType=2), out_type="i32")
+single("RANK", [(5, 9)], (), options("Rank"), out_type="i32")
+single("FAKE_QUANT", [(5, 9)], (5, 9), options("FakeQuant", min=-1.5, max=2.0, numBits=8))
+
+
+def of_constants(op: str, out: str, shape: tuple[int, ...], values: list[tuple[Any, str]], option: Any) -> None:
+    """An operator of constants, added to an input."""
+    f = File()
+    x, made, y = f.main.input(out, shape), f.main.tensor(out, shape), f.main.tensor(out, shape, "y")
+    f.main.op(op, [f.main.const(v, t) for v, t in values], [made], option)
+    f.main.op("ADD", [x, made], [y], options("Add"))
+    f.main.output(y)
+    case(f"{op}-{out}", f)
+
+
+of_constants("FILL", "f32", (2, 3), [([2, 3], "i32"), (1.5, "f32")], options("Fill"))
+of_constants("RANGE", "i32", (4,), [(1, "i32"), (9, "i32"), (2, "i32")], options("Range"))
+_TABLE = np.arange(12).reshape(4, 3)
+of_constants("EMBEDDING_LOOKUP", "f32", (2, 3), [([3, 1], "i32"), (_TABLE, "f32")], None)
+_SCATTERED = [([[1], [3]], "i32"), ([2.0, 5.0], "f32"), ([5], "i32")]
+of_constants("SCATTER_ND", "f32", (5,), _SCATTERED, options("ScatterNd"))
+
+
+def sparse() -> None:
+    """[4, 4] weights in compressed rows."""
+    f = File()
+    x, y = f.main.input("f32", (4, 4)), f.main.tensor("f32", (4, 4), "y")
+    w, dense = f.main.tensor("f32", (4, 4)), f.main.tensor("f32", (4, 4))
+    tensor = f.main.proto.tensors[w]
+    tensor.buffer = f.buffer(np.array([1.5, -2, 3, 4.25, 5], np.float32).tobytes())
+    tensor.sparsity = compressed_rows([0, 2, 2, 3, 5], [0, 3, 1, 0, 2])
+    f.main.op("DENSIFY", [w], [dense], options("Densify"))
+    f.main.op("ADD", [x, dense], [y], options("Add"))
+    f.main.output(y)
+    case("DENSIFY-f32", f)
+
+
+sparse()
