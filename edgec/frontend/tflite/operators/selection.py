@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from edgec.errors import ModelError
-from edgec.frontend.operators.selection import largest
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.values import Value, emit, iota, normalize_axis, select
 
@@ -32,8 +31,8 @@ def top_k(call: TfliteCall) -> tuple[Value, Value]:
     x, (k,) = call[0], call.ints(1)
     if not 0 <= k <= x.shape[-1]:
         raise ModelError(f"the {k} largest of {x.shape[-1]}")
-    values, indices = largest(x, k)
-    return values, indices.cast("i32")
+    places = emit("argsort", x, axis=x.rank - 1, descending=True, count=k)
+    return emit("gather_elements", x, places, axis=x.rank - 1), places.cast("i32")
 
 
 @tflite("SCATTER_ND")
