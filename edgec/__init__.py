@@ -1,4 +1,4 @@
-"""edgec: ONNX models into readable, fast C."""
+"""edgec: ONNX and TensorFlow Lite models into readable, fast C."""
 
 __version__ = "0.1.0"
 

@@ -25,11 +25,7 @@ NEWEST_OPSET: int = onnx.defs.onnx_opset_version()
 
 #: How other formats begin, and what to do about them.
 _FOREIGN = (
-    (
-        4,
-        b"TFL3",
-        "this is a TensorFlow Lite model; convert it with tf2onnx: python -m tf2onnx.convert --tflite ...",
-    ),
+    (4, b"TFL3", "this is a TensorFlow Lite model; edgec.load and edgec.build read it"),
     (0, b"PK\x03\x04", "this is a zip archive (PyTorch saves so); export it with torch.onnx.export"),
     (0, b"\x89HDF", "this is an HDF5 file (Keras saves so); convert it with tf2onnx"),
     (4, b"ORTM", "this is an onnxruntime (.ort) model; use the .onnx file it was made from"),

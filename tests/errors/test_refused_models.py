@@ -388,10 +388,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     ),
     "TensorFlow Lite": (
         b"\x1c\x00\x00\x00TFL3\x14\x00",
-        (
-            "not an ONNX file\n  hint: this is a TensorFlow Lite model; convert it with tf2onnx: "
-            "python -m tf2onnx.convert --tflite ..."
-        ),
+        "not an ONNX file\n  hint: this is a TensorFlow Lite model; edgec.load and edgec.build read it",
     ),
     "PyTorch": (
         b"PK\x03\x04rest",

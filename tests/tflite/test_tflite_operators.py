@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tflite_matrix
 from small_tflite import File, options
 from tflite_cases import CASES, KINDS
 
@@ -130,3 +131,9 @@ def test_kernels_of_mobile_networks(kind: str) -> None:
     assert {n.op for b in moved for n in b.nodes} <= {"transpose", "copy"}  # the input, brought inside its padding
     assert len(moved) <= 1
     assert {b.output.type.dtype for b in blocks} == {KINDS[kind][0]}
+
+
+def test_the_page_of_operators_is_up_to_date() -> None:
+    assert tflite_matrix.PAGE.read_text(encoding="utf-8") == tflite_matrix.text(), (
+        "run python tests/tflite/tflite_matrix.py"
+    )

@@ -305,7 +305,7 @@ def several(
     results = [f.main.tensor("f32", s, f"y{k}") for k, s in enumerate(outs)]
     f.main.op(op, inputs, results, option)
     f.main.output(*results)
-    case(op, f)
+    case(f"{op}-f32", f)
 
 
 several("SPLIT", (4, 6), [(4, 2)] * 3, options("Split", numSplits=3), before=1)
@@ -319,7 +319,7 @@ def chosen(op: str, condition: tuple[int, ...]) -> None:
     y = f.main.tensor("f32", (3, 4), "y")
     f.main.op(op, inputs, [y], options("Select" if op == "SELECT" else "SelectV2"))
     f.main.output(y)
-    case(op, f)
+    case(f"{op}-f32", f)
 
 
 chosen("SELECT", (3,))
@@ -332,7 +332,7 @@ def top_k() -> None:
     results = [f.main.tensor("f32", (3, 4), "values"), f.main.tensor("i32", (3, 4), "places")]
     f.main.op("TOPK_V2", inputs, results, options("TopKV2"))
     f.main.output(*results)
-    case("TOPK_V2", f)
+    case("TOPK_V2-f32", f)
 
 
 top_k()

@@ -60,7 +60,7 @@ def import_tflite(
         tensors.update((model.main.tensors[k].name, value.node) for k, value in known.items())
     names = model.main.output_names
     outputs = [(name, value.node) for name, value in zip(names, results)]
-    for state in importer.states.values():
+    for state in sorted(importer.states.values(), key=importer.place):
         if state.value is not None and state.value is not state.given:
             if f"{state.name}_out" in names:
                 raise ModelError(f"an output is called '{state.name}_out', which is the name of a state")
@@ -113,6 +113,11 @@ class _Importer:
             raise ModelError(f"an input is called '{printable(name)}', which is the name of a state")
         self.inputs[name] = placeholder(name, Type(dtype_name(initial.dtype), initial.shape))
         return Value(self.inputs[name])
+
+    def place(self, state: State) -> int:
+        """Of its input among the inputs; what is only written comes last."""
+        names = list(self.inputs)
+        return names.index(state.name) if state.name in self.inputs else len(names)
 
     def lower(self, graph: Subgraph, known: dict[int, Value]) -> list[Value]:
         """The outputs of a subgraph; ``known`` has the values of its inputs, and of every tensor afterwards."""
@@ -226,7 +231,8 @@ def _metadata(model: TfliteModel, importer: _Importer) -> dict[str, str]:
             scales[name] = [float(quantization.scale), quantization.zero]
     if scales:
         found["quantization"] = json.dumps(scales)
-    loops = {s.name: (f"{s.name}_out", s.initial) for s in importer.states.values() if s.name in importer.inputs}
+    kept = [s for s in sorted(importer.states.values(), key=importer.place) if s.name in importer.inputs]
+    loops = {s.name: (f"{s.name}_out", s.initial) for s in kept}
     if loops:
         found[states.KEY] = states.describe(loops)
     return found

@@ -109,7 +109,7 @@ class _Reader:
             raise ModelError(
                 f"the model is of format version {version}; {VERSION} is supported", hint="convert it again"
             )
-        buffers = [self.buffer(b) for b in self.each(root, "Buffers")]
+        buffers = [self.buffer(b) for b in self.each(root, "Buffers")] or [np.zeros(0, np.uint8)]  # the first is empty
         codes = [self.code(c) for c in self.each(root, "OperatorCodes")]
         graphs = tuple(self.subgraph(g, buffers, codes) for g in self.each(root, "Subgraphs"))
         if not graphs or not graphs[0].outputs:
