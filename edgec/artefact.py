@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -138,7 +138,7 @@ class Port:
     onnx_name: str
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[int | str, ...]  # a formula of sizes where it is known only at run time
 
     def __str__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
@@ -179,13 +179,20 @@ class Network:
         """Fill the arena with what no kernel leaves behind, so that a read of what nobody wrote shows up."""
         self._net._arena[...] = POISON
 
-    def bind(self, inputs: Mapping[str, np.ndarray]) -> tuple[Callable[[], None], dict[str, np.ndarray]]:
-        """A function that runs the network once on these arrays, and the arrays it writes to by output name."""
+    def bind(self, inputs: Mapping[str, np.ndarray]) -> tuple[Callable[[], None], Callable[[], dict[str, np.ndarray]]]:
+        """A function that runs the network once on these arrays, and one that gives the outputs by name after it."""
         arrays = [plain(self._checked(port, inputs)) for port in self.inputs]
-        results = {p.onnx_name: np.empty(p.shape, DTYPES[p.dtype]) for p in self.outputs}
-        raw = [plain(r) for r in results.values()]
-        call: Callable[[], None] = self._net.bind(arrays, raw)
-        return call, results
+        names = [p.onnx_name for p in self.outputs]
+        if not hasattr(self._net, "sizes_of"):
+            results = [np.empty(cast(Any, p.shape), DTYPES[p.dtype]) for p in self.outputs]
+            return self._net.bind(arrays, [plain(r) for r in results]), lambda: dict(zip(names, results))
+        try:
+            sizes = self._net.sizes_of(arrays)
+        except ValueError as error:
+            raise ModelError(str(error)) from None
+        memory = self._net.memory()
+        flat = [m.view(DTYPES[p.dtype]) for p, m in zip(self.outputs, memory)]
+        return self._net.bind(arrays, memory, sizes), lambda: dict(zip(names, self._net.results(flat, sizes)))
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run once; raises ModelError for an input that is missing, unknown, or of another shape or type."""
@@ -194,16 +201,19 @@ class Network:
             names = ", ".join(p.onnx_name for p in self.inputs) or "none"
             raise ModelError(f"there is no input '{unknown[0]}'", hint=f"the inputs are {names}")
         with self._lock:
-            call, results = self.bind(inputs)
+            call, outputs = self.bind(inputs)
             call()
-        return results
+        return outputs()
 
     @staticmethod
     def _checked(port: Port, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
         if port.onnx_name not in inputs:
             raise ModelError(f"input '{port.onnx_name}' is missing", hint=f"it is {port}")
         given = np.asarray(inputs[port.onnx_name])
-        if given.shape != port.shape or given.dtype != DTYPES[port.dtype]:
+        fits = len(given.shape) == len(port.shape) and all(
+            isinstance(extent, str) or n == extent for n, extent in zip(given.shape, port.shape)
+        )
+        if not fits or given.dtype != DTYPES[port.dtype]:
             raise ModelError(f"input '{port.onnx_name}' is {given.dtype}{list(given.shape)}, expected {port}")
         return np.ascontiguousarray(given)
 

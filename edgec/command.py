@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 import sys
 import traceback
 import warnings
@@ -52,6 +53,10 @@ def _shared(
     shape: Annotated[
         Optional[list[str]], _option("--shape", help="Shape of an input.", metavar="NAME=1,3,224,224")
     ] = None,
+    dim: Annotated[
+        Optional[list[str]],
+        _option("--dim", help="Range of a dimension that stays open; :STEP after it.", metavar="NAME=1..8"),
+    ] = None,
     value: Annotated[
         Optional[list[str]], _option("--value", help="Fix an input at build time.", metavar="NAME=1,2")
     ] = None,
@@ -77,6 +82,7 @@ def _shared(
     return Settings(
         device=device, threads=threads, name=name,
         shapes=dict(_shape(text) for text in shape or ()),
+        dims=dict(_range(text) for text in dim or ()),
         values=dict(_value(text) for text in value or ()),
         numeric=numeric, fuse=fuse, compiler=compiler,
         rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),
@@ -97,6 +103,15 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     except ValueError:
         hint = "write --shape NAME=1,3,224,224"
         raise UsageError(f"'{printable(rest)}' is no shape", hint=hint, where=f"--shape {printable(name)}") from None
+
+
+def _range(text: str) -> tuple[str, tuple[int, int, int]]:
+    name, rest = _named(text, "--dim", "NAME=1..8 or NAME=32..960:32")
+    found = re.fullmatch(r"(\d+)(?:\.\.(\d+)(?::(\d+))?)?", rest)
+    if not found:
+        hint = "write --dim NAME=1..8, or NAME=32..960:32 for multiples of 32"
+        raise UsageError(f"'{printable(rest)}' is no range", hint=hint, where=f"--dim {printable(name)}")
+    return name, (int(found[1]), int(found[2] or found[1]), int(found[3] or 1))
 
 
 def _value(text: str) -> tuple[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Union
 
 from edgec.device.facts import Device, load_device
 from edgec.errors import UsageError
+from edgec.frontend.inputs import DimensionRange
 from edgec.frontend.text import identifier
 from edgec.rewrite.rule import Numeric
 
@@ -24,8 +25,9 @@ Folders = Iterable[Union[str, Path]]
 class Settings(TypedDict, total=False):
     """The keywords that `build`, `check`, `bench` and `load` share.
 
-    `device` is a name or a TOML file; `shapes` gives inputs the dimensions that the model leaves open, `values` fixes
-    inputs at build time; `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything in
+    `device` is a name or a TOML file; `shapes` gives inputs the dimensions that the model leaves open, `dims` gives
+    dimensions a range (least, most, step) inside which they are chosen when the network runs, `values` fixes inputs at
+    build time; `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything in
     the generated C. `rules`, `templates`, `devices` and `operators` are folders of the user's own.
     """
 
@@ -33,6 +35,7 @@ class Settings(TypedDict, total=False):
     threads: int
     name: str
     shapes: Mapping[str, Sequence[int]]
+    dims: Mapping[str, DimensionRange | range]
     values: Mapping[str, Any]
     numeric: str
     fuse: bool
@@ -51,6 +54,7 @@ class Options:
     threads: int = 1
     name: str = "net"
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    dims: Mapping[str, DimensionRange] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     numeric: Numeric = "reassociates"
     fuse: bool = True
@@ -75,6 +79,7 @@ def resolve(settings: Settings) -> Options:
         threads=_threads(settings.get("threads", 1)),
         name=_name(settings.get("name", "net")),
         shapes={n: tuple(int(d) for d in s) for n, s in settings.get("shapes", {}).items()},
+        dims={n: _range(n, r) for n, r in settings.get("dims", {}).items()},
         values=dict(settings.get("values", {})),
         numeric=_numeric(settings.get("numeric", "reassociates")),
         fuse=settings.get("fuse", True),
@@ -93,6 +98,18 @@ def _folders(folders: Folders, what: str) -> tuple[Path, ...]:
         if not path.is_dir():
             raise UsageError(f"no such folder of {what}", where=str(path))
     return paths
+
+
+def _range(name: str, given: DimensionRange | range) -> DimensionRange:
+    """A range of sizes as (least, most, step); Python's own ranges leave out their end."""
+    low, high, step = (given.start, given.stop - 1, given.step) if isinstance(given, range) else given
+    high -= high % step if step > 0 else 0
+    if step < 1 or low < 0 or low % step or high < low:
+        raise UsageError(
+            f"{low}..{high} in steps of {step} is no range of sizes for dimension '{name}'",
+            hint="give the least, the most and, where they are not all allowed, a step that divides both",
+        )
+    return low, high, step
 
 
 def _threads(threads: int) -> int:

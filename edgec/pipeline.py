@@ -23,6 +23,7 @@ from edgec.frontend.source import import_graph, read
 from edgec.fuse import Plan
 from edgec.fuse import plan as plan_graph
 from edgec.ir.graph import Graph
+from edgec.ir.sizes import with_size_outputs, without_size_outputs
 from edgec.ir.verify import verify
 from edgec.options import Options
 from edgec.report import listing, saved
@@ -64,14 +65,15 @@ class Project:
 
 def import_(source: Any, context: Context) -> Graph:
     o = context.options
-    return import_graph(read(source), o.shapes, values=o.values, ops_folders=o.operators)
+    return import_graph(read(source), o.shapes, values=o.values, dims=o.dims, ops_folders=o.operators)
 
 
 def simplify(graph: Graph, context: Context) -> Graph:
     o = context.options
+    graph, sizes = with_size_outputs(graph)
     simpler, applied = simplify_graph(graph, load_rules(o.rules), numeric=o.numeric)
     context.applied.extend(applied)
-    return simpler
+    return without_size_outputs(simpler, sizes)
 
 
 def compress(graph: Graph, context: Context) -> Graph:

@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ from edgec.device.facts import Device, load_device
 from edgec.emit.project import files
 from edgec.errors import EdgecError
 from edgec.fuse import plan
+from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph
+from edgec.ir.sizes import dimensions, read_sizes, shape_at
 from edgec.ir.types import DTYPES
 from edgec.schedule.build import schedule
 from edgec.schedule.program import Program
@@ -45,6 +48,16 @@ class Compiled:
         arena = _Guarded(p.arena_bytes)
         arena.inner[:] = 0xFF  # every float a NaN, every integer -1
         buffers = [self.weights, arena]
+        sizes: dict[Expr, int] = {}
+        for name, _, node in p.inputs:
+            read_sizes(name, node.type, inputs[name].shape, sizes)
+        chosen = dimensions(node.type for _, _, node in p.inputs)
+        is_open = bool(chosen or p.sizes)
+        record = _Guarded(8 * (len(chosen) + len(p.sizes)))
+        counts = record.inner.view(np.int64)
+        counts[: len(chosen)] = [sizes[s] * d.step for s, d in chosen.items()]
+        if is_open:
+            buffers.append(record)
         for name, _, node in p.inputs:
             value = np.ascontiguousarray(inputs[name], DTYPES[node.type.dtype])
             buffers.append(_Guarded(value.nbytes))
@@ -63,7 +76,9 @@ class Compiled:
         assert status == 0, f"run returned {status}"
         for b in buffers:
             assert b.is_intact, "wrote outside a buffer"
-        return {n: raw.view(DTYPES[t.dtype]).reshape(t.shape).copy() for n, t, raw in outputs}
+        sizes.update(zip(p.sizes, map(int, counts[len(chosen) :])))
+        shapes = {n: shape_at(t.shape, sizes) for n, t, _ in outputs}
+        return {n: raw.view(DTYPES[t.dtype])[: prod(shapes[n])].reshape(shapes[n]).copy() for n, t, raw in outputs}
 
 
 class _Guarded:

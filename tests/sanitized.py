@@ -10,12 +10,16 @@ import dataclasses
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 
 import numpy as np
 from compiled import Target, Written, compile_c, write_graphs
 
+from edgec.ir.expr import Expr
+from edgec.ir.extent import sizes as sizes_in_extent
 from edgec.ir.graph import Graph
+from edgec.ir.sizes import dimensions, read_sizes, shape_at
 from edgec.ir.types import DTYPES
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Program
@@ -79,7 +83,7 @@ def run_sanitized(
     made = write_graphs(graphs, folder, target.device, threads=threads, change=spread if is_address else lambda p: p)
     written = {name: w for name, w in made.items() if isinstance(w, Written)}
     assert len(written) == len(graphs), made
-    functions = [_function(w, threads) for w in written.values()]
+    functions = [_function(w, threads, _sizes(w.program, inputs[n])) for n, w in written.items()]
     calls = "".join(f'  puts("{w.prefix}"); fflush(stdout); run_{w.prefix}();\n' for w in written.values())
     (folder / "driver.c").write_text(_HEAD + "".join(functions) + f"int main(void) {{\n{calls}  return 0;\n}}\n")
     for name, w in written.items():
@@ -94,13 +98,26 @@ def run_sanitized(
     if done.returncode:
         last = {w.prefix: name for name, w in written.items()}.get((done.stdout.split() or [""])[-1])
         raise AssertionError(f"{last}: {done.stderr[:4000]}")
-    return {
-        name: {
-            port: np.fromfile(folder / f"{w.prefix}_out{k}.bin", DTYPES[n.type.dtype]).reshape(n.type.shape)
-            for k, (port, _, n) in enumerate(w.program.outputs)
-        }
-        for name, w in written.items()
-    }
+    got: dict[str, dict[str, np.ndarray]] = {}
+    for name, w in written.items():
+        sizes = _sizes(w.program, inputs[name])
+        if w.program.sizes:
+            counts = np.fromfile(folder / f"{w.prefix}_sizes.bin", np.int64)
+            sizes.update(zip(w.program.sizes, map(int, counts[-len(w.program.sizes) :])))
+        got[name] = {}
+        for k, (port, _, n) in enumerate(w.program.outputs):
+            shape = shape_at(n.type.shape, sizes)
+            raw = np.fromfile(folder / f"{w.prefix}_out{k}.bin", DTYPES[n.type.dtype])
+            got[name][port] = raw[: prod(shape)].reshape(shape)
+    return got
+
+
+def _sizes(program: Program, inputs: Mapping[str, np.ndarray]) -> dict[Expr, int]:
+    """The run-time sizes that inputs have."""
+    sizes: dict[Expr, int] = {}
+    for name, _, node in program.inputs:
+        read_sizes(name, node.type, inputs[name].shape, sizes)
+    return sizes
 
 
 def _gaps(program: Program, space: str, size: int) -> list[tuple[int, int]]:
@@ -110,31 +127,43 @@ def _gaps(program: Program, space: str, size: int) -> list[tuple[int, int]]:
     return [(a, b - a) for a, b in zip(starts, ends) if b > a]
 
 
-def _function(w: Written, threads: int) -> str:
+def _function(w: Written, threads: int, known: Mapping[Expr, int]) -> str:
     p, name = w.program, w.prefix
-    sizes = {"arena": max(p.arena_bytes, 1), "weights": len(w.weights)}
+    chosen = dimensions(node.type for _, _, node in p.inputs)
+    spaces = {"arena": max(p.arena_bytes, 1), "weights": len(w.weights)}
     lines = [f"static void run_{name}(void) {{"]
-    lines += [f"  unsigned char *const {space} = block({size});" for space, size in sizes.items()]
+    lines += [f"  unsigned char *const {space} = block({size});" for space, size in spaces.items()]
     lines.append(f'  filled(weights, {len(w.weights)}, "{name}_weights.bin");')
     arguments = []
+    bytes_of: dict[str, int] = {}
+    if chosen or p.sizes:
+        values = [*(known[s] * d.step for s, d in chosen.items()), *(0 for _ in p.sizes)]
+        lines.append(f"  {name}_sizes sizes = {{{', '.join(map(str, values))}}};")
     for kind, ports in (("in", p.inputs), ("out", p.outputs)):
         for k, (_, _, node) in enumerate(ports):
-            lines.append(f"  void *const {kind}{k} = block({node.type.bytes});")
+            # Outputs whose size is computed are as large as they can become, others just as large as they are.
+            sizes_known = all(s in known for n in node.type.shape for s in sizes_in_extent(n))
+            size = prod(shape_at(node.type.shape, known)) * DTYPES[node.type.dtype].itemsize if sizes_known else 0
+            lines.append(f"  void *const {kind}{k} = block({size if sizes_known else node.type.bytes});")
             if kind == "in":
-                lines.append(f'  filled(in{k}, {node.type.bytes}, "{name}_in{k}.bin");')
+                lines.append(f'  filled(in{k}, {size}, "{name}_in{k}.bin");')
+            bytes_of[f"{kind}{k}"] = size if sizes_known else node.type.bytes
             arguments.append(f"{kind}{k}")
-    for space, size in sizes.items():
+    for space, size in spaces.items():
         lines += [f"  FORBID({space} + {start}, {n});" for start, n in _gaps(p, space, size)]
     if threads > 1:
         lines.append(f"  struct ec_pool *const pool = ec_pool_init(block(ec_pool_bytes({threads})), {threads});")
         lines.append("  if (!pool) abort();")
     call = f"{name}_run_pool(weights, arena, pool" if threads > 1 else f"{name}_run(weights, arena"
-    lines.append(f"  if ({', '.join([call, *arguments])}) != 0) abort();")
+    sizes_ = ["&sizes"] if chosen or p.sizes else []
+    lines.append(f"  if ({', '.join([call, *sizes_, *arguments])}) != 0) abort();")
+    if sizes_:
+        lines.append(f'  kept(&sizes, sizeof sizes, "{name}_sizes.bin");')
     if threads > 1:
         lines.append("  ec_pool_destroy(pool);")
-    for k, (_, _, node) in enumerate(p.outputs):
-        lines.append(f'  kept(out{k}, {node.type.bytes}, "{name}_out{k}.bin");')
-    for space, size in sizes.items():
+    for k in range(len(p.outputs)):
+        lines.append(f'  kept(out{k}, {bytes_of[f"out{k}"]}, "{name}_out{k}.bin");')
+    for space, size in spaces.items():
         lines.append(f"  ALLOW({space}, {size});")
         lines.append(f"  free({space});")
     lines += [f"  free({a});" for a in arguments]

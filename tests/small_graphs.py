@@ -59,7 +59,10 @@ def total(x: Node, *axes: int, combine: str = "add") -> Node:
 
 
 def mean(x: Node, *axes: int) -> Node:
-    return ops.node("mul", total(x, *axes), number(1 / prod(x.type.shape[d] for d in axes)))
+    count = prod(x.type.shape[d] for d in axes)
+    if not isinstance(count, int):
+        return ops.node("div", total(x, *axes), ops.node("cast", ops.node("size", value=count), to="f32"))
+    return ops.node("mul", total(x, *axes), number(1 / count))
 
 
 def softmax(x: Node, *axes: int) -> Node:

@@ -41,7 +41,7 @@ def test_data_folders_are_found(name: str) -> None:
 def test_modules_say_what_they_are_and_stay_short(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert ast.get_docstring(ast.parse(text)), "no docstring"
-    assert text.count("\n") <= 420, "split it: one idea a module"
+    assert text.count("\n") <= 460, "split it: one idea a module"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))

@@ -29,7 +29,8 @@ def in_double(graph: Graph) -> Graph:
             attributes = {k: wide(v) if isinstance(v, str) else v for k, v in n.attributes.items()}
             new[n] = ops.node(n.op, *(new[a] for a in n.args), **attributes)
     inputs = tuple(new[n] for n in graph.inputs if n in new)
-    return Graph(inputs, tuple((name, new[n]) for name, n in graph.outputs), graph.name)
+    sizes = tuple((s, new[n]) for s, n in graph.sizes if n in new)
+    return Graph(inputs, tuple((name, new[n]) for name, n in graph.outputs), graph.name, sizes=sizes)
 
 
 def rounding(graph: Graph, inputs: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> dict[str, float]:

@@ -7,6 +7,7 @@ poisoned first (0xFF: NaN as a float, -1 as an integer), so a value that is read
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ import numpy as np
 from edgec.errors import ModelError
 from edgec.fuse import Plan
 from edgec.ir import evaluate
+from edgec.ir.expr import Expr
+from edgec.ir.extent import extent_at
 from edgec.ir.graph import Graph, Node
+from edgec.ir.sizes import read_sizes, shape_at
 from edgec.ir.types import DTYPES, Type
 from edgec.schedule.border import Border
 from edgec.schedule.program import Buffer, Kernel, Program
@@ -30,13 +34,17 @@ def poisoned(dtype: str, elements: int) -> np.ndarray:
     return np.full(elements * DTYPES[dtype].itemsize, POISON, np.uint8).view(DTYPES[dtype])
 
 
-def checked_input(name: str, type: Type, inputs: Arrays) -> np.ndarray:
-    """The array given for an input; raises ModelError when it is missing or of another shape or type."""
+def checked_input(name: str, type: Type, inputs: Arrays, sizes: dict[Expr, int]) -> np.ndarray:
+    """The array given for an input, whose run-time sizes are added to ``sizes``.
+
+    Raises ModelError when it is missing or of another shape or type.
+    """
     if name not in inputs:
         raise ModelError(f"input '{name}' is missing", hint=f"it is {type}")
     given = np.asarray(inputs[name])
-    if given.shape != type.shape or given.dtype != DTYPES[type.dtype]:
+    if given.dtype != DTYPES[type.dtype]:
         raise ModelError(f"input '{name}' is {given.dtype}{list(given.shape)}, expected {type}")
+    read_sizes(name, type, given.shape, sizes)
     return np.ascontiguousarray(given)
 
 
@@ -50,9 +58,11 @@ class PlanRun:
 
     def __init__(self, plan: Plan, inputs: Arrays) -> None:
         self.plan = plan
+        self.sizes: dict[Expr, int] = {}
         self.arrays: dict[Node, np.ndarray] = {
-            n: checked_input(n.attributes["name"], n.type, inputs) for n in plan.graph.inputs
+            n: checked_input(n.attributes["name"], n.type, inputs, self.sizes) for n in plan.graph.inputs
         }
+        self.computed = {n: s for s, n in plan.graph.needed_sizes().items()}
 
     def array(self, node: Node) -> np.ndarray:
         """Where a value lies; made on first use, with the border of a padded one filled."""
@@ -60,11 +70,13 @@ class PlanRun:
             if node.is_const:
                 return node.value
             place = self.plan.placements.get(node)
+            shape = shape_at(node.type.shape, self.sizes)
             if place is None:
-                array = poisoned(node.type.dtype, node.type.elements).reshape(node.type.shape)
+                array = poisoned(node.type.dtype, prod(shape)).reshape(shape)
             else:
+                corner = shape_at(place.offset, self.sizes)
                 # The dots keep a value without dimensions an array.
-                box: tuple[Any, ...] = (..., *(slice(o, o + n) for o, n in zip(place.offset, node.type.shape)))
+                box: tuple[Any, ...] = (..., *(slice(o, o + n) for o, n in zip(corner, shape)))
                 array = self.array(place.parent)[box]
             if node.op == "pad" and any(p.parent is node for p in self.plan.placements.values()):
                 array[...] = node.attributes["value"]
@@ -76,7 +88,9 @@ class PlanRun:
         block = self.plan.blocks[k]
         result = self.array(block.output)
         if result.size:
-            result[...] = block.evaluate(self.array)
+            result[...] = block.evaluate(self.array, self.sizes)
+        if block.output in self.computed:
+            self.sizes[self.computed[block.output]] = int(result)
         return result
 
     def run(self) -> dict[str, np.ndarray]:
@@ -97,8 +111,10 @@ class ProgramRun:
         self.program = program
         self.arena = np.full(program.arena_bytes, POISON, np.uint8)
         self.memory: dict[Buffer, np.ndarray] = {}
+        self.sizes: dict[Expr, int] = {}
         for name, buffer, node in program.inputs:
-            self.memory[buffer] = checked_input(name, node.type, inputs).reshape(-1)
+            self.memory[buffer] = checked_input(name, node.type, inputs, self.sizes).reshape(-1)
+        self.computed = {buffer: s for s, buffer in program.sizes.items()}
         for _, buffer, _ in program.outputs:
             self.memory[buffer] = poisoned(buffer.dtype, buffer.elements)
 
@@ -115,7 +131,7 @@ class ProgramRun:
         if node.is_const:
             return node.value
         view = self.program.views[node]
-        return view.array(self.elements(view.buffer))
+        return view.array(self.elements(view.buffer), self.sizes)
 
     def step(self, k: int) -> np.ndarray | None:
         """Execute kernel ``k``; gives its result in place, None for a border."""
@@ -124,9 +140,11 @@ class ProgramRun:
             self.fill(kernel.params)
             return None
         self.poison_scratch(kernel)
-        values = kernel.block.evaluate(self.array)
+        values = kernel.block.evaluate(self.array, self.sizes)
         result = self.array(kernel.block.output)
         result[...] = values
+        if kernel.writes in self.computed:
+            self.sizes[self.computed[kernel.writes]] = int(result)
         return result
 
     def poison_scratch(self, kernel: Kernel) -> None:
@@ -137,14 +155,16 @@ class ProgramRun:
     def fill(self, border: Border) -> None:
         memory = self.elements(border.store)
         for slab in border.slabs:
-            places = np.array(slab.start)
+            places = np.array(extent_at(slab.start, self.sizes))
             for extent, stride in slab.loops:
-                places = places[..., None] + np.arange(extent) * stride
+                places = places[..., None] + np.arange(extent_at(extent, self.sizes)) * extent_at(stride, self.sizes)
             memory[places] = border.value.value
 
     def outputs(self) -> dict[str, np.ndarray]:
+        shapes = {node: shape_at(node.type.shape, self.sizes) for _, _, node in self.program.outputs}
         return {
-            name: np.array(self.memory[buffer].reshape(node.type.shape)) for name, buffer, node in self.program.outputs
+            name: np.array(self.memory[buffer][: prod(shapes[node])].reshape(shapes[node]))
+            for name, buffer, node in self.program.outputs
         }
 
     def run(self) -> dict[str, np.ndarray]:

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from edgec.errors import UsageError
+from edgec.errors import ModelError, UsageError
 from edgec.frontend import states
+from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph, Node
-from edgec.ir.types import DTYPES, is_float
+from edgec.ir.index import least
+from edgec.ir.sizes import dimensions, read_sizes, shape_at
+from edgec.ir.types import DTYPES, Type, is_float
 
 #: Integer inputs that index nothing are drawn below this.
 SMALL = 10
@@ -19,20 +22,26 @@ _INDEXED = {"gather": "axis", "gather_elements": "axis"}
 _NARROW = {"u8": (0, 256), "i8": (-128, 128), "u4": (0, 16), "i4": (-8, 8), "u2": (0, 4), "i2": (-2, 2)}
 
 
-def random_inputs(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+def random_inputs(graph: Graph, seed: int, greatest: bool = False) -> dict[str, np.ndarray]:
     """One array an input: floats from a standard normal distribution, booleans at random.
 
     Integers are small and not negative; those that index a table (token ids) stay inside it, and those that look
     like an attention mask are ones followed by zeros. States are as at the start. The same seed gives the same arrays.
+    Sizes that are chosen at run time are the least, the greatest and any, in turns by the seed; or the ``greatest``.
     """
     random = np.random.default_rng(seed)
     limits = index_limits(graph)
-    drawn = {n.attributes["name"]: _draw(n, limits.get(n), random) for n in graph.inputs}
+    chosen: dict[Expr, int] = {}
+    for size in dimensions(n.type for n in graph.inputs):
+        low, high = size.value.low, size.value.high
+        chosen[size] = high if greatest else (low, high, int(random.integers(low, high + 1)))[seed % 3]
+    shapes = {n: shape_at(n.type.shape, chosen) for n in graph.inputs}
+    drawn = {n.attributes["name"]: _draw(n, shapes[n], limits.get(n), random) for n in graph.inputs}
     return {**drawn, **states.initial(graph)}
 
 
-def _draw(node: Node, limit: int | None, random: np.random.Generator) -> np.ndarray:
-    dtype, shape = node.type.dtype, node.type.shape
+def _draw(node: Node, shape: tuple[int, ...], limit: int | None, random: np.random.Generator) -> np.ndarray:
+    dtype = node.type.dtype
     if is_float(dtype):
         drawn = np.asarray(random.standard_normal(shape), np.float32)
         return (np.abs(drawn) if dtype == "f8e8m0" else drawn).astype(DTYPES[dtype])
@@ -57,11 +66,11 @@ def index_limits(graph: Graph) -> dict[Node, int]:
     limits: dict[Node, int] = {}
     for node in graph.operations():
         if node.op in _INDEXED:
-            extent = node.args[0].type.shape[node.attributes[_INDEXED[node.op]]]
+            extent = int(least(node.args[0].type.shape[node.attributes[_INDEXED[node.op]]]))
         elif node.op == "gather_nd":
             batch = node.attributes.get("batch", 0)
             depth = node.args[1].type.shape[-1]
-            extent = min(node.args[0].type.shape[batch : batch + depth], default=1)
+            extent = min((int(least(n)) for n in node.args[0].type.shape[batch : batch + depth]), default=1)
         else:
             continue
         for source in _integer_sources(node.args[1]):
@@ -124,9 +133,9 @@ def samples(graph: Graph, arrays: Mapping[str, np.ndarray], where: str = "inputs
         array = np.asarray(arrays[name])
         if array.dtype != wanted:
             raise UsageError(f"'{name}' is {array.dtype}, expected {wanted}", where=where)
-        if array.shape == n.type.shape:
+        if _fits(array.shape, n.type):
             array, count = array[None], 1
-        elif array.ndim == n.type.rank + 1 and array.shape[1:] == n.type.shape:
+        elif _fits(array.shape[1:], n.type):
             count = array.shape[0]
         elif n.type.rank and n.type.shape[0] == 1 and array.shape[1:] == n.type.shape[1:]:
             array, count = array[:, None], array.shape[0]  # a batch, for a network that takes one at a time
@@ -138,3 +147,11 @@ def samples(graph: Graph, arrays: Mapping[str, np.ndarray], where: str = "inputs
         raise UsageError(f"the inputs hold {sorted(counts)} samples", hint="give as many of each", where=where)
     sets = range(max(counts, default=1))
     return [{**{name: array[k] for name, array in fitted.items()}, **remembered} for k in sets]
+
+
+def _fits(shape: tuple[int, ...], type: Type) -> bool:
+    try:
+        read_sizes("", type, shape, {})
+    except ModelError:
+        return False
+    return True

@@ -75,7 +75,7 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
     if built.compiler is None or not runs_here(built.options.device):
         raise UsageError(f"code for '{built.options.device.name}' does not run here", hint="bench --device host")
     threads = built.options.threads
-    arrays = random_inputs(built.run.graph, seed)
+    arrays = random_inputs(built.run.graph, seed, greatest=True)
     with pinned(threads) as is_pinned, Network(built.folder, threads) as network:
         ours, results = network.bind(arrays)
         calls = [ours]
@@ -85,7 +85,7 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
             calls.append(theirs)
             ours()
             theirs()
-            differences = compare_all(results, outputs(), quantized_outputs(built.run.graph))
+            differences = compare_all(results(), outputs(), quantized_outputs(built.run.graph))
             found = next((d for d in differences if not d.within(TOLERANCE)), worst(differences))
             if not found.within(TOLERANCE):
                 raise CheckError(

@@ -99,7 +99,7 @@ def _initializer(name: str, array: np.ndarray) -> TensorProto:
 
 def error_of(piece: Cut, context: Context, stage: str) -> Difference:
     """How far a cut is from what it should compute, when it is built up to ``stage`` and executed there."""
-    alone = Context(replace(context.options, shapes={}, values={}))
+    alone = Context(replace(context.options, shapes={}, dims={}, values={}))
     run = pipeline.run(read(piece.model), alone, until=stage)
     step = run.steps[-1]
     return worst(compare_all(step.stage.executor(step.value, alone)(piece.inputs), piece.expected))

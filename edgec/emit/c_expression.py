@@ -9,25 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import isinf, isnan
 
+from edgec.emit.c_literal import C_TYPES, literal, scalar_update
 from edgec.errors import EdgecError
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.evaluate import neutral
-from edgec.ir.expr import Expr
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient
-from edgec.ir.types import CODED, FLOATS, MINIFLOATS
+from edgec.ir.types import CODED, FLOATS
 from edgec.ir.vector import free
-
-C_TYPES = {
-    "f32": "float", "f64": "double", "f16": "float", "bf16": "float", "bool": "uint8_t",
-    "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
-    "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
-    "i4": "int8_t", "i2": "int8_t", "u4": "uint8_t", "u2": "uint8_t", **dict.fromkeys(MINIFLOATS, "float"),
-}  # fmt: skip
-#: Types in memory; what is coded there is decoded when it is loaded.
-STORAGE = {**C_TYPES, **{dtype: f"ec_{dtype}" for dtype in CODED}}
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -97,8 +88,12 @@ class Printer:
             return str(e.value)
         if e.op == "var":
             return self.names[e]
+        if e.op == "size":
+            return size_name(e)
         if e.op in ("add", "sub", "mul", "neg") and e.dtype == "i64":
             terms, constant = index.linear(e)
+            if list(terms) == [e] and e.op == "mul" and index.is_static(e):
+                return " * ".join(map(self.position, e.args))
             if list(terms) == [e]:
                 return f"(ec_int){self.value(e)}"
             parts = [self.position(a) if k == 1 else f"{self.position(a)} * {k}" for a, k in terms.items()]
@@ -108,11 +103,18 @@ class Printer:
             inner, d = e.args
             symbol = "/" if e.op == "floordiv" else "%"
             if index.bounds(inner)[0] >= 0:  # C's division rounds as floor does when nothing is negative
-                return f"({self.position(inner)} {symbol} {d.value})"
+                return f"({self._atom(inner)} {symbol} {d.value})"
             return f"(ec_int)ec_{e.op}_int64_t({self.position(inner)}, {d.value})"
+        if e.op in ("floordiv", "floormod") and index.is_static(e) and index.bounds(e.args[0])[0] >= 0:
+            return f"({self._atom(e.args[0])} {'/' if e.op == 'floordiv' else '%'} {self._atom(e.args[1])})"
         if e.op in ("min", "max"):
             return f"ec_{e.op}_int({self.position(e.args[0])}, {self.position(e.args[1])})"
         return f"(ec_int){self.value(e)}"
+
+    def _atom(self, e: Expr) -> str:
+        """A position that stands beside a division: a product is put in parentheses."""
+        text = self.position(e)
+        return f"({text})" if index.is_static(e) and e.op == "mul" else text
 
     # ---- values
 
@@ -130,6 +132,8 @@ class Printer:
             return literal(e.value, e.dtype)
         if e.op == "var":
             return self.names[e]
+        if e.op == "size":
+            return f"(int64_t){size_name(e)}"
         if e.op == "reduce":
             return self._reduce(e)
         if e.op == "select":
@@ -342,7 +346,7 @@ class Printer:
             for k, v in enumerate(names):
                 loop = self.names[v] = f"{name}_{k}"
                 indent = "  " * (scope.depth + k)
-                heads.append(f"{indent}for (ec_int {loop} = 0; {loop} < {v.value.extent}; ++{loop}) {{")
+                heads.append(f"{indent}for (ec_int {loop} = 0; {loop} < {extent_text(v.value.extent)}; ++{loop}) {{")
             self.scopes.append(inner)
             if vector:
                 update = self._vector_update(combine, name, body)
@@ -367,46 +371,14 @@ class Printer:
         return f"{name} = ec_{combine}({name}, {value});"
 
 
-def scalar_update(combine: str, name: str, value: str, dtype: str) -> str:
-    """A statement that combines a variable of the type with a value."""
-    ctype = C_TYPES[dtype]
-    if combine in ("and", "or"):
-        return f"{name} = {name} {'&&' if combine == 'and' else '||'} {value};"
-    if dtype in ("f16", "bf16", "f32", "f64") and combine in _INFIX:
-        return f"{name} = {name} {_INFIX[combine]} {value};"
-    if dtype == "bool":
-        return f"{name} = {name} {'||' if combine in ('add', 'max') else '&&'} {value};"
-    return f"{name} = ec_{combine}_{ctype}({name}, {value});"
+def size_name(size: Expr) -> str:
+    """What a run-time size is called in C."""
+    return f"size_{size.value.name}"
 
 
-def literal(value: float, dtype: str) -> str:
-    """A constant as C text of exactly this value."""
-    if dtype in FLOATS:
-        suffix = "" if dtype == "f64" else "f"
-        number = float(value)
-        if isnan(number):
-            return "(float)NAN" if suffix else "(double)NAN"
-        if isinf(number):
-            text = f"({'float' if suffix else 'double'})INFINITY"
-            return f"(-{text})" if number < 0 else text
-        if suffix and abs(number) > 3.4028235677973366e38:
-            return "(-(float)INFINITY)" if number < 0 else "(float)INFINITY"
-        text = repr(number) if dtype == "f64" else _shortest(number)
-        return f"{text}{suffix}" if number >= 0 and not text.startswith("-") else f"({text}{suffix})"
-    if dtype == "bool":
-        return "1" if value else "0"
-    if dtype == "i64":
-        return str(value) if -(2**31) < value < 2**31 else f"({value + 1}LL - 1)" if value < 0 else f"{value}LL"
-    if dtype in ("u32", "u64"):
-        return f"{value}{'u' if dtype == 'u32' else 'ull'}"
-    if dtype == "i32" and value == -(2**31):
-        return "(-2147483647 - 1)"
-    return str(int(value))
-
-
-def _shortest(number: float) -> str:
-    import numpy as np
-
-    text = np.format_float_scientific(np.float32(number), unique=True, trim="0")
-    plain = np.format_float_positional(np.float32(number), unique=True, trim="0")
-    return plain if len(plain) <= len(text) + 2 else text
+def extent_text(extent: Extent) -> str:
+    """An extent in C: a number, a name, or a formula in parentheses."""
+    if not isinstance(extent, Expr):
+        return str(extent)
+    text = Printer({}, {}).position(extent)
+    return text if text.isidentifier() or text.isdigit() else f"({text})"

@@ -14,11 +14,16 @@ import numpy as np
 
 from edgec import __version__
 from edgec.device.facts import Device
-from edgec.emit.c_expression import STORAGE
+from edgec.emit.c_expression import size_name
+from edgec.emit.c_literal import STORAGE
 from edgec.emit.render import render
-from edgec.emit.source import Sources, comment_text, generate
+from edgec.emit.source import Sources, comment_text, generate, size_value
 from edgec.errors import DeviceError, UsageError
-from edgec.ir.types import CODED, DTYPES, plain
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.extent import sizes
+from edgec.ir.sizes import dimensions
+from edgec.ir.types import CODED, DTYPES, Type, plain
 from edgec.ir.vector import vector_lanes
 from edgec.locate import data_folder
 from edgec.schedule.memory import ALIGNMENT
@@ -78,8 +83,42 @@ class Port:
 
     name: str
     onnx_name: str
-    dtype: str
-    shape: tuple[int, ...]
+    type: Type
+
+    @property
+    def dtype(self) -> str:
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[Extent, ...]:
+        shape: tuple[Extent, ...] = self.type.shape
+        return shape
+
+    @property
+    def is_open(self) -> bool:
+        """Is there an extent that is known only at run time?"""
+        return not self.type.is_fixed
+
+    @property
+    def names(self) -> tuple[int | str, ...]:
+        """The shape of an input, with the names of the dimensions it leaves open."""
+        sizes = dimensions([self.type])
+        return tuple(
+            extent
+            if isinstance(extent, int)
+            else next((d.name for d in sizes.values() if d.extent == extent), str(extent))
+            for extent in self.shape
+        )
+
+    @property
+    def formulas(self) -> str:
+        """The shape as a Python tuple, over the names that sizes have in C."""
+        return "(" + "".join(f"{_python(extent)}, " for extent in self.shape) + ")"
+
+    @property
+    def shape_text(self) -> str:
+        """The shape for a comment."""
+        return "[" + ", ".join(_python(extent) for extent in self.shape) + "]"
 
     @property
     def ctype(self) -> str:
@@ -92,7 +131,7 @@ class Port:
 
     @property
     def elements(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return self.type.elements
 
     @property
     def comment(self) -> str:
@@ -114,11 +153,12 @@ def identifier(text: str, taken: set[str], fallback: str) -> str:
 
 def ports(program: Program, prefix: str) -> tuple[list[Port], list[Port]]:
     # What the sources themselves call by the prefix.
-    taken = {f"{prefix}_{word}".upper() for word in ("run", "run_pool", "share", "call", "weights", "example")}
+    words = ("run", "run_pool", "share", "call", "sizes", "weights", "example")
+    taken = {"SIZES", *(f"{prefix}_{word}".upper() for word in words)}
 
     def port(entry: tuple[str, Buffer, Any], fallback: str) -> Port:
         name, _, node = entry
-        return Port(identifier(name, taken, fallback), name, node.type.dtype, node.type.shape)
+        return Port(identifier(name, taken, fallback), name, node.type)
 
     return [port(e, "input") for e in program.inputs], [port(e, "output") for e in program.outputs]
 
@@ -159,10 +199,16 @@ def files(
         "weights_bytes": len(weights), "vector_lanes": vector_lanes(device),
         "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items()},
     }  # fmt: skip
+    chosen = dimensions(n.type for _, _, n in program.inputs)
+    values["dimensions"] = [Open(d.name, size_name(s), d.low, d.high, d.step) for s, d in chosen.items()]
+    values["computed"] = computed = _computed(program)
+    values["is_open"] = is_open = bool(chosen or computed)
+    values["size_names"] = [*map(size_name, chosen), *(size_name(s) for s in program.sizes)]
+    sizes = [f"{name}_sizes *sizes"] if is_open else []
     values["parameters"] = ",\n    ".join(
-        [f"const {p.ctype} *{p.name}" for p in inputs] + [f"{p.ctype} *{p.name}" for p in outputs]
+        sizes + [f"const {p.ctype} *{p.name}" for p in inputs] + [f"{p.ctype} *{p.name}" for p in outputs]
     )
-    values["arguments"] = ", ".join(p.name for p in (*inputs, *outputs))
+    values["arguments"] = ", ".join([*(["sizes"] if is_open else []), *(p.name for p in (*inputs, *outputs))])
     values["device_flags"] = "".join(f" {flag}" for flag in device.cflags)
     result: dict[str, bytes] = {f"{name}_weights.bin": weights}
 
@@ -201,8 +247,48 @@ def files(
     return result
 
 
+@dataclass(frozen=True)
+class Open:
+    """A dimension that the caller chooses: its name, and that of its size (counted in steps) in C."""
+
+    name: str
+    size: str
+    low: int
+    high: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A size that the network computes: its name, the C of its value, its range."""
+
+    name: str
+    value: str
+    low: int
+    high: int
+
+    @property
+    def python(self) -> str:
+        return f'"{self.name}"'
+
+
+def _computed(program: Program) -> list[Computed]:
+    return [
+        Computed(s.value.name, size_value(s, b, program), s.value.low, s.value.high) for s, b in program.sizes.items()
+    ]
+
+
+def _python(extent: Extent) -> str:
+    """An extent as Python and C write it alike, up to the division."""
+    if not isinstance(extent, Expr):
+        return str(extent)
+    named = {s: X.size(f"size_{s.value.name}", s.value.low, s.value.high) for s in sizes(extent)}
+    return X.show(X.substitute(extent, named))
+
+
 def _entry(port: Port) -> dict[str, Any]:
-    return {"name": port.name, "onnx_name": port.onnx_name, "dtype": port.dtype, "shape": list(port.shape)}
+    shape = [extent if isinstance(extent, int) else str(extent) for extent in port.shape]
+    return {"name": port.name, "onnx_name": port.onnx_name, "dtype": port.dtype, "shape": shape}
 
 
 def _groups(sources: Sources) -> list[list[Any]]:

@@ -9,7 +9,9 @@ from typing import Any
 
 import jinja2
 
+from edgec.emit.c_expression import extent_text
 from edgec.errors import EdgecError
+from edgec.ir.expr import Expr
 from edgec.locate import data_folder
 
 
@@ -21,7 +23,7 @@ def environment(folders: tuple[Path, ...] = ()) -> jinja2.Environment:
     """
     shelves = [jinja2.FileSystemLoader(folder) for folder in (*folders, data_folder("codegen_templates"))]
     numbered = jinja2.PrefixLoader({str(k): shelf for k, shelf in enumerate(shelves)})
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.ChoiceLoader([*shelves, numbered]),
         line_statement_prefix="//%",
         line_comment_prefix="//#",
@@ -35,7 +37,15 @@ def environment(folders: tuple[Path, ...] = ()) -> jinja2.Environment:
         trim_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
+        finalize=_printed,
     )
+    made.filters["c"] = _printed  # for what becomes part of a longer text
+    return made
+
+
+def _printed(value: Any) -> Any:
+    """What stands for a value in the text: formulas of run-time sizes are written in C."""
+    return extent_text(value) if isinstance(value, Expr) else value
 
 
 def render(template: str, folders: Sequence[Path] = (), **values: Any) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgec.emit.c_expression import STORAGE
+from edgec.emit.c_expression import size_name
+from edgec.emit.c_literal import STORAGE
 from edgec.emit.registry import choose
 from edgec.emit.render import render
 from edgec.emit.views import VIEWS, View
+from edgec.ir.expr import Expr
 from edgec.schedule.program import Buffer, Kernel, Program
 
 _NAME = "KERNEL_NAME"
@@ -29,14 +31,23 @@ class Function:
 
 
 @dataclass(frozen=True)
+class ReadSize:
+    """A run-time size that is known from here on: its name in C, and the C of its value."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
 class CallSite:
-    """One kernel call in execution order."""
+    """One kernel call in execution order, and the computed sizes that are read just before it."""
 
     function: Function
     kernel: Kernel
     arguments: str
     barrier: bool
     comment: str
+    sizes: tuple[ReadSize, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,7 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = ()) -> S
     known: dict[str, Function] = {}
     calls: list[CallSite] = []
     since: list[Kernel] = []
+    unread = dict(program.sizes)
     for kernel in program.kernels:
         aliases = _aliases(kernel, program)
         view = VIEWS[kernel.template](_without_scratch(kernel), _NAME, aliases)
@@ -60,15 +72,22 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = ()) -> S
         if text not in known:
             name = f"{prefix}_{len(known)}_{template.kernel}"
             known[text] = Function(name, text.replace(_NAME, name), view)
-        barrier = any(_conflict(kernel, other, program) for other in since)
+        fresh = {s: unread.pop(s) for s in kernel.sizes if s in unread}
+        barrier = any(_conflict(kernel, o, program) or o.writes in fresh.values() for o in since)
         since = [kernel] if barrier else [*since, kernel]
-        calls.append(CallSite(known[text], kernel, _arguments(kernel, program), barrier, describe(kernel)))
+        sizes = tuple(ReadSize(size_name(s), size_value(s, b, program)) for s, b in fresh.items())
+        calls.append(CallSite(known[text], kernel, _arguments(kernel, program), barrier, describe(kernel), sizes))
     return Sources(tuple(known.values()), tuple(calls))
 
 
+def size_value(size: Expr, buffer: Buffer, program: Program) -> str:
+    """The C of a computed size; whatever the data, it stays inside its range, which all memory was planned for."""
+    value = f"*({_pointer(buffer, program, const=True)})"
+    return f"ec_max_int({size.value.low}, ec_min_int({size.value.high}, (ec_int){value}))"
+
+
 def _without_scratch(kernel: Kernel) -> Kernel:
-    operands = kernel.operands[1:] if kernel.scratch_bytes else kernel.operands
-    return Kernel(kernel.template, kernel.params, operands, kernel.block, kernel.names, kernel.scratch_bytes)
+    return replace(kernel, operands=kernel.operands[1:]) if kernel.scratch_bytes else kernel
 
 
 def _extent(buffer: Buffer, program: Program) -> tuple[int, int]:
@@ -135,7 +154,7 @@ def _arguments(kernel: Kernel, program: Program) -> str:
             scratch[0] += f" + thread * {kernel.scratch_bytes}"
         operands = operands[1:]
     pointers = [_pointer(b, program, const=k < len(operands) - 1) for k, b in enumerate(operands)]
-    return ", ".join([*pointers, *scratch, "thread", "threads"])
+    return ", ".join([*pointers, *scratch, *map(size_name, kernel.sizes), "thread", "threads"])
 
 
 def describe(kernel: Kernel) -> str:

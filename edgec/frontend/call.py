@@ -23,8 +23,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from edgec.errors import ModelError, UsageError
+from edgec.frontend.symbolic import known_elements
 from edgec.frontend.text import listed, printable
 from edgec.frontend.values import Operand, Value, computed, emit
+from edgec.ir.expr import Extent
 from edgec.ir.graph import topological
 
 Results = Value | Sequence[Value | None]
@@ -94,6 +96,8 @@ class Call:
     inputs: tuple[Value | None, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     outputs: tuple[str, ...] = ("",)
+    #: Makes a run-time size of a scalar (i64) that is computed, from 0 up to a bound; set by the importer.
+    new_size: Callable[[Value, Extent], Extent] | None = None
     #: Lowers a subgraph (of If, Loop, Scan) where the node stands; set by the importer.
     inline: Callable[..., list[Value]] | None = None
 
@@ -131,6 +135,12 @@ class Call:
         value = self[k]
         array = computed(value)
         if array is None:
+            if not any(n.op == "input" for n in topological([value.node])):
+                raise ModelError(
+                    f"operand {k} must be known at build time, but depends on the size of dimensions",
+                    hint="build for one shape with --shape instead of --dim",
+                    where=self.label,
+                )
             inputs = tuple(n.attributes["name"] for n in topological([value.node]) if n.op == "input")
             options = " ".join(f"--value {printable(n)}=..." for n in inputs)
             raise UnknownValue(
@@ -147,6 +157,23 @@ class Call:
         if array.size and array.dtype.kind not in "iu":
             raise ModelError(f"operand {k} must be integers, not {self[k].dtype}", where=self.label)
         return tuple(int(v) for v in array.reshape(-1))
+
+    def extents(self, k: int) -> tuple[Any, ...]:
+        """Integer operand ``k`` as a flat tuple of numbers and of formulas of run-time sizes."""
+        known = known_elements(self[k])
+        return self.ints(k) if known is None else known
+
+    def size(self, count: Value, most: Extent) -> Extent:
+        """A scalar (i64, from 0 to ``most``) as an extent: a number, or a size that the network computes."""
+        known = known_elements(count)
+        if known is not None:
+            return known[0]
+        assert self.new_size is not None
+        return self.new_size(count, most)
+
+    def counted(self, value: Value, count: Value, axis: int = 0) -> Value:
+        """The first ``count`` (a scalar) slices of a tensor along ``axis``."""
+        return value.part(axis, 0, self.size(count, value.shape[axis]))
 
     def ints_or_attribute(self, k: int, name: str) -> tuple[int, ...] | None:
         """What older versions of an operator had as an attribute and newer ones have as an input."""

@@ -13,14 +13,17 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTen
 from edgec.errors import EdgecError, ModelError
 from edgec.frontend import call as registry
 from edgec.frontend.call import Call, Results, load_operators
-from edgec.frontend.inputs import bind_inputs
+from edgec.frontend.inputs import DimensionRange, bind_inputs, identifier_of
 from edgec.frontend.model import NEWEST_OPSET, Model, Source, dense, domain_name, opset_versions, read, tensor
 from edgec.frontend.schema import body_of, default_attributes, has_body, schema_of
 from edgec.frontend.support import hint_for, label_of, unsupported, unsupported_error
 from edgec.frontend.text import printable
 from edgec.frontend.validate import in_order, validate
 from edgec.frontend.values import Value, constant
-from edgec.ir.graph import Graph, Node
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.graph import Graph, Node, sizes_in
+from edgec.ir.index import lesser, upper
 
 #: Functions and loops multiply nodes: a small file may mean more of them than anyone can compile.
 _MAX_NODES = 200_000
@@ -38,13 +41,15 @@ def import_model(
     shapes: Mapping[str, Sequence[int]] | None = None,
     *,
     values: Mapping[str, Any] | None = None,
+    dims: Mapping[str, DimensionRange] | None = None,
     ops_folders: Iterable[str | Path] = (),
     tensors: dict[str, Node] | None = None,
 ) -> Graph:
     """Read an ONNX model and lower it to core operators, with constants folded.
 
     ``shapes`` gives the shape of inputs whose dimensions the model leaves open, ``values`` fixes inputs at
-    build time (they are then no inputs of the graph), ``ops_folders`` hold Python files with operators of the
+    build time (they are then no inputs of the graph), ``dims`` ranges (least, most, step) to dimensions that
+    stay open until the network runs, ``ops_folders`` hold Python files with operators of the
     user's own. ``origin`` of the result names the ONNX nodes every core node came from. ``tensors``, where it
     is given, receives the node of every tensor of the main graph, by ONNX name.
 
@@ -58,8 +63,9 @@ def import_model(
     missing = unsupported(model)
     if missing:
         raise unsupported_error(missing, model.where)
-    inputs, bound = bind_inputs(model, shapes or {}, values or {})
+    inputs, bound = bind_inputs(model, shapes or {}, values or {}, dims or {})
     importer = _Importer(model)
+    importer.size_names.update(s.value.name for n in inputs for s in sizes_in(n))
     graph = model.proto.graph
     scope = _Scope(bound, model.opsets, _tensors(graph))
     names = [o.name for o in graph.output]
@@ -67,7 +73,8 @@ def import_model(
     outputs = tuple((name, importer.look_up(scope, name).node) for name in names)
     if tensors is not None:
         tensors.update((name, value.node) for name, value in scope.names.items())
-    return Graph(inputs, outputs, model.name, importer.origin, _metadata(model))
+    sizes = tuple(importer.sizes.items())
+    return Graph(inputs, outputs, model.name, importer.origin, _metadata(model), sizes)
 
 
 def _metadata(model: Model) -> dict[str, str]:
@@ -110,6 +117,8 @@ class _Importer:
         self.functions = {(domain_name(f.domain), f.name): f for f in model.proto.functions}
         self.origin: dict[Node, tuple[str, ...]] = {}
         self.lowered = 0
+        self.sizes: dict[Expr, Node] = {}
+        self.size_names: set[str] = set()
 
     def look_up(self, scope: _Scope | None, name: str) -> Value:
         while scope is not None:
@@ -182,11 +191,23 @@ class _Importer:
         call = Call(
             node.op_type, domain, opset, where, tuple(inputs),
             {name: self.attribute(a) for name, a in complete.items()}, tuple(node.output),
+            lambda count, most: self.new_size(count, most, node.output[0] if node.output else label),
             self.inliner(scope, label) if nested else None,
         )  # fmt: skip
         results = lowering(call)
         self.record(results, inputs, label, nested)
         return results
+
+    def new_size(self, count: Value, most: Extent, name: str) -> Extent:
+        """A size that the graph computes; what computes it twice is one size."""
+        node = count.reshape().cast("i64").node
+        for size, known in self.sizes.items():
+            if known is node:
+                return lesser(size, most)
+        size = X.size(identifier_of(name, self.size_names), 0, upper(most))
+        if size.op == "size":
+            self.sizes[size] = node
+        return lesser(size, most)  # so that everybody sees that it is no more, whatever the bound turns out to be
 
     def attribute(self, a: AttributeProto) -> Any:
         """An attribute as Python, numpy or (a subgraph) as it is."""

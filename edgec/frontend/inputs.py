@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
@@ -13,15 +14,23 @@ from edgec.errors import ModelError, UsageError
 from edgec.frontend.model import Model, element_type
 from edgec.frontend.text import listed, printable
 from edgec.frontend.values import MAX_ELEMENTS, Value, constant
+from edgec.ir.expr import Extent
 from edgec.ir.graph import Node, placeholder
+from edgec.ir.index import upper
+from edgec.ir.sizes import Dimension
 from edgec.ir.types import DTYPES, Type
 
 #: A dimension as the model declares it: a size, a symbol, or nothing.
-Dimension = int | str | None
+Open = int | str | None
+#: What the user says of a dimension: the least, the most, and the step between.
+DimensionRange = tuple[int, int, int]
 
 
 def bind_inputs(
-    model: Model, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]
+    model: Model,
+    shapes: Mapping[str, Sequence[int]],
+    values: Mapping[str, Any],
+    dims: Mapping[str, DimensionRange] = {},
 ) -> tuple[tuple[Node, ...], dict[str, Value]]:
     """The input nodes of the graph, and what every input's name means (fixed ones are constants)."""
     graph = model.proto.graph
@@ -38,18 +47,71 @@ def bind_inputs(
     declared = {i.name: _declared(i, model.where) for i in inputs}
     arrays = {name: np.asarray(value) for name, value in values.items()}
     wanted = {**{n: a.shape for n, a in arrays.items() if a.ndim or declared[n][1] is None}, **shapes}
-    concrete = _resolve(declared, {n: tuple(int(d) for d in s) for n, s in wanted.items()}, model.where)
+    ranges = _Ranges(dims)
+    named = {n: ranges.named(n, d) for n, (_, d) in declared.items() if n not in wanted}
+    concrete = _resolve(
+        {n: (t, named.get(n, d)) for n, (t, d) in declared.items()},
+        {n: tuple(int(d) for d in s) for n, s in wanted.items()},
+        ranges.extents,
+        model.where,
+    )
+    ranges.check(model.where, declared)
     nodes, bound = [], {}
     for name, (dtype, _) in declared.items():
         if name in arrays:
-            bound[name] = constant(np.broadcast_to(arrays[name], concrete[name]).astype(DTYPES[dtype]))
+            shape = tuple(upper(n) for n in concrete[name])
+            bound[name] = constant(np.broadcast_to(arrays[name], shape).astype(DTYPES[dtype]))
         else:
             nodes.append(placeholder(name, Type(dtype, concrete[name])))
             bound[name] = Value(nodes[-1])
     return tuple(nodes), bound
 
 
-def _declared(info: ValueInfoProto, where: str) -> tuple[str, tuple[Dimension, ...] | None]:
+class _Ranges:
+    """The dimensions that stay open, by the model's own name for them or as INPUT.AXIS where it has none."""
+
+    def __init__(self, dims: Mapping[str, DimensionRange]) -> None:
+        taken: set[str] = set()
+        self.extents: dict[str, Extent] = {}
+        self.unused = list(dims)
+        for name, (low, high, step) in dims.items():
+            self.extents[name] = Dimension(identifier_of(name, taken), low, high, step).extent
+
+    def named(self, name: str, dims: tuple[Open, ...] | None) -> tuple[Open, ...] | None:
+        """The dimensions of an input, those with a range by its name."""
+        if dims is None:
+            return None
+        result = []
+        for axis, dim in enumerate(dims):
+            own = f"{name}.{axis}"
+            found = dim if isinstance(dim, str) and dim in self.extents else own if own in self.extents else None
+            if found in self.unused:
+                self.unused.remove(str(found))
+            result.append(found or dim)
+        return tuple(result)
+
+    def check(self, where: str, declared: Mapping[str, tuple[str, tuple[Open, ...] | None]]) -> None:
+        if self.unused:
+            symbols = {d for _, dims in declared.values() for d in dims or () if isinstance(d, str)}
+            raise UsageError(
+                f"a range is given for {listed(self.unused)}, which is no open dimension of the model",
+                hint=f"the model names {listed(sorted(symbols)) or 'none'}; INPUT.AXIS names any other",
+                where=where,
+            )
+
+
+def identifier_of(name: str, taken: set[str]) -> str:
+    """A dimension's name as C can have it, unique among ``taken``."""
+    base = re.sub(r"[^0-9A-Za-z]+", "_", name).strip("_")[:30] or "size"
+    base = base if base[0].isalpha() else f"d{base}"
+    found, k = base, 2
+    while found in taken:
+        found, k = f"{base}_{k}", k + 1
+    taken.add(found)
+    return found
+
+
+def _declared(info: ValueInfoProto, where: str) -> tuple[str, tuple[Open, ...] | None]:
     """Element type and dimensions (None when not even their number is known) of an input."""
     name = printable(info.name)
     kind = info.type.WhichOneof("value")
@@ -67,7 +129,7 @@ def _declared(info: ValueInfoProto, where: str) -> tuple[str, tuple[Dimension, .
         raise ModelError(f"input '{name}': {error.message}", hint=error.hint, where=where) from None
     if not tensor.HasField("shape"):
         return dtype, None
-    dims: list[Dimension] = []
+    dims: list[Open] = []
     for d in tensor.shape.dim:
         kind = d.WhichOneof("value")
         # "?" is how some exporters spell "unknown": it names nothing that two dimensions could share.
@@ -78,12 +140,13 @@ def _declared(info: ValueInfoProto, where: str) -> tuple[str, tuple[Dimension, .
 
 
 def _resolve(
-    declared: Mapping[str, tuple[str, tuple[Dimension, ...] | None]],
+    declared: Mapping[str, tuple[str, tuple[Open, ...] | None]],
     given: Mapping[str, tuple[int, ...]],
+    ranges: Mapping[str, Extent],
     where: str,
-) -> dict[str, tuple[int, ...]]:
-    """The shape of every input: as declared, as given, or by a symbol that another input's shape gives."""
-    symbols: dict[str, int] = {}
+) -> dict[str, tuple[Extent, ...]]:
+    """The shape of every input: as declared, as given, or by a symbol with a range or in another input's shape."""
+    symbols: dict[str, Extent] = {}
     for name, wanted in given.items():
         _, dims = declared[name]
         if any(d < 0 for d in wanted):
@@ -102,7 +165,8 @@ def _resolve(
                 f"input '{printable(name)}' has shape {_shown(dims)}, which {list(wanted)} does not fit",
                 where=where,
             )
-    result: dict[str, tuple[int, ...]] = {}
+    symbols = {**ranges, **symbols}
+    result: dict[str, tuple[Extent, ...]] = {}
     open_inputs = []
     for name, (_, dims) in declared.items():
         filled = None if dims is None else [symbols.get(d) if isinstance(d, str) else d for d in dims]
@@ -112,22 +176,22 @@ def _resolve(
             open_inputs.append(name)
             continue
         shape = tuple(d for d in filled if d is not None)
-        if any(d < 0 for d in shape) or prod(shape) > MAX_ELEMENTS:
+        if any(d < 0 for d in shape) or prod(map(upper, shape)) > MAX_ELEMENTS:
             raise ModelError(f"input '{printable(name)}' has the impossible shape {list(shape)}", where=where)
         result[name] = shape
     if open_inputs:
         options = []
         for name in open_inputs:
             dims = declared[name][1]
-            sizes = [str(d if isinstance(d, int) else symbols.get(str(d), 1)) for d in dims or ()]
+            sizes = [str(d if isinstance(d, int) else upper(symbols.get(str(d), 1))) for d in dims or ()]
             options.append(f"--shape {printable(name)}={','.join(sizes) if dims is not None else '1,...'}")
         raise UsageError(
             f"the model leaves the shape of {listed(open_inputs)} open",
-            hint="say what to build it for: " + " ".join(options),
+            hint="say what to build it for: " + " ".join(options) + "; or give dimensions a range: --dim NAME=1..8",
             where=where,
         )
     return result
 
 
-def _shown(dims: tuple[Dimension, ...]) -> str:
+def _shown(dims: tuple[Open, ...]) -> str:
     return "[" + ", ".join("?" if d is None else printable(str(d)) for d in dims) + "]"

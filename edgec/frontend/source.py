@@ -10,6 +10,7 @@ from typing import Any, Union
 from edgec.errors import UsageError
 from edgec.frontend import importer, support, tflite
 from edgec.frontend import model as onnx_model
+from edgec.frontend.inputs import DimensionRange
 from edgec.frontend.text import printable
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.graph import Graph, Node
@@ -46,13 +47,16 @@ def import_graph(
     shapes: Mapping[str, Sequence[int]] | None = None,
     *,
     values: Mapping[str, Any] | None = None,
+    dims: Mapping[str, DimensionRange] | None = None,
     ops_folders: Iterable[str | Path] = (),
     tensors: dict[str, Node] | None = None,
 ) -> Graph:
     """A model as a graph of core operators: see `import_model` and `import_tflite`."""
-    lower: Any = tflite.import_tflite if isinstance(model, TfliteModel) else importer.import_model
-    graph: Graph = lower(model, shapes, values=values, ops_folders=ops_folders, tensors=tensors)
-    return graph
+    if isinstance(model, TfliteModel):
+        if dims:
+            raise UsageError("TensorFlow Lite models are built for one shape", hint="give it with --shape")
+        return tflite.import_tflite(model, shapes, values=values, ops_folders=ops_folders, tensors=tensors)
+    return importer.import_model(model, shapes, values=values, dims=dims, ops_folders=ops_folders, tensors=tensors)
 
 
 def unsupported(model: Parsed, ops_folders: Iterable[str | Path] = ()) -> list[tuple[str, str, str]]:

@@ -15,9 +15,12 @@ import numpy as np
 
 from edgec import ops
 from edgec.errors import ModelError
+from edgec.ir import expr as X
+from edgec.ir import index
 from edgec.ir.evaluate import evaluate_node
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.functions import FUNCTIONS
-from edgec.ir.graph import Node, topological
+from edgec.ir.graph import Node, sizes_in, topological
 from edgec.ir.graph import constant as constant_node
 from edgec.ir.types import DTYPES, FLOATS, Type
 
@@ -43,7 +46,8 @@ class Value:
         return self.node.type
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Any:
+        """The extents; those known only at run time are formulas of sizes, which calculate and compare like numbers."""
         return self.node.type.shape
 
     @property
@@ -116,7 +120,7 @@ class Value:
     def cast(self, dtype: str) -> Value:
         return self if dtype == self.dtype else emit("cast", self, to=dtype)
 
-    def reshape(self, *shape: int) -> Value:
+    def reshape(self, *shape: Extent) -> Value:
         return self if shape == self.shape else emit("reshape", self, shape=shape)
 
     def unsqueeze(self, *axes: int) -> Value:
@@ -144,19 +148,20 @@ class Value:
         perm[a], perm[b] = perm[b], perm[a]
         return self.transpose(*perm)
 
-    def broadcast(self, *shape: int) -> Value:
+    def broadcast(self, *shape: Extent) -> Value:
         return self if shape == self.shape else emit("broadcast", self, shape=shape)
 
-    def slice(self, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> Value:
+    def slice(self, starts: Sequence[Extent], steps: Sequence[int], shape: Sequence[Extent]) -> Value:
         """y[i] = x[starts + steps * i] for i inside ``shape``."""
         if tuple(shape) == self.shape and all(s == 1 for s in steps):
             return self
         return emit("slice", self, starts=tuple(starts), steps=tuple(steps), shape=tuple(shape))
 
-    def part(self, axis: int, start: int, stop: int, step: int = 1) -> Value:
+    def part(self, axis: int, start: Extent, stop: Extent, step: int = 1) -> Value:
         """x[..., start:stop:step, ...] along one dimension, with 0 <= start <= stop."""
-        starts, steps, shape = [0] * self.rank, [1] * self.rank, list(self.shape)
-        starts[axis], steps[axis], shape[axis] = start, step, max(0, -(-(stop - start) // step))
+        starts: list[Extent] = [0] * self.rank
+        steps, shape = [1] * self.rank, list(self.shape)
+        starts[axis], steps[axis], shape[axis] = start, step, max(-(-(stop - start) // step), 0)
         return self.slice(starts, steps, shape)
 
     def flip(self, *axes: int) -> Value:
@@ -172,7 +177,7 @@ class Value:
             kept = [max(n - s - max(-a, 0), 0) for n, s, a in zip(x.shape, starts, after)]
             x = x.slice(starts, [1] * x.rank, kept)
         before, after = tuple(max(b, 0) for b in before), tuple(max(a, 0) for a in after)
-        if not any(before) and not any(after):
+        if all(isinstance(p, int) and p == 0 for p in (*before, *after)):
             return x
         return emit("pad", x, before=before, after=after, value=value)
 
@@ -187,8 +192,10 @@ class Value:
 
     def mean(self, axes: Iterable[int], keep: bool = True) -> Value:
         axes = tuple(axes)
-        count = prod(self.shape[a] for a in axes)
+        count = X.plain(prod(self.shape[a] for a in axes))
         total = self.reduce("add", axes, keep)
+        if isinstance(count, Expr):
+            return total / size(count).cast(self.dtype)
         return total * (1.0 / count) if self.is_float and count else total / count
 
     def gather(self, positions: Value | Sequence[int] | np.ndarray, axis: int) -> Value:
@@ -198,7 +205,8 @@ class Value:
         if positions.is_const and positions.rank == 1 and positions.shape[0]:
             chosen = positions.node.value.astype(np.int64)
             step = int(chosen[1] - chosen[0]) if len(chosen) > 1 else 1
-            if step and chosen.min() >= 0 and chosen.max() < self.shape[axis] and (np.diff(chosen) == step).all():
+            inside = chosen.min() >= 0 and index.upper(self.shape[axis]) > chosen.max()
+            if inside and step and (np.diff(chosen) == step).all() and int(chosen.max()) < self.shape[axis]:
                 starts, steps, shape = [0] * self.rank, [1] * self.rank, list(self.shape)
                 starts[axis], steps[axis], shape[axis] = int(chosen[0]), step, len(chosen)
                 return self.slice(starts, steps, shape)
@@ -221,6 +229,8 @@ def emit(op: str, *operands: Operand, **attrs: Any) -> Value:
     """
     node = build(op, *operands, **attrs).node
     if not all(_is_static(a) for a in node.args) or node.type.elements > FOLD_ELEMENTS:
+        return Value(node)
+    if sizes_in(node) or any(not a.type.is_fixed for a in node.args):
         return Value(node)
     if op == "broadcast" and node.type.elements > _REPEATED_ELEMENTS:
         return Value(node)
@@ -262,7 +272,7 @@ def computed(value: Value) -> np.ndarray | None:
     if _is_static(value.node):
         return _array(value.node)
     nodes = list(topological([value.node]))
-    if any(n.op == "input" for n in nodes):
+    if any(n.op == "input" or sizes_in(n) for n in nodes):
         return None
     arrays: dict[Node, np.ndarray] = {}
     if any(n.type.elements > 16 * FOLD_ELEMENTS for n in nodes):
@@ -270,6 +280,19 @@ def computed(value: Value) -> np.ndarray | None:
     for n in nodes:
         arrays[n] = n.value if n.is_const else evaluate_node(n, [arrays[a] for a in n.args])
     return arrays[value.node]
+
+
+def size(extent: Extent) -> Value:
+    """An extent as a scalar of the graph."""
+    return constant(extent, "i64") if not isinstance(extent, Expr) else emit("size", value=extent)
+
+
+def extents_of(shape: Iterable[Extent]) -> Value:
+    """A shape as a tensor: what Shape gives."""
+    shape = tuple(shape)
+    if all(type(extent) is int for extent in shape):
+        return constant(np.asarray(shape, np.int64))
+    return concat([size(extent).reshape(1) for extent in shape], 0)
 
 
 def concat(parts: Sequence[Value], axis: int) -> Value:
@@ -298,13 +321,13 @@ def check_table(size: int) -> None:
         raise ModelError(f"it needs a table of {size} elements", hint="check the attributes of the node")
 
 
-def iota(extent: int, axis: int, rank: int, dtype: str = "i64") -> Value:
+def iota(extent: Extent, axis: int, rank: int, dtype: str = "i64") -> Value:
     """0 .. extent-1 along ``axis`` of a tensor of ``rank`` dimensions, whose other extents are 1."""
     shape = tuple(extent if d == axis else 1 for d in range(rank))
     return emit("iota", shape=shape, axis=axis, dtype=dtype)
 
 
-def full(shape: Sequence[int], value: Scalar, dtype: str) -> Value:
+def full(shape: Sequence[Extent], value: Scalar, dtype: str) -> Value:
     return constant(value, dtype).broadcast(*shape)
 
 

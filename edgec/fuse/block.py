@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from edgec.ir import expr as X
-from edgec.ir.evaluate import evaluate
+from edgec.ir.evaluate import evaluate_formula, evaluate_node
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Meaning, Node, Procedure
 from edgec.ir.nest import split_formula
+from edgec.ir.sizes import NO_SIZES, Sizes
 from edgec.ir.types import is_float
 from edgec.ops import formula
 
@@ -46,9 +47,11 @@ class Block:
             return tuple(dict.fromkeys(self.output.args))
         return tuple(dict.fromkeys(e.value for e in X.loads(self.formula.body)))
 
-    def evaluate(self, lookup: Callable[[Any], np.ndarray]) -> np.ndarray:
+    def evaluate(self, lookup: Callable[[Any], np.ndarray], known: Sizes = NO_SIZES) -> np.ndarray:
         """The block's result, from the arrays of its inputs."""
-        return evaluate(self.meaning, self.output.args, lookup)
+        if self.is_procedure:
+            return evaluate_node(self.output, [lookup(a) for a in self.output.args], known)
+        return evaluate_formula(self.formula, lookup, known)
 
 
 class Composer:

@@ -109,7 +109,7 @@ def flops_per_element(derived: Formula) -> int:
 def flops(derived: Meaning) -> int:
     """Floating-point operations of a whole formula, a multiply-add counted as two; the steps of a procedure."""
     if isinstance(derived, Procedure):
-        return derived.steps
+        return index.upper(derived.steps)
 
     def price(e: Expr, times: int, seen: set[Expr]) -> int:
         if e in seen or e.op in ("load", "var", "const"):
@@ -118,7 +118,7 @@ def flops(derived: Meaning) -> int:
         if e.op == "reduce":
             inner = times
             for v in e.value[1]:
-                inner *= v.extent
+                inner *= index.upper(v.extent)
             return price(e.args[0], inner, seen) + inner
         own = FUNCTIONS[e.op].flops * times if e.op in FUNCTIONS and e.dtype != "i64" else 0
         return own + sum(price(a, times, seen) for a in e.args)

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from math import prod
 
 from edgec.fuse import classify, narrow
 from edgec.fuse.block import Block, Composer, is_affine
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Node
+from edgec.ir.index import least, upper
+from edgec.ir.sizes import sizes_of
 from edgec.ir.types import is_float
 from edgec.ir.vector import has_vector_form
 from edgec.ops import is_procedure, meaning
@@ -73,8 +76,9 @@ def kind_of(derived: Formula) -> str:
     window = 1
     for s in sums:
         for v in s.value[1]:
-            window *= v.extent
-    if len(sums) == 1 and sums[0].height == 1 and variables and window <= WINDOW_LIMIT:
+            window *= upper(v.extent)
+    fixed = all(isinstance(v.extent, int) for s in sums for v in s.value[1])
+    if len(sums) == 1 and sums[0].height == 1 and variables and window <= WINDOW_LIMIT and fixed:
         return "window"
     return "row"
 
@@ -99,7 +103,8 @@ class _Planner:
         self.fuse = fuse
         self.users = graph.users()
         self.order = {n: k for k, n in enumerate(graph.nodes())}
-        self.results = {n for _, n in graph.outputs}
+        self.sizes = graph.needed_sizes()
+        self.results = {n for _, n in graph.outputs} | set(self.sizes.values())
         self.composer = Composer()
         self.owner: dict[Node, Node] = {}  # operator -> output of the block that computes it
         self.members: dict[Node, list[Node]] = {}  # output of a block -> what it computes
@@ -181,12 +186,12 @@ class _Planner:
 
     def _may_join(self, node: Node, anchor: Node, rows: bool) -> bool:
         if not rows:
-            return classify.is_elementwise(node) and node.type.shape == anchor.type.shape
+            return classify.is_elementwise(node) and bool(node.type.shape == anchor.type.shape)
         full, reduced = anchor.args[0].type.shape, anchor.type.shape
         if node.type.shape != reduced and not _is_along_rows(anchor):
             return False
         if node.op == "reduce":
-            return node.args[0].type.shape == full and node.attributes["axes"] == anchor.attributes["axes"]
+            return bool(node.args[0].type.shape == full) and node.attributes["axes"] == anchor.attributes["axes"]
         return classify.is_elementwise(node) and node.type.shape in (full, reduced)
 
     # ---- from the outputs backwards: who reads this, and can they compute it themselves?
@@ -221,10 +226,8 @@ class _Planner:
     def _is_placeable(self, node: Node, readers: set[Node]) -> bool:
         if node.op == "concat":
             return True
-        if (
-            min((*node.attributes["before"], *node.attributes["after"]), default=0) < 0
-            or not node.args[0].type.elements
-        ):
+        around = (*node.attributes["before"], *node.attributes["after"])
+        if min(map(least, around), default=0) < 0 or not node.args[0].type.elements:
             return False  # what is cropped, or not there at all, cannot lie inside
         # Padding is cheap as a choice inside maps and rows; windows and contractions want plain memory.
         return any(self._is_windowed(r) for r in readers)
@@ -284,7 +287,9 @@ class _Planner:
             source = block.inputs[0]
             if source not in blocks or source in self.results or is_procedure(source.op):
                 continue
-            if sum(source in b.inputs for b in blocks.values()) > 1 or output.type.elements != source.type.elements:
+            if sum(source in b.inputs for b in blocks.values()) > 1 or prod(output.type.shape) != prod(
+                source.type.shape
+            ):
                 continue
             if any(source in p.args for p in self.placed):
                 continue
@@ -372,11 +377,14 @@ class _Planner:
             done.add(id(block))
             for i in block.inputs:
                 need(i)
+            for size in sizes_of(block.meaning):
+                if size in self.sizes:
+                    need(self.sizes[size])
             ordered.append(block)
 
         for b in sorted(blocks, key=lambda b: self.order[b.output]):
             write(b)
-        for _, node in self.graph.outputs:
+        for node in (*(n for _, n in self.graph.outputs), *self.sizes.values()):
             need(node)
         for b in copies:
             write(b)

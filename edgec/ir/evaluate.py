@@ -16,7 +16,8 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
-from edgec.ir.graph import Formula, Graph, Meaning, Node, Procedure
+from edgec.ir.graph import Formula, Graph, Node, Procedure
+from edgec.ir.sizes import NO_SIZES, Sizes, formula_at, read_sizes
 from edgec.ir.types import CODED, DTYPES, FLOATS, plain
 
 Array = np.ndarray
@@ -169,8 +170,9 @@ def _sum_of_products(a: Array, b: Array, rank: int, shape: tuple[int, ...]) -> A
     return np.asarray(product.transpose(np.argsort(batch + left + right)))
 
 
-def evaluate_formula(formula: Formula, lookup: Lookup) -> Array:
-    """All elements of a formula; ``lookup`` gives the array behind each slot it loads from."""
+def evaluate_formula(formula: Formula, lookup: Lookup, known: Sizes = NO_SIZES) -> Array:
+    """All elements of a formula; ``lookup`` gives the array behind each slot, ``known`` the run-time sizes."""
+    formula = formula_at(formula, known)
     shape = formula.type.shape
     if 0 in shape:
         return np.zeros(shape, DTYPES[formula.type.dtype])
@@ -190,17 +192,13 @@ def evaluate_procedure(procedure: Procedure, args: Sequence[Array]) -> Array:
     return result
 
 
-def evaluate(meaning: Meaning, args: Sequence[Any], lookup: Lookup) -> Array:
-    """The result of a formula or a procedure on ``args``, whose arrays ``lookup`` gives."""
-    if isinstance(meaning, Procedure):
-        return evaluate_procedure(meaning, [lookup(a) for a in args])
-    return evaluate_formula(meaning, lookup)
+def evaluate_node(node: Node, args: Sequence[Array], known: Sizes = NO_SIZES) -> Array:
+    """The result of one operation on arrays."""
+    from edgec.ops.registry import formula, is_procedure, procedure_at
 
-
-def evaluate_node(node: Node, args: Sequence[Array]) -> Array:
-    from edgec.ops.registry import meaning
-
-    return evaluate(meaning(node), range(len(args)), lambda slot: args[slot])
+    if is_procedure(node.op):
+        return evaluate_procedure(procedure_at(node, known), args)
+    return evaluate_formula(formula(node), lambda slot: args[slot], known)
 
 
 def run(graph: Graph, inputs: Mapping[str, Array], keep: bool = False) -> dict[Any, Array]:
@@ -211,22 +209,29 @@ def run(graph: Graph, inputs: Mapping[str, Array], keep: bool = False) -> dict[A
     values: dict[Node, Array] = {}
     remaining = {n: len(u) for n, u in graph.users().items()}
     results = {n for _, n in graph.outputs}
+    known: dict[Expr, int] = {}
+    for n in graph.inputs:
+        if n.attributes["name"] in inputs:
+            read_sizes(n.attributes["name"], n.type, np.shape(inputs[n.attributes["name"]]), known)
+    computed = {n: s for s, n in graph.sizes}
     for n in graph.nodes():
         if n.op == "input":
             name = n.attributes["name"]
             if name not in inputs:
                 raise ModelError(f"input '{name}' is missing")
             given = np.asarray(inputs[name])
-            if given.shape != n.type.shape or given.dtype != DTYPES[n.type.dtype]:
+            if given.dtype != DTYPES[n.type.dtype]:
                 raise ModelError(f"input '{name}' is {given.dtype}{list(given.shape)}, expected {n.type}")
             values[n] = given
         elif n.op == "const":
             values[n] = n.value
         else:
-            values[n] = evaluate_node(n, [values[a] for a in n.args])
+            values[n] = evaluate_node(n, [values[a] for a in n.args], known)
             for a in dict.fromkeys(n.args):
                 remaining[a] -= 1
                 if not remaining[a] and not keep and a not in results and a.op != "const":
                     del values[a]
+        if n in computed:
+            known[computed[n]] = int(values[n].reshape(()))
     named: dict[Any, Array] = {name: values[n] for name, n in graph.outputs}
     return {**values, **named} if keep else named

@@ -14,11 +14,20 @@ from itertools import count
 from typing import Any, Union
 from weakref import WeakValueDictionary
 
+from edgec.errors import EdgecError
+from edgec.ir.dtypes import FLOATS
 from edgec.ir.functions import FUNCTIONS
-from edgec.ir.types import FLOATS
 
 Scalar = Union[int, float, bool]
 ExprLike = Union["Expr", Scalar]
+
+
+#: How many elements a dimension has, or how often a loop runs: a number, or a formula of sizes known at run time.
+Extent = Union[int, "Expr"]
+
+
+class Undecided(EdgecError):
+    """A question whose answer depends on sizes that are known only at run time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +35,23 @@ class Var:
     """A loop variable that runs over 0 .. extent-1."""
 
     name: str
-    extent: int
+    extent: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A whole number from ``low`` to ``high`` that is known only at run time."""
+
+    name: str
+    low: int
+    high: int
 
 
 class Expr:
     """One interned expression; build it with the functions of this module, never directly.
 
-    ``op`` is ``const``, ``var``, ``load``, ``cast``, ``bitcast``, ``reduce`` or the name of a scalar function;
-    ``value`` is the constant, the Var, the slot that is loaded from, or ``(combine, variables)``.
+    ``op`` is ``const``, ``var``, ``size``, ``load``, ``cast``, ``bitcast``, ``reduce`` or a scalar function;
+    ``value`` is the constant, the Var, the Size, the slot that is loaded from, or ``(combine, variables)``.
     """
 
     __slots__ = ("__weakref__", "args", "dtype", "height", "op", "value")
@@ -75,6 +93,12 @@ class Expr:
     def __floordiv__(self, other: ExprLike) -> Expr:
         return call("floordiv", self, lift(other, self.dtype))
 
+    def __rfloordiv__(self, other: ExprLike) -> Expr:
+        return call("floordiv", lift(other, self.dtype), self)
+
+    def __rmod__(self, other: ExprLike) -> Expr:
+        return call("floormod", lift(other, self.dtype), self)
+
     def __mod__(self, other: ExprLike) -> Expr:
         return call("floormod", self, lift(other, self.dtype))
 
@@ -101,6 +125,29 @@ class Expr:
 
     def __invert__(self) -> Expr:
         return call("not", self)
+
+    def __int__(self) -> int:
+        """A constant as a number; raises Undecided for what only run time decides."""
+        if self.op != "const":
+            raise Undecided(f"{show(self)} is needed as a number", hint="build for one shape with --shape")
+        return int(self.value)
+
+    def __bool__(self) -> bool:
+        """What a comparison of sizes gives, or whether one is not 0; raises Undecided where ranges leave it open."""
+        from edgec.ir import index
+
+        if self.op == "const":
+            return bool(self.value)
+        if self.dtype == "i64" and index.is_static(self):
+            low, high = index.bounds(self)
+            if low > 0 or high < 0:
+                return True
+        elif self.dtype != "bool":
+            return True
+        raise Undecided(
+            f"it depends on whether {show(self)}, which the range of the dimensions does not decide",
+            hint="narrow the range with --dim, or build for one shape with --shape",
+        )
 
 
 _TABLE: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
@@ -136,12 +183,23 @@ def lift(value: ExprLike, dtype: str) -> Expr:
     return value if isinstance(value, Expr) else const(value, dtype)
 
 
-def var(name: str, extent: int) -> Expr:
+def var(name: str, extent: Extent) -> Expr:
     """A loop variable as an expression; one of extent 1 is simply 0."""
+    extent = plain(extent)
     return const(0) if extent == 1 else _intern("var", (), Var(name, extent), "i64")
 
 
-def fresh(extent: int) -> Expr:
+def size(name: str, low: int, high: int) -> Expr:
+    """A number of elements that is known only at run time, but stays inside a range."""
+    return const(low) if low == high else _intern("size", (), Size(name, low, high), "i64")
+
+
+def plain(extent: Extent) -> Extent:
+    """A constant as Python's own number; what is not constant as it is."""
+    return int(extent.value) if isinstance(extent, Expr) and extent.op == "const" else extent
+
+
+def fresh(extent: Extent) -> Expr:
     """A variable no other expression has."""
     # Of one width, so that names sort as they were made: the order of terms must not depend on what ran before.
     return var(f"t{next(_fresh):09d}", extent)
@@ -239,7 +297,7 @@ def reduce(combine: str, variables: Sequence[Expr], body: Expr) -> Expr:
     and two reductions that differ only in the names of their variables become one object.
     """
     bound = [v for v in variables if v.op == "var"]
-    if any(v.value.extent == 0 for v in bound):
+    if any(plain(v.value.extent) == 0 for v in bound):
         from edgec.ir.evaluate import neutral
 
         return const(neutral(combine, body.dtype), body.dtype)
@@ -375,7 +433,7 @@ def show(expr: Expr, slot: Callable[[Any], str] = str) -> str:
     infix = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "floormod": "%"}
     if expr.op == "const":
         return str(expr.value)
-    if expr.op == "var":
+    if expr.op in ("var", "size"):
         return str(expr.value.name)
     args = [show(a, slot) for a in expr.args]
     if expr.op == "load":

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from edgec.ir.expr import Expr
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.extent import sizes
 from edgec.ir.types import Type, dtype_name
 
 
@@ -63,9 +64,9 @@ class Procedure:
 
     type: Type
     compute: Callable[..., np.ndarray]
-    tasks: int
-    steps: int
-    scratch: int = 0
+    tasks: Extent
+    steps: Extent
+    scratch: Extent = 0
     overwrites: int | None = None
     sizes: Mapping[str, Any] = field(default_factory=dict)
 
@@ -109,7 +110,8 @@ _TABLE: WeakValueDictionary[Any, Node] = WeakValueDictionary()
 def intern(op: str, args: tuple[Node, ...], attrs: Mapping[str, Any], type: Type) -> Node:
     """The one node with this content. Use ``edgec.ops.node`` where the type should be derived."""
     items = tuple(sorted(attrs.items()))
-    identity = (op, args, repr(items), type)
+    # 1 and 1.0 are equal, but not the same attribute: the representation tells them apart.
+    identity = (op, args, repr(items), items if _is_symbolic(items) else None, type)
     found = _TABLE.get(identity)
     if found is None:
         found = Node()
@@ -118,6 +120,10 @@ def intern(op: str, args: tuple[Node, ...], attrs: Mapping[str, Any], type: Type
         found.key = sha256(content.encode()).hexdigest()[:24]
         _TABLE[identity] = found
     return found
+
+
+def _is_symbolic(value: Any) -> bool:
+    return any(map(_is_symbolic, value)) if type(value) is tuple else isinstance(value, Expr)
 
 
 def constant(value: np.ndarray) -> Node:
@@ -135,6 +141,8 @@ class Graph:
     """Inputs and named outputs; the nodes between are what the outputs reach.
 
     ``origin`` names, for a node, the ONNX nodes it came from, so that every message can name the user's own.
+    ``sizes`` are the run-time sizes that the graph computes itself (the others are read off its inputs), each with the
+    scalar that is its value.
     """
 
     inputs: tuple[Node, ...]
@@ -142,10 +150,16 @@ class Graph:
     name: str = "net"
     origin: Mapping[Node, tuple[str, ...]] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
+    sizes: tuple[tuple[Expr, Node], ...] = ()
 
     def nodes(self) -> list[Node]:
-        """Every node the outputs need, arguments first, in a deterministic order."""
-        return list(topological(node for _, node in self.outputs))
+        """Every node the outputs need, arguments and sizes first, in a deterministic order."""
+        return list(topological((node for _, node in self.outputs), dict(self.sizes)))
+
+    def needed_sizes(self) -> dict[Expr, Node]:
+        """The computed sizes that the outputs need."""
+        known = set(self.nodes())
+        return {s: n for s, n in self.sizes if n in known}
 
     def operations(self) -> list[Node]:
         """The nodes that compute: neither inputs nor constants."""
@@ -162,7 +176,21 @@ class Graph:
         return self.origin.get(node, ())
 
 
-def topological(outputs: Iterable[Node]) -> Iterator[Node]:
+def sizes_in(node: Node) -> list[Expr]:
+    """The run-time sizes that the type and the attributes of a node mention."""
+    found: dict[Expr, None] = {}
+    stack: list[Any] = [node.type.shape, *(v for _, v in node.attrs)]
+    while stack:
+        value = stack.pop()
+        if type(value) is tuple:
+            stack.extend(value)
+        elif isinstance(value, Expr):
+            found.update(dict.fromkeys(sizes(value)))
+    return list(found)
+
+
+def topological(outputs: Iterable[Node], computed: Mapping[Expr, Node] = {}) -> Iterator[Node]:
+    """Nodes with everything they need before them; ``computed`` are sizes that nodes of the graph are the value of."""
     seen: set[Node] = set()
     stack = [(n, False) for n in reversed(list(outputs))]
     while stack:
@@ -173,6 +201,8 @@ def topological(outputs: Iterable[Node]) -> Iterator[Node]:
             seen.add(node)
             stack.append((node, True))
             stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+            if computed:
+                stack.extend((computed[s], False) for s in sizes_in(node) if s in computed and computed[s] not in seen)
 
 
 def rewrite(graph: Graph, change: Callable[[Node, tuple[Node, ...]], Node]) -> Graph:
@@ -186,4 +216,9 @@ def rewrite(graph: Graph, change: Callable[[Node, tuple[Node, ...]], Node]) -> G
             merged = dict.fromkeys((*origin.get(replacement, ()), *graph.origin[node]))
             origin[replacement] = tuple(merged)
     kept = {**{n: names for n, names in graph.origin.items() if n not in new}, **origin}
-    return Graph(graph.inputs, tuple((name, new[n]) for name, n in graph.outputs), graph.name, kept, graph.metadata)
+    return replace(
+        graph,
+        outputs=tuple((name, new[n]) for name, n in graph.outputs),
+        origin=kept,
+        sizes=tuple((s, new[n]) for s, n in graph.sizes if n in new),
+    )

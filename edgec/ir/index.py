@@ -13,78 +13,15 @@ from typing import Union
 
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
+from edgec.ir.linear import build, coefficients, factors_of, is_static, linear, monomial, order_of, product_of
+
+__all__ = [
+    "bounds", "build", "coefficients", "delinearize", "divide", "exact", "greater", "is_static", "least", "lesser",
+    "linear",
+    "linearize", "modulo", "regrouped", "simplify_call", "upper",
+]  # fmt: skip
 
 Bound = Union[int, float]
-Linear = tuple[dict[Expr, int], int]
-
-
-@lru_cache(maxsize=200_000)
-def _linear(e: Expr) -> tuple[tuple[tuple[Expr, int], ...], int]:
-    if e.op == "const":
-        return (), e.value
-    if e.op in ("add", "sub") and e.dtype == "i64":
-        left, c = linear(e.args[0])
-        right, d = linear(e.args[1])
-        sign = 1 if e.op == "add" else -1
-        terms = dict(left)
-        for atom, k in right.items():
-            terms[atom] = terms.get(atom, 0) + sign * k
-        return tuple((a, k) for a, k in terms.items() if k), c + sign * d
-    if e.op == "neg":
-        terms, c = linear(e.args[0])
-        return tuple((a, -k) for a, k in terms.items()), -c
-    if e.op == "mul" and e.args[1].op == "const":
-        terms, c = linear(e.args[0])
-        k = e.args[1].value
-        return tuple((a, v * k) for a, v in terms.items() if v * k), c * k
-    return ((e, 1),), 0
-
-
-def linear(e: Expr) -> Linear:
-    """``e`` as a sum of integer multiples of atoms, plus a constant."""
-    terms, c = _linear(e)
-    return dict(terms), c
-
-
-def _order(e: Expr, depth: int = 5) -> str:
-    """What terms are sorted by: the expression down to some depth (a shared sub-expression would print many times)."""
-    if e.op in ("var", "const"):
-        return str(e.value.name if e.op == "var" else e.value)
-    name = e.op if e.op != "load" else f"load {getattr(e.value, 'key', None) or e.value}"
-    return f"{name}({', '.join(_order(a, depth - 1) for a in e.args)})" if depth else name
-
-
-def build(terms: Mapping[Expr, int], constant: int = 0) -> Expr:
-    """The canonical expression of a linear form."""
-    terms = _recompose({a: k for a, k in terms.items() if k})
-    result: Expr | None = None
-    for atom in sorted(terms, key=_order):
-        k = terms[atom]
-        term = atom if k == 1 else X.raw_call("mul", (atom, X.const(k)), "i64")
-        result = term if result is None else X.raw_call("add", (result, term), "i64")
-    if result is None:
-        return X.const(constant)
-    return X.raw_call("add", (result, X.const(constant)), "i64") if constant else result
-
-
-def _recompose(terms: dict[Expr, int]) -> dict[Expr, int]:
-    """(x // c) * c + x % c is x."""
-    for atom, k in list(terms.items()):
-        if atom.op != "floormod" or atom not in terms:
-            continue
-        x, c = atom.args
-        quotient = divide(x, c.value)
-        inner, offset = linear(quotient)
-        if offset == 0 and len(inner) == 1:
-            ((q, m),) = inner.items()
-            if m == 1 and terms.get(q) == k * c.value:
-                rest = {a: v for a, v in terms.items() if a not in (q, atom)}
-                more, constant = linear(x)
-                if constant == 0:
-                    for a, v in more.items():
-                        rest[a] = rest.get(a, 0) + v * k
-                    return _recompose({a: v for a, v in rest.items() if v})
-    return terms
 
 
 @lru_cache(maxsize=200_000)
@@ -93,9 +30,16 @@ def bounds(e: Expr) -> tuple[Bound, Bound]:
     if e.op == "const":
         return (int(e.value), int(e.value))
     if e.op == "var":
-        return (0, e.value.extent - 1)
+        return (0, upper(e.value.extent) - 1)
+    if e.op == "size":
+        return (e.value.low, e.value.high)
     if e.op in ("add", "sub", "neg", "mul"):
         terms, c = linear(e)
+        if list(terms) == [e] and e.op == "mul":
+            corners = [_times(x, y) for x in bounds(e.args[0]) for y in bounds(e.args[1])]
+            return (min(corners), max(corners))
+        if any(map(_is_entangled, terms)):  # a loop over H elements ends at H - 1, whatever H is
+            return (bounds(_extreme(terms, c, False))[0], bounds(_extreme(terms, c, True))[1])
         if list(terms) != [e]:
             low: Bound = c
             high: Bound = c
@@ -103,13 +47,23 @@ def bounds(e: Expr) -> tuple[Bound, Bound]:
                 lo, hi = bounds(atom)
                 low += k * (lo if k > 0 else hi)
                 high += k * (hi if k > 0 else lo)
-            return (low, high)
+            return _narrowed(terms, c, low, high)
     if e.op == "floordiv" and e.args[1].op == "const" and e.args[1].value > 0:
         lo, hi = bounds(e.args[0])
         d = e.args[1].value
         return (lo // d if lo > -inf else -inf, hi // d if hi < inf else inf)
     if e.op == "floormod" and e.args[1].op == "const" and e.args[1].value > 0:
         return (0, e.args[1].value - 1)
+    if e.op in ("floordiv", "floormod") and bounds(e.args[1])[0] > 0:
+        (lo, hi), (least, greatest) = bounds(e.args[0]), bounds(e.args[1])
+        if e.op == "floormod":
+            return (0, greatest - 1)
+        terms, c = linear(e.args[0])
+        if any(map(_is_entangled, terms)):
+            ends = (X.call("floordiv", _extreme(terms, c, end), e.args[1]) for end in (False, True))
+            (lo, _), (_, hi) = map(bounds, ends)
+            return (lo, hi)
+        return (_over(lo, greatest, least), _over(hi, least, greatest))
     if e.op in ("min", "max"):
         (a, b), (c2, d2) = bounds(e.args[0]), bounds(e.args[1])
         pick = min if e.op == "min" else max
@@ -118,6 +72,79 @@ def bounds(e: Expr) -> tuple[Bound, Bound]:
         (a, b), (c2, d2) = bounds(e.args[1]), bounds(e.args[2])
         return (min(a, c2), max(b, d2))
     return (-inf, inf)
+
+
+def upper(extent: X.Extent) -> int:
+    """The most an extent can be; raises Undecided where nothing bounds it."""
+    if not isinstance(extent, Expr):
+        return extent
+    high = bounds(extent)[1]
+    if high == inf:
+        raise X.Undecided(f"nothing bounds {X.show(extent)}", hint="give dimensions a range with --dim")
+    return int(max(high, 0))
+
+
+def _narrowed(terms: Mapping[Expr, int], c: int, low: Bound, high: Bound) -> tuple[Bound, Bound]:
+    """Narrower bounds of a linear form: its atoms are bounded by formulas that may cancel with other terms.
+
+    d * (x // d) lies in x-d+1 .. x; a minimum is no more than either operand, a maximum no less.
+    """
+    for atom, k in terms.items():
+        if atom.op in ("min", "max"):
+            rest = build({a: m for a, m in terms.items() if a is not atom}, c)
+            for a in atom.args:
+                lo, hi = bounds(rest + a * k)
+                if (atom.op == "min") == (k > 0):
+                    high = min(high, hi)
+                else:
+                    low = max(low, lo)
+        if atom.op != "floordiv" or atom.args[1].op != "const":
+            continue
+        d = gcd(atom.args[1].value, k)  # x // (a*d) is (x // a) // d
+        if d > 1:
+            times = k // d
+            rest = build({a: m for a, m in terms.items() if a is not atom}, c)
+            lo, hi = bounds(rest + divide(atom.args[0], atom.args[1].value // d) * times)
+            slack = abs(times) * (d - 1)
+            low = max(low, lo - (slack if times > 0 else 0))
+            high = min(high, hi + (slack if times < 0 else 0))
+    return (low, high)
+
+
+def _over(a: Bound, if_positive: Bound, if_negative: Bound) -> Bound:
+    d = if_positive if a >= 0 else if_negative
+    return a if a in (inf, -inf) else (0 if a >= 0 else -1) if d == inf else a // d
+
+
+def least(extent: X.Extent) -> Bound:
+    """The least an extent can be."""
+    return bounds(extent)[0] if isinstance(extent, Expr) else extent
+
+
+def _times(a: Bound, b: Bound) -> Bound:
+    return 0 if a == 0 or b == 0 else a * b
+
+
+def _is_entangled(atom: Expr) -> bool:
+    """Does a loop variable in it have to be replaced by its symbolic limit before numbers can be compared?"""
+    factors = factors_of(atom)
+    if not any(f.op == "var" and (len(factors) > 1 or isinstance(f.value.extent, Expr)) for f in factors):
+        return False
+    return all(f.op == "var" or bounds(f)[0] >= 0 for f in factors)
+
+
+def _extreme(terms: Mapping[Expr, int], c: int, greatest: bool) -> Expr:
+    """A bound of a linear form in which such loop variables stand at the end of their range."""
+    result = X.const(c)
+    for atom, k in terms.items():
+        if not _is_entangled(atom):
+            result = result + atom * k
+        elif (k > 0) == greatest:
+            term = X.const(k)
+            for f in factors_of(atom):
+                term = term * (f.value.extent - 1 if f.op == "var" else f)
+            result = result + term
+    return result
 
 
 def _split(e: Expr, d: int) -> tuple[dict[Expr, int], int, dict[Expr, int], int]:
@@ -155,12 +182,16 @@ def divide(e: Expr, d: int) -> Expr:
         return _plus(quotient, q, terms, c)
     if remainder.op == "floordiv" and remainder.args[1].op == "const":  # (x // a) // b = x // (a*b)
         inner: Expr = divide(remainder.args[0], remainder.args[1].value * d)
-    elif remainder.op == "floormod" and remainder.args[1].value % d == 0:  # (x % (b*d)) // d = (x // d) % b
+    elif _is_modulo_of_multiple(remainder, d):  # (x % (b*d)) // d = (x // d) % b
         inner = modulo(divide(remainder.args[0], d), remainder.args[1].value // d)
     else:
         inner = X.raw_call("floordiv", (remainder, X.const(d)), "i64")
     terms, c = linear(inner)
     return _plus(quotient, q, terms, c)
+
+
+def _is_modulo_of_multiple(e: Expr, d: int) -> bool:
+    return e.op == "floormod" and e.args[1].op == "const" and e.args[1].value % d == 0
 
 
 def _plus(a: dict[Expr, int], ca: int, b: Mapping[Expr, int], cb: int) -> Expr:
@@ -185,9 +216,82 @@ def modulo(e: Expr, d: int) -> Expr:
         small = {a: k for a, k in rest.items() if k % g}
         terms, c = linear(modulo(build(big, b), d2))
         return _plus({a: k * g for a, k in terms.items()}, c * g, small, r % g)
-    if remainder.op == "floormod" and remainder.args[1].value % d == 0:
+    if _is_modulo_of_multiple(remainder, d):
         return modulo(remainder.args[0], d)
     return X.raw_call("floormod", (remainder, X.const(d)), "i64")
+
+
+def _divided(e: Expr, d: Expr) -> tuple[Expr, Expr]:
+    """(q, r) with e = q * d + r: long division of polynomials by the term of ``d`` with the most factors."""
+    terms, _ = linear(d)
+    leading = max(terms, key=lambda a: (len(factors_of(a)), order_of(a)))
+    wanted, k = factors_of(leading), terms[leading]
+    quotient, rest = X.const(0), e
+    for _ in range(16):
+        for atom, m in linear(rest)[0].items():
+            left = factors_of(atom)
+            if m % k == 0 and all(left.count(f) >= wanted.count(f) for f in wanted):
+                for f in wanted:
+                    left.remove(f)
+                term = (monomial(left) if left else X.const(1)) * (m // k)
+                break
+        else:
+            break
+        quotient, rest = quotient + term, rest - term * d
+    return quotient, rest
+
+
+def _inside(e: Expr, d: Expr) -> bool:
+    """Is 0 <= e < d whatever the sizes are?"""
+    return bounds(e)[0] >= 0 and bounds(d - e)[0] >= 1
+
+
+def lesser(a: X.Extent, b: X.Extent) -> X.Extent:
+    """The smaller of two extents; a formula where their ranges do not decide which that is."""
+    if not isinstance(a, Expr) and not isinstance(b, Expr):
+        return min(a, b)
+    return X.plain(X.call("min", X.lift(a, "i64"), X.lift(b, "i64")))
+
+
+def greater(a: X.Extent, b: X.Extent) -> X.Extent:
+    """The larger of two extents; a formula where their ranges do not decide which that is."""
+    if not isinstance(a, Expr) and not isinstance(b, Expr):
+        return max(a, b)
+    return X.plain(X.call("max", X.lift(a, "i64"), X.lift(b, "i64")))
+
+
+def exact(a: X.Extent, b: X.Extent) -> X.Extent | None:
+    """a / b where b divides a whatever the sizes are, else None."""
+    if not isinstance(a, Expr) and not isinstance(b, Expr):
+        return a // b if b and a % b == 0 else None
+    a, b = X.lift(a, "i64"), X.plain(b)
+    if not isinstance(b, Expr):
+        terms, c = linear(a)
+        return None if not b or any(k % b for k in (*terms.values(), c)) else X.plain(divide(a, b))
+    quotient, rest = _divided(a, b)
+    return X.plain(quotient) if rest.op == "const" and rest.value == 0 else None
+
+
+def _by_size(name: str, a: Expr, b: Expr) -> Expr | None:
+    """Division by a size, or the remainder; None where it stays as it is."""
+    if not (is_static(a) and is_static(b)) or bounds(b)[0] <= 0:
+        return None
+    quotient, rest = _divided(a, b)
+    if _inside(rest, b):
+        return quotient if name == "floordiv" else rest
+    terms, c = linear(rest)
+    d, e = linear(b)
+    step = gcd(*d.values(), e)
+    small = {atom: k for atom, k in terms.items() if k % step}
+    if step > 1 and len(small) < len(terms) and _inside(build(small, c % step), X.const(step)):
+        # (step * big + small) // (step * d) is big // d
+        big = build({atom: k // step for atom, k in terms.items() if k % step == 0}, c // step)
+        inner = X.call(name, big, build({atom: k // step for atom, k in d.items()}, e // step))
+        return quotient + inner if name == "floordiv" else inner * step + build(small, c % step)
+    if rest is a:
+        return None
+    raw = X.raw_call(name, (rest, b), "i64")
+    return quotient + raw if name == "floordiv" else raw
 
 
 _COMPARE: dict[str, tuple[Callable[[Bound, Bound], bool], Callable[[Bound, Bound], bool]]] = {
@@ -216,15 +320,19 @@ def simplify_call(name: str, args: tuple[Expr, ...]) -> Expr | None:
         if a.op == "const":
             a, b = b, a
         if b.op != "const":
-            return None
+            return product_of(a, b) if is_static(a) and is_static(b) else None
         terms, c = linear(a)
         return build({atom: k * b.value for atom, k in terms.items()}, c * b.value)
     if b is None or b.dtype != "i64":
         return None
     if name in ("floordiv", "floormod") and b.op == "const" and b.value > 0:
         return divide(a, b.value) if name == "floordiv" else modulo(a, b.value)
+    if name in ("floordiv", "floormod") and b.op != "const":
+        return _by_size(name, a, b)
+    if name == "div" and is_static(a) and bounds(a)[0] >= 0 and bounds(b)[0] > 0:  # then it rounds as floor does
+        return X.call("floordiv", a, b)
     if name in _COMPARE:
-        lo, hi = bounds(simplify_call("sub", (a, b)) or a)
+        lo, hi = bounds(a - b)
         yes, no = _COMPARE[name]
         if yes(lo, hi):
             return X.const(True, "bool")
@@ -232,7 +340,7 @@ def simplify_call(name: str, args: tuple[Expr, ...]) -> Expr | None:
             return X.const(False, "bool")
         return None
     if name in ("min", "max"):
-        lo, hi = bounds(simplify_call("sub", (a, b)) or a)
+        lo, hi = bounds(a - b)
         if hi <= 0:
             return a if name == "min" else b
         if lo >= 0:
@@ -240,14 +348,7 @@ def simplify_call(name: str, args: tuple[Expr, ...]) -> Expr | None:
     return None
 
 
-def coefficients(e: Expr, variables: Iterable[Expr]) -> tuple[dict[Expr, int], int] | None:
-    """Coefficients of an index that is affine in ``variables`` alone, and its constant; None if it is not."""
-    terms, c = linear(e)
-    wanted = set(variables)
-    return (terms, c) if set(terms) <= wanted else None
-
-
-def linearize(index: Iterable[Expr], shape: Iterable[int]) -> Expr:
+def linearize(index: Iterable[Expr], shape: Iterable[X.Extent]) -> Expr:
     """Position of an index in row-major order."""
     result = X.const(0)
     for i, extent in zip(index, shape):
@@ -255,10 +356,36 @@ def linearize(index: Iterable[Expr], shape: Iterable[int]) -> Expr:
     return result
 
 
-def delinearize(position: Expr, shape: tuple[int, ...]) -> tuple[Expr, ...]:
+def delinearize(position: Expr, shape: tuple[X.Extent, ...]) -> tuple[Expr, ...]:
     """Index of a position in row-major order."""
     index: list[Expr] = []
     for extent in reversed(shape):
-        index.append(position % extent if extent > 1 else X.const(0))
-        position = position // extent if extent > 1 else position
+        trivial = extent in (0, 1)
+        index.append(X.const(0) if trivial else position % extent)
+        position = position if trivial else position // extent
     return tuple(reversed(index))
+
+
+def regrouped(place: tuple[Expr, ...], shape: tuple[X.Extent, ...], into: tuple[X.Extent, ...]) -> tuple[Expr, ...]:
+    """The index in ``into`` of what is at ``place`` in ``shape``, both in row-major order.
+
+    Run-time sizes are multiplied with one another only where the shapes leave no other way: dimensions are taken
+    together in the smallest groups of equal products.
+    """
+    if all(type(extent) is int for extent in (*shape, *into)):
+        return delinearize(linearize(place, shape), into)
+    result: list[Expr] = []
+    i = j = 0
+    while i < len(shape) or j < len(into):
+        first, start = i, j
+        left: X.Extent = 1
+        right: X.Extent = 1
+        while True:
+            if i < len(shape) and (j == len(into) or first == i or upper(left) < upper(right)):
+                left, i = X.plain(left * shape[i]), i + 1
+            elif j < len(into):
+                right, j = X.plain(right * into[j]), j + 1
+            if left == right or (i == len(shape) and j == len(into)):
+                break
+        result += delinearize(linearize(place[first:i], shape[first:i]), into[start:j])
+    return tuple(result)

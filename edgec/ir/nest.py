@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from edgec.ir import expr as X
 from edgec.ir import index
-from edgec.ir.expr import Expr
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula
 from edgec.ir.types import Type
 
@@ -26,36 +26,41 @@ class Split:
     body: Expr
 
 
-def _cuts(body: Expr, variable: Expr) -> set[int]:
+def _cuts(body: Expr, variable: Expr) -> set[Extent]:
     """Where ``variable`` wants to be cut: c for each v // c and v % c."""
-    found: set[int] = set()
+    found: set[Extent] = set()
     for e in X.walk(body):
         if e.op == "floordiv" and e.args[0] is variable:
-            found.add(e.args[1].value)
+            found.add(X.plain(e.args[1]))
         elif e.op == "floormod":
-            inner, c = e.args[0], e.args[1].value
+            inner, c = e.args
             if inner is variable:
-                found.add(c)
+                found.add(X.plain(c))
             elif inner.op == "floordiv" and inner.args[0] is variable:
-                found.add(inner.args[1].value * c)
+                found.add(X.plain(inner.args[1] * c))
     return found
 
 
-def _chain(cuts: Iterable[int], extent: int) -> list[int]:
+def _chain(cuts: Iterable[Extent], extent: Extent) -> list[Extent]:
     """The cuts that divide one another and the extent, smallest first."""
-    chain: list[int] = []
-    for c in sorted(cuts):
-        if 1 < c < extent and extent % c == 0 and (not chain or c % chain[-1] == 0):
+    chain: list[Extent] = []
+    for c in sorted(cuts, key=lambda c: (index.upper(c), str(c))):
+        if c in (1, extent) or index.exact(extent, c) is None:
+            continue
+        if not chain or index.exact(c, chain[-1]) is not None:
             chain.append(c)
     return chain
 
 
-def _digits(variable: Expr, chain: Sequence[int]) -> tuple[list[Expr], Expr]:
+def _digits(variable: Expr, chain: Sequence[Extent]) -> tuple[list[Expr], Expr]:
     """Fresh loops, outermost first, and the variable as their mixed-radix number."""
     weights = [*reversed(chain), 1]
-    extents, above = [], variable.value.extent
+    extents: list[Extent] = []
+    above = variable.value.extent
     for w in weights:
-        extents.append(above // w)
+        count = index.exact(above, w)
+        assert count is not None
+        extents.append(count)
         above = w
     digits = [X.fresh(n) for n in extents]
     total = X.const(0)
@@ -110,6 +115,22 @@ def split_formula(derived: Formula) -> Split:
     return Split(derived.type, tuple(variables), tuple(position), body)
 
 
+def most(variable: Expr) -> int:
+    """How often a loop runs at most; 1 for a constant in the place of one."""
+    return index.upper(variable.value.extent) if variable.op == "var" else 1
+
+
+def extent(variable: Expr) -> Extent:
+    """How often a loop runs; 1 for a constant in the place of one."""
+    found: Extent = variable.value.extent if variable.op == "var" else 1
+    return found
+
+
+def is_fixed(*variables: Expr) -> bool:
+    """Is it known at build time how often these loops run?"""
+    return all(isinstance(extent(v), int) for v in variables)
+
+
 def coefficient(address: Expr, variable: Expr) -> int | None:
     """How far one step of ``variable`` moves an address; None when it is not linear in it."""
     terms, _ = index.linear(address)
@@ -123,7 +144,7 @@ def mergeable(outer: Expr, inner: Expr, addresses: Iterable[Expr]) -> bool:
     """Do all addresses step through (outer, inner) as through one loop of the product of their extents?"""
     for a in addresses:
         o, i = coefficient(a, outer), coefficient(a, inner)
-        if o is None or i is None or o != i * inner.value.extent:
+        if o is None or i is None or o != X.plain(i * inner.value.extent):
             return False
     return True
 

@@ -6,6 +6,8 @@
     %2: f32[8,2] = transpose(%1, perm=(1, 0))
     return y=%2
 
+A dimension that is known only at run time is a formula of sizes in braces, ``f32[1,{width * 32}]``; a line
+``size width = 1..30`` before the graph gives its range, and ``size n = %4`` the node it is the value of, if one is.
 Names that are no identifiers stand in double quotes. A constant of more elements than are worth reading is written
 as ``const @digest`` and looked up when it is read. What follows ``#`` names the ONNX nodes a node came from, and is
 read back as such.
@@ -13,6 +15,7 @@ read back as such.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -21,8 +24,10 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ModelError
-from edgec.ir.graph import Array, Graph, Node, intern, placeholder
-from edgec.ir.types import DTYPES, Type, dtype_name
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.graph import Array, Graph, Node, intern, placeholder, sizes_in
+from edgec.ir.types import DTYPES, Type, dtype_name, extent_text
 
 #: Constants of up to this many elements are written out.
 INLINE_ELEMENTS = 16
@@ -41,9 +46,11 @@ def show(graph: Graph) -> str:
     inputs = ", ".join(f"{names[n]}: {n.type}" for n in graph.inputs)
     outputs = ", ".join(_name(name) for name, _ in graph.outputs)
     results = ", ".join(f"{_name(name)}={names[n]}" for name, n in graph.outputs)
+    sizes = [f"size {s.value.name} = {s.value.low}..{s.value.high}" for s in _sizes_of(graph)]
+    computed = [f"size {s.value.name} = {names[n]}" for s, n in graph.needed_sizes().items()]
     about = [f"metadata {json.dumps(k)} = {json.dumps(v)}" for k, v in graph.metadata.items()]
     head = f"graph {_name(graph.name)}({inputs}) -> ({outputs})"
-    return "\n".join([head, *about, *lines, f"return {results}"]) + "\n"
+    return "\n".join([*sizes, head, *about, *lines, *computed, f"return {results}"]) + "\n"
 
 
 def constants_of(graph: Graph) -> dict[str, Array]:
@@ -65,6 +72,13 @@ def parse(text: str, constants: Mapping[str, Array] | None = None) -> Graph:
         return reader.finish()
     except ModelError as error:
         raise ModelError(error.message, hint=error.hint, where=f"line {max(reader.lines, 1)}") from None
+
+
+def _sizes_of(graph: Graph) -> list[Expr]:
+    found: dict[Expr, None] = {}
+    for n in (*graph.inputs, *graph.nodes()):
+        found.update(dict.fromkeys(sizes_in(n)))
+    return sorted(found, key=lambda s: str(s.value.name))
 
 
 # ---- writing
@@ -107,6 +121,8 @@ def _element(element: Any) -> str:
 def _literal(value: Any) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, Expr):
+        return extent_text(value)
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
@@ -121,16 +137,18 @@ def _typed(values: Any, dtype: np.dtype) -> np.ndarray:
 
 
 _TOKEN = re.compile(
-    r"""\s*(?: (?P<string>"(?:[^"\\]|\\.)*") | (?P<node>%\d+) | (?P<number>-inf\b|-?\d[\w.]*(?:(?<=e)[+-]\d+)?)
+    r"""\s*(?: (?P<string>"(?:[^"\\]|\\.)*") | (?P<formula>\{[^{}]*\}) | (?P<range>\d+\.\.\d+) |
+         (?P<node>%\d+) | (?P<number>-inf\b|-?\d[\w.]*(?:(?<=e)[+-]\d+)?)
         | (?P<word>[A-Za-z_]\w*) | (?P<digest>@\w+) | (?P<arrow>->) | (?P<mark>[][(),:=]) )""",
     re.VERBOSE | re.ASCII,
 )
 
 
 class _Tokens:
-    """The tokens of one line; ``comment`` is what follows the #."""
+    """The tokens of one line; ``comment`` is what follows the #, ``sizes`` what formulas of sizes may name."""
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, sizes: Mapping[str, Expr] = {}) -> None:
+        self.sizes = sizes
         self.items: list[tuple[str, str]] = []
         self.position = 0
         self.comment = ""
@@ -196,6 +214,8 @@ def _value(tokens: _Tokens) -> Any:
         return [_value(tokens) for _ in tokens.listed("]")]
     if tokens.kind() == "string":
         return _string(tokens)
+    if tokens.kind() == "formula":
+        return _formula(tokens)
     text = tokens.next()
     words = {"True": True, "False": False, "None": None, "nan": np.nan, "inf": np.inf, "-inf": -np.inf}
     if text in words:
@@ -206,13 +226,39 @@ def _value(tokens: _Tokens) -> Any:
         raise ModelError(f"expected a value and found {text}") from None
 
 
+_ARITHMETIC = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "floormod"}
+
+
+def _formula(tokens: _Tokens) -> Extent:
+    """A formula of sizes in braces; Python's own parser reads it, but only arithmetic is understood."""
+    text = tokens.next()
+
+    def built(part: ast.AST) -> Expr:
+        if isinstance(part, ast.Constant) and type(part.value) is int:
+            return X.const(part.value)
+        if isinstance(part, ast.Name) and part.id in tokens.sizes:
+            return tokens.sizes[part.id]
+        if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub):
+            return -built(part.operand)
+        if isinstance(part, ast.BinOp) and type(part.op) in _ARITHMETIC:
+            return X.call(_ARITHMETIC[type(part.op)], built(part.left), built(part.right))
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in ("min", "max", "select"):
+            return X.call(part.func.id, *map(built, part.args))
+        raise ModelError(f"cannot read the formula {text}")
+
+    try:
+        return X.plain(built(ast.parse(text[1:-1].strip(), mode="eval").body))
+    except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError, IndexError):
+        raise ModelError(f"cannot read the formula {text}") from None
+
+
 def _type(tokens: _Tokens) -> Type:
     dtype = tokens.next()
     if dtype not in DTYPES:
         raise ModelError(f"'{dtype}' is no element type", hint=f"one of {', '.join(DTYPES)}")
     tokens.expect("[")
     shape = tuple([_value(tokens) for _ in tokens.listed("]")])
-    if not all(type(extent) is int and extent >= 0 for extent in shape):
+    if not all(isinstance(extent, Expr) or (type(extent) is int and extent >= 0) for extent in shape):
         raise ModelError(f"{shape} is no shape")
     return Type(dtype, shape)
 
@@ -227,16 +273,20 @@ class _Reader:
         self.outputs: tuple[tuple[str, Node], ...] | None = None
         self.origin: dict[Node, tuple[str, ...]] = {}
         self.metadata: dict[str, str] = {}
+        self.sizes: dict[str, Expr] = {}
+        self.computed: dict[Expr, Node] = {}
         self.lines = 0
 
     def read(self, line: str) -> None:
         self.lines += 1
-        tokens = _Tokens(line)
+        tokens = _Tokens(line, self.sizes)
         if tokens.kind() == "end":
             return
         if self.outputs is not None:
             raise ModelError("nothing may follow 'return'")
-        if tokens.accept("graph"):
+        if tokens.accept("size"):
+            self.size(tokens)
+        elif tokens.accept("graph"):
             self.graph(tokens)
         elif self.head is None:
             raise ModelError("a graph begins with 'graph name(inputs) -> (outputs)'")
@@ -249,6 +299,18 @@ class _Reader:
         else:
             self.node(tokens)
         tokens.done()
+
+    def size(self, tokens: _Tokens) -> None:
+        """A run-time size and its range, or the node that computes one."""
+        name = _string(tokens)
+        tokens.expect("=")
+        if tokens.kind() == "range":
+            low, high = map(int, tokens.next().split(".."))
+            self.sizes[name] = X.size(name, low, high)
+        elif name in self.sizes:
+            self.computed[self.sizes[name]] = self.reference(tokens)
+        else:
+            raise ModelError(f"the size {name} has no range")
 
     def graph(self, tokens: _Tokens) -> None:
         name = _string(tokens)
@@ -342,7 +404,7 @@ class _Reader:
         if self.head is None or self.outputs is None:
             raise ModelError("the text ends before 'return'")
         name, inputs, _ = self.head
-        return Graph(inputs, self.outputs, name, self.origin, self.metadata)
+        return Graph(inputs, self.outputs, name, self.origin, self.metadata, tuple(self.computed.items()))
 
 
 def _names_of(comment: str) -> tuple[str, ...]:

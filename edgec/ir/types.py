@@ -1,84 +1,50 @@
-"""Element types and tensor types."""
+"""Tensor types; element types are in ``edgec.ir.dtypes`` and named here too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
-import ml_dtypes
-import numpy as np
+from edgec.ir import expr as X
+from edgec.ir.dtypes import CODED, DTYPES, FLOATS, MINIFLOATS, STORED, bits, dtype_name, ends, is_float, plain
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.index import upper
 
-#: Name of every element type, with the numpy type that holds it.
-DTYPES: dict[str, np.dtype] = {
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "i8": np.dtype(np.int8),
-    "i16": np.dtype(np.int16),
-    "i32": np.dtype(np.int32),
-    "i64": np.dtype(np.int64),
-    "u8": np.dtype(np.uint8),
-    "u16": np.dtype(np.uint16),
-    "u32": np.dtype(np.uint32),
-    "u64": np.dtype(np.uint64),
-    "bool": np.dtype(np.bool_),
-    "f8e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
-    "f8e4m3fnuz": np.dtype(ml_dtypes.float8_e4m3fnuz),
-    "f8e5m2": np.dtype(ml_dtypes.float8_e5m2),
-    "f8e5m2fnuz": np.dtype(ml_dtypes.float8_e5m2fnuz),
-    "f8e8m0": np.dtype(ml_dtypes.float8_e8m0fnu),
-    "f4e2m1": np.dtype(ml_dtypes.float4_e2m1fn),
-    "i4": np.dtype(ml_dtypes.int4),
-    "u4": np.dtype(ml_dtypes.uint4),
-    "i2": np.dtype(ml_dtypes.int2),
-    "u2": np.dtype(ml_dtypes.uint2),
-}
-_NAMES = {dtype: name for name, dtype in DTYPES.items()}
-MINIFLOATS = frozenset({"f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1"})
-FLOATS = frozenset({"f16", "bf16", "f32", "f64"}) | MINIFLOATS
-#: Types that are moved, compared with nothing, and cast: what is computed with them is computed in a wider type.
-STORED = MINIFLOATS | {"i4", "u4", "i2", "u2"}
-#: Types whose elements lie in memory as codes, narrower than what C computes with.
-CODED = STORED | {"f16", "bf16"}
+__all__ = [
+    "CODED", "DTYPES", "FLOATS", "MINIFLOATS", "STORED", "Type",
+    "bits", "dtype_name", "ends", "extent_text", "is_float", "plain",
+]  # fmt: skip
 
 
-def dtype_name(dtype: np.dtype) -> str:
-    """Name of a numpy element type; raises KeyError for one edgec does not hold."""
-    return _NAMES[np.dtype(dtype)]
-
-
-def bits(dtype: str) -> int:
-    """How many bits of an element mean something; a boolean is a byte."""
-    narrow = {"f4e2m1": 4, "i4": 4, "u4": 4, "i2": 2, "u2": 2}
-    return narrow.get(dtype, DTYPES[dtype].itemsize * 8)
-
-
-def ends(dtype: str) -> tuple[int, int] | tuple[float, float]:
-    """The least and the greatest finite number of a type."""
-    if dtype in FLOATS:
-        greatest = float(ml_dtypes.finfo(DTYPES[dtype]).max)  # type: ignore[no-untyped-call]
-        return -greatest, greatest
-    limits = ml_dtypes.iinfo(DTYPES[dtype])  # type: ignore[no-untyped-call]
-    return int(limits.min), int(limits.max)
-
-
-def plain(array: np.ndarray) -> np.ndarray:
-    """The same bits in a type of numpy's own: its files and generated modules know no other."""
-    known = array.dtype.type.__module__ == "numpy"
-    return array if known else array.view(np.dtype(f"u{array.dtype.itemsize}"))
-
-
-def is_float(dtype: str) -> bool:
-    return dtype in FLOATS
+def extent_text(extent: Extent) -> str:
+    """An extent as the text form writes it: a number, or a formula in braces."""
+    return f"{{{extent}}}" if isinstance(extent, Expr) else str(extent)
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """Element type and shape of a tensor; the shape is in elements, outermost dimension first."""
+    """Element type and shape of a tensor; the shape is in elements, outermost dimension first.
+
+    An extent is a number, or a formula of run-time sizes. What counts elements or bytes counts the most there can be.
+    """
 
     dtype: str
-    shape: tuple[int, ...]
+    shape: Any
+
+    def __post_init__(self) -> None:
+        if any(type(extent) is not int for extent in self.shape):
+            object.__setattr__(self, "shape", tuple(X.plain(extent) for extent in self.shape))
+
+    @property
+    def is_fixed(self) -> bool:
+        """Is every extent a number?"""
+        return all(type(extent) is int for extent in self.shape)
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """The greatest shape it can have."""
+        return tuple(upper(extent) for extent in self.shape)
 
     @property
     def rank(self) -> int:
@@ -86,11 +52,11 @@ class Type:
 
     @property
     def elements(self) -> int:
-        return prod(self.shape)
+        return prod(self.bounds)
 
     @property
     def bytes(self) -> int:
         return self.elements * DTYPES[self.dtype].itemsize
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+        return f"{self.dtype}[{','.join(map(extent_text, self.shape))}]"

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from edgec.errors import EdgecError, ModelError
-from edgec.ir.graph import Array, Graph, Node
+from edgec.ir.expr import Expr, free_variables
+from edgec.ir.graph import Array, Graph, Node, sizes_in
+from edgec.ir.index import bounds, is_static
+from edgec.ir.sizes import dimensions
 from edgec.ir.types import DTYPES, Type, dtype_name
 from edgec.ops import is_operator, node
 
@@ -94,8 +97,27 @@ def dtypes_are_known(graph: Graph) -> Found:
 
 def extents_are_counts(graph: Graph) -> Found:
     for n in (*graph.inputs, *graph.nodes()):
-        if not all(type(extent) is int and extent >= 0 for extent in n.type.shape):
+        if not all(_is_count(extent) for extent in n.type.shape):
             yield n, f"the shape {n.type.shape} is not made of whole numbers from 0 on"
+
+
+def _is_count(extent: Any) -> bool:
+    if isinstance(extent, Expr):
+        return is_static(extent) and not free_variables(extent) and bounds(extent)[0] >= 0
+    return type(extent) is int and extent >= 0
+
+
+def sizes_are_scalars(graph: Graph) -> Found:
+    """A size that the graph computes is one whole number, and so are those the caller gives."""
+    given = set(dimensions(n.type for n in graph.inputs))
+    computed = dict(graph.sizes)
+    for s, n in graph.sizes:
+        if n.type != Type("i64", ()) or s in given:
+            yield n, f"the size {s} is computed as {n.type}"
+    for n in (*graph.inputs, *graph.nodes()):
+        for s in sizes_in(n):
+            if s not in given and s not in computed:
+                yield n, f"nothing says what the size {s} is"
 
 
 def attributes_are_plain(graph: Graph) -> Found:
@@ -109,7 +131,7 @@ def attributes_are_plain(graph: Graph) -> Found:
 def _is_plain(value: Any) -> bool:
     if type(value) is tuple:
         return all(map(_is_plain, value))
-    return value is None or type(value) in (bool, int, float, str)
+    return value is None or type(value) in (bool, int, float, str) or (isinstance(value, Expr) and is_static(value))
 
 
 def constants_match_their_type(graph: Graph) -> Found:
@@ -144,6 +166,7 @@ INVARIANTS: tuple[Callable[[Graph], Found], ...] = (
     operators_are_known,
     dtypes_are_known,
     extents_are_counts,
+    sizes_are_scalars,
     attributes_are_plain,
     constants_match_their_type,
     types_follow_from_formulas,

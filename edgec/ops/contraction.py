@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgec.errors import ModelError
-from edgec.ir.expr import Expr
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula
 from edgec.ops.elementwise import broadcast_shape
 from edgec.ops.registry import Tensor, compute, op, over, reduce_over
@@ -26,7 +26,7 @@ def matmul(a: Tensor, b: Tensor) -> Formula:
     return compute((*batch, a.shape[-2], b.shape[-1]), body)
 
 
-def window_extent(extent: int, kernel: int, stride: int, dilation: int) -> int:
+def window_extent(extent: Extent, kernel: int, stride: int, dilation: int) -> Extent:
     """How many windows fit."""
     return max((extent - (kernel - 1) * dilation - 1) // stride + 1, 0)
 

@@ -6,16 +6,17 @@ Indices are clamped into their dimension, so that no data can make a kernel read
 from __future__ import annotations
 
 from edgec.ir import expr as X
-from edgec.ir.expr import Expr
+from edgec.ir import index
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula
 from edgec.ops.registry import Tensor, compute, op
 
 
-def wrapped(position: Expr, extent: int) -> Expr:
+def wrapped(position: Expr, extent: Extent) -> Expr:
     """ONNX's negative indices count from the end; the result is always inside 0 .. extent-1."""
     position = X.cast(position, "i64")
     from_end = X.select(position < 0, position + extent, position)
-    return X.call("min", X.call("max", from_end, X.const(0)), X.const(max(extent - 1, 0)))
+    return X.call("min", X.call("max", from_end, X.const(0)), X.lift(index.greater(extent - 1, 0), "i64"))
 
 
 @op

@@ -15,9 +15,9 @@ from edgec.ops.registry import Tensor, compute, op
 @op
 def reshape(x: Tensor, *, shape: tuple[int, ...]) -> Formula:
     """Same elements in row-major order under another shape."""
-    if prod(shape) != x.type.elements:
+    if X.plain(prod(shape)) != X.plain(prod(x.shape)):
         raise ModelError(f"cannot reshape {x.shape} to {shape}")
-    return compute(shape, lambda *i: x[index.delinearize(index.linearize(i, shape), x.shape)])
+    return compute(shape, lambda *i: x[index.regrouped(i, shape, x.shape)])
 
 
 @op
@@ -39,7 +39,9 @@ def broadcast(x: Tensor, *, shape: tuple[int, ...]) -> Formula:
 def slice_(x: Tensor, *, starts: tuple[int, ...], steps: tuple[int, ...], shape: tuple[int, ...]) -> Formula:
     """y[i] = x[starts + steps * i]; steps may be negative."""
     for extent, start, step, size in zip(x.shape, starts, steps, shape):
-        if size and not (0 <= start < extent and 0 <= start + step * (size - 1) < extent):
+        last = start + step * (size - 1)  # of what may be nothing, it is enough that no element leaves the dimension
+        low, high = (start, last) if step > 0 else (last, start)
+        if size != 0 and not (low >= 0 and high < extent):
             raise ModelError(f"slice {start}:{step} of {size} elements leaves a dimension of {extent}")
     return compute(shape, lambda *i: x[tuple(i[d] * steps[d] + starts[d] for d in range(x.rank))])
 
@@ -52,7 +54,7 @@ def pad(x: Tensor, *, before: tuple[int, ...], after: tuple[int, ...], value: fl
     def body(*i: X.Expr) -> X.Expr:
         inside = X.const(True, "bool")
         for d in range(x.rank):
-            if before[d] or after[d]:
+            if before[d] != 0 or after[d] != 0:
                 inside = inside & (i[d] >= before[d]) & (i[d] < before[d] + x.shape[d])
         source = x[tuple(i[d] - before[d] for d in range(x.rank))]
         return X.select(inside, source, X.const(value, x.dtype))
@@ -69,7 +71,7 @@ def concat(*parts: Tensor, axis: int) -> Formula:
     starts = [sum(p.shape[axis] for p in parts[:k]) for k in range(len(parts))]
     shape = list(first.shape)
     shape[axis] = starts[-1] + parts[-1].shape[axis]
-    used = [k for k, p in enumerate(parts) if p.shape[axis]] or [0]
+    used = [k for k, p in enumerate(parts) if p.shape[axis] != 0] or [0]
 
     def body(*i: X.Expr) -> X.Expr:
         def part(k: int) -> X.Expr:
@@ -81,6 +83,12 @@ def concat(*parts: Tensor, axis: int) -> Formula:
         return result
 
     return compute(shape, body)
+
+
+@op
+def size(*, value: X.Extent) -> Formula:
+    """A number that only sizes decide, as a scalar."""
+    return compute((), lambda: X.lift(value, "i64"))
 
 
 @op

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from inspect import signature
@@ -12,7 +12,8 @@ import numpy as np
 
 from edgec.errors import ModelError
 from edgec.ir import expr as X
-from edgec.ir.expr import Expr
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.extent import extent_at
 from edgec.ir.graph import Formula, Meaning, Node, Procedure, intern
 from edgec.ir.types import STORED, Type
 
@@ -25,7 +26,8 @@ class Tensor:
     type: Type
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Any:
+        """The extents; those known only at run time are formulas of sizes, which calculate and compare like numbers."""
         return self.type.shape
 
     @property
@@ -80,14 +82,14 @@ def operators() -> dict[str, Definition]:
     return dict(sorted(_OPERATORS.items()))
 
 
-def compute(shape: Sequence[int], body: Callable[..., Expr]) -> Formula:
+def compute(shape: Sequence[Extent], body: Callable[..., Expr]) -> Formula:
     """The tensor of ``shape`` whose element at (i0, i1, ...) is ``body(i0, i1, ...)``."""
     variables = tuple(X.var(f"i{d}", extent) for d, extent in enumerate(shape))
     result = body(*variables)
-    return Formula(Type(result.dtype, tuple(int(s) for s in shape)), variables, result)
+    return Formula(Type(result.dtype, tuple(s if isinstance(s, Expr) else int(s) for s in shape)), variables, result)
 
 
-def over(*extents: int) -> tuple[Expr, ...]:
+def over(*extents: Extent) -> tuple[Expr, ...]:
     """Variables to reduce over."""
     return tuple(X.fresh(extent) for extent in extents)
 
@@ -107,6 +109,20 @@ def _derive(op: str, types: tuple[Type, ...], attrs: tuple[tuple[str, Any], ...]
 def meaning(node: Node) -> Meaning:
     """The element formula of a node (loads in it name the node's arguments by position), or its procedure."""
     return _derive(node.op, tuple(a.type for a in node.args), node.attrs)
+
+
+def procedure_at(node: Node, known: Mapping[Expr, int]) -> Procedure:
+    """The procedure of a node for given run-time sizes."""
+
+    def settled(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple([settled(v) for v in value])
+        return extent_at(value, known) if isinstance(value, Expr) else value
+
+    types = tuple(Type(a.type.dtype, settled(a.type.shape)) for a in node.args)
+    found = _derive(node.op, types, tuple((name, settled(value)) for name, value in node.attrs))
+    assert isinstance(found, Procedure), f"{node.op} is no procedure"
+    return found
 
 
 def formula(node: Node) -> Formula:
@@ -139,4 +155,6 @@ def _plain(value: Any) -> Any:
     """Attributes are Python's own numbers and tuples, so that equal ones print and hash alike."""
     if isinstance(value, (tuple, list, range)):
         return tuple([_plain(v) for v in value])
+    if isinstance(value, Expr):
+        return X.plain(value)
     return value.item() if isinstance(value, np.generic) else value

@@ -7,8 +7,10 @@ from math import prod
 import numpy as np
 
 from edgec.errors import ModelError
+from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
 from edgec.ir.graph import Procedure
+from edgec.ir.index import upper
 from edgec.ir.types import DTYPES, STORED, Type
 from edgec.ops.registry import Tensor, procedure
 
@@ -26,7 +28,7 @@ def prefix(x: Tensor, *, combine: str, axis: int, exclusive: bool = False, rever
     """
     if x.dtype in STORED or x.dtype == "bool":
         raise ModelError(f"running combinations of {x.dtype}", hint="cast to a wider type first")
-    outer, extent, inner = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
+    outer, extent, inner = prod(x.shape[:axis]), x.shape[axis], X.plain(prod(x.shape[axis + 1 :]))
 
     def compute(values: np.ndarray) -> np.ndarray:
         wide = values.astype(np.float32) if x.dtype in ("f16", "bf16") else values
@@ -44,5 +46,5 @@ def prefix(x: Tensor, *, combine: str, axis: int, exclusive: bool = False, rever
         tasks=outer * blocks,
         steps=x.type.elements,
         overwrites=0,
-        sizes={"extent": extent, "inner": inner, "blocks": blocks, "lines": min(inner, _LINES)},
+        sizes={"extent": extent, "inner": inner, "blocks": blocks, "lines": min(upper(inner), _LINES)},
     )

@@ -7,10 +7,13 @@ stays. Indices are clamped into their dimension, as those of gather are.
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from edgec.errors import ModelError
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Procedure
 from edgec.ir.types import STORED, Type
 from edgec.ops.registry import Tensor, procedure
@@ -25,7 +28,7 @@ def scatter_elements(x: Tensor, positions: Tensor, updates: Tensor, *, axis: int
     """x with updates[p] written (or combined) at p, its index along ``axis`` taken from positions[p]."""
     _check(x, updates, combine)
     small = positions.rank == x.rank and all(
-        d == axis or p <= s for d, (p, s) in enumerate(zip(positions.shape, x.shape))
+        d == axis or p == s or p <= s for d, (p, s) in enumerate(zip(positions.shape, x.shape))
     )
     if positions.shape != updates.shape or not small:
         raise ModelError(f"updates {updates.type} at positions {positions.type} do not fit {x.type}")
@@ -61,16 +64,17 @@ def scatter_nd(x: Tensor, positions: Tensor, updates: Tensor, *, combine: str = 
     depth = positions.shape[-1] if positions.rank else x.rank + 1
     if depth > x.rank or updates.shape != (*positions.shape[:-1], *x.shape[depth:]):
         raise ModelError(f"updates {updates.type} at positions {positions.type} do not fit {x.type}")
-    count, inner = prod(positions.shape[:-1]), prod(x.shape[depth:])
+    count, inner = prod(positions.shape[:-1]), X.plain(prod(x.shape[depth:]))
     strides = _strides(x.shape)
 
     def compute(old: np.ndarray, places: np.ndarray, new: np.ndarray) -> np.ndarray:
         rows = np.zeros(places.shape[:-1], np.int64)
         for d in range(depth):
             rows += _wrapped(places[..., d], x.shape[d]) * strides[d]
-        return _written(old, rows.reshape(-1, 1) + np.arange(inner), new, combine)
+        return _written(old, rows.reshape(-1, 1) + np.arange(int(inner)), new, combine)
 
-    blocks = -(-inner // _BLOCK)
+    blocks = X.plain(-(-inner // _BLOCK))
+    even = _BLOCK if isinstance(blocks, Expr) else -(-inner // blocks) if blocks else 0
     return Procedure(
         Type(x.dtype, x.shape),
         compute,
@@ -80,7 +84,7 @@ def scatter_nd(x: Tensor, positions: Tensor, updates: Tensor, *, combine: str = 
         sizes={
             "rows": prod(x.shape[:depth]),
             "inner": inner,
-            "block": -(-inner // blocks) if blocks else 0,
+            "block": even,
             "count": count,
             "depth": depth,
             "steps": tuple(zip(x.shape[:depth], strides)),
@@ -97,8 +101,8 @@ def _check(x: Tensor, updates: Tensor, combine: str) -> None:
         raise ModelError(f"combining updates of {x.dtype}", hint="cast to a wider type first")
 
 
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
+def _strides(shape: tuple[Extent, ...]) -> tuple[Any, ...]:
+    return tuple(X.plain(prod(shape[d + 1 :])) for d in range(len(shape)))
 
 
 def _wrapped(positions: np.ndarray, extent: int) -> np.ndarray:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from edgec.errors import ModelError
+from edgec.ir import expr as X
+from edgec.ir.expr import Extent
 from edgec.ir.graph import Procedure
+from edgec.ir.index import upper
 from edgec.ir.types import Type
 from edgec.ops.registry import Tensor, procedure
 
@@ -17,13 +22,13 @@ def compact(mask: Tensor) -> Procedure:
     """Row-major positions (i64) of the true elements in order, then -1 up to as many as there are elements."""
     if mask.dtype != "bool":
         raise ModelError(f"a mask is made of truth values, not {mask.dtype}")
-    size = mask.type.elements
+    size = X.plain(prod(mask.shape))
 
     def compute(values: Array) -> Array:
         found = np.flatnonzero(values)
-        return np.concatenate([found, np.full(size - len(found), -1)]).astype(np.int64)
+        return np.concatenate([found, np.full(values.size - len(found), -1)]).astype(np.int64)
 
-    return Procedure(Type("i64", (size,)), compute, tasks=1, steps=2 * size)
+    return Procedure(Type("i64", (size,)), compute, tasks=1, steps=2 * mask.type.elements)
 
 
 @procedure
@@ -35,7 +40,7 @@ def non_max_suppression(
     least: Tensor | None = None,
     *,
     center: bool = False,
-    most: int,
+    most: Extent,
 ) -> Procedure:
     """The boxes of every class, best score first, without those that overlap a better one of the class too much.
 
@@ -59,7 +64,7 @@ def non_max_suppression(
         raise ModelError(f"{most} of {n} boxes cannot be chosen")
 
     def compute(corners: Array, ranks: Array, *given: Array) -> Array:
-        result = np.full((batch, classes, most), -1, np.int64)
+        result = np.full((*ranks.shape[:2], int(most)), -1, np.int64)
         count, ratio, *threshold = (v.reshape(-1)[0] for v in given)
         for b in range(batch):
             low, high = _sides(corners[b], center)
@@ -86,7 +91,7 @@ def non_max_suppression(
         Type("i64", (batch, classes, most)),
         compute,
         tasks=batch * classes,
-        steps=batch * classes * n * max(1, n.bit_length() + most),
+        steps=scores.type.elements * max(1, upper(n).bit_length() + upper(most)),
         scratch=item * n + item // 2 * 5 * most,
         sizes={"classes": classes, "n": n, "has_least": least is not None},
     )

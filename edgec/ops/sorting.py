@@ -7,7 +7,9 @@ from math import prod
 import numpy as np
 
 from edgec.errors import ModelError
+from edgec.ir.expr import Extent
 from edgec.ir.graph import Procedure
+from edgec.ir.index import upper
 from edgec.ir.types import STORED, Type
 from edgec.ops.registry import Tensor, procedure
 
@@ -18,7 +20,7 @@ _PART = 4
 
 
 @procedure
-def argsort(x: Tensor, *, axis: int, descending: bool = False, count: int | None = None) -> Procedure:
+def argsort(x: Tensor, *, axis: int, descending: bool = False, count: Extent | None = None) -> Procedure:
     """Places along ``axis`` (i64) of the elements in order, equal ones as they stand; the first ``count`` of them.
 
     NaN counts as greater than every number, and -0 as equal to 0: numpy's ascending order.
@@ -29,7 +31,8 @@ def argsort(x: Tensor, *, axis: int, descending: bool = False, count: int | None
     count = extent if count is None else count
     if not 0 <= count <= extent:
         raise ModelError(f"the first {count} of {extent} elements")
-    is_part = count * _PART <= extent
+    # Which of two run-time sizes is the greater is not known yet: then all is sorted.
+    is_part = isinstance(count, int) and isinstance(extent, int) and count * _PART <= extent
     item = 16 if x.dtype in ("f64", "i64", "u64") else 8
 
     def compute(values: np.ndarray) -> np.ndarray:
@@ -38,13 +41,13 @@ def argsort(x: Tensor, *, axis: int, descending: bool = False, count: int | None
             places = np.argsort(keys, axis=axis, kind="stable")
         else:  # backwards twice, so that equal elements still stand as they stood
             places = np.flip(extent - 1 - np.argsort(np.flip(keys, axis), axis=axis, kind="stable"), axis)
-        return np.take(places, np.arange(count), axis=axis).astype(np.int64)
+        return np.take(places, np.arange(int(count)), axis=axis).astype(np.int64)
 
     return Procedure(
         Type("i64", (*x.shape[:axis], count, *x.shape[axis + 1 :])),
         compute,
         tasks=outer * inner,
-        steps=x.type.elements * max(1, (count if is_part else extent).bit_length()),
+        steps=x.type.elements * max(1, upper(count if is_part else extent).bit_length()),
         scratch=item * (count if is_part else 2 * extent),
         sizes={"extent": extent, "inner": inner, "is_part": is_part, "wanted": count},
     )
@@ -71,7 +74,7 @@ def argsort_rows(x: Tensor) -> Procedure:
         Type("i64", (rows,)),
         compute,
         tasks=1,
-        steps=x.type.elements * max(1, rows.bit_length()),
+        steps=x.type.elements * max(1, upper(rows).bit_length()),
         scratch=8 * rows,
         sizes={"rows": rows, "columns": columns},
     )

@@ -14,6 +14,7 @@ from edgec.frontend.source import Parsed
 from edgec.frontend.text import printable
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.fuse import classify
+from edgec.ir.expr import Extent
 from edgec.ir.graph import Graph
 from edgec.report import facts
 from edgec.report.listing import describe_template
@@ -184,8 +185,8 @@ def _origin(model: Parsed, graph: Graph | None) -> Record:
     }
 
 
-def _value(name: str, dtype: str, shape: tuple[int, ...]) -> Record:
-    return {"name": name, "dtype": dtype, "shape": list(shape)}
+def _value(name: str, dtype: str, shape: tuple[Extent, ...]) -> Record:
+    return {"name": name, "dtype": dtype, "shape": [n if isinstance(n, int) else str(n) for n in shape]}
 
 
 def device(found: Device) -> Record:

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgec import ops
-from edgec.ir.expr import reduces
+from edgec.ir.expr import Undecided, reduces
 from edgec.ir.graph import Graph, Node, topological
 from edgec.ir.types import FLOATS
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.measure import NOTHING, Measure, height, measure
-from edgec.rewrite.rule import Numeric, Proposal, Rule
+from edgec.rewrite.rule import Numeric, Proposal, Rule, View
 
 #: Steps a node of the original graph may cause on average before the rewriting is cut short.
 STEPS_PER_NODE = 50
@@ -89,7 +89,15 @@ def simplify(
 def consider(graph: Graph, node: Node, rules: Iterable[Rule]) -> list[Considered]:
     """What each law that could concern ``node`` says about it."""
     view = _Uses({n: len(users) for n, users in graph.users().items()})
-    return [Considered(r, outcome) for r in rules if node.op in r.ops for outcome in r.propose(node, view)]
+    return [Considered(r, outcome) for r in rules if node.op in r.ops for outcome in proposals(r, node, view)]
+
+
+def proposals(r: Rule, node: Node, view: View) -> Iterator[Proposal]:
+    """What a law proposes for a node; where run-time sizes would have to decide whether it holds, it does not."""
+    try:
+        yield from r.propose(node, view)
+    except Undecided as reason:
+        yield reason.message
 
 
 def _delicate(nodes: Sequence[Node]) -> frozenset[Node]:
@@ -171,7 +179,7 @@ class _Rewriter:
             for r in self.rules.get(node.op, ()):
                 if delicate and r.needs_smoothness:
                     continue
-                for proposal in r.propose(node, self):
+                for proposal in proposals(r, node, self):
                     if isinstance(proposal, Node) and proposal is not node:
                         taken = self.attempt(r, node, proposal, readers, delicate)
                         if taken is not None:

@@ -25,6 +25,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Graph, Meaning, Node, Procedure
+from edgec.ir.index import upper
 from edgec.ops import meaning
 from edgec.rewrite.facts import SMALL_BYTES, is_static, memoized
 from edgec.rewrite.term import COMMUTATIVE
@@ -118,18 +119,18 @@ def covers_everything(pool: Node) -> bool:
 @lru_cache(maxsize=50_000)
 def _flops(derived: Meaning) -> int:
     if isinstance(derived, Procedure):
-        return derived.steps
+        return upper(derived.steps)
     seen: set[Expr] = set()
 
     def price(e: Expr, times: int) -> int:
-        if e in seen or e.op in ("var", "const"):
+        if e in seen or e.op in ("var", "size", "const"):
             return 0
         seen.add(e)
         if e.op == "load":
             return sum(price(a, times) for a in e.args if not _is_index(a))
         if e.op == "reduce":
             for v in e.value[1]:
-                times *= v.extent
+                times *= upper(v.extent)
             return times + price(e.args[0], times)
         if e.op == "select" and all(x.op != "load" for x in X.walk(e.args[0])):
             return sum(price(a, times) for a in e.args[1:])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from edgec.device.facts import Device
 from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.graph import Node
+from edgec.ir.extent import sizes
+from edgec.ir.graph import Node, sizes_in
+from edgec.ir.index import upper
+from edgec.ir.nest import most
 from edgec.schedule.border import Border, border
 from edgec.schedule.contract import Contract, contract
 from edgec.schedule.flat import Flat, Weights, flatten
@@ -55,7 +58,8 @@ def schedule(plan: Plan, device: Device, threads: int = 1, progress: Callable[[s
         kernels += _borders(plan, block, views, bordered)
         if block.output.type.elements:
             kernels.append(kernel_of(block, views, device, weights, threads, _origin(plan, block)))
-    memory = plan_memory(kernels)
+    sizes = {s: views[n].buffer for s, n in graph.needed_sizes().items()}
+    memory = plan_memory(kernels, frozenset(sizes.values()))
     used = dict.fromkeys(b for k in kernels for b in k.operands if b.space == "weights")
     offsets, weights_bytes = dict(memory.offsets), 0
     for b in used:
@@ -73,6 +77,7 @@ def schedule(plan: Plan, device: Device, threads: int = 1, progress: Callable[[s
         max((k.scratch_bytes for k in kernels), default=0),
         threads,
         views,
+        sizes,
     )
 
 
@@ -90,7 +95,8 @@ def _borders(plan: Plan, block: Block, views: dict[Node, View], done: set[Node])
             done.add(node)
             params = border(node, views[node] if node in views else _inner_view(plan, node, views))
             if params.slabs:
-                kernels.append(Kernel("border", params, (params.store,), None, plan.graph.names(node)))
+                sizes = tuple(sizes_within(params))
+                kernels.append(Kernel("border", params, (params.store,), None, plan.graph.names(node), 0, sizes))
     return kernels
 
 
@@ -118,10 +124,11 @@ def kernel_of(
         template, params = _choose(block, flatten(block, views, weights), device, weights)
     scratch = scratch_of(params)
     operands = _operands(params)
+    sizes = tuple(sizes_within(params))
     if scratch:
         copies = 1 if _is_alone(params) else threads
         operands = (Buffer(f"scratch_{block.output.key}", "arena", "u8", scratch * copies), *operands)
-    return Kernel(template, params, operands, block, names, scratch)
+    return Kernel(template, params, operands, block, names, scratch, sizes)
 
 
 def _is_alone(params: Any) -> bool:
@@ -156,6 +163,23 @@ def bodies_of(params: Any) -> list[Expr]:
     return [params.body]
 
 
+def sizes_within(record: Any) -> list[Expr]:
+    """The run-time sizes that anything in a schedule's record depends on, by name."""
+    found: set[Expr] = set()
+    stack = [record]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Expr):
+            found.update(sizes(value))
+        elif isinstance(value, (tuple, Mapping)):
+            stack.extend(value.values() if isinstance(value, Mapping) else value)
+        elif isinstance(value, Node):
+            found.update(s for n in (value, *value.args) for s in sizes_in(n))
+        elif is_dataclass(value) and not isinstance(value, Buffer):
+            stack.extend(getattr(value, f.name) for f in fields(value))
+    return sorted(found, key=lambda s: str(s.value.name))
+
+
 def _operands(params: Any) -> tuple[Buffer, ...]:
     loaded = [e.value for body in bodies_of(params) for e in X.loads(body) if isinstance(e.value, Buffer)]
     if isinstance(params, Contract) and params.packed is not None:
@@ -168,9 +192,9 @@ def _operands(params: Any) -> tuple[Buffer, ...]:
 def scratch_of(params: Any) -> int:
     """Bytes each thread needs for itself."""
     if isinstance(params, Contract) and params.l_mode == "gathered":
-        return params.k_extent * params.width * 4
+        return upper(params.k_extent) * params.width * 4
     if isinstance(params, Row):
-        return -(-int(params.row.value.extent) // 16) * 64 * len(params.saved)
+        return -(-most(params.row) // 16) * 64 * len(params.saved)
     if isinstance(params, ProcedureCall):
         return params.scratch_bytes
     return 0

@@ -16,8 +16,8 @@ import numpy as np
 
 from edgec.device.facts import Device
 from edgec.ir import expr as X
-from edgec.ir.expr import Expr
-from edgec.ir.nest import coefficient, mergeable, used_as_values
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
 from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.program import Buffer
@@ -50,32 +50,32 @@ class Contract:
     panel_first: bool  # panels outside row chunks (weights stay near), or the other way round
 
     @property
-    def m_extent(self) -> int:
-        return self.m.value.extent if self.m.op == "var" else 1
+    def m_extent(self) -> Extent:
+        return extent(self.m)
 
     @property
-    def n_extent(self) -> int:
-        return int(self.n.value.extent)
+    def n_extent(self) -> Extent:
+        return extent(self.n)
 
     @property
-    def k_extent(self) -> int:
-        return prod(v.value.extent for v in self.k)
+    def k_extent(self) -> Extent:
+        return X.plain(prod(map(extent, self.k)))
 
     @property
     def width(self) -> int:
         return self.vectors * self.lanes
 
     @property
-    def panels(self) -> int:
-        return ceil(self.n_extent / self.width)
+    def panels(self) -> Extent:
+        return X.plain(-(-self.n_extent // self.width))
 
     @property
-    def tiles(self) -> int:
-        return ceil(self.m_extent / self.rows)
+    def tiles(self) -> Extent:
+        return X.plain(-(-self.m_extent // self.rows))
 
     @property
-    def chunks(self) -> int:
-        return ceil(self.tiles / self.tile_chunk)
+    def chunks(self) -> Extent:
+        return X.plain(-(-self.tiles // self.tile_chunk))
 
 
 def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
@@ -99,11 +99,12 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
         return None
     flat, scalar_factor, epilogue, m = _merge_rows(flat, scalar_factor, epilogue, own_rows)
     mode = _lane_mode(lane_factor, n)
+    if mode == "packed" and not is_fixed(*X.free_variables(lane_factor)):
+        mode = "gathered"
     k, scalar_factor, lane_factor = _merge_sum(k, scalar_factor, lane_factor, mode)
     lanes = vector_lanes(device)
-    m_extent = m.value.extent if m.op == "var" else 1
-    k_extent = prod(v.value.extent for v in k)
-    nr, nv = tile_shape(m_extent, n.value.extent, k_extent, device)
+    m_extent, n_extent, k_extent = most(m), most(n), prod(map(most, k))
+    nr, nv = tile_shape(m_extent, n_extent, k_extent, device)
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
     panel_outer = tuple(v for v in outer if v in X.free_variables(lane_factor))
     outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
@@ -115,9 +116,9 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
     tiles = ceil(m_extent / nr)
     panel_bytes = nv * lanes * k_extent * 4
-    chunk = _chunk(tiles, nr, k_extent, ceil(n.value.extent / (nv * lanes)), prod(v.value.extent for v in outer))
+    chunk = _chunk(tiles, nr, k_extent, ceil(n_extent / (nv * lanes)), prod(map(most, outer)))
     row_bytes = m_extent * k_extent * 4
-    weight_bytes = n.value.extent * k_extent * 4
+    weight_bytes = n_extent * k_extent * 4
     # Whichever side is swept repeatedly should be the one that stays in cache.
     panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or row_bytes <= weight_bytes
     return Contract(
@@ -128,14 +129,14 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
 
 def _choose_lanes(flat: Flat, left: Expr, right: Expr) -> tuple[Expr, Expr, Expr] | None:
     """(lane factor, scalar factor, lane loop): contiguous in the result if possible, then as long as possible."""
-    best: tuple[tuple[int, int, int], tuple[Expr, Expr, Expr]] | None = None
+    best: tuple[tuple[int, int, int, int], tuple[Expr, Expr, Expr]] | None = None
     for lane, scalar in ((left, right), (right, left)):
         mine, other = X.free_variables(lane), X.free_variables(scalar)
         for v in flat.loops:
             if v in mine and v not in other:
                 contiguous = int(coefficient(flat.address, v) == 1)
                 ready = 2 if is_constant(lane) else int(_lane_mode(lane, v) == "direct")
-                score = (contiguous, ready, v.value.extent)
+                score = (contiguous, ready, int(is_fixed(v)), most(v))
                 if best is None or score > best[0]:
                     best = (score, (lane, scalar, v))
     return best[1] if best else None
@@ -145,7 +146,7 @@ def _is_depthwise(flat: Flat, factors: tuple[Expr, ...], n: Expr) -> bool:
     """Both factors share the loop that is contiguous in the result: lanes belong there, and nothing is broadcast."""
     shared = X.free_variables(factors[0]) & X.free_variables(factors[1])
     contiguous = [v for v in flat.loops if coefficient(flat.address, v) == 1]
-    return n not in contiguous and any(v in shared and v.value.extent >= 4 for v in contiguous)
+    return n not in contiguous and any(v in shared and most(v) >= 4 for v in contiguous)
 
 
 def _lane_mode(factor: Expr, n: Expr) -> str:
@@ -183,7 +184,7 @@ def _merge_rows(flat: Flat, scalar: Expr, epilogue: Expr, rows: list[Expr]) -> t
     if not rows:
         return flat, scalar, epilogue, X.const(0)
     # Short steps in the result keep a tile within few cache lines.
-    tiled = max(rows, key=lambda v: (min(v.value.extent, 8), -(coefficient(flat.address, v) or 0)))
+    tiled = max(rows, key=lambda v: (min(most(v), 8), -(coefficient(flat.address, v) or 0)))
     return flat, scalar, epilogue, tiled
 
 
@@ -201,10 +202,10 @@ def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[
                 where += [e.args[0] for e in X.loads(l)]
             if outer in plain or inner in plain or not mergeable(outer, inner, where):
                 continue
-            extent = inner.value.extent
-            joined = X.fresh(outer.value.extent * extent)
+            each = inner.value.extent
+            joined = X.fresh(outer.value.extent * each)
             s = X.substitute(s, {outer: X.const(0), inner: joined})
-            change = {outer: joined // extent, inner: joined % extent} if mode == "packed" else {
+            change = {outer: joined // each, inner: joined % each} if mode == "packed" else {
                 outer: X.const(0), inner: joined}  # fmt: skip
             l = X.substitute(l, change)
             loops = [joined if v is inner else v for v in loops if v is not outer]

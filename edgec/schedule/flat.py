@@ -124,7 +124,7 @@ def with_contiguous_weights(body: Expr, loops: tuple[Expr, ...], lane: Expr, wei
         free = X.free_variables(address)
         if slot.space != "weights" or not free <= known or lane not in free or not is_constant(address):
             return None
-        if coefficient(address, lane) in (None, 0, 1):
+        if coefficient(address, lane) in (None, 0, 1) or any(isinstance(v.value.extent, Expr) for v in free):
             return None
         order = (*(v for v in loops if v in free and v is not lane), lane)
         values = evaluate_over(X.load(slot, place, slot.dtype), order)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from math import prod
 
 from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
-from edgec.ir.expr import Expr
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula, Node
 from edgec.schedule.program import Buffer, View
 
@@ -68,7 +67,7 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
         for load in X.loads(derived.body):
             dimension = _walked_by(load, channels)
             # Few channels are as good as broadcast from rows as they are.
-            if dimension is not None and load.value.type.rank >= 3 and load.value.type.shape[dimension] >= 8:
+            if dimension is not None and load.value.type.rank >= 3 and load.value.type.bounds[dimension] >= 8:
                 wishes.append((load.value, dimension))
         return wishes
     if anchor.op == "matmul":
@@ -116,31 +115,36 @@ def _propagate(block: Block, plan: Plan, votes: dict[Node, Counter[int]], fixed:
             votes[root] = Counter({place.index(loop): 1})
 
 
-def strides_of(shape: tuple[int, ...], innermost: int) -> tuple[int, ...]:
+def strides_of(shape: tuple[Extent, ...], innermost: int) -> tuple[Extent, ...]:
     """Row-major strides with dimension ``innermost`` moved last."""
     order = [d for d in range(len(shape)) if d != innermost] + ([innermost] if shape else [])
-    strides = [0] * len(shape)
-    step = 1
+    strides: list[Extent] = [0] * len(shape)
+    step: Extent = 1
     for d in reversed(order):
         strides[d] = step
-        step *= shape[d]
+        step = X.plain(step * shape[d])
     return tuple(strides)
 
 
 def views_of(plan: Plan, buffer_for: Callable[[Node, int], Buffer]) -> dict[Node, View]:
     """Where every value of a plan lies; ``buffer_for(owner, elements)`` makes the buffers."""
     inner = innermost_dimensions(plan)
+    outside = {*plan.graph.inputs, *(n for _, n in plan.outputs)}
+    called = (n for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs))
+    dense_roots = outside | {root_of(n, plan)[0] for n in called}
     views: dict[Node, View] = {}
 
     def view(node: Node) -> View:
         if node not in views:
             root, offset = root_of(node, plan)
-            shape = root.type.shape
+            # What callers and procedures see is dense; all else lies as for the largest sizes: steps are numbers then.
+            dense = root in dense_roots
+            shape = root.type.shape if dense else root.type.bounds
             strides = strides_of(shape, inner.get(root, len(shape) - 1))
             if root is node:
-                views[node] = View(buffer_for(node, prod(shape)), shape, strides)
+                views[node] = View(buffer_for(node, root.type.elements), root.type.shape, strides)
             else:
-                start = sum(o * s for o, s in zip(offset, strides))
+                start = X.plain(sum(o * s for o, s in zip(offset, strides)))
                 views[node] = View(view(root).buffer, node.type.shape, strides, start)
         return views[node]
 

@@ -8,7 +8,7 @@ from math import prod
 from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.nest import coefficient, mergeable, used_as_values
+from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
 from edgec.ir.vector import always_computed, free, is_vectorizable, vector_lanes, vector_registers
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
 from edgec.schedule.program import Buffer
@@ -80,9 +80,14 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
         return None
     flat = merge_loops(flat)
     (reduction,) = (e for e in X.walk(flat.body) if e.op == "reduce")
-    lanes = [v for v in flat.loops if coefficient(flat.address, v) == 1 and v.value.extent >= 4]
+    lanes = [v for v in flat.loops if coefficient(flat.address, v) == 1 and most(v) >= 4]
     taps = prod(v.extent for v in reduction.value[1])
-    if not lanes or taps > UNROLL_LIMIT or reduction.value[0] not in ("add", "max", "min", "mul"):
+    if (
+        not lanes
+        or not is_fixed(lanes[0])
+        or taps > UNROLL_LIMIT
+        or reduction.value[0] not in ("add", "max", "min", "mul")
+    ):
         return None
     n = lanes[0]
     body = with_contiguous_weights(flat.body, flat.loops, n, weights)
@@ -95,8 +100,8 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     rows = 1
     if others:
         m = others.pop()
-        most = max(1, min(vector_registers(device) // 3, UNROLL_LIMIT // taps, 8))
-        rows = _even_rows(m.value.extent, most)
+        limit = max(1, min(vector_registers(device) // 3, UNROLL_LIMIT // taps, 8))
+        rows = _even_rows(most(m), limit)
     return Window(tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address)
 
 
@@ -207,9 +212,9 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
     """The schedule that always applies."""
     flat = merge_loops(flat)
     loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
-    lanes = [v for v in loops if coefficient(flat.address, v) == 1 and v.value.extent >= 4]
+    lanes = [v for v in loops if coefficient(flat.address, v) == 1 and most(v) >= 4]
     if not lanes and _is_expensive(flat.body):  # scattering lanes is cheap beside computing them one by one
-        lanes = [v for v in reversed(loops) if v.value.extent >= 16]
+        lanes = [v for v in reversed(loops) if most(v) >= 16 and coefficient(flat.address, v) is not None]
     if lanes and flat.store.dtype == "f32":
         lane = lanes[0]
         body = _repack_inside(with_contiguous_weights(flat.body, flat.loops, lane, weights), flat.loops, lane, weights)

@@ -45,8 +45,9 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def plan_memory(kernels: Sequence[Kernel]) -> Memory:
-    groups = _groups(kernels)
+def plan_memory(kernels: Sequence[Kernel], kept: frozenset[Buffer] = frozenset()) -> Memory:
+    """Place every buffer of the arena; those in ``kept`` are never overwritten."""
+    groups = _groups(kernels, kept)
     live = [0] * (len(kernels) + 1)
     for g in groups:
         for k in range(g.first, g.last + 1):
@@ -68,13 +69,13 @@ def plan_memory(kernels: Sequence[Kernel]) -> Memory:
     return Memory(offsets, best[1], bound)
 
 
-def _groups(kernels: Sequence[Kernel]) -> list[_Group]:
+def _groups(kernels: Sequence[Kernel], kept: frozenset[Buffer]) -> list[_Group]:
     groups: dict[Buffer, _Group] = {}
     for k, kernel in enumerate(kernels):
         for b in kernel.operands:
             if b.space == "arena":
                 group = groups.setdefault(b, _Group([b], k, k, _aligned(b.bytes)))
-                group.last = k
+                group.last = len(kernels) - 1 if b in kept else k
     for k, kernel in enumerate(kernels):
         result = groups.get(kernel.writes)
         if result is None or result.first != k:

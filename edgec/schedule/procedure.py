@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from edgec.fuse import Block
 from edgec.ir.graph import Node, Procedure
+from edgec.ir.index import upper
 from edgec.ir.types import Type
 from edgec.schedule.flat import Weights
 from edgec.schedule.layout import strides_of
@@ -28,7 +29,7 @@ class ProcedureCall:
     @property
     def scratch_bytes(self) -> int:
         """Bytes each thread needs for itself."""
-        return -(-self.procedure.scratch // _LINE) * _LINE
+        return -(-upper(self.procedure.scratch) // _LINE) * _LINE
 
 
 def procedure_call(block: Block, views: Mapping[Node, View], weights: Weights) -> ProcedureCall:

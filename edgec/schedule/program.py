@@ -10,8 +10,10 @@ import numpy as np
 
 from edgec.fuse.block import Block
 from edgec.ir import expr as X
-from edgec.ir.expr import Expr
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.extent import extent_at
 from edgec.ir.graph import Graph, Node
+from edgec.ir.sizes import NO_SIZES, Sizes, shape_at
 from edgec.ir.types import DTYPES
 
 
@@ -39,29 +41,31 @@ class View:
     """Where a value lies: element [i0, i1, ...] is at ``offset + sum(i * stride)`` of ``buffer`` (in elements)."""
 
     buffer: Buffer
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int = 0
+    shape: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+    offset: Extent = 0
 
     def address(self, index: tuple[Expr, ...]) -> Expr:
-        position = X.const(self.offset)
+        position = X.lift(self.offset, "i64")
         for i, stride in zip(index, self.strides):
             position = position + i * stride
         return position
 
-    def array(self, memory: np.ndarray) -> np.ndarray:
-        """The value as a strided window on the elements of its buffer."""
-        if 0 in self.shape:
-            return np.zeros(self.shape, memory.dtype)
-        strides = [s * memory.itemsize for s in self.strides]
-        return np.lib.stride_tricks.as_strided(memory[self.offset :], self.shape, strides)
+    def array(self, memory: np.ndarray, known: Sizes = NO_SIZES) -> np.ndarray:
+        """The value as a strided window on the elements of its buffer, for given run-time sizes."""
+        shape = shape_at(self.shape, known)
+        if 0 in shape:
+            return np.zeros(shape, memory.dtype)
+        strides = [s * memory.itemsize for s in shape_at(self.strides, known)]
+        return np.lib.stride_tricks.as_strided(memory[extent_at(self.offset, known) :], shape, strides)
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """One kernel: a template, the record it is rendered from, and the buffers it touches.
 
-    ``operands`` are the buffers in the order of the function's parameters; the last one is written.
+    ``operands`` are the buffers in the order of the function's parameters; the last one is written. ``sizes`` are the
+    run-time sizes it needs.
     ``scratch_bytes`` is what each thread needs for itself while the kernel runs, or the one thread that does it all;
     the first operand holds it, once for every thread that needs it.
     """
@@ -72,6 +76,7 @@ class Kernel:
     block: Block | None
     names: tuple[str, ...]
     scratch_bytes: int = 0
+    sizes: tuple[Expr, ...] = ()
 
     @property
     def reads(self) -> tuple[Buffer, ...]:
@@ -97,3 +102,4 @@ class Program:
     scratch_bytes: int
     threads: int
     views: Mapping[Node, View] = field(default_factory=dict)
+    sizes: Mapping[Expr, Buffer] = field(default_factory=dict)  # those that kernels compute, each in an i64

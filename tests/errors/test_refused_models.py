@@ -143,7 +143,7 @@ OPERANDS: dict[str, tuple[onnx.ModelProto, str]] = {
     "every unsupported operator at once": (
         model(
             [
-                node("NonMaxSuppression", ["x", "x"], ["a"], name="nms"),
+                node("RandomUniformLike", ["x"], ["a"], name="noise"),
                 node("Fused", ["a"], ["b"], name="fused", domain="com.microsoft"),
                 node("Nonsense", ["b"], ["y"], name="one"),
                 node("Nonsense", ["b"], ["y2"], name="two"),
@@ -154,8 +154,7 @@ OPERANDS: dict[str, tuple[onnx.ModelProto, str]] = {
         ),
         (
             "model: 3 operators of the model are not supported\n"
-            "  NonMaxSuppression, used by 'nms': how many results it has depends on the data; cut the model before it, "
-            "and do this step in your own code\n"
+            "  RandomUniformLike, used by 'noise': its result is random; feed random numbers as an input\n"
             "  com.microsoft::Fused, used by 'fused': lower it yourself: "
             '@onnx("Fused", domain="com.microsoft") in a Python file, its folder by --ops\n'
             "  Nonsense, used by 'one', 'two', 'three': ONNX has no such operator"
@@ -325,18 +324,18 @@ INPUTS: dict[str, tuple[onnx.ModelProto, dict[str, object], str]] = {
         {},
         (
             "model: the model leaves the shape of 'x', 'z' open\n"
-            "  hint: say what to build it for: --shape x=1,3 --shape z=1,1"
+            "  hint: say what to build it for: --shape x=1,3 --shape z=1,1; or give dimensions a range: --dim NAME=1..8"
         ),
     ),
     "only one shape given": (
         OPEN,
         {"shapes": {"x": (4, 3)}},
-        "model: the model leaves the shape of 'z' open\n  hint: say what to build it for: --shape z=1,1",
+        "model: the model leaves the shape of 'z' open\n  hint: say what to build it for: --shape z=1,1; or give dimensions a range: --dim NAME=1..8",
     ),
     "not even the rank is known": (
         model([node("Relu", ["x"], ["y"])], [tensor_input("x", None)]),
         {},
-        "model: the model leaves the shape of 'x' open\n  hint: say what to build it for: --shape x=1,...",
+        "model: the model leaves the shape of 'x' open\n  hint: say what to build it for: --shape x=1,...; or give dimensions a range: --dim NAME=1..8",
     ),
     "shape that contradicts": (
         RELU,

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from edgec.emit.c_expression import STORAGE, Printer
-from edgec.ir.expr import Expr
+from edgec.emit.c_expression import Printer, size_name
+from edgec.emit.c_literal import STORAGE
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient
 from edgec.ir.types import CODED
 from edgec.schedule.program import Buffer, Kernel
@@ -20,8 +22,13 @@ class Loop:
     """A loop as the template writes it."""
 
     name: str
-    extent: int
+    extent: Extent
     depth: int = 0
+
+    @property
+    def is_short(self) -> bool:
+        """Does it pay to unroll it whole?"""
+        return isinstance(self.extent, int) and self.extent <= 16
 
     @property
     def indent(self) -> str:
@@ -35,6 +42,7 @@ class View:
         self.kernel = kernel
         self.name = name
         self.buffers = list(kernel.operands)
+        self.sizes = [size_name(s) for s in kernel.sizes]
         self.aliases = aliases  # operands that share memory with the result, on purpose
         self.pointers: dict[object, str] = {b: f"p{k}" for k, b in enumerate(self.buffers[:-1])}
         self.target = "y"
@@ -56,14 +64,18 @@ class View:
     def tile_interface(self, indices: Iterable[str], lines: Iterable[str]) -> tuple[str, str]:
         """Parameters and arguments of a tile function: the operands and indices its text uses, no others."""
         used = set(re.findall(r"[A-Za-z_]\w*", " ".join(lines)))
-        known = {**self.declarations, "panel": "const float *restrict ", **dict.fromkeys(indices, "ec_int ")}
+        known = {
+            **self.declarations, "panel": "const float *restrict ", **dict.fromkeys((*indices, *self.sizes), "ec_int "),
+            "count": "int ",
+        }  # fmt: skip
         names = [name for name in known if name in used]
         return ", ".join(f"{known[n]}{n}" for n in names), ", ".join(names)
 
     @property
     def thread_parameters(self) -> str:
         scratch = "unsigned char *scratch_bytes, " if self.kernel.scratch_bytes else ""
-        return f"{scratch}ec_int thread, ec_int threads"
+        sizes = "".join(f"ec_int {s}, " for s in self.sizes)
+        return f"{scratch}{sizes}ec_int thread, ec_int threads"
 
     def store_line(self, printer: Printer, address: Expr, value: str, lane: Expr | None, count: str | None) -> str:
         out = self.buffers[-1]
@@ -102,8 +114,8 @@ class LoopedView(View):
         return {v: d.name for v, d in self.outer_loops.items()}
 
     @property
-    def tasks(self) -> int:
-        return prod(d.extent for d in self.outer)
+    def tasks(self) -> Extent:
+        return X.plain(prod(d.extent for d in self.outer))
 
 
 def numbered(variables: Iterable[Expr], prefix: str = "o") -> dict[Expr, Loop]:

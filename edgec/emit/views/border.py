@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgec.emit.c_expression import literal
+from edgec.emit.c_expression import extent_text
+from edgec.emit.c_literal import literal
 from edgec.emit.views.base import Loop, View
 from edgec.ir.types import CODED
-from edgec.schedule.border import Border
+from edgec.schedule.border import Border, Slab
 
 
 class BorderView(View):
@@ -24,10 +25,14 @@ class BorderView(View):
     def slabs(self) -> list[SlabView]:
         params: Border = self.kernel.params
         return [
-            SlabView([Loop(f"i{d}", extent, d) for d, (extent, _) in enumerate(s.loops)],
-                     " + ".join([str(s.start), *(f"i{d} * {stride}" for d, (_, stride) in enumerate(s.loops))]))
+            SlabView([Loop(f"i{d}", extent, d) for d, (extent, _) in enumerate(s.loops)], _place(s))
             for s in params.slabs
-        ]  # fmt: skip
+        ]
+
+
+def _place(slab: Slab) -> str:
+    steps = (f"i{d} * {extent_text(stride)}" for d, (_, stride) in enumerate(slab.loops))
+    return " + ".join([extent_text(slab.start), *steps])
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from edgec.emit.c_expression import Printer
+from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.views.base import Loop, View, numbered
 from edgec.ir import expr as X
-from edgec.ir.expr import Expr
-from edgec.ir.nest import coefficient
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.nest import coefficient, extent
 from edgec.schedule.contract import Contract
 from edgec.schedule.program import Buffer, Kernel
 
@@ -22,7 +22,7 @@ class ContractView(View):
         super().__init__(kernel, name, aliases)
         p = self.params
         self.outer = numbered(p.outer)
-        self.sums = {v: Loop(f"k{d}", v.value.extent, d) for d, v in enumerate(p.k)}
+        self.sums = {v: Loop(f"k{d}", extent(v), d) for d, v in enumerate(p.k)}
         self.names = {v: d.name for v, d in self.outer.items()} | {v: d.name for v, d in self.sums.items()}
         self.names[p.n] = "n"
         if p.m.op == "var":
@@ -52,15 +52,15 @@ class ContractView(View):
         return self.params.rows
 
     @property
-    def m_extent(self) -> int:
+    def m_extent(self) -> Extent:
         return self.params.m_extent
 
     @property
-    def n_extent(self) -> int:
+    def n_extent(self) -> Extent:
         return self.params.n_extent
 
     @property
-    def k_extent(self) -> int:
+    def k_extent(self) -> Extent:
         return self.params.k_extent
 
     @property
@@ -76,15 +76,15 @@ class ContractView(View):
         return self.pointers[self.params.packed] if self.params.packed is not None else "0"
 
     @property
-    def panel_size(self) -> int:
-        return self.k_extent * self.width
+    def panel_size(self) -> Extent:
+        return X.plain(self.k_extent * self.width)
 
     @property
     def tile_chunk(self) -> int:
         return self.params.tile_chunk
 
     @property
-    def tile_count(self) -> int:
+    def tile_count(self) -> Extent:
         return self.params.tiles
 
     @property
@@ -96,16 +96,16 @@ class ContractView(View):
         return [*around, panel, *rest, chunk] if p.panel_first else [*around, *rest, chunk, panel]
 
     @property
-    def tasks(self) -> int:
-        return prod(d.extent for d in self.task_dimensions)
+    def tasks(self) -> Extent:
+        return X.plain(prod(d.extent for d in self.task_dimensions))
 
     @property
     def panel_number(self) -> str:
         text = "panel_index"
         scale = self.params.panels
         for v in reversed(self.params.panel_outer):
-            text += f" + {self.outer[v].name} * {scale}"
-            scale *= v.value.extent
+            text += f" + {self.outer[v].name} * {extent_text(scale)}"
+            scale = X.plain(scale * extent(v))
         return f"({text})"
 
     @property
@@ -133,39 +133,68 @@ class ContractView(View):
 
     @property
     def sum_position(self) -> str:
-        text, scale = "", 1
+        text = ""
+        scale: Extent = 1
         for loop in reversed(self.sum_loops):
-            text = f"{loop.name} * {scale}" + (f" + {text}" if text else "")
-            scale *= loop.extent
+            text = f"{loop.name} * {extent_text(scale)}" + (f" + {text}" if text else "")
+            scale = X.plain(scale * loop.extent)
         return f"({text or '0'})"
 
     # ---- tiles
 
-    @cached_property
-    def tiles(self) -> list[Tile]:
+    @property
+    def _heights(self) -> list[int]:
+        """Rows of tiles: all, and what the last rows are taken in (one for each bit of a number not known yet)."""
         p = self.params
-        heights = [h for h in (p.rows if p.m_extent >= p.rows else 0, p.m_extent % p.rows) if h]
-        last = p.n_extent - (p.panels - 1) * p.width
-        widths = [(p.vectors, p.lanes)] if p.panels > 1 or last == p.width else []
+        if isinstance(p.m_extent, int):
+            return [h for h in (p.rows if p.m_extent >= p.rows else 0, p.m_extent % p.rows) if h]
+        return [p.rows, *(1 << b for b in reversed(range((p.rows - 1).bit_length())))]
+
+    @property
+    def _widths(self) -> list[tuple[int, int | None]]:
+        """(vectors, live lanes of the last): whole panels, and the last one (in single vectors where it is open)."""
+        p = self.params
+        if not isinstance(p.n_extent, int):
+            return [(p.vectors, p.lanes), (1, None)]
+        last = p.n_extent - (-(-p.n_extent // p.width) - 1) * p.width
+        widths: list[tuple[int, int | None]] = [(p.vectors, p.lanes)] if p.n_extent >= p.width else []
         if last != p.width:
             widths.append((-(-last // p.lanes), last % p.lanes or p.lanes))
-        return [Tile(self, h, v, live) for h in heights for v, live in widths]
+        return widths
+
+    @cached_property
+    def tiles(self) -> list[Tile]:
+        return [Tile(self, h, v, live) for h in dict.fromkeys(self._heights) for v, live in self._widths]
 
     @property
     def calls(self) -> list[Call]:
+        """Which tile functions the panel and the row tile at hand need."""
         p = self.params
-        full = p.m_extent // p.rows
-        panels_full = p.n_extent // p.width
+        full, panels_full = X.plain(p.m_extent // p.rows), X.plain(p.n_extent // p.width)
         calls = []
-        for t in self.tiles:
-            conditions = []
-            if len({x.rows for x in self.tiles}) > 1:
-                conditions.append(f"tile {'<' if t.rows == p.rows else '>='} {full}")
-            if len({(x.vectors, x.live) for x in self.tiles}) > 1:
-                whole = (t.vectors, t.live) == (p.vectors, p.lanes)
-                conditions.append(f"panel_index {'<' if whole else '>='} {panels_full}")
-            call = f"{t.name}({t.interface[1]})"
-            calls.append(Call(f"if ({' && '.join(conditions)}) " if conditions else "", call))
+        for k, rows in enumerate(self._heights):
+            for vectors, live in self._widths:
+                (t,) = (t for t in self.tiles if (t.rows, t.vectors, t.live) == (rows, vectors, live))
+                conditions, change = [], {}
+                if len(self._heights) > 1:
+                    conditions.append(f"tile {'>=' if k else '<'} {extent_text(full)}")
+                if k and not isinstance(p.m_extent, int):
+                    rest = extent_text(X.plain(p.m_extent % p.rows))
+                    conditions.append(f"({rest} & {rows})")
+                    change["m"] = f"m + ({rest} & ~{2 * rows - 1})"
+                if len(self._widths) > 1:
+                    whole = (vectors, live) == (p.vectors, p.lanes)
+                    conditions.append(f"panel_index {'<' if whole else '>='} {extent_text(panels_full)}")
+                sweep = ""
+                if live is None:
+                    end = extent_text(p.n_extent)
+                    sweep = f"for (ec_int v = n; v < {end}; v += {p.lanes}) "
+                    change |= {
+                        "n": "v", "panel": "panel + (v - n)", "count": f"(int)ec_min_int({p.lanes}, {end} - v)"
+                    }  # fmt: skip
+                arguments = ", ".join(change.get(a, a) for a in t.interface[1].split(", "))
+                condition = f"if ({' && '.join(conditions)}) " if conditions else ""
+                calls.append(Call(condition + sweep, f"{t.name}({arguments})"))
         return calls
 
 
@@ -178,12 +207,13 @@ class Call:
 
 
 class Tile:
-    """One unrolled tile: ``rows`` x ``vectors``, of whose last vector ``live`` lanes exist."""
+    """One unrolled tile: ``rows`` x ``vectors``; of the last vector ``live`` lanes exist (None: ``count`` of them)."""
 
-    def __init__(self, view: ContractView, rows: int, vectors: int, live: int) -> None:
+    def __init__(self, view: ContractView, rows: int, vectors: int, live: int | None) -> None:
         self.view, self.rows, self.vectors, self.live = view, rows, vectors, live
         p = view.params
-        self.name = f"{view.name}_{rows}x{vectors}{'' if live == p.lanes else f'_{live}'}"
+        suffix = "" if live == p.lanes else "_n" if live is None else f"_{live}"
+        self.name = f"{view.name}_{rows}x{vectors}{suffix}"
         self.hoisted: list[str] = []
         self._pointer: tuple[str, dict[Expr, int]] | None = None
         if p.s.op == "load" and p.s.value in view.pointers:
@@ -205,6 +235,7 @@ class Tile:
     @cached_property
     def interface(self) -> tuple[str, str]:
         lines = [*self.hoisted, *self.epilogue, *(self.lanes(v) for v in range(self.vectors))]
+        lines += [extent_text(loop.extent) for loop in self.view.sum_loops]
         for r in range(self.rows):
             lines += [*self.broadcast_lines(r), self.broadcast(r)]
         return self.view.tile_interface(self.view.indices, lines)
@@ -218,7 +249,7 @@ class Tile:
 
     def _count(self, v: int) -> str | None:
         whole = self.live == self.view.params.lanes
-        return None if v < self.vectors - 1 or whole else str(self.live)
+        return None if v < self.vectors - 1 or whole else str(self.live) if self.live is not None else "count"
 
     def lanes(self, v: int) -> str:
         p = self.view.params

@@ -6,7 +6,10 @@ from functools import cached_property
 
 from edgec.emit.c_expression import Printer
 from edgec.emit.views.base import Loop, LoopedView
-from edgec.ir.expr import Expr
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.index import upper
+from edgec.ir.nest import extent
 from edgec.schedule.loops import MAP_BLOCK, Map
 
 
@@ -28,20 +31,26 @@ class MapView(LoopedView):
         return self.params.lane is not None
 
     @property
-    def lane_extent(self) -> int:
-        return int(self.params.lane.value.extent) if self.params.lane is not None else 1
+    def lane_extent(self) -> Extent:
+        return extent(self.params.lane) if self.params.lane is not None else 1
 
     @property
     def lane_block(self) -> int:
-        return min(self.lane_extent, MAP_BLOCK)
+        return min(upper(self.lane_extent), MAP_BLOCK)
 
     @property
-    def lane_blocks(self) -> int:
-        return -(-self.lane_extent // self.lane_block)
+    def lane_blocks(self) -> Extent:
+        return X.plain(-(-self.lane_extent // self.lane_block))
+
+    @property
+    def has_full(self) -> bool:
+        """Can there be a whole vector?"""
+        return upper(self.lane_extent) >= self.params.lanes
 
     @property
     def has_tail(self) -> bool:
-        return self.lane_extent % 4 != 0 or self.lane_extent % 64 != 0
+        """Can there be less than a vector at the end?"""
+        return not isinstance(self.lane_extent, int) or self.lane_extent % 64 != 0
 
     @property
     def inner(self) -> Loop | None:
@@ -49,8 +58,8 @@ class MapView(LoopedView):
         return Loop("j", loops[-1].value.extent) if self.params.lane is None and loops else None
 
     @property
-    def tasks(self) -> int:
-        return super().tasks * (self.lane_blocks if self.lane else 1)
+    def tasks(self) -> Extent:
+        return X.plain(super().tasks * (self.lane_blocks if self.lane else 1))
 
     def _lines(self, count: str | None) -> tuple[list[str], list[str]]:
         """(before the inner loop, inside it): what does not depend on the inner loop is computed once."""

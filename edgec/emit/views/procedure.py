@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from types import SimpleNamespace
 from typing import Any
 
-from edgec.emit.c_expression import C_TYPES, STORAGE, literal, scalar_update
+from edgec.emit.c_literal import C_TYPES, STORAGE, literal, scalar_update
 from edgec.emit.views.base import View
+from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
+from edgec.ir.expr import Extent
 from edgec.ir.types import CODED, Type
 from edgec.schedule.procedure import ProcedureCall
 
@@ -25,12 +28,13 @@ class Operand:
         return self.type.dtype
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.type.shape
+    def shape(self) -> tuple[Extent, ...]:
+        shape: tuple[Extent, ...] = self.type.shape
+        return shape
 
     @property
-    def elements(self) -> int:
-        return self.type.elements
+    def elements(self) -> Extent:
+        return X.plain(prod(self.type.shape))
 
     @property
     def ctype(self) -> str:
@@ -94,7 +98,7 @@ class ProcedureView(View):
         return SimpleNamespace(**self.params.node.attributes, **self.params.procedure.sizes)
 
     @property
-    def tasks(self) -> int:
+    def tasks(self) -> Extent:
         return self.params.procedure.tasks
 
     @property

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from edgec.emit.c_expression import Printer, literal
+from edgec.emit.c_expression import Printer
+from edgec.emit.c_literal import literal
 from edgec.emit.views.base import LoopedView
 from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
-from edgec.ir.expr import Expr
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.nest import extent, most
 from edgec.ir.vector import always_computed, free
 from edgec.schedule.loops import Row, reduced
 
@@ -35,20 +37,30 @@ class RowView(LoopedView):
         return params
 
     @property
-    def extent(self) -> int:
-        return int(self.params.row.value.extent)
+    def extent(self) -> Extent:
+        return extent(self.params.row)
 
     @property
     def full(self) -> bool:
-        return self.extent >= self.params.lanes
+        """Can there be a whole vector?"""
+        return most(self.params.row) >= self.params.lanes
 
     @property
-    def tail(self) -> int:
-        return self.extent % self.params.lanes
+    def tail(self) -> Extent:
+        """The elements beyond the last whole vector."""
+        return X.plain(self.extent % self.params.lanes)
+
+    @property
+    def tail_start(self) -> Extent:
+        return X.plain(self.extent - self.tail)
+
+    @property
+    def is_fixed(self) -> bool:
+        return isinstance(self.extent, int)
 
     @property
     def row_stride(self) -> int:
-        return -(-self.extent // 16) * 16
+        return -(-most(self.params.row) // 16) * 16
 
     @property
     def saved(self) -> list[str]:
@@ -92,7 +104,7 @@ class RowView(LoopedView):
         places = dict(zip(p.saved, self.saved))
         first = [e for e in X.walk(body) if e in places and e not in written]
         texts: list[list[str]] = []
-        for count in (None, str(self.tail)):
+        for count in (None, str(self.tail) if self.is_fixed else "rest"):
             printer = Printer({**names, p.row: "j"}, self.pointers, p.row, count, depth=3)
             printer.given.update(scalars.given)
             suffix = "_n" if count else ""
@@ -106,7 +118,7 @@ class RowView(LoopedView):
                 value = printer.vector(body)
                 if count:
                     fill = literal(neutral(combine, "f32"), "f32")
-                    live = f"ec_lt(ec_iota(), ec_set1({count}.0f))"
+                    live = f"ec_lt(ec_iota(), ec_set1({f'{count}.0f' if self.is_fixed else f'(float){count}'}))"
                     value = f"ec_select({live}, {value}, ec_set1({fill}))"
                 update = {"add": f"{name}_v + {value}", "mul": f"{name}_v * {value}"}.get(
                     combine, f"ec_{combine}({name}_v, {value})"

@@ -5,10 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import product
 
-from edgec.emit.c_expression import Printer, literal
+from edgec.emit.c_expression import Printer
+from edgec.emit.c_literal import literal
 from edgec.emit.views.base import LoopedView
 from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
+from edgec.ir.expr import Extent
+from edgec.ir.index import upper
+from edgec.ir.nest import extent
 from edgec.schedule.loops import Window
 from edgec.schedule.program import Buffer, Kernel
 
@@ -33,8 +37,8 @@ class WindowView(LoopedView):
         return self.params.rows
 
     @property
-    def m_extent(self) -> int:
-        return self.params.m.value.extent if self.params.m.op == "var" else 1
+    def m_extent(self) -> Extent:
+        return extent(self.params.m)
 
     @property
     def n_extent(self) -> int:
@@ -58,11 +62,15 @@ class WindowView(LoopedView):
 
     @property
     def full_tiles(self) -> bool:
-        return self.m_extent >= self.rows
+        """Can there be a tile of all rows?"""
+        return upper(self.m_extent) >= self.rows
 
     @property
-    def rest_rows(self) -> int:
-        return self.m_extent % self.rows
+    def rest_heights(self) -> list[int]:
+        """Tiles that the last rows are taken in: one where their number is known, else one for each of its bits."""
+        if isinstance(self.m_extent, int):
+            return [self.m_extent % self.rows] if self.m_extent % self.rows else []
+        return [1 << b for b in reversed(range((self.rows - 1).bit_length()))]
 
     @property
     def indices(self) -> list[str]:
@@ -70,7 +78,7 @@ class WindowView(LoopedView):
 
     @cached_property
     def tiles(self) -> list[WindowTile]:
-        heights = [h for h in (self.rows if self.full_tiles else 0, self.rest_rows) if h]
+        heights = dict.fromkeys([*([self.rows] if self.full_tiles else []), *self.rest_heights])
         tails = [False] * self.has_full + [True] * self.has_tail
         return [WindowTile(self, h, t) for h in heights for t in tails]
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
 from edgec.errors import ModelError
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.values import Value, check_table, concat, emit
+from edgec.ir.index import greater
 
 
 @dataclass(frozen=True)
@@ -19,8 +21,8 @@ class Window:
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
+    before: tuple[Any, ...]
+    after: tuple[Any, ...]  # numbers, or formulas of run-time sizes
 
     @property
     def spans(self) -> tuple[int, ...]:
@@ -40,7 +42,7 @@ def window(call: Call, space: Sequence[int], kernel: Sequence[int]) -> Window:
     auto = call.attribute("auto_pad", "NOTSET")
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        total = [max((-(-n // s) - 1) * s + span - n, 0) for n, s, span in zip(space, strides, spans)]
+        total = [greater((-(-n // s) - 1) * s + span - n, 0) for n, s, span in zip(space, strides, spans)]
         less, more = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
         before, after = (less, more) if auto == "SAME_UPPER" else (more, less)
     elif auto == "VALID":
@@ -55,7 +57,7 @@ def _sizes(call: Call, name: str, rank: int) -> tuple[int, ...]:
     return sizes
 
 
-def pad_space(x: Value, before: Sequence[int], after: Sequence[int], value: float = 0) -> Value:
+def pad_space(x: Value, before: Sequence[Any], after: Sequence[Any], value: float = 0) -> Value:
     """Padding of the trailing dimensions."""
     lead = (0,) * (x.rank - len(before))
     return x.pad((*lead, *before), (*lead, *after), value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -20,22 +21,25 @@ from edgec.frontend.values import (
     normalize_axis,
     select,
 )
+from edgec.ir import expr as X
+from edgec.ir.expr import Extent
+from edgec.ir.index import exact, lesser, upper
 from edgec.ops.elementwise import broadcast_shape
 
 
 @onnx("Reshape")
 def reshape(call: Call) -> Value:
     """0 keeps a dimension (unless allowzero), -1 is what is left."""
-    x, wanted = call[0], list(call.ints(1))
+    x, wanted = call[0], list(call.extents(1))
     if not call.attribute("allowzero"):
         wanted = [x.shape[d] if n == 0 and d < x.rank else n for d, n in enumerate(wanted)]
     if wanted.count(-1) > 1 or any(n < -1 for n in wanted):
         raise call.error(f"shape {wanted} is no shape")
     if -1 in wanted:
-        rest = prod(n for n in wanted if n != -1)
-        if rest == 0 or x.node.type.elements % rest:
+        left = exact(X.plain(prod(x.shape)), X.plain(prod(n for n in wanted if n != -1)))
+        if left is None:
             raise call.error(f"shape {list(x.shape)} does not fit into {wanted}")
-        wanted[wanted.index(-1)] = x.node.type.elements // rest
+        wanted[wanted.index(-1)] = left
     return x.reshape(*wanted)
 
 
@@ -73,13 +77,13 @@ def concat_(call: Call) -> Value:
 
 @onnx("Expand")
 def expand(call: Call) -> Value:
-    return call[0].broadcast(*broadcast_shape(call[0].shape, call.ints(1)))
+    return call[0].broadcast(*broadcast_shape(call[0].shape, call.extents(1)))
 
 
 @onnx("Tile")
 def tile(call: Call) -> Value:
     """Repeating is broadcasting over a new dimension in front of each."""
-    x, repeats = call[0], call.ints(1)
+    x, repeats = call[0], call.extents(1)
     if len(repeats) != x.rank or any(r < 0 for r in repeats):
         raise call.error(f"repeats {list(repeats)} do not fit {x.rank} dimensions")
     if all(r == 1 for r in repeats):
@@ -97,7 +101,7 @@ def slice_(call: Call) -> Value:
         starts, ends = call.required("starts"), call.required("ends")
         axes, steps = call.attribute("axes"), None
     else:
-        starts, ends = call.ints(1), call.ints(2)
+        starts, ends = call.extents(1), call.extents(2)
         axes = call.ints(3) if call.optional(3) else None
         steps = call.ints(4) if call.optional(4) else None
     axes = range(len(starts)) if axes is None else axes
@@ -107,47 +111,48 @@ def slice_(call: Call) -> Value:
         axis = normalize_axis(axis, x.rank)
         if step == 0:
             raise call.error("a step is 0")
-        chosen = range(*_clamped(start, end, step, x.shape[axis]), step)
-        first[axis], stride[axis], shape[axis] = (chosen[0] if len(chosen) else 0), step, len(chosen)
+        begin, stop = _clamped(start, end, step, x.shape[axis])
+        count = max(-(-(stop - begin) // step) if step > 0 else -(-(begin - stop) // -step), 0)
+        first[axis], stride[axis], shape[axis] = (0 if X.plain(count) == 0 else begin), step, count
     return x.slice(first, stride, shape)
 
 
-def _clamped(start: int, end: int, step: int, extent: int) -> tuple[int, int]:
+def _clamped(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Any, Any]:
     """Negative positions count from the end; what is outside stands for the outermost position."""
     start, end = (p + extent if p < 0 else p for p in (start, end))
     if step > 0:
-        return min(max(start, 0), extent), min(max(end, 0), extent)
-    return min(max(start, 0), extent - 1), min(max(end, -1), extent - 1)
+        return lesser(max(start, 0), extent), lesser(max(end, 0), extent)
+    return lesser(max(start, 0), extent - 1), lesser(max(end, -1), extent - 1)
 
 
 @onnx("Split")
 def split(call: Call) -> list[Value]:
     x = call[0]
     axis = normalize_axis(call.attribute("axis", 0), x.rank)
-    sizes = call.ints_or_attribute(1, "split")
+    sizes = call.extents(1) if call.optional(1) is not None else call.attribute("split")
     if sizes is None:
         count = len(call.outputs)
         if call.attribute("num_outputs", count) != count:
             raise call.error(f"num_outputs is {call.attribute('num_outputs')}, but there are {count} outputs")
-        each = -(-x.shape[axis] // count)
+        each = exact(x.shape[axis], count) or -(-x.shape[axis] // count)
         sizes = tuple(max(min(each, x.shape[axis] - k * each), 0) for k in range(count))
-    if sum(sizes) != x.shape[axis] or any(s < 0 for s in sizes):
+    if X.plain(sum(sizes)) != x.shape[axis] or any(s < 0 for s in sizes):
         raise call.error(f"parts of {list(sizes)} do not make up a dimension of {x.shape[axis]}")
-    starts = np.cumsum([0, *sizes]).tolist()
+    starts = [X.plain(sum(sizes[:k])) for k in range(len(sizes))]
     return [x.part(axis, start, start + size) for start, size in zip(starts, sizes)]
 
 
 @onnx("Pad")
 def pad(call: Call) -> Value:
     x = call[0]
-    pads = call.attribute("pads") if call.opset < 11 else call.ints(1)
+    pads = call.attribute("pads") if call.opset < 11 else call.extents(1)
     axes = list(call.ints(3)) if call.optional(3) else list(range(x.rank))
     if len(pads) != 2 * len(axes):
         raise call.error(f"{len(pads)} pads for {len(axes)} dimensions")
     before, after = [0] * x.rank, [0] * x.rank
     for k, axis in enumerate(axes):
         axis = normalize_axis(axis, x.rank)
-        before[axis], after[axis] = int(pads[k]), int(pads[len(axes) + k])
+        before[axis], after[axis] = pads[k], pads[len(axes) + k]
     mode = call.attribute("mode", "constant")
     if mode == "constant":
         value = call.optional(2)
@@ -166,7 +171,7 @@ def pad(call: Call) -> Value:
 
 def _around(call: Call, mode: str, extent: int, before: int, after: int) -> np.ndarray:
     """Which elements stand where after padding that repeats the input's own."""
-    check_table(before + extent + after)
+    check_table(upper(before + extent + after))
     places = np.arange(-before, extent + after)
     if extent == 0 and len(places):
         raise call.error(f"a dimension of 0 elements cannot be padded in mode '{mode}'")
@@ -219,12 +224,13 @@ def gather(call: Call) -> Value:
     if positions.is_const:
         extent = x.shape[axis]
         values = positions.node.value.astype(np.int64)
-        if values.size and not (-extent <= values.min() and values.max() < extent):
+        most = upper(extent)
+        if values.size and not (-most <= values.min() and values.max() < most):
             raise call.error(f"index {int(values.min())} .. {int(values.max())} is outside a dimension of {extent}")
-        values = np.where(values < 0, values + extent, values)
         if values.ndim == 0:
-            return x.part(axis, int(values), int(values) + 1).squeeze(axis)
-        positions = constant(values)
+            place = int(values) + extent if values < 0 else int(values)
+            return x.part(axis, place, place + 1).squeeze(axis)
+        positions = constant(np.where(values < 0, values + extent, values) if isinstance(extent, int) else values)
     return x.gather(positions, axis)
 
 

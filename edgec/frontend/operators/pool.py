@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, prod
+from typing import Any
 
 import numpy as np
 
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.operators.conv import Window, pad_space, window
 from edgec.frontend.operators.windows import windows
-from edgec.frontend.values import Value, check_table, constant, emit, select
+from edgec.frontend.values import Value, check_table, constant, emit, full, select
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.index import greater
 from edgec.ir.types import DTYPES
 
 
-def _pooled_window(call: Call, x: Value) -> tuple[Window, tuple[int, ...]]:
+def _pooled_window(call: Call, x: Value) -> tuple[Window, tuple[Any, ...]]:
     """The window, with padding at the end so that exactly the wanted positions exist, and their number."""
     space = x.shape[2:]
     win = window(call, space, call.required("kernel_shape"))
@@ -26,7 +31,7 @@ def _pooled_window(call: Call, x: Value) -> tuple[Window, tuple[int, ...]]:
             count -= 1
         sizes.append(max(count, 0))
     after = tuple(
-        max((m - 1) * s + span - n - b, a if not call.attribute("ceil_mode", 0) else 0)
+        greater((m - 1) * s + span - n - b, a if not call.attribute("ceil_mode", 0) else 0)
         for m, s, span, n, b, a in zip(sizes, win.strides, win.spans, space, win.before, win.after)
     )
     return Window(win.kernel, win.strides, win.dilations, win.before, after), tuple(sizes)
@@ -36,7 +41,7 @@ def _pool(x: Value, win: Window, combine: str) -> Value:
     return emit("pool", x, combine=combine, kernel=win.kernel, strides=win.strides, dilations=win.dilations)
 
 
-def _cut(y: Value, sizes: tuple[int, ...]) -> Value:
+def _cut(y: Value, sizes: tuple[Extent, ...]) -> Value:
     return y.slice((0,) * y.rank, (1,) * y.rank, (*y.shape[:2], *sizes))
 
 
@@ -72,6 +77,8 @@ def average_pool(call: Call) -> Value:
     win, sizes = _pooled_window(call, x)
     total = _cut(_pool(pad_space(x, win.before, win.after), win, "add"), sizes)
     include = call.attribute("count_include_pad", 0)
+    if any(isinstance(n, Expr) for n in (*x.shape[2:], *sizes)):
+        return total / _counted(x, win, sizes, window(call, x.shape[2:], win.kernel).after if include else None)
     check_table(prod(sizes) * max(win.kernel))
     counts: np.ndarray = np.ones((), np.int64)
     declared = window(call, x.shape[2:], call.required("kernel_shape"))
@@ -85,6 +92,21 @@ def average_pool(call: Call) -> Value:
     if factors.size and (factors == factors.reshape(-1)[0]).all():
         return total * constant(factors.reshape(-1)[0])
     return total * constant(factors)
+
+
+def _counted(x: Value, win: Window, sizes: tuple[Extent, ...], padding: Sequence[Extent] | None) -> Value:
+    """How many elements every window has, where that is known only at run time; ``padding`` is counted when given."""
+    if not any(win.before) and all(isinstance(a, int) and a == 0 for a in win.after):
+        return constant(prod(win.kernel), x.dtype)
+    ones = full((1, 1, *x.shape[2:]), 1, x.dtype)
+    if padding is not None:
+        ones = pad_space(ones, win.before, padding, 1)
+        win = Window(win.kernel, win.strides, win.dilations, (0,) * len(win.before), _less(win.after, padding))
+    return _cut(_pool(pad_space(ones, win.before, win.after), win, "add"), sizes)
+
+
+def _less(all_: Sequence[Extent], some: Sequence[Extent]) -> tuple[Extent, ...]:
+    return tuple(X.plain(a - b) for a, b in zip(all_, some))
 
 
 @onnx("LpPool")

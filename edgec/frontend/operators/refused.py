@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from edgec.frontend.call import refuse
 
-refuse(
-    "how many results it has depends on the data; cut the model before it, and do this step in your own code",
-    "NonMaxSuppression",
-)
 refuse("its result is random; feed random numbers as an input", "Bernoulli", "Multinomial", "RandomNormal",
        "RandomNormalLike", "RandomUniform", "RandomUniformLike")  # fmt: skip
 refuse("strings are not supported; do this step in your own code", "RegexFullMatch", "StringConcat",

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from math import ceil, isclose
+from typing import Any
 
 import numpy as np
 
 from edgec.frontend.call import Call, onnx
-from edgec.frontend.values import Value, check_table, clip, constant, emit, normalize_axis, select
+from edgec.frontend.values import Value, check_table, clip, constant, emit, iota, normalize_axis, select, size
+from edgec.ir import expr as X
+from edgec.ir.expr import Extent
+from edgec.ir.index import exact
 from edgec.ir.types import DTYPES
 
 Weights = Callable[[np.ndarray], np.ndarray]
@@ -17,16 +22,25 @@ Weights = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class _Axis:
-    """What happens along one dimension: ``scale`` = output / input, ``roi`` the part of the input wanted."""
+    """What happens along one dimension: ``scale`` = output / input, ``roi`` the part of the input wanted.
+
+    The scale is None where it depends on sizes that are known only at run time.
+    """
 
     axis: int
-    extent: int
-    size: int
-    scale: float
+    extent: Any
+    size: Any
+    scale: Any
     roi: tuple[float, float]
 
     @property
+    def is_fixed(self) -> bool:
+        return isinstance(self.extent, int) and isinstance(self.size, int)
+
+    @property
     def is_identity(self) -> bool:
+        if self.scale is None:
+            return False
         return self.size == self.extent and isclose(self.scale, 1.0) and self.roi == (0.0, 1.0)
 
 
@@ -35,7 +49,7 @@ def upsample(call: Call) -> Value:
     """The predecessor of Resize: coordinates are divided by the scale and, for nearest, cut."""
     x = call[0]
     scales = call.attribute("scales") if call.opset < 9 else call.constant(1).reshape(-1).tolist()
-    axes = [_Axis(d, n, int(n * s), s, (0.0, 1.0)) for d, (n, s) in enumerate(zip(x.shape, scales))]
+    axes = [_Axis(d, n, _scaled(n, s), s, (0.0, 1.0)) for d, (n, s) in enumerate(zip(x.shape, scales))]
     return _resized(call, x, axes, "asymmetric", "floor")
 
 
@@ -44,7 +58,7 @@ def resize(call: Call) -> Value:
     x = call[0]
     if call.opset < 11:
         scales = call.constant(1).reshape(-1).tolist()
-        axes = [_Axis(d, n, int(n * s), s, (0.0, 1.0)) for d, (n, s) in enumerate(zip(x.shape, scales))]
+        axes = [_Axis(d, n, _scaled(n, s), s, (0.0, 1.0)) for d, (n, s) in enumerate(zip(x.shape, scales))]
         return _resized(call, x, axes, "asymmetric", "floor")
     mode = call.attribute("coordinate_transformation_mode")
     return _resized(call, x, _axes(call, x, mode), mode, call.attribute("nearest_mode"))
@@ -53,17 +67,20 @@ def resize(call: Call) -> Value:
 def _axes(call: Call, x: Value, mode: str) -> list[_Axis]:
     chosen = [normalize_axis(a, x.rank) for a in call.attribute("axes") or range(x.rank)]
     extents = [x.shape[a] for a in chosen]
-    sizes = call.ints(3) if call.optional(3) is not None else ()
+    sizes = call.extents(3) if call.optional(3) is not None else ()
+    scales: list[Any]
     if sizes:
-        scales = [m / max(n, 1) for m, n in zip(sizes, extents)]
+        scales = [_ratio(m, n) for m, n in zip(sizes, extents)]
         policy = call.attribute("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch" and None in scales:
+            raise call.error("keep_aspect_ratio_policy needs sizes known at build time")
         if policy != "stretch":
             scale = (min if policy == "not_larger" else max)(scales)
             scales = [scale] * len(extents)
             sizes = tuple(int(scale * n + 0.5) for n in extents)
     else:
         scales = [float(s) for s in call.constant(2).reshape(-1)]
-        sizes = tuple(int(n * s) for n, s in zip(extents, scales))
+        sizes = tuple(_scaled(n, s) for n, s in zip(extents, scales))
     if not len(sizes) == len(scales) == len(extents):
         raise call.error(f"{len(scales)} scales for {len(extents)} dimensions")
     rois = [(0.0, 1.0)] * len(chosen)
@@ -73,14 +90,37 @@ def _axes(call: Call, x: Value, mode: str) -> list[_Axis]:
     return [_Axis(*parts) for parts in zip(chosen, extents, sizes, scales, rois)]
 
 
+def _scaled(extent: Extent, scale: float) -> Extent:
+    """The size a dimension is scaled to: floor(extent * scale)."""
+    if isinstance(extent, int):
+        return int(extent * scale)
+    ratio = Fraction(scale).limit_denominator(4096)
+    return X.plain(extent * ratio.numerator // ratio.denominator)
+
+
+def _ratio(size: Extent, extent: Extent) -> float | None:
+    """size / extent where that is one number whatever the sizes are."""
+    if isinstance(size, int) and isinstance(extent, int):
+        return size / max(extent, 1)
+    times = exact(size, extent)
+    if times is None:
+        shrunk = exact(extent, size)
+        return 1 / shrunk if isinstance(shrunk, int) else None
+    return float(times) if isinstance(times, int) else None
+
+
 def _resized(call: Call, x: Value, axes: list[_Axis], transformation: str, nearest: str) -> Value:
     work = x if x.is_float or call.attribute("mode") == "nearest" else x.cast("f32")
     for a in axes:
-        if a.size == 0:
+        if isinstance(a.size, int) and a.size == 0:
             work = work.part(a.axis, 0, 0)
             continue
-        check_table(a.size)
-        if not a.is_identity:
+        if a.is_identity:
+            continue
+        if not a.is_fixed:
+            work = _along_sizes(call, work, a, transformation, nearest)
+        else:
+            check_table(int(a.size))
             work = _along(call, work, a, transformation, nearest)
     if work.dtype == x.dtype:
         return work
@@ -88,16 +128,70 @@ def _resized(call: Call, x: Value, axes: list[_Axis], transformation: str, neare
     return clip(emit("round", work), float(limits.min), float(limits.max)).cast(x.dtype)
 
 
+def _along_sizes(call: Call, x: Value, a: _Axis, transformation: str, nearest: str) -> Value:
+    """Along a dimension whose extent is known only at run time: coordinates are computed, not tabulated."""
+    mode = call.attribute("mode", "nearest")
+    times = exact(a.size, a.extent)
+    if mode == "nearest" and isinstance(times, int):
+        sample = _Axis(a.axis, 5, 5 * times, a.scale, a.roi)
+        places = _nearest(_coordinates(call, sample, transformation), nearest)
+        if (np.clip(places, 0, 4) == np.repeat(np.arange(5), times)).all():
+            return _times(x, a.axis, times)
+    if transformation not in _FORMULAS or mode not in ("nearest", "linear") or call.attribute("antialias"):
+        raise call.error(
+            f"mode '{mode}' with '{transformation}' needs sizes known at build time",
+            "build for one shape with --shape instead of --dim",
+        )
+    extent, size_ = size(a.extent).cast("f32"), size(a.size).cast("f32")
+    scale = size_ / extent if a.scale is None else constant(a.scale, "f32")
+    where = _FORMULAS[transformation](iota(a.size, 0, 1).cast("f32"), scale, extent, size_)
+    last = size(a.extent) - 1
+    if mode == "nearest":
+        whole = {
+            "round_prefer_floor": lambda: emit("ceil", where - 0.5),
+            "round_prefer_ceil": lambda: emit("floor", where + 0.5),
+            "floor": lambda: emit("floor", where),
+            "ceil": lambda: emit("ceil", where),
+        }[nearest]()
+        return x.gather(clip(whole.cast("i64"), 0, last), a.axis)
+    low = emit("floor", where)
+    weight = (where - low).reshape(*(a.size if d == a.axis else 1 for d in range(x.rank)))
+    first = low.cast("i64")
+    left, right = (x.gather(clip(first + k, 0, last), a.axis) for k in (0, 1))
+    return left * (1.0 - weight) + right * weight
+
+
+#: Coordinates in the input by output position, scale, and the extents of the input and of the output.
+_FORMULAS: dict[str, Callable[[Value, Value, Value, Value], Value]] = {
+    "asymmetric": lambda y, scale, n, m: y / scale,
+    "half_pixel": lambda y, scale, n, m: (y + 0.5) / scale - 0.5,
+    "pytorch_half_pixel": lambda y, scale, n, m: select(m > 1, (y + 0.5) / scale - 0.5, 0.0),
+    "align_corners": lambda y, scale, n, m: y * select(m > 1, (n - 1) / (m - 1), 0.0),
+}
+
+
+def _nearest(where: np.ndarray, nearest: str) -> np.ndarray:
+    """Positions of the nearest elements, not yet clipped."""
+    whole = {
+        "round_prefer_floor": np.ceil(where - 0.5),
+        "round_prefer_ceil": np.floor(where + 0.5),
+        "floor": np.floor(where),
+        "ceil": np.ceil(where),
+    }[nearest]
+    return np.asarray(whole.astype(np.int64))
+
+
+def _times(x: Value, axis: int, times: int) -> Value:
+    """Every element ``times`` times: a broadcast, which costs no table."""
+    extent = x.shape[axis]
+    shape = [*x.shape[: axis + 1], times, *x.shape[axis + 1 :]]
+    return x.unsqueeze(axis + 1).broadcast(*shape).reshape(*x.shape[:axis], extent * times, *x.shape[axis + 1 :])
+
+
 def _along(call: Call, x: Value, a: _Axis, transformation: str, nearest: str) -> Value:
     where = _coordinates(call, a, transformation)
     if call.attribute("mode", "nearest") == "nearest":
-        whole = {
-            "round_prefer_floor": np.ceil(where - 0.5),
-            "round_prefer_ceil": np.floor(where + 0.5),
-            "floor": np.floor(where),
-            "ceil": np.ceil(where),
-        }[nearest]
-        y = repeated(x, np.clip(whole, 0, a.extent - 1).astype(np.int64), a.axis)
+        y = repeated(x, np.clip(_nearest(where, nearest), 0, a.extent - 1), a.axis)
     else:
         y = _weighted(call, x, a, where)
     outside = (where < 0) | (where > a.extent - 1)
@@ -140,8 +234,7 @@ def repeated(x: Value, places: np.ndarray, axis: int) -> Value:
     if extent and len(places) % extent == 0 and len(places) > extent:
         times = len(places) // extent
         if (places == np.repeat(np.arange(extent), times)).all():
-            shape = [*x.shape[: axis + 1], times, *x.shape[axis + 1 :]]
-            return x.unsqueeze(axis + 1).broadcast(*shape).reshape(*x.shape[:axis], len(places), *x.shape[axis + 1 :])
+            return _times(x, axis, times)
     return x.gather(places, axis)
 
 

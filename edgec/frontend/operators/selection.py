@@ -1,11 +1,17 @@
-"""Operators that pick elements by their values, as far as the size of the result does not depend on them."""
+"""Operators that pick elements by their values; where data decides how many, the network computes that size."""
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
+from edgec.frontend import bounded
 from edgec.frontend.call import Call, onnx
-from edgec.frontend.values import Value, constant, emit, iota, normalize_axis, select
+from edgec.frontend.symbolic import known_elements
+from edgec.frontend.values import Value, clip, computed, constant, emit, iota, normalize_axis, select, size
+from edgec.ir import expr as X
+from edgec.ir.expr import Extent
 
 
 @onnx("TopK")
@@ -13,37 +19,77 @@ def top_k(call: Call) -> tuple[Value, Value]:
     """The first k along a dimension, in order; of equal elements the one with the lower index comes first."""
     x = call[0]
     axis = normalize_axis(call.attribute("axis", -1), x.rank)
-    k = int(call.required("k")) if call.opset < 10 else int(call.constant(1).reshape(-1)[0])
-    if k > x.shape[axis]:
-        raise call.error(f"k is {k}, but the dimension has only {x.shape[axis]}")
-    chosen = emit("argsort", x, axis=axis, descending=bool(call.attribute("largest", 1)), count=k)
+    extent, descending = x.shape[axis], bool(call.attribute("largest", 1))
+    k = call.required("k") if call.opset < 10 else _known(call, 1)
+    if k is None:  # all are sorted, and as many taken as it turns out are wanted
+        count = clip(call[1].reshape().cast("i64"), 0, size(extent))
+        chosen = call.counted(emit("argsort", x, axis=axis, descending=descending), count, axis)
+    elif k > extent:
+        raise call.error(f"k is {k}, but the dimension has only {extent}")
+    elif isinstance(k, int):
+        chosen = emit("argsort", x, axis=axis, descending=descending, count=k)
+    else:
+        chosen = emit("argsort", x, axis=axis, descending=descending).part(axis, 0, k)
     return emit("gather_elements", x, chosen, axis=axis), chosen
+
+
+def _known(call: Call, k: int) -> Extent | None:
+    """A number that is known at build time, or that sizes decide."""
+    known = known_elements(call[k])
+    return None if known is None else known[0]
 
 
 @onnx("Compress")
 def compress(call: Call) -> Value:
-    """The condition decides the shape, so it must be known."""
-    x = call[0]
-    chosen = np.flatnonzero(call.constant(1))
-    axis = call.attribute("axis")
+    x, axis = call[0], call.attribute("axis")
     if axis is None:
-        return x.reshape(x.node.type.elements).gather(chosen, 0)
-    return x.gather(chosen, normalize_axis(axis, x.rank))
+        x, axis = x.reshape(X.plain(prod(x.shape))), 0
+    axis = normalize_axis(axis, x.rank)
+    known = computed(call[1])
+    if known is not None:
+        return x.gather(np.flatnonzero(known), axis)
+    return call.counted(*bounded.compress(x, call[1], axis), axis)
 
 
 @onnx("NonZero")
 def non_zero(call: Call) -> Value:
-    """The size of the result is data: only what is known at build time has one."""
-    return constant(np.asarray(np.nonzero(call.constant(0)), np.int64))
+    known = computed(call[0])
+    if known is not None:
+        return constant(np.asarray(np.nonzero(known), np.int64))
+    return call.counted(*bounded.nonzero(call[0]), 1)
+
+
+@onnx("NonMaxSuppression")
+def non_max_suppression(call: Call) -> Value:
+    """Boxes as corners or, with center_point_box, as center and size; without a limit, nothing is kept."""
+    limit = call.optional(2)
+    if limit is None:
+        return constant(np.zeros((0, 3), np.int64))
+    overlap = call.optional(3) or constant(0.0, "f32")
+    least = call.optional(4)
+    found = bounded.non_max_suppression(
+        call[0], call[1], limit.reshape(), overlap.reshape(), None if least is None else least.reshape(),
+        bool(call.attribute("center_point_box")),
+    )  # fmt: skip
+    return call.counted(*found)
 
 
 @onnx("Unique")
 def unique(call: Call) -> tuple[Value, ...]:
-    """The size of the result is data: only what is known at build time has one."""
-    x, axis = call.constant(0), call.attribute("axis")
+    known, axis = computed(call[0]), call.attribute("axis")
+    if known is not None:
+        return _unique_constants(known, axis, bool(call.attribute("sorted", 1)))
+    axis = None if axis is None else normalize_axis(axis, call[0].rank)
+    found = bounded.unique(call[0], bool(call.attribute("sorted", 1)), axis)
+    count = call.size(found.count, found.first.shape[0])
+    first, counts = (v.part(0, 0, count) for v in (found.first, found.counts))
+    return found.values.part(axis or 0, 0, count), first, found.inverse, counts
+
+
+def _unique_constants(x: np.ndarray, axis: int | None, ascending: bool) -> tuple[Value, ...]:
     values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
     inverse = inverse.reshape(-1)
-    if not call.attribute("sorted", 1):
+    if not ascending:
         order = np.argsort(first, kind="stable")
         values = np.take(values, order, axis=axis or 0)
         inverse = np.argsort(order)[inverse]

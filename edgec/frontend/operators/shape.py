@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, prod
 
 import numpy as np
 
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.model import element_type
-from edgec.frontend.values import MAX_ELEMENTS, Value, constant, iota, normalize_axis, select
+from edgec.frontend.symbolic import known_elements
+from edgec.frontend.values import MAX_ELEMENTS, Value, constant, extents_of, iota, normalize_axis, select, size
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
 
 
 @onnx("Constant")
@@ -31,18 +34,18 @@ def constant_(call: Call) -> Value:
 def shape(call: Call) -> Value:
     dims = call[0].shape
     start, end = call.attribute("start", 0), call.attribute("end")
-    return constant(np.asarray(dims[slice(start, end)], np.int64))
+    return extents_of(dims[slice(start, end)])
 
 
 @onnx("Size")
-def size(call: Call) -> Value:
-    return constant(np.asarray(call[0].node.type.elements, np.int64))
+def size_(call: Call) -> Value:
+    return size(X.plain(prod(call[0].shape)))
 
 
 @onnx("ConstantOfShape")
 def constant_of_shape(call: Call) -> Value:
     value = np.asarray(call.attribute("value", np.zeros(1, np.float32)))
-    dims = call.ints(0)
+    dims = call.extents(0)
     if any(d < 0 for d in dims):
         raise call.error(f"shape {list(dims)} is negative")
     return constant(value.reshape(())).broadcast(*dims)
@@ -51,6 +54,9 @@ def constant_of_shape(call: Call) -> Value:
 @onnx("Range")
 def range_(call: Call) -> Value:
     """Exporters write the bounds as scalars or, against the standard, as tensors of one element."""
+    limits = [known_elements(v) for v in call.operands]
+    if any(isinstance(n, Expr) for known in limits for n in known or ()):
+        return _range_of_sizes(call, limits)
     bounds = [call.constant(k) for k in range(3)]
     if any(b.size != 1 for b in bounds):
         raise call.error(f"the bounds have shapes {[list(b.shape) for b in bounds]}, and must be scalars")
@@ -64,6 +70,18 @@ def range_(call: Call) -> Value:
         raise call.error(f"a range of {count} elements is too large")
     places = iota(count, 0, 1).cast(call[0].dtype)
     return places * constant(delta) + constant(start)
+
+
+def _range_of_sizes(call: Call, limits: list[tuple[Extent, ...] | None]) -> Value:
+    """A range whose bounds are formulas of run-time sizes."""
+    if any(known is None or len(known) != 1 for known in limits) or not isinstance(limits[2][0], int):  # type: ignore[index]
+        raise call.error("its bounds depend on sizes and on data")
+    (start,), (limit,), (delta,) = limits  # type: ignore[misc]
+    if not delta:
+        raise call.error("the step is 0")
+    count = max(-(-(limit - start) // delta) if delta > 0 else -(-(start - limit) // -delta), 0)
+    places = iota(count, 0, 1) * call[2].cast("i64") + size(start)
+    return places.cast(call[0].dtype)
 
 
 @onnx("EyeLike")

@@ -57,7 +57,7 @@ def multi_head_attention(call: Call) -> list[Value | None]:
 
 def _separate(call: Call, heads: int) -> tuple[Value, Value, Value]:
     """Queries, keys and values by heads, with their biases: given one by one, packed, or already by heads."""
-    query, key, value, bias = call[0], call.optional(1), call.optional(2), call.optional(3)
+    query, key, bias = call[0], call.optional(1), call.optional(3)
     if query.rank == 5:  # [batch, length, heads, 3, size]
         parts = [_unpacked(query, j) for j in range(3)]
     elif key is not None and key.rank == 5:  # [batch, length, heads, 2, size]

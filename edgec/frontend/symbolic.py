@@ -1,0 +1,206 @@
+"""What small integer tensors are when dimensions are known only at run time: formulas of sizes.
+
+Exporters compute shapes in the graph (Shape, Gather, Mul, Concat, ...). Their elements are found by following the
+element formulas of core operators with formulas of sizes in the place of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import product
+from math import ceil, floor, trunc
+from typing import Union
+
+import numpy as np
+
+from edgec.frontend.values import Value
+from edgec.ir import expr as X
+from edgec.ir import index
+from edgec.ir.expr import Expr, Extent, Undecided
+from edgec.ir.graph import Node
+from edgec.ir.types import FLOATS
+from edgec.ops import formula, is_procedure
+
+#: Tensors of more elements than this hold no shapes.
+LIMIT = 256
+
+
+class _Unknown(Exception):
+    """An element that does not depend on sizes alone."""
+
+
+#: An element: a whole number or a formula of sizes, divided by a number; floats that are neither are unknown.
+_Element = Union[Fraction, "_Ratio"]
+
+
+class _Ratio:
+    """``formula / divisor``: what a size scaled by a float is."""
+
+    def __init__(self, formula: Expr, divisor: int) -> None:
+        self.formula, self.divisor = formula, divisor
+
+    def whole(self) -> Expr:
+        if self.divisor != 1:
+            raise _Unknown
+        return self.formula
+
+
+def known_elements(value: Value) -> tuple[Extent, ...] | None:
+    """The elements of an integer tensor in row-major order, when sizes alone decide them; else None."""
+    type = value.type
+    if type.dtype in FLOATS or not type.is_fixed or type.elements > LIMIT:
+        return None
+    done: dict[tuple[Node, tuple[int, ...]], _Element] = {}
+    try:
+        places = product(*(range(extent) for extent in type.shape))
+        return tuple(X.plain(_whole(_element(value.node, place, done))) for place in places)
+    except (_Unknown, Undecided):
+        return None
+
+
+def _whole(element: _Element) -> Expr:
+    if isinstance(element, _Ratio):
+        return element.whole()
+    if element.denominator != 1:
+        raise _Unknown
+    return X.const(int(element))
+
+
+def _element(node: Node, place: tuple[int, ...], done: dict[tuple[Node, tuple[int, ...]], _Element]) -> _Element:
+    if (node, place) not in done:
+        if node.is_const:
+            value = node.value[place]
+            if not np.isfinite(value):
+                raise _Unknown
+            done[node, place] = Fraction(value.item())
+        elif node.op == "input" or is_procedure(node.op) or len(done) > 100 * LIMIT:
+            raise _Unknown
+        else:
+            derived = formula(node)
+            bound = {v: Fraction(p) for v, p in zip(derived.variables, place) if v.op == "var"}
+
+            def load(slot: int, at: tuple[int, ...]) -> _Element:
+                return _element(node.args[slot], at, done)
+
+            done[node, place] = _Follower(bound, load).value(derived.body)
+    return done[node, place]
+
+
+class _Follower:
+    """Evaluates a formula whose loads are elements."""
+
+    def __init__(self, bound: Mapping[Expr, Fraction], load) -> None:  # type: ignore[no-untyped-def]
+        self.bound = bound
+        self.load = load
+
+    def value(self, e: Expr) -> _Element:
+        if e.op == "const":
+            if not np.isfinite(e.value):
+                raise _Unknown
+            return Fraction(e.value)
+        if e.op == "size":
+            return _Ratio(e, 1)
+        if e.op == "var":
+            return self.bound[e]
+        if e.op == "load":
+            places = [self.value(i) for i in e.args]
+            if not all(isinstance(p, Fraction) and p.denominator == 1 for p in places):
+                raise _Unknown
+            found: _Element = self.load(e.value, tuple(int(p) for p in places))  # type: ignore[arg-type]
+            return found
+        if e.op == "select":
+            chosen = self.value(e.args[0])
+            if not isinstance(chosen, Fraction):
+                raise _Unknown
+            return self.value(e.args[1] if chosen else e.args[2])
+        if e.op == "reduce":
+            return self.reduced(e)
+        args = [self.value(a) for a in e.args]
+        if e.op == "cast":
+            return args[0] if e.dtype in FLOATS else _truncated(args[0])
+        if all(isinstance(a, Fraction) for a in args):
+            return _number(e, args)  # type: ignore[arg-type]
+        return _symbolic(e, args)
+
+    def reduced(self, e: Expr) -> _Element:
+        combine = e.value[0]
+        names, body = X.opened(e)
+        extents = [n.value.extent for n in names]
+        if any(isinstance(n, Expr) for n in extents) or np.prod(extents) > LIMIT:
+            raise _Unknown
+        terms = [
+            _Follower({**self.bound, **dict(zip(names, map(Fraction, place)))}, self.load).value(body)
+            for place in product(*map(range, extents))
+        ]
+        total = terms[0]
+        for term in terms[1:]:
+            total = _symbolic(X.raw_call(combine, (X.const(0), X.const(0)), "i64"), [total, term])
+        return total
+
+
+def _truncated(a: _Element) -> _Element:
+    if isinstance(a, Fraction):
+        return Fraction(trunc(a))
+    if index.bounds(a.formula)[0] < 0:
+        raise _Unknown
+    return _Ratio(X.lift(a.formula, "i64") // a.divisor, 1)
+
+
+_NUMBERS = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a,
+    "min": min, "max": max, "abs": abs, "floor": floor, "ceil": ceil,
+    "floordiv": lambda a, b: a // b, "floormod": lambda a, b: a % b, "sqrt": None,
+    "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
+    "and": lambda a, b: bool(a and b), "or": lambda a, b: bool(a or b), "not": lambda a: not a,
+}  # fmt: skip
+
+
+def _number(e: Expr, args: list[Fraction]) -> Fraction:
+    if e.op == "div" and args[1]:
+        exact = args[0] / args[1]
+        return exact if e.dtype in FLOATS else Fraction(trunc(exact))
+    apply = _NUMBERS.get(e.op)
+    if apply is None or (e.op in ("floordiv", "floormod") and not args[1]):
+        raise _Unknown
+    return Fraction(apply(*args))
+
+
+def _symbolic(e: Expr, args: list[_Element]) -> _Element:
+    """A function of elements of which some are formulas of sizes."""
+    pairs = [(a.formula, a.divisor) if isinstance(a, _Ratio) else (X.const(a.numerator), a.denominator) for a in args]
+    (a, d), (b, f) = pairs[0], pairs[-1]
+    if e.op == "mul":
+        return _ratio(a * b, d * f)
+    if e.op in ("add", "sub"):
+        return _ratio(a * f + b * d if e.op == "add" else a * f - b * d, d * f)
+    if e.op == "div" and e.dtype in FLOATS and b.op == "const" and b.value > 0:
+        return _ratio(a * f, d * b.value)
+    if e.op == "floor":
+        return _Ratio(a // d, 1)
+    if e.op == "ceil":
+        return _Ratio(-(-a // d), 1)
+    if e.op == "neg":
+        return _Ratio(-a, d)
+    if d == f == 1 and e.op in ("div", "floordiv", "floormod", "min", "max"):
+        return _settled(X.call(e.op, a, b))
+    if e.op in ("lt", "le", "gt", "ge", "eq", "ne"):
+        return Fraction(bool(X.call(e.op, a * f, b * d)))
+    if e.op == "abs" and index.bounds(a)[0] >= 0:
+        return _Ratio(a, d)
+    raise _Unknown
+
+
+def _ratio(formula: Expr, divisor: int) -> _Element:
+    """In lowest terms."""
+    exact = index.exact(formula, divisor)
+    if exact is not None:
+        return _Ratio(exact, 1) if isinstance(exact, Expr) else Fraction(exact)
+    return Fraction(formula.value, divisor) if formula.op == "const" else _Ratio(formula, divisor)
+
+
+def _settled(formula: Expr) -> _Element:
+    if not index.is_static(formula):
+        raise _Unknown
+    return Fraction(formula.value) if formula.op == "const" else _Ratio(formula, 1)

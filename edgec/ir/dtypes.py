@@ -1,0 +1,70 @@
+"""Element types."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+#: Name of every element type, with the numpy type that holds it.
+DTYPES: dict[str, np.dtype] = {
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "i8": np.dtype(np.int8),
+    "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "u8": np.dtype(np.uint8),
+    "u16": np.dtype(np.uint16),
+    "u32": np.dtype(np.uint32),
+    "u64": np.dtype(np.uint64),
+    "bool": np.dtype(np.bool_),
+    "f8e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8e4m3fnuz": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "f8e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "f8e5m2fnuz": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "f8e8m0": np.dtype(ml_dtypes.float8_e8m0fnu),
+    "f4e2m1": np.dtype(ml_dtypes.float4_e2m1fn),
+    "i4": np.dtype(ml_dtypes.int4),
+    "u4": np.dtype(ml_dtypes.uint4),
+    "i2": np.dtype(ml_dtypes.int2),
+    "u2": np.dtype(ml_dtypes.uint2),
+}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+MINIFLOATS = frozenset({"f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1"})
+FLOATS = frozenset({"f16", "bf16", "f32", "f64"}) | MINIFLOATS
+#: Types that are moved, compared with nothing, and cast: what is computed with them is computed in a wider type.
+STORED = MINIFLOATS | {"i4", "u4", "i2", "u2"}
+#: Types whose elements lie in memory as codes, narrower than what C computes with.
+CODED = STORED | {"f16", "bf16"}
+
+
+def dtype_name(dtype: np.dtype) -> str:
+    """Name of a numpy element type; raises KeyError for one edgec does not hold."""
+    return _NAMES[np.dtype(dtype)]
+
+
+def bits(dtype: str) -> int:
+    """How many bits of an element mean something; a boolean is a byte."""
+    narrow = {"f4e2m1": 4, "i4": 4, "u4": 4, "i2": 2, "u2": 2}
+    return narrow.get(dtype, DTYPES[dtype].itemsize * 8)
+
+
+def ends(dtype: str) -> tuple[int, int] | tuple[float, float]:
+    """The least and the greatest finite number of a type."""
+    if dtype in FLOATS:
+        greatest = float(ml_dtypes.finfo(DTYPES[dtype]).max)  # type: ignore[no-untyped-call]
+        return -greatest, greatest
+    limits = ml_dtypes.iinfo(DTYPES[dtype])  # type: ignore[no-untyped-call]
+    return int(limits.min), int(limits.max)
+
+
+def plain(array: np.ndarray) -> np.ndarray:
+    """The same bits in a type of numpy's own: its files and generated modules know no other."""
+    known = array.dtype.type.__module__ == "numpy"
+    return array if known else array.view(np.dtype(f"u{array.dtype.itemsize}"))
+
+
+def is_float(dtype: str) -> bool:
+    return dtype in FLOATS

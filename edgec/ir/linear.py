@@ -1,0 +1,130 @@
+"""Integer expressions as sums: every one in one canonical form, products of sizes and variables multiplied out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+
+Linear = tuple[dict[Expr, int], int]
+
+
+@lru_cache(maxsize=200_000)
+def _linear(e: Expr) -> tuple[tuple[tuple[Expr, int], ...], int]:
+    if e.op == "const":
+        return (), e.value
+    if e.op in ("add", "sub") and e.dtype == "i64":
+        left, c = linear(e.args[0])
+        right, d = linear(e.args[1])
+        sign = 1 if e.op == "add" else -1
+        terms = dict(left)
+        for atom, k in right.items():
+            terms[atom] = terms.get(atom, 0) + sign * k
+        return tuple((a, k) for a, k in terms.items() if k), c + sign * d
+    if e.op == "neg":
+        terms, c = linear(e.args[0])
+        return tuple((a, -k) for a, k in terms.items()), -c
+    if e.op == "mul" and e.args[1].op == "const":
+        terms, c = linear(e.args[0])
+        k = e.args[1].value
+        return tuple((a, v * k) for a, v in terms.items() if v * k), c * k
+    return ((e, 1),), 0  # a product of sizes and variables is an atom, in the canonical order of `monomial`
+
+
+def linear(e: Expr) -> Linear:
+    """``e`` as a sum of integer multiples of atoms, plus a constant."""
+    terms, c = _linear(e)
+    return dict(terms), c
+
+
+def order_of(e: Expr, depth: int = 5) -> str:
+    """What terms are sorted by: the expression down to some depth (a shared sub-expression would print many times)."""
+    if e.op in ("var", "size", "const"):
+        return str(e.value if e.op == "const" else e.value.name)
+    name = e.op if e.op != "load" else f"load {getattr(e.value, 'key', None) or e.value}"
+    return f"{name}({', '.join(order_of(a, depth - 1) for a in e.args)})" if depth else name
+
+
+def build(terms: Mapping[Expr, int], constant: int = 0) -> Expr:
+    """The canonical expression of a linear form."""
+    terms = _recompose({a: k for a, k in terms.items() if k})
+    result: Expr | None = None
+    for atom in sorted(terms, key=order_of):
+        k = terms[atom]
+        term = atom if k == 1 else X.raw_call("mul", (atom, X.const(k)), "i64")
+        result = term if result is None else X.raw_call("add", (result, term), "i64")
+    if result is None:
+        return X.const(constant)
+    return X.raw_call("add", (result, X.const(constant)), "i64") if constant else result
+
+
+_STATIC = ("const", "var", "size", "add", "sub", "neg", "mul", "floordiv", "floormod", "min", "max")
+
+
+@lru_cache(maxsize=200_000)
+def is_static(e: Expr) -> bool:
+    """Is it arithmetic of sizes and loop variables alone, without anything loaded?"""
+    return e.op in _STATIC and e.dtype == "i64" and all(is_static(a) for a in e.args)
+
+
+def factors_of(atom: Expr) -> list[Expr]:
+    """What an atom is the product of."""
+    if atom.op != "mul" or not is_static(atom):
+        return [atom]
+    return [*factors_of(atom.args[0]), *factors_of(atom.args[1])]
+
+
+def monomial(factors: Iterable[Expr]) -> Expr:
+    """Their product, in canonical order."""
+    ordered = sorted(factors, key=order_of)
+    result = ordered[0]
+    for f in ordered[1:]:
+        result = X.raw_call("mul", (result, f), "i64")
+    return result
+
+
+def product_of(a: Expr, b: Expr) -> Expr:
+    """a * b multiplied out."""
+    (left, c), (right, d) = linear(a), linear(b)
+    terms: dict[Expr, int] = {}
+    for x, k in left.items():
+        terms[x] = terms.get(x, 0) + k * d
+        for y, m in right.items():
+            atom = monomial([*factors_of(x), *factors_of(y)])
+            terms[atom] = terms.get(atom, 0) + k * m
+    for y, m in right.items():
+        terms[y] = terms.get(y, 0) + m * c
+    return build(terms, c * d)
+
+
+def _recompose(terms: dict[Expr, int]) -> dict[Expr, int]:
+    """(x // c) * c + x % c is x."""
+    from edgec.ir.index import divide  # which is written in terms of this module
+
+    for atom, k in list(terms.items()):
+        if atom.op != "floormod" or atom not in terms:
+            continue
+        x, c = atom.args
+        if c.op != "const":
+            continue
+        quotient = divide(x, c.value)
+        inner, offset = linear(quotient)
+        if offset == 0 and len(inner) == 1:
+            ((q, m),) = inner.items()
+            if m == 1 and terms.get(q) == k * c.value:
+                rest = {a: v for a, v in terms.items() if a not in (q, atom)}
+                more, constant = linear(x)
+                if constant == 0:
+                    for a, v in more.items():
+                        rest[a] = rest.get(a, 0) + v * k
+                    return _recompose({a: v for a, v in rest.items() if v})
+    return terms
+
+
+def coefficients(e: Expr, variables: Iterable[Expr]) -> tuple[dict[Expr, int], int] | None:
+    """Coefficients of an index that is affine in ``variables`` alone, and its constant; None if it is not."""
+    terms, c = linear(e)
+    wanted = set(variables)
+    return (terms, c) if set(terms) <= wanted else None
