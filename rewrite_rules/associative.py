@@ -1,6 +1,6 @@
 """Regrouping: constants and small operands meet first, so that less is done at full size."""
 
-from edgec.rewrite import exp, maximum, minimum, rule, static
+from edgec.rewrite import exp, maximum, minimum, rule, static, uniform
 
 
 @rule("associative", numeric="reassociates")
@@ -61,6 +61,23 @@ def gather_maxima(x, a, b):
 def gather_minima(x, a, b):
     """min(min(x, a), b) = min(x, min(a, b)), when min(a, b) is constant or smaller than x."""
     return minimum(minimum(x, a), b), minimum(x, minimum(a, b))
+
+
+@rule("associative", numeric="reassociates", dtypes="float", where=lambda x, c, y: static(c))
+def draw_out_constant(x, c, y):
+    """(x*c) * y = (x*y) * c: constants come out of products, to where weights may take them."""
+    return (x * c) * y, (x * y) * c
+
+
+def _in_order(x, a, b):
+    low, high = uniform(a), uniform(b)
+    return (low is not None and high is not None and low <= high) or "the bounds are no numbers in order"
+
+
+@rule("associative", numeric="reassociates", where=_in_order)
+def clip_below_first(x, a, b):
+    """max(min(x, b), a) = min(max(x, a), b) for numbers a <= b: one spelling of a clip."""
+    return maximum(minimum(x, b), a), minimum(maximum(x, a), b)
 
 
 @rule("associative", numeric="reassociates", dtypes="float")

@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import constant
 from edgec.ops import node
 from edgec.rewrite import rule_on
-from edgec.rewrite.facts import is_static
+from edgec.rewrite.facts import invertible, is_static, uniform
 from edgec.rewrite.sample import fixed, given
-from edgec.rewrite.scaling import scaled, stripped
+from edgec.rewrite.scaling import REACH, scaled, stripped
 from edgec.rewrite.shape import reshaped, varies_only
 
 PLAIN = {"strides": (1, 1), "dilations": (1, 1)}
@@ -98,6 +99,68 @@ def _for_matmul(w, s, k):
     extents = [1, 1]
     extents[own - rank] = s.type.elements
     return node("mul", w, reshaped(s, tuple(extents)))
+
+
+def scaled_gates(random):
+    x = node("add", node("matmul", given("x", 3, 4), fixed(random, 4, 5)), fixed(random, 5))
+    c = constant(np.array(random.choice([0.5, 2.0, 3.0])))
+    gate = node("add", node("erf", node("mul", x, c)), constant(np.array(1.0)))
+    yield node("matmul", node("mul", x, gate), fixed(random, 5, 2))
+    y = node("add", node("conv", given("p", 1, 2, 3, 3), fixed(random, 4, 2, 1, 1), **PLAIN), fixed(random, 4, 1, 1))
+    gate = node("min", node("max", node("add", node("mul", y, c), constant(np.array(0.5))), _zero()), fixed(random))
+    yield node("conv", node("mul", y, gate), fixed(random, 3, 4, 1, 1), **PLAIN)
+
+
+def _zero():
+    return constant(np.zeros(()))
+
+
+@rule_on("conv", "matmul", law="scaling", numeric="reassociates", examples=scaled_gates)
+def scale_around_gate(n, view):
+    """(x*g(x*c))@w = (z*g(z))@(w/c) with z = x*c in the weights before: the root of a gelu, the 1/6 of a hard swish."""
+    product, w = n.args
+    if product.op != "mul" or not is_static(w) or view.uses(product) > 1:
+        return "no gated value meets constant weights"
+    for x, gate in (product.args, product.args[::-1]):
+        inner = _scaled_inside(gate, x, REACH)
+        if inner is None or view.uses(x) != 2 or view.uses(inner) != 1 or view.uses(gate) != 1:
+            continue
+        c = inner.args[1]
+        verdict = invertible(c)
+        if verdict is not True:
+            return str(verdict)
+        z = scaled(x, c, _Alone(view, x))
+        if isinstance(z, str):
+            return z
+        gated = node("mul", z, _with_scaled(gate, inner, z))
+        return node(n.op, gated, node("div", w, reshaped(c, ())), **n.attributes)
+    return "no factor is gated by a multiple of the other one"
+
+
+class _Alone:
+    """The graph as it will be when ``x`` has one reader."""
+
+    def __init__(self, view, x):
+        self.view, self.x = view, x
+
+    def uses(self, n):
+        return 1 if n is self.x else self.view.uses(n)
+
+
+def _scaled_inside(gate, x, reach):
+    """The one multiple of x by one number that ``gate`` is computed from, element by element; or None."""
+    if gate.op == "mul" and gate.args[0] is x:
+        return gate if uniform(gate.args[1]) is not None and gate.args[1].type.elements == 1 else None
+    if gate.op not in FUNCTIONS or not reach or gate is x:
+        return None
+    moving = [a for a in gate.args if not is_static(a)]
+    return _scaled_inside(moving[0], x, reach - 1) if len(moving) == 1 else None
+
+
+def _with_scaled(gate, inner, z):
+    if gate is inner:
+        return z
+    return node(gate.op, *(a if is_static(a) else _with_scaled(a, inner, z) for a in gate.args))
 
 
 def offset_operands(random):

@@ -49,18 +49,24 @@ def constant_on_moved(random):
     yield node("max", flat, fixed(random, b * c))
     yield node("pow", node("reshape", flat, shape=(a, b, c)), fixed(random))
     yield node("add", node("broadcast", x, shape=(2, a, b, c)), fixed(random, b, 1))
+    pixels = node("transpose", x, perm=(1, 2, 0))
+    yield node("mul", pixels, node("reshape", given("gate", a, 1, 1), shape=(1, 1, a)))
 
 
 @rule_on(*FUNCTIONS, law="sinking", examples=constant_on_moved)
 def sink_below_constant(n, view):
-    """f(move(x), c) = move(f(x, c moved back)) for a constant c."""
+    """f(move(x), c) = move(f(x, c moved back)) for a constant c, or one that is moved back by a reshape."""
     if len(n.args) != 2:
         return "it has not two operands"
     for k, moved in enumerate(n.args):
         other = n.args[1 - k]
-        if moved.op in MOVEMENTS and is_static(other) and moved.type.shape == n.type.shape:
+        if moved.op in MOVEMENTS and moved.type.shape == n.type.shape and (is_static(other) or other.op == "reshape"):
             (x,) = moved.args
             back = _moved_back(moved, other)
+            if back is not None and back.op == "transpose" and not is_static(other):
+                if sum(e > 1 for e in back.type.shape) > 1:
+                    return "the other operand would have to be transposed"
+                back = reshaped(other.args[0], back.type.shape)
             if back is None or broadcast_shape(x.type.shape, back.type.shape) != x.type.shape:
                 return "the constant varies along what the movement takes apart"
             inner = node(n.op, *((back, x) if k else (x, back)))
@@ -105,6 +111,57 @@ def sink_below_pair(n, view):
     return node(a.op, node(n.op, a.args[0], b.args[0]), **a.attributes)
 
 
+def gates_of_moved(random):
+    a, b, c = (e + 1 for e in extents(random, 3))
+    moved = node("transpose", given("x", a, b, c), perm=random.choice([(0, 2, 1), (2, 0, 1)]))
+    slope = fixed(random, *moved.type.shape[1:])
+    yield node("mul", moved, node("exp", node("add", node("mul", moved, slope), fixed(random))))
+    flat = node("reshape", given("x", a, b, c), shape=(a * b, c))
+    yield node("sub", node("tanh", flat), flat)
+
+
+@rule_on(*FUNCTIONS, law="sinking", examples=gates_of_moved)
+def sink_below_gate(n, view):
+    """f(move(x), g(move(x))) = move(f(x, g(x))), for any element-wise g with constants: activations move at once."""
+    if len(n.args) < 2 or all(a.op in MOVEMENTS for a in n.args):
+        return "its operands are not computed from one another"
+    moved = _first_moved(n, _DEEPEST)
+    if moved is None or moved.op == "broadcast" or moved.type.shape != n.type.shape:
+        return "nothing it is computed from is moved"
+    unmoved = _unmoved(n, moved, _DEEPEST)
+    if unmoved is None or unmoved.type.shape != moved.args[0].type.shape:
+        return "it is computed from something else too"
+    return node(moved.op, unmoved, **moved.attributes)
+
+
+#: How many functions one after another are looked through.
+_DEEPEST = 8
+
+
+def _first_moved(n, depth):
+    for a in n.args:
+        if a.op in MOVEMENTS:
+            return a
+        found = _first_moved(a, depth - 1) if depth and a.op in FUNCTIONS else None
+        if found is not None:
+            return found
+    return None
+
+
+def _unmoved(n, moved, depth):
+    """``n`` computed from the operand of ``moved`` instead; None where it takes more than constants beside that."""
+    if n.op == moved.op and n.attrs == moved.attrs and n.args[0].type.shape == moved.args[0].type.shape:
+        return n.args[0]
+    if is_static(n):
+        back = _moved_back(moved, n)
+        shape = moved.args[0].type.shape
+        return back if back is not None and broadcast_shape(shape, back.type.shape) == shape else None
+    if n.op not in FUNCTIONS or not depth or n.type.shape != moved.type.shape:
+        return None
+    args = [_unmoved(a, moved, depth - 1) for a in n.args]
+    return None if None in args else node(n.op, *args)
+
+
 def reduced_after_moving(random):
     a, b, c = (n + 1 for n in extents(random, 3))
     x = given("x", a, b, c)
@@ -138,6 +195,28 @@ def sink_below_reduction(n, view):
     return reshaped(node("reduce", x, combine=n.attributes["combine"], axes=before), n.type.shape)
 
 
+def moved_reductions(random):
+    a, b, c = (e + 1 for e in extents(random, 3))
+    combine = random.choice(["add", "max"])
+    kept = node("reduce", node("transpose", given("x", a, b, c), perm=(1, 2, 0)), combine=combine, axes=(0, 1))
+    yield node("reshape", kept, shape=(a, 1, 1))
+
+
+@rule_on("reshape", law="sinking", numeric="reassociates", examples=moved_reductions)
+def reduce_what_was_transposed(n, view):
+    """reshape(reduce(transpose(x))) = reshape(reduce(x)), when what is kept stays in order."""
+    (r,) = n.args
+    if r.op != "reduce" or r.args[0].op != "transpose":
+        return "it reshapes no reduction of a transpose"
+    (moved,) = r.args
+    perm = moved.attributes["perm"]
+    kept = [p for d, p in enumerate(perm) if r.type.shape[d] > 1]
+    if kept != sorted(kept):
+        return "what is kept changes its order"
+    axes = sorted(perm[a] for a in r.attributes["axes"])
+    return reshaped(node("reduce", *moved.args, combine=r.attributes["combine"], axes=axes), n.type.shape)
+
+
 def product_after_reshape(random):
     a, b, c = extents(random, 3)
     flat = node("reshape", given("x", a, b, c), shape=(a * b, c))
@@ -155,3 +234,34 @@ def sink_below_product(n, view):
     if x.type.rank < 2 or x.type.shape[-1] != moved.type.shape[-1]:
         return "the reshape takes rows apart"
     return reshaped(node("matmul", x, w), n.type.shape)
+
+
+def reshaped_products(random):
+    a, b, c = (e + 1 for e in extents(random, 3))
+    flat = node("reshape", given("x", a, b, c), shape=(a * b, c))
+    product = node("matmul", flat, fixed(random, c, 3))
+    yield node("reshape", product, shape=(b, a, 3))
+    yield node("reshape", node("add", product, fixed(random, 3)), shape=(a, b, 3))
+    x = given("y", a, b, 2, c)
+    yield node(
+        "reshape", node("matmul", node("reshape", x, shape=(a * b, 2 * c)), fixed(random, 2 * c, 3)), shape=(a, b, 3)
+    )
+
+
+@rule_on("reshape", law="sinking", numeric="reassociates", examples=reshaped_products)
+def reshape_before_product(n, view):
+    """reshape(reshape(x) @ w + b) = reshape(x) @ w + b, when the rows stay rows: one reshape does for both."""
+    (y,) = n.args
+    bias = None
+    if y.op == "add" and is_static(y.args[1]) and y.args[0].type.shape == y.type.shape:
+        y, bias = y.args
+        if set(bias.type.shape[:-1]) - {1}:
+            return "the bias varies over rows"
+        bias = reshaped(bias, bias.type.shape[-1:])
+    if y.op != "matmul" or y.args[0].op != "reshape" or y.args[1].type.rank != 2:
+        return "it reshapes no product of something reshaped"
+    moved, w = y.args
+    if n.type.shape[-1] != y.type.shape[-1] or n.type.rank < 2:
+        return "the reshape takes rows apart"
+    product = node("matmul", reshaped(moved.args[0], (*n.type.shape[:-1], w.type.shape[0])), w)
+    return product if bias is None else node("add", product, bias)

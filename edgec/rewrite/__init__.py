@@ -2,7 +2,9 @@
 
 from edgec.rewrite.engine import Applied, Considered, consider, simplify
 from edgec.rewrite.facts import (
+    both,
     constants,
+    greatest,
     invertible,
     is_static,
     least,
@@ -26,9 +28,11 @@ __all__ = [
     "View",
     "absolute",
     "apply",
+    "both",
     "consider",
     "constants",
     "exp",
+    "greatest",
     "invertible",
     "is_static",
     "least",

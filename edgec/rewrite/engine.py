@@ -2,8 +2,10 @@
 
 The graph is swept arguments first until no law applies. What a step costs is counted exactly: a replacement pays
 for the nodes that were not there, and is credited with those that nothing reads any more, so a law that would repeat
-shared work is refused without having to ask for it. Laws only propose; choosing is done in one place, ``_Rewriter.
-improve``, where the first improvement is taken. A search that compares several would replace that function alone.
+shared work is refused without having to ask for it. Laws only propose; choosing is done in ``_Rewriter.improve``,
+where the first improvement is taken, and where no single step improves anything, in ``_Rewriter.free``: a value that
+several operators read is given up by all of them at once, each by whatever law has it do without, when that pays
+together. That is where taking the first improvement loses otherwise.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ from edgec.rewrite.rule import Numeric, Proposal, Rule, View
 
 #: Steps a node of the original graph may cause on average before the rewriting is cut short.
 STEPS_PER_NODE = 50
+
+#: Readers a value may have to be given up by all of them.
+MOST_READERS = 6
 
 #: How deep the terms of an applied law are written out.
 _SHOWN_DEPTH = 6
@@ -78,8 +83,10 @@ def simplify(
     outputs = graph.outputs
     before = -1
     while len(rewriter.applied) > before:
-        before = len(rewriter.applied)
-        outputs = rewriter.sweep(outputs)
+        while len(rewriter.applied) > before:
+            before = len(rewriter.applied)
+            outputs = rewriter.sweep(outputs)
+        outputs = rewriter.free_shared(outputs)
     kept = set(topological(n for _, n in outputs))
     origin = {n: names for n, names in rewriter.origin.items() if n in kept}
     result = Graph(graph.inputs, outputs, graph.name, origin, graph.metadata)
@@ -206,6 +213,79 @@ class _Rewriter:
         counts = {n: self.counts.pop(n) for n in _arguments_first(proposal, set(born))}
         return self.process(counts, counts, delicate)[proposal]
 
+    def free_shared(self, outputs: tuple[tuple[str, Node], ...]) -> tuple[tuple[str, Node], ...]:
+        """Rid the graph of values that all their readers can do without, where that pays."""
+        nodes = list(topological(n for _, n in outputs))
+        named = [n for _, n in outputs]
+        users: dict[Node, list[Node]] = {n: [] for n in nodes}
+        for n in nodes:
+            for a in dict.fromkeys(n.args):
+                users[a].append(n)
+        replaced: dict[Node, Node] = {}
+        for value in nodes:
+            readers = users[value]
+            if not 2 <= len(readers) <= MOST_READERS or value in named or not value.args or is_static(value):
+                continue
+            near = {x for r in readers for a in r.args for x in (a, *a.args)}
+            if near.intersection(readers):
+                continue  # one is computed from another: what it would become is not known yet
+            if not any(r in replaced for r in (value, *readers)) and len(self.applied) < self.steps:
+                replaced.update(self.free(value, readers))
+        if not replaced:
+            return outputs
+        new: dict[Node, Node] = {}
+        for n in nodes:
+            target = replaced.get(n, n)
+            for m in topological([target]):
+                if m not in new:
+                    args = tuple(new.get(a, a) for a in m.args)
+                    new[m] = m if args == m.args else ops.node(m.op, *args, **m.attributes)
+                    if new[m] is not m:
+                        self.inherit([new[m]], [m])
+            new[n] = new[target]
+        return tuple((name, new[n]) for name, n in outputs)
+
+    def free(self, value: Node, readers: Sequence[Node]) -> dict[Node, Node]:
+        """What the ``readers`` of ``value`` become, where together they do without it and the graph gets cheaper."""
+        choices = [self.without(value, r) for r in readers]
+        if all(choices):
+            for k in range(max(map(len, choices))):
+                replaced = self.give_up(value, {r: c[min(k, len(c) - 1)] for r, c in zip(readers, choices)})
+                if replaced:
+                    return replaced
+        return {}
+
+    def give_up(self, value: Node, chosen: Mapping[Node, tuple[Rule, Node]]) -> dict[Node, Node]:
+        """Put what is ``chosen`` for each reader in its place, if that shrinks the measure."""
+        born: list[Node] = []
+        dead: list[Node] = []
+        readers = {reader: self.counts[reader] for reader in chosen}
+        for reader, (_, proposal) in chosen.items():
+            born += self.hold(proposal, readers[reader])
+            dead += self.release(reader, readers[reader])
+        gain = _sum(dead).minus(_sum(born))
+        if value in self.counts or gain[:3] <= NOTHING[:3]:
+            for reader, (_, proposal) in reversed(tuple(chosen.items())):
+                self.hold(reader, readers[reader])
+                self.release(proposal, readers[reader])
+            return {}
+        for k, (reader, (r, proposal)) in enumerate(chosen.items()):
+            origin = self.inherit([n for n in born if n in self.counts], [reader, value], proposal)
+            before, after = _term(reader, {reader, value}), _term(proposal, set(born))
+            own = gain if k + 1 == len(chosen) else NOTHING  # what they gain, they gain together
+            self.applied.append(Applied(r.name, r.law, r.numeric, origin, before, after, own))
+        return {reader: proposal for reader, (_, proposal) in chosen.items()}
+
+    def without(self, value: Node, reader: Node) -> list[tuple[Rule, Node]]:
+        """What laws make of ``reader`` that has no need of ``value``."""
+        return [
+            (r, proposal)
+            for r in self.rules.get(reader.op, ())
+            if not (reader in self.delicate and r.needs_smoothness)
+            for proposal in r.propose(reader, self)
+            if isinstance(proposal, Node) and proposal is not reader and not _needs(proposal, value, reader)
+        ]
+
     @staticmethod
     def is_gain(gain: Measure, node: Node, proposal: Node) -> bool:
         if gain <= NOTHING:
@@ -254,6 +334,20 @@ class _Rewriter:
                 if merged:
                     self.origin[heir] = tuple(merged)
         return tuple(everything)
+
+
+def _needs(proposal: Node, value: Node, reader: Node) -> bool:
+    """Is ``value`` among what ``proposal`` is computed from, on this side of what the reader was computed from?"""
+    known = {*reader.args, *(a for x in reader.args for a in x.args)} - {value}
+    stack, seen = [proposal], set()
+    while stack:
+        n = stack.pop()
+        if n is value:
+            return True
+        if n not in known and n not in seen:
+            seen.add(n)
+            stack += n.args
+    return False
 
 
 def _arguments_first(root: Node, inside: set[Node]) -> Iterator[Node]:

@@ -117,11 +117,35 @@ def least(node: Node, depth: int = 8) -> float:
     return -inf
 
 
-def nonnegative(node: Node) -> bool | str:
+def greatest(node: Node, depth: int = 8) -> float:
+    """A number no element is above, NaN apart, whatever the inputs are; infinity where nothing is known."""
+    if node.is_const and node.type.dtype != "bool" and node.type.elements:
+        high = float(node.value.max())
+        return high if high == high else inf
+    if node.op in ("sigmoid", "tanh", "erf", "sin", "cos"):
+        return 1.0
+    if not depth or node.op in ("input", "const") or node.type.dtype not in FLOATS:
+        return inf
+    above = [greatest(a, depth - 1) for a in node.args]
+    if node.op in ("reshape", "transpose", "slice", "broadcast", "concat", "max"):
+        return max(above)
+    if node.op == "min":
+        return min(above)
+    if node.op in ("reduce", "pool") and node.attributes["combine"] in ("max", "min"):
+        return above[0]
+    return inf
+
+
+def nonnegative(*nodes: Node) -> bool | str:
     """Guard: no element is below zero."""
-    return least(node) >= 0 or "an operand may be negative"
+    return all(least(n) >= 0 for n in nodes) or "an operand may be negative"
 
 
-def positive(node: Node) -> bool | str:
+def positive(*nodes: Node) -> bool | str:
     """Guard: every element is above zero, NaN apart."""
-    return least(node) > 0 or "an operand may be zero or negative"
+    return all(least(n) > 0 for n in nodes) or "an operand may be zero or negative"
+
+
+def both(*verdicts: bool | str) -> bool | str:
+    """Guard: all of several guards; the first objection where there is one."""
+    return next((v for v in verdicts if v is not True), True)

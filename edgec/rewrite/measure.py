@@ -6,7 +6,8 @@ Measures are compared component by component:
 2. ``bytes``: elements read and written by each operator. A reshape moves nothing, and small constants are near.
 3. ``operators``.
 4. ``oddities``: spellings that another one is preferred to (a constant to the left in a sum or product, the
-   subtraction of a constant, a pool whose one window is everything), so that laws need to know one spelling only.
+   subtraction of a constant, a constant inside a product, a clip above before one below, a greater for a less, a pool
+   whose one window is everything), so that laws need to know one spelling only.
 5. ``height``: minus the operators below each movement, so that movement rises towards the outputs and element-wise
    work comes to stand next to what made its operand.
 6. ``unfolded``: elements computed from constants alone. They are free in the components above: what can be folded
@@ -32,6 +33,8 @@ from edgec.rewrite.term import COMMUTATIVE
 
 #: Operators that only move elements and commute with element-wise work.
 MOVEMENT = frozenset({"reshape", "transpose", "broadcast", "slice", "pad", "concat"})
+#: Operators that read some elements of their first operand.
+_PICKING = frozenset({"slice", "gather", "gather_elements", "gather_nd"})
 
 
 class Measure(NamedTuple):
@@ -89,8 +92,7 @@ def _measured(node: Node) -> Measure:
         return NOTHING
     if is_static(node):
         return Measure(unfolded=max(node.type.elements, 1))
-    read = (a.type.bytes for a in node.args if not (is_static(a) and a.type.bytes <= SMALL_BYTES))
-    moved = 0 if node.op == "reshape" else node.type.bytes + sum(read)
+    moved = 0 if node.op == "reshape" else node.type.bytes + sum(read_bytes(node).values())
     return Measure(
         flops=_flops(meaning(node)),
         bytes=moved,
@@ -100,14 +102,37 @@ def _measured(node: Node) -> Measure:
     )
 
 
+def read_bytes(node: Node) -> dict[Node, int]:
+    """What an operator reads of each operand: all of it, but what picks elements no more than it picks."""
+    read: dict[Node, int] = {}
+    for a in node.args:
+        if not (is_static(a) and a.type.bytes <= SMALL_BYTES):
+            read[a] = a.type.bytes
+    if node.op in _PICKING:
+        x = node.args[0]
+        read = {a: min(amount, node.type.bytes) if a is x else amount for a, amount in read.items()}
+    return read
+
+
 def _is_odd(node: Node) -> bool:
+    if node.op == "mul" and not any(map(is_static, node.args)):
+        return any(is_scaled(a) and a.type.shape == node.type.shape for a in node.args)
+    if node.op == "max" and node.args[0].op == "min" and is_static(node.args[1]):
+        return is_static(node.args[0].args[1])
     if node.op in COMMUTATIVE:
         return is_static(node.args[0])
+    if node.op in ("gt", "ge"):
+        return True
     if node.op == "sub":
         return is_static(node.args[1])
     if node.op == "pool":
         return covers_everything(node)
     return False
+
+
+def is_scaled(node: Node) -> bool:
+    """It is a multiple of something by a constant."""
+    return node.op == "mul" and is_static(node.args[1]) and not is_static(node.args[0])
 
 
 def covers_everything(pool: Node) -> bool:

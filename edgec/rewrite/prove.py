@@ -31,6 +31,7 @@ INSTANCES = 60
 #: Instances that may be refused by a guard before giving up.
 _ATTEMPTS = 12000
 
+_COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 _TYPES: dict[Dtypes, tuple[str, ...]] = {
     "any": ("f32", "f64", "f16", "i32", "i64", "u8", "i8", "bool"),
     "number": ("f32", "f64", "f16", "i32", "i64", "u8", "i8"),
@@ -73,14 +74,19 @@ def _graph(node: Node) -> Graph:
     return Graph(inputs, (("y", node),))
 
 
-class _Nothing:
+class _Instance:
+    """The graph that consists of one instance."""
+
+    def __init__(self, node: Node) -> None:
+        self.users = _graph(node).users()
+
     def uses(self, node: Node) -> int:
-        return 1
+        return max(len(self.users.get(node, ())), 1)
 
 
 def _replacements(rule: Rule, node: Node) -> list[Node]:
     try:
-        proposals = list(rule.propose(node, _Nothing()))
+        proposals = list(rule.propose(node, _Instance(node)))
     except EdgecError as error:
         raise RuleError(f"the law '{rule.name}' fails: {error.message}\n{_shown(node)}", where=rule.source) from error
     found = [p for p in proposals if isinstance(p, Node)]
@@ -109,7 +115,7 @@ def _of_equation(rule: Equation, random: Random) -> Iterator[Node]:
         }
         if rule.refusal(bound) is not None:
             continue
-        yield _left(rule.left, bound, dtype, shapes, random)
+        yield _left(rule.left, bound, dtype, dtype, shapes, random)
         accepted += 1
         if accepted == INSTANCES:
             return
@@ -124,14 +130,20 @@ def _operand(name: str, type: Type, rule: Rule, random: Random) -> Node:
     return constant(sample.values(random, type, rule.numeric == "exact"))
 
 
-def _left(term: Term, bound: dict[str, Node], dtype: str, shapes: list[tuple[int, ...]], random: Random) -> Node:
-    """The left side; its numbers are constants of any shape, its operands in any order that means the same."""
+def _left(
+    term: Term, bound: dict[str, Node], dtype: str, numbers: str, shapes: list[tuple[int, ...]], random: Random
+) -> Node:
+    """The left side; its numbers are constants of any shape, its operands in any order that means the same.
+
+    ``dtype`` is what is wanted here, ``numbers`` what is compared and computed with.
+    """
     if term.op == "variable":
         return bound[term.name]
     if term.op == "number":
         return constant(np.full(shapes.pop(), term.number, DTYPES[dtype]))
-    kinds = ["bool" if term.op == "select" and not k else dtype for k in range(len(term.args))]
-    args = [_left(a, bound, kind, shapes, random) for a, kind in zip(term.args, kinds)]
+    own = numbers if term.op in _COMPARISONS else dtype
+    kinds = ["bool" if term.op == "select" and not k else own for k in range(len(term.args))]
+    args = [_left(a, bound, kind, numbers, shapes, random) for a, kind in zip(term.args, kinds)]
     if term.op in COMMUTATIVE and random.random() < 0.5:
         args.reverse()
     return ops.node(term.op, *args)

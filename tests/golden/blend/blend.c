@@ -38,7 +38,7 @@ static void blend_share(void *context, int thread_number, int thread_count) {
   if (thread < threads)
     blend_1_map(call->input1, (float *)(void *)(call->arena + 0), thread, threads);
   if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
-  /* lt select -> f32[7,3]  [is_low, choose] */
+  /* min transpose -> f32[7,3]  [is_low, choose, turn] */
   EC_KERNEL(2);
   if (thread < threads)
     blend_2_map((const float *)(void *)(call->arena + 0), call->output0, thread, threads);

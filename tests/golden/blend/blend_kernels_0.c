@@ -67,14 +67,8 @@ void blend_2_map(const float *restrict p0, float *restrict y, ec_int thread, ec_
     (void)rest;
     for (ec_int j = 0; j < 3; ++j) {
       const float t1 = p0[(o0 + j * 7)];
-      const uint8_t t2 = (t1 < 0.625f);
-      float t3;
-      if (t2) {
-        t3 = t1;
-      } else {
-        t3 = 0.625f;
-      }
-      y[(o0 * 3 + j)] = t3;
+      const float t2 = ec_min_float(t1, 0.625f);
+      y[(o0 * 3 + j)] = t2;
     }
   }
 }
