@@ -135,9 +135,9 @@ def calibrate(module: nn.Module, picture: tuple[int, ...]) -> None:
             module(torch.randn(4, *picture))
 
 
-def make(name: str, folder: Path) -> Path:
+def make(name: str, folder: Path, recipe: Recipe, opset: int = OPSET) -> Path:
     """Write NAME.onnx and NAME.in.npz; the same versions of the packages give the same network."""
-    recipe, seed = RECIPES[name], zlib.crc32(name.encode())
+    seed = zlib.crc32(name.encode())
     torch.manual_seed(seed)
     arrays = recipe.inputs(np.random.default_rng(seed))
     module = recipe.make()
@@ -149,7 +149,7 @@ def make(name: str, folder: Path) -> Path:
             calibrate(module, recipe.picture)
         torch.onnx.export(
             module.eval(), tuple(map(torch.from_numpy, arrays.values())), str(path), input_names=list(arrays),
-            output_names=list(recipe.outputs), opset_version=OPSET, dynamo=False,
+            output_names=list(recipe.outputs), opset_version=opset, dynamo=False,
         )  # fmt: skip
     onnx.checker.check_model(str(path))
     np.savez(folder / f"{name}.in.npz", **arrays)
@@ -163,7 +163,7 @@ def main() -> None:
     options = p.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.names or RECIPES:
-        path = make(name, options.folder)
+        path = make(name, options.folder, RECIPES[name])
         print(f"{path}: {path.stat().st_size / 1e6:.1f} MB", flush=True)
 
 
