@@ -75,7 +75,48 @@ def svdf() -> bytes:
     return f.content()
 
 
-MODELS = {"variable": accumulator(), "lstm": lstm(), "lstm by time": lstm(True), "svdf": svdf()}
+def integer_lstm() -> bytes:
+    """Operands of 8 bits, a cell of 16."""
+    random = np.random.default_rng(2)
+    batch, steps, size, hidden = 2, 3, 5, 4
+    f = File()
+    g = f.main
+    x = g.input("i8", (batch, steps, size), "x", scale=0.02, zero=-3)
+    y = g.tensor("i8", (batch, steps, hidden), "y", scale=0.0078, zero=-2)
+    w = [g.const(random.integers(-127, 128, (hidden, size)), "i8", scale=0.006 + 0.001 * k) for k in range(4)]
+    r = [g.const(random.integers(-127, 128, (hidden, hidden)), "i8", scale=0.007) for _ in range(4)]
+    b = [g.const(random.integers(-4000, 4000, hidden), "i32", scale=0.02 * (0.006 + 0.001 * k)) for k in range(4)]
+    h = g.tensor("i8", (batch, hidden), "h", variable=True, scale=0.0078, zero=-2)
+    c = g.tensor("i16", (batch, hidden), "c", variable=True, scale=2.0**-12, zero=0)
+    inputs = [x, *w, *r, -1, -1, -1, *b, -1, -1, h, c, -1, -1, -1, -1]
+    option = options("UnidirectionalSequenceLSTM", fusedActivationFunction=4, cellClip=3.0)
+    g.op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [y], option)
+    inner = [g.tensor("f32", (0,)) for _ in range(4)]
+    g.proto.operators[-1].intermediates = [*inner, g.tensor("i8", (0,), scale=0.0078, zero=-2)]
+    g.output(y)
+    return f.content()
+
+
+def integer_svdf() -> bytes:
+    random = np.random.default_rng(3)
+    batch, size, units, rank, memory = 2, 3, 4, 2, 5
+    f = File()
+    g = f.main
+    x = g.input("i8", (batch, size), "x", scale=0.05, zero=4)
+    y = g.tensor("i8", (batch, units), "y", scale=0.3, zero=-5)
+    features = g.const(random.integers(-127, 128, (units * rank, size)), "i8", scale=0.01)
+    time = g.const(random.integers(-3000, 3000, (units * rank, memory)), "i16", scale=0.0004)
+    bias = g.const(random.integers(-3000, 3000, units), "i32", scale=0.0004 * 0.0005)
+    state = g.tensor("i16", (batch, units * rank * memory), "past", variable=True, scale=0.0005, zero=0)
+    option = options("SVDF", rank=rank, fusedActivationFunction=1)
+    g.op("SVDF", [x, features, time, bias, state], [y], option)
+    g.output(y)
+    return f.content()
+
+
+MODELS = {"variable": accumulator(), "lstm": lstm(), "lstm by time": lstm(True), "svdf": svdf(),
+    "integer lstm": integer_lstm(), "integer svdf": integer_svdf(),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -90,6 +131,8 @@ def test_steps(name: str) -> None:
         got, want = evaluate.run(graph, inputs), reference.run(inputs)
         assert list(got) == list(want)
         for output in want:
+            if want[output].dtype.kind == "i":
+                assert np.array_equal(got[output], want[output]), (output, seed)
             np.testing.assert_allclose(
                 got[output], want[output], rtol=0, atol=2e-5 * max(1, np.abs(want[output]).max())
             )

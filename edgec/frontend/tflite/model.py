@@ -84,6 +84,8 @@ class Operator:
     version: int = 1
     custom: bool = False
     custom_options: bytes = b""
+    #: Tensors that only tell the scales of values inside the node.
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

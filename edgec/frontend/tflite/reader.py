@@ -165,7 +165,8 @@ class _Reader:
             label = next((tensors[k].name for k in outputs if tensors[k].name), f"{name}_{position}")
             options = options_of(self.package, o, self.spend)
             own = bytes(self.numbers(o, "CustomOptions").astype(np.uint8))
-            operators.append(Operator(name, printable(label), inputs, outputs, options, version, custom, own))
+            inner = indices(self.integers(o, "Intermediates"), f"the intermediates {what}")
+            operators.append(Operator(name, printable(label), inputs, outputs, options, version, custom, own, inner))
         ends = [indices(self.integers(table, w), f"the network's {w.lower()}") for w in ("Inputs", "Outputs")]
         return Subgraph(self.text(table.Name()), tensors, ends[0], ends[1], tuple(operators))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from edgec.errors import ModelError
 from edgec.frontend.tflite.call import TfliteCall, tflite
-from edgec.frontend.tflite.integer import activated
+from edgec.frontend.tflite.integer import activated, offset, scaled
+from edgec.frontend.tflite.operators import integer_lstm
 from edgec.frontend.tflite.operators.variables import remembered
 from edgec.frontend.values import Value, clip, concat, emit
 
@@ -18,11 +21,15 @@ _INPUT, _RECURRENT, _PEEPHOLE, _BIAS, _PROJECTION, _OUTPUT_STATE, _CELL_STATE, _
 def lstm(call: TfliteCall) -> Value:
     """x [T, B, I] (or [B, T, I]) to [T, B, H]: y = o * act(c), c = f * c + i * act(g), gates by the logistic function.
 
-    Without weights of the input gate, i = 1 - f. Layer normalization and integer arithmetic are not supported.
+    Without weights of the input gate, i = 1 - f. Layer normalization is not supported; of integers, neither are
+    peepholes and projections.
     """
     x = call[0]
-    if not x.is_float or not call[2].is_float:
-        raise ModelError("an LSTM of integers is not supported", hint="keep its layers in float when converting")
+    integers = not x.is_float
+    if integers != (not call[2].is_float):
+        raise ModelError("an LSTM of floats by integer weights is not supported")
+    if integers and any(call.optional(k) is not None for k in (*range(_PEEPHOLE, _BIAS), _PROJECTION)):
+        raise ModelError("peepholes and projections of an LSTM of integers are not supported")
     if any(call.optional(_NORM + k) is not None for k in range(4)):
         raise ModelError("layer normalization inside an LSTM is not supported")
     major = bool(call.option("time_major", False))
@@ -33,9 +40,11 @@ def lstm(call: TfliteCall) -> Value:
     output_state, cell_state = remembered(call, _OUTPUT_STATE), remembered(call, _CELL_STATE)
     h, c = output_state.read(call.make_state), cell_state.read(call.make_state)
     fed = {g: _fed(call, x, g) for g in range(4) if call.optional(_INPUT + g) is not None}
+    operands = [*range(_RECURRENT, _RECURRENT + 4), _OUTPUT_STATE, _CELL_STATE]
     series = []
     for t in range(steps):
-        h, c = _step(call, {g: v.part(0, t, t + 1).squeeze(0) for g, v in fed.items()}, h, c)
+        now = {g: v.part(0, t, t + 1).squeeze(0) for g, v in fed.items()}
+        h, c = integer_lstm.step(call, now, operands, h, c) if integers else _step(call, now, h, c)
         series.append(h.unsqueeze(0))
     output_state.value, cell_state.value = h, c
     y = concat(series, 0)
@@ -45,7 +54,11 @@ def lstm(call: TfliteCall) -> Value:
 def _fed(call: TfliteCall, x: Value, gate: int) -> Value:
     """What the whole sequence contributes to a gate: one product, since the state does not enter."""
     steps, batch, size = x.shape
-    y = x.reshape(steps * batch, size) @ call[_INPUT + gate].swap(0, 1)
+    rows = x.reshape(steps * batch, size)
+    if not x.is_float:
+        y = integer_lstm.enter(call, rows, _INPUT + gate, _BIAS + gate)
+        return y.reshape(steps, batch, y.shape[1])
+    y = rows @ call[_INPUT + gate].swap(0, 1)
     bias = call.optional(_BIAS + gate)
     y = y if bias is None else y + bias
     return y.reshape(steps, batch, y.shape[1])
@@ -81,17 +94,37 @@ def svdf(call: TfliteCall) -> Value:
     The state holds the last M features of every filter; N = units * R.
     """
     x, features, time = call[0], call[1], call[2]
-    if not x.is_float or not features.is_float:
-        raise ModelError("SVDF of integers is not supported")
+    if x.is_float and not features.is_float:
+        raise ModelError("SVDF of floats by integer weights is not supported")
     filters, memory = time.shape
     rank = int(call.option("rank"))
     if rank < 1 or filters % rank:
         raise ModelError(f"rank {rank} of {filters} filters")
     state = remembered(call, 4)
     before = state.read(call.make_state).reshape(x.shape[0], filters, memory)
-    now = (x @ features.swap(0, 1)).unsqueeze(-1)
+    now = _features(call).unsqueeze(-1)
     after = concat([before.part(2, 1, memory), now], 2)
     state.value = after.reshape(x.shape[0], filters * memory)
+    if not x.is_float:
+        after, time = offset(after, 0), offset(time, 0)
     y = (after * time).sum([-1], keep=False).reshape(x.shape[0], filters // rank, rank).sum([-1], keep=False)
     bias = call.optional(3)
-    return activated(call, y if bias is None else y + bias)
+    y = y if bias is None else y + bias
+    if x.is_float:
+        return activated(call, y)
+    result = call.result().quantized  # its zero point is where the fused activation cuts; the kernels do no more
+    factor = np.float64(call.quantization(4).scale * call.quantization(2).scale / result.scale)
+    return clip(scaled(y, factor) + result.zero, -128, 127).cast("i8")
+
+
+def _features(call: TfliteCall) -> Value:
+    """What the input is to every filter; of integers, in 16 bits and the units of the state."""
+    x, features = call[0], call[1]
+    if x.is_float:
+        return x @ features.swap(0, 1)
+    if call.result().dtype != "i8" or call.tensor(4).dtype != "i16":
+        raise ModelError("SVDF of integers is supported in 8 bits, with a state of 16")
+    inputs = call.quantization(0)
+    factor = np.float64(inputs.scale * call.quantization(1).scale / call.quantization(4).scale)
+    total = scaled(offset(x, inputs.zero) @ offset(features.swap(0, 1), 0), factor)
+    return clip(total, -(2**15), 2**15 - 1).cast("i16")
