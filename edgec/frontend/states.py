@@ -16,8 +16,11 @@ import numpy as np
 from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES
 
-#: The key of the graph's metadata: {input: [output, initial value]} in JSON, one number where all elements are equal.
-KEY = "states"
+#: How the keys of the graph's metadata begin, then the input; the value is [output, initial value] in JSON, one number
+#: where all elements are equal.
+KEY = "state "
+#: Likewise for quantized inputs and outputs: [scale, zero point].
+SCALES = "quantization "
 
 
 @dataclass(frozen=True)
@@ -29,24 +32,23 @@ class Loop:
     initial: np.ndarray
 
 
-def describe(states: Mapping[str, tuple[str, np.ndarray]]) -> str:
+def describe(states: Mapping[str, tuple[str, np.ndarray]]) -> dict[str, str]:
     """The metadata of states: input, to output and initial value."""
 
     def short(value: np.ndarray) -> object:
         first = value.reshape(-1)[:1]
         return first.item() if value.size and (value == first).all() else value.tolist()
 
-    return json.dumps({name: [output, short(initial)] for name, (output, initial) in states.items()})
+    return {KEY + name: json.dumps([output, short(initial)]) for name, (output, initial) in states.items()}
 
 
 def states(graph: Graph) -> list[Loop]:
     """The states of a graph, in the order of its inputs."""
-    told = json.loads(graph.metadata.get(KEY, "{}"))
     found = []
     for n in graph.inputs:
         name = str(n.attributes["name"])
-        if name in told:
-            output, initial = told[name]
+        if KEY + name in graph.metadata:
+            output, initial = json.loads(graph.metadata[KEY + name])
             found.append(Loop(name, output, np.broadcast_to(np.asarray(initial, DTYPES[n.type.dtype]), n.type.shape)))
     return found
 

@@ -87,6 +87,6 @@ def test_selfie_segmentation() -> None:
 
 def test_what_inspect_tells() -> None:
     loaded = edgec.load(model("mlperf_tiny/kws_ref_model"))
-    scale, zero = json.loads(loaded.graph.metadata["quantization"])["input_1"]
+    scale, zero = json.loads(loaded.graph.metadata["quantization input_1"])
     assert abs(scale - 0.5847) < 1e-4 and zero == 83
     assert loaded.operators["CONV_2D"] == 5

@@ -1,7 +1,8 @@
 """The logistic function and tanh of 16-bit fixed-point numbers, as gemmlowp defines them: integers all the way.
 
-A number with ``b`` integer bits stands for raw / 2^(15 - b). The functions are evaluated for all 65536 of them at once:
-the exponential by a polynomial on (-1/4, 0] and factors for the bits above, quotients by three steps of Newton's method.
+A number with ``b`` integer bits stands for raw / 2^(15 - b). The functions are evaluated for all 65536 of them at
+once: the exponential by a polynomial on (-1/4, 0] and factors for the bits above, quotients by three steps of
+Newton's method.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import numpy as np
 
 from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.frontend import states
+from edgec.frontend.states import SCALES
 from edgec.frontend.support import unsupported_error
 from edgec.frontend.text import listed, printable
 from edgec.frontend.tflite import call as registry
@@ -224,15 +225,9 @@ def _metadata(model: TfliteModel, importer: _Importer) -> dict[str, str]:
     found = {**model.metadata, "format": f"TensorFlow Lite {model.version}"}
     if model.description:
         found["description"] = model.description
-    scales = {}
     for name, k in {**model.main.input_names, **model.main.output_names}.items():
         quantization = model.main.tensors[k].quantization
         if quantization is not None and quantization.scales.size == 1:
-            scales[name] = [float(quantization.scale), quantization.zero]
-    if scales:
-        found["quantization"] = json.dumps(scales)
+            found[SCALES + name] = json.dumps([float(quantization.scale), quantization.zero])
     kept = [s for s in sorted(importer.states.values(), key=importer.place) if s.name in importer.inputs]
-    loops = {s.name: (f"{s.name}_out", s.initial) for s in kept}
-    if loops:
-        found[states.KEY] = states.describe(loops)
-    return found
+    return {**found, **states.describe({s.name: (f"{s.name}_out", s.initial) for s in kept})}

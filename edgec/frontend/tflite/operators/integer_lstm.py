@@ -1,8 +1,8 @@
 """The LSTM of integers: 8-bit operands, gates and cell in 16 bits.
 
-Sums of a gate are scaled to units of 2^-12 and saturated to 16 bits, the gates are in units of 2^-15, the cell in a power
-of two of its own. The logistic function and tanh are tables of all 65536 results, since the kernels approximate them in
-fixed point in a way of their own; all layers of a network share them.
+Sums of a gate are scaled to units of 2^-12 and saturated to 16 bits, the gates are in units of 2^-15, the cell in a
+power of two of its own. The logistic function and tanh are tables of all 65536 results, since the kernels approximate
+them in fixed point in a way of their own; all layers of a network share them.
 """
 
 from __future__ import annotations
