@@ -83,9 +83,11 @@ class PlanRun:
             self.arrays[node] = array
         return self.arrays[node]
 
-    def step(self, k: int) -> np.ndarray:
-        """Execute block ``k``; gives its result, in place."""
+    def step(self, k: int) -> np.ndarray | None:
+        """Execute block ``k``; gives its result in place, None for one that its guards skip."""
         block = self.plan.blocks[k]
+        if any(bool(self.array(n)) != truth for n, truth in self.plan.guards.get(block.output, ())):
+            return None
         result = self.array(block.output)
         if result.size:
             result[...] = block.evaluate(self.array, self.sizes)
@@ -134,10 +136,12 @@ class ProgramRun:
         return view.array(self.elements(view.buffer), self.sizes)
 
     def step(self, k: int) -> np.ndarray | None:
-        """Execute kernel ``k``; gives its result in place, None for a border."""
+        """Execute kernel ``k``; gives its result in place, None for a border and for what its guards skip."""
         kernel = self.program.kernels[k]
         if kernel.block is None:
             self.fill(kernel.params)
+            return None
+        if any(bool(self.elements(buffer)[0]) != truth for buffer, truth in kernel.guards):
             return None
         self.poison_scratch(kernel)
         values = kernel.block.evaluate(self.array, self.sizes)

@@ -48,6 +48,7 @@ class CallSite:
     barrier: bool
     comment: str
     sizes: tuple[ReadSize, ...] = ()
+    condition: str = ""  # in C, after "thread < threads"
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,11 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = ()) -> S
         fresh = {s: unread.pop(s) for s in kernel.sizes if s in unread}
         barrier = any(_conflict(kernel, o, program) or o.writes in fresh.values() for o in since)
         since = [kernel] if barrier else [*since, kernel]
+        guard = "".join(f" && {'' if truth else '!'}*({_pointer(b, program, True)})" for b, truth in kernel.guards)
         sizes = tuple(ReadSize(size_name(s), size_value(s, b, program)) for s, b in fresh.items())
-        calls.append(CallSite(known[text], kernel, _arguments(kernel, program), barrier, describe(kernel), sizes))
+        calls.append(
+            CallSite(known[text], kernel, _arguments(kernel, program), barrier, describe(kernel), sizes, guard)
+        )
     return Sources(tuple(known.values()), tuple(calls))
 
 
@@ -128,8 +132,8 @@ def _conflict(a: Kernel, b: Kernel, program: Program) -> bool:
     scratch = [k.operands[0] for k in (a, b) if k.scratch_bytes]
     return (
         both_write
-        or any(overlap(a.writes, r) for r in b.reads)
-        or any(overlap(b.writes, r) for r in a.reads)
+        or any(overlap(a.writes, r) for r in b.touches[:-1])
+        or any(overlap(b.writes, r) for r in a.touches[:-1])
         or any(overlap(s, o) for s in scratch for k in (a, b) for o in k.operands if o is not s)
     )
 

@@ -169,7 +169,7 @@ class Value:
         steps = [-1 if d in axes else 1 for d in range(self.rank)]
         return emit("slice", self, starts=tuple(max(s, 0) for s in starts), steps=tuple(steps), shape=self.shape)
 
-    def pad(self, before: Sequence[int], after: Sequence[int], value: Scalar = 0) -> Value:
+    def pad(self, before: Sequence[Extent], after: Sequence[Extent], value: Scalar = 0) -> Value:
         """``value`` around x; a negative amount crops."""
         x = self
         if any(p < 0 for p in (*before, *after)):

@@ -9,12 +9,13 @@ A procedure is a block of its own, between values that lie in memory as a whole.
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import prod
 
 from edgec.fuse import classify, narrow
 from edgec.fuse.block import Block, Composer, is_affine
+from edgec.fuse.guards import Guard, conditions, guards_of
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Node
@@ -46,6 +47,8 @@ class Plan:
     blocks: tuple[Block, ...]
     placements: MappingType[Node, Placement]
     outputs: tuple[tuple[str, Node], ...]
+    #: The conditions under which a block is computed, by its output, in the order in which they are known.
+    guards: MappingType[Node, tuple[Guard, ...]] = field(default_factory=dict)
 
 
 def plan(graph: Graph, fuse: bool = True) -> Plan:
@@ -104,6 +107,7 @@ class _Planner:
         self.users = graph.users()
         self.order = {n: k for k, n in enumerate(graph.nodes())}
         self.sizes = graph.needed_sizes()
+        self.conditions = conditions(graph.nodes())  # of branches: each stands in memory, for kernels to ask
         self.results = {n for _, n in graph.outputs} | set(self.sizes.values())
         self.composer = Composer()
         self.owner: dict[Node, Node] = {}  # operator -> output of the block that computes it
@@ -133,7 +137,7 @@ class _Planner:
         end = anchor
         ends, lengths = [end], [1]
         rows = anchor.op == "reduce"
-        while self.fuse and end not in self.results:
+        while self.fuse and end not in self.results and end not in self.conditions:
             found = self._post_dominator(end, anchor, rows)
             if found is None or not (rows or self._runs_on_lanes(block, found)):
                 break
@@ -169,7 +173,7 @@ class _Planner:
                 return None
             if not frontier:
                 return passed
-            if node in self.results:
+            if node in self.results or node in self.conditions:
                 return None
             reach(node)
         return None
@@ -185,6 +189,8 @@ class _Planner:
         )
 
     def _may_join(self, node: Node, anchor: Node, rows: bool) -> bool:
+        if node.op == "branch":
+            return False  # what it may not need is computed by kernels of their own, to be skipped
         if not rows:
             return classify.is_elementwise(node) and bool(node.type.shape == anchor.type.shape)
         full, reduced = anchor.args[0].type.shape, anchor.type.shape
@@ -213,7 +219,9 @@ class _Planner:
         if node.op in ("concat", "pad") and self._is_placeable(node, readers):
             self.placed.add(node)
             self._own(node, node)
-        elif self.fuse and node not in self.results and all(self._foldable(node, r) for r in readers):
+        elif not self.fuse or node in self.results or node in self.conditions:
+            self._own(node, node)
+        elif all(self._foldable(node, r) for r in readers):
             if classify.is_movement(node) or narrow.is_read_wide(node):
                 self.inlined[node] = readers
             elif len(readers) == 1 and len(self.members[next(iter(readers))]) < BLOCK_LIMIT:
@@ -322,7 +330,24 @@ class _Planner:
                 if node.op == "concat":
                     offset[node.attributes["axis"]] += part.type.shape[node.attributes["axis"]]
         outputs = self._outputs(copies)
-        return Plan(self.graph, tuple(self._ordered(blocks, copies, placements)), placements, outputs)
+        guards = self._guards(blocks, copies, placements)
+        ordered = self._ordered(blocks, copies, placements, guards)
+        known = {b.output: k for k, b in enumerate(ordered)}
+        return Plan(
+            self.graph,
+            tuple(ordered),
+            placements,
+            outputs,
+            {n: tuple(sorted(found, key=lambda g: known.get(g[0], -1))) for n, found in guards.items()},
+        )
+
+    def _guards(
+        self, blocks: list[Block], copies: list[Block], placements: dict[Node, Placement]
+    ) -> dict[Node, frozenset[Guard]]:
+        copied = [i for c in copies for i in c.inputs]
+        wanted = {*self.results, *copied}
+        owners = {n: p.parent for n, p in placements.items()}
+        return guards_of(sorted(blocks, key=lambda b: self.order[b.output]), wanted, owners, self.conditions)
 
     def _meets_procedure(self, node: Node) -> bool:
         """A procedure writes it or reads it: it has to lie in memory by itself."""
@@ -348,7 +373,13 @@ class _Planner:
                 return True
         return False
 
-    def _ordered(self, blocks: list[Block], copies: list[Block], placements: dict[Node, Placement]) -> list[Block]:
+    def _ordered(
+        self,
+        blocks: list[Block],
+        copies: list[Block],
+        placements: dict[Node, Placement],
+        guards: MappingType[Node, frozenset[Guard]],
+    ) -> list[Block]:
         """Blocks and copies by what they need; a placed result is complete when all its parts are written."""
         writers: dict[Node, list[Block]] = {}
         everything = [*blocks, *copies]
@@ -377,6 +408,8 @@ class _Planner:
             done.add(id(block))
             for i in block.inputs:
                 need(i)
+            for condition, _ in sorted(guards.get(block.output, ()), key=lambda g: self.order[g[0]]):
+                need(condition)
             for size in sizes_of(block.meaning):
                 if size in self.sizes:
                     need(self.sizes[size])

@@ -35,6 +35,7 @@ __all__ = [
 
 from edgec.ops import (  # noqa: F401  (they register)
     contraction,
+    control,
     elementwise,
     gathering,
     movement,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from edgec.device.facts import Device
@@ -57,7 +57,9 @@ def schedule(plan: Plan, device: Device, threads: int = 1, progress: Callable[[s
             progress(", ".join(_origin(plan, block)) or block.output.op)
         kernels += _borders(plan, block, views, bordered)
         if block.output.type.elements:
-            kernels.append(kernel_of(block, views, device, weights, threads, _origin(plan, block)))
+            kernel = kernel_of(block, views, device, weights, threads, _origin(plan, block))
+            guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
+            kernels.append(replace(kernel, guards=guards))
     sizes = {s: views[n].buffer for s, n in graph.needed_sizes().items()}
     memory = plan_memory(kernels, frozenset(sizes.values()))
     used = dict.fromkeys(b for k in kernels for b in k.operands if b.space == "weights")

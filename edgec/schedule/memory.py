@@ -72,7 +72,7 @@ def plan_memory(kernels: Sequence[Kernel], kept: frozenset[Buffer] = frozenset()
 def _groups(kernels: Sequence[Kernel], kept: frozenset[Buffer]) -> list[_Group]:
     groups: dict[Buffer, _Group] = {}
     for k, kernel in enumerate(kernels):
-        for b in kernel.operands:
+        for b in kernel.touches:
             if b.space == "arena":
                 group = groups.setdefault(b, _Group([b], k, k, _aligned(b.bytes)))
                 group.last = len(kernels) - 1 if b in kept else k

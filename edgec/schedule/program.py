@@ -65,7 +65,7 @@ class Kernel:
     """One kernel: a template, the record it is rendered from, and the buffers it touches.
 
     ``operands`` are the buffers in the order of the function's parameters; the last one is written. ``sizes`` are the
-    run-time sizes it needs.
+    run-time sizes it needs, ``guards`` the truth values (i.e. buffers of one) that decide whether it runs at all.
     ``scratch_bytes`` is what each thread needs for itself while the kernel runs, or the one thread that does it all;
     the first operand holds it, once for every thread that needs it.
     """
@@ -77,6 +77,12 @@ class Kernel:
     names: tuple[str, ...]
     scratch_bytes: int = 0
     sizes: tuple[Expr, ...] = ()
+    guards: tuple[tuple[Buffer, bool], ...] = ()
+
+    @property
+    def touches(self) -> tuple[Buffer, ...]:
+        """Everything it reads or writes, the result last."""
+        return (*(b for b, _ in self.guards), *self.operands)
 
     @property
     def reads(self) -> tuple[Buffer, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from edgec.frontend.branches import chosen
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.values import Value, computed, concat, constant, normalize_axis
 
@@ -13,10 +14,12 @@ _MAX_ROUNDS = 4096
 
 @onnx("If")
 def if_(call: Call) -> list[Value]:
-    """Only the branch that is taken is lowered."""
+    """A known condition lowers one branch alone; else there are both, and run time skips the kernels of the other."""
     assert call.inline is not None
-    taken = bool(call.constant(0).reshape(-1)[0])
-    return call.inline(call.required("then_branch" if taken else "else_branch"))
+    known = computed(call[0])
+    if known is not None:
+        return call.inline(call.required("then_branch" if known.reshape(-1)[0] else "else_branch"))
+    return chosen(call, call[0], *(call.inline(call.required(name)) for name in ("then_branch", "else_branch")))
 
 
 @onnx("Loop")
