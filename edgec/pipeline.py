@@ -23,7 +23,7 @@ from edgec.frontend.source import import_graph, read
 from edgec.fuse import Plan
 from edgec.fuse import plan as plan_graph
 from edgec.ir.graph import Graph
-from edgec.ir.sizes import with_size_outputs, without_size_outputs
+from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.ir.verify import verify
 from edgec.options import Options
 from edgec.report import listing, saved
@@ -70,10 +70,9 @@ def import_(source: Any, context: Context) -> Graph:
 
 def simplify(graph: Graph, context: Context) -> Graph:
     o = context.options
-    graph, sizes = with_size_outputs(graph)
-    simpler, applied = simplify_graph(graph, load_rules(o.rules), numeric=o.numeric)
+    simpler, applied = simplify_graph(outputs_alone(graph), load_rules(o.rules), numeric=o.numeric)
     context.applied.extend(applied)
-    return without_size_outputs(simpler, sizes)
+    return outputs_apart(simpler, graph)
 
 
 def compress(graph: Graph, context: Context) -> Graph:

@@ -30,7 +30,8 @@ def in_double(graph: Graph) -> Graph:
             new[n] = ops.node(n.op, *(new[a] for a in n.args), **attributes)
     inputs = tuple(new[n] for n in graph.inputs if n in new)
     sizes = tuple((s, new[n]) for s, n in graph.sizes if n in new)
-    return Graph(inputs, tuple((name, new[n]) for name, n in graph.outputs), graph.name, sizes=sizes)
+    demands = tuple((message, new[n]) for message, n in graph.demands)
+    return Graph(inputs, tuple((name, new[n]) for name, n in graph.outputs), graph.name, sizes=sizes, demands=demands)
 
 
 def rounding(graph: Graph, inputs: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> dict[str, float]:

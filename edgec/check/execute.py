@@ -15,6 +15,7 @@ import numpy as np
 from edgec.errors import ModelError
 from edgec.fuse import Plan
 from edgec.ir import evaluate
+from edgec.ir.evaluate import check_demands
 from edgec.ir.expr import Expr
 from edgec.ir.extent import extent_at
 from edgec.ir.graph import Graph, Node
@@ -62,7 +63,11 @@ class PlanRun:
         self.arrays: dict[Node, np.ndarray] = {
             n: checked_input(n.attributes["name"], n.type, inputs, self.sizes) for n in plan.graph.inputs
         }
-        self.computed = {n: s for s, n in plan.graph.needed_sizes().items()}
+        self.computed: dict[Node, list[Expr]] = {}
+        for s, n in plan.sizes.items():
+            self.computed.setdefault(n, []).append(s)
+            if n.op == "input":
+                self.sizes[s] = int(self.arrays[n])
 
     def array(self, node: Node) -> np.ndarray:
         """Where a value lies; made on first use, with the border of a padded one filled."""
@@ -91,13 +96,14 @@ class PlanRun:
         result = self.array(block.output)
         if result.size:
             result[...] = block.evaluate(self.array, self.sizes)
-        if block.output in self.computed:
-            self.sizes[self.computed[block.output]] = int(result)
+        for size in self.computed.get(block.output, ()):
+            self.sizes[size] = int(result)
         return result
 
     def run(self) -> dict[str, np.ndarray]:
         for k in range(len(self.plan.blocks)):
             self.step(k)
+        check_demands((message, bool(self.array(n))) for message, n in self.plan.demands)
         return {name: np.array(self.array(n)) for name, n in self.plan.outputs}
 
 
@@ -116,7 +122,11 @@ class ProgramRun:
         self.sizes: dict[Expr, int] = {}
         for name, buffer, node in program.inputs:
             self.memory[buffer] = checked_input(name, node.type, inputs, self.sizes).reshape(-1)
-        self.computed = {buffer: s for s, buffer in program.sizes.items()}
+        self.computed: dict[Buffer, list[Expr]] = {}
+        for s, buffer in program.sizes.items():
+            self.computed.setdefault(buffer, []).append(s)
+            if buffer.space == "input":
+                self.sizes[s] = int(self.memory[buffer][0])
         for _, buffer, _ in program.outputs:
             self.memory[buffer] = poisoned(buffer.dtype, buffer.elements)
 
@@ -147,8 +157,8 @@ class ProgramRun:
         values = kernel.block.evaluate(self.array, self.sizes)
         result = self.array(kernel.block.output)
         result[...] = values
-        if kernel.writes in self.computed:
-            self.sizes[self.computed[kernel.writes]] = int(result)
+        for size in self.computed.get(kernel.writes, ()):
+            self.sizes[size] = int(result)
         return result
 
     def poison_scratch(self, kernel: Kernel) -> None:
@@ -174,6 +184,7 @@ class ProgramRun:
     def run(self) -> dict[str, np.ndarray]:
         for k in range(len(self.program.kernels)):
             self.step(k)
+        check_demands((message, bool(self.elements(b)[0])) for message, b in self.program.demands)
         return self.outputs()
 
 

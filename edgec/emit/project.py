@@ -17,7 +17,7 @@ from edgec.device.facts import Device
 from edgec.emit.c_expression import size_name
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.render import render
-from edgec.emit.source import Sources, comment_text, generate, size_value
+from edgec.emit.source import Sources, comment_text, generate, pointer_text, size_value
 from edgec.errors import DeviceError, UsageError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
@@ -202,6 +202,7 @@ def files(
     chosen = dimensions(n.type for _, _, n in program.inputs)
     values["dimensions"] = [Open(d.name, size_name(s), d.low, d.high, d.step) for s, d in chosen.items()]
     values["computed"] = computed = _computed(program)
+    values["demands"] = [Demand(comment_text(m), f"*({pointer_text(b, program)})") for m, b in program.demands]
     values["is_open"] = is_open = bool(chosen or computed)
     values["size_names"] = [*map(size_name, chosen), *(size_name(s) for s in program.sizes)]
     sizes = [f"{name}_sizes *sizes"] if is_open else []
@@ -256,6 +257,14 @@ class Open:
     low: int
     high: int
     step: int
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A truth value that must hold: what is wrong if it does not, and the C of its value."""
+
+    message: str
+    value: str
 
 
 @dataclass(frozen=True)

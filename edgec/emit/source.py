@@ -84,6 +84,11 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = ()) -> S
     return Sources(tuple(known.values()), tuple(calls))
 
 
+def pointer_text(buffer: Buffer, program: Program) -> str:
+    """The C of a pointer to a buffer that is read."""
+    return _pointer(buffer, program, const=True)
+
+
 def size_value(size: Expr, buffer: Buffer, program: Program) -> str:
     """The C of a computed size; whatever the data, it stays inside its range, which all memory was planned for."""
     value = f"*({_pointer(buffer, program, const=True)})"

@@ -98,6 +98,8 @@ class Call:
     outputs: tuple[str, ...] = ("",)
     #: Makes a run-time size of a scalar (i64) that is computed, from 0 up to a bound; set by the importer.
     new_size: Callable[[Value, Extent], Extent] | None = None
+    #: Notes a truth value without which the results mean nothing, and what is wrong then; set by the importer.
+    demand: Callable[[Value, str], None] | None = None
     #: Lowers a subgraph (of If, Loop, Scan) where the node stands; set by the importer.
     inline: Callable[..., list[Value]] | None = None
 

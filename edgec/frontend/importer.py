@@ -74,7 +74,7 @@ def import_model(
     if tensors is not None:
         tensors.update((name, value.node) for name, value in scope.names.items())
     sizes = tuple(importer.sizes.items())
-    return Graph(inputs, outputs, model.name, importer.origin, _metadata(model), sizes)
+    return Graph(inputs, outputs, model.name, importer.origin, _metadata(model), sizes, tuple(importer.demands))
 
 
 def _metadata(model: Model) -> dict[str, str]:
@@ -119,6 +119,7 @@ class _Importer:
         self.lowered = 0
         self.sizes: dict[Expr, Node] = {}
         self.size_names: set[str] = set()
+        self.demands: list[tuple[str, Node]] = []
 
     def look_up(self, scope: _Scope | None, name: str) -> Value:
         while scope is not None:
@@ -192,6 +193,7 @@ class _Importer:
             node.op_type, domain, opset, where, tuple(inputs),
             {name: self.attribute(a) for name, a in complete.items()}, tuple(node.output),
             lambda count, most: self.new_size(count, most, node.output[0] if node.output else label),
+            lambda condition, message: self.demand(condition, f"{where}: {message}"),
             self.inliner(scope, label) if nested else None,
         )  # fmt: skip
         results = lowering(call)
@@ -208,6 +210,15 @@ class _Importer:
         if size.op == "size":
             self.sizes[size] = node
         return lesser(size, most)  # so that everybody sees that it is no more, whatever the bound turns out to be
+
+    def demand(self, condition: Value, message: str) -> None:
+        """Ask for a truth value; raises ModelError when it is known to be false."""
+        node = condition.reshape().node
+        if node.is_const:
+            if not node.value:
+                raise ModelError(message)
+        elif (message, node) not in self.demands:
+            self.demands.append((message, node))
 
     def attribute(self, a: AttributeProto) -> Any:
         """An attribute as Python, numpy or (a subgraph) as it is."""

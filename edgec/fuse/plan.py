@@ -12,6 +12,7 @@ from collections.abc import Mapping as MappingType
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import prod
+from typing import Any
 
 from edgec.fuse import classify, narrow
 from edgec.fuse.block import Block, Composer, is_affine
@@ -47,6 +48,9 @@ class Plan:
     blocks: tuple[Block, ...]
     placements: MappingType[Node, Placement]
     outputs: tuple[tuple[str, Node], ...]
+    #: The values of the sizes that are computed, and the truth values without which outputs mean nothing.
+    sizes: MappingType[Expr, Node] = field(default_factory=dict)
+    demands: tuple[tuple[str, Node], ...] = ()
     #: The conditions under which a block is computed, by its output, in the order in which they are known.
     guards: MappingType[Node, tuple[Guard, ...]] = field(default_factory=dict)
 
@@ -108,7 +112,8 @@ class _Planner:
         self.order = {n: k for k, n in enumerate(graph.nodes())}
         self.sizes = graph.needed_sizes()
         self.conditions = conditions(graph.nodes())  # of branches: each stands in memory, for kernels to ask
-        self.results = {n for _, n in graph.outputs} | set(self.sizes.values())
+        self.demanded = [n for _, n in graph.demands]
+        self.results = {n for _, n in graph.outputs} | {*self.sizes.values(), *self.demanded}
         self.composer = Composer()
         self.owner: dict[Node, Node] = {}  # operator -> output of the block that computes it
         self.members: dict[Node, list[Node]] = {}  # output of a block -> what it computes
@@ -330,6 +335,8 @@ class _Planner:
                 if node.op == "concat":
                     offset[node.attributes["axis"]] += part.type.shape[node.attributes["axis"]]
         outputs = self._outputs(copies)
+        sizes = {s: self._standing(n, copies) for s, n in self.sizes.items()}
+        demands = tuple((message, self._standing(n, copies)) for message, n in self.graph.demands)
         guards = self._guards(blocks, copies, placements)
         ordered = self._ordered(blocks, copies, placements, guards)
         known = {b.output: k for k, b in enumerate(ordered)}
@@ -338,6 +345,8 @@ class _Planner:
             tuple(ordered),
             placements,
             outputs,
+            sizes,
+            demands,
             {n: tuple(sorted(found, key=lambda g: known.get(g[0], -1))) for n, found in guards.items()},
         )
 
@@ -364,6 +373,15 @@ class _Planner:
             taken.add(node)
             outputs.append((name, node))
         return tuple(outputs)
+
+    @staticmethod
+    def _standing(node: Node, copies: list[Block]) -> Node:
+        """A scalar that stands in memory: a constant is copied there."""
+        if not node.is_const:
+            return node
+        if node not in (c.inputs[0] for c in copies if c.output.attributes["offset"] == ("scalar",)):
+            copies.append(_copy(node, node, ("scalar",)))
+        return next(c.output for c in copies if c.inputs == (node,) and c.output.attributes["offset"] == ("scalar",))
 
     @staticmethod
     def _would_cycle(part: Node, node: Node, placements: dict[Node, Placement]) -> bool:
@@ -417,14 +435,14 @@ class _Planner:
 
         for b in sorted(blocks, key=lambda b: self.order[b.output]):
             write(b)
-        for node in (*(n for _, n in self.graph.outputs), *self.sizes.values()):
+        for node in (*(n for _, n in self.graph.outputs), *self.sizes.values(), *self.demanded):
             need(node)
         for b in copies:
             write(b)
         return ordered
 
 
-def _copy(part: Node, into: Node, offset: tuple[int, ...]) -> Block:
+def _copy(part: Node, into: Node, offset: tuple[Any, ...]) -> Block:
     """A block that copies ``part`` to where it belongs inside ``into``."""
     from edgec.ir.graph import intern
 

@@ -6,7 +6,7 @@ stage. An affine load is a strided view (no copy); a sum of products of two load
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -204,11 +204,11 @@ def evaluate_node(node: Node, args: Sequence[Array], known: Sizes = NO_SIZES) ->
 def run(graph: Graph, inputs: Mapping[str, Array], keep: bool = False) -> dict[Any, Array]:
     """Execute a graph on numpy arrays: values by output name, and by node too when ``keep``.
 
-    Raises ModelError for an input that is missing or of another shape or type.
+    Raises ModelError for an input that is missing or of another shape or type, or a demand that is not met.
     """
     values: dict[Node, Array] = {}
     remaining = {n: len(u) for n, u in graph.users().items()}
-    results = {n for _, n in graph.outputs}
+    results = {n for _, n in (*graph.outputs, *graph.demands)}
     known: dict[Expr, int] = {}
     for n in graph.inputs:
         if n.attributes["name"] in inputs:
@@ -233,5 +233,13 @@ def run(graph: Graph, inputs: Mapping[str, Array], keep: bool = False) -> dict[A
                     del values[a]
         if n in computed:
             known[computed[n]] = int(values[n].reshape(()))
+    check_demands((message, bool(values[n])) for message, n in graph.demands)
     named: dict[Any, Array] = {name: values[n] for name, n in graph.outputs}
     return {**values, **named} if keep else named
+
+
+def check_demands(demands: Iterable[tuple[str, bool]]) -> None:
+    """Raises ModelError with the first sentence whose truth value is false."""
+    for message, is_met in demands:
+        if not is_met:
+            raise ModelError(message)

@@ -142,7 +142,8 @@ class Graph:
 
     ``origin`` names, for a node, the ONNX nodes it came from, so that every message can name the user's own.
     ``sizes`` are the run-time sizes that the graph computes itself (the others are read off its inputs), each with the
-    scalar that is its value.
+    scalar that is its value. ``demands`` are scalar truth values without which the outputs mean nothing, each with the
+    sentence that says what is wrong then.
     """
 
     inputs: tuple[Node, ...]
@@ -151,10 +152,11 @@ class Graph:
     origin: Mapping[Node, tuple[str, ...]] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     sizes: tuple[tuple[Expr, Node], ...] = ()
+    demands: tuple[tuple[str, Node], ...] = ()
 
     def nodes(self) -> list[Node]:
         """Every node the outputs need, arguments and sizes first, in a deterministic order."""
-        return list(topological((node for _, node in self.outputs), dict(self.sizes)))
+        return list(topological((node for _, node in (*self.outputs, *self.demands)), dict(self.sizes)))
 
     def needed_sizes(self) -> dict[Expr, Node]:
         """The computed sizes that the outputs need."""
@@ -221,4 +223,5 @@ def rewrite(graph: Graph, change: Callable[[Node, tuple[Node, ...]], Node]) -> G
         outputs=tuple((name, new[n]) for name, n in graph.outputs),
         origin=kept,
         sizes=tuple((s, new[n]) for s, n in graph.sizes if n in new),
+        demands=tuple((message, new[n]) for message, n in graph.demands),
     )

@@ -113,15 +113,16 @@ def sizes_of(meaning: Meaning) -> list[Expr]:
     return list(dict.fromkeys(s for e in found if isinstance(e, Expr) for s in sizes(e)))
 
 
-def with_size_outputs(graph: Graph) -> tuple[Graph, tuple[Expr, ...]]:
-    """The graph with the sizes it computes as outputs too, for what looks at outputs alone; and those sizes."""
-    sizes = graph.needed_sizes()
-    extra = tuple((f"size {s.value.name}", n) for s, n in sizes.items())
-    return replace(graph, outputs=(*graph.outputs, *extra), sizes=()), tuple(sizes)
+def outputs_alone(graph: Graph) -> Graph:
+    """The graph with what it computes for itself (sizes, demands) as outputs too: for what looks at outputs alone."""
+    sizes = tuple((f"size {s.value.name}", n) for s, n in graph.needed_sizes().items())
+    return replace(graph, outputs=(*graph.outputs, *sizes, *graph.demands), sizes=(), demands=())
 
 
-def without_size_outputs(graph: Graph, sizes: Sequence[Expr]) -> Graph:
-    """Undo ``with_size_outputs``: the last outputs are the values of ``sizes``."""
-    count = len(graph.outputs) - len(sizes)
-    computed = tuple(zip(sizes, (n for _, n in graph.outputs[count:])))
-    return replace(graph, outputs=graph.outputs[:count], sizes=computed)
+def outputs_apart(graph: Graph, before: Graph) -> Graph:
+    """Undo ``outputs_alone``, which made what ``graph`` came from out of ``before``."""
+    count = len(before.outputs)
+    nodes = [n for _, n in graph.outputs[count:]]
+    sizes = tuple(zip(before.needed_sizes(), nodes))
+    messages = (message for message, _ in before.demands)
+    return replace(graph, outputs=graph.outputs[:count], sizes=sizes, demands=tuple(zip(messages, nodes[len(sizes) :])))

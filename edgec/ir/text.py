@@ -8,6 +8,7 @@
 
 A dimension that is known only at run time is a formula of sizes in braces, ``f32[1,{width * 32}]``; a line
 ``size width = 1..30`` before the graph gives its range, and ``size n = %4`` the node it is the value of, if one is.
+``demand %5 "..."`` names a truth value without which the outputs mean nothing.
 Names that are no identifiers stand in double quotes. A constant of more elements than are worth reading is written
 as ``const @digest`` and looked up when it is read. What follows ``#`` names the ONNX nodes a node came from, and is
 read back as such.
@@ -48,9 +49,10 @@ def show(graph: Graph) -> str:
     results = ", ".join(f"{_name(name)}={names[n]}" for name, n in graph.outputs)
     sizes = [f"size {s.value.name} = {s.value.low}..{s.value.high}" for s in _sizes_of(graph)]
     computed = [f"size {s.value.name} = {names[n]}" for s, n in graph.needed_sizes().items()]
+    demands = [f"demand {names[n]} {json.dumps(message)}" for message, n in graph.demands]
     about = [f"metadata {json.dumps(k)} = {json.dumps(v)}" for k, v in graph.metadata.items()]
     head = f"graph {_name(graph.name)}({inputs}) -> ({outputs})"
-    return "\n".join([*sizes, head, *about, *lines, *computed, f"return {results}"]) + "\n"
+    return "\n".join([*sizes, head, *about, *lines, *computed, *demands, f"return {results}"]) + "\n"
 
 
 def constants_of(graph: Graph) -> dict[str, Array]:
@@ -275,6 +277,7 @@ class _Reader:
         self.metadata: dict[str, str] = {}
         self.sizes: dict[str, Expr] = {}
         self.computed: dict[Expr, Node] = {}
+        self.demands: list[tuple[str, Node]] = []
         self.lines = 0
 
     def read(self, line: str) -> None:
@@ -286,6 +289,9 @@ class _Reader:
             raise ModelError("nothing may follow 'return'")
         if tokens.accept("size"):
             self.size(tokens)
+        elif tokens.accept("demand"):
+            node = self.reference(tokens)
+            self.demands.append((_string(tokens), node))
         elif tokens.accept("graph"):
             self.graph(tokens)
         elif self.head is None:
@@ -404,7 +410,9 @@ class _Reader:
         if self.head is None or self.outputs is None:
             raise ModelError("the text ends before 'return'")
         name, inputs, _ = self.head
-        return Graph(inputs, self.outputs, name, self.origin, self.metadata, tuple(self.computed.items()))
+        return Graph(
+            inputs, self.outputs, name, self.origin, self.metadata, tuple(self.computed.items()), tuple(self.demands)
+        )
 
 
 def _names_of(comment: str) -> tuple[str, ...]:

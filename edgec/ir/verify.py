@@ -120,6 +120,12 @@ def sizes_are_scalars(graph: Graph) -> Found:
                 yield n, f"nothing says what the size {s} is"
 
 
+def demands_are_truth_values(graph: Graph) -> Found:
+    for _, n in graph.demands:
+        if n.type != Type("bool", ()):
+            yield n, f"a demand is {n.type}, not one truth value"
+
+
 def attributes_are_plain(graph: Graph) -> Found:
     """Numbers, strings and tuples of them: what prints and reads back, and hashes the same everywhere."""
     for n in graph.operations():
@@ -167,6 +173,7 @@ INVARIANTS: tuple[Callable[[Graph], Found], ...] = (
     dtypes_are_known,
     extents_are_counts,
     sizes_are_scalars,
+    demands_are_truth_values,
     attributes_are_plain,
     constants_match_their_type,
     types_follow_from_formulas,

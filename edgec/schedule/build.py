@@ -60,8 +60,9 @@ def schedule(plan: Plan, device: Device, threads: int = 1, progress: Callable[[s
             kernel = kernel_of(block, views, device, weights, threads, _origin(plan, block))
             guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
             kernels.append(replace(kernel, guards=guards))
-    sizes = {s: views[n].buffer for s, n in graph.needed_sizes().items()}
-    memory = plan_memory(kernels, frozenset(sizes.values()))
+    sizes = {s: views[n].buffer for s, n in plan.sizes.items()}
+    demands = tuple((message, views[n].buffer) for message, n in plan.demands)
+    memory = plan_memory(kernels, frozenset((*sizes.values(), *(b for _, b in demands))))
     used = dict.fromkeys(b for k in kernels for b in k.operands if b.space == "weights")
     offsets, weights_bytes = dict(memory.offsets), 0
     for b in used:
@@ -80,6 +81,7 @@ def schedule(plan: Plan, device: Device, threads: int = 1, progress: Callable[[s
         threads,
         views,
         sizes,
+        demands,
     )
 
 

@@ -109,3 +109,4 @@ class Program:
     threads: int
     views: Mapping[Node, View] = field(default_factory=dict)
     sizes: Mapping[Expr, Buffer] = field(default_factory=dict)  # those that kernels compute, each in an i64
+    demands: tuple[tuple[str, Buffer], ...] = ()  # truth values that must hold after the run

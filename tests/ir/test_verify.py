@@ -45,6 +45,7 @@ BAD: dict[str, Callable[[], Graph]] = {
     "dtypes_are_known": lambda: result(raw("neg", (X,), Type("f128", (2, 3)))),
     "extents_are_counts": lambda: result(raw("neg", (X,), Type("f32", (2, -3)))),
     "sizes_are_scalars": lambda: Graph((), (("y", node("iota", shape=(size("n", 0, 4),), axis=0)),)),
+    "demands_are_truth_values": lambda: Graph((X,), (("y", X),), demands=(("no", X),)),
     "attributes_are_plain": lambda: result(raw("transpose", (X,), Type("f32", (3, 2)), perm=[1, 0])),
     "constants_match_their_type": lambda: result(raw("const", (), F32, value=Array(np.zeros(6, np.float32)))),
     "types_follow_from_formulas": lambda: result(raw("neg", (X,), Type("f32", (3, 2)))),

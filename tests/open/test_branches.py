@@ -13,10 +13,13 @@ from sanitized import ADDRESS, THREAD, run_sanitized
 
 from edgec.check.execute import PlanRun, run_plan, run_program
 from edgec.emit.source import generate
+from edgec.errors import ModelError
 from edgec.frontend import import_model
+from edgec.frontend.call import ModelWarning
 from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
+from edgec.ir.text import constants_of, parse, show
 from edgec.ir.verify import verify
 
 F, B = TensorProto.FLOAT, TensorProto.BOOL
@@ -162,3 +165,28 @@ def test_sanitizers_find_nothing(sanitizer: tuple[str, ...], tmp_path: Path) -> 
         got = run_sanitized(GRAPHS, given, folder, target("host"), sanitizer, threads=1 if sanitizer is ADDRESS else 3)
         for name, outputs in got.items():
             check(name, outputs, wanted(name, given[name]))
+
+
+def test_a_branch_that_does_not_fit_is_refused_when_it_is_asked_for(tmp_path: Path) -> None:
+    """Models switch between inputs of several shapes: built for one, the network says so when it should do the other."""
+    then = body("a", *product("w0", "t"), output="t")
+    other = body("b", node("MatMul", "x small", "o"), output="o")
+    made = model(choice("c", then, other, "y"))
+    made.graph.initializer.append(numpy_helper.from_array(np.zeros((8, 16), np.float32), "small"))
+    with pytest.warns(ModelWarning, match="the else branch does not fit these inputs"):
+        graph = import_model(made)
+    verify(graph)
+    assert parse(show(graph), constants_of(graph)).demands == graph.demands
+    given = {"x": np.ones((5, 16), np.float32), "c": np.array(True)}
+    network = compile_graphs({"n": graph}, tmp_path)["n"]
+    assert isinstance(network, Compiled)
+    want = np.tanh(given["x"] @ W["w0"])
+    for got in (evaluate.run(graph, given), run_plan(plan(graph), given), network(given), network(given, 2)):
+        assert np.allclose(got["y"], want, rtol=1e-4, atol=1e-5)
+    given["c"] = np.array(False)
+    for run in (lambda: evaluate.run(graph, given), lambda: run_plan(plan(graph), given),
+                lambda: run_program(program_of(graph), given)):  # fmt: skip
+        with pytest.raises(ModelError, match="the inputs ask for the branch that does not fit their shapes"):
+            run()
+    with pytest.raises(AssertionError, match="run returned 4"):
+        network(given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from edgec.errors import ModelError
 from edgec.frontend.branches import chosen
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.values import Value, computed, concat, constant, normalize_axis
@@ -19,7 +20,22 @@ def if_(call: Call) -> list[Value]:
     known = computed(call[0])
     if known is not None:
         return call.inline(call.required("then_branch" if known.reshape(-1)[0] else "else_branch"))
-    return chosen(call, call[0], *(call.inline(call.required(name)) for name in ("then_branch", "else_branch")))
+    sides: dict[bool, list[Value]] = {}
+    for name, truth in (("then_branch", True), ("else_branch", False)):
+        try:
+            sides[truth] = call.inline(call.required(name))
+        except ModelError as error:
+            reason = error
+    if len(sides) == 2:
+        return chosen(call, call[0], sides[True], sides[False])
+    if not sides:
+        raise reason
+    # Exporters put one branch for every shape or rate into a model: for these inputs only one of them makes sense.
+    ((truth, side),) = sides.items()
+    assert call.demand is not None
+    call.warn(f"the {'else' if truth else 'then'} branch does not fit these inputs ({reason.message})")
+    call.demand(call[0] if truth else ~call[0], "the inputs ask for the branch that does not fit their shapes")
+    return side
 
 
 @onnx("Loop")
