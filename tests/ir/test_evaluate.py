@@ -243,7 +243,10 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
         ([[[1, 0, 3], [2, 0, 1]]], lambda: suppressed(0.7)),
         ([[[1, 3, -1], [-1, -1, -1]]], lambda: suppressed(0.5, np.array(0.45, np.float32))),
     ],
-    "branch": [(A, lambda: apply("branch", np.array(True), A, -A)), (-A, lambda: apply("branch", np.array(False), A, -A))],
+    "branch": [
+        (A, lambda: apply("branch", np.array(True), A, -A)),
+        (-A, lambda: apply("branch", np.array(False), A, -A)),
+    ],
     "size": [(np.array(7), lambda: apply("size", value=7))],
     "prefix": [
         (A.cumsum(1), lambda: apply("prefix", A, combine="add", axis=1)),

@@ -168,7 +168,7 @@ def test_sanitizers_find_nothing(sanitizer: tuple[str, ...], tmp_path: Path) -> 
 
 
 def test_a_branch_that_does_not_fit_is_refused_when_it_is_asked_for(tmp_path: Path) -> None:
-    """Models switch between inputs of several shapes: built for one, the network says so when it should do the other."""
+    """Models switch between inputs of several shapes: built for one, the network refuses to do the other."""
     then = body("a", *product("w0", "t"), output="t")
     other = body("b", node("MatMul", "x small", "o"), output="o")
     made = model(choice("c", then, other, "y"))
