@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from procedure_cases import scanning, scattering, selection, sorting
+from procedure_cases import recurring, scanning, scattering, selection, sorting
 from small_graphs import (
     RANDOM,
     clip,
@@ -412,6 +412,7 @@ GROUPS = {
         borders,
         placements,
         sorting,
+        recurring,
         scanning,
         scattering,
         selection,

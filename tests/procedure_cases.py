@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import numpy as np
 from small_graphs import RANDOM, conv, graph, number, relu, softmax, transpose, value, weights
 
 from edgec import ops
+from edgec.ir.expr import Extent
 from edgec.ir.graph import Graph, Node, constant
 from edgec.ir.types import DTYPES, is_float
+from edgec.ops.cells import Cell, activation
+from edgec.ops.recurrence import PANEL
 
 Named = tuple[str, Graph]
 NUMBERS = ("f64", "f16", "bf16", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
@@ -144,3 +148,46 @@ def selection() -> Iterator[Named]:
     wide = value("b", 1, 9, 4, dtype="f64"), value("s", 1, 1, 9, dtype="f64")
     half = constant(np.array(0.5))
     yield "suppression of f64", graph(ops.node("non_max_suppression", *wide, constant(np.array(4)), half, most=9))
+
+
+def cell(kind: str, *names: str, **options: object) -> Cell:
+    found = tuple(activation(name) for name in names)
+    return Cell(kind, found, **options)  # type: ignore[arg-type]
+
+
+def recurrence(
+    cell: Cell, steps: Extent, batch: Extent, hidden: int, lengths: bool = False, backwards: bool = False
+) -> Node:
+    """A recurrence whose operands are inputs; the weights are small, so that long sequences stay tame."""
+    width = cell.gates * hidden
+    operands = [value("x", steps, batch, width), value("bias", width)]
+    operands += [weights(-(-g * hidden // PANEL), hidden, PANEL, scale=0.2) for g in cell.products]
+    operands += [value(f"state{k}", batch, hidden) for k in range(cell.states)]
+    operands += [value("peepholes", 3 * hidden)] if cell.peepholes else []
+    operands += [value("lengths", batch, dtype="i64")] if lengths else []
+    return ops.node("recurrence", *operands, **asdict(cell), lengths=lengths, backwards=backwards)
+
+
+CELLS = {
+    "lstm": cell("lstm", "sigmoid", "tanh", "tanh"),
+    "lstm with peepholes": cell("lstm", "sigmoid", "tanh", "tanh", peepholes=True, clip=0.7),
+    "coupled lstm": cell("lstm", "hardsigmoid", "softsign", "elu", coupled=True),
+    "gru": cell("gru", "sigmoid", "tanh"),
+    "gru with late reset": cell("gru", "sigmoid", "leakyrelu", reset_after=True),
+    "rnn": cell("rnn", "relu"),
+    "clipped rnn": cell("rnn", "scaledtanh", clip=0.5),
+}
+
+
+def recurring() -> Iterator[Named]:
+    for name, kind in CELLS.items():
+        for steps, batch, hidden in ((5, 1, 16), (3, 5, 7), (2, 4, 33)):
+            yield f"{name} {steps}x{batch}x{hidden}", graph(recurrence(kind, steps, batch, hidden))
+        ended = recurrence(kind, 4, 6, 12, lengths=True)
+        yield f"{name} of sequences", graph(ended, recurrence(kind, 4, 6, 12, lengths=True, backwards=True))
+    for name, *options in (("thresholdedrelu",), ("affine", 0.5, 0.1), ("softplus",)):
+        yield f"rnn of {name}", graph(recurrence(Cell("rnn", (activation(name, *options),)), 3, 2, 9))  # type: ignore[arg-type]
+    fed = recurrence(CELLS["lstm"], 6, 2, 1)
+    yield "lstm of one element", graph(relu(ops.node("slice", fed, starts=(0, 0, 0), steps=(1, 1, 1), shape=(6, 2, 1))))
+    yield "gru of no steps", graph(recurrence(CELLS["gru"], 0, 3, 4))
+    yield "lstm of no sequence", graph(recurrence(CELLS["lstm"], 3, 0, 4), relu(value("z", 2)))

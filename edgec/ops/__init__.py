@@ -39,6 +39,7 @@ from edgec.ops import (  # noqa: F401  (they register)
     elementwise,
     gathering,
     movement,
+    recurrence,
     reduction,
     scan,
     scattering,

@@ -144,10 +144,10 @@ WINDOWS = [
 ]
 
 
-def recurrent(operator: str, gates: int, **attributes: Any) -> Case:
-    """Bidirectional, with biases and sequences of different lengths."""
-    operands: list[np.ndarray | None] = [floats(4, 3, 5), floats(2, gates * 6, 5), floats(2, gates * 6, 6)]
-    operands += [floats(2, 2 * gates * 6), np.array([4, 2, 3], np.int32), floats(2, 3, 6)]
+def recurrent(operator: str, gates: int, steps: int = 4, **attributes: Any) -> Case:
+    """Bidirectional, with biases and sequences of different lengths; many steps are a loop."""
+    operands: list[np.ndarray | None] = [floats(steps, 3, 5), floats(2, gates * 6, 5), floats(2, gates * 6, 6)]
+    operands += [floats(2, 2 * gates * 6), np.array([steps, 2, steps - 1], np.int32), floats(2, 3, 6)]
     if operator == "LSTM":
         operands += [floats(2, 3, 6), floats(2, 18)]
     attributes |= {"hidden_size": 6, "direction": "bidirectional"}
@@ -155,11 +155,15 @@ def recurrent(operator: str, gates: int, **attributes: Any) -> Case:
 
 
 RECURRENT = [
-    recurrent("RNN", 1, activations=["Relu", "Tanh"]),
-    recurrent("GRU", 3),
-    recurrent("GRU", 3, linear_before_reset=1),
-    recurrent("LSTM", 4),
-    recurrent("LSTM", 4, clip=0.4),
+    case
+    for steps in (4, 20)
+    for case in (
+        recurrent("RNN", 1, steps, activations=["Relu" if steps < 10 else "Sigmoid", "Tanh"]),
+        recurrent("GRU", 3, steps),
+        recurrent("GRU", 3, steps, linear_before_reset=1),
+        recurrent("LSTM", 4, steps),
+        recurrent("LSTM", 4, steps, clip=0.4),
+    )
 ]
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from types import SimpleNamespace
 from typing import Any
 
+from edgec.emit.c_expression import Printer
 from edgec.emit.c_literal import C_TYPES, STORAGE, literal, scalar_update
 from edgec.emit.views.base import View
 from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
-from edgec.ir.expr import Extent
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.types import CODED, Type
 from edgec.schedule.procedure import ProcedureCall
 
@@ -114,3 +116,15 @@ class ProcedureView(View):
         """Does the result lie over the operand that it may overwrite?"""
         which = self.params.procedure.overwrites
         return which is not None and self.params.operands[which][0] in self.aliases
+
+    def updates(
+        self, new: Iterable[tuple[str, Expr]], vectors: Mapping[object, str], lane: Expr, count: str | None
+    ) -> list[str]:
+        """Statements that compute elements of vectors (fp32) from others, from place ``j`` on, and store them.
+
+        ``vectors`` are C pointers by the names that formulas load them by; ``count`` says how many lanes are live.
+        """
+        printer = Printer({lane: "j"}, vectors, lane, count, depth=0)
+        values = [(vectors[name], printer.vector(formula)) for name, formula in new]
+        suffix, tail = ("_n", f", {count}") if count else ("", "")
+        return [*printer.lines, *(f"ec_store{suffix}({pointer} + j, {value}{tail});" for pointer, value in values)]
