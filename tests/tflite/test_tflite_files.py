@@ -163,6 +163,7 @@ def test_shapes_and_values() -> None:
     graph = edgec.load(content, shapes={"x": (5, 3)}).graph
     assert graph.inputs[0].type.shape == (5, 3) and graph.outputs[0][1].type.shape == (5, 3)
     assert edgec.load(content, values={"x": np.zeros((2, 3))}).graph.inputs == ()
+    assert edgec.load(content, values={"x": 1.5}).graph.outputs[0][1].value.tolist() == [[1.5] * 3] * 2
     with pytest.raises(UsageError, match="'z', which the model does not have"):
         edgec.load(content, shapes={"z": (1,)})
     with pytest.raises(UsageError, match=r"shape \[2, 3\], not \[5\]"):

@@ -100,7 +100,8 @@ class _Importer:
             tensor = main.tensors[k]
             if tensor.dtype not in DTYPES:
                 raise ModelError(f"input '{printable(name)}' is of type {tensor.dtype}, which is not supported")
-            shape = tuple(int(d) for d in shapes.get(name, np.shape(values[name]) if name in values else tensor.shape))
+            wanted = shapes.get(name) or np.shape(values.get(name, 0)) or tensor.shape
+            shape = tuple(int(d) for d in wanted)
             if len(shape) != len(tensor.shape) or any(d < 0 for d in shape):
                 raise UsageError(f"input '{printable(name)}' has shape {list(tensor.shape)}, not {list(shape)}")
             if name in values:
