@@ -49,13 +49,13 @@ def bind_inputs(
     wanted = {**{n: a.shape for n, a in arrays.items() if a.ndim or declared[n][1] is None}, **shapes}
     ranges = _Ranges(dims)
     named = {n: ranges.named(n, d) for n, (_, d) in declared.items() if n not in wanted}
+    ranges.check(model.where, declared)
     concrete = _resolve(
         {n: (t, named.get(n, d)) for n, (t, d) in declared.items()},
         {n: tuple(int(d) for d in s) for n, s in wanted.items()},
         ranges.extents,
         model.where,
     )
-    ranges.check(model.where, declared)
     nodes, bound = [], {}
     for name, (dtype, _) in declared.items():
         if name in arrays:

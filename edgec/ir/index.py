@@ -175,6 +175,9 @@ def divide(e: Expr, d: int) -> Expr:
     lo, hi = bounds(remainder)
     if lo > -inf and hi < inf and lo // d == hi // d:
         return build(quotient, q + int(lo // d))
+    if hi <= 0 and is_static(remainder):  # one spelling of rounding up, and C divides what is not negative
+        terms, c = linear(divide(-remainder + (d - 1), d))
+        return _plus(quotient, q, {a: -k for a, k in terms.items()}, -c)
     shrunk = _shrink(rest, r, d)
     if shrunk is not None:
         big, b, _, d2 = shrunk

@@ -36,8 +36,9 @@ def damaged(dims: list[int]) -> onnx.TensorProto:
 
 
 def branches() -> onnx.ModelProto:
+    """One side gives floats, the other truth values."""
     then, other = (
-        helper.make_graph([node(op, ["x"], ["z"])], op, [], [tensor_input("z", None)]) for op in ("Relu", "Abs")
+        helper.make_graph([node(op, ["x"], ["z"])], op, [], [tensor_input("z", None)]) for op in ("Relu", "IsNaN")
     )
     inputs = [tensor_input("x", [2]), tensor_input("c", [], TensorProto.BOOL)]
     return model([node("If", ["c"], ["y"], name="choose", then_branch=then, else_branch=other)], inputs)
@@ -254,11 +255,11 @@ OPERANDS: dict[str, tuple[onnx.ModelProto, str]] = {
             "  hint: say what to build the model for: --value s=..."
         ),
     ),
-    "branch that is an input": (
+    "branches of different kinds": (
         branches(),
         (
-            "node 'choose' (If): operand 0 must be known at build time, but depends on the model's input 'c'\n"
-            "  hint: say what to build the model for: --value c=..."
+            "node 'choose' (If): its branches give f32[2] and bool[2], and data decides which\n"
+            "  hint: give the condition at build time with --value"
         ),
     ),
     "result that is too large": (
