@@ -14,6 +14,7 @@ from onnx import numpy_helper
 from edgec.check.litert import LitertReference
 from edgec.check.unavailable import Unavailable
 from edgec.frontend.model import Model, tensor
+from edgec.frontend.sequences import numbered
 from edgec.frontend.source import Parsed
 from edgec.frontend.text import printable
 from edgec.frontend.tflite.model import TfliteModel
@@ -79,12 +80,18 @@ class Reference:
     def reset(self) -> None:
         """Nothing lives from run to run."""
 
-    def feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """What the session is fed: the inputs, and those that were fixed for the build."""
         fed = dict(inputs)
         for name, value in self.values.items():
             fed[name] = np.asarray(value)
-        return {name: array for name, array in fed.items() if name in self.inputs}
+        feeds: dict[str, Any] = {}
+        for name, kind in self.inputs.items():
+            if name in fed:
+                feeds[name] = fed[name]
+            elif kind.startswith("seq"):
+                feeds[name] = [fed[numbered(name, k)] for k in range(len(fed)) if numbered(name, k) in fed]
+        return feeds
 
     def run(self, inputs: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> dict[str, np.ndarray]:
         """Outputs by name; raises Unavailable when the model fails at every level."""
@@ -92,7 +99,12 @@ class Reference:
         while True:
             try:
                 results = self.session.run(names, self.feeds(inputs))
-                return {name: np.asarray(value) for name, value in zip(names, results)}
+                arrays: dict[str, np.ndarray] = {}
+                for name, value in zip(names, results):
+                    parts = enumerate(value) if isinstance(value, list) else ()
+                    arrays |= {numbered(name, k): np.asarray(part) for k, part in parts}
+                    arrays |= {} if isinstance(value, list) or value is None else {name: np.asarray(value)}
+                return arrays
             except Exception as error:
                 self._levels.pop(0)
                 if not self._levels:

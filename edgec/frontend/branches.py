@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgec.frontend.call import Call
+from edgec.frontend.sequences import Item, TensorList
 from edgec.frontend.values import Value, emit, select, size
 from edgec.ir import expr as X
 from edgec.ir.expr import Extent
 from edgec.ir.index import upper
 
 
-def chosen(call: Call, condition: Value, then: Sequence[Value], otherwise: Sequence[Value]) -> list[Value]:
+def chosen(call: Call, condition: Value, then: Sequence[Item], otherwise: Sequence[Item]) -> list[Item]:
     """The results of a node with two branches, between which ``condition`` (one truth value) chooses at run time."""
     condition = condition.reshape()
-    return [_either(call, condition, a, b) for a, b in zip(then, otherwise)]
+    return [_one_of(call, condition, a, b) for a, b in zip(then, otherwise)]
+
+
+def _one_of(call: Call, condition: Value, then: Item, otherwise: Item) -> Item:
+    if isinstance(then, Value) and isinstance(otherwise, Value):
+        return _either(call, condition, then, otherwise)
+    if isinstance(then, TensorList) and isinstance(otherwise, TensorList) and len(then.parts) == len(otherwise.parts):
+        return TensorList(tuple(_either(call, condition, a, b) for a, b in zip(then.parts, otherwise.parts)))
+    call.constant(0)  # whether there is a value, and how many, has to be known
+    raise call.error("its branches give sequences of several lengths, or a value and none")
 
 
 def _either(call: Call, condition: Value, then: Value, otherwise: Value) -> Value:

@@ -23,13 +23,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from edgec.errors import ModelError, UsageError
+from edgec.frontend.sequences import Item, TensorList
 from edgec.frontend.symbolic import known_elements
 from edgec.frontend.text import listed, printable
-from edgec.frontend.values import Operand, Value, computed, emit
+from edgec.frontend.values import Operand, Value, computed, emit, normalize_axis
 from edgec.ir.expr import Extent
 from edgec.ir.graph import topological
 
-Results = Value | Sequence[Value | None]
+Results = Item | Sequence[Item | None]
 Lowering = Callable[["Call"], Results]
 AnyLowering = TypeVar("AnyLowering", bound=Lowering)
 
@@ -93,7 +94,7 @@ class Call:
     domain: str
     opset: int
     label: str
-    inputs: tuple[Value | None, ...]
+    inputs: tuple[Item | None, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     outputs: tuple[str, ...] = ("",)
     #: Makes a run-time size of a scalar (i64) that is computed, from 0 up to a bound; set by the importer.
@@ -101,7 +102,7 @@ class Call:
     #: Notes a truth value without which the results mean nothing, and what is wrong then; set by the importer.
     demand: Callable[[Value, str], None] | None = None
     #: Lowers a subgraph (of If, Loop, Scan) where the node stands; set by the importer.
-    inline: Callable[..., list[Value]] | None = None
+    inline: Callable[..., list[Item]] | None = None
 
     def __getitem__(self, k: int) -> Value:
         """Operand ``k``; raises ModelError when the node does not have it."""
@@ -111,12 +112,37 @@ class Call:
         return value
 
     def optional(self, k: int) -> Value | None:
+        """Operand ``k``, or None where it is left out."""
+        item = self.item(k)
+        if item is not None and not isinstance(item, Value):
+            kind = "a sequence" if isinstance(item, TensorList) else "an optional that is not there"
+            raise ModelError(f"operand {k} is {kind}, not a tensor", where=self.label)
+        return item
+
+    def item(self, k: int) -> Item | None:
+        """Operand ``k`` of an operator that also takes lists of tensors and optional values."""
         return self.inputs[k] if k < len(self.inputs) else None
 
     @property
     def operands(self) -> list[Value]:
         """Every operand that is there."""
-        return [v for v in self.inputs if v is not None]
+        found = (self.optional(k) for k in range(len(self.inputs)))
+        return [v for v in found if v is not None]
+
+    @property
+    def aligned(self) -> list[Value]:
+        """Every operand, the second one broadcast as operator sets before 7 had it: from dimension ``axis`` on."""
+        operands = self.operands
+        axis = self.attributes.get("axis")
+        if self.opset >= 7 or len(operands) != 2 or not self.attributes.get("broadcast") or axis is None:
+            return operands
+        x, y = operands
+        axis = normalize_axis(axis, x.rank)
+        if axis + y.rank > x.rank:
+            raise ModelError(
+                f"shape {list(y.shape)} does not fit {list(x.shape)} from dimension {axis}", where=self.label
+            )
+        return [x, y.reshape(*y.shape, *(1,) * (x.rank - axis - y.rank))]
 
     def wants(self, k: int) -> bool:
         """Whether output ``k`` is used."""

@@ -16,6 +16,7 @@ from edgec.frontend.call import Call, Results, load_operators
 from edgec.frontend.inputs import DimensionRange, bind_inputs, identifier_of
 from edgec.frontend.model import NEWEST_OPSET, Model, Source, dense, domain_name, opset_versions, read, tensor
 from edgec.frontend.schema import body_of, default_attributes, has_body, schema_of
+from edgec.frontend.sequences import Item, named, values_of
 from edgec.frontend.support import hint_for, label_of, unsupported, unsupported_error
 from edgec.frontend.text import printable
 from edgec.frontend.validate import in_order, validate
@@ -70,9 +71,11 @@ def import_model(
     scope = _Scope(bound, model.opsets, _tensors(graph))
     names = [o.name for o in graph.output]
     importer.lower_nodes(graph.node, scope, set(names))
-    outputs = tuple((name, importer.look_up(scope, name).node) for name in names)
+    outputs = tuple((label, v.node) for name in names for label, v in named(name, importer.look_up(scope, name)))
+    if not outputs:
+        raise ModelError("no output of the model has a value", hint="all are empty sequences", where=model.where)
     if tensors is not None:
-        tensors.update((name, value.node) for name, value in scope.names.items())
+        tensors.update((label, v.node) for name, item in scope.names.items() for label, v in named(name, item))
     sizes = tuple(importer.sizes.items())
     return Graph(inputs, outputs, model.name, importer.origin, _metadata(model), sizes, tuple(importer.demands))
 
@@ -97,7 +100,7 @@ def _tensors(graph: GraphProto) -> Tensors:
 class _Scope:
     """What names mean at one place of the model; inner scopes see the outer ones' names."""
 
-    names: dict[str, Value]
+    names: dict[str, Item]
     opsets: Mapping[str, int]
     #: Initializers nobody has read yet.
     tensors: Tensors = field(default_factory=dict)
@@ -121,7 +124,7 @@ class _Importer:
         self.size_names: set[str] = set()
         self.demands: list[tuple[str, Node]] = []
 
-    def look_up(self, scope: _Scope | None, name: str) -> Value:
+    def look_up(self, scope: _Scope | None, name: str) -> Item:
         while scope is not None:
             if name not in scope.names and name in scope.tensors:
                 scope.names[name] = self.initializer(scope.tensors[name])
@@ -161,7 +164,7 @@ class _Importer:
                 hint="if other tools accept this model, please report it",
                 where=where,
             ) from error
-        found = (results,) if isinstance(results, Value) else tuple(results)
+        found = (results,) if isinstance(results, Item) else tuple(results)
         for k, name in enumerate(node.output):
             value = found[k] if k < len(found) else None
             if name and value is None:
@@ -169,9 +172,7 @@ class _Importer:
             if name and value is not None:
                 scope.names[name] = value
 
-    def results(
-        self, node: NodeProto, scope: _Scope, label: str, where: str, inputs: Sequence[Value | None]
-    ) -> Results:
+    def results(self, node: NodeProto, scope: _Scope, label: str, where: str, inputs: Sequence[Item | None]) -> Results:
         """What a node computes: by a function of the model, a registered lowering, or the standard's own body."""
         domain = domain_name(node.domain)
         opset = scope.opsets.get(domain, 1)
@@ -233,8 +234,8 @@ class _Importer:
             return tuple(v.decode("utf-8", "replace") for v in value)
         return tuple(value) if a.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
 
-    def inliner(self, scope: _Scope, label: str) -> Callable[..., list[Value]]:
-        def inline(graph: GraphProto, inputs: Sequence[Value] = (), suffix: str = "") -> list[Value]:
+    def inliner(self, scope: _Scope, label: str) -> Callable[..., list[Item]]:
+        def inline(graph: GraphProto, inputs: Sequence[Item] = (), suffix: str = "") -> list[Item]:
             """Lower a subgraph whose formal inputs are ``inputs``; gives its outputs."""
             names = dict(zip((i.name for i in graph.input), inputs))
             inner = replace(scope, names=names, tensors=_tensors(graph), outer=scope, prefix=f"{label}{suffix}/")
@@ -247,11 +248,11 @@ class _Importer:
     def lower_function(
         self,
         function: FunctionProto,
-        inputs: Sequence[Value | None],
+        inputs: Sequence[Item | None],
         given: Mapping[str, AttributeProto],
         scope: _Scope,
         label: str,
-    ) -> list[Value | None]:
+    ) -> list[Item | None]:
         """Lower the body of a function in the place of a call to it; None for outputs it does not compute."""
         if function.name in scope.calls and (domain_name(function.domain), function.name) in self.functions:
             raise ModelError(f"function '{printable(function.name)}' calls itself", hint="ONNX has no recursion")
@@ -263,10 +264,10 @@ class _Importer:
         self.lower_nodes([_without(node, absent) for node in function.node], inner, set(function.output))
         return [inner.names.get(name) for name in function.output]
 
-    def record(self, results: Results, inputs: Sequence[Value | None], label: str, nested: bool) -> None:
+    def record(self, results: Results, inputs: Sequence[Item | None], label: str, nested: bool) -> None:
         """Note the origin of every core node between the operands of an ONNX node and its results."""
-        stop = {v.node for v in inputs if v is not None}
-        pending = [v.node for v in ([results] if isinstance(results, Value) else results) if v is not None]
+        stop = {v.node for v in values_of(inputs)}
+        pending = [v.node for v in values_of([results] if isinstance(results, Item) else results)]
         seen: set[Node] = set()
         while pending:
             node = pending.pop()

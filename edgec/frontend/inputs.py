@@ -8,10 +8,11 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from onnx import ValueInfoProto
+from onnx import TypeProto, ValueInfoProto
 
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.model import Model, element_type
+from edgec.frontend.sequences import Absent, Item, TensorList, numbered
 from edgec.frontend.text import listed, printable
 from edgec.frontend.values import MAX_ELEMENTS, Value, constant
 from edgec.ir.expr import Extent
@@ -31,28 +32,35 @@ def bind_inputs(
     shapes: Mapping[str, Sequence[int]],
     values: Mapping[str, Any],
     dims: Mapping[str, DimensionRange] = {},
-) -> tuple[tuple[Node, ...], dict[str, Value]]:
-    """The input nodes of the graph, and what every input's name means (fixed ones are constants)."""
+) -> tuple[tuple[Node, ...], dict[str, Item]]:
+    """The input nodes of the graph, and what every input's name means (fixed ones are constants).
+
+    A list of tensors has as many as there are shapes or values for its numbered names; where the bare name is given
+    the shape (), it is empty. An optional input is there when it is named so, and absent otherwise.
+    """
     graph = model.proto.graph
     given = {t.name for t in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
-    inputs = [i for i in graph.input if i.name not in given]
+    about = {*shapes, *values, *(d.rpartition(".")[0] for d in dims)}
+    inputs = [_Input(i, about, model.where) for i in graph.input if i.name not in given]
+    declared = {name: i.declared for i in inputs for name in i.names}
+    empty = {i.name for i in inputs if i.kind == "list" and not i.names and i.is_there}
     for option, names in (("shape", shapes), ("value", values)):
-        unknown = [n for n in names if n not in {i.name for i in inputs}]
+        unknown = [n for n in names if n not in declared and n not in empty]
         if unknown:
             raise UsageError(
                 f"a {option} is given for {listed(unknown)}, which the model does not have as input",
-                hint=f"its inputs are {listed(i.name for i in inputs)}",
+                hint=f"its inputs are {listed(i.shown for i in inputs)}",
                 where=model.where,
             )
-    declared = {i.name: _declared(i, model.where) for i in inputs}
     arrays = {name: np.asarray(value) for name, value in values.items()}
-    wanted = {**{n: a.shape for n, a in arrays.items() if a.ndim or declared[n][1] is None}, **shapes}
+    wanted = {n: a.shape for n, a in arrays.items() if a.ndim or declared[n][1] is None}
+    wanted |= {n: tuple(int(d) for d in s) for n, s in shapes.items() if n not in empty}
     ranges = _Ranges(dims)
     named = {n: ranges.named(n, d) for n, (_, d) in declared.items() if n not in wanted}
     ranges.check(model.where, declared)
     concrete = _resolve(
         {n: (t, named.get(n, d)) for n, (t, d) in declared.items()},
-        {n: tuple(int(d) for d in s) for n, s in wanted.items()},
+        wanted,
         ranges.extents,
         model.where,
     )
@@ -64,7 +72,7 @@ def bind_inputs(
         else:
             nodes.append(placeholder(name, Type(dtype, concrete[name])))
             bound[name] = Value(nodes[-1])
-    return tuple(nodes), bound
+    return tuple(nodes), {i.name: i.item(bound) for i in inputs}
 
 
 class _Ranges:
@@ -111,22 +119,55 @@ def identifier_of(name: str, taken: set[str]) -> str:
     return found
 
 
-def _declared(info: ValueInfoProto, where: str) -> tuple[str, tuple[Open, ...] | None]:
+class _Input:
+    """An input as the model declares it: one tensor, or a list of them, and whether it has to be there."""
+
+    def __init__(self, info: ValueInfoProto, given: set[str], where: str) -> None:
+        self.name = info.name
+        shown = printable(info.name)
+        type_ = info.type
+        is_optional = type_.WhichOneof("value") == "optional_type"
+        type_ = type_.optional_type.elem_type if is_optional else type_
+        self.kind = {"tensor_type": "tensor", "sequence_type": "list"}.get(str(type_.WhichOneof("value")), "")
+        type_ = type_.sequence_type.elem_type if self.kind == "list" else type_
+        if not self.kind or type_.WhichOneof("value") != "tensor_type":
+            raise ModelError(
+                f"input '{shown}' is neither a tensor nor a sequence of tensors",
+                hint="maps and nested sequences are not supported",
+                where=where,
+            )
+        parts = [n for n in given if re.fullmatch(re.escape(self.name) + r"\[\d+\]", n)] if self.kind == "list" else []
+        self.names = [numbered(self.name, k) for k in range(len(parts))] if self.kind == "list" else [self.name]
+        self.is_there = bool(parts) or self.name in given or not is_optional
+        if self.kind == "list" and self.is_there and not parts and self.name not in given:
+            raise UsageError(
+                f"the model leaves open how many tensors the sequence '{shown}' has",
+                hint=f"give the shape of each: --shape {numbered(shown, 0)}=1,...",
+                where=where,
+            )
+        if not self.is_there:
+            self.names = []
+        try:
+            dtype, dims = _declared(type_.tensor_type)
+        except ModelError as error:
+            raise ModelError(f"input '{shown}': {error.message}", hint=error.hint, where=where) from None
+        if dims is not None and self.kind == "list":  # each tensor has its own size where a symbol stands
+            dims = tuple(d if isinstance(d, int) else None for d in dims)
+        self.declared = dtype, dims
+
+    @property
+    def shown(self) -> str:
+        return numbered(self.name, 0) if self.kind == "list" else self.name
+
+    def item(self, bound: Mapping[str, Value]) -> Item:
+        if not self.is_there:
+            return Absent()
+        return TensorList(tuple(bound[n] for n in self.names)) if self.kind == "list" else bound[self.name]
+
+
+def _declared(tensor: TypeProto.Tensor) -> tuple[str, tuple[Open, ...] | None]:
     """Element type and dimensions (None when not even their number is known) of an input."""
-    name = printable(info.name)
-    kind = info.type.WhichOneof("value")
-    if kind != "tensor_type":
-        what = {"sequence_type": "a sequence", "optional_type": "an optional", "map_type": "a map"}
-        raise ModelError(
-            f"input '{name}' is {what.get(str(kind), 'not a tensor')}",
-            hint="only tensors are supported",
-            where=where,
-        )
-    tensor = info.type.tensor_type
-    try:
-        dtype = element_type(tensor.elem_type)
-    except ModelError as error:
-        raise ModelError(f"input '{name}': {error.message}", hint=error.hint, where=where) from None
+    dtype = element_type(tensor.elem_type)
     if not tensor.HasField("shape"):
         return dtype, None
     dims: list[Open] = []

@@ -20,7 +20,9 @@ from edgec.ir.types import dtype_name
 
 Source = str | Path | bytes | onnx.ModelProto
 
-OLDEST_OPSET = 7
+OLDEST_OPSET = 1
+#: Below this, only operators are taken that meant the same then.
+FIRST_COMPLETE_OPSET = 6
 NEWEST_OPSET: int = onnx.defs.onnx_opset_version()
 
 #: How other formats begin, and what to do about them.

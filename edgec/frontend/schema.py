@@ -10,6 +10,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto
 
 from edgec.frontend.model import domain_name
+from edgec.frontend.sequences import Item
 from edgec.frontend.values import Value
 from edgec.ir.types import DTYPES
 
@@ -42,7 +43,7 @@ def body_of(
     node: NodeProto,
     attributes: Sequence[AttributeProto],
     opset: int,
-    inputs: Sequence[Value | None],
+    inputs: Sequence[Item | None],
 ) -> FunctionProto:
     """The standard's own definition of an operator by other operators, for operands of these types."""
     function = FunctionProto()
@@ -64,8 +65,8 @@ def _newest(versions: Sequence[int], opset: int) -> int:
     return max((v for v in versions if v <= opset), default=opset)
 
 
-def _type_of(value: Value | None) -> TypeProto:
-    if value is None:
+def _type_of(value: Item | None) -> TypeProto:
+    if not isinstance(value, Value):
         return TypeProto()
     code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(DTYPES[value.dtype]))
     return onnx.helper.make_tensor_type_proto(code, value.shape)

@@ -11,7 +11,7 @@ from edgec.errors import ModelError
 from edgec.frontend import call as registry
 from edgec.frontend import operators as _operators  # noqa: F401  (they register)
 from edgec.frontend.call import load_operators
-from edgec.frontend.model import NEWEST_OPSET, Model, Source, domain_name, opset_versions, read
+from edgec.frontend.model import FIRST_COMPLETE_OPSET, NEWEST_OPSET, Model, Source, domain_name, opset_versions, read
 from edgec.frontend.schema import has_body, schema_of
 from edgec.frontend.text import listed, printable
 
@@ -33,6 +33,9 @@ def unsupported(source: Source | Model, ops_folders: Iterable[str | Path] = ()) 
         for node in nodes:
             key = domain_name(node.domain), node.op_type
             opset = opsets.get(key[0])
+            if key not in local and _is_ancient(node, opset):
+                found.append((label_of(node), printable(node.op_type), _UPGRADE.format(opset)))
+                continue
             for attribute in node.attribute:
                 for graph in (attribute.g, *attribute.graphs):
                     visit(graph.node, opsets)
@@ -47,6 +50,17 @@ def unsupported(source: Source | Model, ops_folders: Iterable[str | Path] = ()) 
     for function in model.proto.functions:
         visit(function.node, {**model.opsets, **opset_versions(function.opset_import)})
     return found
+
+
+_UPGRADE = "it meant something else in operator set {}; upgrade with onnx.version_converter.convert_version(model, 17)"
+
+
+def _is_ancient(node: NodeProto, opset: int | None) -> bool:
+    """An operator of a version before the first complete operator set, which changed up to there."""
+    if domain_name(node.domain) or opset is None or opset >= FIRST_COMPLETE_OPSET:
+        return False
+    then, later = schema_of(node, opset), schema_of(node, FIRST_COMPLETE_OPSET)
+    return then is not None and (later is None or then.since_version != later.since_version)
 
 
 def hint_for(node: NodeProto, opset: int | None) -> str:

@@ -48,6 +48,8 @@ def with_weights(operator: str, value: object, **attributes: Any) -> onnx.ModelP
     return model([node(operator, ["x", "w"], ["y"], name="n", **attributes)], initializers=[weights("w", value)])
 
 
+ABSENT = helper.make_tensor_type_proto(TensorProto.FLOAT, [2])
+
 STRUCTURE: dict[str, tuple[onnx.ModelProto, str]] = {
     "no nodes": (
         model([], outputs=["x"]),
@@ -58,10 +60,11 @@ STRUCTURE: dict[str, tuple[onnx.ModelProto, str]] = {
         "model: the graph has no outputs\n  hint: export the model again",
     ),
     "old operator set": (
-        model([node("Relu", ["x"], ["y"])], opset=6),
+        model([node("Relu", ["x"], ["y"], name="n")], opset=5),
         (
-            "model: the model uses operator set 6; 7 is the oldest that is supported\n"
-            "  hint: upgrade it with onnx.version_converter.convert_version(model, 17)"
+            "model: 1 operator of the model is not supported\n"
+            "  Relu, used by 'n': it meant something else in operator set 5; upgrade with "
+            "onnx.version_converter.convert_version(model, 17)"
         ),
     ),
     "undefined tensor": (
@@ -167,7 +170,23 @@ OPERANDS: dict[str, tuple[onnx.ModelProto, str]] = {
     ),
     "sequence input": (
         model([node("Identity", ["x"], ["y"])], [helper.make_tensor_sequence_value_info("x", 1, None)]),
-        "model: input 'x' is a sequence\n  hint: only tensors are supported",
+        "model: the model leaves open how many tensors the sequence 'x' has\n"
+        "  hint: give the shape of each: --shape x[0]=1,...",
+    ),
+    "place outside a sequence": (
+        model(
+            [node("SequenceConstruct", ["x", "x"], ["s"]), node("SequenceAt", ["s", "k"], ["y"], name="n")],
+            initializers=[weights("k", np.array(2))],
+        ),
+        "node 'n' (SequenceAt): position 2 is outside a sequence of 2",
+    ),
+    "sequence where a tensor is meant": (
+        model([node("SequenceConstruct", ["x", "x"], ["s"]), node("Relu", ["s"], ["y"], name="n")]),
+        "node 'n' (Relu): operand 0 is a sequence, not a tensor",
+    ),
+    "element of nothing": (
+        model([node("Optional", [], ["o"], type=ABSENT), node("OptionalGetElement", ["o"], ["y"], name="n")]),
+        "node 'n' (OptionalGetElement): an optional value that is not there has no element",
     ),
     "cast to a complex number": (
         model([node("Cast", ["x"], ["y"], name="c", to=TensorProto.COMPLEX64)], opset=19),
@@ -229,21 +248,10 @@ OPERANDS: dict[str, tuple[onnx.ModelProto, str]] = {
     ),
     "training": (
         model(
-            [
-                node(
-                    "BatchNormalization",
-                    ["x", "s", "s", "s", "s"],
-                    ["y", "m", "v"],
-                    name="n",
-                    training_mode=1,
-                )
-            ],
-            initializers=[weights("s", np.ones(3, np.float32))],
+            [node("Dropout", ["x", "ratio", "training"], ["y"], name="n")],
+            initializers=[weights("ratio", np.float32(0.5)), weights("training", np.array(True))],
         ),
-        (
-            "node 'n' (BatchNormalization): batch normalization in training mode is not supported\n"
-            "  hint: export the model for inference"
-        ),
+        "node 'n' (Dropout): dropout in training mode is not supported\n  hint: export the model for inference",
     ),
     "shape that is an input": (
         model(

@@ -1,38 +1,49 @@
 """Write docs/support.md: which ONNX operators are supported, as the ONNX project's own tests find it.
 
-Run from the project's root: ``python tests/onnx/matrix.py``.
+Run from the project's root: ``PYTHONPATH=.:tests python tests/onnx/matrix.py``.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
 from pathlib import Path
+from textwrap import fill
 
 import onnx
-
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
-
-from node_tests import Outcome, cases, operator
-from node_tests_in_c import batches, outcomes
+from node_tests import SUITES, Outcome, cases, operator
+from node_tests_in_c import all_outcomes
 
 from edgec.frontend.call import refused, supported
-from edgec.frontend.model import NEWEST_OPSET, OLDEST_OPSET
+from edgec.frontend.model import FIRST_COMPLETE_OPSET, NEWEST_OPSET
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "support.md"
 
 _HEAD = """# Supported ONNX operators
 
-Operator sets {oldest} to {newest} of the default domain. This page is written by `tests/onnx/matrix.py`, which runs
-the node tests of the onnx package ({version}) through the whole pipeline and the C compiler:
-{passed} of {total} pass, {refused} are refused with a message that says why, {failed} give a wrong result.
+Operator sets {oldest} to {newest} of the default domain, and below {oldest} what meant the same then. This page is
+written by `tests/onnx/matrix.py`, which runs the tests that come with the onnx package ({version}) through the whole
+pipeline and the C compiler. A test that is refused is so with a message that says why.
+
+{suites}
 
 What a test feeds as an input but an operator has to know at build time (the new shape of Reshape, the axes of
-ReduceSum) is given at build time, as `--value NAME=...` does on the command line.
+ReduceSum) is given at build time, as `--value NAME=...` does on the command line. Lists of tensors and optional values
+are known when a model is imported: an input that is one becomes numbered inputs, `x[0]`, `x[1]`, ...
+
+## Why tests are refused
+
+{reasons}
+
+## Operators beyond the standard
+
+Of `com.microsoft`, each held against onnxruntime (`tests/onnx/test_contrib.py`): {microsoft}.
+
+Of `ai.onnx.ml`: {ml}. Of `ai.onnx.preview.training`: {training}.
+
+## Operators of the standard
 
 An operator that the standard itself defines by other operators (the column says "body") is lowered through that
-definition. Not supported anywhere: strings, sequences, optional values, training, and operators
-whose result has a size that depends on the data.
+definition.
 
 | operator | lowering | passed | refused | why refused |
 |---|---|---:|---:|---|
@@ -41,42 +52,68 @@ whose result has a size that depends on the data.
 
 def text() -> str:
     """The whole page."""
+    results = {suite: all_outcomes(suite) for suite in ("node", *SUITES)}
+    head = _HEAD.format(
+        oldest=FIRST_COMPLETE_OPSET, newest=NEWEST_OPSET, version=onnx.__version__,
+        suites=_suites(results), reasons=_reasons(results),
+        microsoft=_listed("com.microsoft"), ml=_listed("ai.onnx.ml"), training=_listed("ai.onnx.preview.training"),
+    )  # fmt: skip
+    return _filled(head) + "\n".join(_operators(results["node"])) + "\n"
+
+
+def _suites(results: dict[str, dict[str, Outcome]]) -> str:
+    lines = ["| suite | tests | passed | refused | wrong |", "|---|---:|---:|---:|---:|"]
+    for suite, found in results.items():
+        n = Counter(o.status for o in found.values())
+        lines.append(f"| {suite} | {len(found)} | {n['passed']} | {n['refused']} | {n['failed']} |")
+    return "\n".join(lines)
+
+
+def _reasons(results: dict[str, dict[str, Outcome]]) -> str:
+    """How many tests each reason keeps from running."""
+    count: Counter[str] = Counter()
+    for found in results.values():
+        count.update(short(o.reason) for o in found.values() if o.status == "refused")
+    rows = [f"| {reason} | {n} |" for reason, n in sorted(count.items(), key=lambda item: (-item[1], item[0]))]
+    return "\n".join(["| reason | tests |", "|---|---:|", *rows])
+
+
+def _listed(domain: str) -> str:
+    return ", ".join(name for d, name in supported() if d == domain)
+
+
+def _filled(page: str) -> str:
+    """Long lines of prose in lines of the page's width."""
+    return "\n".join(line if line.startswith("|") else fill(line, 120) for line in page.split("\n"))
+
+
+def _operators(results: dict[str, Outcome]) -> list[str]:
+    """One row an operator of the default domain, and of others that have node tests."""
     rows: dict[str, Counter[str]] = defaultdict(Counter)
-    reasons: dict[str, Counter[str]] = defaultdict(Counter)
-    results: dict[str, Outcome] = {}
-    for names in batches():
-        results |= outcomes(names)
+    reasons: dict[str, set[str]] = defaultdict(set)
     for case in cases().values():
-        name = operator(case)
-        result = results[case.name]
+        name, result = operator(case), results[case.name]
         rows[name][result.status] += 1
         if result.status == "refused":
-            reasons[name][_short(result.reason)] += 1
-    own = {name for domain, name in supported() if not domain}
+            reasons[name].add(short(result.reason))
+    own = {name for domain, name in supported() if domain != "com.microsoft"}
     explained = {name: why for (domain, name), why in refused().items() if not domain}
     for name in own | set(explained):
         rows.setdefault(name, Counter())
-    total = sum((c for c in rows.values()), Counter())
     lines = []
     for name in sorted(rows, key=str.lower):
         lowering = "yes" if name in own else "no" if name in explained or not rows[name]["passed"] else "body"
         why = explained.get(name) or "; ".join(sorted(reasons[name])[:3])
         lines.append(f"| {name} | {lowering} | {rows[name]['passed']} | {rows[name]['refused']} | {why} |")
-    head = _HEAD.format(
-        oldest=OLDEST_OPSET, newest=NEWEST_OPSET, version=onnx.__version__, total=len(cases()),
-        passed=total["passed"], refused=total["refused"], failed=total["failed"],
-    )  # fmt: skip
-    return head + "\n".join(lines) + "\n"
+    return lines
 
 
-def _short(reason: str) -> str:
+def short(reason: str) -> str:
     """A reason that fits a table: without the names of the test's own tensors."""
     if "\n" in reason:
         reason = reason.split("\n")[1].split(": ", 1)[1]
-    if "element type" in reason:
-        kind = reason.split("element type ")[1].split()[0]
-        family = "".join(c for c in kind if c.isalpha() or c == "8")
-        return "element types " + ("float8" if family.startswith("float8") else "of 4 bits or fewer, strings")
+    if "element type string" in reason:
+        return "strings are not supported; do this step in your own code"
     words = reason.split("'")
     return reason if len(words) < 3 else f"{words[0].strip()} {words[-1].strip()}"
 

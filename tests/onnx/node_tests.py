@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from onnx import ModelProto, TensorProto, numpy_helper
+import onnx
+from onnx import ModelProto, SequenceProto, TensorProto, ValueInfoProto, numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
 from edgec.errors import EdgecError
 from edgec.frontend import UnknownValue, import_model
+from edgec.frontend.sequences import numbered
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES, STORED, dtype_name
@@ -32,12 +35,58 @@ class Outcome:
     reason: str = ""
 
 
+#: Suites of whole models beside the node tests: exported, written by hand, and networks without trained weights.
+SUITES = ("simple", "pytorch-converted", "pytorch-operator", "light")
+_DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
+
+
 @lru_cache
-def cases() -> dict[str, TestCase]:
-    """Every node test of the installed onnx package, by name."""
+def cases(suite: str = "node") -> dict[str, TestCase]:
+    """Every test of a suite of the installed onnx package, by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {case.name: case for case in load_model_tests(kind="node")}
+        found = load_model_tests(kind="real" if suite == "light" else suite)
+    return {case.name: case for case in found}
+
+
+def loaded(case: TestCase) -> TestCase:
+    """A test with its model and its tensors, which those of models have in files."""
+    if case.model is not None:
+        return case
+    if case.model_dir is None:  # a network of the package: its input is a ramp, its output lies beside it
+        path = _DATA / "light" / Path(str(case.url)).name
+        case = replace(case, model=onnx.load(path))
+        given = {t.name for t in proto(case).graph.initializer}
+        inputs = [_ramp(i) for i in proto(case).graph.input if i.name not in given]
+        outputs = [_tensor(path.with_name(f"{path.stem}_output_0.pb"))]
+        return replace(case, data_sets=[(inputs, outputs)])
+    folder = Path(case.model_dir)
+    case = replace(case, model=onnx.load(folder / "model.onnx"))
+    graph = proto(case).graph
+    sets = sorted(folder.glob("test_data_set_*"))
+    return replace(case, data_sets=[(_files(s, "input", graph.input), _files(s, "output", graph.output)) for s in sets])
+
+
+def _files(folder: Path, kind: str, declared: Sequence[ValueInfoProto]) -> list[Any]:
+    """The inputs or outputs of one data set, as far as there are files for them."""
+    paths = [(folder / f"{kind}_{k}.pb", info) for k, info in enumerate(declared)]
+    return [_read(path, info) for path, info in paths if path.exists()]
+
+
+def _ramp(info: ValueInfoProto) -> np.ndarray:
+    shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
+    return np.linspace(0, 1, int(np.prod(shape)), endpoint=False, dtype=np.float32).reshape(shape)
+
+
+def _tensor(path: Path) -> np.ndarray:
+    return numpy_helper.to_array(TensorProto.FromString(path.read_bytes()))
+
+
+def _read(path: Path, info: ValueInfoProto) -> Any:
+    kind = info.type.WhichOneof("value")
+    if kind == "sequence_type":
+        return numpy_helper.to_list(SequenceProto.FromString(path.read_bytes()))
+    return _tensor(path)
 
 
 def operator(case: TestCase) -> str:
@@ -54,10 +103,31 @@ def proto(case: TestCase) -> ModelProto:
 
 
 def array(value: Any) -> np.ndarray:
-    """A value of the suite; sequences and absent optionals, whose models are refused anyway, become nothing."""
-    if isinstance(value, TensorProto):
-        return numpy_helper.to_array(value)
-    return np.zeros(0) if isinstance(value, list) or value is None else np.asarray(value)
+    """A tensor of the suite."""
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
+
+
+def flat(names: Sequence[str], values: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Tensors by the names they have here: lists become numbered tensors, absent optionals nothing."""
+    found: dict[str, np.ndarray] = {}
+    for name, value in zip(names, values):
+        if isinstance(value, list):
+            found.update((numbered(name, k), array(v)) for k, v in enumerate(value))
+        elif value is not None:
+            found[name] = array(value)
+    return found
+
+
+def compared(case: TestCase, graph: Graph, results: Arrays, expected: Sequence[Any]) -> Outcome:
+    """What is to be said of the results of a test."""
+    wanted = flat([o.name for o in proto(case).graph.output], expected)
+    if set(wanted) != {name for name, _ in graph.outputs}:
+        return Outcome("failed", f"outputs {[name for name, _ in graph.outputs]} instead of {list(wanted)}")
+    for name, node in graph.outputs:
+        wrong = difference(np.asarray(results[name]), wanted[name], case.rtol, case.atol)
+        if wrong:
+            return Outcome("failed", f"output '{name}' ({node.type}): {wrong}")
+    return Outcome("passed")
 
 
 def execute(graph: Graph, inputs: Arrays) -> Arrays:
@@ -72,21 +142,21 @@ def outcome(case: TestCase, run: Execute = execute) -> Outcome:
             graph, given = imported(case, inputs)
         except EdgecError as error:
             return Outcome("refused", error.message)
-        results = run(graph, given)
-        for (name, node), want in zip(graph.outputs, expected):
-            wrong = difference(np.asarray(results[name]), array(want), case.rtol, case.atol)
-            if wrong:
-                return Outcome("failed", f"output '{name}' ({node.type}): {wrong}")
+        found = compared(case, graph, run(graph, given), expected)
+        if found.status != "passed":
+            return found
     return Outcome("passed")
 
 
 def imported(case: TestCase, inputs: Sequence[Any]) -> tuple[Graph, dict[str, np.ndarray]]:
     """The graph of a test. What an operator must know at build time (a shape, axes) is given it there."""
-    names = [i.name for i in proto(case).graph.input]
-    given = {name: array(value) for name, value in zip(names, inputs)}
+    weights = {t.name for t in proto(case).graph.initializer}
+    names = [i.name for i in proto(case).graph.input if i.name not in weights]
+    given = flat(names, inputs)
+    empty: dict[str, tuple[int, ...]] = {name: () for name, v in zip(names, inputs) if isinstance(v, list) and not v}
     fixed: dict[str, np.ndarray] = {}
     while True:
-        shapes = {name: value.shape for name, value in given.items() if name not in fixed}
+        shapes = {name: value.shape for name, value in given.items() if name not in fixed} | empty
         try:
             graph = import_model(proto(case), shapes, values=fixed)
             break

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from compiled import Compiled, compile_graphs
-from node_tests import Outcome, array, cases, difference, imported
+from compiled import compile_graphs
+from node_tests import Outcome, cases, compared, imported, loaded
 
 from edgec.errors import EdgecError
 from edgec.frontend import ModelWarning
@@ -21,22 +21,30 @@ BATCHES = 40
 
 
 def batches() -> list[list[str]]:
-    """All tests, every batch with some of each kind."""
+    """All node tests, every batch with some of each kind."""
     names = sorted(cases())
     return [names[k::BATCHES] for k in range(BATCHES)]
 
 
-def outcomes(names: Sequence[str]) -> dict[str, Outcome]:
+def all_outcomes(suite: str) -> dict[str, Outcome]:
+    """What becomes of every test of a suite; large models are compiled one by one."""
+    names = sorted(cases(suite))
+    chosen = {"node": batches(), "light": [[n] for n in names]}.get(suite, [names])
+    return {name: outcome for batch in chosen for name, outcome in outcomes(batch, suite).items()}
+
+
+def outcomes(names: Sequence[str], suite: str = "node") -> dict[str, Outcome]:
     """What becomes of each test: import, simplify, fuse, schedule, emit, compile, run, compare."""
     found: dict[str, Outcome] = {}
     graphs: dict[str, Graph] = {}
     given: dict[str, dict[str, np.ndarray]] = {}
-    for name in names:
-        inputs, _ = (cases()[name].data_sets or [((), ())])[0]
+    chosen = {name: loaded(cases(suite)[name]) for name in names}
+    for name, case in chosen.items():
+        inputs, _ = (case.data_sets or [((), ())])[0]
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ModelWarning)  # the suite's own models are sloppy in places
-                graph, given[name] = imported(cases()[name], inputs)
+                warnings.simplefilter("ignore", ModelWarning)  # the suites' own models are sloppy in places
+                graph, given[name] = imported(case, inputs)
             graphs[name] = simplify(graph)[0]
         except EdgecError as error:
             found[name] = Outcome("refused", error.message)
@@ -45,15 +53,6 @@ def outcomes(names: Sequence[str]) -> dict[str, Outcome]:
             if isinstance(compiled, EdgecError):
                 found[name] = Outcome("refused", compiled.message)
             else:
-                found[name] = _compare(name, graphs[name], compiled, given[name])
+                expected = (chosen[name].data_sets or [((), ())])[0][1]
+                found[name] = compared(chosen[name], graphs[name], compiled(given[name]), expected)
     return found
-
-
-def _compare(name: str, graph: Graph, compiled: Compiled, given: dict[str, np.ndarray]) -> Outcome:
-    case = cases()[name]
-    results = compiled(given)
-    for (output, node), want in zip(graph.outputs, case.data_sets[0][1]):
-        wrong = difference(np.asarray(results[output]), array(want), case.rtol, case.atol)
-        if wrong:
-            return Outcome("failed", f"output '{output}' ({node.type}): {wrong}")
-    return Outcome("passed")

@@ -2,6 +2,7 @@
 
 from edgec.frontend.operators import (  # noqa: F401  (they register)
     activation,
+    classical,
     control,
     conv,
     einsum,
@@ -10,6 +11,7 @@ from edgec.frontend.operators import (  # noqa: F401  (they register)
     math,
     microsoft,
     movement,
+    ngrams,
     normalization,
     pool,
     quantization,
@@ -19,6 +21,8 @@ from edgec.frontend.operators import (  # noqa: F401  (they register)
     resize,
     sampling,
     selection,
+    sequence,
     shape,
     signal,
+    training,
 )

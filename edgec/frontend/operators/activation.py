@@ -23,7 +23,8 @@ def leaky_relu(call: Call) -> Value:
 def prelu(call: Call) -> Value:
     """The slope broadcasts as in numpy; one value a channel is written [C] by some exporters."""
     x, slope = call[0], call[1]
-    if slope.rank == 1 and x.rank > 2 and slope.shape[0] not in (1, x.shape[-1]) and slope.shape[0] == x.shape[1]:
+    is_by_channel = slope.rank == 1 and x.rank > 2 and slope.shape[0] == x.shape[1] != 1
+    if is_by_channel and (call.opset < 7 or slope.shape[0] != x.shape[-1]):
         slope = slope.reshape(slope.shape[0], *[1] * (x.rank - 2))
     return select(x < 0, x * slope, x)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from edgec.errors import ModelError
 from edgec.frontend.branches import chosen
 from edgec.frontend.call import Call, onnx
+from edgec.frontend.sequences import Item, values_of
 from edgec.frontend.values import Value, computed, concat, constant, normalize_axis
 
 #: A loop of more rounds would make a program nobody wants to compile.
@@ -14,13 +17,13 @@ _MAX_ROUNDS = 4096
 
 
 @onnx("If")
-def if_(call: Call) -> list[Value]:
+def if_(call: Call) -> list[Item]:
     """A known condition lowers one branch alone; else there are both, and run time skips the kernels of the other."""
     assert call.inline is not None
     known = computed(call[0])
     if known is not None:
         return call.inline(call.required("then_branch" if known.reshape(-1)[0] else "else_branch"))
-    sides: dict[bool, list[Value]] = {}
+    sides: dict[bool, list[Item]] = {}
     for name, truth in (("then_branch", True), ("else_branch", False)):
         try:
             sides[truth] = call.inline(call.required(name))
@@ -39,14 +42,14 @@ def if_(call: Call) -> list[Value]:
 
 
 @onnx("Loop")
-def loop(call: Call) -> list[Value]:
+def loop(call: Call) -> list[Item]:
     """The number of rounds must be known: from the trip count, or from a condition that constants decide."""
     assert call.inline is not None
     body = call.required("body")
     rounds = int(call.constant(0).reshape(-1)[0]) if call.optional(0) is not None else _MAX_ROUNDS + 1
     going = call.optional(1) is None or bool(call.constant(1).reshape(-1)[0])
     state = [v for v in call.inputs[2:] if v is not None]
-    condition = constant(np.asarray(going))
+    condition: Item = constant(np.asarray(going))
     collected: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(state))]
     k = 0
     while going and k < rounds:
@@ -54,9 +57,8 @@ def loop(call: Call) -> list[Value]:
             raise call.error(f"a loop of more than {_MAX_ROUNDS} rounds is not unrolled")
         results = call.inline(body, [constant(np.asarray(k, np.int64)), condition, *state], f"[{k}]")
         condition, state = results[0], results[1 : 1 + len(state)]
-        for series, value in zip(collected, results[1 + len(state) :]):
-            series.append(value)
-        decided = computed(condition)
+        _collect(call, collected, results[1 + len(state) :])
+        decided = computed(condition) if isinstance(condition, Value) else None
         if decided is None:
             raise call.error(
                 "whether the loop goes on depends on the inputs of the model",
@@ -66,38 +68,73 @@ def loop(call: Call) -> list[Value]:
         k += 1
     if not all(collected):
         raise call.error("a loop of no rounds has results of unknown shape")
-    return [*state, *(concat([v.unsqueeze(0) for v in series], 0) for series in collected)]
+    return [*state, *(_stacked(series, 0) for series in collected)]
+
+
+def _collect(call: Call, collected: list[list[Value]], results: list[Item]) -> None:
+    """Add what one round gives to the series that are stacked at the end."""
+    for series, value in zip(collected, results):
+        if not isinstance(value, Value):
+            raise call.error("a loop cannot stack sequences of tensors")
+        series.append(value)
 
 
 @onnx("Scan")
-def scan(call: Call) -> list[Value]:
+def scan(call: Call) -> list[Item]:
     """Unrolled: one copy of the body for every slice of the scanned inputs."""
-    assert call.inline is not None
-    body, count = call.required("body"), call.required("num_scan_inputs")
-    if call.opset < 9:
-        raise call.error("Scan of operator set 8 is not supported", "export the model with opset_version=11 or more")
+    count = call.required("num_scan_inputs")
     operands = call.operands
-    state, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
-    outputs = len(body.output) - len(state)
-    axes = [normalize_axis(a, v.rank) for a, v in zip(call.attribute("scan_input_axes") or [0] * count, scanned)]
+    if call.opset < 9:
+        return _scan_of_batches(call, operands, count)
+    axes = call.attribute("scan_input_axes") or [0] * count
     backwards = call.attribute("scan_input_directions") or [0] * count
+    state, series = _scanned(call, operands, count, axes, backwards, "")
+    stacked: list[Item] = []
+    for k, values in enumerate(series):
+        if (call.attribute("scan_output_directions") or [0] * len(series))[k]:
+            values = values[::-1]
+        axis = normalize_axis((call.attribute("scan_output_axes") or [0] * len(series))[k], values[0].rank + 1)
+        stacked.append(_stacked(values, axis))
+    return [*state, *stacked]
+
+
+def _scan_of_batches(call: Call, operands: list[Value], count: int) -> list[Item]:
+    """Operator set 8: every operand has a batch dimension, and each of its entries is scanned by itself."""
+    if call.item(0) is not None:
+        raise call.error("a scan of sequences of several lengths is not supported", "export with opset_version=11")
+    backwards = call.attribute("directions") or [0] * count
+    results: list[list[Value]] = []
+    for b in range(operands[0].shape[0]):
+        own = [v.part(0, b, b + 1).squeeze(0) for v in operands]
+        state, series = _scanned(call, own, count, [0] * count, backwards, f"[{b}]")
+        results.append([*state, *(_stacked(values, 0) for values in series)])
+    if not results:
+        raise call.error("a scan of no batches has results of unknown shape")
+    return [_stacked([batch[k] for batch in results], 0) for k in range(len(results[0]))]
+
+
+def _scanned(
+    call: Call, operands: list[Value], count: int, axes: Sequence[int], backwards: Sequence[int], suffix: str
+) -> tuple[list[Value], list[list[Value]]]:
+    """The state after the last round, and what every round adds to each of the stacked results."""
+    assert call.inline is not None
+    body = call.required("body")
+    state, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
+    axes = [normalize_axis(a, v.rank) for a, v in zip(axes, scanned)]
     rounds = scanned[0].shape[axes[0]]
     if rounds > _MAX_ROUNDS:
         raise call.error(f"a scan of more than {_MAX_ROUNDS} rounds is not unrolled")
-    collected: list[list[Value]] = [[] for _ in range(outputs)]
+    collected: list[list[Value]] = [[] for _ in range(len(body.output) - len(state))]
     for k in range(rounds):
         places = [rounds - 1 - k if b else k for b in backwards]
         slices = [v.part(a, p, p + 1).squeeze(a) for v, a, p in zip(scanned, axes, places)]
-        results = call.inline(body, [*state, *slices], f"[{k}]")
+        results = values_of(call.inline(body, [*state, *slices], f"{suffix}[{k}]"))
         state = results[: len(state)]
-        for series, value in zip(collected, results[len(state) :]):
-            series.append(value)
-    stacked = []
-    for k, series in enumerate(collected):
-        if not series:
-            raise call.error("a scan of no rounds has results of unknown shape")
-        if (call.attribute("scan_output_directions") or [0] * outputs)[k]:
-            series = series[::-1]
-        axis = normalize_axis((call.attribute("scan_output_axes") or [0] * outputs)[k], series[0].rank + 1)
-        stacked.append(concat([v.unsqueeze(axis) for v in series], axis))
-    return [*state, *stacked]
+        _collect(call, collected, [*results[len(state) :]])
+    if not all(collected):
+        raise call.error("a scan of no rounds has results of unknown shape")
+    return state, collected
+
+
+def _stacked(values: Sequence[Value], axis: int) -> Value:
+    return concat([v.unsqueeze(axis) for v in values], axis)

@@ -8,7 +8,7 @@ from edgec.frontend.values import Value, emit
 
 def _same(core: str) -> Lowering:
     def lower(call: Call) -> Value:
-        return emit(core, *call.operands)
+        return emit(core, *call.aligned)
 
     return lower
 

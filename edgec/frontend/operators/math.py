@@ -8,6 +8,7 @@ import numpy as np
 
 from edgec.frontend.call import Call, Lowering, onnx
 from edgec.frontend.model import element_type
+from edgec.frontend.sequences import Item
 from edgec.frontend.values import Value, clip, constant, emit, maximum, minimum, select
 from edgec.ir.types import DTYPES, MINIFLOATS, STORED, ends
 
@@ -16,7 +17,7 @@ def _same(core: str) -> Lowering:
     """An ONNX operator that is a core operator."""
 
     def lower(call: Call) -> Value:
-        return emit(core, *call.operands)
+        return emit(core, *call.aligned)
 
     return lower
 
@@ -39,7 +40,7 @@ def reciprocal(call: Call) -> Value:
 @onnx("Pow")
 def pow_(call: Call) -> Value:
     """The base decides the type; small whole exponents are multiplications."""
-    x, y = call[0], call[1]
+    x, y = call.aligned
     if y.is_const and y.node.type.elements == 1 and x.is_float and y.rank <= x.rank:
         exponent = float(y.node.value.reshape(()))
         if exponent == 0.5:
@@ -165,5 +166,6 @@ def is_inf(call: Call) -> Value:
 
 
 @onnx("Identity")
-def identity(call: Call) -> Value:
-    return call[0]
+def identity(call: Call) -> Item:
+    item = call.item(0)
+    return call[0] if item is None else item

@@ -12,14 +12,33 @@ from edgec.frontend.values import Value, constant, emit, normalize_axis, select
 
 
 @onnx("BatchNormalization")
-def batch_normalization(call: Call) -> Value:
+def batch_normalization(call: Call) -> Value | tuple[Value, Value, Value]:
     """x * s + b: with constant statistics, s and b are constants."""
-    if call.attribute("training_mode") or sum(call.wants(k) for k in range(1, 5)):
-        raise call.error("batch normalization in training mode is not supported", "export the model for inference")
     x, scale, bias, mean, variance = (call[k] for k in range(5))
+    if call.opset >= 14 and call.attribute("training_mode"):
+        return _in_training(call, x, scale, bias, mean, variance)
+    if sum(call.wants(k) for k in range(1, 5)) or (call.opset < 7 and not call.attribute("is_test")):
+        raise call.error("batch normalization that learns is not supported", "export the model for inference")
     s = scale.cast("f32") / emit("sqrt", variance.cast("f32") + call.attribute("epsilon"))
     b = bias.cast("f32") - mean.cast("f32") * s
     return x * per_channel(s, x.rank).cast(x.dtype) + per_channel(b, x.rank).cast(x.dtype)
+
+
+def _in_training(
+    call: Call, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
+) -> tuple[Value, Value, Value]:
+    """By the statistics of the batch itself, which move the running ones."""
+    axes = [d for d in range(x.rank) if d != 1]
+    own = x.cast("f32").mean(axes)
+    centered = x.cast("f32") - own
+    spread = (centered * centered).mean(axes)
+    y = (centered / emit("sqrt", spread + call.attribute("epsilon"))).cast(x.dtype)
+    kept = call.attribute("momentum")
+    running = (
+        old * kept + new.reshape(*old.shape).cast(old.dtype) * (1 - kept)
+        for old, new in ((mean, own), (variance, spread))
+    )
+    return y * per_channel(scale, x.rank) + per_channel(bias, x.rank), *running
 
 
 def standardized(x: Value, axes: range, epsilon: float) -> tuple[Value, Value, Value]:

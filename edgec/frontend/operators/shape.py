@@ -108,6 +108,8 @@ def one_hot(call: Call) -> Value:
 @onnx("Dropout")
 def dropout(call: Call) -> tuple[Value, Value]:
     """At inference nothing is dropped."""
+    if call.opset < 7 and not call.attribute("is_test"):
+        raise call.error("dropout in training mode is not supported", "export the model for inference")
     training = call.optional(2)
     if training is not None and bool(call.constant(2).reshape(-1)[0]):
         ratio = float(call.constant(1).reshape(-1)[0]) if call.optional(1) else 0.5
