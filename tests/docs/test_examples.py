@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +61,19 @@ def test_a_procedure(tmp_path: Path) -> None:
     with pytest.raises(EdgecError, match="no c template renders a procedure 'decay'"):
         edgec.build(path, tmp_path / "other", operators=folders["operators"], compile=False)
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+def test_a_change_that_adds_an_operator(tmp_path: Path) -> None:
+    """Applied to a copy of the package and its tests, it passes the test that it adds."""
+    for folder in ("edgec", "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "_data"))
+    diff = EXAMPLES / "changes" / "expand_dims.diff"
+    subprocess.run(["git", "apply", "--whitespace=error", str(diff)], cwd=tmp_path, check=True)
+    own = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{tmp_path / 'tests'}"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/onnx/test_contrib.py"]
+    done = subprocess.run([*command, "-k", "ExpandDims"], cwd=tmp_path, env=own, capture_output=True, text=True)
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def hyperbolic() -> onnx.ModelProto:
