@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import at_sizes, extent_at, sizes
-from edgec.ir.graph import Formula, Graph, Meaning, Procedure
+from edgec.ir.graph import Formula, Graph, Meaning, Node, Procedure, rewrite
 from edgec.ir.types import Type
 
 #: The value of every run-time size.
@@ -123,6 +124,28 @@ def outputs_apart(graph: Graph, before: Graph) -> Graph:
     """Undo ``outputs_alone``, which made what ``graph`` came from out of ``before``."""
     count = len(before.outputs)
     nodes = [n for _, n in graph.outputs[count:]]
-    sizes = tuple(zip(before.needed_sizes(), nodes))
-    messages = (message for message, _ in before.demands)
-    return replace(graph, outputs=graph.outputs[:count], sizes=sizes, demands=tuple(zip(messages, nodes[len(sizes) :])))
+    computed = list(zip(before.needed_sizes(), nodes))
+    known = {size: int(n.value.reshape(())) for size, n in computed if n.is_const}
+    sizes = tuple((size, n) for size, n in computed if size not in known)
+    demands = tuple((message, n) for (message, _), n in zip(before.demands, nodes[len(computed) :]))
+    graph = replace(graph, outputs=graph.outputs[:count], sizes=sizes, demands=demands)
+    return with_known_sizes(graph, known) if known else graph
+
+
+def with_known_sizes(graph: Graph, known: Sizes) -> Graph:
+    """The graph where some computed sizes have turned out to be the same in every run."""
+    from edgec.ops import node
+
+    numbers = {size: X.const(value) for size, value in known.items()}
+
+    def at(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(at(v) for v in value)
+        return X.plain(X.substitute(value, numbers)) if isinstance(value, Expr) else value
+
+    def change(old: Node, args: tuple[Node, ...]) -> Node:
+        if old.op in ("input", "const"):
+            return old
+        return node(old.op, *args, **{name: at(value) for name, value in old.attrs})
+
+    return rewrite(graph, change)

@@ -14,7 +14,7 @@ from node_tests import Outcome, cases, compared, imported, loaded
 from edgec.errors import EdgecError
 from edgec.frontend import ModelWarning
 from edgec.ir.graph import Graph
-from edgec.ir.sizes import with_size_outputs, without_size_outputs
+from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.rewrite import simplify
 
 #: So many compiler runs share the tests.
@@ -46,8 +46,7 @@ def outcomes(names: Sequence[str], suite: str = "node") -> dict[str, Outcome]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ModelWarning)  # the suites' own models are sloppy in places
                 graph, given[name] = imported(case, inputs)
-            open_graph, sizes = with_size_outputs(graph)
-            graphs[name] = without_size_outputs(simplify(open_graph)[0], sizes)
+            graphs[name] = outputs_apart(simplify(outputs_alone(graph))[0], graph)
         except EdgecError as error:
             found[name] = Outcome("refused", error.message)
     with tempfile.TemporaryDirectory() as folder:
