@@ -109,7 +109,16 @@ class LitertReference:
 
     def results(self) -> dict[str, np.ndarray]:
         """Outputs by name, and what the states became."""
-        return {name: np.array(self.interpreter.get_tensor(k)) for name, k in self.outputs.items()}
+        found = {k: np.array(self.interpreter.get_tensor(k)) for k in self.outputs.values()}
+        for operator in self.model.main.operators:
+            if operator.name == "TFLite_Detection_PostProcess":
+                # What lies beyond the number of boxes is whatever was in memory; edgec makes it 0.
+                *lists, number = operator.outputs
+                count = int(self.interpreter.get_tensor(number).reshape(-1)[0])
+                for k in lists:
+                    if k in found:
+                        found[k][:, count:] = 0
+        return {name: found[k] for name, k in self.outputs.items()}
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs by name, in the state that the runs before left; raises Unavailable when the model fails."""

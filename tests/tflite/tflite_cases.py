@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from flatbuffers import flexbuffers
 from small_tflite import File, compressed_rows, options
 
 #: Element type, scale and zero point of activations.
@@ -375,6 +376,28 @@ _TABLE = np.arange(12).reshape(4, 3)
 of_constants("EMBEDDING_LOOKUP", "f32", (2, 3), [([3, 1], "i32"), (_TABLE, "f32")], None)
 _SCATTERED = [([[1], [3]], "i32"), ([2.0, 5.0], "f32"), ([5], "i32")]
 of_constants("SCATTER_ND", "f32", (5,), _SCATTERED, options("ScatterNd"))
+
+
+def detection(label: str, threshold: float, **more: Any) -> None:
+    """Boxes around a grid of anchors, three classes and the background."""
+    f = File()
+    y, x = np.divmod(np.arange(36), 6)
+    anchors = np.stack([(y + 0.5) / 6, (x + 0.5) / 6, np.full(36, 0.3), np.full(36, 0.25)], 1)
+    inputs = [f.main.input("f32", (1, 36, 4)), f.main.input("f32", (1, 36, 4)), f.main.const(anchors, "f32")]
+    shapes = {"boxes": (1, 10, 4), "classes": (1, 10), "scores": (1, 10), "number": (1,)}
+    results = [f.main.tensor("f32", shape, name) for name, shape in shapes.items()]
+    told = {
+        "max_detections": 10, "max_classes_per_detection": 1, "nms_score_threshold": threshold,
+        "nms_iou_threshold": 0.4, "num_classes": 3, "y_scale": 10.0, "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0,
+        "use_regular_nms": False, **more,
+    }  # fmt: skip
+    f.main.op("TFLite_Detection_PostProcess", inputs, results, custom=bytes(flexbuffers.Dumps(told)))
+    f.main.output(*results)
+    case(f"TFLite_Detection_PostProcess-f32-{label}", f)
+
+
+detection("many", -5.0)
+detection("few", 1.6)
 
 
 def sparse() -> None:

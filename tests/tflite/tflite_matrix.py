@@ -21,8 +21,8 @@ _TYPES = {"f32": "float", "i8": "int8", "u8": "uint8", "i32": "int32", "hybrid":
 
 _HEAD = """# Supported TensorFlow Lite operators
 
-This page is written by `tests/tflite/tflite_matrix.py`. Every row is a builtin operator, or a custom one of
-MediaPipe's, that is lowered; the second column tells the element types in which a small model of it is held against
+This page is written by `tests/tflite/tflite_matrix.py`. Every row is an operator that is lowered, builtin
+or a widespread custom one; the second column tells the element types in which a small model of it is held against
 LiteRT's interpreter by `tests/tflite`. Floats agree within 1e-5 of the largest value. Integers agree to the bit, except
 those of the operators marked *, whose kernels round otherwise than their formula: they agree within one step.
 

@@ -4,6 +4,7 @@ from edgec.frontend.tflite.operators import (  # noqa: F401  (they register)
     activation,
     arithmetic,
     conv,
+    detection,
     movement,
     pool,
     quantization,

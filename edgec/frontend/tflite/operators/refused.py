@@ -9,10 +9,6 @@ refuse(
     "the size of its result depends on the data; leave it to the program around the network",
     "WHERE", "UNIQUE", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5",
 )  # fmt: skip
-refuse(
-    "choosing among boxes is not supported; export the network without it, or cut it off",
-    "TFLite_Detection_PostProcess",
-)
 refuse("strings and tables are not supported", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_LOOKUP")
 refuse(
     "its result is random; feed random numbers as an input", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"
