@@ -60,6 +60,10 @@ def _shared(
     value: Annotated[
         Optional[list[str]], _option("--value", help="Fix an input at build time.", metavar="NAME=1,2")
     ] = None,
+    state: Annotated[
+        Optional[list[str]],
+        _option("--state", help="An output is the next value of an input.", metavar="INPUT=OUTPUT"),
+    ] = None,
     numeric: Annotated[
         str, _option("--numeric", help="What laws may change: exact, reassociates, approximates.")
     ] = "reassociates",
@@ -84,6 +88,7 @@ def _shared(
         shapes=dict(_shape(text) for text in shape or ()),
         dims=dict(_range(text) for text in dim or ()),
         values=dict(_value(text) for text in value or ()),
+        states=dict(_named(text, "--state", "INPUT=OUTPUT") for text in state or ()),
         numeric=numeric, fuse=fuse, compiler=compiler,
         rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),
     )  # fmt: skip

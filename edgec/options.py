@@ -27,8 +27,9 @@ class Settings(TypedDict, total=False):
 
     `device` is a name or a TOML file; `shapes` gives inputs the dimensions that the model leaves open, `dims` gives
     dimensions a range (least, most, step) inside which they are chosen when the network runs, `values` fixes inputs at
-    build time; `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything in
-    the generated C. `rules`, `templates`, `devices` and `operators` are folders of the user's own.
+    build time, `states` says which output is the next value of which input; `numeric` bounds what laws may change
+    (`NUMERIC`); `name` is the prefix of everything in the generated C. `rules`, `templates`, `devices` and `operators`
+    are folders of the user's own.
     """
 
     device: str | Path | Device
@@ -37,6 +38,7 @@ class Settings(TypedDict, total=False):
     shapes: Mapping[str, Sequence[int]]
     dims: Mapping[str, DimensionRange | range]
     values: Mapping[str, Any]
+    states: Mapping[str, str]
     numeric: str
     fuse: bool
     compiler: str | None
@@ -56,6 +58,7 @@ class Options:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dims: Mapping[str, DimensionRange] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
     numeric: Numeric = "reassociates"
     fuse: bool = True
     compiler: str | None = None
@@ -81,6 +84,7 @@ def resolve(settings: Settings) -> Options:
         shapes={n: tuple(int(d) for d in s) for n, s in settings.get("shapes", {}).items()},
         dims={n: _range(n, r) for n, r in settings.get("dims", {}).items()},
         values=dict(settings.get("values", {})),
+        states=dict(settings.get("states", {})),
         numeric=_numeric(settings.get("numeric", "reassociates")),
         fuse=settings.get("fuse", True),
         compiler=settings.get("compiler"),

@@ -20,6 +20,7 @@ from edgec.compress import compress as compress_graph
 from edgec.emit.project import files
 from edgec.errors import UsageError
 from edgec.frontend.source import import_graph, read
+from edgec.frontend.states import with_states
 from edgec.fuse import Plan
 from edgec.fuse import plan as plan_graph
 from edgec.ir.graph import Graph
@@ -65,7 +66,8 @@ class Project:
 
 def import_(source: Any, context: Context) -> Graph:
     o = context.options
-    return import_graph(read(source), o.shapes, values=o.values, dims=o.dims, ops_folders=o.operators)
+    graph = import_graph(read(source), o.shapes, values=o.values, dims=o.dims, ops_folders=o.operators)
+    return with_states(graph, o.states)
 
 
 def simplify(graph: Graph, context: Context) -> Graph:

@@ -42,8 +42,13 @@ class Compiled:
         self.weights = _Guarded(len(weights))
         self.weights.inner[:] = np.frombuffer(weights, np.uint8)
 
-    def __call__(self, inputs: Mapping[str, np.ndarray], threads: int | None = None) -> dict[str, np.ndarray]:
-        """Run once, on the calling thread or, with ``threads``, on a pool of so many."""
+    def __call__(
+        self, inputs: Mapping[str, np.ndarray], threads: int | None = None, in_place: bool = False
+    ) -> dict[str, np.ndarray]:
+        """Run once, on the calling thread or, with ``threads``, on a pool of so many.
+
+        ``in_place``: every state and its new value are one array.
+        """
         p = self.program
         arena = _Guarded(p.arena_bytes)
         arena.inner[:] = 0xFF  # every float a NaN, every integer -1
@@ -63,9 +68,13 @@ class Compiled:
             buffers.append(_Guarded(value.nbytes))
             buffers[-1].inner[:] = value.reshape(-1).view(np.uint8)
         outputs = []
-        for name, _, node in p.outputs:
-            buffers.append(_Guarded(node.type.bytes))
-            buffers[-1].inner[:] = 0xFF
+        given = dict(zip((b for _, b, _ in p.inputs), buffers[-len(p.inputs) :] if p.inputs else ()))
+        for name, buffer, node in p.outputs:
+            if in_place and buffer in p.states:
+                buffers.append(given[p.states[buffer]])
+            else:
+                buffers.append(_Guarded(node.type.bytes))
+                buffers[-1].inner[:] = 0xFF
             outputs.append((name, node.type, buffers[-1].inner))
         addresses = [ctypes.c_void_p(b.address) for b in buffers]
         if threads is None:

@@ -77,13 +77,17 @@ def run_sanitized(
     target: Target,
     sanitizer: Sequence[str] = ADDRESS,
     threads: int = 1,
+    in_place: bool = False,
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Outputs of every graph by name; fails with the sanitizer's report where there is one."""
+    """Outputs of every graph by name; fails with the sanitizer's report where there is one.
+
+    ``in_place``: every state and its new value are one array.
+    """
     is_address = sanitizer is not THREAD
     made = write_graphs(graphs, folder, target.device, threads=threads, change=spread if is_address else lambda p: p)
     written = {name: w for name, w in made.items() if isinstance(w, Written)}
     assert len(written) == len(graphs), made
-    functions = [_function(w, threads, _sizes(w.program, inputs[n])) for n, w in written.items()]
+    functions = [_function(w, threads, _sizes(w.program, inputs[n]), in_place) for n, w in written.items()]
     calls = "".join(f'  puts("{w.prefix}"); fflush(stdout); run_{w.prefix}();\n' for w in written.values())
     (folder / "driver.c").write_text(_HEAD + "".join(functions) + f"int main(void) {{\n{calls}  return 0;\n}}\n")
     for name, w in written.items():
@@ -127,8 +131,11 @@ def _gaps(program: Program, space: str, size: int) -> list[tuple[int, int]]:
     return [(a, b - a) for a, b in zip(starts, ends) if b > a]
 
 
-def _function(w: Written, threads: int, known: Mapping[Expr, int]) -> str:
+def _function(w: Written, threads: int, known: Mapping[Expr, int], in_place: bool = False) -> str:
     p, name = w.program, w.prefix
+    places = {buffer: k for k, (_, buffer, _) in enumerate(p.inputs)}
+    shared = {new: places[old] for new, old in p.states.items()} if in_place else {}
+    own = []
     chosen = dimensions(node.type for _, _, node in p.inputs)
     spaces = {"arena": max(p.arena_bytes, 1), "weights": len(w.weights)}
     lines = [f"static void run_{name}(void) {{"]
@@ -140,11 +147,13 @@ def _function(w: Written, threads: int, known: Mapping[Expr, int]) -> str:
         values = [*(known[s] * d.step for s, d in chosen.items()), *(0 for _ in p.sizes)]
         lines.append(f"  {name}_sizes sizes = {{{', '.join(map(str, values))}}};")
     for kind, ports in (("in", p.inputs), ("out", p.outputs)):
-        for k, (_, _, node) in enumerate(ports):
+        for k, (_, buffer, node) in enumerate(ports):
             # Outputs whose size is computed are as large as they can become, others just as large as they are.
             sizes_known = all(s in known for n in node.type.shape for s in sizes_in_extent(n))
             size = prod(shape_at(node.type.shape, known)) * DTYPES[node.type.dtype].itemsize if sizes_known else 0
-            lines.append(f"  void *const {kind}{k} = block({size if sizes_known else node.type.bytes});")
+            place = f"in{shared[buffer]}" if kind == "out" and buffer in shared else None
+            lines.append(f"  void *const {kind}{k} = {place or f'block({size if sizes_known else node.type.bytes})'};")
+            own += [] if place else [f"{kind}{k}"]
             if kind == "in":
                 lines.append(f'  filled(in{k}, {size}, "{name}_in{k}.bin");')
             bytes_of[f"{kind}{k}"] = size if sizes_known else node.type.bytes
@@ -166,5 +175,5 @@ def _function(w: Written, threads: int, known: Mapping[Expr, int]) -> str:
     for space, size in spaces.items():
         lines.append(f"  ALLOW({space}, {size});")
         lines.append(f"  free({space});")
-    lines += [f"  free({a});" for a in arguments]
+    lines += [f"  free({a});" for a in own]
     return "\n".join([*lines, "}\n"])

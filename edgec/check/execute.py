@@ -121,7 +121,7 @@ class ProgramRun:
         self.memory: dict[Buffer, np.ndarray] = {}
         self.sizes: dict[Expr, int] = {}
         for name, buffer, node in program.inputs:
-            self.memory[buffer] = checked_input(name, node.type, inputs, self.sizes).reshape(-1)
+            self.memory[buffer] = checked_input(name, node.type, inputs, self.sizes).reshape(-1).copy()
         self.computed: dict[Buffer, list[Expr]] = {}
         for s, buffer in program.sizes.items():
             self.computed.setdefault(buffer, []).append(s)
@@ -129,6 +129,8 @@ class ProgramRun:
                 self.sizes[s] = int(self.memory[buffer][0])
         for _, buffer, _ in program.outputs:
             self.memory[buffer] = poisoned(buffer.dtype, buffer.elements)
+        for new, old in program.states.items():  # states are overwritten: what works so works on two arrays too
+            self.memory[new] = self.memory[old]
 
     def elements(self, buffer: Buffer) -> np.ndarray:
         """The elements of a buffer; those in the arena share its memory."""

@@ -201,6 +201,7 @@ def files(
     }  # fmt: skip
     chosen = dimensions(n.type for _, _, n in program.inputs)
     values["dimensions"] = [Open(d.name, size_name(s), d.low, d.high, d.step) for s, d in chosen.items()]
+    values["states"] = _states(program, inputs, outputs)
     values["computed"] = computed = _computed(program)
     values["demands"] = [Demand(comment_text(m), f"*({pointer_text(b, program)})") for m, b in program.demands]
     values["is_open"] = is_open = bool(chosen or computed)
@@ -285,6 +286,12 @@ def _computed(program: Program) -> list[Computed]:
     return [
         Computed(s.value.name, size_value(s, b, program), s.value.low, s.value.high) for s, b in program.sizes.items()
     ]
+
+
+def _states(program: Program, inputs: Sequence[Port], outputs: Sequence[Port]) -> list[tuple[str, str]]:
+    """The names in C of every state and of its next value."""
+    names = {buffer: p.name for p, (_, buffer, _) in zip((*inputs, *outputs), (*program.inputs, *program.outputs))}
+    return [(names[old], names[new]) for new, old in program.states.items()]
 
 
 def _python(extent: Extent) -> str:

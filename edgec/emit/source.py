@@ -108,7 +108,7 @@ def _aliases(kernel: Kernel, program: Program) -> frozenset[Buffer]:
     """Operands that lie where the result lies: the compiler must not assume otherwise."""
     out = kernel.writes
     if out.space != "arena":
-        return frozenset({out} & set(kernel.reads))
+        return frozenset({out, program.states.get(out, out)} & set(kernel.reads))
     low, high = _extent(out, program)
     found = set()
     for b in kernel.reads:
@@ -123,6 +123,8 @@ def _conflict(a: Kernel, b: Kernel, program: Program) -> bool:
     """Must ``a`` wait for ``b``: does either write what the other touches?"""
 
     def overlap(x: Buffer, y: Buffer) -> bool:
+        if program.states.get(x) is y or program.states.get(y) is x:
+            return True
         if x.space != y.space or x.space in ("weights", "input"):
             return False
         if x.space == "output":

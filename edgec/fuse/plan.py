@@ -330,7 +330,7 @@ class _Planner:
                     placements[part] = Placement(node, tuple(offset))
                     taken.add(part)
                 elif part.type.elements:
-                    copies.append(_copy(part, node, tuple(offset)))
+                    copies.append(copy_block(part, node, tuple(offset)))
                     placements[copies[-1].output] = Placement(node, tuple(offset))
                 if node.op == "concat":
                     offset[node.attributes["axis"]] += part.type.shape[node.attributes["axis"]]
@@ -368,7 +368,7 @@ class _Planner:
         taken: set[Node] = set()
         for name, node in self.graph.outputs:
             if node.op in ("input", "const") or node in taken:
-                copies.append(_copy(node, node, (len(outputs),)))
+                copies.append(copy_block(node, node, (len(outputs),)))
                 node = copies[-1].output
             taken.add(node)
             outputs.append((name, node))
@@ -380,7 +380,7 @@ class _Planner:
         if not node.is_const:
             return node
         if node not in (c.inputs[0] for c in copies if c.output.attributes["offset"] == ("scalar",)):
-            copies.append(_copy(node, node, ("scalar",)))
+            copies.append(copy_block(node, node, ("scalar",)))
         return next(c.output for c in copies if c.inputs == (node,) and c.output.attributes["offset"] == ("scalar",))
 
     @staticmethod
@@ -442,7 +442,7 @@ class _Planner:
         return ordered
 
 
-def _copy(part: Node, into: Node, offset: tuple[Any, ...]) -> Block:
+def copy_block(part: Node, into: Node, offset: tuple[Any, ...]) -> Block:
     """A block that copies ``part`` to where it belongs inside ``into``."""
     from edgec.ir.graph import intern
 

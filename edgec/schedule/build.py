@@ -22,6 +22,7 @@ from edgec.schedule.loops import Map, Row, Window, map_, row, window
 from edgec.schedule.memory import ALIGNMENT, plan_memory
 from edgec.schedule.procedure import ProcedureCall, procedure_call
 from edgec.schedule.program import Buffer, Kernel, Program, View
+from edgec.schedule.states import copied_last, overwritten_early, pairs
 
 
 @dataclass
@@ -43,6 +44,12 @@ class _Names:
 
 def schedule(plan: Plan, device: Device, threads: int = 1, progress: Callable[[str], None] | None = None) -> Program:
     """Choose layouts, a template and its parameters for every block, and a place for every buffer."""
+    program = _scheduled(plan, device, threads, progress)
+    early = {b.name for b in overwritten_early(program.kernels, program.states)}
+    return _scheduled(copied_last(plan, early), device, threads, progress) if early else program
+
+
+def _scheduled(plan: Plan, device: Device, threads: int, progress: Callable[[str], None] | None) -> Program:
     graph = plan.graph
     names = _Names({n: n.attributes["name"] for n in graph.inputs}, {n: name for name, n in plan.outputs})
     views = views_of(plan, names.buffer)
@@ -82,6 +89,7 @@ def schedule(plan: Plan, device: Device, threads: int = 1, progress: Callable[[s
         views,
         sizes,
         demands,
+        pairs(plan, views),
     )
 
 

@@ -16,6 +16,7 @@ from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.types import CODED, Type
 from edgec.schedule.procedure import ProcedureCall
+from edgec.schedule.program import Buffer
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,20 @@ class ProcedureView(View):
     @property
     def in_place(self) -> bool:
         """Does the result lie over the operand that it may overwrite?"""
+        operand = self._overwritten
+        return operand is not None and operand.space == "arena"
+
+    @property
+    def may_be_in_place(self) -> bool:
+        """Does the caller decide whether it lies there (a state)? Then the template compares the two pointers."""
+        operand = self._overwritten
+        return operand is not None and operand.space != "arena"
+
+    @property
+    def _overwritten(self) -> Buffer | None:
         which = self.params.procedure.overwrites
-        return which is not None and self.params.operands[which][0] in self.aliases
+        operand = None if which is None else self.params.operands[which][0]
+        return operand if operand in self.aliases else None
 
     def updates(
         self, new: Iterable[tuple[str, Expr]], vectors: Mapping[object, str], lane: Expr, count: str | None
