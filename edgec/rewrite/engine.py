@@ -282,7 +282,7 @@ class _Rewriter:
             (r, proposal)
             for r in self.rules.get(reader.op, ())
             if not (reader in self.delicate and r.needs_smoothness)
-            for proposal in r.propose(reader, self)
+            for proposal in proposals(r, reader, self)
             if isinstance(proposal, Node) and proposal is not reader and not _needs(proposal, value, reader)
         ]
 

@@ -24,12 +24,21 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the guide says it works: digits.onnx and edges.onnx."""
+    """Where the guide says it works."""
     shutil.copy(digits()[0], tmp_path / "digits.onnx")
     sobel = np.float32([[[[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]]]])
     conv = node("Conv", ["image", "sobel"], ["edges"], "conv", pads=[1, 1, 1, 1])
     image = tensor_input("image", [1, 1, "rows", "columns"])
     onnx.save(model([conv], [image], ["edges"], [weights("sobel", sobel)]), tmp_path / "edges.onnx")
+    found = model([node("NonZero", ["x"], ["places"])], [tensor_input("x", [4, 5])], ["places"])
+    onnx.save(found, tmp_path / "places.onnx")
+    random = np.random.default_rng(0)
+    parameters = [weights(n, random.standard_normal((1, 32, k)).astype(np.float32)) for n, k in (("w", 6), ("r", 8))]
+    lstm = node("LSTM", ["x", "w", "r", "", "", "h", "c"], ["y", "h_next", "c_next"], hidden_size=8)
+    states = [tensor_input(n, [1, 1, 8]) for n in "hc"]
+    steps = model([lstm], [tensor_input("x", [1, 1, 6]), *states], ["y", "h_next", "c_next"], parameters)
+    steps.ir_version = 8
+    onnx.save(steps, tmp_path / "steps.onnx")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
