@@ -49,12 +49,17 @@ def straighten_movement(n, view):
         if any(sizes_in(m) for m in (x, *part)):  # positions are followed one by one
             continue
         moves = sum(m.op != "reshape" for m in part)
-        if moves < 2 or max(m.type.elements for m in (x, *part)) > _MOST_ELEMENTS or not n.type.elements:
+        if moves < 2 or not all(_is_small(m) for m in (x, *part)) or not n.type.elements:
             continue
         steps = _straight(x.type.shape, tuple((m.op, m.attrs) for m in reversed(part)))
         if steps is not None and sum(op != "reshape" for op, _ in steps) < moves:
             return _moved(x, steps)
     return "no part of the chain is simpler"
+
+
+def _is_small(n):
+    """Known beforehand, and few enough elements to look at one by one."""
+    return all(isinstance(extent, int) for extent in n.type.shape) and n.type.elements <= _MOST_ELEMENTS
 
 
 def _moved(x, steps):
@@ -225,7 +230,7 @@ def transpose_instead_of_slicing(n, view):
     if len(sources) != 1 or any(p.op != "slice" for p in n.args) or len(n.args) < 2:
         return "the parts are not slices of one tensor"
     (x,) = sources
-    if x.type.elements != n.type.elements or not 1 < x.type.elements <= _MOST_ELEMENTS:
+    if not _is_small(x) or x.type.elements != n.type.elements or x.type.elements < 2:
         return "the slices do not take every element once"
     parts = [_positions(x.type.shape, ((p.op, p.attrs),)) for p in n.args]
     at = np.concatenate(parts, axis=n.attributes["axis"])

@@ -339,12 +339,14 @@ INPUTS: dict[str, tuple[onnx.ModelProto, dict[str, object], str]] = {
     "only one shape given": (
         OPEN,
         {"shapes": {"x": (4, 3)}},
-        "model: the model leaves the shape of 'z' open\n  hint: say what to build it for: --shape z=1,1; or give dimensions a range: --dim NAME=1..8",
+        "model: the model leaves the shape of 'z' open\n  hint: say what to build it for: --shape z=1,1"
+        "; or give dimensions a range: --dim NAME=1..8",
     ),
     "not even the rank is known": (
         model([node("Relu", ["x"], ["y"])], [tensor_input("x", None)]),
         {},
-        "model: the model leaves the shape of 'x' open\n  hint: say what to build it for: --shape x=1,...; or give dimensions a range: --dim NAME=1..8",
+        "model: the model leaves the shape of 'x' open\n  hint: say what to build it for: --shape x=1,..."
+        "; or give dimensions a range: --dim NAME=1..8",
     ),
     "shape that contradicts": (
         RELU,
