@@ -261,7 +261,7 @@ def reshape_before_product(n, view):
     if y.op != "matmul" or y.args[0].op != "reshape" or y.args[1].type.rank != 2:
         return "it reshapes no product of something reshaped"
     moved, w = y.args
-    if n.type.shape[-1] != y.type.shape[-1] or n.type.rank < 2:
+    if n.type.rank < 2 or n.type.shape[-1] != y.type.shape[-1]:
         return "the reshape takes rows apart"
     product = node("matmul", reshaped(moved.args[0], (*n.type.shape[:-1], w.type.shape[0])), w)
     return product if bias is None else node("add", product, bias)

@@ -121,6 +121,17 @@ def _is_elementwise(node: Node) -> bool:
     return not ops.is_procedure(node.op) and not reduces(ops.formula(node).body)
 
 
+def _readers_of(nodes: Iterable[Node], users: Mapping[Node, Sequence[Node]]) -> set[Node]:
+    """These nodes, and everything that is computed from them."""
+    found = set(nodes)
+    stack = [*found]
+    while stack:
+        new = set(users.get(stack.pop(), ())) - found
+        found |= new
+        stack += new
+    return found
+
+
 class _Uses:
     def __init__(self, counts: Mapping[Node, int]) -> None:
         self.counts = counts
@@ -222,6 +233,7 @@ class _Rewriter:
             for a in dict.fromkeys(n.args):
                 users[a].append(n)
         replaced: dict[Node, Node] = {}
+        stale: set[Node] = set()  # what was replaced, and all that is computed from it: not counted as it stands
         for value in nodes:
             readers = users[value]
             if not 2 <= len(readers) <= MOST_READERS or value in named or not value.args or is_static(value):
@@ -229,8 +241,10 @@ class _Rewriter:
             near = {x for r in readers for a in r.args for x in (a, *a.args)}
             if near.intersection(readers):
                 continue  # one is computed from another: what it would become is not known yet
-            if not any(r in replaced for r in (value, *readers)) and len(self.applied) < self.steps:
-                replaced.update(self.free(value, readers))
+            if not stale.intersection((value, *readers)) and len(self.applied) < self.steps:
+                found = self.free(value, readers)
+                replaced.update(found)
+                stale.update(_readers_of(found, users))
         if not replaced:
             return outputs
         new: dict[Node, Node] = {}
