@@ -159,6 +159,14 @@ class _Importer:
             error.where = error.where or where
             raise
         except _BROKEN_PROMISE as error:
+            if isinstance(error, TypeError) and any(
+                isinstance(n, Expr) for v in inputs if v is not None for n in v.shape
+            ):
+                raise ModelError(
+                    "what the node computes needs dimensions that are known at build time",
+                    hint="build for one shape with --shape instead of --dim",
+                    where=where,
+                ) from error
             raise ModelError(
                 f"the node does not fit its operator: {type(error).__name__}: {printable(str(error))}",
                 hint="if other tools accept this model, please report it",

@@ -12,6 +12,7 @@ from edgec.frontend.values import (
     Value,
     build,
     check_table,
+    clip,
     computed,
     concat,
     constant,
@@ -20,10 +21,11 @@ from edgec.frontend.values import (
     iota,
     normalize_axis,
     select,
+    size,
 )
 from edgec.ir import expr as X
-from edgec.ir.expr import Extent
-from edgec.ir.index import exact, lesser, upper
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.index import exact, least, lesser, upper
 from edgec.ops.elementwise import broadcast_shape
 
 
@@ -169,20 +171,41 @@ def pad(call: Call) -> Value:
     return x
 
 
-def _around(call: Call, mode: str, extent: int, before: int, after: int) -> np.ndarray:
+def _around(call: Call, mode: str, extent: Extent, before: Extent, after: Extent) -> Value:
     """Which elements stand where after padding that repeats the input's own."""
+    if isinstance(extent, Expr) or isinstance(before, Expr) or isinstance(after, Expr):
+        return _around_open(call, mode, extent, before, after)
     check_table(upper(before + extent + after))
     places = np.arange(-before, extent + after)
     if extent == 0 and len(places):
         raise call.error(f"a dimension of 0 elements cannot be padded in mode '{mode}'")
     if mode == "edge":
-        return np.clip(places, 0, extent - 1)
+        return constant(np.clip(places, 0, extent - 1))
     if mode == "wrap":
-        return places % extent
+        return constant(places % extent)
     if mode == "reflect":
         period = max(2 * (extent - 1), 1)
         places = places % period
-        return np.where(places < extent, places, period - places)
+        return constant(np.where(places < extent, places, period - places))
+    raise call.error(f"mode '{mode}' is unknown")
+
+
+def _around_open(call: Call, mode: str, extent: Extent, before: Extent, after: Extent) -> Value:
+    """The same where sizes are known only at run time: no more may be padded than there is to repeat."""
+    room = least(extent) - (mode == "reflect")
+    if room < (0 if mode != "edge" else 1) or (mode != "edge" and room < max(upper(before), upper(after))):
+        raise call.error(
+            f"a dimension of as few as {least(extent)} elements is padded by more in mode '{mode}'",
+            "give the dimension a greater least size with --dim",
+        )
+    places = iota(X.plain(before + extent + after), 0, 1) - size(before)
+    count = size(extent)
+    if mode == "edge":
+        return clip(places, 0, count - 1)
+    if mode == "wrap":
+        return select(places < 0, places + count, select(places < count, places, places - count))
+    if mode == "reflect":
+        return count - 1 - emit("abs", count - 1 - emit("abs", places))
     raise call.error(f"mode '{mode}' is unknown")
 
 

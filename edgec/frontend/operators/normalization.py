@@ -19,8 +19,9 @@ def batch_normalization(call: Call) -> Value | tuple[Value, Value, Value]:
         return _in_training(call, x, scale, bias, mean, variance)
     if sum(call.wants(k) for k in range(1, 5)) or (call.opset < 7 and not call.attribute("is_test")):
         raise call.error("batch normalization that learns is not supported", "export the model for inference")
-    s = scale.cast("f32") / emit("sqrt", variance.cast("f32") + call.attribute("epsilon"))
-    b = bias.cast("f32") - mean.cast("f32") * s
+    wide = "f64" if x.dtype == "f64" else "f32"
+    s = scale.cast(wide) / emit("sqrt", variance.cast(wide) + call.attribute("epsilon"))
+    b = bias.cast(wide) - mean.cast(wide) * s
     return x * per_channel(s, x.rank).cast(x.dtype) + per_channel(b, x.rank).cast(x.dtype)
 
 

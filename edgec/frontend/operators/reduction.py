@@ -59,9 +59,14 @@ def reduce_l1(call: Call) -> Value:
     return _reduced(call, emit("abs", call[0]), "add")
 
 
+def _floating(x: Value) -> Value:
+    """Integers as the floats that logarithms and roots of them are computed in."""
+    return x if x.is_float else x.cast("f64" if x.dtype in ("i64", "u64", "i32", "u32") else "f32")
+
+
 @onnx("ReduceL2")
 def reduce_l2(call: Call) -> Value:
-    x = call[0] if call[0].is_float else call[0].cast("f32")
+    x = _floating(call[0])
     return emit("sqrt", _reduced(call, x * x, "add")).cast(call[0].dtype)
 
 
@@ -72,18 +77,18 @@ def reduce_sum_square(call: Call) -> Value:
 
 @onnx("ReduceLogSum")
 def reduce_log_sum(call: Call) -> Value:
-    return emit("log", _reduced(call, call[0], "add"))
+    return emit("log", _floating(_reduced(call, call[0], "add"))).cast(call[0].dtype)
 
 
 @onnx("ReduceLogSumExp")
 def reduce_log_sum_exp(call: Call) -> Value:
-    x, axes = call[0], _axes(call)
+    x, axes = _floating(call[0]), _axes(call)
     if not axes:
-        return x
+        return call[0]
     if 0 in x.shape:
-        return emit("log", _reduced(call, emit("exp", x), "add"))
+        return emit("log", _reduced(call, emit("exp", x), "add")).cast(call[0].dtype)
     top = _safe_max(x, axes)
-    y = emit("log", emit("exp", x - top).sum(axes)) + top
+    y = (emit("log", emit("exp", x - top).sum(axes)) + top).cast(call[0].dtype)
     return y if call.attribute("keepdims", 1) else y.squeeze(*axes)
 
 

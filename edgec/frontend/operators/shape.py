@@ -12,6 +12,7 @@ from edgec.frontend.symbolic import known_elements
 from edgec.frontend.values import MAX_ELEMENTS, Value, constant, extents_of, iota, normalize_axis, select, size
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
+from edgec.ir.types import DTYPES
 
 
 @onnx("Constant")
@@ -115,4 +116,5 @@ def dropout(call: Call) -> tuple[Value, Value]:
         ratio = float(call.constant(1).reshape(-1)[0]) if call.optional(1) else 0.5
         if ratio:
             raise call.error("dropout in training mode is not supported", "export the model for inference")
-    return call[0], constant(np.ones((), np.bool_)).broadcast(*call[0].shape)
+    mask = constant(np.ones((), np.bool_) if call.opset >= 10 else np.ones((), DTYPES[call[0].dtype]))
+    return call[0], mask.broadcast(*call[0].shape)
