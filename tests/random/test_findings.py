@@ -1,0 +1,109 @@
+"""What random models have found, each as small as it became: all stages and the C compiler against onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnxruntime
+import pytest
+from compiled import Compiled, compile_graphs, target
+from onnx import ModelProto, parser
+
+from edgec import pipeline
+from edgec.errors import ModelError
+from edgec.frontend import import_model
+from edgec.ir.graph import Graph
+from edgec.options import Options
+
+#: Graphs in ONNX's own text form, behind their operator set.
+CASES = {
+    "logarithm of integers": (
+        14, "g (int32[8,9] x) => (int32[8] y) { y = ReduceLogSum <axes = [1], keepdims = 0> (x) }",
+    ),
+    "batch normalization in double precision": (
+        17,
+        "g (double[3,4,5] x, double[4] s, double[4] b, double[4] m, double[4] v) => (double[3,4,5] y)"
+        "{ w = Abs (v) y = BatchNormalization (x, s, b, m, w) }",
+    ),
+    "a computed size that is known": (20, "g (float[1,1] x) => (float[n] y, int64[n] k) { y, , i, k = Unique (x) }"),
+    "reflected, of an open dimension": (
+        17, "g (float[2,n] x) => (float[2,m] y) <int64[4] p = {0,2,0,1}> { y = Pad <mode = \"reflect\"> (x, p) }",
+    ),
+    "repeated at the edge, of an open dimension": (
+        17, "g (float[2,n] x) => (float[2,m] y) <int64[4] p = {0,2,0,1}> { y = Pad <mode = \"edge\"> (x, p) }",
+    ),
+    "wrapped, of an open dimension": (
+        19, "g (float[2,n] x) => (float[2,m] y) <int64[4] p = {0,2,0,1}> { y = Pad <mode = \"wrap\"> (x, p) }",
+    ),
+}  # fmt: skip
+DIMS = {"n": (3, 9, 1)}
+
+
+def model(name: str) -> ModelProto:
+    opset, text = CASES[name]
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}')
+
+
+def graph(proto: ModelProto) -> Graph:
+    is_open = any(d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim)
+    context = pipeline.Context(Options(target("host").device, dims=DIMS if is_open else {}))
+    return pipeline.simplify(pipeline.import_(proto, context), context)
+
+
+def inputs(proto: ModelProto, size: int) -> Mapping[str, np.ndarray]:
+    random = np.random.default_rng(size)
+    kinds = {1: np.float32, 6: np.int32, 11: np.float64}
+    made = {}
+    for i in proto.graph.input:
+        shape = [d.dim_value or size for d in i.type.tensor_type.shape.dim]
+        made[i.name] = (random.standard_normal(shape) * 9 + 20).astype(kinds[i.type.tensor_type.elem_type])
+    return made
+
+
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, object]:
+    return compile_graphs({name: graph(model(name)) for name in CASES}, tmp_path_factory.mktemp("findings"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_with_onnxruntime(name: str, networks: Mapping[str, object]) -> None:
+    proto, network = model(name), networks[name]
+    assert isinstance(network, Compiled), network
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for size in (3, 4, 9):
+        given = inputs(proto, size)
+        got = network(given)
+        for output, want in zip(session.get_outputs(), session.run(None, dict(given))):
+            assert got[output.name].dtype == want.dtype and got[output.name].shape == want.shape
+            np.testing.assert_allclose(got[output.name], want, rtol=1e-12 if want.dtype == np.float64 else 1e-5)
+
+
+def test_the_mask_of_an_old_dropout_has_the_type_of_its_input() -> None:
+    proto = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 7]> g (float[3] x) => (float[3] y, float[3] m) { y, m = Dropout (x) }'
+    )
+    assert [str(n.type) for _, n in import_model(proto).outputs] == ["f32[3]", "f32[3]"]
+
+
+def open_model(text: str) -> ModelProto:
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (
+            "g (float[n] x) => (float[m] y) <int64[2] p = {3,0}> { y = Pad <mode = \"reflect\"> (x, p) }",
+            "padded by more",
+        ),
+        (
+            "g (float[n,1,2] x, float[1,6,2] w, float[1,6,2] r) => (float[n,1,1,2] y)"
+            "{ y = GRU <hidden_size = 2> (x, w, r) }",
+            "open length",
+        ),
+    ],
+)  # fmt: skip
+def test_open_dimensions_that_are_too_open_are_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        import_model(open_model(text), dims=DIMS)
