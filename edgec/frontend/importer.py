@@ -159,9 +159,8 @@ class _Importer:
             error.where = error.where or where
             raise
         except _BROKEN_PROMISE as error:
-            if isinstance(error, TypeError) and any(
-                isinstance(n, Expr) for v in inputs if v is not None for n in v.shape
-            ):
+            extents = (n for v in inputs if isinstance(v, Value) for n in v.shape)
+            if isinstance(error, TypeError) and any(isinstance(n, Expr) for n in extents):
                 raise ModelError(
                     "what the node computes needs dimensions that are known at build time",
                     hint="build for one shape with --shape instead of --dim",

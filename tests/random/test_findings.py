@@ -86,24 +86,8 @@ def test_the_mask_of_an_old_dropout_has_the_type_of_its_input() -> None:
     assert [str(n.type) for _, n in import_model(proto).outputs] == ["f32[3]", "f32[3]"]
 
 
-def open_model(text: str) -> ModelProto:
-    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        (
-            "g (float[n] x) => (float[m] y) <int64[2] p = {3,0}> { y = Pad <mode = \"reflect\"> (x, p) }",
-            "padded by more",
-        ),
-        (
-            "g (float[n,1,2] x, float[1,6,2] w, float[1,6,2] r) => (float[n,1,1,2] y)"
-            "{ y = GRU <hidden_size = 2> (x, w, r) }",
-            "open length",
-        ),
-    ],
-)  # fmt: skip
-def test_open_dimensions_that_are_too_open_are_refused_by_name(text: str, message: str) -> None:
-    with pytest.raises(ModelError, match=message):
-        import_model(open_model(text), dims=DIMS)
+def test_padding_by_more_than_the_least_size_holds_is_refused() -> None:
+    text = 'g (float[n] x) => (float[m] y) <int64[2] p = {3,0}> { y = Pad <mode = "reflect"> (x, p) }'
+    proto = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    with pytest.raises(ModelError, match="padded by more"):
+        import_model(proto, dims=DIMS)
