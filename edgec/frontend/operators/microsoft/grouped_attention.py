@@ -7,20 +7,24 @@ from edgec.frontend.operators.microsoft.attention import refuse_unless, scale_of
 from edgec.frontend.operators.microsoft.domain import microsoft
 from edgec.frontend.operators.microsoft.heads import attend, joined_heads, rotated, split_heads
 from edgec.frontend.operators.microsoft.normalization import scaled_to_unit
-from edgec.frontend.values import Value, concat, constant, emit, iota, maximum, minimum, select
+from edgec.frontend.values import Value, concat, constant, emit, iota, maximum, minimum, select, size
+from edgec.ir.expr import Extent, plain
+from edgec.ir.index import greater
 
 
 @microsoft("GroupQueryAttention")
 def group_query_attention(call: Call) -> list[Value | None]:
-    """How long each sequence is may depend on the input (seqlens_k); the longest must be known at build time."""
+    """How long each sequence is may depend on the input (seqlens_k); the longest is known, or a run-time size."""
     heads, groups = call.required("num_heads"), call.required("kv_num_heads")
     smooth = call.attribute("smooth_softmax", -1) == 1
     refuse_unless(call, {"sliding_window_cache": 0, "kv_cache_bit_width": 0, "qk_output": 0}, 12, 13)
     q, k, v = _separate(call, heads, groups)
-    batch, _, length, size = q.shape
-    longest = int(call.constant(6).reshape(-1)[0])
+    batch, _, length, _ = q.shape
+    longest = call.extents(6)[0]
     # The first prompt begins a sequence, padded behind its end; later calls append to what is there.
-    before = constant(0, "i64") if longest == length else call[5].reshape(batch, 1).cast("i64") + (1 - length)
+    before = constant(0, "i64")
+    if longest != length:
+        before = maximum(call[5].reshape(batch, 1).cast("i64") + 1 - size(length), 0)
     places = before + iota(length, 1, 2)
     if call.attribute("do_rotary", 0):
         at = call.optional(9)
@@ -28,7 +32,7 @@ def group_query_attention(call: Call) -> list[Value | None]:
         q, k = (rotated(x, call[7].gather(at, 0), call[8].gather(at, 0), bool(call.attribute("rotary_interleaved", 0)))
                 for x in (q, k))  # fmt: skip
     k, v = (_appended(call.optional(j), x, before, longest) for j, x in ((3, k), (4, v)))
-    scores = q.reshape(batch, groups, heads // groups, length, size)
+    scores = q.reshape(batch, groups, heads // groups, length, q.shape[3])
     keys = iota(k.shape[2], 2, 3)
     end = places.unsqueeze(2)  # [batch or 1, queries, 1]: the last key a query sees
     hidden = keys > (end if call.attribute("causal", 1) else end.reduce("max", [1]))
@@ -51,8 +55,8 @@ def _separate(call: Call, heads: int, groups: int) -> tuple[Value, Value, Value]
     """Queries, keys and values by heads, normalized where there are weights for it."""
     query = call[0]
     if call.optional(1) is None:
-        size = query.shape[2] // (heads + 2 * groups)
-        starts = [0, heads * size, (heads + groups) * size, (heads + 2 * groups) * size]
+        width = query.shape[2] // (heads + 2 * groups)
+        starts = [0, heads * width, (heads + groups) * width, (heads + 2 * groups) * width]
         parts = [query.part(2, starts[j], starts[j + 1]) for j in range(3)]
     else:
         parts = [query, call[1], call[2]]
@@ -64,24 +68,23 @@ def _separate(call: Call, heads: int, groups: int) -> tuple[Value, Value, Value]
     return q, k, v
 
 
-def _appended(past: Value | None, new: Value, before: Value, longest: int) -> Value:
+def _appended(past: Value | None, new: Value, before: Value, longest: Extent) -> Value:
     """The cache [batch, heads, places, size] with the new ones after the first ``before`` of each sequence, then 0."""
     batch, length = new.shape[0], new.shape[2]
+    kept = past.shape[2] if past is not None else 0
+    room = greater(longest, kept)
     if past is None or (before.is_const and not before.node.value.any()):
-        room = max(longest, past.shape[2] if past is not None else 0)
-        return new.pad((0,) * 4, (0, 0, room - length, 0))
-    kept = past.shape[2]
-    room = max(longest, kept)
+        return new.pad((0,) * 4, (0, 0, plain(room - length), 0))
     if before.is_const and (before.node.value == before.node.value.reshape(-1)[0]).all():
         first = int(before.node.value.reshape(-1)[0])
         whole = concat([past.part(2, 0, first), new], 2)
-        return whole.pad((0,) * 4, (0, 0, room - first - length, 0))
+        return whole.pad((0,) * 4, (0, 0, plain(room - first - length), 0))
     places = iota(room, 1, 2)
     inside = places - before
-    chosen = select(inside < 0, places, minimum(maximum(inside, 0), length - 1) + kept)
+    chosen = select(inside < 0, places, minimum(maximum(inside, 0), size(length) - 1) + size(kept))
     both = concat([past, new], 2).swap(1, 2)
     picked = emit("gather_nd", both, chosen.broadcast(batch, room).unsqueeze(2), batch=1).swap(1, 2)
-    return select((inside >= length).unsqueeze(1, 3), 0, picked)
+    return select((inside >= size(length)).unsqueeze(1, 3), 0, picked)
 
 
 def _by_groups(bias: Value, groups: int) -> Value:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from edgec.frontend.values import Value, concat, constant, emit, full, iota, maximum, select
+from edgec.frontend.values import Value, concat, constant, emit, full, iota, maximum, select, size
+from edgec.ir.expr import Extent, plain
 
 
 def split_heads(x: Value, heads: int) -> Value:
@@ -53,9 +54,9 @@ def attend(
     return (powers / total).cast(dtype) @ v, scores
 
 
-def later(queries: int, keys: int) -> Value:
+def later(queries: Extent, keys: Extent) -> Value:
     """True at [query, key] where the key stands after the query; the last query sees all keys."""
-    return iota(keys, 1, 2) > iota(queries, 0, 2) + (keys - queries)
+    return iota(keys, 1, 2) > iota(queries, 0, 2) + size(plain(keys - queries))
 
 
 def rotated(x: Value, cos: Value, sin: Value, interleaved: bool) -> Value:
