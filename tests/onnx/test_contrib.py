@@ -100,6 +100,7 @@ FLOATING = [
     Case("FusedMatMul", (floats(4, 2, 3, 5), floats(2, 3, 5, 6)), {"transBatchA": 1}),
     Case("FusedMatMul", (floats(5, 2, 3, 4), floats(6, 2, 3, 5)),
          {"transBatchA": 1, "transA": 1, "transBatchB": 1, "transB": 1}),
+    Case("TransposeMatMul", (floats(2, 5, 4), floats(2, 5, 6)), {"transA": 1, "alpha": 0.5}),
     Case("SimplifiedLayerNormalization", (X, ROW), {"axis": -1, "epsilon": 1e-5}, domain=""),
     Case("SkipLayerNormalization", (X, floats(2, 5, 12), ROW)),
     Case("SkipLayerNormalization", (X, floats(2, 5, 12), ROW, floats(12), floats(12)),
