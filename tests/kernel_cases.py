@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from attention_cases import attentions
 from procedure_cases import recurring, scanning, scattering, selection, sorting
 from small_graphs import (
     RANDOM,
@@ -401,6 +402,7 @@ def placements() -> Iterator[Named]:
 GROUPS = {
     g.__name__: g
     for g in (
+        attentions,
         contractions,
         convolutions,
         epilogues,

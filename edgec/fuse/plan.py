@@ -15,12 +15,14 @@ from math import prod
 from typing import Any
 
 from edgec.fuse import classify, narrow
+from edgec.fuse.attention import attention_of
 from edgec.fuse.block import Block, Composer, is_affine
 from edgec.fuse.guards import Guard, conditions, guards_of
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Node
 from edgec.ir.index import least, upper
+from edgec.ir.nest import Split, is_fixed, most, split_formula
 from edgec.ir.sizes import sizes_of
 from edgec.ir.types import is_float
 from edgec.ir.vector import has_vector_form
@@ -30,6 +32,10 @@ from edgec.ops import is_procedure, meaning
 BLOCK_LIMIT = 64
 #: A window of more elements than this is a reduction over rows, not a window.
 WINDOW_LIMIT = 64
+
+
+#: Attention of fewer queries or keys than this is left to kernels for products and rows.
+ATTENTION_LIMIT = 256
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,8 @@ def contraction_factors(body: Expr) -> tuple[Expr, Expr] | None:
 
 def kind_of(derived: Formula) -> str:
     """The schedule a formula asks for."""
+    if attention_of(derived.body) is not None:
+        return "attention"
     sums = [e for e in X.walk(derived.body) if e.op == "reduce"]
     if not sums:
         return "map"
@@ -118,6 +126,7 @@ class _Planner:
         self.owner: dict[Node, Node] = {}  # operator -> output of the block that computes it
         self.members: dict[Node, list[Node]] = {}  # output of a block -> what it computes
         self.inlined: dict[Node, set[Node]] = {}  # movement repeated inside its readers, with the blocks they are
+        self.attentions: set[Node] = set()  # ends of blocks that are attention
         self.placed: set[Node] = set()  # concat and pad: computed by placement
 
     def run(self) -> Plan:
@@ -142,6 +151,10 @@ class _Planner:
         end = anchor
         ends, lengths = [end], [1]
         rows = anchor.op == "reduce"
+        merged = self._attention(anchor) if self.fuse and anchor.op == "matmul" else None
+        if merged is not None:
+            block = merged
+            lengths = [len(block)]
         while self.fuse and end not in self.results and end not in self.conditions:
             found = self._post_dominator(end, anchor, rows)
             if found is None or not (rows or self._runs_on_lanes(block, found)):
@@ -157,6 +170,70 @@ class _Planner:
             end, block = ends[best], block[: lengths[best]]
         for node in block:
             self._own(node, end)
+        if merged is not None:
+            self.attentions.add(end)
+
+    def _attention(self, product: Node) -> list[Node] | None:
+        """The nodes of attention whose last product this is, if that pays: the blocks of scores and weights join it."""
+        for side in product.args:
+            weights, between = self._behind(side)
+            if self.owner.get(weights) is not weights or weights.op in ("input", "const"):
+                continue
+            outside = dict.fromkeys(a for n in self.members[weights] for a in n.args if a not in self.members[weights])
+            found = [self._behind(a) for a in outside if not a.is_const]
+            scores = [(s, path) for s, path in found if self.owner.get(s) is s and s is not weights]
+            if len(scores) != 1:
+                continue
+            ((score, path),) = scores
+            merged = [*self.members[score], *path, *self.members[weights], *between, product]
+            inside = set(merged)
+            private = all(u in inside for n in merged[:-1] for u in self.users[n])
+            if not private or inside & (self.results | self.conditions):
+                continue
+            moving = {n for n in self._upstream(merged) if self._moves(n)}
+            derived = self.composer.compose(product, (inside | moving).__contains__)
+            if self._pays(split_formula(derived)):
+                for end in (score, weights):
+                    del self.members[end]
+                return merged
+        return None
+
+    def _upstream(self, nodes: list[Node]) -> list[Node]:
+        """The operands of ``nodes``, and what movement brings to those."""
+        found: list[Node] = []
+        for n in nodes:
+            for a in n.args:
+                found.append(a)
+                found += self._behind(a)[1]
+        return found
+
+    def _moves(self, node: Node) -> bool:
+        if node.op in ("input", "const") or node in self.owner or node in self.results:
+            return False
+        return classify.is_movement(node)
+
+    def _behind(self, node: Node) -> tuple[Node, list[Node]]:
+        """What movement moves, and that movement."""
+        path: list[Node] = []
+        while self._moves(node) and len(node.args) == 1:
+            path.append(node)
+            node = node.args[0]
+        return node, path[::-1]
+
+    @staticmethod
+    def _pays(split: Split) -> bool:
+        """Is it attention, with so many queries and keys that keeping scores out of memory is worth a kernel?"""
+        found = attention_of(split.body)
+        if found is None or not is_fixed(*found.features):
+            return False
+        key, value = X.free_variables(found.key), X.free_variables(found.value)
+        queries = [v for v in split.variables if v in X.free_variables(found.query) and v not in key | value]
+        features = [v for v in split.variables if v in value and v not in X.free_variables(found.query) | key]
+        return (
+            max(map(most, queries), default=0) >= ATTENTION_LIMIT
+            and most(found.keys) >= ATTENTION_LIMIT
+            and any(is_fixed(v) for v in features)
+        )
 
     def _post_dominator(self, start: Node, anchor: Node, rows: bool) -> list[Node] | None:
         """The nodes from ``start`` to the nearest one all its uses flow through, if all may join the block."""
@@ -269,7 +346,8 @@ class _Planner:
             if any(n.op == "conv" and n.attributes["groups"] > 1 for n in members) and node.op != "slice":
                 return False
             inside = {*members, *self.inlined, node}
-            return is_affine(self.composer.compose(reader, inside.__contains__))
+            composed = self.composer.compose(reader, inside.__contains__)
+            return is_affine(composed) and (reader not in self.attentions or self._pays(split_formula(composed)))
         return True
 
     # ---- results
@@ -308,7 +386,7 @@ class _Planner:
                 continue
             inside = {*blocks[source].nodes, *self.inlined}
             derived = self.composer.compose(output, inside.__contains__)
-            if is_affine(derived):
+            if is_affine(derived) and (source not in self.attentions or self._pays(split_formula(derived))):
                 nodes = (*blocks[source].nodes, output)
                 del blocks[source]
                 blocks[output] = Block(output, nodes, derived, kind_of(derived))

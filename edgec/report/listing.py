@@ -10,6 +10,8 @@ from edgec.frontend.text import printable
 from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
 from edgec.ir.graph import Node
+from edgec.ir.nest import extent
+from edgec.schedule.attention import Attention
 from edgec.schedule.border import Border
 from edgec.schedule.contract import Contract
 from edgec.schedule.loops import Map, Row, Window
@@ -68,6 +70,8 @@ def show_plan(plan: Plan) -> str:
 def describe_template(kernel: Kernel) -> str:
     """The template of a kernel and the parameters that shape its loops."""
     p: Any = kernel.params
+    if isinstance(p, Attention):
+        return f"attention M={extent(p.m)} N={extent(p.n)} K={p.features} D={extent(p.d)}"
     if isinstance(p, Contract):
         sizes = f"M={p.m_extent} N={p.n_extent} K={p.k_extent}"
         return f"contract {sizes}, tile {p.rows} rows x {p.vectors} vectors of {p.lanes}, lane factor {p.l_mode}"

@@ -14,6 +14,7 @@ from edgec.ir.extent import sizes
 from edgec.ir.graph import Node, sizes_in
 from edgec.ir.index import upper
 from edgec.ir.nest import most
+from edgec.schedule.attention import Attention, attention
 from edgec.schedule.border import Border, border
 from edgec.schedule.contract import Contract, contract
 from edgec.schedule.flat import Flat, Weights, flatten
@@ -149,7 +150,11 @@ def _is_alone(params: Any) -> bool:
 
 
 def _choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple[str, Any]:
-    params: Contract | Window | Row | Map | None = None
+    params: Attention | Contract | Window | Row | Map | None = None
+    if block.kind == "attention":
+        params = attention(flat, device, weights)
+        if params is not None:
+            return "attention", params
     if block.kind == "contract":
         params = contract(flat, device, weights)
         if params is not None:
@@ -168,7 +173,7 @@ def _choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple
 def bodies_of(params: Any) -> list[Expr]:
     if isinstance(params, Contract):
         return [params.s, params.epilogue, *([params.l] if params.l_mode != "packed" else [])]
-    if isinstance(params, Row):
+    if isinstance(params, Attention | Row):
         return params.bodies
     if isinstance(params, Border | ProcedureCall):
         return []
@@ -207,6 +212,6 @@ def scratch_of(params: Any) -> int:
         return upper(params.k_extent) * params.width * 4
     if isinstance(params, Row):
         return -(-most(params.row) // 16) * 64 * len(params.saved)
-    if isinstance(params, ProcedureCall):
+    if isinstance(params, Attention | ProcedureCall):
         return params.scratch_bytes
     return 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attention_cases import attention as flash
 from compiled import Compiled, compile_graphs, target
 from sanitized import ADDRESS, run_sanitized
 from small_graphs import gelu, graph, layernorm, mean, pad, relu, softmax, transpose, weights
@@ -20,6 +21,7 @@ from edgec.ir.sizes import Dimension
 from edgec.ir.types import Type
 
 B, L, W = Dimension("batch", 1, 3).extent, Dimension("length", 1, 37).extent, Dimension("width", 8, 72, 8).extent
+N = Dimension("long", 1, 300).extent
 E, H = Dimension("empty", 0, 5).extent, Dimension("height", 3, 40).extent
 Built = Callable[[], Node]
 
@@ -71,6 +73,7 @@ CASES: dict[str, Built] = {
     "normalization over an open row": lambda: normalized(value("x", 3, L)),
     "mean of columns": lambda: mean(value("x", B, L, 6), 1),
     "attention": attention,
+    "attention over a long length": lambda: flash(value("q", N, 9), value("k", N, 9), value("v", N, 20)),
     "transposed": lambda: transpose(relu(value("x", B, L, 5)), 2, 1, 0),
     "merged": lambda: relu(ops.node("reshape", value("x", B, L, 6), shape=(B * L, 6))),
     "merged whole": lambda: relu(ops.node("reshape", value("x", B, L, 6), shape=(B * L * 6,))),

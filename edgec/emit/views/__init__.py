@@ -1,5 +1,6 @@
 """Views: what a template sees of a kernel, one kind a schedule."""
 
+from edgec.emit.views.attention import AttentionView
 from edgec.emit.views.base import View
 from edgec.emit.views.border import BorderView
 from edgec.emit.views.contract import ContractView
@@ -9,6 +10,7 @@ from edgec.emit.views.row import RowView
 from edgec.emit.views.window import WindowView
 
 VIEWS: dict[str, type[View]] = {
+    "attention": AttentionView,
     "border": BorderView,
     "contract": ContractView,
     "map": MapView,

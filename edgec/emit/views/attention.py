@@ -1,0 +1,263 @@
+"""Attention as its template sees it: tiles of scores, tiles of results, and the loops around them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from edgec.emit.c_expression import Printer
+from edgec.emit.views.base import Loop, LoopedView
+from edgec.fuse.attention import DOT, MIXED
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.nest import coefficient, extent, most
+from edgec.schedule.attention import KEY_BLOCK, KEY_ROWS, QUERY_ROWS, Attention
+
+
+class AttentionView(LoopedView):
+    """A block of queries is a task; in C ``m`` is its first query, ``j`` a key, ``d`` a feature of the result."""
+
+    @property
+    def params(self) -> Attention:
+        params: Attention = self.kernel.params
+        return params
+
+    @cached_property
+    def sums(self) -> list[Loop]:
+        return [Loop(f"k{i}", extent(v), i) for i, v in enumerate(self.params.k)]
+
+    @cached_property
+    def names(self) -> dict[Expr, str]:
+        p = self.params
+        return {**self.outer_names, **dict(zip(p.k, (s.name for s in self.sums))), p.m: "m", p.n: "j", p.d: "d"}
+
+    @property
+    def tasks(self) -> Extent:
+        return X.plain(super().tasks * self.params.blocks)
+
+    @property
+    def blocks(self) -> Loop:
+        return Loop("block", self.params.blocks)
+
+    # ---- facts the template writes down
+
+    key_block, key_rows, query_rows = KEY_BLOCK, KEY_ROWS, QUERY_ROWS
+
+    @property
+    def queries(self) -> int:
+        return self.params.queries
+
+    @property
+    def features(self) -> int:
+        return self.params.features
+
+    @property
+    def width(self) -> int:
+        return self.params.width
+
+    @property
+    def m_extent(self) -> Extent:
+        return extent(self.params.m)
+
+    @property
+    def n_extent(self) -> Extent:
+        return extent(self.params.n)
+
+    @property
+    def d_extent(self) -> int:
+        return most(self.params.d)
+
+    @property
+    def tail(self) -> int:
+        return self.d_extent % self.params.lanes
+
+    @property
+    def sum_position(self) -> str:
+        text, scale = "0", 1
+        for loop in reversed(self.sums):
+            text, scale = f"{loop.name} * {scale} + {text}", scale * most_of(loop)
+        return f"({text})"
+
+    # ---- queries, gathered into a block
+
+    @cached_property
+    def _gathered(self) -> tuple[list[str], str]:
+        p = self.params
+        printer = Printer({**self.names, p.m: "(m + i)"}, self.pointers, depth=len(self.sums) + 3)
+        value = printer.value(p.query)
+        return printer.lines, value
+
+    @property
+    def gather_lines(self) -> list[str]:
+        return self._gathered[0]
+
+    @property
+    def gather(self) -> str:
+        return self._gathered[1]
+
+    # ---- tiles
+
+    @cached_property
+    def score_tiles(self) -> list[ScoreTile]:
+        return [ScoreTile(self, rows, counted) for rows in (KEY_ROWS, 1) for counted in (False, True)]
+
+    def scores(self, rows: int, key: str, target: str) -> str:
+        """Calls of the tile for ``rows`` keys from ``key`` on: whole where all queries of the block are live."""
+        whole, counted = (t for t in self.score_tiles if t.rows == rows)
+        change = {"j": key, "s": target}
+        return f"if (live == {self.queries}) {whole.call(change)}; else {counted.call(change)}"
+
+    @cached_property
+    def value_tiles(self) -> list[ValueTile]:
+        p = self.params
+        vectors = -(-self.d_extent // p.lanes)
+        starts = range(0, vectors, p.vectors)
+        return [ValueTile(self, start, min(p.vectors, vectors - start)) for start in starts]
+
+    # ---- what has no lanes
+
+    @cached_property
+    def scalar_score(self) -> tuple[list[str], str] | None:
+        """(lines, value) of the score of query m + i and key j + r, where its formula has no vector form."""
+        p = self.params
+        if p.score_has_lanes:
+            return None
+        printer = Printer({**self.names, p.m: "(m + i)", p.n: "(j + r)"}, self.pointers, depth=5)
+        printer.define(DOT, f"scores[r * {self.queries} + i]")
+        value = printer.value(p.score)
+        return printer.lines, value
+
+    # ---- the result
+
+    def _finished(self, count: str | None) -> list[str]:
+        p = self.params
+        lane = p.d if p.result_has_lanes else None
+        printer = Printer({**self.names, p.m: "(m + r)"}, self.pointers, lane, count, depth=4)
+        mixed = X.load("mixed", (p.d,), "f32") if lane is not None else MIXED
+        printer.define(mixed, "total")
+        body = X.substitute(p.result, {MIXED: mixed})
+        value = printer.vector(body) if lane is not None else printer.value(body)
+        return [*printer.lines, f"        {self.store_line(printer, p.address, value, lane, count)}"]
+
+    @cached_property
+    def finish(self) -> list[str]:
+        return self._finished(None)
+
+    @cached_property
+    def finish_tail(self) -> list[str]:
+        return self._finished(str(self.tail))
+
+
+def most_of(loop: Loop) -> int:
+    assert isinstance(loop.extent, int)
+    return loop.extent
+
+
+class ScoreTile:
+    """Scores of ``rows`` keys with every query of the block; ``counted`` when some of the queries do not exist."""
+
+    def __init__(self, view: AttentionView, rows: int, counted: bool) -> None:
+        self.view, self.rows, self.counted = view, rows, counted
+        self.name = f"{view.name}_scores_{rows}{'_n' if counted else ''}"
+        p = view.params
+        address = p.key.args[0]
+        self._steps = {v: coefficient(address, v) for v in (*p.k, p.n)}
+        self._start = X.substitute(address, {v: X.const(0) for v in p.k})
+
+    @property
+    def vectors(self) -> int:
+        return self.view.params.vectors
+
+    @cached_property
+    def hoisted(self) -> list[str]:
+        """Where the first key lies; steps from there are constants."""
+        p = self.view.params
+        if None in self._steps.values():
+            return []
+        place = Printer(self.view.names, self.view.pointers).position(self._start)
+        return [f"const float *const key = {self.view.pointers[p.key.value]} + {place};"]
+
+    def key(self, row: int) -> str:
+        p, names = self.view.params, self.view.names
+        if not self.hoisted:
+            shifted = X.substitute(p.key, {p.n: p.n + row})
+            return Printer(names, self.view.pointers)._text(shifted)
+        steps = [f"{names[v]} * {self._steps[v]}" if self._steps[v] != 1 else names[v] for v in p.k if self._steps[v]]
+        offset = row * (self._steps[p.n] or 0)
+        return f"key[{' + '.join([*steps, *([str(offset)] if offset or not steps else [])])}]"
+
+    @cached_property
+    def epilogue(self) -> list[str]:
+        p, view = self.view.params, self.view
+        lines: list[str] = []
+        for v in range(self.vectors):
+            count = f"count{v}" if self.counted else None
+            printer = Printer(view.names, view.pointers, p.m, count, prefix=f"e{v}_")
+            for r in range(self.rows):
+                value = f"c{r}_{v}"
+                if p.score_has_lanes:
+                    dot = X.load(("dot", r, v), (X.const(0) + p.m,), "f32")
+                    printer.define(dot, value)
+                    moved = X.substitute(p.score, {p.m: p.m + v * p.lanes, p.n: p.n + r})
+                    value = printer.vector(X.substitute(moved, {DOT: dot}))
+                printer.lines.append(f"  ec_store(s + {r * view.queries + v * p.lanes}, {value});")
+            lines += printer.lines
+        return lines
+
+    @cached_property
+    def interface(self) -> tuple[str, str]:
+        used = [*self.hoisted, *self.epilogue, *(self.key(r) for r in range(self.rows))]
+        parameters, arguments = self.view.tile_interface([*self.view.outer_names.values(), "m", "j"], used)
+        extra = [("const float *restrict ", "queries"), ("float *restrict ", "s")]
+        extra += [("ec_int ", "live")] if self.counted else []
+        parts = [parameters] if parameters else []
+        names = [arguments] if arguments else []
+        return ", ".join(parts + [k + n for k, n in extra]), ", ".join(names + [n for _, n in extra])
+
+    @property
+    def parameters(self) -> str:
+        return self.interface[0]
+
+    def call(self, change: dict[str, str]) -> str:
+        arguments = (change.get(a, a) for a in self.interface[1].split(", "))
+        return f"{self.name}({', '.join(arguments)})"
+
+
+class ValueTile:
+    """Results of a few queries: ``vectors`` of features from vector ``start`` on."""
+
+    def __init__(self, view: AttentionView, start: int, vectors: int) -> None:
+        self.view, self.start, self.vectors = view, start, vectors
+        self.name = f"{view.name}_values_{start}"
+
+    @property
+    def offset(self) -> int:
+        return self.start * self.view.params.lanes
+
+    def lanes(self, v: int) -> str:
+        p, view = self.view.params, self.view
+        first = self.offset + v * p.lanes
+        live = view.d_extent - first
+        count = str(live) if live < p.lanes else None
+        names = {**view.names, p.n: "(j + i)", p.d: str(first)}
+        return Printer(names, view.pointers, p.d, count)._text(p.value)
+
+    @cached_property
+    def interface(self) -> tuple[str, str]:
+        used = [self.lanes(v) for v in range(self.vectors)]
+        parameters, arguments = self.view.tile_interface([*self.view.outer_names.values(), "j"], used)
+        extra = [("const float *restrict ", "p"), ("const float *restrict ", "scale"), ("float *restrict ", "mixed"),
+                 ("ec_int ", "keys")]  # fmt: skip
+        return (
+            ", ".join(([parameters] if parameters else []) + [k + n for k, n in extra]),
+            ", ".join(([arguments] if arguments else []) + [n for _, n in extra]),
+        )
+
+    @property
+    def parameters(self) -> str:
+        return self.interface[0]
+
+    @property
+    def call(self) -> str:
+        change = {"p": "scores + r", "scale": "scale + r", "mixed": f"mixed + r * {self.view.width} + {self.offset}"}
+        arguments = (change.get(a, a) for a in self.interface[1].split(", "))
+        return f"{self.name}({', '.join(arguments)})"

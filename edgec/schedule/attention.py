@@ -1,0 +1,99 @@
+"""Attention in one pass over the keys: no matrix of scores is ever in memory, only a block of them.
+
+A task takes a block of queries, which lie along the lanes: scores [key, query] of a block of keys, their exponentials,
+and the weighted values [query, feature], corrected whenever the largest score of a query changes (online softmax).
+What a thread needs for itself is linear in nothing: blocks have fixed sizes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from edgec.device.facts import Device
+from edgec.fuse.attention import DOT, MIXED, attention_of
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.nest import coefficient, extent, is_fixed, most
+from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
+from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
+from edgec.schedule.program import Buffer
+
+#: Keys whose scores are in memory at once.
+KEY_BLOCK = 48
+#: Keys of one tile of scores, and queries of one tile of results.
+KEY_ROWS, QUERY_ROWS = 6, 4
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Loops and parts; ``score`` is over ``DOT``, its lanes along ``m``; ``result`` over ``MIXED``, along ``d``."""
+
+    loops: tuple[Expr, ...]
+    m: Expr  # queries
+    n: Expr  # keys
+    d: Expr  # features of values
+    k: tuple[Expr, ...]  # features of queries and keys
+    query: Expr
+    key: Expr
+    value: Expr
+    score: Expr
+    result: Expr
+    store: Buffer
+    address: Expr
+    lanes: int  # of one vector
+    vectors: int  # of queries in a block, and most of features in a tile
+    score_has_lanes: bool
+    result_has_lanes: bool
+
+    @property
+    def queries(self) -> int:
+        """Queries in a block."""
+        return self.vectors * self.lanes
+
+    @property
+    def features(self) -> int:
+        return prod(map(most, self.k))
+
+    @property
+    def width(self) -> int:
+        """Features of a result, rounded up to whole vectors."""
+        return -(-most(self.d) // self.lanes) * self.lanes
+
+    @property
+    def blocks(self) -> Extent:
+        return X.plain(-(-extent(self.m) // self.queries))
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes each thread needs: queries, scores, results, and three numbers a query."""
+        return 4 * self.queries * (self.features + KEY_BLOCK + self.width + 3)
+
+    @property
+    def bodies(self) -> list[Expr]:
+        return [self.query, self.key, self.value, self.score, self.result]
+
+
+def attention(flat: Flat, device: Device, weights: Weights) -> Attention | None:
+    """Schedule ``flat`` as attention; None when it is not."""
+    found = attention_of(flat.body)
+    if found is None or not is_fixed(*found.features):
+        return None
+    mine = {part: X.free_variables(part) for part in (found.query, found.key, found.value)}
+    ours = [v for v in flat.loops if v in mine[found.query] and v not in mine[found.key] | mine[found.value]]
+    theirs = [v for v in flat.loops if v in mine[found.value] and v not in mine[found.query] | mine[found.key]]
+    theirs = [v for v in theirs if is_fixed(v)]
+    if not ours or not theirs:
+        return None
+    m = max(ours, key=most)
+    d = max(theirs, key=lambda v: (coefficient(flat.address, v) == 1, most(v)))
+    lanes = vector_lanes(device)
+    score = with_contiguous_weights(found.score, (*flat.loops, found.keys), m, weights)
+    result = with_contiguous_weights(found.result, flat.loops, d, weights)
+    return Attention(
+        tuple(v for v in flat.loops if v is not m and v is not d), m, found.keys, d, found.features,
+        found.query, found.key, found.value, score, result, flat.store, flat.address,
+        lanes, 4 if vector_registers(device) >= 32 else 2,
+        is_vectorizable(X.substitute(score, {DOT: X.load("dot", (m,), "f32")}), m),
+        is_vectorizable(X.substitute(result, {MIXED: X.load("mixed", (d,), "f32")}), d),
+    )  # fmt: skip

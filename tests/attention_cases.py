@@ -1,0 +1,51 @@
+"""Attention in many spellings, large enough to be computed by its own kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from small_graphs import gelu, graph, number, softmax, transpose, value, weights
+
+from edgec import ops
+from edgec.ir.graph import Graph, Node, constant
+
+Named = tuple[str, Graph]
+
+
+def attention(query: Node, key: Node, v: Node, mask: Node | None = None, scale: float = 0.3) -> Node:
+    """[.., m, k], [.., n, k] and [.., n, d] to [.., m, d]."""
+    rank = key.type.rank
+    scores = ops.node("matmul", query, transpose(key, *range(rank - 2), rank - 1, rank - 2))
+    scores = ops.node("mul", scores, number(scale))
+    if mask is not None and mask.type.dtype == "bool":
+        scores = ops.node("select", mask, scores, number(-np.inf))
+    elif mask is not None:
+        scores = ops.node("add", scores, mask)
+    return ops.node("matmul", softmax(scores, scores.type.rank - 1), v)
+
+
+def heads(x: Node, count: int) -> Node:
+    """[b, n, h*k] as [b, h, n, k]."""
+    b, n, width = x.type.shape
+    return transpose(ops.node("reshape", x, shape=(b, n, count, width // count)), 0, 2, 1, 3)
+
+
+def attentions() -> Iterator[Named]:
+    for m, n, k, d in ((257, 300, 16, 16), (256, 259, 5, 33), (300, 256, 7, 3)):
+        qkv = value("q", m, k), value("k", n, k), value("v", n, d)
+        yield f"attention {m}x{n}x{k}x{d}", graph(attention(*qkv))
+    qkv = value("q", 2, 260, 12), value("k", 2, 270, 12), value("v", 2, 270, 20)
+    yield "attention with a row of masks", graph(attention(*qkv, value("mask", 2, 1, 270)))
+    yield "attention with a matrix of masks", graph(attention(*qkv, value("mask", 1, 260, 270)))
+    causal = np.where(np.tril(np.ones((260, 270), bool)), 0, -np.inf).astype(np.float32)
+    yield "attention to what came before", graph(attention(*qkv, constant(causal)))
+    yield "attention chosen by truth values", graph(attention(*qkv, value("mask", 1, 260, 270, dtype="bool")))
+    x = value("x", 1, 256, 24)
+    parts = [ops.node("matmul", x, weights(24, 24, scale=0.2)) for _ in range(3)]
+    mixed = transpose(attention(*(heads(p, 3) for p in parts)), 0, 2, 1, 3)
+    yield "attention of heads", graph(gelu(ops.node("reshape", mixed, shape=(1, 256, 24))))
+    shared = [ops.node("broadcast", value(n, 1, 2, 1, 256, 8), shape=(1, 2, 3, 256, 8)) for n in ("k", "v")]
+    yield "attention of groups of heads", graph(attention(value("q", 1, 2, 3, 256, 8), *shared))
+    probabilities = ops.node("mul", softmax(value("s", 256, 256), 1), number(2.0))
+    yield "no attention", graph(ops.node("matmul", probabilities, value("v", 256, 16)))
