@@ -200,9 +200,15 @@ def files(
         "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items()},
     }  # fmt: skip
     chosen = dimensions(n.type for _, _, n in program.inputs)
-    values["dimensions"] = [Open(d.name, size_name(s), d.low, d.high, d.step) for s, d in chosen.items()]
+    fields: set[str] = set()  # of the structure with sizes
+    values["dimensions"] = [
+        Open(d.name, identifier(d.name, fields, "size"), size_name(s), d.low, d.high, d.step) for s, d in chosen.items()
+    ]
     values["states"] = _states(program, inputs, outputs)
-    values["computed"] = computed = _computed(program)
+    values["computed"] = computed = [
+        Computed(s.value.name, identifier(s.value.name, fields, "size"), size_value(s, b, program), *s.value.range)
+        for s, b in program.sizes.items()
+    ]
     values["demands"] = [Demand(comment_text(m), f"*({pointer_text(b, program)})") for m, b in program.demands]
     values["is_open"] = is_open = bool(chosen or computed)
     values["size_names"] = [*map(size_name, chosen), *(size_name(s) for s in program.sizes)]
@@ -251,9 +257,10 @@ def files(
 
 @dataclass(frozen=True)
 class Open:
-    """A dimension that the caller chooses: its name, and that of its size (counted in steps) in C."""
+    """A dimension that the caller chooses: its name, its field in C, and its size (counted in steps) in C."""
 
     name: str
+    field: str
     size: str
     low: int
     high: int
@@ -270,9 +277,10 @@ class Demand:
 
 @dataclass(frozen=True)
 class Computed:
-    """A size that the network computes: its name, the C of its value, its range."""
+    """A size that the network computes: its name, its field in C, the C of its value, its range."""
 
     name: str
+    field: str
     value: str
     low: int
     high: int
@@ -280,12 +288,6 @@ class Computed:
     @property
     def python(self) -> str:
         return f'"{self.name}"'
-
-
-def _computed(program: Program) -> list[Computed]:
-    return [
-        Computed(s.value.name, size_value(s, b, program), s.value.low, s.value.high) for s, b in program.sizes.items()
-    ]
 
 
 def _states(program: Program, inputs: Sequence[Port], outputs: Sequence[Port]) -> list[tuple[str, str]]:

@@ -46,6 +46,10 @@ class Size:
     low: int
     high: int
 
+    @property
+    def range(self) -> tuple[int, int]:
+        return self.low, self.high
+
 
 class Expr:
     """One interned expression; build it with the functions of this module, never directly.
