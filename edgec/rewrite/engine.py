@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from edgec import ops
 from edgec.ir.expr import Undecided, reduces
@@ -121,14 +122,18 @@ def _is_elementwise(node: Node) -> bool:
     return not ops.is_procedure(node.op) and not reduces(ops.formula(node).body)
 
 
-def _readers_of(nodes: Iterable[Node], users: Mapping[Node, Sequence[Node]]) -> set[Node]:
-    """These nodes, and everything that is computed from them."""
-    found = set(nodes)
-    stack = [*found]
+def _readers_of(
+    nodes: Iterable[Node], users: Mapping[Node, Sequence[Node]], place: Mapping[Node, int] = MappingProxyType({}),
+    last: int = 0,
+) -> set[Node]:  # fmt: skip
+    """These nodes, and everything that is computed from them, but for what has a ``place`` behind the ``last``."""
+    found: set[Node] = set()
+    stack = [*nodes]
     while stack:
-        new = set(users.get(stack.pop(), ())) - found
-        found |= new
-        stack += new
+        n = stack.pop()
+        if n not in found and place.get(n, last) <= last:
+            found.add(n)
+            stack += users.get(n, ())
     return found
 
 
@@ -232,14 +237,16 @@ class _Rewriter:
         for n in nodes:
             for a in dict.fromkeys(n.args):
                 users[a].append(n)
+        place = {n: k for k, n in enumerate(nodes)}
         replaced: dict[Node, Node] = {}
         stale: set[Node] = set()  # what was replaced, and all that is computed from it: not counted as it stands
         for value in nodes:
             readers = users[value]
             if not 2 <= len(readers) <= MOST_READERS or value in named or not value.args or is_static(value):
                 continue
-            near = {x for r in readers for a in r.args for x in (a, *a.args)}
-            if near.intersection(readers):
+            last = max(place[r] for r in readers)
+            later = _readers_of((u for r in readers for u in users[r]), users, place, last)
+            if later.intersection(readers):
                 continue  # one is computed from another: what it would become is not known yet
             if not stale.intersection((value, *readers)) and len(self.applied) < self.steps:
                 found = self.free(value, readers)
