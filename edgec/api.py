@@ -224,6 +224,7 @@ def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str,
         "shapes": {name: list(shape) for name, shape in options.shapes.items()},
         "dims": {name: list(given) for name, given in options.dims.items()},
         "states": dict(options.states),
+        "loops": dict(options.loops),
         "values": {name: sha256(np.asarray(v).tobytes()).hexdigest() for name, v in options.values.items()},
         "device_facts": asdict(options.device),
     }

@@ -64,6 +64,9 @@ def _shared(
         Optional[list[str]],
         _option("--state", help="An output is the next value of an input.", metavar="INPUT=OUTPUT"),
     ] = None,
+    loop: Annotated[
+        Optional[list[str]], _option("--loop", help="How often a Loop goes round at most.", metavar="NODE=16")
+    ] = None,
     numeric: Annotated[
         str, _option("--numeric", help="What laws may change: exact, reassociates, approximates.")
     ] = "reassociates",
@@ -89,6 +92,7 @@ def _shared(
         dims=dict(_range(text) for text in dim or ()),
         values=dict(_value(text) for text in value or ()),
         states=dict(_named(text, "--state", "INPUT=OUTPUT") for text in state or ()),
+        loops=dict(_loop(text) for text in loop or ()),
         numeric=numeric, fuse=fuse, compiler=compiler,
         rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),
     )  # fmt: skip
@@ -108,6 +112,13 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     except ValueError:
         hint = "write --shape NAME=1,3,224,224"
         raise UsageError(f"'{printable(rest)}' is no shape", hint=hint, where=f"--shape {printable(name)}") from None
+
+
+def _loop(text: str) -> tuple[str, int]:
+    name, rest = _named(text, "--loop", "NODE=16")
+    if not rest.isdecimal():
+        raise UsageError(f"'{printable(rest)}' is no number", hint="write --loop NODE=16", where=printable(name))
+    return name, int(rest)
 
 
 def _range(text: str) -> tuple[str, tuple[int, int, int]]:

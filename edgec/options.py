@@ -27,9 +27,9 @@ class Settings(TypedDict, total=False):
 
     `device` is a name or a TOML file; `shapes` gives inputs the dimensions that the model leaves open, `dims` gives
     dimensions a range (least, most, step) inside which they are chosen when the network runs, `values` fixes inputs at
-    build time, `states` says which output is the next value of which input; `numeric` bounds what laws may change
-    (`NUMERIC`); `name` is the prefix of everything in the generated C. `rules`, `templates`, `devices` and `operators`
-    are folders of the user's own.
+    build time, `states` says which output is the next value of which input, `loops` how often a Loop goes round at
+    most, by the name of its node; `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything
+    in the generated C. `rules`, `templates`, `devices` and `operators` are folders of the user's own.
     """
 
     device: str | Path | Device
@@ -39,6 +39,7 @@ class Settings(TypedDict, total=False):
     dims: Mapping[str, DimensionRange | range]
     values: Mapping[str, Any]
     states: Mapping[str, str]
+    loops: Mapping[str, int]
     numeric: str
     fuse: bool
     compiler: str | None
@@ -59,6 +60,7 @@ class Options:
     dims: Mapping[str, DimensionRange] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
+    loops: Mapping[str, int] = field(default_factory=dict)
     numeric: Numeric = "reassociates"
     fuse: bool = True
     compiler: str | None = None
@@ -85,6 +87,7 @@ def resolve(settings: Settings) -> Options:
         dims={n: _range(n, r) for n, r in settings.get("dims", {}).items()},
         values=dict(settings.get("values", {})),
         states=dict(settings.get("states", {})),
+        loops={n: _rounds(n, k) for n, k in settings.get("loops", {}).items()},
         numeric=_numeric(settings.get("numeric", "reassociates")),
         fuse=settings.get("fuse", True),
         compiler=settings.get("compiler"),
@@ -114,6 +117,12 @@ def _range(name: str, given: DimensionRange | range) -> DimensionRange:
             hint="give the least, the most and, where they are not all allowed, a step that divides both",
         )
     return low, high, step
+
+
+def _rounds(name: str, most: int) -> int:
+    if most < 1:
+        raise UsageError(f"a loop of {most} rounds", hint="give how many there are at most", where=name)
+    return most
 
 
 def _threads(threads: int) -> int:

@@ -66,7 +66,7 @@ class Project:
 
 def import_(source: Any, context: Context) -> Graph:
     o = context.options
-    graph = import_graph(read(source), o.shapes, values=o.values, dims=o.dims, ops_folders=o.operators)
+    graph = import_graph(read(source), o.shapes, values=o.values, dims=o.dims, rounds=o.loops, ops_folders=o.operators)
     return with_states(graph, o.states)
 
 

@@ -132,7 +132,9 @@ def _traced(built: Built) -> tuple[Graph, dict[str, Node]]:
     assert built.parsed is not None
     o = built.options
     named: dict[str, Node] = {}
-    graph = import_graph(built.parsed, o.shapes, values=o.values, dims=o.dims, ops_folders=o.operators, tensors=named)
+    graph = import_graph(
+        built.parsed, o.shapes, values=o.values, dims=o.dims, rounds=o.loops, ops_folders=o.operators, tensors=named
+    )
     return replace(graph, outputs=tuple(named.items())), named
 
 

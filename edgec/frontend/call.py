@@ -101,6 +101,8 @@ class Call:
     new_size: Callable[[Value, Extent], Extent] | None = None
     #: Notes a truth value without which the results mean nothing, and what is wrong then; set by the importer.
     demand: Callable[[Value, str], None] | None = None
+    #: How often a loop goes round at most, where the user says so; set by the importer.
+    rounds: int | None = None
     #: Lowers a subgraph (of If, Loop, Scan) where the node stands; set by the importer.
     inline: Callable[..., list[Item]] | None = None
 

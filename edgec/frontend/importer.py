@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
 
-from edgec.errors import EdgecError, ModelError
+from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.frontend import call as registry
 from edgec.frontend.call import Call, Results, load_operators
 from edgec.frontend.inputs import DimensionRange, bind_inputs, identifier_of
@@ -18,7 +18,7 @@ from edgec.frontend.model import NEWEST_OPSET, Model, Source, dense, domain_name
 from edgec.frontend.schema import body_of, default_attributes, has_body, schema_of
 from edgec.frontend.sequences import Item, named, values_of
 from edgec.frontend.support import hint_for, label_of, unsupported, unsupported_error
-from edgec.frontend.text import printable
+from edgec.frontend.text import listed, printable
 from edgec.frontend.validate import in_order, validate
 from edgec.frontend.values import Value, constant
 from edgec.ir import expr as X
@@ -43,6 +43,7 @@ def import_model(
     *,
     values: Mapping[str, Any] | None = None,
     dims: Mapping[str, DimensionRange] | None = None,
+    rounds: Mapping[str, int] | None = None,
     ops_folders: Iterable[str | Path] = (),
     tensors: dict[str, Node] | None = None,
 ) -> Graph:
@@ -50,9 +51,10 @@ def import_model(
 
     ``shapes`` gives the shape of inputs whose dimensions the model leaves open, ``values`` fixes inputs at
     build time (they are then no inputs of the graph), ``dims`` ranges (least, most, step) to dimensions that
-    stay open until the network runs, ``ops_folders`` hold Python files with operators of the
-    user's own. ``origin`` of the result names the ONNX nodes every core node came from. ``tensors``, where it
-    is given, receives the node of every tensor of the main graph, by ONNX name.
+    stay open until the network runs, ``rounds`` says how often loops go round at most, by the names of their nodes,
+    ``ops_folders`` hold Python files with operators of the user's own. ``origin`` of the result names the ONNX nodes
+    every core node came from. ``tensors``, where it is given, receives the node of every tensor of the main graph,
+    by ONNX name.
 
     Raises UsageError for shapes that are missing or do not fit, ModelError for a model that is broken or
     uses operators that are not supported (all of them at once).
@@ -65,12 +67,15 @@ def import_model(
     if missing:
         raise unsupported_error(missing, model.where)
     inputs, bound = bind_inputs(model, shapes or {}, values or {}, dims or {})
-    importer = _Importer(model)
+    importer = _Importer(model, rounds or {})
     importer.size_names.update(s.value.name for n in inputs for s in sizes_in(n))
     graph = model.proto.graph
     scope = _Scope(bound, model.opsets, _tensors(graph))
     names = [o.name for o in graph.output]
     importer.lower_nodes(graph.node, scope, set(names))
+    unused = [name for name in importer.rounds if name not in importer.bounded]
+    if unused:
+        raise UsageError(f"rounds are given for {listed(unused)}, which is no Loop of the model", where=model.where)
     outputs = tuple((label, v.node) for name in names for label, v in named(name, importer.look_up(scope, name)))
     if not outputs:
         raise ModelError("no output of the model has a value", hint="all are empty sequences", where=model.where)
@@ -115,8 +120,10 @@ class _Scope:
 class _Importer:
     """Lowers nodes in their scopes, and remembers where every core node came from."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, rounds: Mapping[str, int]) -> None:
         self.model = model
+        self.rounds = rounds
+        self.bounded: set[str] = set()  # loops among them that were met
         self.functions = {(domain_name(f.domain), f.name): f for f in model.proto.functions}
         self.origin: dict[Node, tuple[str, ...]] = {}
         self.lowered = 0
@@ -202,8 +209,9 @@ class _Importer:
             {name: self.attribute(a) for name, a in complete.items()}, tuple(node.output),
             lambda count, most: self.new_size(count, most, node.output[0] if node.output else label),
             lambda condition, message: self.demand(condition, f"{where}: {message}"),
-            self.inliner(scope, label) if nested else None,
+            self.rounds.get(label_of(node)), self.inliner(scope, label) if nested else None,
         )  # fmt: skip
+        self.bounded.add(label_of(node))
         results = lowering(call)
         self.record(results, inputs, label, nested)
         return results

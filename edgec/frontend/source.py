@@ -48,6 +48,7 @@ def import_graph(
     *,
     values: Mapping[str, Any] | None = None,
     dims: Mapping[str, DimensionRange] | None = None,
+    rounds: Mapping[str, int] | None = None,
     ops_folders: Iterable[str | Path] = (),
     tensors: dict[str, Node] | None = None,
 ) -> Graph:
@@ -56,7 +57,9 @@ def import_graph(
         if dims:
             raise UsageError("TensorFlow Lite models are built for one shape", hint="give it with --shape")
         return tflite.import_tflite(model, shapes, values=values, ops_folders=ops_folders, tensors=tensors)
-    return importer.import_model(model, shapes, values=values, dims=dims, ops_folders=ops_folders, tensors=tensors)
+    return importer.import_model(
+        model, shapes, values=values, dims=dims, rounds=rounds, ops_folders=ops_folders, tensors=tensors
+    )
 
 
 def unsupported(model: Parsed, ops_folders: Iterable[str | Path] = ()) -> list[tuple[str, str, str]]:

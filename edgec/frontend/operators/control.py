@@ -1,4 +1,4 @@
-"""Control flow that is decided at build time: branches are chosen, loops unrolled."""
+"""Control flow: loops are unrolled, and what only data decides becomes branches that are chosen at run time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from edgec.errors import ModelError
 from edgec.frontend.branches import chosen
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.sequences import Item, values_of
-from edgec.frontend.values import Value, computed, concat, constant, normalize_axis
+from edgec.frontend.symbolic import known_elements
+from edgec.frontend.values import Value, computed, concat, constant, full, normalize_axis
+from edgec.ir.index import upper
 
 #: A loop of more rounds would make a program nobody wants to compile.
 _MAX_ROUNDS = 4096
@@ -43,32 +45,66 @@ def if_(call: Call) -> list[Item]:
 
 @onnx("Loop")
 def loop(call: Call) -> list[Item]:
-    """The number of rounds must be known: from the trip count, or from a condition that constants decide."""
+    """Unrolled: to the known number of rounds, or to a bound, and run time skips the rounds that are not wanted.
+
+    What every round gives is stacked; where data decides about the number of rounds, so many slices are kept of it.
+    """
     assert call.inline is not None
-    body = call.required("body")
-    rounds = int(call.constant(0).reshape(-1)[0]) if call.optional(0) is not None else _MAX_ROUNDS + 1
-    going = call.optional(1) is None or bool(call.constant(1).reshape(-1)[0])
-    state = [v for v in call.inputs[2:] if v is not None]
-    condition: Item = constant(np.asarray(going))
+    body, trips = call.required("body"), call.optional(0)
+    most, is_exact = _most_rounds(call, trips)
+    asked = call.optional(1)
+    condition: Value = constant(np.asarray(True)) if asked is None else asked.reshape()
+    going = condition if trips is None else condition & (trips.reshape() > 0)
+    state: list[Item] = [v for v in call.inputs[2:] if v is not None]
     collected: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(state))]
-    k = 0
-    while going and k < rounds:
+    count, k = constant(np.asarray(0, np.int64)), 0
+    while _is_possible(going) and (most is None or k < most):
         if k == _MAX_ROUNDS:
             raise call.error(f"a loop of more than {_MAX_ROUNDS} rounds is not unrolled")
-        results = call.inline(body, [constant(np.asarray(k, np.int64)), condition, *state], f"[{k}]")
-        condition, state = results[0], results[1 : 1 + len(state)]
-        _collect(call, collected, results[1 + len(state) :])
-        decided = computed(condition) if isinstance(condition, Value) else None
-        if decided is None:
+        is_open = computed(going) is None
+        if is_open and most is None:
             raise call.error(
                 "whether the loop goes on depends on the inputs of the model",
-                "export it with a fixed number of rounds",
+                "say how many rounds it takes at most: --loop NODE=16",
             )
-        going = bool(decided.reshape(-1)[0])
+        results = call.inline(body, [constant(np.asarray(k, np.int64)), going, *state], f"[{k}]")
+        again, new, series = results[0], results[1 : 1 + len(state)], results[1 + len(state) :]
+        assert isinstance(again, Value)
+        if is_open:
+            new = chosen(call, going, new, state)
+            series = chosen(call, going, series, [_nothing(v) for v in series])
+        state = new
+        _collect(call, collected, series)
+        count = count + going.cast("i64")
         k += 1
+        going = going & again.reshape()
+        going = going if trips is None else going & (trips.reshape() > k)
+    if _is_possible(going) and not is_exact:
+        assert call.demand is not None
+        call.demand(~going, f"a loop would take more than {most} rounds")
     if not all(collected):
         raise call.error("a loop of no rounds has results of unknown shape")
-    return [*state, *(_stacked(series, 0) for series in collected)]
+    stacked = [_stacked(series, 0) for series in collected]
+    return [*state, *(call.counted(series, count) if isinstance(series, Value) else series for series in stacked)]
+
+
+def _most_rounds(call: Call, trips: Value | None) -> tuple[int | None, bool]:
+    """How many rounds there are at most, as far as that is known; and whether no run can ask for more."""
+    known = None if trips is None else known_elements(trips)
+    if known is not None and upper(known[0]) <= _MAX_ROUNDS:
+        return upper(known[0]), True
+    return call.rounds, False  # exporters of conditional loops write the greatest number there is
+
+
+def _is_possible(going: Value) -> bool:
+    """Can the truth value be true?"""
+    known = computed(going)
+    return known is None or bool(known.reshape(-1)[0])
+
+
+def _nothing(item: Item) -> Item:
+    """What stands for the result of a round that is not taken."""
+    return full(item.shape, 0, item.dtype) if isinstance(item, Value) else item
 
 
 def _collect(call: Call, collected: list[list[Value]], results: list[Item]) -> None:
