@@ -54,8 +54,17 @@ def stories() -> Row:
 
 
 @case("minilm_int8")
+def minilm_int8() -> Row:
+    return sentences("minilm_int8", "batch", "sequence")
+
+
+@case("minilm")
 def minilm() -> Row:
-    pair = Beside(from_wheel("minilm_int8"), dims={"batch": (1, 4, 1), "sequence": (1, 128, 1)})
+    return sentences("minilm", "B", "S")
+
+
+def sentences(name: str, rows: str, columns: str) -> Row:
+    pair = Beside(from_wheel(name), dims={rows: (1, 4, 1), columns: (1, 128, 1)})
     random, same, total = np.random.default_rng(5), 0, 0
     sizes = [(1, 1), (1, 128), (4, 128), (3, 17), (2, 64), (4, 5), (1, 33), (2, 2)]
     for batch, length in sizes:
@@ -68,7 +77,7 @@ def minilm() -> Row:
         same += int((order[0] == order[1]).sum())
         total += batch
     what = f"{len(sizes)} sizes from 1 x 1 to 4 x 128, hidden states"
-    return Row("minilm_int8", what, pair.relative, same=same, decisions=total, what="nearest sentence")
+    return Row(name, what, pair.relative, same=same, decisions=total, what="nearest sentence")
 
 
 def _sentences(hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:
