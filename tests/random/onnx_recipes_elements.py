@@ -159,7 +159,8 @@ def type_of(name: str) -> int:
 def _cast_type(m: Maker, x: Tensor) -> str:
     """A type that holds every element: what others become is not defined."""
     low, high = x.array.min(initial=0), x.array.max(initial=0)
-    fits = [t for t in ANY if t in FLOAT or t == "bool" or (low >= np.iinfo(t).min and high <= np.iinfo(t).max)]
+    limits = {t: np.iinfo(t) for t in ANY if t.strip("u").startswith("int")}
+    fits = [t for t in ANY if t not in limits or (float(low) >= limits[t].min and float(high) <= limits[t].max)]
     return str(m.pick(fits))
 
 

@@ -18,6 +18,8 @@ def reduce(m: Maker, op: str) -> None:
     x = m.operand(("float32", "float32", "float32", "float64", "int32", "int64"))
     if op == "ReduceLogSumExp" and "int" in x.dtype:
         raise Rejected("onnxruntime rounds to integers on the way")
+    if op == "ReduceLogSum" and (x.array <= 0).any():
+        raise Rejected("a logarithm of terms that cancel")
     # Of nothing, onnxruntime reduces other dimensions than negative axes say.
     axes = [d - x.rank if x.array.size and m.chance(4) else d for d in range(x.rank) if m.chance(2)]
     settings = {} if m.chance(2) else {"keepdims": m.number(0, 1)}

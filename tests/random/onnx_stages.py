@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from compiled import Compiled, compile_c, target, write_graphs
 from onnx import printer
-from onnx_graphs import Drawn
+from onnx_drawn import Drawn
 from onnx_reference import Rejected
 from small_graphs import doubled
 
@@ -155,7 +155,7 @@ def first_wrong(sample: Sample) -> tuple[str, str] | None:
 # ---- compiled
 
 
-def compiled(samples: Mapping[str, Sample], folder: Path, simplified: bool = True) -> dict[str, str | None]:
+def compiled(samples: Mapping[str, Sample], folder: Path) -> dict[str, str | None]:
     """What is wrong with each model when it is compiled and run, alone and by three threads."""
     graphs, found = {}, {}
     for name, sample in samples.items():
