@@ -280,15 +280,19 @@ class _Rewriter:
         """Put what is ``chosen`` for each reader in its place, if that shrinks the measure."""
         born: list[Node] = []
         dead: list[Node] = []
-        readers = {reader: self.counts[reader] for reader in chosen}
-        for reader, (_, proposal) in chosen.items():
-            born += self.hold(proposal, readers[reader])
-            dead += self.release(reader, readers[reader])
+        readers: dict[Node, int] = {}
+        # The last first: with it may die what read an earlier one, which then has fewer readers to hand on.
+        for reader, (_, proposal) in reversed(tuple(chosen.items())):
+            if reader in self.counts:
+                readers[reader] = self.counts[reader]
+                born += self.hold(proposal, readers[reader])
+                dead += self.release(reader, readers[reader])
+        chosen = {reader: choice for reader, choice in chosen.items() if reader in readers}
         gain = _sum(dead).minus(_sum(born))
         if value in self.counts or gain[:3] <= NOTHING[:3]:
-            for reader, (_, proposal) in reversed(tuple(chosen.items())):
+            for reader in reversed(readers):
                 self.hold(reader, readers[reader])
-                self.release(proposal, readers[reader])
+                self.release(chosen[reader][1], readers[reader])
             return {}
         for k, (reader, (r, proposal)) in enumerate(chosen.items()):
             origin = self.inherit([n for n in born if n in self.counts], [reader, value], proposal)

@@ -13,6 +13,7 @@ from onnx import ModelProto, parser
 from edgec import pipeline
 from edgec.errors import ModelError
 from edgec.frontend import import_model
+from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 from edgec.options import Options
 
@@ -84,6 +85,18 @@ def test_the_mask_of_an_old_dropout_has_the_type_of_its_input() -> None:
         '<ir_version: 8, opset_import: ["" : 7]> g (float[3] x) => (float[3] y, float[3] m) { y, m = Dropout (x) }'
     )
     assert [str(n.type) for _, n in import_model(proto).outputs] == ["f32[3]", "f32[3]"]
+
+
+def test_values_are_given_up_together_with_what_is_computed_from_them() -> None:
+    """onnxruntime subtracts the mean of one element from it less exactly: what the graph means decides."""
+    proto = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 13, "com.microsoft" : 1]>'
+        "g (float[3] x, float[3] b, float[1] s) => (float[3,1,1,1] y) <int64[4] to = {0,1,1,1}, float[1] c = {-0.5}>"
+        "{ t = com.microsoft.BiasGelu (x, b) u = Reshape (t, to) y = InstanceNormalization (u, s, c) }"
+    )
+    given = inputs(proto, 1)
+    got = evaluate.run(graph(proto), given)
+    np.testing.assert_allclose(got["y"], evaluate.run(import_model(proto), given)["y"], rtol=1e-6)
 
 
 def test_padding_by_more_than_the_least_size_holds_is_refused() -> None:
