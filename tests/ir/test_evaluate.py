@@ -143,6 +143,15 @@ def last(_: Any, new: Any) -> Any:
     return new
 
 
+def doubling() -> np.ndarray:
+    """h = relu(x + 0.5 + 2 h) from 1, over the inputs 1 and 2."""
+    weights = np.zeros((1, 1, 32), np.float32)
+    weights[0, 0, 0] = 2
+    gates, state = np.array([[[1]], [[2]]], np.float32), np.ones((1, 1), np.float32)
+    bias = np.array([0.5], np.float32)
+    return apply("recurrence", gates, bias, weights, state, kind="rnn", activations=(("relu", 1.0, 0.0),))
+
+
 A, B = floats(2, 3, 4), floats(4, 5)
 IMAGE, FILTER, GROUPED = floats(2, 4, 7, 6), floats(6, 4, 3, 2), floats(6, 2, 3, 2)
 AT = np.array([[2, -1, 0, 0], [1, 1, 2, -3]])
@@ -243,6 +252,7 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
         ([[[1, 0, 3], [2, 0, 1]]], lambda: suppressed(0.7)),
         ([[[1, 3, -1], [-1, -1, -1]]], lambda: suppressed(0.5, np.array(0.45, np.float32))),
     ],
+    "recurrence": [([[[3.5]], [[9.5]], [[9.5]]], lambda: doubling())],
     "branch": [
         (A, lambda: apply("branch", np.array(True), A, -A)),
         (-A, lambda: apply("branch", np.array(False), A, -A)),

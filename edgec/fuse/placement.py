@@ -1,0 +1,197 @@
+"""Plans: where values live that are parts of others, what is copied, and the order of blocks.
+
+The operands of concatenation and padding are written where they belong inside the result's buffer; what cannot live
+there (an input, a value that is wanted in two places) is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingType
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgec.fuse.block import Block
+from edgec.fuse.guards import Guard, guards_of
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Formula, Graph, Node, intern
+from edgec.ir.sizes import sizes_of
+from edgec.ops import is_procedure
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A value that lives inside another's buffer, ``offset`` elements from its corner along each dimension."""
+
+    parent: Node
+    offset: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Blocks in execution order, and where placed values live."""
+
+    graph: Graph
+    blocks: tuple[Block, ...]
+    placements: MappingType[Node, Placement]
+    outputs: tuple[tuple[str, Node], ...]
+    #: The values of the sizes that are computed, and the truth values without which outputs mean nothing.
+    sizes: MappingType[Expr, Node] = field(default_factory=dict)
+    demands: tuple[tuple[str, Node], ...] = ()
+    #: The conditions under which a block is computed, by its output, in the order in which they are known.
+    guards: MappingType[Node, tuple[Guard, ...]] = field(default_factory=dict)
+
+
+def results_of(graph: Graph) -> set[Node]:
+    """What has to stand in memory when the graph has run: outputs, computed sizes and demands."""
+    return {n for _, n in (*graph.outputs, *graph.demands)} | set(graph.needed_sizes().values())
+
+
+class Placer:
+    """Makes a plan of blocks; ``placed`` are the concatenations and paddings that nothing computes."""
+
+    def __init__(self, graph: Graph, placed: set[Node], conditions: set[Node]) -> None:
+        self.graph = graph
+        self.placed = placed
+        self.conditions = conditions
+        self.users = graph.users()
+        self.order = {n: k for k, n in enumerate(graph.nodes())}
+        self.sizes = graph.needed_sizes()
+        self.demanded = [n for _, n in graph.demands]
+        self.results = results_of(graph)
+
+    def plan(self, blocks: list[Block]) -> Plan:
+        """Place operands inside their concatenation or padding; what cannot live there is copied."""
+        produced = {b.output for b in blocks} | self.placed
+        placements: dict[Node, Placement] = {}
+        copies: list[Block] = []
+        for node in sorted(self.placed, key=self.order.__getitem__, reverse=True):
+            offset = [0] * node.type.rank
+            if node.op == "pad":
+                offset = list(node.attributes["before"])
+            taken: set[Node] = set()
+            for part in node.args:
+                free = part in produced and part not in placements and part not in self.results and part not in taken
+                free = free and not self._meets_procedure(part)
+                if free and not self._would_cycle(part, node, placements):
+                    placements[part] = Placement(node, tuple(offset))
+                    taken.add(part)
+                elif part.type.elements:
+                    copies.append(copy_block(part, node, tuple(offset)))
+                    placements[copies[-1].output] = Placement(node, tuple(offset))
+                if node.op == "concat":
+                    offset[node.attributes["axis"]] += part.type.shape[node.attributes["axis"]]
+        outputs = self._outputs(copies)
+        sizes = {s: self._standing(n, copies) for s, n in self.sizes.items()}
+        demands = tuple((message, self._standing(n, copies)) for message, n in self.graph.demands)
+        guards = self._guards(blocks, copies, placements)
+        ordered = self._ordered(blocks, copies, placements, guards)
+        known = {b.output: k for k, b in enumerate(ordered)}
+        return Plan(
+            self.graph,
+            tuple(ordered),
+            placements,
+            outputs,
+            sizes,
+            demands,
+            {n: tuple(sorted(found, key=lambda g: known.get(g[0], -1))) for n, found in guards.items()},
+        )
+
+    def _guards(
+        self, blocks: list[Block], copies: list[Block], placements: dict[Node, Placement]
+    ) -> dict[Node, frozenset[Guard]]:
+        copied = [i for c in copies for i in c.inputs]
+        wanted = {*self.results, *copied}
+        owners = {n: p.parent for n, p in placements.items()}
+        return guards_of(sorted(blocks, key=lambda b: self.order[b.output]), wanted, owners, self.conditions)
+
+    def _meets_procedure(self, node: Node) -> bool:
+        """A procedure writes it or reads it: it has to lie in memory by itself."""
+        return is_procedure(node.op) or any(is_procedure(user.op) for user in self.users[node])
+
+    def _outputs(self, copies: list[Block]) -> tuple[tuple[str, Node], ...]:
+        """Named results; inputs, constants and values with two names are copied into their own."""
+        outputs: list[tuple[str, Node]] = []
+        taken: set[Node] = set()
+        for name, node in self.graph.outputs:
+            if node.op in ("input", "const") or node in taken:
+                copies.append(copy_block(node, node, (len(outputs),)))
+                node = copies[-1].output
+            taken.add(node)
+            outputs.append((name, node))
+        return tuple(outputs)
+
+    @staticmethod
+    def _standing(node: Node, copies: list[Block]) -> Node:
+        """A scalar that stands in memory: a constant is copied there."""
+        if not node.is_const:
+            return node
+        if node not in (c.inputs[0] for c in copies if c.output.attributes["offset"] == ("scalar",)):
+            copies.append(copy_block(node, node, ("scalar",)))
+        return next(c.output for c in copies if c.inputs == (node,) and c.output.attributes["offset"] == ("scalar",))
+
+    @staticmethod
+    def _would_cycle(part: Node, node: Node, placements: dict[Node, Placement]) -> bool:
+        while node in placements:
+            node = placements[node].parent
+            if node is part:
+                return True
+        return False
+
+    def _ordered(
+        self,
+        blocks: list[Block],
+        copies: list[Block],
+        placements: dict[Node, Placement],
+        guards: MappingType[Node, frozenset[Guard]],
+    ) -> list[Block]:
+        """Blocks and copies by what they need; a placed result is complete when all its parts are written."""
+        writers: dict[Node, list[Block]] = {}
+        everything = [*blocks, *copies]
+        for b in everything:
+            writers.setdefault(b.output, []).append(b)
+        for b in copies:
+            if b.output in placements:
+                writers.setdefault(placements[b.output].parent, []).append(b)
+        done: set[int] = set()
+        ordered: list[Block] = []
+
+        def need(node: Node) -> None:
+            if node in self.placed:
+                for part in node.args:
+                    need(part)
+                for c in copies:
+                    if c.output in placements and placements[c.output].parent is node:
+                        write(c)
+            elif node in writers:
+                for b in writers[node]:
+                    write(b)
+
+        def write(block: Block) -> None:
+            if id(block) in done:
+                return
+            done.add(id(block))
+            for i in block.inputs:
+                need(i)
+            for condition, _ in sorted(guards.get(block.output, ()), key=lambda g: self.order[g[0]]):
+                need(condition)
+            for size in sizes_of(block.meaning):
+                if size in self.sizes:
+                    need(self.sizes[size])
+            ordered.append(block)
+
+        for b in sorted(blocks, key=lambda b: self.order[b.output]):
+            write(b)
+        for node in (*(n for _, n in self.graph.outputs), *self.sizes.values(), *self.demanded):
+            need(node)
+        for b in copies:
+            write(b)
+        return ordered
+
+
+def copy_block(part: Node, into: Node, offset: tuple[Any, ...]) -> Block:
+    """A block that copies ``part`` to where it belongs inside ``into``."""
+    target = intern("copy", (part,), {"into": into.key, "offset": offset}, part.type)
+    variables = tuple(X.var(f"i{d}", n) for d, n in enumerate(part.type.shape))
+    body = X.load(part, variables, part.type.dtype)
+    return Block(target, (target,), Formula(part.type, variables, body), "map")
