@@ -1,6 +1,6 @@
 """Inverses, quotients and negations that meet: fewer operations for the same value."""
 
-from edgec.rewrite import absolute, apply, both, constants, invertible, maximum, minimum, positive, rule, static
+from edgec.rewrite import absolute, apply, both, constants, invertible, maximum, positive, rule, static
 
 
 @rule("inverse", numeric="reassociates", dtypes="float")
@@ -39,12 +39,6 @@ def quotient_of_itself(x):
     return x / x, 1
 
 
-@rule("inverse", numeric="reassociates", dtypes="float")
-def sum_of_negations(a, b):
-    """-a + -b = -(a + b)."""
-    return -a + -b, -(a + b)
-
-
 @rule("inverse", dtypes="float")
 def quotient_of_negations(a, b):
     """-a / -b = a / b."""
@@ -76,14 +70,8 @@ def gather_squares(a, s, c):
 
 
 @rule("associative", numeric="reassociates", dtypes="float")
-def join_reciprocals(a, b):
-    """(1/a) * (1/b) = 1 / (a*b): one division for two (DNNFusion, table 4)."""
-    return (1 / a) * (1 / b), 1 / (a * b)
-
-
-@rule("associative", numeric="reassociates", dtypes="float")
 def join_quotients(a, b, c, d):
-    """(a/b) * (c/d) = (a*c) / (b*d): one division for two."""
+    """(a/b) * (c/d) = (a*c) / (b*d): one division for two (with a = c = 1: DNNFusion, table 4)."""
     return (a / b) * (c / d), (a * c) / (b * d)
 
 
@@ -139,18 +127,6 @@ def recognize_rectifier(x, c):
 def parts_of_both_signs(x):
     """max(x, 0) - max(-x, 0) = x."""
     return maximum(x, 0) - maximum(-x, 0), x
-
-
-@rule("identity", numeric="reassociates", dtypes="float")
-def maximum_with_nothing(x):
-    """max(x, -inf) = x: a clip that is open below."""
-    return maximum(x, float("-inf")), x
-
-
-@rule("identity", numeric="reassociates", dtypes="float")
-def minimum_with_nothing(x):
-    """min(x, inf) = x: a clip that is open above."""
-    return minimum(x, float("inf")), x
 
 
 @rule("inverse", dtypes="float")

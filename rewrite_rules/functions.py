@@ -3,7 +3,6 @@
 from edgec.rewrite import (
     absolute,
     exp,
-    invertible,
     least,
     log,
     maximum,
@@ -12,7 +11,6 @@ from edgec.rewrite import (
     power,
     power_of_two,
     rule,
-    sigmoid,
     sqrt,
     uniform,
 )
@@ -57,12 +55,6 @@ def root_of_square(x):
 @rule("quotient", dtypes="float", where=lambda x, c: power_of_two(c))
 def multiply_by_exact_reciprocal(x, c):
     """x / c = x * (1 / c) for a power of two c, to the last bit."""
-    return x / c, x * (1 / c)
-
-
-@rule("quotient", numeric="reassociates", dtypes="float", smooth=True, where=lambda x, c: invertible(c))
-def multiply_by_reciprocal(x, c):
-    """x / c = x * (1 / c) for a constant c."""
     return x / c, x * (1 / c)
 
 
@@ -111,9 +103,3 @@ def exponential_of_logarithm(x):
 def logarithm_of_exponential(x):
     """log(exp(x)) = x (and exp may have overflowed)."""
     return log(exp(x)), x
-
-
-@rule("exponential", numeric="reassociates", dtypes="float")
-def recognize_sigmoid(x):
-    """1 / (1 + exp(-x)) = sigmoid(x)."""
-    return 1 / (1 + exp(-x)), sigmoid(x)

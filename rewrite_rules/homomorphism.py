@@ -29,9 +29,9 @@ def reciprocal_of_exponential(x):
     return 1 / exp(x), exp(-x)
 
 
-@rule("homomorphism", numeric="approximates", dtypes="float", where=lambda a, b: nonnegative(a, b))
+@rule("homomorphism", numeric="approximates", dtypes="float", where=lambda a, b: positive(a, b))
 def logarithm_of_product(a, b):
-    """log(a) + log(b) = log(a*b) for a, b >= 0 (and a*b may overflow)."""
+    """log(a) + log(b) = log(a*b) for a, b > 0 (and a*b may overflow)."""
     return log(a) + log(b), log(a * b)
 
 
@@ -121,14 +121,8 @@ def quotient_of_roots(a, b):
 
 @rule("homomorphism", numeric="reassociates", dtypes="float", where=nonnegative)
 def square_of_root(x):
-    """sqrt(x) * sqrt(x) = x for x >= 0."""
+    """sqrt(x) * sqrt(x) = x for x >= 0 (DNNFusion, table 4, without the guard)."""
     return sqrt(x) * sqrt(x), x
-
-
-@rule("homomorphism", numeric="reassociates", dtypes="float", where=lambda a, b, c: nonnegative(b))
-def square_of_root_apart(a, b, c):
-    """(a * sqrt(b)) * (sqrt(b) * c) = (a * b) * c for b >= 0 (DNNFusion, table 4, without the guard)."""
-    return (a * sqrt(b)) * (sqrt(b) * c), (a * b) * c
 
 
 @rule("homomorphism", numeric="reassociates", dtypes="float", where=positive)
@@ -180,7 +174,7 @@ def power_of_product(x, y, a):
 
 
 @rule("exponential", numeric="reassociates", dtypes="float")
-def recognize_swish(x, y):
+def recognize_sigmoid(x, y):
     """y / (1 + exp(-x)) = y * sigmoid(x)."""
     return y / (1 + exp(-x)), y * sigmoid(x)
 

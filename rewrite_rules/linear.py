@@ -1,5 +1,7 @@
 """Linearity: products of matrices and convolutions pass sums, reductions and concatenations on to what is smaller."""
 
+from math import prod
+
 import numpy as np
 
 from edgec.ir.graph import constant
@@ -184,7 +186,7 @@ def draw_out_summand(n, view):
     own = (1,) * (x.type.rank - c.type.rank) + c.type.shape
     if rest.type.shape != x.type.shape or any(own[a] != 1 for a in axes):
         return "no summand is the same for all that is summed"
-    count = int(np.prod([x.type.shape[a] for a in axes]))
+    count = int(prod(x.type.shape[a] for a in axes))
     often = node("mul", c, constant(np.array(count, DTYPES[c.type.dtype])))
     return node(x.op, node("reduce", rest, **n.attributes), often)
 

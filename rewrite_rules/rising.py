@@ -208,7 +208,7 @@ def reduce_before_repeating(n, view):
         return "the repeated dimensions are not reduced"
     y = node("reduce", x, combine=combine, axes=own) if own else x
     if combine == "add":
-        y = node("mul", y, constant(np.array(count, DTYPES[n.type.dtype])))
+        y = node("mul", y, constant(np.array(int(count), DTYPES[n.type.dtype])))
     return y if y.type == n.type else node("broadcast", y, shape=n.type.shape)
 
 

@@ -195,28 +195,6 @@ def sink_below_reduction(n, view):
     return reshaped(node("reduce", x, combine=n.attributes["combine"], axes=before), n.type.shape)
 
 
-def moved_reductions(random):
-    a, b, c = (e + 1 for e in extents(random, 3))
-    combine = random.choice(["add", "max"])
-    kept = node("reduce", node("transpose", given("x", a, b, c), perm=(1, 2, 0)), combine=combine, axes=(0, 1))
-    yield node("reshape", kept, shape=(a, 1, 1))
-
-
-@rule_on("reshape", law="sinking", numeric="reassociates", examples=moved_reductions)
-def reduce_what_was_transposed(n, view):
-    """reshape(reduce(transpose(x))) = reshape(reduce(x)), when what is kept stays in order."""
-    (r,) = n.args
-    if r.op != "reduce" or r.args[0].op != "transpose":
-        return "it reshapes no reduction of a transpose"
-    (moved,) = r.args
-    perm = moved.attributes["perm"]
-    kept = [p for d, p in enumerate(perm) if r.type.shape[d] > 1]
-    if kept != sorted(kept):
-        return "what is kept changes its order"
-    axes = sorted(perm[a] for a in r.attributes["axes"])
-    return reshaped(node("reduce", *moved.args, combine=r.attributes["combine"], axes=axes), n.type.shape)
-
-
 def product_after_reshape(random):
     a, b, c = extents(random, 3)
     flat = node("reshape", given("x", a, b, c), shape=(a * b, c))

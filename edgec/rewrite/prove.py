@@ -8,8 +8,9 @@ bit on integers. And it has to be good for something: some instance must cost le
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 
 import numpy as np
@@ -21,6 +22,7 @@ from edgec.ir.graph import Graph, Node, constant, placeholder, topological
 from edgec.ir.types import DTYPES, FLOATS, Type
 from edgec.rewrite import sample
 from edgec.rewrite.engine import simplify
+from edgec.rewrite.measure import total
 from edgec.rewrite.rule import Change, Dtypes, Equation, Rule, RuleError
 from edgec.rewrite.term import COMMUTATIVE, Term
 
@@ -28,6 +30,8 @@ Array = np.ndarray
 
 #: Instances a law has to pass.
 INSTANCES = 60
+#: How many times as many are tried to find one that only this law makes cheaper.
+_SEEDS = 4
 #: Instances that may be refused by a guard before giving up.
 _ATTEMPTS = 12000
 
@@ -54,8 +58,7 @@ def prove(rule: Rule) -> Proof:
     """Try ``rule`` where it claims to hold; raises RuleError with a counterexample when it does not."""
     random = Random(rule.name)  # the same instances every time
     instances = improved = 0
-    found = _of_equation(rule, random) if isinstance(rule, Equation) else _of_change(rule, random)
-    for node in found:
+    for node in instances_of(rule, random):
         replacements = _replacements(rule, node)
         for replacement in replacements:
             _compare(rule, node, replacement, random)
@@ -67,6 +70,25 @@ def prove(rule: Rule) -> Proof:
     if not improved:
         raise RuleError(f"the law '{rule.name}' never makes anything cheaper", where=rule.source)
     return Proof(rule, instances, improved)
+
+
+def instances_of(rule: Rule, random: Random) -> Iterator[Node]:
+    """Nodes that ``rule`` has to apply to."""
+    return _of_equation(rule, random) if isinstance(rule, Equation) else _of_change(rule, random)
+
+
+def earns(rule: Rule, rules: Sequence[Rule]) -> bool:
+    """Is there an instance that ends up cheaper with ``rule`` than with the others of ``rules`` alone?
+
+    Asked of a build that admits what the law does to numbers, and no more.
+    """
+    others = [r for r in rules if r is not rule]
+    for node in chain.from_iterable(instances_of(rule, Random(seed)) for seed in range(_SEEDS)):
+        graph = _graph(node)
+        with_it, without = (total(simplify(graph, some, numeric=rule.numeric)[0]) for some in (rules, others))
+        if with_it < without:
+            return True
+    return False
 
 
 def _graph(node: Node) -> Graph:
@@ -125,6 +147,8 @@ def _operand(name: str, type: Type, rule: Rule, random: Random) -> Node:
     if random.random() < 0.5:
         plain = placeholder(name, type)
         if type.dtype in FLOATS and random.random() < 0.2:  # nothing is known about the range of a plain input
+            if random.random() < 0.5:
+                return ops.node("sigmoid", plain)
             return ops.node("add", ops.node("exp", plain), constant(np.array(0.5, DTYPES[type.dtype])))
         return plain
     return constant(sample.values(random, type, rule.numeric == "exact"))

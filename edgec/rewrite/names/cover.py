@@ -57,7 +57,7 @@ class _Cover:
     def found(self) -> tuple[Named, ...]:
         finders: tuple[Callable[[Node], Named | None], ...] = (
             self.attention, self.rotary, self.contraction, self.composite, self.average, self.rearrangement, self.split,
-            self.single,
+            self.reduction, self.single,
         )  # fmt: skip
         for find in finders:
             for n in reversed(self.order):
@@ -75,9 +75,10 @@ class _Cover:
         return named.name == "split" or self.is_closed(named.output, named.nodes)
 
     def is_closed(self, output: Node, nodes: frozenset[Node]) -> bool:
-        """Nobody else reads what is inside."""
+        """Nobody else reads what is inside; a reshape is the same value, so what it reshapes may be read too."""
+        viewed = output.args[0] if output.op == "reshape" else output
         return all(
-            n is output
+            n in (output, viewed)
             or n in self.shared
             or (n not in self.kept and all(u in nodes or is_static(u) for u in self.users[n]))
             for n in nodes
@@ -103,6 +104,7 @@ class _Cover:
     # ---- composites
 
     def composite(self, n: Node) -> Named | None:
+        """What is defined by its mathematics, the largest first."""
         for pattern in patterns():
             match = matches(pattern, n)
             if match is not None and self.is_closed(n, match.nodes):
@@ -271,20 +273,22 @@ class _Cover:
             end += s.type.shape[axes[0]]
         return Named("split", n, frozenset(parts)) if end == x.type.shape[axes[0]] else None
 
-    def single(self, n: Node) -> Named:
+    def reduction(self, n: Node) -> Named | None:
         nodes = {n}
-        output = self.squeezed(n, nodes) if n.op == "reduce" else n
-        return Named(n.op, output, frozenset(nodes))
+        return Named("reduce", self.squeezed(n, nodes), frozenset(nodes)) if n.op == "reduce" else None
+
+    def single(self, n: Node) -> Named:
+        return Named(n.op, n, frozenset({n}))
 
     def squeezed(self, n: Node, nodes: set[Node]) -> Node:
         """The result of a reduction without the dimensions it reduced, where that is all that is read of it."""
-        reader = self.reader(n)
-        if reader is None or reader.op != "reshape" or reader.type.rank >= n.type.rank:
+        wide = [e for e in n.type.shape if e != 1]
+        views = [u for u in self.users[n] if u.op == "reshape" and u.type.rank < n.type.rank and u not in self.owner]
+        views = [u for u in views if [e for e in u.type.shape if e != 1] == wide]
+        if len(views) != 1:
             return n
-        if [e for e in reader.type.shape if e != 1] != [e for e in n.type.shape if e != 1]:
-            return n
-        nodes.add(reader)
-        return reader
+        nodes.add(views[0])
+        return views[0]
 
 
 def _is_relu(n: Node) -> bool:

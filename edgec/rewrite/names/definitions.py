@@ -95,6 +95,12 @@ def arg_max(x: Node) -> Node:
     return _reduce(node("select", node("eq", x, _reduce(x, "max")), number(ANY), number(OTHER)), "min")
 
 
+@define("arg max")
+def arg_max_of_known(x: Node, greatest: Node) -> Node:
+    """The same where the greatest element is needed by itself too: it is computed beside."""
+    return _reduce(node("select", node("eq", x, greatest), number(ANY), number(OTHER)), "min")
+
+
 @define("arg min")
 def arg_min(x: Node) -> Node:
     return _reduce(node("select", node("eq", x, _reduce(x, "min")), number(ANY), number(OTHER)), "min")

@@ -121,7 +121,10 @@ def _meets(p: Node, n: Node, so_far: Match) -> bool:
         return False
     for power in (1, -1):
         if isclose(wanted, EXTENT**power, rel_tol=1e-6):
-            wanted = float(_extent(so_far)) ** power
+            extent = _extent(so_far)
+            if not isinstance(extent, int):
+                return False  # only run time knows
+            wanted = float(extent) ** power
             break
     return isclose(value, wanted, rel_tol=CLOSE, abs_tol=1e-30)
 

@@ -1,0 +1,138 @@
+"""The page of all laws: docs/laws.md, and laws.json with what was found out about each.
+
+    python benchmarks/laws.py                      # prove every law again and write the page
+    python benchmarks/laws.py --folder networks    # and measure on networks what each is good for
+
+Identities need the extra ``prove`` (z3 and sympy). What was measured before is kept where no networks are given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import networks
+import numpy as np
+from simplify import shortened
+
+from edgec.frontend import import_model
+from edgec.report import laws
+from edgec.rewrite import Rule, load_rules, simplify
+from edgec.rewrite.families import origin_of
+from edgec.rewrite.prove import prove
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE, DATA = ROOT / "docs" / "laws.md", ROOT / "benchmarks" / "laws.json"
+Found = dict[str, Any]
+
+
+def proofs(rules: Sequence[Rule]) -> dict[str, Found]:
+    return {r.name: {"statement": laws.statement(r), **laws.proof(prove(r))} for r in rules}
+
+
+def benefits(found: Sequence[networks.Network]) -> dict[str, Found]:
+    """By law: in how many networks it is used, how often, and what its steps gain there together."""
+    used: dict[str, Found] = {}
+    for network in found:
+        shapes = dict(network.shapes)
+        if network.inputs is not None:
+            with np.load(network.inputs) as arrays:
+                shapes.update({name: arrays[name].shape for name in arrays.files})
+        _, applied = simplify(import_model(network.path, shapes))
+        for name in sorted({a.rule for a in applied}):
+            mine = [a.gain for a in applied if a.rule == name]
+            entry = used.setdefault(name, {"networks": 0, "steps": 0, "flops": 0, "bytes": 0, "operators": 0})
+            entry["networks"] += 1
+            entry["steps"] += len(mine)
+            for what in ("flops", "bytes", "operators"):
+                entry[what] += sum(getattr(gain, what) for gain in mine)
+        print(f"{network.name}: {len(applied)} steps", flush=True)
+    return used
+
+
+def page(rules: Sequence[Rule], data: Mapping[str, Any]) -> str:
+    """The Markdown page; everything in it is in the laws themselves or in ``data``."""
+    about, measured = data["laws"], data["networks"]
+    identities = sum(about[r.name]["identity"] is not None for r in rules)
+    levels = {level: sum(r.numeric == level for r in rules) for level in ("exact", "reassociates", "approximates")}
+    used = sum("benefit" in about[r.name] for r in rules)
+    parts = [
+        _HEAD.format(
+            laws=len(rules), identities=identities, used=used, networks=len(measured),
+            names="those of docs/simplification.md", **levels,
+        )
+    ]  # fmt: skip
+    for family in sorted({r.law for r in rules}):
+        mine = [r for r in rules if r.law == family]
+        rows = [_row(r, about[r.name]) for r in mine]
+        heads = ["law", "says", "numeric", "instances", "identity", "used", "gain"]
+        table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))
+        parts.append(f"## {family}\n\n{len(mine)} laws. Source: {origin_of(mine[0])}.\n\n{table}\n")
+    return "\n".join(parts)
+
+
+def _row(rule: Rule, about: Found) -> list[str]:
+    benefit = about.get("benefit")
+    gained = ""
+    if benefit:
+        units = (("flops", "FLOPs"), ("bytes", "bytes"), ("operators", "operators"))
+        gained = ", ".join(f"{_signed(benefit[what])} {unit}" for what, unit in units if benefit[what])
+    used = f"{benefit['steps']} in {benefit['networks']}" if benefit else ""
+    says = rule.summary.replace("|", "\\|")
+    identity = about["identity"] or ""
+    return [f"`{rule.name}`", says, rule.numeric, str(about["instances"]), identity, used, gained]
+
+
+def _signed(number: int) -> str:
+    return shortened(number) if number >= 0 else f"-{shortened(-number)}"
+
+
+_HEAD = """\
+# Laws
+
+Written by `python benchmarks/laws.py`. {laws} laws: {exact} keep every bit, {reassociates} reassociate, {approximates}
+approximate.
+
+Every law is proved, none is assumed:
+
+* **Instances**: both sides are evaluated on generated graphs of sizes 1 to 4 with broadcasting, element types that the
+  law claims, and values that break what is nearly right. An exact law has to keep every bit, NaN and signs of
+  zeros too; the others agree up to rounding. Some instance has to become cheaper, and cheaper than the other laws alone
+  make it.
+* **Identity**: {identities} laws are scalar identities that z3 or sympy proves for all values, with the conditions that
+  the identity needs. Tests hold those conditions against what the guard of the law lets pass.
+
+*Used* says how often a law was applied in {networks} networks ({names}), and *gain* what its
+steps saved there together: {used} laws are used. The others wait for networks that need them. A step that pays only
+together with others gains 0; one that saves FLOPs may cost bytes.
+"""
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    p.add_argument("--folder", type=Path, action="append", default=[], help="networks to measure: every .onnx in it")
+    p.add_argument("--no-download", action="store_true", help="take the wheels that are there")
+    p.add_argument("--cache", type=Path, help="where wheels and what is made of them are kept")
+    options = p.parse_args()
+    rules = load_rules()
+    before = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {"laws": {}, "networks": []}
+    about, measured = proofs(rules), before["networks"]
+    if options.folder:
+        found, _ = networks.find(options.folder, download=not options.no_download, cache=options.cache)
+        used, measured = benefits(found), [n.name for n in found]
+    else:
+        used = {name: entry["benefit"] for name, entry in before["laws"].items() if "benefit" in entry}
+    for name, entry in about.items():
+        if name in used:
+            entry["benefit"] = used[name]
+    data = {"networks": measured, "laws": about}
+    DATA.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    PAGE.write_text(page(rules, data), encoding="utf-8")
+    print(f"{PAGE.relative_to(ROOT)}: {len(rules)} laws")
+
+
+if __name__ == "__main__":
+    main()

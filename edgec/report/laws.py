@@ -1,0 +1,111 @@
+"""Laws as records and tables: which there are, what one says, and how each is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+
+from edgec.errors import UsageError
+from edgec.frontend.text import printable
+from edgec.report.record import Record, head
+from edgec.report.tables import pairs, table
+from edgec.rewrite import Equation, Rule
+from edgec.rewrite.families import origin_of
+from edgec.rewrite.identity import prove_identity
+from edgec.rewrite.prove import Proof, prove
+
+
+def statement(rule: Rule) -> str:
+    """The equation of a law, or what it says in words."""
+    return str(rule) if isinstance(rule, Equation) else rule.summary
+
+
+def law(rule: Rule) -> Record:
+    """Everything that a law says of itself."""
+    guarded = isinstance(rule, Equation) and rule.where is not None
+    return {
+        "name": rule.name,
+        "family": rule.law,
+        "kind": "equation" if isinstance(rule, Equation) else "change",
+        "statement": statement(rule),
+        "summary": rule.summary,
+        "numeric": rule.numeric,
+        "operators": sorted(rule.ops) if len(rule.ops) < 10 else ["every element-wise operator"],
+        "types": rule.dtypes if isinstance(rule, Equation) else "any",
+        "guarded": guarded,
+        "origin": origin_of(rule),
+        "file": Path(rule.source.rpartition(":")[0]).name,
+    }
+
+
+def listed(rules: Iterable[Rule]) -> Record:
+    return {**head("rules list"), "laws": [law(r) for r in rules]}
+
+
+def shown(rules: Sequence[Rule], name: str) -> Record:
+    """One law and its proof; raises UsageError when there is none of that name."""
+    found = next((r for r in rules if r.name == name), None)
+    if found is None:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, [r.name for r in rules], n=3, cutoff=0.4)
+        hint = f"did you mean {', '.join(close)}?" if close else "edgec rules list names them all"
+        raise UsageError(f"there is no law called '{printable(name)}'", hint=hint)
+    return {**head("rules show"), "law": {**law(found), "proof": proof(prove(found))}}
+
+
+def proved(rules: Iterable[Rule]) -> Record:
+    """Every law with its proof; RuleError with a counterexample for the first that is wrong."""
+    return {**head("rules prove"), "laws": [{"name": r.name, "proof": proof(prove(r))} for r in rules]}
+
+
+def proof(found: Proof) -> Record:
+    """On how many instances a law is proved, in how many it pays, and the identity behind it, if a prover finds one."""
+    identity = prove_identity(found.rule) if isinstance(found.rule, Equation) else None
+    return {
+        "instances": found.instances,
+        "cheaper": found.improved,
+        "identity": None if identity is None else str(identity),
+    }
+
+
+# ---- drawn for a terminal
+
+
+def draw_list(record: Record) -> RenderableType:
+    drawn = table("law", "family", "numeric", "says")
+    for r in record["laws"]:
+        drawn.add_row(escape(r["name"]), escape(r["family"]), r["numeric"], escape(r["summary"]))
+    return Group(drawn, "", f"{len(record['laws'])} laws")
+
+
+def draw_one(record: Record) -> RenderableType:
+    r = record["law"]
+    p = r["proof"]
+    identity = p["identity"] or "no scalar identity, or the extra [prove] is not installed"
+    return pairs(
+        [
+            ("law", escape(r["name"])),
+            ("says", escape(r["summary"])),
+            ("form", escape(r["statement"])),
+            ("family", escape(f"{r['family']} ({r['origin']})")),
+            ("numeric", r["numeric"]),
+            ("operators", escape(" ".join(r["operators"]))),
+            ("types", r["types"]),
+            ("guarded", "yes" if r["guarded"] else "no"),
+            ("file", escape(r["file"])),
+            ("proof", f"{p['instances']} instances, cheaper in {p['cheaper']}"),
+            ("identity", escape(identity)),
+        ]
+    )
+
+
+def draw_proofs(record: Record) -> RenderableType:
+    drawn = table("law", ">instances", ">cheaper in", "identity")
+    for r in record["laws"]:
+        p = r["proof"]
+        drawn.add_row(escape(r["name"]), str(p["instances"]), str(p["cheaper"]), escape(p["identity"] or "-"))
+    return Group(drawn, "", f"{len(record['laws'])} laws, all proved")

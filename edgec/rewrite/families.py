@@ -1,0 +1,39 @@
+"""Families of laws, and where they come from."""
+
+from __future__ import annotations
+
+from edgec.rewrite.rule import Rule
+
+_ALGEBRA = "algebra"
+_ARRAYS = "arrays and their indices"
+#: The families of the shipped laws, with their sources. A user's law may name a family of its own.
+ORIGINS: dict[str, str] = {
+    "absorbing": "algebra of lattices and Booleans",
+    "associative": f"{_ALGEBRA}; DNNFusion (Niu et al. 2021), associative rules",
+    "boolean": "Boolean algebra (De Morgan)",
+    "choice": _ALGEBRA,
+    "commutative": f"{_ALGEBRA}; DNNFusion (Niu et al. 2021), commutative rules",
+    "comparison": "total orders; IEEE 754 for what is not a number",
+    "concatenation": f"{_ARRAYS}; TASO (Jia et al. 2019), concatenation axioms",
+    "distributive": f"{_ALGEBRA}; DNNFusion (Niu et al. 2021), distributive rules",
+    "exponential": "calculus",
+    "folding": "evaluation",
+    "homomorphism": "calculus; DNNFusion (Niu et al. 2021), commutative rules",
+    "identity": f"{_ALGEBRA}; IEEE 754 for the sign of zero",
+    "inverse": _ALGEBRA,
+    "linearity": "linear algebra; TASO (Jia et al. 2019), linearity axioms",
+    "movement": f"{_ARRAYS}; SmartMem (Niu et al. 2024), index comprehension",
+    "power": "calculus",
+    "quotient": _ALGEBRA,
+    "range": "interval arithmetic",
+    "reduction": "finite sums and extremes",
+    "rising": f"{_ARRAYS}: what is not read is not computed",
+    "scaling": "linear algebra; folding of batch normalization (Jacob et al. 2018)",
+    "sinking": f"{_ARRAYS}; TASO (Jia et al. 2019), transposition axioms",
+    "transposition": "linear algebra; TASO (Jia et al. 2019), transposition axioms",
+}
+
+
+def origin_of(rule: Rule) -> str:
+    """Where laws of this family come from; "its author" for a family that is not shipped."""
+    return ORIGINS.get(rule.law, "its author")

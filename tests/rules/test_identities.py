@@ -1,0 +1,85 @@
+"""Identities by a prover: which laws have one, and that guards keep the conditions it needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from edgec.ir.evaluate import run
+from edgec.ir.graph import Graph, Node, topological
+from edgec.rewrite import Equation, absolute, load_rules, rule, sqrt
+from edgec.rewrite.families import ORIGINS
+from edgec.rewrite.identity import Identity, meets, prove_identity
+from edgec.rewrite.prove import earns, instances_of
+from edgec.rewrite.sample import values
+from edgec.rewrite.term import match
+
+RULES = load_rules()
+EQUATIONS = [r for r in RULES if isinstance(r, Equation)]
+KNOWN = json.loads((Path(__file__).resolve().parents[2] / "benchmarks" / "laws.json").read_text(encoding="utf-8"))
+
+
+def test_there_are_more_laws_than_dnnfusion_counts() -> None:
+    assert len(RULES) >= 149
+    assert {r.law for r in RULES} == set(ORIGINS)
+
+
+@pytest.mark.parametrize("law", EQUATIONS, ids=lambda r: r.name)
+def test_the_identity_holds_and_the_guard_keeps_its_conditions(law: Equation) -> None:
+    pytest.importorskip("z3")
+    pytest.importorskip("sympy")
+    identity = prove_identity(law)
+    assert identity is not None
+    assert str(identity) == KNOWN["laws"][law.name]["identity"]
+    random = Random(0)
+    for instance in instances_of(law, random):
+        bound = next(b for b in match(law.left, instance, {}) if law.refusal(b) is None)
+        assert meets(law, identity.conditions, {name: evaluated(n, random) for name, n in bound.items()})
+
+
+def evaluated(node: Node, random: Random) -> np.ndarray:
+    inputs = tuple(n for n in topological([node]) if n.op == "input")
+    given = {n.attributes["name"]: values(random, n.type, False) for n in inputs}
+    return run(Graph(inputs, (("y", node),)), given)["y"]
+
+
+def test_a_wrong_identity_has_no_proof() -> None:
+    pytest.importorskip("z3")
+    pytest.importorskip("sympy")
+
+    @rule("mine", dtypes="float")
+    def difference(a, b):  # type: ignore[no-untyped-def]
+        """a - b = b - a."""
+        return a - b, b - a
+
+    @rule("mine", dtypes="float")
+    def root(a, b):  # type: ignore[no-untyped-def]
+        """sqrt(a + b) = sqrt(a) + sqrt(b)."""
+        return sqrt(a + b), sqrt(a) + sqrt(b)
+
+    for law in (difference, root):
+        assert isinstance(law, Equation)
+        assert prove_identity(law) is None
+
+
+def test_conditions_are_found() -> None:
+    pytest.importorskip("sympy")
+
+    @rule("mine", dtypes="float")
+    def root(a):  # type: ignore[no-untyped-def]
+        """sqrt(a) * sqrt(a) = |a|, for a >= 0 only."""
+        return sqrt(a) * sqrt(a), absolute(a)
+
+    assert isinstance(root, Equation)
+    assert prove_identity(root) == Identity("sympy", "reals", (("a", ">= 0"),))
+    assert not meets(root, (("a", ">= 0"),), {"a": np.array([-1.0])})
+    assert meets(root, (("a", ">= 0"),), {"a": np.array([1.0, np.nan])})
+
+
+@pytest.mark.parametrize("law", RULES, ids=lambda r: r.name)
+def test_no_law_is_contained_in_the_others(law) -> None:  # type: ignore[no-untyped-def]
+    assert earns(law, RULES)
