@@ -19,8 +19,9 @@ from edgec.options import Settings, resolve
 from edgec.pipeline import Context
 from edgec.report import doctor as examination
 from edgec.report import explain as explanation
-from edgec.report import record, tables
+from edgec.report import laws, record, tables
 from edgec.report.progress import shown
+from edgec.rewrite import load_rules
 
 app = typer.Typer(
     name="edgec",
@@ -32,10 +33,15 @@ app = typer.Typer(
 )
 device_app = typer.Typer(help="Machines that code can be built for.", no_args_is_help=True)
 app.add_typer(device_app, name="device")
+rules_app = typer.Typer(help="Laws that models are rewritten by.", no_args_is_help=True)
+app.add_typer(rules_app, name="rules")
 
 ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX or TensorFlow Lite file.")]
 DeviceFolders = Annotated[
     Optional[list[Path]], typer.Option("--devices", metavar="DIR", help="Folder of devices of your own.")
+]
+RuleFolders = Annotated[
+    Optional[list[Path]], typer.Option("--rules", metavar="DIR", help="Folder of laws of your own.")
 ]
 Out = Annotated[Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")]
 
@@ -204,6 +210,37 @@ def probe() -> Answer:
     """Show what this machine says of itself."""
     found = record.device(probe_host())
     return Answer({**record.head("device probe"), "device": found}, lambda r: tables.device(r["device"]))
+
+
+@command(rules_app, "list")
+def list_rules(rules: RuleFolders = None) -> Answer:
+    """List every law: its family, what it does to numbers, what it says."""
+    return Answer(laws.listed(load_rules(rules or ())), laws.draw_list)
+
+
+@command(rules_app, "show")
+def show_rule(
+    name: Annotated[str, typer.Argument(metavar="LAW", help="Name of a law.")],
+    rules: RuleFolders = None,
+) -> Answer:
+    """Show one law and how it is proved."""
+    return Answer(laws.shown(load_rules(rules or ()), name), laws.draw_one)
+
+
+@command(rules_app, "prove")
+def prove_rules(
+    names: Annotated[
+        Optional[list[str]], typer.Argument(metavar="[LAW...]", help="Names of laws; all of them.")
+    ] = None,
+    rules: RuleFolders = None,
+) -> Answer:
+    """Prove laws on generated instances, and their scalar identities where z3 and sympy are installed."""
+    known = load_rules(rules or ())
+    chosen = [r for r in known if not names or r.name in names]
+    for name in names or ():
+        if name not in {r.name for r in known}:
+            laws.shown(known, name)  # says what there is instead
+    return Answer(laws.proved(chosen), laws.draw_proofs)
 
 
 def main(arguments: list[str] | None = None) -> None:

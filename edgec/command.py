@@ -68,7 +68,7 @@ def _shared(
         Optional[list[str]], _option("--loop", help="How often a Loop goes round at most.", metavar="NODE=16")
     ] = None,
     numeric: Annotated[
-        str, _option("--numeric", help="What laws may change: exact, reassociates, approximates.")
+        str, _option("--numeric", help="What laws may change: exact, reassociates, approximates (or fast).")
     ] = "reassociates",
     fuse: Annotated[bool, _option("--fuse/--no-fuse", help="Fuse operators into kernels.")] = True,
     compiler: Annotated[Optional[str], _option("--compiler", help="gcc, clang, zig, or a command.")] = None,

@@ -16,6 +16,8 @@ from edgec.rewrite.rule import Numeric
 
 #: How much a law may change numbers, from the least to the most; each level includes those before it.
 NUMERIC: tuple[Numeric, ...] = ("exact", "reassociates", "approximates")
+#: Other names of levels.
+_LEVELS: dict[str, Numeric] = {**{level: level for level in NUMERIC}, "fast": "approximates"}
 #: More threads than this are a slip of the finger.
 MAX_THREADS = 256
 
@@ -143,6 +145,6 @@ def _name(name: str) -> str:
 
 def _numeric(numeric: str) -> Numeric:
     for level in NUMERIC:
-        if numeric == level:
+        if _LEVELS.get(numeric) == level:
             return level
-    raise UsageError(f"there is no numeric level '{numeric}'", hint=f"it is one of {', '.join(NUMERIC)}")
+    raise UsageError(f"there is no numeric level '{numeric}'", hint=f"it is one of {', '.join(_LEVELS)}")

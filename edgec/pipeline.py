@@ -210,7 +210,11 @@ def run(
         steps.append(Step(stage, value, time.perf_counter() - begun))
         graph = value if stage.name == "import" else graph
         if save is not None:
-            saved.write(save, f"{NAMES.index(stage.name) + 1}_{stage.name}.txt", stage.show(value), value)
+            number = NAMES.index(stage.name) + 1
+            saved.write(save, f"{number}_{stage.name}.txt", stage.show(value), value)
+            if stage.name == "simplify":
+                told = "".join(f"{step}\n" for step in context.applied)
+                saved.write(save, f"{number}_{stage.name}_laws.txt", told, None)
     return Run(tuple(steps), context, graph)
 
 

@@ -16,6 +16,7 @@ from edgec.pipeline import Run
 from edgec.report import facts
 from edgec.report.listing import describe_template, describe_view, formula_text, numbered, procedure_text
 from edgec.report.record import Record, head, kernel_cost
+from edgec.rewrite.names import cover
 from edgec.schedule.program import Kernel, Program
 
 #: Formulas are cut at this length.
@@ -46,6 +47,7 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
         "imported_as": [_core(n) for n in written],
         "laws": laws,
         "planned_as": [_core(n) for n in kept],
+        "part_of": [o.name for o in cover(planned) if o.nodes.intersection(kept) and len(o.nodes) > 1],
         "placed": [_placed(plan, n) for n in kept if n in plan.placements] + [_filled(n) for n in kept if n in parents],
         "inside_others": [_inlined(plan, n) for n in kept if not _homes(plan, n) and n not in parents],
         "kernels": [_kernel(run, k, kernel) for k, kernel in mine],

@@ -231,6 +231,8 @@ def explain(record: Record) -> RenderableType:
     if record["planned_as"] != record["imported_as"]:
         changed = [_core(core) for core in record["planned_as"]]
         parts += ["", "[bold]After simplifying[/]", *(changed or ["  nothing: other nodes took it over"])]
+    if record["part_of"]:
+        parts += ["", f"[bold]Part of[/] {escape(', '.join(record['part_of']))}"]
     for line in (*record["placed"], *record["inside_others"]):
         parts.append(f"  {escape(line)}")
     for k in record["kernels"]:

@@ -63,16 +63,17 @@ from edgec.rewrite import rule
 
 @rule("identity", numeric="exact")
 def {name}(x):
-    """x + x {word} 2 * x."""
-    return x + x, x * {factor}
+    """(x + x) + x {word} 3 * x."""
+    return (x + x) + x, x * {factor}
 '''
     proto = onnx.parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 17]> net (float[2,3] x) => (float[2,3] y) { a = Sin(x) y = Add(a, a) }'
+        '<ir_version: 8, opset_import: ["" : 17]> net (float[2,3] x) => (float[2,3] y) '
+        "{ a = Sin(x) b = Add(a, a) y = Add(b, a) }"
     )
     good, bad = tmp_path / "good", tmp_path / "bad"
-    for folder, name, factor in ((good, "double_my_way", 2), (bad, "triple_by_mistake", 3)):
+    for folder, name, factor in ((good, "triple_my_way", 3), (bad, "double_by_mistake", 2)):
         folder.mkdir()
         (folder / "law.py").write_text(law.format(name=name, word="=", factor=factor), encoding="utf-8")
     assert edgec.check(proto, rules=[good]).ok
-    with pytest.raises(edgec.errors.EdgecError, match="triple_by_mistake"):
+    with pytest.raises(edgec.errors.EdgecError, match="double_by_mistake"):
         edgec.build(proto, rules=[bad], compile=False)
