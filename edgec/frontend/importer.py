@@ -250,8 +250,25 @@ class _Importer:
         return tuple(value) if a.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
 
     def inliner(self, scope: _Scope, label: str) -> Callable[..., list[Item]]:
-        def inline(graph: GraphProto, inputs: Sequence[Item] = (), suffix: str = "") -> list[Item]:
-            """Lower a subgraph whose formal inputs are ``inputs``; gives its outputs."""
+        def inline(
+            graph: GraphProto, inputs: Sequence[Item] = (), suffix: str = "", when: Value | None = None
+        ) -> list[Item]:
+            """Lower a subgraph whose formal inputs are ``inputs``; gives its outputs.
+
+            What it demands counts only ``when`` it is taken, and not at all when it does not fit.
+            """
+            others, self.demands = self.demands, []
+            try:
+                return lowered(graph, inputs, suffix)
+            except ModelError:
+                self.demands = []
+                raise
+            finally:
+                found, self.demands = self.demands, others
+                for message, node in found:
+                    self.demand(Value(node) if when is None else Value(node) | ~when.reshape(), message)
+
+        def lowered(graph: GraphProto, inputs: Sequence[Item], suffix: str) -> list[Item]:
             names = dict(zip((i.name for i in graph.input), inputs))
             inner = replace(scope, names=names, tensors=_tensors(graph), outer=scope, prefix=f"{label}{suffix}/")
             outputs = [o.name for o in graph.output]

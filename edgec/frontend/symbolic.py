@@ -14,7 +14,7 @@ from typing import Union
 
 import numpy as np
 
-from edgec.frontend.values import Value
+from edgec.frontend.values import Value, computed
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr, Extent, Undecided
@@ -57,6 +57,15 @@ def known_elements(value: Value) -> tuple[Extent, ...] | None:
         return tuple(X.plain(_whole(_element(value.node, place, done))) for place in places)
     except (_Unknown, Undecided):
         return None
+
+
+def decided(value: Value) -> bool | None:
+    """The truth value that a scalar has in every run, where constants and the ranges of sizes decide it; else None."""
+    array = computed(value)
+    if array is not None:
+        return bool(array.reshape(-1)[0])
+    known = known_elements(value)
+    return bool(known[0]) if known is not None and not isinstance(known[0], Expr) else None
 
 
 def _whole(element: _Element) -> Expr:

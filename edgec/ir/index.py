@@ -335,7 +335,7 @@ def simplify_call(name: str, args: tuple[Expr, ...]) -> Expr | None:
     if name == "div" and is_static(a) and bounds(a)[0] >= 0 and bounds(b)[0] > 0:  # then it rounds as floor does
         return X.call("floordiv", a, b)
     if name in _COMPARE:
-        lo, hi = bounds(a - b)
+        lo, hi = _distance(a, b)
         yes, no = _COMPARE[name]
         if yes(lo, hi):
             return X.const(True, "bool")
@@ -343,12 +343,19 @@ def simplify_call(name: str, args: tuple[Expr, ...]) -> Expr | None:
             return X.const(False, "bool")
         return None
     if name in ("min", "max"):
-        lo, hi = bounds(a - b)
+        lo, hi = _distance(a, b)
         if hi <= 0:
             return a if name == "min" else b
         if lo >= 0:
             return b if name == "min" else a
     return None
+
+
+def _distance(a: Expr, b: Expr) -> tuple[float, float]:
+    """The bounds of a - b, which could wrap around: ends of slices are often the greatest number there is."""
+    (low, high), (least, most) = bounds(a), bounds(b)
+    lo, hi = low - most, high - least
+    return (lo, hi) if lo > 0 or hi < 0 else bounds(a - b)
 
 
 def linearize(index: Iterable[Expr], shape: Iterable[X.Extent]) -> Expr:

@@ -190,3 +190,35 @@ def test_a_branch_that_does_not_fit_is_refused_when_it_is_asked_for(tmp_path: Pa
             run()
     with pytest.raises(AssertionError, match="run returned 4"):
         network(given)
+
+
+def test_sizes_decide_where_they_can() -> None:
+    """A size that is known beside one that is not: only the branch that is taken is there."""
+    then, other = body("a", node("Squeeze", "x axis", "t"), output="t"), body("b", node("Neg", "x", "o"), output="o")
+    nodes = [
+        node("Shape", "x", "shape"), node("Gather", "shape axis", "extent"), node("Equal", "extent one", "is_one"),
+        node("Squeeze", "is_one", "c"), choice("c", then, other, "y"),
+    ]  # fmt: skip
+    constants = [numpy_helper.from_array(np.array([1]), n) for n in ("axis", "one")]
+    for columns, taken in ((1, "reshape"), (7, "neg")):
+        x = helper.make_tensor_value_info("x", F, ["rows", columns])
+        graph = helper.make_graph(nodes, "net", [x], [helper.make_tensor_value_info("y", F, None)], constants)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        assert [n.op for n in import_model(made, dims={"rows": (1, 9, 1)}).operations()] == [taken]
+
+
+def test_a_branch_that_is_not_taken_demands_nothing() -> None:
+    """Inside one side stands a choice of which only one branch fits: that matters only where the side is taken."""
+    misfit = body("p", node("Reshape", "t seven", "p"), output="p")
+    inner = choice("d", misfit, body("q", node("Neg", "t", "q"), output="q"), "i")
+    then = body("outer", *product("w2", "t"), inner, output="i")
+    made = model(choice("c", then, body("o", node("Relu", "x", "o"), output="o"), "y"), conditions=("c", "d"))
+    made.graph.initializer.append(numpy_helper.from_array(np.array([7]), "seven"))
+    with pytest.warns(ModelWarning, match="the then branch does not fit"):
+        graph = import_model(made)
+    ((_, demand),) = graph.demands
+    met = Graph(graph.inputs, (("met", demand),))
+    for c in (False, True):
+        for d in (False, True):
+            given = {"x": np.zeros((5, 16), np.float32), "c": np.array(c), "d": np.array(d)}
+            assert bool(evaluate.run(met, given)["met"]) == (not (c and d))

@@ -111,3 +111,12 @@ def test_sizes_are_read_off_inputs() -> None:
     ):
         with pytest.raises(ModelError, match=message):
             read_sizes("x", type, shape, known)
+
+
+def test_the_greatest_number_is_greater_than_any_size() -> None:
+    """Ends of slices are often 2 ** 63 - 1; a difference with them must not wrap around."""
+    frames = (A * 9 + 1) // 2 - 1
+    for end in (2**63 - 1, 2**63 - 100):
+        assert index.lesser(end, frames) is frames and index.greater(frames, end) == end
+        assert bool(frames < end) and not bool(frames >= end)
+    assert index.lesser(-(2**63), frames) == -(2**63)

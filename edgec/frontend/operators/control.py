@@ -10,8 +10,8 @@ from edgec.errors import ModelError
 from edgec.frontend.branches import chosen
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.sequences import Item, values_of
-from edgec.frontend.symbolic import known_elements
-from edgec.frontend.values import Value, computed, concat, constant, full, normalize_axis
+from edgec.frontend.symbolic import decided, known_elements
+from edgec.frontend.values import Value, concat, constant, full, normalize_axis
 from edgec.ir.index import upper
 
 #: A loop of more rounds would make a program nobody wants to compile.
@@ -22,13 +22,13 @@ _MAX_ROUNDS = 4096
 def if_(call: Call) -> list[Item]:
     """A known condition lowers one branch alone; else there are both, and run time skips the kernels of the other."""
     assert call.inline is not None
-    known = computed(call[0])
+    known = decided(call[0])
     if known is not None:
-        return call.inline(call.required("then_branch" if known.reshape(-1)[0] else "else_branch"))
+        return call.inline(call.required("then_branch" if known else "else_branch"))
     sides: dict[bool, list[Item]] = {}
     for name, truth in (("then_branch", True), ("else_branch", False)):
         try:
-            sides[truth] = call.inline(call.required(name))
+            sides[truth] = call.inline(call.required(name), when=call[0] if truth else ~call[0])
         except ModelError as error:
             reason = error
     if len(sides) == 2:
@@ -61,13 +61,15 @@ def loop(call: Call) -> list[Item]:
     while _is_possible(going) and (most is None or k < most):
         if k == _MAX_ROUNDS:
             raise call.error(f"a loop of more than {_MAX_ROUNDS} rounds is not unrolled")
-        is_open = computed(going) is None
+        is_open = decided(going) is None
         if is_open and most is None:
             raise call.error(
                 "whether the loop goes on depends on the inputs of the model",
                 "say how many rounds it takes at most: --loop NODE=16",
             )
-        results = call.inline(body, [constant(np.asarray(k, np.int64)), going, *state], f"[{k}]")
+        results = call.inline(
+            body, [constant(np.asarray(k, np.int64)), going, *state], f"[{k}]", going if is_open else None
+        )
         again, new, series = results[0], results[1 : 1 + len(state)], results[1 + len(state) :]
         assert isinstance(again, Value)
         if is_open:
@@ -98,8 +100,7 @@ def _most_rounds(call: Call, trips: Value | None) -> tuple[int | None, bool]:
 
 def _is_possible(going: Value) -> bool:
     """Can the truth value be true?"""
-    known = computed(going)
-    return known is None or bool(known.reshape(-1)[0])
+    return decided(going) is not False
 
 
 def _nothing(item: Item) -> Item:
