@@ -40,7 +40,8 @@ def shrink(m: Maker, op: str) -> None:
 
 @recipe("Gelu", loose=True)
 def gelu(m: Maker, op: str) -> None:
-    m.node(op, m.operand(FLOAT), approximate=m.pick(("none", "tanh")))
+    x = m.operand(("float32", "float32", "float16"))  # the standard's own body has constants of single precision
+    m.node(op, x, approximate=m.pick(("none", "tanh")))
 
 
 @recipe("IsNaN", "IsInf", loose=True)

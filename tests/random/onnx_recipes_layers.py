@@ -13,11 +13,16 @@ WIDE = ("float32", "float32", "float32", "float64")
 # ---- products
 
 
+def summed(a: Tensor) -> None:
+    """onnxruntime leaves a product over nothing as it finds the memory."""
+    if not a.shape[-1]:
+        raise Rejected("a product over nothing")
+
+
 @recipe("MatMul")
 def matmul(m: Maker, op: str) -> None:
     a = m.operand((*WIDE, "float32", "float16", "int32"), range(1, 5))
-    if not a.shape[-1]:
-        raise Rejected("onnxruntime leaves a product over nothing as it finds the memory")
+    summed(a)
     batch = [1 if m.chance(3) else e for e in a.shape[:-2]] if m.chance(2) else []
     shape = (a.shape[-1],) if m.chance(6) else (*batch, a.shape[-1], m.shape(1)[0])
     b = m.like(shape, a.dtype)
@@ -39,6 +44,7 @@ def gemm(m: Maker, op: str) -> None:
 @recipe("MatMulInteger")
 def matmul_integer(m: Maker, op: str) -> None:
     a = m.operand(("uint8", "int8"), (2, 3))
+    summed(a)
     b = m.like((a.shape[-1], m.number(1, 9)), m.pick(("uint8", "int8")))
     zeros = [m.uniform(0, 5, (), a.dtype), m.uniform(0, 5, (), b.dtype)][: m.number(0, 2)]
     m.node(op, a, b, *zeros)
@@ -51,6 +57,7 @@ def scale(m: Maker, shape: tuple[int, ...] = ()) -> Tensor:
 @recipe("QLinearMatMul")
 def qlinear_matmul(m: Maker, op: str) -> None:
     a = m.operand(("uint8", "int8"), (2, 3))
+    summed(a)
     dtype = "int8" if a.dtype == "int8" else m.pick(("uint8", "int8"))
     b = m.like((a.shape[-1], m.number(1, 9)), dtype)
     zeros = [m.uniform(0, 9, (), t, True) for t in (a.dtype, b.dtype, a.dtype)]

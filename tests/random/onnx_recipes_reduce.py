@@ -20,6 +20,8 @@ def reduce(m: Maker, op: str) -> None:
         raise Rejected("onnxruntime rounds to integers on the way")
     if op == "ReduceLogSum" and (x.array <= 0).any():
         raise Rejected("a logarithm of terms that cancel")
+    if op == "ReduceMean" and not x.array.size:
+        raise Rejected("the standard leaves a mean of nothing undefined")
     # Of nothing, onnxruntime reduces other dimensions than negative axes say.
     axes = [d - x.rank if x.array.size and m.chance(4) else d for d in range(x.rank) if m.chance(2)]
     settings = {} if m.chance(2) else {"keepdims": m.number(0, 1)}
