@@ -28,6 +28,12 @@ CASES = {
         "{ w = Abs (v) y = BatchNormalization (x, s, b, m, w) }",
     ),
     "a computed size that is known": (20, "g (float[1,1] x) => (float[n] y, int64[n] k) { y, , i, k = Unique (x) }"),
+    "greatest of an open dimension": (
+        13,
+        "g (float[2,n] x) => (int64[2] i, int64[2] j, float[2,n] y)"
+        "{ i = ArgMax <axis = 1, keepdims = 0> (x) j = ArgMin <axis = 1, keepdims = 0, select_last_index = 1> (x)"
+        "y = Hardmax (x) }",
+    ),
     "reflected, of an open dimension": (
         17, "g (float[2,n] x) => (float[2,m] y) <int64[4] p = {0,2,0,1}> { y = Pad <mode = \"reflect\"> (x, p) }",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import pi, prod, sqrt
 
 from edgec.frontend.call import Call, onnx
-from edgec.frontend.values import Value, clip, emit, iota, maximum, minimum, normalize_axis, select
+from edgec.frontend.values import Value, clip, emit, iota, maximum, minimum, normalize_axis, select, size
 
 
 @onnx("Relu")
@@ -126,7 +126,7 @@ def _hardmax_of(x: Value, axis: int) -> Value:
     """1 at the first place of the maximum, else 0."""
     places = iota(x.shape[axis], axis, x.rank)
     hit = x.equals(x.reduce("max", [axis]))
-    first = select(hit, places, x.shape[axis]).reduce("min", [axis])
+    first = select(hit, places, size(x.shape[axis])).reduce("min", [axis])
     return places.equals(first).cast(x.dtype)
 
 

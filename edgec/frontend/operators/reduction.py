@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from edgec.frontend.call import Call, onnx
-from edgec.frontend.values import Value, emit, full, iota, normalize_axis, select
+from edgec.frontend.values import Value, emit, full, iota, normalize_axis, select, size
+from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
 
 
@@ -98,7 +99,7 @@ def arg_extreme(x: Value, axis: int, combine: str, last: bool = False) -> Value:
     places = iota(x.shape[axis], axis, x.rank)
     if last:
         return select(hit, places, -1).reduce("max", [axis])
-    return select(hit, places, x.shape[axis] - 1).reduce("min", [axis])
+    return select(hit, places, size(X.plain(x.shape[axis] - 1))).reduce("min", [axis])
 
 
 @onnx("ArgMax", "ArgMin")
