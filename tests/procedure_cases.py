@@ -189,5 +189,10 @@ def recurring() -> Iterator[Named]:
         yield f"rnn of {name}", graph(recurrence(Cell("rnn", (activation(name, *options),)), 3, 2, 9))  # type: ignore[arg-type]
     fed = recurrence(CELLS["lstm"], 6, 2, 1)
     yield "lstm of one element", graph(relu(ops.node("slice", fed, starts=(0, 0, 0), steps=(1, 1, 1), shape=(6, 2, 1))))
+    x = ops.node("reshape", ops.node("matmul", value("features", 12, 5), weights(5, 24)), shape=(6, 2, 24))
+    panels = weights(1, 8, PANEL, scale=0.2)
+    y = ops.node("recurrence", x, weights(24), panels, weights(2, 8), **asdict(CELLS["gru with late reset"]))
+    last = ops.node("reshape", ops.node("slice", y, starts=(5, 0, 0), steps=(1, 1, 1), shape=(1, 2, 8)), shape=(2, 8))
+    yield "gru between products", graph(softmax(ops.node("matmul", last, weights(8, 9)), 1))
     yield "gru of no steps", graph(recurrence(CELLS["gru"], 0, 3, 4))
     yield "lstm of no sequence", graph(recurrence(CELLS["lstm"], 3, 0, 4), relu(value("z", 2)))

@@ -149,12 +149,12 @@ class _Planner:
         """The nodes of attention whose last product this is, if that pays: the blocks of scores and weights join it."""
         for side in product.args:
             weights, between = self._behind(side)
-            if self.owner.get(weights) is not weights or weights.op in ("input", "const"):
+            if self.owner.get(weights) is not weights or weights.op in ("input", "const") or is_procedure(weights.op):
                 continue
             outside = dict.fromkeys(a for n in self.members[weights] for a in n.args if a not in self.members[weights])
             found = [self._behind(a) for a in outside if not a.is_const]
             scores = [(s, path) for s, path in found if self.owner.get(s) is s and s is not weights]
-            if len(scores) != 1:
+            if len(scores) != 1 or is_procedure(scores[0][0].op):
                 continue
             ((score, path),) = scores
             merged = [*self.members[score], *path, *self.members[weights], *between, product]
