@@ -34,6 +34,12 @@ CASES = {
         "{ i = ArgMax <axis = 1, keepdims = 0> (x) j = ArgMin <axis = 1, keepdims = 0, select_last_index = 1> (x)"
         "y = Hardmax (x) }",
     ),
+    "places of maxima in an open image": (
+        17,
+        "g (float[1,2,n,5] x) => (float[1,2,m,4] y, int64[1,2,m,4] i, int64[1,2,k,4] j)"
+        "{ y, i = MaxPool <kernel_shape = [2, 2], pads = [1, 0, 0, 0]> (x)"
+        "z, j = MaxPool <kernel_shape = [2, 2], storage_order = 1> (x) }",
+    ),
     "reflected, of an open dimension": (
         17, "g (float[2,n] x) => (float[2,m] y) <int64[4] p = {0,2,0,1}> { y = Pad <mode = \"reflect\"> (x, p) }",
     ),

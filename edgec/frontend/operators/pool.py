@@ -11,7 +11,7 @@ import numpy as np
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.operators.conv import Window, pad_space, window
 from edgec.frontend.operators.windows import windows
-from edgec.frontend.values import Value, check_table, constant, emit, full, select
+from edgec.frontend.values import Value, check_table, constant, emit, full, iota, select, size
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import greater
@@ -58,16 +58,28 @@ def max_pool(call: Call) -> Value | tuple[Value, Value]:
 
 def _indices(call: Call, x: Value, y: Value, win: Window) -> Value:
     """Where in the whole input the maximum of each window lies: the first of equal ones."""
+    candidates = windows(x, win, y.shape[2:], -inf if x.is_float else int(np.iinfo(DTYPES[x.dtype]).min))
+    places = windows(
+        _positions(x, bool(call.attribute("storage_order", 0))), win, y.shape[2:], int(np.iinfo(np.int64).max)
+    )
+    hit = candidates.equals(y.unsqueeze(-1))
+    return select(hit, places, int(np.iinfo(np.int64).max)).reduce("min", [-1], keep=False)
+
+
+def _positions(x: Value, turned: bool) -> Value:
+    """Where each element lies in the whole tensor; with ``turned`` the first dimension of space is the fastest."""
+    if any(isinstance(n, Expr) for n in x.shape):
+        space = [prod(x.shape[2:d]) if turned else prod(x.shape[d + 1 :]) for d in range(2, x.rank)]
+        strides = (prod(x.shape[1:]), prod(x.shape[2:]), *space)
+        parts = [iota(n, d, x.rank) * size(X.plain(s)) for d, (n, s) in enumerate(zip(x.shape, strides))]
+        return sum(parts[1:], parts[0]).broadcast(*x.shape)
     check_table(x.node.type.elements)
     positions = np.arange(x.node.type.elements, dtype=np.int64).reshape(x.shape)
-    if call.attribute("storage_order", 0):
+    if turned:
         lead = x.shape[0] * x.shape[1]
         order = np.arange(positions[0, 0].size, dtype=np.int64).reshape(x.shape[2:], order="F")
         positions = (np.arange(lead).reshape(*x.shape[:2], *[1] * (x.rank - 2)) * order.size) + order
-    candidates = windows(x, win, y.shape[2:], -inf if x.is_float else int(np.iinfo(DTYPES[x.dtype]).min))
-    places = windows(constant(positions), win, y.shape[2:], int(np.iinfo(np.int64).max))
-    hit = candidates.equals(y.unsqueeze(-1))
-    return select(hit, places, int(np.iinfo(np.int64).max)).reduce("min", [-1], keep=False)
+    return constant(positions)
 
 
 @onnx("AveragePool")
