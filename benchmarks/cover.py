@@ -84,9 +84,17 @@ class Beside:
         self.fixed = {name: np.asarray(value) for name, value in settings.get("values", {}).items()}
         self.relative = self.absolute = 0.0
 
-    def __call__(self, given: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray] = {}) -> tuple[Arrays, Arrays]:
-        """Outputs of edgec and of onnxruntime; ``own`` are inputs in which edgec's differ (its own states)."""
-        result = self.built.network.run({**{k: v for k, v in given.items() if k not in self.fixed}, **own})
+    def __call__(
+        self,
+        given: Mapping[str, np.ndarray],
+        own: Mapping[str, np.ndarray] = {},
+        into: Mapping[str, np.ndarray] = {},
+    ) -> tuple[Arrays, Arrays]:
+        """Outputs of edgec and of onnxruntime.
+
+        ``own`` are inputs in which edgec's differ (its own states), ``into`` arrays for its outputs.
+        """
+        result = self.built.network.run({**{k: v for k, v in given.items() if k not in self.fixed}, **own}, into)
         want = dict(zip(self.names, self.session.run(None, {k: v for k, v in given.items() if k in self.wanted})))
         for name, array in want.items():
             if result[name].shape != array.shape:

@@ -33,15 +33,16 @@ def frames(rate: int) -> list[np.ndarray]:
     return [padded[k : k + context + step] for k in range(0, len(padded) - context - step + 1, step)]
 
 
-def streamed(name: str, rate: int, given: Arrays | None = None, **settings: object) -> Row:
+def streamed(name: str, rate: int, given: Arrays | None = None) -> Row:
     """Window after window; each side goes on from its own state, edgec's is one array for old and new."""
     windows = frames(rate)
-    pair = Beside(from_wheel(name), shapes={"input": (1, len(windows[0])), "state": (2, 1, 128)}, **settings)
-    own = theirs = np.zeros((2, 1, 128), np.float32)
+    shapes = {"input": (1, len(windows[0])), "state": (2, 1, 128)}
+    pair = Beside(from_wheel(name), shapes=shapes, states={"state": "stateN"})
+    own, theirs = np.zeros((2, 1, 128), np.float32), np.zeros((2, 1, 128), np.float32)
     worst, same, spoken = 0.0, 0, 0
     for window in windows:
-        got, want = pair({"input": window[None], "state": theirs, **(given or {})}, {"state": own})
-        own, theirs = got["stateN"], want["stateN"]
+        got, want = pair({"input": window[None], "state": theirs, **(given or {})}, {"state": own}, {"stateN": own})
+        theirs = want["stateN"]
         worst = max(worst, float(np.abs(got["output"] - want["output"]).max()))
         same += bool((got["output"] > 0.5) == (want["output"] > 0.5))
         spoken += bool(want["output"] > 0.5)
@@ -105,6 +106,41 @@ def sequence() -> Row:
         at, calls = at + count, calls + 1
     what = f"{len(windows)} windows in {calls} calls of 1 to 64, probability, absolute"
     return Row("silero_vad_16k_sequence", what, worst, PROBABILITY, same, len(windows), "speech or not")
+
+
+@case("silero_vad_16k_op15, several sounds")
+def together() -> Row:
+    """One artefact for one to four sounds at a time."""
+    windows = np.stack(frames(16000))
+    pair = Beside(from_wheel("silero_vad_16k_op15"), dims={"batch": (1, 4, 1), "sequence": (576, 576, 1)})
+    worst, same, total = 0.0, 0, 0
+    for batch in (1, 2, 3, 4):
+        own = theirs = np.zeros((2, batch, 128), np.float32)
+        for at in range(300):
+            window = windows[[at + 400 * k for k in range(batch)]]
+            got, want = pair({"input": window, "state": theirs, **RATE[16000]}, {"state": own})
+            own, theirs = got["stateN"], want["stateN"]
+            worst = max(worst, float(np.abs(got["output"] - want["output"]).max()))
+            same += int(((got["output"] > 0.5) == (want["output"] > 0.5)).sum())
+            total += batch
+    what = "300 windows of 1, 2, 3 and 4 sounds at once, probability, absolute"
+    return Row("silero_vad_16k_op15", what, worst, PROBABILITY, same, total, "speech or not")
+
+
+@case("silero_vad_op18_ifless, any rate")
+def any_rate() -> Row:
+    """One artefact for both rates: the length of the window and the rate are chosen when it runs."""
+    pair = Beside(from_wheel("silero_vad_op18_ifless"), dims={"batch": (1, 1, 1), "sequence": (288, 576, 288)})
+    worst, same, total = 0.0, 0, 0
+    for rate in (16000, 8000):
+        own = theirs = np.zeros((2, 1, 128), np.float32)
+        for window in frames(rate)[:500]:
+            got, want = pair({"input": window[None], "state": theirs, **RATE[rate]}, {"state": own})
+            own, theirs = got["stateN"], want["stateN"]
+            worst = max(worst, float(np.abs(got["output"] - want["output"]).max()))
+            same, total = same + bool((got["output"] > 0.5) == (want["output"] > 0.5)), total + 1
+    what = "500 windows each of 16 and 8 kHz, one artefact, probability, absolute"
+    return Row("silero_vad_op18_ifless", what, worst, PROBABILITY, same, total, "speech or not")
 
 
 @case("basic_pitch")

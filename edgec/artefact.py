@@ -179,31 +179,49 @@ class Network:
         """Fill the arena with what no kernel leaves behind, so that a read of what nobody wrote shows up."""
         self._net._arena[...] = POISON
 
-    def bind(self, inputs: Mapping[str, np.ndarray]) -> tuple[Callable[[], None], Callable[[], dict[str, np.ndarray]]]:
-        """A function that runs the network once on these arrays, and one that gives the outputs by name after it."""
+    def bind(
+        self, inputs: Mapping[str, np.ndarray], into: Mapping[str, np.ndarray] = {}
+    ) -> tuple[Callable[[], None], Callable[[], dict[str, np.ndarray]]]:
+        """A function that runs the network once on these arrays, and one that gives the outputs by name after it.
+
+        ``into`` holds arrays for outputs of fixed shape; that of a state's next value may be the state's own.
+        """
         arrays = [plain(self._checked(port, inputs)) for port in self.inputs]
         names = [p.onnx_name for p in self.outputs]
+        given = {p: self._place(p, into[p.onnx_name]) for p in self.outputs if p.onnx_name in into}
         if not hasattr(self._net, "sizes_of"):
-            results = [np.empty(cast(Any, p.shape), DTYPES[p.dtype]) for p in self.outputs]
+            results = [given[p] if p in given else np.empty(cast(Any, p.shape), DTYPES[p.dtype]) for p in self.outputs]
             return self._net.bind(arrays, [plain(r) for r in results]), lambda: dict(zip(names, results))
         try:
             sizes = self._net.sizes_of(arrays)
         except ValueError as error:
             raise ModelError(str(error)) from None
         memory = self._net.memory()
+        memory = [plain(given[p]).reshape(-1) if p in given else m for p, m in zip(self.outputs, memory)]
         flat = [m.view(DTYPES[p.dtype]) for p, m in zip(self.outputs, memory)]
         return self._net.bind(arrays, memory, sizes), lambda: dict(zip(names, self._net.results(flat, sizes)))
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Run once; raises ModelError for an input that is missing, unknown, or of another shape or type."""
+    def run(self, inputs: Mapping[str, np.ndarray], into: Mapping[str, np.ndarray] = {}) -> dict[str, np.ndarray]:
+        """Run once; raises ModelError for an input that is missing, unknown, or of another shape or type.
+
+        ``into`` holds arrays for outputs of fixed shape; that of a state's next value may be the state's own.
+        """
         unknown = [name for name in inputs if name not in {p.onnx_name for p in self.inputs}]
         if unknown:
             names = ", ".join(p.onnx_name for p in self.inputs) or "none"
             raise ModelError(f"there is no input '{unknown[0]}'", hint=f"the inputs are {names}")
         with self._lock:
-            call, outputs = self.bind(inputs)
+            call, outputs = self.bind(inputs, into)
             call()
         return outputs()
+
+    @staticmethod
+    def _place(port: Port, array: np.ndarray) -> np.ndarray:
+        if array.shape != port.shape or array.dtype != DTYPES[port.dtype]:
+            raise ModelError(f"output '{port.onnx_name}' goes into {array.dtype}{list(array.shape)}, expected {port}")
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise ModelError(f"the array for output '{port.onnx_name}' is not contiguous, or cannot be written")
+        return array
 
     @staticmethod
     def _checked(port: Port, inputs: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -16,7 +16,7 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec.check.execute import run_program
-from edgec.errors import UsageError
+from edgec.errors import ModelError, UsageError
 from edgec.frontend.importer import import_model
 from edgec.frontend.states import advanced, with_states
 from edgec.ir.graph import Graph
@@ -180,6 +180,18 @@ def test_states_of_a_build_are_checked_as_states() -> None:
     made, pairs = MODELS["lstm"]
     built = edgec.build(made, states=pairs, threads=2)
     assert edgec.check(built).ok
+    fed = given(built.graph, 5)
+    apart = built.network.run(fed)
+    own = {new: fed[old].copy() for old, new in pairs.items()}
+    together = built.network.run({**fed, **{old: own[new] for old, new in pairs.items()}}, own)
+    assert all(together[new] is own[new] for new in own)
+    assert all(np.array_equal(together[port], apart[port]) for port in apart)
+    for wrong, message in (
+        (np.zeros(3, np.float32), "goes into"),
+        (np.zeros((1, 2, 48), np.float32)[..., ::2], "not c"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            built.network.run(fed, {"hn": wrong})
 
 
 @pytest.mark.parametrize(
