@@ -21,8 +21,8 @@ from edgec.schedule.program import Buffer
 
 #: Keys whose scores are in memory at once.
 KEY_BLOCK = 48
-#: Keys of one tile of scores, and queries of one tile of results.
-KEY_ROWS, QUERY_ROWS = 6, 4
+#: Keys of one tile of scores.
+KEY_ROWS = 6
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Attention:
     address: Expr
     lanes: int  # of one vector
     vectors: int  # of queries in a block, and most of features in a tile
+    rows: int  # queries of one tile of results
     score_has_lanes: bool
     result_has_lanes: bool
 
@@ -66,8 +67,8 @@ class Attention:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes each thread needs: queries, scores, results, and three numbers a query."""
-        return 4 * self.queries * (self.features + KEY_BLOCK + self.width + 3)
+        """Bytes each thread needs: queries, scores, results, three numbers a query, and a block of values."""
+        return 4 * (self.queries * (self.features + KEY_BLOCK + self.width + 3) + KEY_BLOCK * self.width)
 
     @property
     def bodies(self) -> list[Expr]:
@@ -88,12 +89,13 @@ def attention(flat: Flat, device: Device, weights: Weights) -> Attention | None:
     m = max(ours, key=most)
     d = max(theirs, key=lambda v: (coefficient(flat.address, v) == 1, most(v)))
     lanes = vector_lanes(device)
+    vectors, rows = (4, 8) if vector_registers(device) >= 32 else (2, 4)
     score = with_contiguous_weights(found.score, (*flat.loops, found.keys), m, weights)
     result = with_contiguous_weights(found.result, flat.loops, d, weights)
     return Attention(
         tuple(v for v in flat.loops if v is not m and v is not d), m, found.keys, d, found.features,
         found.query, found.key, found.value, score, result, flat.store, flat.address,
-        lanes, 4 if vector_registers(device) >= 32 else 2,
+        lanes, vectors, rows,
         is_vectorizable(X.substitute(score, {DOT: X.load("dot", (m,), "f32")}), m),
         is_vectorizable(X.substitute(result, {MIXED: X.load("mixed", (d,), "f32")}), d),
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 from edgec.emit.c_expression import Printer
@@ -10,7 +11,7 @@ from edgec.fuse.attention import DOT, MIXED
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, most
-from edgec.schedule.attention import KEY_BLOCK, KEY_ROWS, QUERY_ROWS, Attention
+from edgec.schedule.attention import KEY_BLOCK, KEY_ROWS, Attention
 
 
 class AttentionView(LoopedView):
@@ -40,7 +41,11 @@ class AttentionView(LoopedView):
 
     # ---- facts the template writes down
 
-    key_block, key_rows, query_rows = KEY_BLOCK, KEY_ROWS, QUERY_ROWS
+    key_block, key_rows = KEY_BLOCK, KEY_ROWS
+
+    @property
+    def query_rows(self) -> int:
+        return self.params.rows
 
     @property
     def queries(self) -> int:
@@ -110,8 +115,22 @@ class AttentionView(LoopedView):
     def value_tiles(self) -> list[ValueTile]:
         p = self.params
         vectors = -(-self.d_extent // p.lanes)
-        starts = range(0, vectors, p.vectors)
-        return [ValueTile(self, start, min(p.vectors, vectors - start)) for start in starts]
+        return [
+            ValueTile(f"{self.name}_values_{start}", start, min(p.vectors, vectors - start), start * p.lanes)
+            for start in range(0, vectors, p.vectors)
+        ]
+
+    @cached_property
+    def values(self) -> list[str]:
+        """The vectors of one value, key j + i: values side by side do not fight for the same places of the cache."""
+        p = self.params
+        names = {**self.names, p.n: "(j + i)"}
+        texts = []
+        for first in range(0, self.d_extent, p.lanes):
+            live = self.d_extent - first
+            printer = Printer({**names, p.d: str(first)}, self.pointers, p.d, str(live) if live < p.lanes else None)
+            texts.append(printer._text(p.value))
+        return texts
 
     # ---- what has no lanes
 
@@ -222,42 +241,11 @@ class ScoreTile:
         return f"{self.name}({', '.join(arguments)})"
 
 
+@dataclass(frozen=True)
 class ValueTile:
     """Results of a few queries: ``vectors`` of features from vector ``start`` on."""
 
-    def __init__(self, view: AttentionView, start: int, vectors: int) -> None:
-        self.view, self.start, self.vectors = view, start, vectors
-        self.name = f"{view.name}_values_{start}"
-
-    @property
-    def offset(self) -> int:
-        return self.start * self.view.params.lanes
-
-    def lanes(self, v: int) -> str:
-        p, view = self.view.params, self.view
-        first = self.offset + v * p.lanes
-        live = view.d_extent - first
-        count = str(live) if live < p.lanes else None
-        names = {**view.names, p.n: "(j + i)", p.d: str(first)}
-        return Printer(names, view.pointers, p.d, count)._text(p.value)
-
-    @cached_property
-    def interface(self) -> tuple[str, str]:
-        used = [self.lanes(v) for v in range(self.vectors)]
-        parameters, arguments = self.view.tile_interface([*self.view.outer_names.values(), "j"], used)
-        extra = [("const float *restrict ", "p"), ("const float *restrict ", "scale"), ("float *restrict ", "mixed"),
-                 ("ec_int ", "keys")]  # fmt: skip
-        return (
-            ", ".join(([parameters] if parameters else []) + [k + n for k, n in extra]),
-            ", ".join(([arguments] if arguments else []) + [n for _, n in extra]),
-        )
-
-    @property
-    def parameters(self) -> str:
-        return self.interface[0]
-
-    @property
-    def call(self) -> str:
-        change = {"p": "scores + r", "scale": "scale + r", "mixed": f"mixed + r * {self.view.width} + {self.offset}"}
-        arguments = (change.get(a, a) for a in self.interface[1].split(", "))
-        return f"{self.name}({', '.join(arguments)})"
+    name: str
+    start: int
+    vectors: int
+    offset: int
