@@ -95,3 +95,17 @@ def test_a_bound_is_asked_for() -> None:
     assert "--loop NODE=16" in str(refused.value.hint)
     with pytest.raises(UsageError, match="rounds are given for 'other', which is no Loop"):
         import_model(newton(), rounds={"newton": 3, "other": 3})
+
+
+def test_a_scan_of_open_length_is_refused() -> None:
+    total, seen = info("total", F, []), info("seen", F, [])
+    nodes = [node("Add", ["s", "e"], ["total"]), node("Identity", ["total"], ["seen"])]
+    body = helper.make_graph(nodes, "body", [info("s", F, []), info("e", F, [])], [total, seen])
+    made = node("Scan", ["zero", "x"], ["last", "sums"], "scan", body=body, num_scan_inputs=1)
+    zero = numpy_helper.from_array(np.float32(0), "zero")
+    graph = helper.make_graph(
+        [made], "net", [info("x", F, ["n"])], [info("last", F, []), info("sums", F, [None])], [zero]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(ModelError, match=r"node 'scan' \(Scan\): a scan over a dimension of open length"):
+        import_model(model, dims={"n": (1, 5, 1)})

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from attention_cases import attention as flash
 from compiled import Compiled, compile_graphs, target
+from procedure_cases import CELLS, recurrence
 from sanitized import ADDRESS, run_sanitized
 from small_graphs import gelu, graph, layernorm, mean, pad, relu, softmax, transpose, weights
 
@@ -92,6 +93,9 @@ CASES: dict[str, Built] = {
     "gathered from what is open": lambda: ops.node("gather", value("x", L, 6), value("i", 4, dtype="i64"), axis=0),
     "its own size": lambda: ops.node("cast", ops.node("size", value=B * L + 2), to="f32"),
     "positions": lambda: ops.node("add", value("x", L, dtype="i64"), ops.node("iota", shape=(L,), axis=0)),
+    "lstm over any number of steps": lambda: recurrence(CELLS["lstm"], L, 2, 12),
+    "lstm that may have no step": lambda: recurrence(CELLS["lstm"], E, B, 7, lengths=True, backwards=True),
+    "gru of any number of sequences": lambda: recurrence(CELLS["gru"], 3, H, 18),
     "nothing at all": lambda: ops.node("reduce", relu(value("x", E, 4)), combine="add", axes=(0,)),
     "what may be nothing": lambda: ops.node("matmul", value("x", E, 7), weights(7, 20)),
     "joined to nothing": lambda: softmax(ops.node("concat", relu(value("x", 2, E)), value("y", 2, 3), axis=1), 1),

@@ -12,6 +12,7 @@ from edgec.frontend.call import Call, onnx
 from edgec.frontend.sequences import Item, values_of
 from edgec.frontend.symbolic import decided, known_elements
 from edgec.frontend.values import Value, concat, constant, full, normalize_axis
+from edgec.ir.expr import Expr
 from edgec.ir.index import upper
 
 #: A loop of more rounds would make a program nobody wants to compile.
@@ -159,6 +160,8 @@ def _scanned(
     state, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
     axes = [normalize_axis(a, v.rank) for a, v in zip(axes, scanned)]
     rounds = scanned[0].shape[axes[0]]
+    if isinstance(rounds, Expr):
+        raise call.error("a scan over a dimension of open length", "build it for one length with --shape")
     if rounds > _MAX_ROUNDS:
         raise call.error(f"a scan of more than {_MAX_ROUNDS} rounds is not unrolled")
     collected: list[list[Value]] = [[] for _ in range(len(body.output) - len(state))]
