@@ -381,4 +381,14 @@ def extent_text(extent: Extent) -> str:
     if not isinstance(extent, Expr):
         return str(extent)
     text = Printer({}, {}).position(extent)
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
+    return text if text.isidentifier() or _is_enclosed(text) else f"({text})"
+
+
+def _is_enclosed(text: str) -> bool:
+    """Does the first parenthesis close at the very end?"""
+    depth = 0
+    for k, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if not depth:
+            return k == len(text) - 1 and text[0] == "("
+    return False
