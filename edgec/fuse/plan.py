@@ -20,9 +20,9 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Node
 from edgec.ir.index import least, upper
-from edgec.ir.nest import Split, is_fixed, most, split_formula
+from edgec.ir.nest import Split, coefficient, is_fixed, most, split_formula
 from edgec.ir.types import is_float
-from edgec.ir.vector import has_vector_form
+from edgec.ir.vector import NARROWEST, has_vector_form
 from edgec.ops import is_procedure, meaning
 
 __all__ = ["Placement", "Plan", "copy_block", "kind_of", "plan"]
@@ -84,6 +84,17 @@ def _is_along_rows(anchor: Node) -> bool:
     axes, rank = anchor.attributes["axes"], anchor.args[0].type.rank
     is_spatial = rank >= 4 and set(axes) == set(range(2, rank))
     return rank - 1 in axes and not is_spatial
+
+
+def _ends_in_lanes(split: Split) -> bool:
+    """Can lanes run along the innermost dimension of a result, or along its channels? Interleaved, a loop is short."""
+
+    def is_long(place: Expr, least: int) -> bool:
+        return any(coefficient(place, v) == 1 and most(v) >= least for v in split.variables)
+
+    channels = split.position[1] if len(split.position) > 2 else X.const(0)
+    last = next((p for p in reversed(split.position) if p.op != "const"), X.const(0))
+    return is_long(last, NARROWEST) or is_long(channels, 2 * NARROWEST)
 
 
 class _Planner:
@@ -348,17 +359,20 @@ class _Planner:
             if len(block.nodes) != 1 or not classify.is_movement(output) or len(block.inputs) != 1 or not self.fuse:
                 continue
             source = block.inputs[0]
-            if source not in blocks or source in self.results or is_procedure(source.op):
+            if source not in blocks or source in self.results | self.conditions or is_procedure(source.op):
                 continue
-            if sum(source in b.inputs for b in blocks.values()) > 1 or prod(output.type.shape) != prod(
-                source.type.shape
-            ):
+            if sum(source in b.inputs for b in blocks.values()) > 1:
+                continue
+            if X.plain(prod(output.type.shape)) != X.plain(prod(source.type.shape)):
                 continue
             if any(source in p.args for p in self.placed):
                 continue
             inside = {*blocks[source].nodes, *self.inlined}
             derived = self.composer.compose(output, inside.__contains__)
-            if is_affine(derived) and (source not in self.attentions or self._pays(split_formula(derived))):
+            scatters = blocks[source].kind in ("contract", "window") and not _ends_in_lanes(split_formula(derived))
+            if scatters or not is_affine(derived):
+                continue
+            if source not in self.attentions or self._pays(split_formula(derived)):
                 nodes = (*blocks[source].nodes, output)
                 del blocks[source]
                 blocks[output] = Block(output, nodes, derived, kind_of(derived))

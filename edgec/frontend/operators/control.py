@@ -8,11 +8,13 @@ import numpy as np
 
 from edgec.errors import ModelError
 from edgec.frontend.branches import chosen
-from edgec.frontend.call import Call, onnx
+from edgec.frontend.call import Call, UnknownValue, onnx
 from edgec.frontend.sequences import Item, values_of
 from edgec.frontend.symbolic import decided, known_elements
+from edgec.frontend.text import printable
 from edgec.frontend.values import Value, concat, constant, full, normalize_axis
 from edgec.ir.expr import Expr
+from edgec.ir.graph import topological
 from edgec.ir.index import upper
 
 #: A loop of more rounds would make a program nobody wants to compile.
@@ -64,9 +66,13 @@ def loop(call: Call) -> list[Item]:
             raise call.error(f"a loop of more than {_MAX_ROUNDS} rounds is not unrolled")
         is_open = decided(going) is None
         if is_open and most is None:
-            raise call.error(
+            inputs = tuple(n.attributes["name"] for n in topological([going.node]) if n.op == "input")
+            values = " ".join(f"--value {printable(name)}=..." for name in inputs)
+            raise UnknownValue(
                 "whether the loop goes on depends on the inputs of the model",
-                "say how many rounds it takes at most: --loop NODE=16",
+                inputs=inputs,
+                hint=f"say how many rounds it takes at most: --loop NODE=16; or what to build the model for: {values}",
+                where=call.label,
             )
         results = call.inline(
             body, [constant(np.asarray(k, np.int64)), going, *state], f"[{k}]", going if is_open else None
