@@ -34,8 +34,8 @@ def expected(name: str) -> tuple[Arrays, Arrays]:
     return given, evaluate.run(doubled(CASES[name]), wide)
 
 
-def difference(got: np.ndarray, want: np.ndarray) -> str | None:
-    """What is wrong with a result, or None."""
+def difference(got: np.ndarray, want: np.ndarray, slack: float = 0.0) -> str | None:
+    """What is wrong with a result, or None; ``slack`` is how far it may be off in any case."""
     if got.shape != want.shape:
         return f"its shape is {got.shape}, not {want.shape}"
     if got.dtype.kind != "f":
@@ -50,7 +50,7 @@ def difference(got: np.ndarray, want: np.ndarray) -> str | None:
         same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
         finite = np.isfinite(got) & np.isfinite(rounded)
         most = np.max(np.abs(want[finite]), initial=np.finfo(np.float32).tiny)
-        close = finite & (np.abs(got - want) <= TOLERANCE * most)
+        close = finite & (np.abs(got - want) <= TOLERANCE * most + slack)
     wrong = np.argwhere(~(same | close))
     if not len(wrong):
         return None
@@ -59,9 +59,11 @@ def difference(got: np.ndarray, want: np.ndarray) -> str | None:
 
 
 def check(name: str, got: Arrays) -> None:
-    _, want = expected(name)
+    given, want = expected(name)
     for port, array in want.items():
-        wrong = difference(got[port], array)
+        # One number may be what is left when a whole tensor cancels: it is off by roundings of what was added up.
+        added = sum(float(np.abs(x).sum()) for x in given.values() if x.dtype == np.float32)
+        wrong = difference(got[port], array, added * 2.0**-22 if array.size == 1 else 0.0)
         assert wrong is None, f"{name} {port}: {wrong} (seed {SEED})"
 
 
