@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -305,7 +305,3 @@ def compiler_for(device: Device, wanted: str | None) -> Compiler:
     except ToolchainError as error:
         hint = f"{error.hint}; --no-compile writes the sources alone" if error.hint else None
         raise ToolchainError(error.message, hint=hint, where=error.where) from None
-
-
-def total_bytes(files: Mapping[str, bytes], names: Sequence[str] = ()) -> int:
-    return sum(len(content) for path, content in files.items() if not names or path in names)

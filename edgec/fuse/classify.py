@@ -102,10 +102,6 @@ def is_elementwise(node: Node) -> bool:
     return not has_reduction(derived) and not is_movement(node)
 
 
-def flops_per_element(derived: Formula) -> int:
-    return _computes(derived.body)
-
-
 def flops(derived: Meaning) -> int:
     """Floating-point operations of a whole formula, a multiply-add counted as two; the steps of a procedure."""
     if isinstance(derived, Procedure):
