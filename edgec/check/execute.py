@@ -22,6 +22,7 @@ from edgec.ir.graph import Graph, Node
 from edgec.ir.sizes import read_sizes, shape_at
 from edgec.ir.types import DTYPES, Type
 from edgec.schedule.border import Border
+from edgec.schedule.chain import Chain
 from edgec.schedule.program import Buffer, Kernel, Program
 
 Arrays = Mapping[str, np.ndarray]
@@ -155,6 +156,9 @@ class ProgramRun:
             return None
         if any(bool(self.elements(buffer)[0]) != truth for buffer, truth in kernel.guards):
             return None
+        if isinstance(kernel.params, Chain):
+            for step in kernel.params.steps[:-1]:
+                self.fill(step.params)
         self.poison_scratch(kernel)
         values = kernel.block.evaluate(self.array, self.sizes)
         result = self.array(kernel.block.output)

@@ -11,6 +11,7 @@ from edgec.emit.c_literal import STORAGE
 from edgec.emit.registry import choose
 from edgec.emit.render import render
 from edgec.emit.views import VIEWS, View
+from edgec.emit.views.chain import ChainView
 from edgec.ir.expr import Expr
 from edgec.schedule.program import Buffer, Kernel, Program
 
@@ -66,12 +67,9 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = ()) -> S
     since: list[Kernel] = []
     unread = dict(program.sizes)
     for kernel in program.kernels:
-        aliases = _aliases(kernel, program)
-        view = VIEWS[kernel.template](_without_scratch(kernel), _NAME, aliases)
-        template = choose(kernel.template, view, "c", templates)
-        text = render(template.source, templates, k=view)
+        view, text, kind = _rendered(kernel, _NAME, _aliases(kernel, program), templates)
         if text not in known:
-            name = f"{prefix}_{len(known)}_{template.kernel}"
+            name = f"{prefix}_{len(known)}_{kind}"
             known[text] = Function(name, text.replace(_NAME, name), view)
         fresh = {s: unread.pop(s) for s in kernel.sizes if s in unread}
         barrier = any(_conflict(kernel, o, program) or o.writes in fresh.values() for o in since)
@@ -82,6 +80,20 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = ()) -> S
             CallSite(known[text], kernel, _arguments(kernel, program), barrier, describe(kernel), sizes, guard)
         )
     return Sources(tuple(known.values()), tuple(calls))
+
+
+def _rendered(
+    kernel: Kernel, name: str, aliases: frozenset[Buffer], templates: Sequence[Path]
+) -> tuple[View, str, str]:
+    """The view and the text of a kernel that is called ``name``, and what kind it is; a chain is of its last kind."""
+    view = VIEWS[kernel.template](_without_scratch(kernel), name, aliases)
+    kind = ""
+    if isinstance(view, ChainView):
+        for k, inner in enumerate(view.params.steps):
+            its_view, text, kind = _rendered(inner, f"{name}_{k}", aliases & set(inner.operands), templates)
+            view.add(inner, its_view, text)
+    template = choose(kernel.template, view, "c", templates)
+    return view, render(template.source, templates, k=view), kind or template.kernel
 
 
 def pointer_text(buffer: Buffer, program: Program) -> str:

@@ -13,6 +13,7 @@ from edgec.ir.graph import Node
 from edgec.ir.nest import extent
 from edgec.schedule.attention import Attention
 from edgec.schedule.border import Border
+from edgec.schedule.chain import Chain
 from edgec.schedule.contract import Contract
 from edgec.schedule.loops import Map, Row, Window
 from edgec.schedule.procedure import ProcedureCall
@@ -88,6 +89,8 @@ def describe_template(kernel: Kernel) -> str:
     if isinstance(p, ProcedureCall):
         tasks = p.procedure.tasks
         return f"{p.node.op}, {f'{tasks} tasks' if tasks > 1 else 'a single task'}"
+    if isinstance(p, Chain):
+        return ", then ".join(map(describe_template, p.steps))
     if isinstance(p, Border):
         return f"border of {p.value}, {len(p.slabs)} slabs"
     return kernel.template

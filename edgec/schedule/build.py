@@ -16,6 +16,7 @@ from edgec.ir.index import upper
 from edgec.ir.nest import most
 from edgec.schedule.attention import Attention, attention
 from edgec.schedule.border import Border, border
+from edgec.schedule.chain import chained
 from edgec.schedule.contract import Contract, contract
 from edgec.schedule.flat import Flat, Weights, flatten
 from edgec.schedule.layout import views_of
@@ -63,11 +64,16 @@ def _scheduled(plan: Plan, device: Device, threads: int, progress: Callable[[str
     for block in plan.blocks:
         if progress:
             progress(", ".join(_origin(plan, block)) or block.output.op)
-        kernels += _borders(plan, block, views, bordered)
-        if block.output.type.elements:
-            kernel = kernel_of(block, views, device, weights, threads, _origin(plan, block))
-            guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
-            kernels.append(replace(kernel, guards=guards))
+        borders = _borders(plan, block, views, bordered)
+        if not block.output.type.elements:
+            kernels += borders
+            continue
+        kernel = kernel_of(block, views, device, weights, threads, _origin(plan, block))
+        guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
+        if guards:  # the inside may be skipped, the border is there in any case
+            kernels += [*borders, replace(kernel, guards=guards)]
+        else:
+            kernels.append(chained(borders, kernel))
     sizes = {s: views[n].buffer for s, n in plan.sizes.items()}
     demands = tuple((message, views[n].buffer) for message, n in plan.demands)
     memory = plan_memory(kernels, frozenset((*sizes.values(), *(b for _, b in demands))))
@@ -99,7 +105,7 @@ def _origin(plan: Plan, block: Block) -> tuple[str, ...]:
 
 
 def _borders(plan: Plan, block: Block, views: dict[Node, View], done: set[Node]) -> list[Kernel]:
-    """Fill the borders of padded buffers before their first part is written."""
+    """The borders of padded buffers that are written together with their first part, which is ``block``."""
     kernels = []
     node = block.output
     while node in plan.placements:

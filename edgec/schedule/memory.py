@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 
 from edgec.ir import expr as X
+from edgec.schedule.chain import main_of
 from edgec.schedule.contract import Contract
 from edgec.schedule.loops import Map
 from edgec.schedule.procedure import ProcedureCall
@@ -94,6 +95,7 @@ def _groups(kernels: Sequence[Kernel], kept: frozenset[Buffer]) -> list[_Group]:
 
 def overwrites_in_place(kernel: Kernel, operand: Buffer) -> bool:
     """Does the kernel read each element of ``operand`` only just before it writes that very place?"""
+    kernel = main_of(kernel)
     p = kernel.params
     if operand.dtype != kernel.writes.dtype or operand.elements != kernel.writes.elements:
         return False

@@ -15,6 +15,8 @@ from small_graphs import arrays, doubled
 
 from edgec.emit.registry import choose, templates
 from edgec.emit.source import Function, generate
+from edgec.emit.views import View
+from edgec.emit.views.chain import ChainView
 from edgec.ir import evaluate
 from edgec.schedule.program import Kernel, Program
 
@@ -77,10 +79,17 @@ def compiled(name: str, group: str, folder: Path, fuse: bool = True) -> dict[str
 def test_every_template_is_rendered() -> None:
     """Also the ones that are added later: each needs a case here. So does every way a contraction finds its lanes."""
     programs = [program_of(graph) for graph in CASES.values()]
-    rendered = {choose(k.template, f.view, "c").kernel for p in programs for f, k in called(p)}
+    views = [pair for p in programs for f, k in called(p) for pair in steps(f.view, k)]
+    rendered = {choose(k.template, view, "c").kernel for view, k in views}
     assert rendered == {t.kernel for t in templates("c")}
-    modes = {k.params.l_mode for p in programs for k in p.kernels if k.template == "contract"}
+    modes = {k.params.l_mode for _, k in views if k.template == "contract"}
     assert modes == {"packed", "direct", "gathered"}
+
+
+def steps(view: View, kernel: Kernel) -> list[tuple[View, Kernel]]:
+    """What a call does: a chain is also what it consists of."""
+    inner = zip(view.steps, kernel.params.steps) if isinstance(view, ChainView) else ()
+    return [(view, kernel), *((s.view, k) for s, k in inner)]
 
 
 def called(program: Program) -> list[tuple[Function, Kernel]]:

@@ -3,6 +3,7 @@
 from edgec.emit.views.attention import AttentionView
 from edgec.emit.views.base import View
 from edgec.emit.views.border import BorderView
+from edgec.emit.views.chain import ChainView
 from edgec.emit.views.contract import ContractView
 from edgec.emit.views.map import MapView
 from edgec.emit.views.procedure import ProcedureView
@@ -12,6 +13,7 @@ from edgec.emit.views.window import WindowView
 VIEWS: dict[str, type[View]] = {
     "attention": AttentionView,
     "border": BorderView,
+    "chain": ChainView,
     "contract": ContractView,
     "map": MapView,
     "procedure": ProcedureView,

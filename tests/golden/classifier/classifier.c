@@ -26,44 +26,36 @@ static void classifier_share(void *context, int thread_number, int thread_count)
   const classifier_call *const call = (const classifier_call *)context;
   const ec_int thread = thread_number;
   const ec_int threads = thread_count < CLASSIFIER_MAX_THREADS ? thread_count : CLASSIFIER_MAX_THREADS;
-  /* border of stem */
+  /* copy -> f32[1,2,8,8] */
   EC_KERNEL(0);
   if (thread < threads)
-    classifier_0_border((float *)(void *)(call->arena + 0), thread, threads);
-  /* copy -> f32[1,2,8,8] */
-  EC_KERNEL(1);
-  if (thread < threads)
-    classifier_1_map(call->input0, (float *)(void *)(call->arena + 0), thread, threads);
-  /* border of depthwise */
-  EC_KERNEL(2);
-  if (thread < threads)
-    classifier_2_border((float *)(void *)(call->arena + 832), thread, threads);
+    classifier_0_map(call->input0, (float *)(void *)(call->arena + 0), thread, threads);
   if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
   /* conv add max -> f32[1,4,4,4]  [stem, stem/relu] */
-  EC_KERNEL(3);
+  EC_KERNEL(1);
   if (thread < threads)
-    classifier_3_contract((const float *)(void *)(call->arena + 0), (const float *)(const void *)(call->weights + 0), (const float *)(const void *)(call->weights + 64), (float *)(void *)(call->arena + 832), thread, threads);
+    classifier_1_contract((const float *)(void *)(call->arena + 0), (const float *)(const void *)(call->weights + 0), (const float *)(const void *)(call->weights + 64), (float *)(void *)(call->arena + 832), thread, threads);
   if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
   /* conv -> f32[1,4,4,4]  [depthwise, mean] */
-  EC_KERNEL(4);
+  EC_KERNEL(2);
   if (thread < threads)
-    classifier_4_window((const float *)(void *)(call->arena + 832), (const float *)(const void *)(call->weights + 1216), (float *)(void *)(call->arena + 0), thread, threads);
+    classifier_2_window((const float *)(void *)(call->arena + 832), (const float *)(const void *)(call->weights + 1216), (float *)(void *)(call->arena + 0), thread, threads);
   if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
   /* reduce -> f32[1,4,1,1]  [mean] */
-  EC_KERNEL(5);
+  EC_KERNEL(3);
   if (thread < threads)
-    classifier_5_window((const float *)(void *)(call->arena + 0), (float *)(void *)(call->arena + 256), thread, threads);
+    classifier_3_window((const float *)(void *)(call->arena + 0), (float *)(void *)(call->arena + 256), thread, threads);
   if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
   /* matmul -> f32[1,5]  [head] */
-  EC_KERNEL(6);
+  EC_KERNEL(4);
   if (thread < threads)
-    classifier_6_contract((const float *)(void *)(call->arena + 256), (const float *)(const void *)(call->weights + 1408), (float *)(void *)(call->arena + 128), thread, threads);
+    classifier_4_contract((const float *)(void *)(call->arena + 256), (const float *)(const void *)(call->weights + 1408), (float *)(void *)(call->arena + 128), thread, threads);
   if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
   /* reduce sub exp div mul -> f32[1,5]  [softmax] */
-  EC_KERNEL(7);
+  EC_KERNEL(5);
   if (thread < threads)
-    classifier_7_row((const float *)(void *)(call->arena + 128), call->output0, call->arena + 0 + thread * 64, thread, threads);
-  EC_KERNEL(8);
+    classifier_5_row((const float *)(void *)(call->arena + 128), call->output0, call->arena + 0 + thread * 64, thread, threads);
+  EC_KERNEL(6);
   (void)call;
   (void)thread;
   (void)threads;

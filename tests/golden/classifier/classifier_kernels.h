@@ -4,12 +4,10 @@
 
 #include "ec_scalar.h"
 
-void classifier_0_border(float *restrict y, ec_int thread, ec_int threads);
-void classifier_1_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
-void classifier_2_border(float *restrict y, ec_int thread, ec_int threads);
-void classifier_3_contract(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads);
-void classifier_4_window(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads);
-void classifier_5_window(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
-void classifier_6_contract(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads);
-void classifier_7_row(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads);
+void classifier_0_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
+void classifier_1_contract(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads);
+void classifier_2_window(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads);
+void classifier_3_window(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
+void classifier_4_contract(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads);
+void classifier_5_row(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads);
 #endif

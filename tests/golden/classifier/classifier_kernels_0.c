@@ -9,7 +9,12 @@
 
 
 
-void classifier_0_border(float *restrict y, ec_int thread, ec_int threads) {
+
+
+static void classifier_0_map_0(float *restrict y, ec_int thread, ec_int threads);
+
+
+void classifier_0_map_0(float *restrict y, ec_int thread, ec_int threads) {
   if (0 % threads == thread) {
     for (ec_int i0 = 0; i0 < 2; ++i0)
       for (ec_int i1 = 0; i1 < 10; ++i1)
@@ -32,11 +37,12 @@ void classifier_0_border(float *restrict y, ec_int thread, ec_int threads) {
   }
 }
 
+static void classifier_0_map_1(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
 
 
 
 
-void classifier_1_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_0_map_1(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 16 * thread / threads, last = 16 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -57,9 +63,19 @@ void classifier_1_map(const float *restrict p0, float *restrict y, ec_int thread
   }
 }
 
+void classifier_0_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
+  classifier_0_map_0(y, thread, threads);
+  classifier_0_map_1(p0, y, thread, threads);
+}
 
 
-void classifier_2_border(float *restrict y, ec_int thread, ec_int threads) {
+
+
+
+static void classifier_1_contract_0(float *restrict y, ec_int thread, ec_int threads);
+
+
+void classifier_1_contract_0(float *restrict y, ec_int thread, ec_int threads) {
   if (0 % threads == thread) {
     for (ec_int i0 = 0; i0 < 24; ++i0)
         y[0 + i0 * 1] = 0.0f;
@@ -80,13 +96,14 @@ void classifier_2_border(float *restrict y, ec_int thread, ec_int threads) {
   }
 }
 
+static void classifier_1_contract_1(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads);
 
 
 
 
 
 
-static __attribute__((noinline)) void classifier_3_contract_4x1_4(const float *restrict p0, const float *restrict p1, float *restrict y, const float *restrict panel, ec_int o0, ec_int m, ec_int n) {
+static __attribute__((noinline)) void classifier_1_contract_1_4x1_4(const float *restrict p0, const float *restrict p1, float *restrict y, const float *restrict panel, ec_int o0, ec_int m, ec_int n) {
   const float *const s = p0 + (o0 * 20 + m * 2);
   ec_vf c0_0 = ec_set1(0.0f);
   ec_vf c1_0 = ec_set1(0.0f);
@@ -125,7 +142,7 @@ static __attribute__((noinline)) void classifier_3_contract_4x1_4(const float *r
 }
 
 
-void classifier_3_contract(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_1_contract_1(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 4 * thread / threads, last = 4 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -143,9 +160,14 @@ void classifier_3_contract(const float *restrict p0, const float *restrict p1, c
     for (ec_int tile = chunk * 1; tile < end; ++tile) {
       const ec_int m = tile * 4;
       (void)m;
-      classifier_3_contract_4x1_4(p0, p1, y, panel, o0, m, n);
+      classifier_1_contract_1_4x1_4(p0, p1, y, panel, o0, m, n);
     }
   }
+}
+
+void classifier_1_contract(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads) {
+  classifier_1_contract_0(y, thread, threads);
+  classifier_1_contract_1(p0, p1, p2, y, thread, threads);
 }
 
 
@@ -153,7 +175,7 @@ void classifier_3_contract(const float *restrict p0, const float *restrict p1, c
 
 
 
-static inline void classifier_4_window_4_tail(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int o0, ec_int m, ec_int n) {
+static inline void classifier_2_window_4_tail(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int o0, ec_int m, ec_int n) {
   ec_vf c0 = ec_set1(0.0f);
   ec_vf c1 = ec_set1(0.0f);
   ec_vf c2 = ec_set1(0.0f);
@@ -227,7 +249,7 @@ static inline void classifier_4_window_4_tail(const float *restrict p0, const fl
   ec_store_n(y + (n + o0 * 16 + m * 4 + 12), c3, 4);
 }
 
-void classifier_4_window(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_2_window(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 4 * thread / threads, last = 4 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -237,7 +259,7 @@ void classifier_4_window(const float *restrict p0, const float *restrict p1, flo
     ec_int n = 0;
     {
       ec_int m = 0;
-      for (; m + 4 <= 4; m += 4) classifier_4_window_4_tail(p0, p1, y, o0, m, n);
+      for (; m + 4 <= 4; m += 4) classifier_2_window_4_tail(p0, p1, y, o0, m, n);
       (void)m;
 
     }
@@ -249,7 +271,7 @@ void classifier_4_window(const float *restrict p0, const float *restrict p1, flo
 
 
 
-static inline void classifier_5_window_1_tail(const float *restrict p0, float *restrict y, ec_int n) {
+static inline void classifier_3_window_1_tail(const float *restrict p0, float *restrict y, ec_int n) {
   ec_vf c0 = ec_set1(0.0f);
   const ec_vf t1 = ec_load_n(p0 + n, 4);
   c0 = c0 + t1;
@@ -286,7 +308,7 @@ static inline void classifier_5_window_1_tail(const float *restrict p0, float *r
   ec_store_n(y + n, c0, 4);
 }
 
-void classifier_5_window(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_3_window(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -294,7 +316,7 @@ void classifier_5_window(const float *restrict p0, float *restrict y, ec_int thr
     ec_int n = 0;
     {
       ec_int m = 0;
-      for (; m + 1 <= 1; m += 1) classifier_5_window_1_tail(p0, y, n);
+      for (; m + 1 <= 1; m += 1) classifier_3_window_1_tail(p0, y, n);
       (void)m;
 
     }
@@ -307,7 +329,7 @@ void classifier_5_window(const float *restrict p0, float *restrict y, ec_int thr
 
 
 
-static __attribute__((noinline)) void classifier_6_contract_1x1_5(const float *restrict p0, float *restrict y, const float *restrict panel, ec_int n) {
+static __attribute__((noinline)) void classifier_4_contract_1x1_5(const float *restrict p0, float *restrict y, const float *restrict panel, ec_int n) {
   const float *const s = p0 + 0;
   ec_vf c0_0 = ec_set1(0.0f);
   for (ec_int k0 = 0; k0 < 4; ++k0) {
@@ -320,7 +342,7 @@ static __attribute__((noinline)) void classifier_6_contract_1x1_5(const float *r
 }
 
 
-void classifier_6_contract(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_4_contract(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -336,7 +358,7 @@ void classifier_6_contract(const float *restrict p0, const float *restrict p1, f
     for (ec_int tile = chunk * 1; tile < end; ++tile) {
       const ec_int m = tile * 1;
       (void)m;
-      classifier_6_contract_1x1_5(p0, y, panel, n);
+      classifier_4_contract_1x1_5(p0, y, panel, n);
     }
   }
 }
@@ -345,7 +367,7 @@ void classifier_6_contract(const float *restrict p0, const float *restrict p1, f
 
 
 
-void classifier_7_row(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
+void classifier_5_row(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
   float *const saved0 = (float *)scratch_bytes + 0;
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {

@@ -1,0 +1,42 @@
+"""Chains as their template sees them: the text of every step, and its call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.emit.views.base import View
+from edgec.schedule.chain import Chain
+from edgec.schedule.program import Buffer, Kernel
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: its view, the C that its template made of that, and how its function is called."""
+
+    view: View
+    text: str
+    call: str
+
+    @property
+    def prototype(self) -> str:
+        return f"static void {self.view.name}({self.view.parameters}, {self.view.thread_parameters});"
+
+
+class ChainView(View):
+    """Several kernels behind one name; whoever renders their templates adds them in order."""
+
+    def __init__(self, kernel: Kernel, name: str, aliases: frozenset[Buffer]) -> None:
+        super().__init__(kernel, name, aliases)
+        self.steps: list[Step] = []
+
+    @property
+    def params(self) -> Chain:
+        params: Chain = self.kernel.params
+        return params
+
+    def add(self, kernel: Kernel, view: View, text: str) -> None:
+        """The next step, as its own template wrote it."""
+        operands = [self.pointers.get(b, self.target) for b in view.buffers]
+        scratch = ["scratch_bytes"] if kernel.scratch_bytes else []
+        arguments = ", ".join([*operands, *scratch, *view.sizes, "thread", "threads"])
+        self.steps.append(Step(view, text, f"{view.name}({arguments})"))
