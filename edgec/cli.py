@@ -150,10 +150,12 @@ def inspect(model: ModelPath, settings: Settings) -> Answer:
 @command(app)
 def explain(
     model: ModelPath,
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node of the model.")],
+    node: Annotated[
+        str, typer.Argument(metavar="NODE|KERNEL", help="Name of a node of the model, or number of a kernel.")
+    ],
     settings: Settings,
 ) -> Answer:
-    """Say what became of NODE: its kernel, and why it is in that one."""
+    """Say what became of NODE: its kernels, why they hold what they hold, and why their neighbors are others."""
     with shown() as progress:
         parsed = reader.read(model)
         run = pipeline.run(parsed, Context(resolve(settings), progress), until="schedule")

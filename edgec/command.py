@@ -70,7 +70,10 @@ def _shared(
     numeric: Annotated[
         str, _option("--numeric", help="What laws may change: exact, reassociates, approximates (or fast).")
     ] = "reassociates",
-    fuse: Annotated[bool, _option("--fuse/--no-fuse", help="Fuse operators into kernels.")] = True,
+    fuse: Annotated[
+        str, _option("--fuse", help="What becomes one kernel: planner, fixed (patterns), operators, none.")
+    ] = "planner",
+    no_fuse: Annotated[bool, _option("--no-fuse", help="The same as --fuse none.")] = False,
     compiler: Annotated[Optional[str], _option("--compiler", help="gcc, clang, zig, or a command.")] = None,
     rules: Annotated[
         Optional[list[Path]], _option("--rules", help="Folder of laws of your own.", metavar="DIR")
@@ -93,7 +96,7 @@ def _shared(
         values=dict(_value(text) for text in value or ()),
         states=dict(_named(text, "--state", "INPUT=OUTPUT") for text in state or ()),
         loops=dict(_loop(text) for text in loop or ()),
-        numeric=numeric, fuse=fuse, compiler=compiler,
+        numeric=numeric, fuse="none" if no_fuse else fuse, compiler=compiler,
         rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),
     )  # fmt: skip
 

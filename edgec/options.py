@@ -12,6 +12,7 @@ from edgec.device.facts import Device, load_device
 from edgec.errors import UsageError
 from edgec.frontend.inputs import DimensionRange
 from edgec.frontend.text import identifier
+from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.rewrite.rule import Numeric
 
 #: How much a law may change numbers, from the least to the most; each level includes those before it.
@@ -30,7 +31,8 @@ class Settings(TypedDict, total=False):
     `device` is a name or a TOML file; `shapes` gives inputs the dimensions that the model leaves open, `dims` gives
     dimensions a range (least, most, step) inside which they are chosen when the network runs, `values` fixes inputs at
     build time, `states` says which output is the next value of which input, `loops` how often a Loop goes round at
-    most, by the name of its node; `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything
+    most, by the name of its node; `fuse` says how much becomes one kernel (`edgec.fuse.modes`: True is the planner,
+    False is none); `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything
     in the generated C. `rules`, `templates`, `devices` and `operators` are folders of the user's own.
     """
 
@@ -43,7 +45,7 @@ class Settings(TypedDict, total=False):
     states: Mapping[str, str]
     loops: Mapping[str, int]
     numeric: str
-    fuse: bool
+    fuse: bool | str
     compiler: str | None
     rules: Folders
     templates: Folders
@@ -64,7 +66,7 @@ class Options:
     states: Mapping[str, str] = field(default_factory=dict)
     loops: Mapping[str, int] = field(default_factory=dict)
     numeric: Numeric = "reassociates"
-    fuse: bool = True
+    fuse: ModeName = "planner"
     compiler: str | None = None
     rules: tuple[Path, ...] = ()
     templates: tuple[Path, ...] = ()
@@ -91,7 +93,7 @@ def resolve(settings: Settings) -> Options:
         states=dict(settings.get("states", {})),
         loops={n: _rounds(n, k) for n, k in settings.get("loops", {}).items()},
         numeric=_numeric(settings.get("numeric", "reassociates")),
-        fuse=settings.get("fuse", True),
+        fuse=_mode(settings.get("fuse", True)),
         compiler=settings.get("compiler"),
         rules=_folders(settings.get("rules", ()), "rules"),
         templates=_folders(settings.get("templates", ()), "templates"),
@@ -141,6 +143,13 @@ def _name(name: str) -> str:
         f"'{name}' cannot be the prefix of names in C",
         hint="use a letter, then letters, digits and single underscores; no word of C, nothing that begins with ec_",
     )
+
+
+def _mode(fuse: bool | str) -> ModeName:
+    try:
+        return mode_of(fuse)
+    except KeyError:
+        raise UsageError(f"there is no way to fuse called '{fuse}'", hint=f"it is one of {', '.join(MODES)}") from None
 
 
 def _numeric(numeric: str) -> Numeric:

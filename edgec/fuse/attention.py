@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
+from edgec.ir.nest import Split, is_fixed
 
 #: What stands for the inner product of a query and a key in a score, and for the weighted sum of values in a result.
 DOT, MIXED = X.load("dot", (), "f32"), X.load("mixed", (), "f32")
@@ -42,6 +43,15 @@ def attention_of(body: Expr) -> Attention | None:
             if found is not None:
                 return found
     return None
+
+
+def is_attention(split: Split) -> bool:
+    """Is the nest of a whole block attention that its kernel can compute: several queries, features known now?"""
+    found = attention_of(split.body)
+    if found is None or not is_fixed(*found.features):
+        return False
+    key, value = X.free_variables(found.key), X.free_variables(found.value)
+    return any(is_fixed(v) for v in split.variables if v in value and v not in X.free_variables(found.query) | key)
 
 
 def _parts(mixed: Expr, body: Expr) -> Attention | None:

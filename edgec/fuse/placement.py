@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgec.fuse.block import Block
+from edgec.fuse.decisions import Decisions, Refusal
 from edgec.fuse.guards import Guard, guards_of
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Node, intern
 from edgec.ir.sizes import sizes_of
 from edgec.ops import is_procedure
+
+if TYPE_CHECKING:
+    from edgec.fuse.draft import Draft
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Plan:
     demands: tuple[tuple[str, Node], ...] = ()
     #: The conditions under which a block is computed, by its output, in the order in which they are known.
     guards: MappingType[Node, tuple[Guard, ...]] = field(default_factory=dict)
+    #: Why all this is so.
+    decisions: Decisions = field(default_factory=Decisions, compare=False)
 
 
 def results_of(graph: Graph) -> set[Node]:
@@ -50,15 +56,16 @@ def results_of(graph: Graph) -> set[Node]:
 class Placer:
     """Makes a plan of blocks; ``placed`` are the concatenations and paddings that nothing computes."""
 
-    def __init__(self, graph: Graph, placed: set[Node], conditions: set[Node]) -> None:
-        self.graph = graph
-        self.placed = placed
-        self.conditions = conditions
-        self.users = graph.users()
-        self.order = {n: k for k, n in enumerate(graph.nodes())}
-        self.sizes = graph.needed_sizes()
-        self.demanded = [n for _, n in graph.demands]
-        self.results = results_of(graph)
+    def __init__(self, draft: Draft) -> None:
+        self.graph = draft.graph
+        self.placed = draft.placed
+        self.conditions = draft.conditions
+        self.decisions = draft.decisions
+        self.users = draft.users
+        self.order = draft.order
+        self.sizes = draft.graph.needed_sizes()
+        self.demanded = [n for _, n in draft.graph.demands]
+        self.results = draft.results
 
     def plan(self, blocks: list[Block]) -> Plan:
         """Place operands inside their concatenation or padding; what cannot live there is copied."""
@@ -71,14 +78,16 @@ class Placer:
                 offset = list(node.attributes["before"])
             taken: set[Node] = set()
             for part in node.args:
-                free = part in produced and part not in placements and part not in self.results and part not in taken
-                free = free and not self._meets_procedure(part)
-                if free and not self._would_cycle(part, node, placements):
+                refused = self._refused(part, node, placements, produced)
+                if refused is None and part not in taken:
                     placements[part] = Placement(node, tuple(offset))
                     taken.add(part)
+                    self.decisions.fused(part, node, f"written where it belongs in the buffer of {node.op}")
                 elif part.type.elements:
                     copies.append(copy_block(part, node, tuple(offset)))
                     placements[copies[-1].output] = Placement(node, tuple(offset))
+                    refused = refused or Refusal("placement", f"it stands in the same {node.op} twice")
+                    self.decisions.apart(part, (node,), refused)
                 if node.op == "concat":
                     offset[node.attributes["axis"]] += part.type.shape[node.attributes["axis"]]
         outputs = self._outputs(copies)
@@ -95,6 +104,7 @@ class Placer:
             sizes,
             demands,
             {n: tuple(sorted(found, key=lambda g: known.get(g[0], -1))) for n, found in guards.items()},
+            self.decisions,
         )
 
     def _guards(
@@ -104,6 +114,22 @@ class Placer:
         wanted = {*self.results, *copied}
         owners = {n: p.parent for n, p in placements.items()}
         return guards_of(sorted(blocks, key=lambda b: self.order[b.output]), wanted, owners, self.conditions)
+
+    def _refused(
+        self, part: Node, node: Node, placements: MappingType[Node, Placement], produced: set[Node]
+    ) -> Refusal | None:
+        """Why ``part`` cannot live inside ``node``, so that it is copied there; None where it can."""
+        if part not in produced:
+            return Refusal("placement", "an input of the network or a constant lies where it lies: it is copied")
+        if part in placements:
+            return Refusal("placement", f"it lives inside {placements[part].parent.op} already: it is copied")
+        if part in self.results:
+            return Refusal("output", "it has to stand in memory by itself: it is copied")
+        if self._meets_procedure(part):
+            return Refusal("procedure", "a procedure wants it by itself: it is copied")
+        if self._would_cycle(part, node, placements):
+            return Refusal("placement", "each would lie inside the other: it is copied")
+        return None
 
     def _meets_procedure(self, node: Node) -> bool:
         """A procedure writes it or reads it: it has to lie in memory by itself."""
@@ -131,7 +157,7 @@ class Placer:
         return next(c.output for c in copies if c.inputs == (node,) and c.output.attributes["offset"] == ("scalar",))
 
     @staticmethod
-    def _would_cycle(part: Node, node: Node, placements: dict[Node, Placement]) -> bool:
+    def _would_cycle(part: Node, node: Node, placements: MappingType[Node, Placement]) -> bool:
         while node in placements:
             node = placements[node].parent
             if node is part:

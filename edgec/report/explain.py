@@ -11,9 +11,9 @@ from edgec.frontend.text import printable
 from edgec.fuse import Block, Plan, classify
 from edgec.ir import expr as X
 from edgec.ir.graph import Formula, Graph, Node
-from edgec.ops import formula, meaning
+from edgec.ops import meaning
 from edgec.pipeline import Run
-from edgec.report import facts
+from edgec.report import facts, why
 from edgec.report.listing import describe_template, describe_view, formula_text, numbered, procedure_text
 from edgec.report.record import Record, head, kernel_cost
 from edgec.rewrite.names import cover
@@ -24,11 +24,17 @@ _FORMULA = 400
 
 
 def explain(run: Run, model: Parsed, name: str) -> Record:
-    """Everything that is known of the node ``name``; raises UsageError when there is none of that name."""
+    """Everything that is known of the node ``name``, or of the kernel of that number.
+
+    Raises UsageError when there is none of that name.
+    """
     graph = run.graph
     names = dict.fromkeys(printable(o) for found in graph.origin.values() for o in found)
     names |= dict.fromkeys(label for label, _, _ in nodes_with_outputs(model))
     written = [n for n in graph.operations() if name in map(printable, graph.names(n))]
+    program: Program = run["schedule"]
+    if name not in names and name.isdecimal() and int(name) < len(program.kernels):
+        return _of_kernel(run, int(name))
     if name not in names:
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
         close = close or [o for o in names if name.lower() in o.lower()][:3]
@@ -37,7 +43,6 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
     planned: Graph = run["compress"]
     kept = [n for n in planned.operations() if name in map(printable, planned.names(n))]
     laws = [str(a) for a in run.context.applied if name in map(printable, getattr(a, "origin", ()))]
-    program: Program = run["schedule"]
     mine = [(k, kernel) for k, kernel in enumerate(program.kernels) if name in map(printable, kernel.names)]
     plan: Plan = run["fuse"]
     parents = {p.parent for p in plan.placements.values()}
@@ -52,6 +57,15 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
         "inside_others": [_inlined(plan, n) for n in kept if not _homes(plan, n) and n not in parents],
         "kernels": [_kernel(run, k, kernel) for k, kernel in mine],
     }
+
+
+def _of_kernel(run: Run, k: int) -> Record:
+    """What is known of one kernel, whichever nodes it computes."""
+    nothing: dict[str, list[str]] = {"imported_as": [], "laws": [], "part_of": [], "placed": [], "inside_others": []}
+    kernel = run["schedule"].kernels[k]
+    planned = [_core(n) for n in kernel.block.nodes if n.op != "copy"] if kernel.block is not None else []
+    return {**head("explain"), "node": f"kernel {k}", **nothing, "planned_as": planned,
+            "kernels": [_kernel(run, k, kernel)]}  # fmt: skip
 
 
 def _core(node: Node) -> Record:
@@ -115,7 +129,7 @@ def _kernel(run: Run, k: int, kernel: Kernel) -> Record:
     }
     block = kernel.block
     if block is None:
-        why = ["the border is written once; its inside is written in place by whoever computes it"]
+        told = "the border is written once; its inside is written in place by whoever computes it"
         return {
             **record,
             "kind": "border",
@@ -123,7 +137,8 @@ def _kernel(run: Run, k: int, kernel: Kernel) -> Record:
             "formula": "",
             "reads": [],
             "writes": "",
-            "why": why,
+            "why": [told],
+            "verdicts": [],
         }
     names = numbered(dict.fromkeys((*plan.graph.nodes(), block.output)))
     text = formula_text(block, names)
@@ -134,7 +149,8 @@ def _kernel(run: Run, k: int, kernel: Kernel) -> Record:
         "formula": text if len(text) <= _FORMULA else f"{text[:_FORMULA]}...",
         "reads": [_read(program, names, n) for n in block.inputs],
         "writes": f"{block.output.type} {describe_view(program.views[block.output])}",
-        "why": reasons(plan, block),
+        "why": why.sentences(plan, block),
+        "verdicts": [why.verdict_record(plan, v) for v in (*why.held(plan, block), *why.borders(plan, block))],
     }
 
 
@@ -142,55 +158,3 @@ def _read(program: Program, names: dict[Node, str], node: Node) -> str:
     if node.is_const:
         return f"{names.get(node, '?')}: {node.type} weights"
     return f"{names.get(node, '?')}: {node.type} {describe_view(program.views[node])}"
-
-
-def reasons(plan: Plan, block: Block) -> list[str]:
-    """Why the block holds what it holds, and why its neighbors are not part of it."""
-    said = [_cohesion(block)] if len(block.nodes) > 1 else []
-    writers = {b.output: b for b in plan.blocks}
-    for value in block.inputs:
-        if value in writers and writers[value] is not block:
-            said.append(f"reads {_title(plan, writers[value])}: {_boundary(plan, writers[value], block)}")
-    for other in plan.blocks:
-        if block.output in other.inputs and other is not block:
-            said.append(f"is read by {_title(plan, other)}: {_boundary(plan, block, other)}")
-    return said
-
-
-def _cohesion(block: Block) -> str:
-    sums = [n.op for n in block.nodes if classify.has_reduction(formula(n))]
-    rest = [n.op for n in block.nodes if not classify.has_reduction(formula(n))]
-    if not sums:
-        return f"one kernel for {' '.join(rest)}: each is computed element by element"
-    if not rest:
-        return f"one kernel for {' '.join(sums)}: they reduce the same rows"
-    return f"one kernel: {' '.join(dict.fromkeys(rest))} is applied to each element while {sums[0]} still holds it"
-
-
-def _title(plan: Plan, block: Block) -> str:
-    names = plan.graph.names(block.output)
-    return f"'{printable(names[-1])}'" if names else block.output.op
-
-
-def _boundary(plan: Plan, writer: Block, reader: Block) -> str:
-    """Why two neighboring blocks are two."""
-    value = writer.output
-    if writer.is_procedure or reader.is_procedure:
-        return "two kernels, because a procedure reads and writes whole values in memory"
-    readers = [b for b in plan.blocks if value in b.inputs]
-    outputs = [name for name, n in plan.outputs if n is value]
-    if outputs:
-        return f"two kernels, because '{printable(outputs[0])}' is an output of the network"
-    if _reduces(writer) and _reduces(reader):
-        return "two kernels, because both sum over many elements (many-to-many into many-to-many)"
-    if len(readers) > 1:
-        return f"two kernels, because {len(readers)} kernels read this value and it is cheaper stored than repeated"
-    if _reduces(reader):
-        return "two kernels, because a sum reads each element several times and would repeat the work on it"
-    if value in plan.placements:
-        return "two kernels, because the value is a part of a larger buffer"
-    return "two kernels, because the composed index would not be linear in the loops any more"
-
-
-def _reduces(block: Block) -> bool:
-    return any(e.op == "reduce" for e in X.walk(block.formula.body))

@@ -225,7 +225,8 @@ def doctor(record: Record) -> RenderableType:
 def explain(record: Record) -> RenderableType:
     parts: list[RenderableType] = [Text(record["node"], style="bold")]
     nothing = "  nothing: its result is known at build time, it changes nothing, or nobody reads it"
-    parts += ["", "[bold]Imported as[/]", *(list(map(_core, record["imported_as"])) or [nothing])]
+    if record["imported_as"] or not record["kernels"]:
+        parts += ["", "[bold]Imported as[/]", *(list(map(_core, record["imported_as"])) or [nothing])]
     if record["laws"]:
         parts += ["", "[bold]Laws applied[/]", *(f"  {escape(law)}" for law in record["laws"])]
     if record["planned_as"] != record["imported_as"]:

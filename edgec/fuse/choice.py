@@ -1,0 +1,105 @@
+"""Choices by price: several ways to make kernels of the same operators, of which the cheapest is taken.
+
+A block's price comes from a database of measured times where it is known there, and from a model of the device where it
+is not; the ways of one choice are always compared by the same of the two. Choices that were frozen are not asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Literal
+
+from edgec.fuse.block import Block
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Formula, Node
+
+Source = Literal["measured", "model", "frozen"]
+#: Another way has to be this much cheaper than the usual one: measurements and models are no better.
+MARGIN = 0.03
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way: what it is called, what its kernels take together, and the fingerprints of their blocks."""
+
+    name: str
+    seconds: float
+    blocks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """``kind`` of question about ``node``; the way that was taken, and the others, cheapest first."""
+
+    kind: str
+    key: str
+    node: Node
+    taken: Way
+    others: tuple[Way, ...]
+    source: Source
+
+
+def fingerprint(block: Block) -> str:
+    """A name for everything that a block's speed depends on but the device: its formula and the types it loads.
+
+    Equal for equal blocks of any network; weights count by their type, not by their values.
+    """
+    slots = {node: f"{'w' if node.is_const else 'x'}{k}:{node.type}" for k, node in enumerate(block.inputs)}
+    if not isinstance(block.meaning, Formula):
+        what = f"{block.output.op} {block.output.attrs!r} {[slots[a] for a in block.output.args]}"
+        return sha256(f"{what} -> {block.output.type}".encode()).hexdigest()
+    names: dict[Expr, str] = {
+        v: f"i{d}<{v.value.extent}" for d, v in enumerate(block.formula.variables) if v.op == "var"
+    }
+    known: dict[Expr, str] = {}
+
+    def digest(e: Expr) -> str:
+        if e not in known:
+            own = slots[e.value] if e.op == "load" else names.get(e) or _value(e)
+            text = f"{e.op} {e.dtype} {own} {' '.join(map(digest, e.args))}"
+            known[e] = sha256(text.encode()).hexdigest()
+        return known[e]
+
+    return sha256(f"{block.kind} {block.output.type} {digest(block.formula.body)}".encode()).hexdigest()
+
+
+def _value(e: Expr) -> str:
+    """What an expression holds beside its arguments, without what it was called."""
+    if e.op == "reduce":
+        combine, variables = e.value
+        return f"{combine} {[(v.name, str(v.extent)) for v in variables]}"
+    return f"{e.value.name}<{e.value.extent}" if e.op == "var" else repr(e.value)
+
+
+@dataclass
+class Prices:
+    """What blocks cost: ``model`` estimates seconds, ``measured`` knows fingerprints, ``frozen`` keeps earlier choices.
+
+    ``unknown`` collects the blocks that choices were made about and that nobody measured, by fingerprint.
+    """
+
+    model: Callable[[Block], float]
+    measured: Callable[[str], float | None] = lambda fingerprint: None
+    frozen: Mapping[str, str] = field(default_factory=dict)
+    unknown: dict[str, Block] = field(default_factory=dict)
+
+    def choose(self, kind: str, node: Node, ways: Mapping[str, Sequence[Block]]) -> Choice:
+        """The cheapest of ``ways``, of which the first is the usual one; a way is the blocks that it would make."""
+        key = f"{kind} {node.key}"
+        names = {name: tuple(fingerprint(b) for b in blocks) for name, blocks in ways.items()}
+        by_name = dict(zip((f for found in names.values() for f in found), (b for w in ways.values() for b in w)))
+        known = {f: self.measured(f) for f in by_name}
+        missing = {f: by_name[f] for f, seconds in known.items() if seconds is None}
+        self.unknown.update(missing)
+        prices = {f: self.model(b) for f, b in by_name.items()} if missing else known
+        priced = [Way(name, sum(prices[f] or 0.0 for f in found), found) for name, found in names.items()]
+        usual = priced[0]
+        best = min(priced, key=lambda w: w.seconds)
+        taken = best if best.seconds < usual.seconds * (1 - MARGIN) else usual
+        source: Source = "model" if missing else "measured"
+        if key in self.frozen:
+            taken, source = next((w for w in priced if w.name == self.frozen[key]), taken), "frozen"
+        others = sorted((w for w in priced if w is not taken), key=lambda w: w.seconds)
+        return Choice(kind, key, node, taken, tuple(others), source)

@@ -1,0 +1,91 @@
+"""What the planner decided and why, written down where it is decided.
+
+A verdict is about two neighbors: a value, and an operator or a block that reads it. `edgec explain` tells verdicts; it
+derives nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from edgec.fuse import classify
+from edgec.fuse.choice import Choice
+from edgec.fuse.classify import Mapping
+from edgec.fuse.table import TABLE, Cell
+from edgec.ir.graph import Node
+
+#: What kept two operators apart. ``class``: the cell of the table; ``registers``: no work on accumulators in registers;
+#: ``code size``: the block is long enough; ``recompute``: its reader would repeat it; ``readers``: there are several;
+#: ``output``: it has to stand in memory; ``shape``; ``index``: its loads would not be linear; ``width``: memory keeps
+#: the narrower integers; ``branch``; ``procedure``; ``placement``; ``mode``: the build does not fuse this; ``price``.
+Constraint = Literal[
+    "class", "registers", "code size", "recompute", "readers", "output", "shape", "index", "width",
+    "branch", "procedure", "placement", "mode", "price",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something was not done: the constraint, and a sentence that continues "two kernels, because ..."."""
+
+    constraint: Constraint
+    why: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``writer`` computes what ``reader`` (an operator, or the end of a block) reads; are the two one kernel?
+
+    ``constraint`` is what kept them apart, ``choice`` the prices where they were asked.
+    """
+
+    writer: Node
+    reader: Node
+    fused: bool
+    why: str
+    constraint: Constraint | None = None
+    choice: Choice | None = None
+    #: The classes of the blocks that the two are part of, where these impose more than the operators.
+    first: Mapping | None = None
+    second: Mapping | None = None
+
+    @property
+    def cell(self) -> Cell:
+        """The cell of the table that the two operators are in."""
+        return TABLE[self.first or _class(self.writer), self.second or _class(self.reader)]
+
+
+@dataclass
+class Decisions:
+    """All verdicts in the order they were found, and the choices that prices made."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
+
+    def fused(self, writer: Node, reader: Node, why: str, choice: Choice | None = None) -> None:
+        self.verdicts.append(Verdict(writer, reader, True, why, None, choice))
+
+    def apart(
+        self,
+        writer: Node,
+        readers: Iterable[Node],
+        refusal: Refusal,
+        choice: Choice | None = None,
+        *,
+        first: Mapping | None = None,
+        second: Mapping | None = None,
+    ) -> None:
+        for reader in dict.fromkeys(readers):
+            verdict = Verdict(writer, reader, False, refusal.why, refusal.constraint, choice, first, second)
+            self.verdicts.append(verdict)
+
+    def asked(self, choice: Choice) -> Choice:
+        self.choices.append(choice)
+        return choice
+
+
+def _class(node: Node) -> Mapping:
+    """The class of an operator; of what is in memory already, the one that imposes nothing."""
+    return Mapping.ONE_TO_ONE if node.op in ("input", "const", "copy") else classify.mapping(node)

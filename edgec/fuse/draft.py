@@ -1,0 +1,78 @@
+"""A plan in the making: who computes what so far."""
+
+from __future__ import annotations
+
+from edgec.fuse import classify
+from edgec.fuse.block import Block, Composer
+from edgec.fuse.choice import Prices
+from edgec.fuse.decisions import Decisions
+from edgec.fuse.guards import conditions
+from edgec.fuse.kind import kind_of
+from edgec.fuse.modes import Mode
+from edgec.fuse.placement import results_of
+from edgec.ir.graph import Graph, Node
+
+#: A block has at most this many operators: beyond it a kernel gains nothing, and its code grows out of hand.
+BLOCK_LIMIT = 64
+
+
+class Draft:
+    """The graph, what is known of it, and the blocks so far."""
+
+    def __init__(self, graph: Graph, mode: Mode, prices: Prices) -> None:
+        self.graph = graph
+        self.mode = mode
+        self.prices = prices
+        self.decisions = Decisions()
+        self.users = graph.users()
+        self.order = {n: k for k, n in enumerate(graph.nodes())}
+        self.conditions = conditions(graph.nodes())  # of branches: each stands in memory, for kernels to ask
+        self.results = results_of(graph)
+        self.composer = Composer()
+        self.owner: dict[Node, Node] = {}  # operator -> output of the block that computes it
+        self.members: dict[Node, list[Node]] = {}  # output of a block -> what it computes
+        self.inlined: dict[Node, set[Node]] = {}  # repeated inside its readers, with the blocks they are
+        self.attentions: set[Node] = set()  # ends of blocks that are attention
+        self.placed: set[Node] = set()  # concat and pad: computed by placement
+
+    def own(self, node: Node, output: Node) -> None:
+        """``node`` is computed by the block that ends in ``output``."""
+        self.owner[node] = output
+        self.members.setdefault(output, []).append(node)
+
+    def readers(self, node: Node) -> set[Node]:
+        """Outputs of the blocks (or placed values) that read ``node``, through operators that are inlined."""
+        found: set[Node] = set()
+        for user in self.users[node]:
+            found |= self.inlined.get(user) or {self.owner.get(user, user)}
+        return found
+
+    def block(self, output: Node, nodes: list[Node], *more: Node) -> Block:
+        """``nodes`` as one block ending in ``output``, with what is inlined in it; ``more`` of that is."""
+        inside = {*nodes, *self.inlined, *more}
+        derived = self.composer.compose(output, inside.__contains__)
+        return Block(output, tuple(nodes), derived, kind_of(derived))
+
+    # ---- movement on the way
+
+    def moves(self, node: Node) -> bool:
+        if node.op in ("input", "const") or node in self.owner or node in self.results:
+            return False
+        return classify.is_movement(node)
+
+    def behind(self, node: Node) -> tuple[Node, list[Node]]:
+        """What movement moves, and that movement."""
+        path: list[Node] = []
+        while self.moves(node) and len(node.args) == 1:
+            path.append(node)
+            node = node.args[0]
+        return node, path[::-1]
+
+    def upstream(self, nodes: list[Node]) -> list[Node]:
+        """The operands of ``nodes``, and what movement brings to those."""
+        found: list[Node] = []
+        for n in nodes:
+            for a in n.args:
+                found.append(a)
+                found += self.behind(a)[1]
+        return found

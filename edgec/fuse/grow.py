@@ -1,0 +1,189 @@
+"""Growing downstream: an operator that reduces takes in what follows it, while its result is still in registers.
+
+It goes on to the next operator that all paths from it pass through (its post-dominator), if everything on the way is
+element-wise on its domain or, for reductions of rows, a reduction of the same row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from edgec.fuse import classify, narrow
+from edgec.fuse.attention import is_attention
+from edgec.fuse.classify import Mapping
+from edgec.fuse.decisions import Refusal
+from edgec.fuse.draft import BLOCK_LIMIT, Draft
+from edgec.ir.graph import Node
+from edgec.ir.nest import split_formula
+from edgec.ir.vector import has_vector_form
+from edgec.ops import is_procedure
+
+#: Paths from an operator are followed this far for the point where they meet.
+REACH = 32
+
+
+def grow(draft: Draft, anchor: Node) -> None:
+    """Make the block of ``anchor`` and of what it takes in."""
+    said = draft.decisions
+    block = [anchor]
+    end = anchor
+    ends, lengths = [end], [1]
+    rows = anchor.op == "reduce"
+    merged = _attention(draft, anchor) if draft.mode.is_planner and anchor.op == "matmul" else None
+    if merged is not None:
+        block = merged
+        lengths = [len(block)]
+    while True:
+        found = _next(draft, block, end, anchor, rows)
+        if isinstance(found, Refusal):
+            said.apart(end, draft.users[end], found, first=Mapping.MANY_TO_MANY)
+            break
+        block += found
+        end = found[-1]
+        ends.append(end)
+        lengths.append(len(block))
+    if end not in draft.results:
+        best = narrow.narrowest(ends)
+        if ends[best] is not end:
+            why = f"its {end.type.dtype} are stored as they were before: {ends[best].type.dtype} are narrower"
+            said.apart(ends[best], draft.users[ends[best]], Refusal("width", why))
+        end, block = ends[best], block[: lengths[best]]
+    inside = set(block)
+    for node in block:
+        draft.own(node, end)
+        for reader in draft.users[node]:
+            if reader in inside and merged is None:
+                said.fused(node, reader, _held(anchor, reader))
+    if merged is not None:
+        draft.attentions.add(end)
+
+
+def _held(anchor: Node, reader: Node) -> str:
+    if classify.is_elementwise(reader):
+        return f"{reader.op} is applied to each element while {anchor.op} still holds it"
+    return f"{reader.op} goes over the row that is in cache"
+
+
+def _next(draft: Draft, block: Sequence[Node], end: Node, anchor: Node, rows: bool) -> list[Node] | Refusal:
+    """What a block that ends in ``end`` goes on with, or why it ends here."""
+    if end in draft.results or end in draft.conditions:
+        return Refusal("output", "its result has to stand in memory")
+    found = _post_dominator(draft, end, anchor, rows)
+    if isinstance(found, Refusal):
+        return found
+    if not rows and not _runs_on_lanes(block, found):
+        return Refusal("registers", f"{found[-1].op} cannot act on the vectors that hold the sums")
+    if len(block) + len(found) > BLOCK_LIMIT:
+        return Refusal("code size", f"a block of more than {BLOCK_LIMIT} operators gains nothing")
+    if not draft.mode.grows(block, found):
+        return Refusal("mode", f"this build does not fuse it (--fuse {draft.mode.name})")
+    return found
+
+
+def _post_dominator(draft: Draft, start: Node, anchor: Node, rows: bool) -> list[Node] | Refusal:
+    """The nodes from ``start`` to the nearest one all its uses flow through, if all may join the block."""
+    frontier: list[tuple[int, Node]] = []
+    waiting: set[Node] = set()
+    passed: list[Node] = []
+
+    def reach(node: Node) -> None:
+        for user in draft.users[node]:
+            if user not in waiting:
+                waiting.add(user)
+                heappush(frontier, (draft.order[user], user))
+
+    reach(start)
+    while frontier and len(passed) < REACH:
+        _, node = heappop(frontier)
+        passed.append(node)
+        refused = _refused(draft, node, anchor, rows)
+        if refused is not None:
+            return refused
+        if not frontier:
+            return passed
+        if node in draft.results or node in draft.conditions:
+            return Refusal("output", f"the result of {node.op} on the way has to stand in memory")
+        reach(node)
+    return Refusal("readers", "its readers do not come together again")
+
+
+def _refused(draft: Draft, node: Node, anchor: Node, rows: bool) -> Refusal | None:
+    """Why ``node`` cannot act on what a block holds, None where it can."""
+    if is_procedure(node.op):
+        return Refusal("procedure", f"{node.op} is a procedure: it reads whole values from memory")
+    if node.op == "branch":
+        return Refusal("branch", "what a branch may not need is computed by kernels of its own, to be skipped")
+    if node in draft.owner:
+        return Refusal("class", f"{node.op} reads each element several times, and would repeat its sum each time")
+    full, reduced = anchor.args[0].type.shape, anchor.type.shape
+    if rows and node.type.shape != reduced and not _is_along_rows(anchor):
+        return Refusal("shape", f"{node.op} is of another shape, and lanes run across what is reduced")
+    if rows and node.op == "reduce":
+        if node.args[0].type.shape == full and node.attributes["axes"] == anchor.attributes["axes"]:
+            return None
+        return Refusal("class", f"{node.op} goes over other elements: many-to-many into many-to-many")
+    if classify.has_reduction(draft.composer.own(node)):
+        return Refusal("class", f"{node.op} reads each element several times, and would repeat its sum each time")
+    if not classify.is_elementwise(node):
+        return Refusal("index", f"{node.op} only moves: it becomes an index of whoever reads it")
+    if node.type.shape not in ((full, reduced) if rows else (reduced,)):
+        return Refusal("shape", f"{node.op} is of another shape")
+    return None
+
+
+def _is_along_rows(anchor: Node) -> bool:
+    """Does a reduction run along what will be contiguous, so that one pass can follow another over a row in cache?
+
+    Where lanes run across the reduced dimensions (channels last, say), every element would reduce anew.
+    """
+    axes, rank = anchor.attributes["axes"], anchor.args[0].type.rank
+    is_spatial = rank >= 4 and set(axes) == set(range(2, rank))
+    return rank - 1 in axes and not is_spatial
+
+
+def _runs_on_lanes(block: Sequence[Node], found: Sequence[Node]) -> bool:
+    """Is everything float work with vector forms, so that it can act on accumulators in registers?"""
+    if block[0].type.dtype != "f32":
+        return True
+    inside = {*block, *found}
+    return found[-1].type.dtype == "f32" and all(
+        has_vector_form(n.op) and all(a in inside or a.type.dtype == "f32" for a in n.args) for n in found
+    )
+
+
+def _attention(draft: Draft, product: Node) -> list[Node] | None:
+    """The nodes of attention whose last product this is, if that pays: the blocks of scores and weights join it."""
+    for side in product.args:
+        weights, between = draft.behind(side)
+        if draft.owner.get(weights) is not weights or weights.op in ("input", "const") or is_procedure(weights.op):
+            continue
+        own = draft.members[weights]
+        outside = dict.fromkeys(a for n in own for a in n.args if a not in own)
+        found = [draft.behind(a) for a in outside if not a.is_const]
+        scores = [(s, path) for s, path in found if draft.owner.get(s) is s and s is not weights]
+        if len(scores) != 1 or is_procedure(scores[0][0].op):
+            continue
+        ((score, path),) = scores
+        merged = [*draft.members[score], *path, *draft.members[weights], *between, product]
+        inside = set(merged)
+        private = all(u in inside for n in merged[:-1] for u in draft.users[n])
+        if not private or inside & (draft.results | draft.conditions):
+            continue
+        moving = {n for n in draft.upstream(merged) if draft.moves(n)}
+        whole = draft.block(product, merged, *moving)
+        if not is_attention(split_formula(whole.formula)):
+            continue
+        parts = [draft.block(e, draft.members[e], *moving) for e in (score, weights)]
+        last = draft.block(product, [product], *moving)
+        ways = {"products and softmax apart": (*parts, last), "attention": (whole,)}
+        choice = draft.decisions.asked(draft.prices.choose("attention", product, ways))
+        if choice.taken.name == "attention":
+            for end in (score, weights):
+                del draft.members[end]
+            for end in (score, weights):
+                draft.decisions.fused(end, product, "scores and their softmax are computed block by block", choice)
+            return merged
+        refusal = Refusal("price", "scores that fit into the cache are cheaper stored than computed in blocks")
+        draft.decisions.apart(weights, (product,), refusal, choice)
+    return None

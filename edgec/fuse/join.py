@@ -1,0 +1,135 @@
+"""From the outputs backwards: what does not reduce joins those who read it.
+
+Movement is an index in each of its readers; element-wise work is done by its one reader, or stored. Concatenation and
+padding are placements where that can be. Yellow pairs of the table are choices by price: work that several readers
+would repeat, work on elements that a reader needs more than once, and elements chosen by data before a reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from edgec.fuse import classify, narrow
+from edgec.fuse.attention import is_attention
+from edgec.fuse.block import is_affine
+from edgec.fuse.classify import Mapping
+from edgec.fuse.decisions import Refusal
+from edgec.fuse.draft import BLOCK_LIMIT, Draft
+from edgec.ir.graph import Node
+from edgec.ir.index import least
+from edgec.ir.nest import split_formula
+from edgec.ir.types import is_float
+from edgec.ops import is_procedure
+
+#: Elements chosen by other elements.
+CHOSEN = ("gather", "gather_elements", "gather_nd", "iota")
+#: Work is never repeated in more blocks than this.
+REPEATS = 4
+
+
+def join(draft: Draft, node: Node) -> None:
+    """Decide where ``node`` is computed: inside its readers, as a place in memory, or by a block of its own."""
+    readers = draft.readers(node)
+    said = draft.decisions
+    if node.op in ("concat", "pad") and _is_placeable(draft, node, readers):
+        draft.placed.add(node)
+        draft.own(node, node)
+        said.apart(node, readers, Refusal("placement", f"{node.op} is a place in memory: its parts are written there"))
+        return
+    if node in draft.results or node in draft.conditions:
+        draft.own(node, node)
+        said.apart(node, readers, Refusal("output", f"the result of {node.op} has to stand in memory"))
+        return
+    refused = {r: refusal for r in readers if (refusal := _refused(draft, node, r)) is not None}
+    if refused:
+        draft.own(node, node)
+        for reader, refusal in refused.items():
+            said.apart(node, (reader,), refusal, second=_class(draft, reader))
+        rest = [r for r in readers if r not in refused]
+        said.apart(node, rest, Refusal("readers", "another reader needs it in memory"))
+    elif classify.is_movement(node) or narrow.is_read_wide(node):
+        draft.inlined[node] = readers
+        for reader in readers:
+            said.fused(node, reader, f"{node.op} is only an index in who reads it")
+    elif len(readers) == 1:
+        (reader,) = readers
+        draft.own(node, reader)
+        said.fused(node, reader, f"{node.op} is computed element by element where it is read")
+    else:
+        draft.own(node, node)
+        why = f"{len(readers)} kernels read it: it is stored rather than repeated"
+        said.apart(node, readers, Refusal("readers", why))
+
+
+def _class(draft: Draft, reader: Node) -> Mapping | None:
+    """The class of a block that reduces; None for any other."""
+    reduces = any(
+        classify.has_reduction(draft.composer.own(n))
+        for n in draft.members.get(reader, ())
+        if n in draft.composer.simple
+    )
+    return Mapping.MANY_TO_MANY if reduces else None
+
+
+def _is_placeable(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
+    if not draft.mode.places(node, readers):
+        return False
+    if node.op == "concat":
+        return True
+    around = (*node.attributes["before"], *node.attributes["after"])
+    if min(map(least, around), default=0) < 0 or not node.args[0].type.elements:
+        return False  # what is cropped, or not there at all, cannot lie inside
+    # Padding is cheap as a choice inside maps and rows; windows and contractions want plain memory.
+    return any(_is_windowed(draft, r) for r in readers)
+
+
+def _is_windowed(draft: Draft, reader: Node) -> bool:
+    if reader in draft.placed:
+        return False
+    return any(n.op in ("conv", "matmul", "pool") for n in draft.members.get(reader, ()))
+
+
+def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
+    """Why the block that ends in ``reader`` does not compute ``node`` itself; None where it may."""
+    if reader in draft.placed:
+        return Refusal("placement", f"{reader.op} is a place in memory that others write to")
+    if is_procedure(reader.op):
+        return Refusal("procedure", f"{reader.op} is a procedure: it reads whole values from memory")
+    members = draft.members.get(reader, [])
+    if not draft.mode.joins(node, members):
+        return Refusal("mode", f"this build does not fuse it (--fuse {draft.mode.name})")
+    contraction = any(n.op in ("conv", "matmul") for n in members)
+    if narrow.is_read_wide(node):
+        if any(is_float(n.type.dtype) for n in members if n.op in ("conv", "matmul", "pool")):
+            return Refusal("registers", "sums of floats do not read integers")
+        return None
+    if not classify.is_movement(node):
+        return _repeats(draft, node, members, contraction)
+    if node.op in CHOSEN:
+        if contraction or any(n.op == "reduce" for n in members):
+            return Refusal("index", f"{node.op} reads where data says, which a sum would do for every term anew")
+        return None
+    if contraction:
+        if any(n.op == "conv" and n.attributes["groups"] > 1 for n in members) and node.op != "slice":
+            return Refusal("index", "windows of a grouped convolution are read from plain memory")
+        composed = draft.block(reader, members, node).formula
+        if not is_affine(composed):
+            return Refusal("index", "the composed index would not be linear in the loops of the sum any more")
+        if reader in draft.attentions and not is_attention(split_formula(composed)):
+            return Refusal("index", "the kernel of attention would not find its queries and keys any more")
+    return None
+
+
+def _repeats(draft: Draft, node: Node, members: Collection[Node], contraction: bool) -> Refusal | None:
+    """Work is repeated where a reader reads an element several times: only element for element, then."""
+    if contraction:
+        if narrow.follows_sums(node, members, draft.users, draft.inlined):
+            return None
+        return Refusal("recompute", "a sum reads each element several times and would repeat the work on it")
+    if any(n.op == "pool" for n in members):
+        return Refusal("recompute", "windows overlap and would repeat the work on each element")
+    if any(n.type.elements > node.type.elements for n in members):
+        return Refusal("recompute", f"its reader needs each element of {node.op} several times")
+    if len(members) >= BLOCK_LIMIT:
+        return Refusal("code size", f"a block of more than {BLOCK_LIMIT} operators gains nothing")
+    return None

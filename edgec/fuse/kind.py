@@ -1,0 +1,48 @@
+"""The schedule that a formula asks for."""
+
+from __future__ import annotations
+
+from edgec.fuse.attention import attention_of
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Formula
+from edgec.ir.index import upper
+
+#: A window of more elements than this is a reduction over rows, not a window.
+WINDOW_LIMIT = 64
+
+
+def contraction_factors(body: Expr) -> tuple[Expr, Expr] | None:
+    """The two factors when ``body`` is one sum of products under element-wise work, else None."""
+    sums = [e for e in X.walk(body) if e.op == "reduce"]
+    if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul":
+        return None
+    left, right = sums[0].args[0].args
+    return left, right
+
+
+def kind_of(derived: Formula) -> str:
+    """The schedule a formula asks for."""
+    if attention_of(derived.body) is not None:
+        return "attention"
+    sums = [e for e in X.walk(derived.body) if e.op == "reduce"]
+    if not sums:
+        return "map"
+    variables = _loop_variables(derived)
+    factors = contraction_factors(derived.body)
+    if factors is not None and derived.type.dtype == "f32":
+        left, right = (X.free_variables(f) & variables for f in factors)
+        if left != right:  # some loop belongs to one factor alone: what the other holds is used again and again
+            return "contract"
+    window = 1
+    for s in sums:
+        for v in s.value[1]:
+            window *= upper(v.extent)
+    fixed = all(isinstance(v.extent, int) for s in sums for v in s.value[1])
+    if len(sums) == 1 and sums[0].height == 1 and variables and window <= WINDOW_LIMIT and fixed:
+        return "window"
+    return "row"
+
+
+def _loop_variables(derived: Formula) -> frozenset[Expr]:
+    return frozenset(v for v in derived.variables if v.op == "var")

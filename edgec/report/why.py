@@ -1,0 +1,120 @@
+"""The planner's record of one block: what it holds together, and why its neighbors are not part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from edgec.frontend.text import printable
+from edgec.fuse import Block, Plan
+from edgec.fuse.choice import Choice, Way
+from edgec.fuse.decisions import Verdict
+from edgec.ir.graph import Node
+
+Record = dict[str, Any]
+#: Neighbors that are named where the same is true of many.
+SHOWN = 2
+
+
+def held(plan: Plan, block: Block) -> list[Verdict]:
+    """Why the operators of a block are one kernel: a verdict for each pair."""
+    mine = computed(plan, block)
+    return [v for v in _last(plan) if v.fused and v.writer in mine and v.reader in mine]
+
+
+def borders(plan: Plan, block: Block) -> list[Verdict]:
+    """Why the neighbors of a block are not part of it: what it reads first, then who reads it."""
+    found: list[Verdict] = []
+    last = list(_last(plan))
+    placed = {p.parent for p in plan.placements.values()}
+    writers = {b.output: b for b in plan.blocks}
+    for value in block.inputs:
+        if value in writers or value in placed:
+            found += _between(last, value, computed(plan, block))
+    for other in plan.blocks:
+        if block.output in other.inputs and other is not block:
+            found += _between(last, block.output, computed(plan, other))
+    parents = [v for v in last if v.writer is block.output and v.reader in placed and v.fused]
+    return list(dict.fromkeys([*found, *parents]))
+
+
+def computed(plan: Plan, block: Block) -> set[Node]:
+    """The operators of a block, with the movement that is an index in it."""
+    stored = {b.output for b in plan.blocks} | {p.parent for p in plan.placements.values()} | set(plan.placements)
+    found = set(block.nodes)
+    stack = list(block.nodes)
+    inputs = set(block.inputs)
+    while stack:
+        for a in stack.pop().args:
+            if a not in found and a not in inputs and a not in stored and a.op not in ("input", "const"):
+                found.add(a)
+                stack.append(a)
+    return found
+
+
+def _last(plan: Plan) -> Iterable[Verdict]:
+    """The last verdict on every pair: a later one replaces an earlier one."""
+    return {(v.writer, v.reader): v for v in plan.decisions.verdicts}.values()
+
+
+def _between(verdicts: list[Verdict], value: Node, readers: set[Node]) -> list[Verdict]:
+    return [v for v in verdicts if v.writer is value and v.reader in readers and not v.fused]
+
+
+# ---- as data and as sentences
+
+
+def verdict_record(plan: Plan, verdict: Verdict) -> Record:
+    """One verdict as plain data (docs/json.md)."""
+    cell = verdict.cell
+    return {
+        "writer": title(plan, verdict.writer),
+        "reader": title(plan, verdict.reader),
+        "fused": verdict.fused,
+        "cell": {"first": cell.first.label, "second": cell.second.label, "colour": cell.colour.name.lower()},
+        "constraint": verdict.constraint,
+        "why": verdict.why,
+        "choice": choice_record(verdict.choice) if verdict.choice is not None else None,
+    }
+
+
+def choice_record(choice: Choice) -> Record:
+    return {
+        "kind": choice.kind,
+        "source": choice.source,
+        "taken": _way(choice.taken),
+        "others": [_way(w) for w in choice.others],
+    }
+
+
+def _way(way: Way) -> Record:
+    return {"name": way.name, "us": way.seconds * 1e6}
+
+
+def sentences(plan: Plan, block: Block) -> list[str]:
+    """The same for people: why it is one kernel, and why its neighbors are others."""
+    said = [f"one kernel: {v.why}{_prices(v.choice)}" for v in held(plan, block)]
+    grouped: dict[tuple[bool, str], list[Verdict]] = {}
+    for v in borders(plan, block):
+        grouped.setdefault((v.writer is block.output, v.why), []).append(v)
+    for (is_writer, reason), verdicts in grouped.items():
+        others = list(dict.fromkeys(title(plan, v.reader if is_writer else v.writer) for v in verdicts))
+        more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+        link = f"{'is read by' if is_writer else 'reads'} {', '.join(others[:SHOWN])}{more}"
+        first = verdicts[0]
+        apart = "" if first.fused else f"two kernels, because {reason} [{first.constraint}; {first.cell}]"
+        said.append(f"{link}: {apart or reason}{_prices(first.choice)}")
+    return list(dict.fromkeys(said))
+
+
+def _prices(choice: Choice | None) -> str:
+    if choice is None:
+        return ""
+    ways = ", ".join(f"{w.name} {w.seconds * 1e6:.1f} us" for w in (choice.taken, *choice.others))
+    return f"; {choice.source}: {ways}"
+
+
+def title(plan: Plan, node: Node) -> str:
+    """A value by the last ONNX node it comes from, else by its operator."""
+    names = plan.graph.names(node)
+    return f"{node.op} '{printable(names[-1])}'" if names else node.op
