@@ -1,9 +1,10 @@
 """Makes ONNX files of fourteen well-known network shapes with random weights, for `latency.py --folder`.
 
-    python benchmarks/make_networks.py DIR [NAME ...]
+    python benchmarks/make_networks.py [--tflite] DIR [NAME ...]
 
-Needs torch and transformers. Weights are drawn so that activations keep a sensible size, statistics of batch norms are
-taken on random pictures, and seeds are fixed. Beside NAME.onnx stands NAME.in.npz with an input.
+Needs torch and transformers, and litert-torch for --tflite. Weights are drawn so that activations keep a sensible size,
+statistics of batch norms are taken on random pictures, and seeds are fixed. Beside NAME.onnx stands NAME.in.npz with an
+input, and with --tflite NAME.tflite, the same network with the same weights for LiteRT.
 """
 
 from __future__ import annotations
@@ -135,8 +136,8 @@ def calibrate(module: nn.Module, picture: tuple[int, ...]) -> None:
             module(torch.randn(4, *picture))
 
 
-def make(name: str, folder: Path, recipe: Recipe, opset: int = OPSET) -> Path:
-    """Write NAME.onnx and NAME.in.npz; the same versions of the packages give the same network."""
+def make(name: str, folder: Path, recipe: Recipe, opset: int = OPSET, tflite: bool = False) -> Path:
+    """Write NAME.onnx, NAME.in.npz, and NAME.tflite on demand; the same packages give the same network."""
     seed = zlib.crc32(name.encode())
     torch.manual_seed(seed)
     arrays = recipe.inputs(np.random.default_rng(seed))
@@ -153,6 +154,11 @@ def make(name: str, folder: Path, recipe: Recipe, opset: int = OPSET) -> Path:
         )  # fmt: skip
     onnx.checker.check_model(str(path))
     np.savez(folder / f"{name}.in.npz", **arrays)
+    if tflite:
+        import litert_torch
+
+        samples = tuple(map(torch.from_numpy, arrays.values()))
+        litert_torch.convert(module.eval(), samples).export(str(path.with_suffix(".tflite")))
     return path
 
 
@@ -160,10 +166,11 @@ def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("folder", type=Path)
     p.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(RECIPES)}; all when none is given")
+    p.add_argument("--tflite", action="store_true", help="write NAME.tflite too")
     options = p.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.names or RECIPES:
-        path = make(name, options.folder, RECIPES[name])
+        path = make(name, options.folder, RECIPES[name], tflite=options.tflite)
         print(f"{path}: {path.stat().st_size / 1e6:.1f} MB", flush=True)
 
 

@@ -1,0 +1,207 @@
+"""edgec beside the other engines for this processor: every network, in turns, with its outputs checked.
+
+    python benchmarks/peers.py --write docs/peers.md
+
+Networks are made and engines installed in a cache folder on the first run; what cannot be had is said so and left out.
+A measurement is one network on one number of threads. Finished ones are kept in the cache, so that a run that was
+interrupted goes on where it was; --again measures anew. The exit code is 1 when a result of edgec is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import peak
+import peer_install
+import peer_page
+from networks import wanted
+from peer import Peer
+from peer_install import NotHad
+
+import edgec
+from edgec.device.facts import load_device
+from edgec.device.toolchain import pick_compiler
+from edgec.report.facts import macs
+
+NETWORKS = (
+    "mobilenetv2_224", "mobilenetv3s_224", "efficientnet_b0_224", "resnet50_224", "squeezenet11_224", "yolov8n_320",
+    "unet_256", "bert_base_128", "tinybert_128", "gpt2_64", "vit_tiny_224", "dscnn_kws", "resnet8_cifar",
+    "c3d_small_16x112",
+)  # fmt: skip
+ROUNDS = str(Path(__file__).with_name("peer_rounds.py"))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    cache: Path = options.cache
+    results = cache / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    names = [n for n in options.networks or NETWORKS if wanted(n, options.only)]
+    pythons, missing = _environments(options.engines, cache)
+    for name in names:
+        todo = [t for t in options.threads if options.again or not _is_measured(results / f"{name}.{t}.json", options)]
+        if not todo:
+            continue
+        try:
+            peer_install.make_network(name, options.folder, cache)
+        except NotHad as problem:
+            print(f"{name}: left out: {problem}", flush=True)
+            continue
+        path = options.folder / f"{name}.onnx"
+        _reference(path, cache)
+        built = _build(path, options, cache)
+        (results / f"{name}.build.json").write_text(json.dumps(built, indent=1) + "\n")
+        for threads in [] if options.prepare else todo:
+            found = _measure(path, threads, built, pythons, options)
+            found["missing"] |= missing
+            (results / f"{name}.{threads}.json").write_text(json.dumps(found, indent=1) + "\n")
+            print(f"{name}: {peer_page.line(found)}", flush=True)
+    table = peer_page.Table.read(results, names, options.threads)
+    print(peer_page.summary(table), flush=True)
+    if options.write:
+        command = shlex.join(["python", "benchmarks/peers.py", *(sys.argv[1:] if arguments is None else arguments)])
+        options.write.write_text(peer_page.page(table, command), encoding="utf-8")
+    return 0 if table.is_right else 1
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    p.add_argument("--cache", type=Path, default=_default_cache(), help="environments, conversions, results")
+    p.add_argument("--folder", type=Path, help="NAME.onnx, NAME.in.npz, NAME.tflite; made in the cache by default")
+    p.add_argument("--networks", nargs="+", metavar="NAME", help="by default the fourteen of make_networks.py")
+    p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names to measure; may be repeated")
+    p.add_argument("--engines", nargs="*", default=list(peer_install.PACKAGES), choices=list(peer_install.PACKAGES))
+    p.add_argument("--compilers", nargs="+", default=[""], metavar="KIND", help="gcc, clang, zig; each a column")
+    p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    p.add_argument("--seconds", type=float, default=6.0, help="of taking turns, for a measurement")
+    p.add_argument("--again", action="store_true", help="measure what is measured already")
+    p.add_argument("--prepare", action="store_true", help="install, convert and build, but do not measure")
+    p.add_argument("--under", type=shlex.split, default=[], metavar="COMMAND", help="run measurements under a command")
+    p.add_argument("--write", type=Path, metavar="FILE", help="write the page")
+    options = p.parse_args(arguments)
+    options.folder = options.folder or options.cache / "networks"
+    return options
+
+
+def _default_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgec" / "peers"
+
+
+def _environments(engines: list[str], cache: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """The Python of every engine that can be had, and why the others cannot."""
+    pythons, missing = {}, {}
+    for engine in engines:
+        try:
+            pythons[engine] = str(peer_install.environment(engine, cache).absolute())
+        except NotHad as problem:
+            missing[engine] = str(problem)
+            print(f"{engine}: left out: {problem}", flush=True)
+    return pythons, missing
+
+
+def _is_measured(path: Path, options: argparse.Namespace) -> bool:
+    if not path.is_file():
+        return False
+    found = json.loads(path.read_text())
+    return {*options.engines, *map(_label, options.compilers)} <= {*found["engines"], *found["missing"]}
+
+
+def _label(compiler: str) -> str:
+    return f"edgec ({compiler})" if compiler else "edgec"
+
+
+def _reference(path: Path, cache: Path) -> Path:
+    """Outputs of onnxruntime without its optimizations, on the inputs beside the network."""
+    place = cache / "reference" / f"{path.stem}.npz"
+    if not place.is_file():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(place, **Peer(path, {}, 1, optimize=False).run(_inputs(path)))
+    return place
+
+
+def _inputs(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path.with_suffix(".in.npz"), allow_pickle=False) as data:
+        return dict(data)
+
+
+def _build(path: Path, options: argparse.Namespace, cache: Path) -> dict[str, Any]:
+    """The artefacts, one a compiler, and what building them took."""
+    found: dict[str, Any] = {}
+    shapes = {name: array.shape for name, array in _inputs(path).items()}
+    for compiler in options.compilers:
+        folder = cache / "built" / (f"{path.stem}-{compiler}" if compiler else path.stem)
+        folder.parent.mkdir(exist_ok=True)
+        built = edgec.build(
+            path, folder, shapes=shapes, threads=max(options.threads), device="host", compiler=compiler or None
+        )
+        found[_label(compiler)] = {
+            "folder": str(folder.absolute()),
+            "compiler": built.compiler,
+            "macs": macs(built.run.graph),
+            "kernels": built.kernels,
+            "weights_bytes": built.weights_bytes,
+            "arena_bytes": built.arena_bytes,
+            "text_bytes": _text_bytes(next(folder.glob("*.so"))),
+            "edgec_s": sum(built.seconds.values()) - built.seconds["compile"],
+            "compile_s": built.seconds["compile"],
+        }
+    return found
+
+
+def _text_bytes(library: Path) -> int:
+    """The size of the section of code."""
+    done = subprocess.run(["size", "-A", str(library)], capture_output=True, text=True, check=True)
+    return next(int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith(".text"))
+
+
+def _measure(
+    path: Path, threads: int, built: Mapping[str, Any], pythons: Mapping[str, str], options: argparse.Namespace
+) -> dict[str, Any]:
+    """One measurement, in a process of its own under the command that was asked for."""
+    engines: list[dict[str, Any]] = []
+    missing: dict[str, str] = {}
+    own = {"engine": "edgec", "python": sys.executable}
+    for label, entry in built.items():
+        engines.append({"label": label, "model": entry["folder"], "threads": threads, **own})
+    if threads > 1:  # in the same turns, for the gain of threads
+        first = next(iter(built.values()))
+        engines.append({"label": "edgec on 1 thread", "model": first["folder"], "threads": 1, **own})
+    for engine, python in pythons.items():
+        try:
+            model = str(peer_install.model_for(engine, path, _inputs(path), options.cache).absolute())
+            engines.append({"label": engine, "engine": engine, "python": python, "model": model, "threads": threads})
+        except NotHad as problem:
+            missing[engine] = str(problem)
+    inputs, reference = path.with_suffix(".in.npz").absolute(), _reference(path, options.cache).absolute()
+    job = {"engines": engines, "threads": threads, "seconds": options.seconds}
+    job |= {"inputs": str(inputs), "reference": str(reference)}
+    device = load_device("host")
+    with tempfile.TemporaryDirectory(prefix="edgec-peers-") as folder:
+        task, result = Path(folder, "job.json"), Path(folder, "result.json")
+        job["peak"] = [str(program) for program in peak.programs(device, pick_compiler(device), Path(folder))]
+        task.write_text(json.dumps(job))
+        subprocess.run([*options.under, sys.executable, ROUNDS, str(task), str(result)], check=True)
+        found = json.loads(result.read_text())
+    return {
+        "network": path.stem,
+        "date": date.today().isoformat(),
+        "threads": threads,
+        "cpu": f"{device.description.partition(',')[0] or device.name}, {device.cores} cores",
+        "missing": missing,
+        **found,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The measurements beside other engines: engines by turns, what failed, and the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import peak
+import peer_install
+import peer_page
+import peer_rounds
+import peers
+import pytest
+
+import edgec
+from edgec.check.inputs import random_inputs
+from edgec.check.reference import Reference
+from edgec.device.facts import load_device
+from edgec.device.toolchain import pick_compiler
+from edgec.locate import data_folder
+
+DIGITS = data_folder("apps") / "digits" / "digits.onnx"
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """edgec and onnxruntime on the shipped network."""
+    folder = tmp_path_factory.mktemp("peers")
+    built = edgec.build(DIGITS, folder / "digits", threads=2, device="host")
+    assert built.onnx is not None
+    inputs = random_inputs(built.run.graph, 0)
+    np.savez(folder / "in.npz", **inputs)
+    np.savez(folder / "ref.npz", **Reference(built.onnx, built.options.values, 1).run(inputs))
+    common = {"python": sys.executable, "threads": 1}
+    device = load_device("host")
+    return {
+        "peak": [str(program) for program in peak.programs(device, pick_compiler(device), folder)],
+        "engines": [
+            {"label": "edgec", "engine": "edgec", "model": str(folder / "digits"), **common},
+            {"label": "onnxruntime", "engine": "onnxruntime", "model": str(DIGITS), **common},
+            {"label": "nothing", "engine": "onnxruntime", "model": str(folder / "no.onnx"), **common},
+        ],
+        "threads": 1,
+        "inputs": str(folder / "in.npz"),
+        "reference": str(folder / "ref.npz"),
+        "seconds": 0.0,
+    }
+
+
+def test_engines_take_turns_and_one_that_fails_says_why(job: dict[str, Any]) -> None:
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    try:
+        measured = peer_rounds.measure(job)
+    finally:
+        if cores is not None:
+            os.sched_setaffinity(0, cores)
+    found = measured["engines"]
+    assert measured["peak_gflops"] > 0.1
+    assert "no.onnx" in found["nothing"]["failed"] and "blocks" not in found["nothing"]
+    for name in ("edgec", "onnxruntime"):
+        assert found[name]["error"] < 1e-4
+        assert len(found[name]["blocks"]["median"]) == peer_rounds.ROUNDS
+        assert found[name]["peak_mb"] >= found[name]["before_mb"] > 1
+        assert all(low <= high for low, high in zip(found[name]["blocks"]["low"], found[name]["blocks"]["high"]))
+
+
+def entry(**engines: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "network": "net", "date": "2020-01-01", "threads": 1, "peak_gflops": 100.0, "cpu": "a CPU", "engines": engines,
+        "missing": {"mnn": "no such package"},
+    }  # fmt: skip
+
+
+def timed(*ms: float, error: float | str = 1e-6) -> dict[str, Any]:
+    times = {"low": list(ms), "median": list(ms), "high": list(ms)}
+    start = {"version": "1.0", "import_s": 0.1, "load_s": 0.2, "first_s": 0.3, "before_mb": 20, "peak_mb": 30}
+    return {"error": error, "blocks": times, **start}
+
+
+def read(folder: Path, found: dict[str, Any]) -> peer_page.Table:
+    build = {"compiler": "cc 1", "macs": 10**6, "kernels": 3, "edgec_s": 0.1, "compile_s": 0.2}
+    build |= dict.fromkeys(("weights_bytes", "arena_bytes", "text_bytes"), 1000)
+    (folder / "net.1.json").write_text(json.dumps(found))
+    (folder / "net.build.json").write_text(json.dumps({"edgec": build}))
+    return peer_page.Table.read(folder, ["net", "never measured"], [1])
+
+
+def test_the_page_compares_with_the_fastest_that_is_right(tmp_path: Path) -> None:
+    engines = {
+        "edgec": timed(1.0, 2.0, 3.0), "litert": timed(2.0, 4.0, 6.0), "ncnn": timed(0.5, 0.5, 0.5, error=0.1),
+        "openvino": {"failed": "of no use"},
+    }  # fmt: skip
+    table = read(tmp_path, entry(**engines))
+    text = peer_page.page(table, "peers.py")
+    assert table.is_right and table.names == ["net"]
+    assert "| net | 2 | 4 | [0.5] | failed | litert | 0.500 (0.500–0.500) | 1% | 1.0e-06 |" in text
+    assert "geometric mean 2.00x the fastest peer" in text
+    assert "openvino: of no use (net)" in text and "mnn: no such package (net)" in text
+
+
+@pytest.mark.parametrize("error", [1e-3, "not a number"])
+def test_a_wrong_result_of_edgec_is_told(tmp_path: Path, error: float | str) -> None:
+    table = read(tmp_path, entry(edgec=timed(1.0, error=error), litert=timed(2.0)))
+    assert not table.is_right
+
+
+def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
+    options = peers._options(["--engines", "litert", "mnn"])
+    path = tmp_path / "net.1.json"
+    assert not peers._is_measured(path, options)
+    path.write_text(json.dumps(entry(edgec=timed(1.0), litert=timed(1.0))))
+    assert peers._is_measured(path, options)  # one of the two engines cannot be had, which is known as well
+    assert not peers._is_measured(path, peers._options(["--engines", "ncnn"]))
+
+
+def test_a_conversion_that_failed_is_remembered(tmp_path: Path) -> None:
+    failure = tmp_path / "converted" / "ncnn" / "net" / "failed.txt"
+    failure.parent.mkdir(parents=True)
+    failure.write_text("pnnx: no\n")
+    with pytest.raises(peer_install.NotHad, match="pnnx: no"):
+        peer_install.model_for("ncnn", tmp_path / "net.onnx", {}, tmp_path)
+    with pytest.raises(peer_install.NotHad, match="--tflite"):
+        peer_install.model_for("litert", tmp_path / "net.onnx", {}, tmp_path)
