@@ -1,27 +1,34 @@
-/* ec_pool.c: a spinning pool that goes to sleep when nobody calls.
+/* ec_pool.c: a pool that spins for a while, then sleeps.
  *
- * A run is a counter that the caller increments and the workers watch; its end is a barrier that
- * all threads pass. Only a worker that has watched in vain for a while takes the mutex and sleeps:
- * the hot path is a few shared cache lines and no system call. */
+ * A run is a counter that the caller increments and the workers watch, and so is a barrier. Only a
+ * thread that has watched in vain for a while takes the mutex and sleeps: the hot path is a few
+ * shared cache lines and no system call. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#else
 #define _POSIX_C_SOURCE 200809L
+#endif
 
 #include "ec_pool.h"
 
 #include <pthread.h>
+#ifdef __linux__
 #include <sched.h>
+#endif
 #include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
 
-/* How long a worker watches for the next run before it sleeps. */
+/* How long a thread watches for the next run, or for the others at a barrier, before it sleeps: long
+ * beside a wake-up, short beside the turn that a system gives to another program on a core. It does
+ * not yield: that would put it behind whatever else wants the core, where a sleeper goes in front. */
 #ifndef EC_POOL_SPIN_US
-#define EC_POOL_SPIN_US 70
+#define EC_POOL_SPIN_US 100
 #endif
 
-/* How often a waiting thread looks before it offers its core to others: with more threads than
- * cores, it may be waiting for one that cannot run. */
-#ifndef EC_POOL_SPINS
-#define EC_POOL_SPINS 1000
+/* On Linux, keep workers off the core of the caller; 0 leaves them where the system puts them. */
+#ifndef EC_POOL_SPREAD
+#define EC_POOL_SPREAD 1
 #endif
 
 /* Two lines of 64 bytes, since processors fetch lines in pairs; and one line of 128 elsewhere. */
@@ -32,7 +39,7 @@ typedef struct {
     _Alignas(EC_POOL_LINE) ec_pool *pool;
     pthread_t thread;
     int index;
-    unsigned barriers; /* that this thread has entered */
+    unsigned barriers; /* that this thread has entered so far */
 } ec_seat;
 
 struct ec_pool {
@@ -40,26 +47,21 @@ struct ec_pool {
     int threads;
     ec_task *task; /* NULL: leave */
     void *context;
+    int core; /* of the caller, when workers were last kept off it; -1: never */
 
     _Alignas(EC_POOL_LINE) atomic_uint runs;     /* started so far */
     _Alignas(EC_POOL_LINE) atomic_int arrived;   /* at the current barrier */
     _Alignas(EC_POOL_LINE) atomic_uint barriers; /* completed so far */
 
-    _Alignas(EC_POOL_LINE) atomic_int sleepers; /* changed under the mutex */
+    _Alignas(EC_POOL_LINE) atomic_int sleepers; /* of all kinds; changed under the mutex */
     pthread_mutex_t mutex;
     pthread_cond_t wake;
 
     ec_seat seats[];
 };
 
-/* One step of waiting: counts it while it is short. */
-static void ec_pause(int *spins)
+static void ec_pause(void)
 {
-    if (*spins >= EC_POOL_SPINS) {
-        sched_yield();
-        return;
-    }
-    ++*spins;
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__) || defined(__arm__)
@@ -74,40 +76,42 @@ static int64_t ec_microseconds(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* Watches for a run after those seen, for EC_POOL_SPIN_US. */
-static int ec_next_run_comes(ec_pool *pool, unsigned seen)
+/* Whether the count moves on from old within EC_POOL_SPIN_US. */
+static int ec_moves_soon(atomic_uint *count, unsigned old)
 {
     const int looks_per_clock = 64;
-    int64_t deadline = ec_microseconds() + EC_POOL_SPIN_US;
-    int spins = 0;
-    do {
+    int64_t deadline = 0;
+    for (;;) {
         for (int look = 0; look < looks_per_clock; ++look) {
-            if (atomic_load_explicit(&pool->runs, memory_order_acquire) != seen)
+            if (atomic_load_explicit(count, memory_order_acquire) != old)
                 return 1;
-            ec_pause(&spins);
+            ec_pause();
         }
-    } while (ec_microseconds() < deadline);
-    return 0;
+        int64_t now = ec_microseconds();
+        if (deadline == 0)
+            deadline = now + EC_POOL_SPIN_US;
+        else if (now >= deadline)
+            return 0;
+    }
 }
 
-/* Sleeps until a run after those seen. The order matters: this thread announces itself, then looks
- * at runs; ec_announce increments runs, then looks for sleepers. One of the two sees the other. */
-static void ec_sleep(ec_pool *pool, unsigned seen)
+/* Returns when the count has moved on from old. The order matters: a sleeper announces itself, then
+ * looks at the count; ec_move sets the count, then looks for sleepers. One of the two sees the other. */
+static void ec_await(ec_pool *pool, atomic_uint *count, unsigned old)
 {
+    if (ec_moves_soon(count, old))
+        return;
     pthread_mutex_lock(&pool->mutex);
     atomic_fetch_add(&pool->sleepers, 1);
-    while (atomic_load(&pool->runs) == seen)
+    while (atomic_load(count) == old)
         pthread_cond_wait(&pool->wake, &pool->mutex);
     atomic_fetch_sub(&pool->sleepers, 1);
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Publishes the task to the workers. */
-static void ec_announce(ec_pool *pool, ec_task *task, void *context)
+static void ec_move(ec_pool *pool, atomic_uint *count, unsigned value)
 {
-    pool->task = task;
-    pool->context = context;
-    atomic_fetch_add(&pool->runs, 1);
+    atomic_store(count, value);
     if (atomic_load(&pool->sleepers) > 0) {
         pthread_mutex_lock(&pool->mutex);
         pthread_cond_broadcast(&pool->wake);
@@ -115,17 +119,69 @@ static void ec_announce(ec_pool *pool, ec_task *task, void *context)
     }
 }
 
+/* Keeps the workers off the core that the caller is on, and gives each its own where there are just
+ * as many cores as threads. Systems that fill one core before they wake another put a worker where
+ * its waker runs, and two threads that wait for each other there take turns of milliseconds. */
+static void ec_spread(ec_pool *pool)
+{
+#if defined(__linux__) && EC_POOL_SPREAD
+    int core = sched_getcpu();
+    cpu_set_t cores;
+    if (core == pool->core || core < 0 || pthread_getaffinity_np(pthread_self(), sizeof cores, &cores))
+        return;
+    int spare = CPU_COUNT(&cores) - pool->threads;
+    if (spare < 0 || !CPU_ISSET(core, &cores))
+        return;
+    pool->core = core;
+    CPU_CLR(core, &cores);
+    int next = 0;
+    for (int i = 1; i < pool->threads; ++i) {
+        cpu_set_t own = cores;
+        if (spare == 0) {
+            while (!CPU_ISSET(next, &cores))
+                ++next;
+            CPU_ZERO(&own);
+            CPU_SET(next++, &own);
+        }
+        pthread_setaffinity_np(pool->seats[i].thread, sizeof own, &own);
+    }
+#else
+    (void)pool;
+#endif
+}
+
+/* Publishes the task to the workers. */
+static void ec_announce(ec_pool *pool, ec_task *task, void *context)
+{
+    pool->task = task;
+    pool->context = context;
+    ec_move(pool, &pool->runs, atomic_load_explicit(&pool->runs, memory_order_relaxed) + 1);
+}
+
+/* Enters a barrier; the last thread to do so opens it by counting it as completed. Returns whether
+ * it was this one, else *passed is the count that will change. A thread that is late to notice
+ * cannot be overtaken, since the next barrier needs it too. */
+static int ec_arrive(ec_pool *pool, int thread, unsigned *passed)
+{
+    *passed = pool->seats[thread].barriers++;
+    if (atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_acq_rel) < pool->threads - 1)
+        return 0;
+    atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed);
+    ec_move(pool, &pool->barriers, *passed + 1);
+    return 1;
+}
+
 static void *ec_work(void *argument)
 {
     ec_seat *seat = argument;
     ec_pool *pool = seat->pool;
     for (unsigned seen = 0;; ++seen) {
-        if (!ec_next_run_comes(pool, seen))
-            ec_sleep(pool, seen);
+        ec_await(pool, &pool->runs, seen);
         if (!pool->task)
             return NULL;
         pool->task(pool->context, seat->index, pool->threads);
-        ec_pool_barrier(pool, seat->index);
+        unsigned passed; /* only the caller waits for the end */
+        ec_arrive(pool, seat->index, &passed);
     }
 }
 
@@ -153,6 +209,7 @@ ec_pool *ec_pool_init(void *memory, int threads)
     pool->threads = threads;
     pool->task = NULL;
     pool->context = NULL;
+    pool->core = -1;
     atomic_init(&pool->runs, 0);
     atomic_init(&pool->arrived, 0);
     atomic_init(&pool->barriers, 0);
@@ -188,26 +245,17 @@ int ec_pool_threads(const ec_pool *pool)
 
 void ec_pool_run(ec_pool *pool, ec_task *task, void *context)
 {
-    if (pool->threads > 1)
+    if (pool->threads > 1) {
+        ec_spread(pool);
         ec_announce(pool, task, context);
+    }
     task(context, 0, pool->threads);
     ec_pool_barrier(pool, 0);
 }
 
-/* The last thread to arrive opens the barrier by counting it as completed; the others wait for the
- * count that they expect. A thread that is late to notice cannot be overtaken, since the next
- * barrier needs it too. */
 void ec_pool_barrier(ec_pool *pool, int thread)
 {
-    if (pool->threads == 1)
-        return;
-    unsigned expected = ++pool->seats[thread].barriers;
-    if (atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_acq_rel) == pool->threads - 1) {
-        atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed);
-        atomic_store_explicit(&pool->barriers, expected, memory_order_release);
-        return;
-    }
-    int spins = 0;
-    while (atomic_load_explicit(&pool->barriers, memory_order_acquire) != expected)
-        ec_pause(&spins);
+    unsigned passed;
+    if (pool->threads > 1 && !ec_arrive(pool, thread, &passed))
+        ec_await(pool, &pool->barriers, passed);
 }

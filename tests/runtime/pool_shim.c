@@ -1,6 +1,10 @@
 /* Tasks that catch a pool in the act. Includes the pool itself, so that thread creation can be
  * made to fail; with POOL_MAIN it is a program, for the sanitizers. */
+#ifdef __linux__
+#define _GNU_SOURCE
+#else
 #define _POSIX_C_SOURCE 200809L
+#endif
 #include <pthread.h>
 
 /* Workers alive, and how many more may be started. */
@@ -136,6 +140,30 @@ double seconds_per_run(ec_pool *pool, int runs)
         ec_pool_run(pool, only_barriers, &r);
     return (seconds(CLOCK_MONOTONIC) - start) / runs;
 }
+
+#ifdef __linux__
+/* ---- Where threads run ---------------------------------------------------------------------- */
+
+static void note_core(void *context, int thread, int threads)
+{
+    (void)threads;
+    ((int *)context)[thread] = sched_getcpu();
+}
+
+/* Runs in which a worker was on the core that the caller was on all the time. */
+int runs_on_one_core(ec_pool *pool, int runs)
+{
+    int shared = 0;
+    for (int run = 0; run < runs; ++run) {
+        int cores[MOST_THREADS], before = sched_getcpu();
+        ec_pool_run(pool, note_core, cores);
+        if (before == cores[0] && before == sched_getcpu())
+            for (int i = 1; i < ec_pool_threads(pool); ++i)
+                shared += cores[i] == before;
+    }
+    return shared;
+}
+#endif
 
 /* ---- Rest ----------------------------------------------------------------------------------- */
 

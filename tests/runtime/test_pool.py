@@ -41,8 +41,10 @@ def pool(library: ctypes.CDLL, threads: int) -> Iterator[ctypes.c_void_p]:
     memory = ctypes.create_string_buffer(library.ec_pool_bytes(threads) + 1)
     address = library.ec_pool_init(ctypes.byref(memory, 1), threads)
     assert address
-    yield ctypes.c_void_p(address)
-    library.ec_pool_destroy(ctypes.c_void_p(address))
+    try:
+        yield ctypes.c_void_p(address)
+    finally:
+        library.ec_pool_destroy(ctypes.c_void_p(address))
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -91,6 +93,24 @@ def test_threads_meet_without_system_calls(library: ctypes.CDLL) -> None:
     with pool(library, 2) as p:
         assert min(library.seconds_per_barrier(p, 100) for _ in range(50)) < 5e-6
         assert min(library.seconds_per_run(p, 100) for _ in range(50)) < 5e-6
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone tells where threads run")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
+def test_workers_keep_off_the_core_of_the_caller(library: ctypes.CDLL) -> None:
+    cores = os.sched_getaffinity(0)
+    try:
+        for threads in (2, 3):
+            with pool(library, threads) as p:
+                for core in sorted(cores)[:2] * 2:
+                    os.sched_setaffinity(0, {core})
+                    library.spmd_errors(p, 1)
+                    os.sched_setaffinity(0, cores)  # the caller stays where it was put, or is seen to move
+                    if threads <= len(cores):
+                        assert library.runs_on_one_core(p, 200) == 0
+                    assert library.barrier_errors(p, 20) == 0  # more threads than cores: slow, but right
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 @pytest.mark.parametrize("started", [0, 1, 2])
