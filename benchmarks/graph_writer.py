@@ -22,10 +22,13 @@ class Writer:
             self.weights[name] = numpy_helper.from_array(np.array(array, order="C"), name)
         return name
 
-    def node(self, op: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
-        result = name or f"{op.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [result], name=result, **attributes))
-        return result
+    def node(
+        self, op: str, *inputs: str, name: str | None = None, results: Sequence[str] = (), **attributes: Any
+    ) -> str:
+        """A node; with ``results`` one of several, of which the first is given back."""
+        given = list(results) or [name or f"{op.lower()}_{len(self.nodes)}"]
+        self.nodes.append(helper.make_node(op, inputs, given, name=given[0], **attributes))
+        return given[0]
 
     def model(
         self,

@@ -1,0 +1,17 @@
+"""The networks that DNNFusion and SmartMem counted, small: their plans compute what onnxruntime computes."""
+
+from __future__ import annotations
+
+import pytest
+from fusion_counts import TOLERANCE, measure, page
+from published.figures import NETWORKS
+
+from edgec.options import resolve
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_against_onnxruntime(name: str) -> None:
+    row = measure(name, resolve({"device": "generic"}), small=True, check=True)
+    assert row.error is not None and row.error <= TOLERANCE
+    assert row.kernels < row.operators
+    assert f"| {name} |" in page([row], "command", "generic")
