@@ -177,7 +177,10 @@ class Network:
 
     def poison(self) -> None:
         """Fill the arena with what no kernel leaves behind, so that a read of what nobody wrote shows up."""
-        self._net._arena[...] = POISON
+        if hasattr(self._net, "poison"):
+            self._net.poison(POISON)
+        else:
+            self._net._arena[...] = POISON
 
     def bind(
         self, inputs: Mapping[str, np.ndarray], into: Mapping[str, np.ndarray] = {}

@@ -82,7 +82,8 @@ def compress(graph: Graph, context: Context) -> Graph:
 
 
 def fuse(graph: Graph, context: Context) -> Plan:
-    return plan_graph(graph, context.options.fuse)
+    o = context.options
+    return plan_graph(graph, o.fuse, gpu=o.device.is_gpu)
 
 
 def schedule(plan: Plan, context: Context) -> Program:

@@ -8,13 +8,18 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef ptrdiff_t ec_int;  /* loop counters and positions */
+#ifndef EC_INT
+#define EC_INT ptrdiff_t
+#endif
+typedef EC_INT ec_int;     /* loop counters and positions */
 typedef uint16_t ec_f16;   /* storage of IEEE binary16 */
 typedef uint16_t ec_bf16;  /* storage of bfloat16 */
 typedef uint8_t ec_f8e4m3fn, ec_f8e4m3fnuz, ec_f8e5m2, ec_f8e5m2fnuz, ec_f8e8m0;
 typedef uint8_t ec_f4e2m1, ec_i4, ec_u4, ec_i2, ec_u2; /* in the low bits of a byte each */
 
+#ifndef EC_SCALAR
 #define EC_SCALAR static inline __attribute__((always_inline, unused))
+#endif
 
 EC_SCALAR ec_int ec_min_int(ec_int a, ec_int b) { return a < b ? a : b; }
 EC_SCALAR ec_int ec_max_int(ec_int a, ec_int b) { return a > b ? a : b; }

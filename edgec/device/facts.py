@@ -58,6 +58,17 @@ class Device:
     flash_bytes: int = 0
     page_bytes: int = 0
     """Page of the virtual memory, the alignment of weights that are mapped."""
+    compute_capability: int = 0
+    """Of an NVIDIA GPU, without the point: 87 is sm_87."""
+    multiprocessors: int = 0
+    """Of a GPU: how many groups of threads (work-groups, blocks) run side by side without sharing a core."""
+    gpu_clock_mhz: int = 0
+    shared_bytes: int = 0
+    """Fast memory that the threads of one group share (OpenCL calls it local)."""
+    gpu_l2_bytes: int = 0
+    """Cache between the multiprocessors of a GPU and its memory."""
+    memory_gbps: int = 0
+    """What the memory of a GPU delivers at most, in 10^9 bytes a second."""
     cflags: Names = ()
     """Options that select the processor, as gcc takes them."""
     gcc_target: str = ""
@@ -72,6 +83,11 @@ class Device:
     """How edgec runs a program on it."""
     measured: Measured = ()
     """Figures taken on the device, sorted by name, with the unit in the name: `fp32_gflops`, `read_gbps`."""
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether kernels are launched on a GPU, each with a grid of threads, rather than called."""
+        return self.language != "c"
 
     def has(self, *instruction_sets: str) -> bool:
         """Whether the device has every one of these instruction sets."""
@@ -233,6 +249,12 @@ def _refuse_contradictions(device: Device, path: Path) -> None:
         "'vector_bytes' must be a power of two, 4 or more": width >= 4 and width & (width - 1) == 0,
         "'vector_registers' must be 1 or more": device.vector_registers >= 1,
         "'cores' must be 1 or more": device.cores >= 1,
+        "a GPU needs 'multiprocessors' and 'shared_bytes'": (
+            not device.is_gpu or (device.multiprocessors >= 1 and device.shared_bytes >= 1)
+        ),
+        "'language' = \"cuda\" needs a 'compute_capability' of 50 or more": (
+            device.language != "cuda" or device.compute_capability >= 50
+        ),
         "a device without an operating system needs 'gcc_target' or 'zig_target'": (
             device.hosted or bool(device.gcc_target or device.zig_target)
         ),

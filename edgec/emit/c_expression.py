@@ -21,7 +21,7 @@ from edgec.ir.types import CODED, FLOATS
 from edgec.ir.vector import free
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-_COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _LIBM = {
     "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "sqrt": "sqrt", "abs": "fabs",
     "exp": "exp", "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh", "erf": "erf",
@@ -261,8 +261,8 @@ class Printer:
         args = [self.value(a) for a in e.args]
         kind = e.args[0].dtype
         ctype = C_TYPES[kind]
-        if e.op in _COMPARE:
-            return f"({args[0]} {_COMPARE[e.op]} {args[1]})"
+        if e.op in COMPARE:
+            return f"({args[0]} {COMPARE[e.op]} {args[1]})"
         if e.op in ("and", "or", "xor"):
             return f"({args[0]} {dict(zip(('and', 'or', 'xor'), ('&&', '||', '!=')))[e.op]} {args[1]})"
         if e.op == "not":

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ import numpy as np
 
 from edgec import __version__
 from edgec.device.facts import Device
-from edgec.emit.c_expression import size_name
+from edgec.emit.c_expression import extent_text, size_name
 from edgec.emit.c_literal import STORAGE
+from edgec.emit.language import language_of
 from edgec.emit.render import render
 from edgec.emit.source import Sources, comment_text, generate, pointer_text, size_value
-from edgec.errors import DeviceError, UsageError
+from edgec.errors import UsageError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import sizes
@@ -31,6 +33,8 @@ from edgec.schedule.program import Buffer, Program
 
 #: A marker every output folder has: only such a folder is ever overwritten.
 LOCK = "edgec.lock"
+#: Of a counter that groups of a GPU kernel meet at; they lie behind the arena.
+LOCK_BYTES = 4
 #: Kernel sources are spread over this many files, so that compilers can work side by side.
 FILES = 8
 
@@ -42,7 +46,7 @@ static struct switch template this throw true try typedef typeid typename typeof
 volatile while xor
 int8_t int16_t int32_t int64_t size_t uint8_t uint16_t uint32_t uint64_t
 eof errno infinity linux nan null stderr stdin stdout unix
-arena call pool task thread threads weights
+arena call pool session stream task thread threads weights
 """
 #: What no parameter can be called: words of C and C++, types, macros that are always there, and its neighbors.
 _TAKEN_WORDS = frozenset(_WORDS.split())
@@ -134,6 +138,11 @@ class Port:
         return self.type.elements
 
     @property
+    def bytes_text(self) -> str:
+        """Its bytes in C, for the sizes of the run at hand."""
+        return f"{extent_text(X.plain(prod(self.shape)))} * sizeof({self.ctype})"
+
+    @property
     def comment(self) -> str:
         return comment_text(self.onnx_name)
 
@@ -183,18 +192,16 @@ def files(
 
     Raises DeviceError for a device whose language has no back end, UsageError for a name that would hide a header.
     """
-    if device.language != "c":
-        raise DeviceError(
-            f"device '{device.name}' is programmed in {device.language}, for which edgec has no back end yet",
-            hint='devices with language = "c" work: edgec device list',
-        )
+    language = language_of(device)
+    language.refuse(program)
     if name.lower() in _HEADERS:
         raise UsageError(f"{name}.h would hide a header of the C library", hint="choose another --name")
-    sources = generate(program, name, templates)
+    sources = generate(program, name, templates, language)
     inputs, outputs = ports(program, name)
     weights = weights_blob(program)
     values = {
         "name": name, "NAME": name.upper(), "version": __version__, "program": program, "device": device,
+        "arena_bytes": program.arena_bytes + LOCK_BYTES * program.locks,
         "inputs": inputs, "outputs": outputs, "sources": sources, "alignment": ALIGNMENT,
         "weights_bytes": len(weights), "vector_lanes": vector_lanes(device),
         "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items()},
@@ -224,20 +231,15 @@ def files(
         result[path] = render(template, templates, **values, **more).encode()
 
     groups = _groups(sources)
-    kernel_files = [f"{name}_kernels_{k}.c" for k in range(len(groups))]
-    put(f"{name}.h", "project/net.h.jinja")
-    put(f"{name}_kernels.h", "project/kernels.h.jinja")
-    put(f"{name}.c", "project/net.c.jinja")
+    template, pattern = language.kernels
+    values["kernel_files"] = kernel_files = [pattern.format(name=name, k=k) for k in range(len(groups))]
+    for path, page in language.pages.items():
+        put(path.format(name=name), page)
     for path, group in zip(kernel_files, groups):
-        put(path, "project/kernels.c.jinja", group=group)
-    put(f"{name}_weights.S", "project/weights.S.jinja")
-    put("main.c", "project/main.c.jinja")
-    put("CMakeLists.txt", "project/CMakeLists.txt.jinja", kernel_files=kernel_files)
-    put(f"{name}.py", "project/net.py.jinja")
-    put("README.md", "project/README.md.jinja")
+        put(path, template, group=group)
     runtime = data_folder("codegen_templates") / "runtime"
-    for path_ in sorted(runtime.glob("ec_*")):
-        result[path_.name] = path_.read_bytes()
+    for file in sorted(f for shape in language.runtime for f in runtime.glob(shape) if f.is_file()):
+        result[file.name] = file.read_bytes()
     digest = sha256()
     for path in sorted(result):
         for part in (path.encode(), b"\0", result[path], b"\0"):
@@ -247,7 +249,8 @@ def files(
         "arena_bytes": program.arena_bytes, "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
         "weights_bytes": len(weights), "kernels": len(program.kernels),
         "inputs": [_entry(p) for p in inputs], "outputs": [_entry(p) for p in outputs],
-        "sources": [f"{name}.c", *kernel_files, f"{name}_weights.S", "ec_pool.c"],
+        "language": language.name,
+        "sources": [*(source.format(name=name) for source in language.sources), *kernel_files],
         "files": sorted(result),
         "license": program.graph.metadata.get("license"), "files_sha256": digest.hexdigest(), **facts,
     }  # fmt: skip

@@ -20,8 +20,9 @@ from pathlib import Path
 
 import jinja2
 
+from edgec.emit.language import LANGUAGES, Language
 from edgec.emit.render import environment
-from edgec.emit.views import VIEWS, View
+from edgec.emit.views import View
 from edgec.emit.views.procedure import ProcedureView
 from edgec.errors import EdgecError
 from edgec.locate import data_folder
@@ -48,13 +49,13 @@ def templates(language: str, folders: tuple[Path, ...] = ()) -> tuple[Template, 
     """All kernel templates of a language, a user's own first; of two with one name the first counts."""
     found: dict[str, Template] = {}
     for rank, folder in enumerate((*folders, data_folder("codegen_templates"))):
-        for file in sorted((folder / language).glob(f"*.{language}.jinja")):
-            template = _read(file, f"{language}/{file.name}", rank)
+        for file in sorted((folder / language).glob(f"*.{LANGUAGES[language].suffix}.jinja")):
+            template = _read(file, LANGUAGES[language], rank)
             found.setdefault(template.kernel, template)
     return tuple(found.values())
 
 
-def _read(file: Path, path: str, rank: int) -> Template:
+def _read(file: Path, language: Language, rank: int) -> Template:
     fields: dict[str, list[str]] = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         if not line.startswith("//#"):
@@ -66,11 +67,11 @@ def _read(file: Path, path: str, rank: int) -> Template:
         raise EdgecError("a kernel template starts with '//# kernel: NAME'", where=str(file))
     kernel = fields["kernel"][0]
     schedule = fields.get("schedule", [kernel])[0]
-    if schedule not in VIEWS:
+    if schedule not in language.views:
         raise EdgecError(
-            f"no schedule '{schedule}'", where=str(file), hint=f"the schedules are {', '.join(sorted(VIEWS))}"
+            f"no schedule '{schedule}'", where=str(file), hint=f"the schedules are {', '.join(sorted(language.views))}"
         )
-    return Template(path, kernel, schedule, tuple(fields.get("require", ())), rank)
+    return Template(f"{language.name}/{file.name}", kernel, schedule, tuple(fields.get("require", ())), rank)
 
 
 def choose(schedule: str, view: View, language: str, folders: Sequence[Path] = ()) -> Template:

@@ -8,11 +8,14 @@ from pathlib import Path
 
 from edgec.emit.c_expression import size_name
 from edgec.emit.c_literal import STORAGE
+from edgec.emit.language import C, Language
 from edgec.emit.registry import choose
 from edgec.emit.render import render
-from edgec.emit.views import VIEWS, View
+from edgec.emit.views import View
 from edgec.emit.views.chain import ChainView
+from edgec.errors import DeviceError
 from edgec.ir.expr import Expr
+from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel, Program
 
 _NAME = "KERNEL_NAME"
@@ -28,7 +31,7 @@ class Function:
 
     @property
     def prototype(self) -> str:
-        return f"void {self.name}({self.view.parameters}, {self.view.thread_parameters});"
+        return self.view.declared(self.name)
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class CallSite:
     """One kernel call in execution order, and the computed sizes that are read just before it."""
 
     function: Function
+    view: View
     kernel: Kernel
     arguments: str
     barrier: bool
@@ -60,14 +64,14 @@ class Sources:
     calls: tuple[CallSite, ...]
 
 
-def generate(program: Program, prefix: str, templates: Sequence[Path] = ()) -> Sources:
+def generate(program: Program, prefix: str, templates: Sequence[Path] = (), language: Language = C) -> Sources:
     """Render every kernel; kernels whose text is equal share one function."""
     known: dict[str, Function] = {}
     calls: list[CallSite] = []
     since: list[Kernel] = []
     unread = dict(program.sizes)
     for kernel in program.kernels:
-        view, text, kind = _rendered(kernel, _NAME, _aliases(kernel, program), templates)
+        view, text, kind = _rendered(kernel, _NAME, _aliases(kernel, program), templates, language)
         if text not in known:
             name = f"{prefix}_{len(known)}_{kind}"
             known[text] = Function(name, text.replace(_NAME, name), view)
@@ -77,22 +81,29 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = ()) -> S
         guard = "".join(f" && {'' if truth else '!'}*({_pointer(b, program, True)})" for b, truth in kernel.guards)
         sizes = tuple(ReadSize(size_name(s), size_value(s, b, program)) for s, b in fresh.items())
         calls.append(
-            CallSite(known[text], kernel, _arguments(kernel, program), barrier, describe(kernel), sizes, guard)
+            CallSite(
+                known[text], view, kernel, _arguments(kernel, view, program), barrier, describe(kernel), sizes, guard
+            )
         )
     return Sources(tuple(known.values()), tuple(calls))
 
 
 def _rendered(
-    kernel: Kernel, name: str, aliases: frozenset[Buffer], templates: Sequence[Path]
+    kernel: Kernel, name: str, aliases: frozenset[Buffer], templates: Sequence[Path], language: Language
 ) -> tuple[View, str, str]:
     """The view and the text of a kernel that is called ``name``, and what kind it is; a chain is of its last kind."""
-    view = VIEWS[kernel.template](_without_scratch(kernel), name, aliases)
+    if kernel.template not in language.views:
+        what = kernel.params.node.op if isinstance(kernel.params, ProcedureCall) else kernel.template
+        where = ", ".join(kernel.names) or None
+        hint = "build it for a processor: edgec device list"
+        raise DeviceError(f"there is no {language.name} kernel for '{what}' yet", hint=hint, where=where)
+    view = language.views[kernel.template](_without_scratch(kernel), name, aliases)
     kind = ""
     if isinstance(view, ChainView):
         for k, inner in enumerate(view.params.steps):
-            its_view, text, kind = _rendered(inner, f"{name}_{k}", aliases & set(inner.operands), templates)
+            its_view, text, kind = _rendered(inner, f"{name}_{k}", aliases & set(inner.operands), templates, language)
             view.add(inner, its_view, text)
-    template = choose(kernel.template, view, "c", templates)
+    template = choose(kernel.template, view, language.name, templates)
     return view, render(template.source, templates, k=view), kind or template.kernel
 
 
@@ -167,7 +178,7 @@ def _pointer(buffer: Buffer, program: Program, const: bool) -> str:
     return f"call->{buffer.space}{place}"
 
 
-def _arguments(kernel: Kernel, program: Program) -> str:
+def _arguments(kernel: Kernel, view: View, program: Program) -> str:
     operands = kernel.operands
     scratch = []
     if kernel.scratch_bytes:
@@ -177,7 +188,7 @@ def _arguments(kernel: Kernel, program: Program) -> str:
             scratch[0] += f" + thread * {kernel.scratch_bytes}"
         operands = operands[1:]
     pointers = [_pointer(b, program, const=k < len(operands) - 1) for k, b in enumerate(operands)]
-    return ", ".join([*pointers, *scratch, *map(size_name, kernel.sizes), "thread", "threads"])
+    return ", ".join([*pointers, *scratch, *map(size_name, kernel.sizes), *view.last_arguments])
 
 
 def describe(kernel: Kernel) -> str:

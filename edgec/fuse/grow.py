@@ -30,7 +30,8 @@ def grow(draft: Draft, anchor: Node) -> None:
     end = anchor
     ends, lengths = [end], [1]
     rows = anchor.op == "reduce"
-    merged = _attention(draft, anchor) if draft.mode.is_planner and anchor.op == "matmul" else None
+    merges = draft.mode.is_planner and not draft.mode.gpu and anchor.op == "matmul"
+    merged = _attention(draft, anchor) if merges else None
     if merged is not None:
         block = merged
         lengths = [len(block)]

@@ -109,6 +109,8 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
         if contraction or any(n.op == "reduce" for n in members):
             return Refusal("index", f"{node.op} reads where data says, which a sum would do for every term anew")
         return None
+    if draft.mode.gpu and node.op == "pad":
+        return None
     if contraction:
         if any(n.op == "conv" and n.attributes["groups"] > 1 for n in members) and node.op != "slice":
             return Refusal("index", "windows of a grouped convolution are read from plain memory")

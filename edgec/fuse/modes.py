@@ -27,10 +27,15 @@ def mode_of(fuse: bool | str) -> ModeName:
 
 @dataclass(frozen=True)
 class Mode:
-    """What a build may fuse: the planner asks here before it asks anything else."""
+    """What a build may fuse: the planner asks here before it asks anything else.
+
+    On a ``gpu`` a load under a condition costs nothing and a kernel costs its launch: padding is a choice where it is
+    read, not a border that somebody fills.
+    """
 
     name: ModeName
     graph: Graph
+    gpu: bool = False
 
     @property
     def is_planner(self) -> bool:
@@ -51,6 +56,8 @@ class Mode:
 
     def places(self, node: Node, readers: Collection[Node]) -> bool:
         """May the operands of ``node`` be written where they belong inside it?"""
+        if self.gpu and node.op == "pad":
+            return False
         if self.is_planner:
             return True
         return node.op == "pad" and (self.name == "none" or self._is_one_operator(list(readers), [node]))

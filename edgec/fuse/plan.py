@@ -31,9 +31,9 @@ from edgec.ops import is_procedure, meaning
 __all__ = ["Placement", "Plan", "copy_block", "plan"]
 
 
-def plan(graph: Graph, fuse: bool | str = True, prices: Prices | None = None) -> Plan:
+def plan(graph: Graph, fuse: bool | str = True, prices: Prices | None = None, gpu: bool = False) -> Plan:
     """Plan a graph; ``fuse`` is a mode (see `edgec.fuse.modes`), ``prices`` decides what could be either way."""
-    mode = Mode(mode_of(fuse), graph)
+    mode = Mode(mode_of(fuse), graph, gpu)
     draft = Draft(graph, mode, prices if prices is not None else Prices(CostModel()))
     operations = graph.operations()
     for node in operations:

@@ -15,6 +15,7 @@ from edgec.schedule.attention import Attention
 from edgec.schedule.border import Border
 from edgec.schedule.chain import Chain
 from edgec.schedule.contract import Contract
+from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.loops import Map, Row, Window
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel, Program, View
@@ -86,6 +87,8 @@ def describe_template(kernel: Kernel) -> str:
         return f"map over {[v.value.extent for v in p.loops]}" + (
             f", lanes along {p.lane.value.extent}" if p.lane is not None else ", scalar"
         )
+    if isinstance(p, GpuKernel):
+        return f"{kernel.template} {p.describe}"
     if isinstance(p, ProcedureCall):
         tasks = p.procedure.tasks
         return f"{p.node.op}, {f'{tasks} tasks' if tasks > 1 else 'a single task'}"

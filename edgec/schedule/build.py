@@ -19,6 +19,8 @@ from edgec.schedule.border import Border, border
 from edgec.schedule.chain import chained
 from edgec.schedule.contract import Contract, contract
 from edgec.schedule.flat import Flat, Weights, flatten
+from edgec.schedule.gpu import choose as gpu
+from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.layout import views_of
 from edgec.schedule.loops import Map, Row, Window, map_, row, window
 from edgec.schedule.memory import ALIGNMENT, plan_memory
@@ -96,6 +98,7 @@ def _scheduled(plan: Plan, device: Device, threads: int, progress: Callable[[str
         views,
         sizes,
         demands,
+        max((k.params.locks for k in kernels if isinstance(k.params, GpuKernel)), default=0),
         pairs(plan, views),
     )
 
@@ -140,12 +143,13 @@ def kernel_of(
     if block.is_procedure:
         template, params = "procedure", procedure_call(block, views, weights)
     else:
-        template, params = _choose(block, flatten(block, views, weights), device, weights)
+        flat = flatten(block, views, weights)
+        template, params = (gpu.choose if device.is_gpu else _choose)(block, flat, device, weights)
     scratch = scratch_of(params)
     operands = _operands(params)
     sizes = tuple(sizes_within(params))
     if scratch:
-        copies = 1 if _is_alone(params) else threads
+        copies = 1 if device.is_gpu or _is_alone(params) else threads
         operands = (Buffer(f"scratch_{block.output.key}", "arena", "u8", scratch * copies), *operands)
     return Kernel(template, params, operands, block, names, scratch, sizes)
 
@@ -179,7 +183,7 @@ def _choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple
 def bodies_of(params: Any) -> list[Expr]:
     if isinstance(params, Contract):
         return [params.s, params.epilogue, *([params.l] if params.l_mode != "packed" else [])]
-    if isinstance(params, Attention | Row):
+    if isinstance(params, Attention | Row | GpuKernel):
         return params.bodies
     if isinstance(params, Border | ProcedureCall):
         return []
@@ -218,6 +222,6 @@ def scratch_of(params: Any) -> int:
         return upper(params.k_extent) * params.width * 4
     if isinstance(params, Row):
         return -(-most(params.row) // 16) * 64 * len(params.saved)
-    if isinstance(params, Attention | ProcedureCall):
+    if isinstance(params, Attention | ProcedureCall | GpuKernel):
         return params.scratch_bytes
     return 0

@@ -90,8 +90,7 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     ):
         return None
     n = lanes[0]
-    body = with_contiguous_weights(flat.body, flat.loops, n, weights)
-    body = _repack_inside(body, flat.loops, n, weights)
+    body = repacked(flat.body, flat.loops, n, weights)
     (reduction,) = (e for e in X.walk(body) if e.op == "reduce")
     if not is_vectorizable(body, n) or reduction.dtype != "f32" or n not in free(reduction):
         return None
@@ -111,8 +110,8 @@ def _even_rows(extent: int, most: int) -> int:
     return -(-extent // tiles)
 
 
-def _repack_inside(body: Expr, loops: tuple[Expr, ...], n: Expr, weights: Weights) -> Expr:
-    """Weights inside the reduction: contiguous along the lanes too."""
+def repacked(body: Expr, loops: tuple[Expr, ...], n: Expr, weights: Weights) -> Expr:
+    """Weights contiguous along the lanes ``n``, those inside reductions too."""
 
     def change(e: Expr) -> Expr | None:
         if e.op != "reduce":
@@ -120,21 +119,36 @@ def _repack_inside(body: Expr, loops: tuple[Expr, ...], n: Expr, weights: Weight
         names, inner = X.opened(e)
         return X.reduce(e.value[0], names, with_contiguous_weights(inner, (*loops, *names), n, weights))
 
-    return X.transform(body, change)
+    return X.transform(with_contiguous_weights(body, loops, n, weights), change)
 
 
-def row(flat: Flat, device: Device) -> Row | None:
-    """Schedule along a contiguous reduction loop; None when the reductions do not share one."""
-    if flat.store.dtype != "f32":
-        return None
-    flat = _merge_reductions(merge_loops(flat))
+@dataclass(frozen=True)
+class Parts:
+    """A formula of reductions that share one loop, taken apart; the fields are those of `Row`."""
+
+    loops: tuple[Expr, ...]
+    row: Expr
+    reductions: tuple[tuple[str, Expr], ...]
+    result: Expr
+    keeps_row: bool
+    address: Expr
+
+    @property
+    def passes(self) -> list[Expr]:
+        """What is computed along the row, in order."""
+        return [*(inner for _, inner in self.reductions), *([self.result] if self.keeps_row else [])]
+
+
+def taken_apart(flat: Flat) -> Parts | None:
+    """The reductions of ``flat`` and what follows them; None when they do not share one loop."""
     sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
     extents = {tuple(v.extent for v in s.value[1]) for s in sums}
     if len(extents) != 1 or len(next(iter(extents))) != 1 or any(s.dtype != "f32" for s in sums):
         return None
+    if any(s.value[0] not in ("add", "mul", "max", "min") for s in sums):
+        return None
     ((extent,),) = extents
     line = X.var("row", extent)
-    opened = [X.substitute(s.args[0], {X.reduction_variables(s)[0]: line}) for s in sums]
     outside = frozenset().union(*(free(s) for s in sums))
     keep = [v for v in flat.loops if v not in outside and coefficient(flat.address, v) == 1]
     if keep and keep[0].value.extent != extent:
@@ -144,31 +158,29 @@ def row(flat: Flat, device: Device) -> Row | None:
         change = {keep[0]: line}
         body, address = X.substitute(body, change), X.substitute(address, change)
         loops = tuple(v for v in loops if v is not keep[0])
-    if any(not is_vectorizable(o, line) for o in opened) or (keep and not is_vectorizable(body, line)):
-        return None
-    steps = {coefficient(e.args[0], line) for o in opened for e in X.loads(o)}
-    if not steps <= {0, 1} or any(s.value[0] not in ("add", "mul", "max", "min") for s in sums):
-        return None
     done: dict[Expr, Expr] = {}
     reductions = []
     for k, s in enumerate(sorted((e for e in X.walk(body) if e.op == "reduce"), key=lambda e: e.height)):
         inner = X.substitute(X.transform(s.args[0], done.get), {X.reduction_variables(s)[0]: line})
         done[s] = reduced(k)
         reductions.append((s.value[0], inner))
-    result = X.transform(body, done.get)
-    passes = [inner for _, inner in reductions] + ([result] if keep else [])
-    saved = _worth_saving(passes, line)
+    return Parts(loops, line, tuple(reductions), X.transform(body, done.get), bool(keep), address)
+
+
+def row(flat: Flat, device: Device) -> Row | None:
+    """Schedule along a contiguous reduction loop; None when the reductions do not share one."""
+    if flat.store.dtype != "f32":
+        return None
+    parts = taken_apart(merge_reductions(merge_loops(flat)))
+    if parts is None or any(not is_vectorizable(e, parts.row) for e in parts.passes):
+        return None
+    steps = {coefficient(e.args[0], parts.row) for _, o in parts.reductions for e in X.loads(o) if e.args}
+    if not steps <= {0, 1}:
+        return None
     return Row(
-        loops,
-        line,
-        vector_lanes(device),
-        tuple(reductions),
-        result,
-        bool(keep),
-        saved,
-        flat.store,
-        address,
-    )
+        parts.loops, parts.row, vector_lanes(device), parts.reductions, parts.result, parts.keeps_row,
+        _worth_saving(parts.passes, parts.row), flat.store, parts.address,
+    )  # fmt: skip
 
 
 def _worth_saving(passes: list[Expr], line: Expr) -> tuple[Expr, ...]:
@@ -181,7 +193,7 @@ def _worth_saving(passes: list[Expr], line: Expr) -> tuple[Expr, ...]:
     return tuple(e for e, n in times.items() if n > 1 and e.op in expensive and e.dtype == "f32" and line in free(e))
 
 
-def _merge_reductions(flat: Flat) -> Flat:
+def merge_reductions(flat: Flat) -> Flat:
     """Reductions over several loops that memory holds as one become reductions over one."""
 
     def change(e: Expr) -> Expr | None:
@@ -217,7 +229,7 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
         lanes = [v for v in reversed(loops) if most(v) >= 16 and coefficient(flat.address, v) is not None]
     if lanes and flat.store.dtype == "f32":
         lane = lanes[0]
-        body = _repack_inside(with_contiguous_weights(flat.body, flat.loops, lane, weights), flat.loops, lane, weights)
+        body = repacked(flat.body, flat.loops, lane, weights)
         if is_vectorizable(body, lane):
             outer = tuple(v for v in loops if v is not lane)
             return Map(outer, lane, vector_lanes(device), body, flat.store, flat.address)

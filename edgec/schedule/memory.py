@@ -14,6 +14,8 @@ from random import Random
 from edgec.ir import expr as X
 from edgec.schedule.chain import main_of
 from edgec.schedule.contract import Contract
+from edgec.schedule.gpu.contract import GpuContract
+from edgec.schedule.gpu.loops import GpuMap
 from edgec.schedule.loops import Map
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel
@@ -99,9 +101,9 @@ def overwrites_in_place(kernel: Kernel, operand: Buffer) -> bool:
     p = kernel.params
     if operand.dtype != kernel.writes.dtype or operand.elements != kernel.writes.elements:
         return False
-    if isinstance(p, Map):
+    if isinstance(p, Map | GpuMap):
         bodies, elsewhere = [p.body], []
-    elif isinstance(p, Contract):
+    elif isinstance(p, Contract | GpuContract):
         bodies, elsewhere = [p.epilogue], [p.s, p.l]
     elif isinstance(p, ProcedureCall):
         return [k for k, (b, _) in enumerate(p.operands) if b is operand] == [p.procedure.overwrites]

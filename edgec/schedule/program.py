@@ -110,4 +110,5 @@ class Program:
     views: Mapping[Node, View] = field(default_factory=dict)
     sizes: Mapping[Expr, Buffer] = field(default_factory=dict)  # those that kernels compute, each in an i64
     demands: tuple[tuple[str, Buffer], ...] = ()  # truth values that must hold after the run
+    locks: int = 0  # counters that groups of GPU kernels meet at: zero before a run and after it
     states: Mapping[Buffer, Buffer] = field(default_factory=dict)  # outputs that may lie where an input lies, and those

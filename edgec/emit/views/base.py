@@ -61,6 +61,15 @@ class View:
     def parameters(self) -> str:
         return ", ".join(f"{kind}{name}" for name, kind in self.declarations.items())
 
+    def declared(self, name: str) -> str:
+        """The declaration of the kernel as a function of this name."""
+        return f"void {name}({self.parameters}, {self.thread_parameters});"
+
+    @property
+    def last_arguments(self) -> tuple[str, ...]:
+        """What a call passes after operands, scratch and sizes."""
+        return ("thread", "threads")
+
     def tile_interface(self, indices: Iterable[str], lines: Iterable[str]) -> tuple[str, str]:
         """Parameters and arguments of a tile function: the operands and indices its text uses, no others."""
         used = set(re.findall(r"[A-Za-z_]\w*", " ".join(lines)))

@@ -1,0 +1,120 @@
+/* What generated kernels are written in: the words of CUDA under short names, and four floats at once.
+ * With EC_ON_CPU the same kernels are C++ for the processor (ec_cuda_cpu.h): slow, but every line of them can be tested
+ * where there is no GPU. */
+#ifndef EC_CUDA_H
+#define EC_CUDA_H
+
+#ifdef EC_ON_CPU
+#include "ec_cuda_cpu.h"
+#else
+#include <cuda_runtime.h>
+#define EC_LAUNCH(kernel, groups, threads, stream, ...) kernel<<<(unsigned)(groups), threads, 0, stream>>>(__VA_ARGS__)
+#endif
+
+#define EC_SCALAR static __device__ __forceinline__
+#define EC_INT int /* positions: no buffer has 2^31 elements */
+#include "ec_scalar.h"
+
+#define restrict __restrict__
+#define EC_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+#define EC_DEVICE static __device__ __forceinline__
+#define EC_SHARED __shared__
+#define EC_ALIGNED __align__(16)
+
+EC_DEVICE int ec_group(void) { return (int)blockIdx.x; }
+EC_DEVICE int ec_thread(void) { return (int)threadIdx.x; }
+EC_DEVICE void ec_barrier(void) { __syncthreads(); }
+/* What the lane whose number differs in these bits has. */
+EC_DEVICE float ec_shuffle(float x, int bits) { return __shfl_xor_sync(0xffffffffu, x, bits); }
+/* Memory that another group has written. */
+EC_DEVICE float ec_fresh(const float *p) { return __ldcg(p); }
+/* Is this the last of so many groups to come here? Then it sees what the others have written. */
+EC_DEVICE bool ec_is_last(int *lock, int groups) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(lock, 1) == groups - 1;
+    if (last) *lock = 0;
+  }
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
+}
+
+/* Four floats, and what comparing them gives. */
+struct ec_vf { float4 v; };
+struct ec_vi { int x, y, z, w; };
+
+EC_DEVICE ec_vf ec_make(float x, float y, float z, float w) { return {make_float4(x, y, z, w)}; }
+EC_DEVICE ec_vf ec_set1(float x) { return ec_make(x, x, x, x); }
+EC_DEVICE float ec_lane(ec_vf a, int lane) { return lane == 0 ? a.v.x : lane == 1 ? a.v.y : lane == 2 ? a.v.z : a.v.w; }
+EC_DEVICE ec_vf ec_load(const float *p) { return {*(const float4 *)p}; }
+EC_DEVICE ec_vf ec_gather(const float *p, int step) { return ec_make(p[0], p[step], p[2 * step], p[3 * step]); }
+EC_DEVICE void ec_store(float *p, ec_vf a) { *(float4 *)p = a.v; }
+
+#define EC_LANEWISE(EXPRESSION)                                                                    \
+  float4 r;                                                                                        \
+  { const float x = a.v.x; r.x = EXPRESSION(x); }                                                  \
+  { const float x = a.v.y; r.y = EXPRESSION(x); }                                                  \
+  { const float x = a.v.z; r.z = EXPRESSION(x); }                                                  \
+  { const float x = a.v.w; r.w = EXPRESSION(x); }                                                  \
+  return {r}
+#define EC_UNARY(NAME, FUNCTION)                                                                   \
+  EC_DEVICE ec_vf NAME(ec_vf a) { EC_LANEWISE(FUNCTION); }
+#define EC_BINARY(NAME, FUNCTION)                                                                  \
+  EC_DEVICE ec_vf NAME(ec_vf a, ec_vf b) {                                                         \
+    return ec_make(FUNCTION(a.v.x, b.v.x), FUNCTION(a.v.y, b.v.y), FUNCTION(a.v.z, b.v.z), FUNCTION(a.v.w, b.v.w)); }
+#define EC_INFIX(SYMBOL)                                                                           \
+  EC_DEVICE ec_vf operator SYMBOL(ec_vf a, ec_vf b) {                                              \
+    return ec_make(a.v.x SYMBOL b.v.x, a.v.y SYMBOL b.v.y, a.v.z SYMBOL b.v.z, a.v.w SYMBOL b.v.w); }
+#define EC_COMPARE(NAME, SYMBOL)                                                                   \
+  EC_DEVICE ec_vi NAME(ec_vf a, ec_vf b) {                                                         \
+    return {a.v.x SYMBOL b.v.x, a.v.y SYMBOL b.v.y, a.v.z SYMBOL b.v.z, a.v.w SYMBOL b.v.w}; }
+EC_INFIX(+)
+EC_INFIX(-)
+EC_INFIX(*)
+EC_INFIX(/)
+EC_COMPARE(ec_lt, <)
+EC_COMPARE(ec_le, <=)
+EC_COMPARE(ec_gt, >)
+EC_COMPARE(ec_ge, >=)
+EC_COMPARE(ec_eq, ==)
+EC_COMPARE(ec_ne, !=)
+EC_UNARY(operator-, -)
+EC_UNARY(ec_abs, fabsf)
+EC_UNARY(ec_sqrt, sqrtf)
+EC_UNARY(ec_floor, floorf)
+EC_UNARY(ec_ceil, ceilf)
+EC_UNARY(ec_trunc, truncf)
+EC_UNARY(ec_round, rintf)
+EC_UNARY(ec_exp, expf)
+EC_UNARY(ec_log, logf)
+EC_UNARY(ec_log1p, log1pf)
+EC_UNARY(ec_expm1, expm1f)
+EC_UNARY(ec_sigmoid, ec_sigmoid_float)
+EC_UNARY(ec_tanh, tanhf)
+EC_UNARY(ec_erf, erff)
+EC_UNARY(ec_sin, sinf)
+EC_UNARY(ec_cos, cosf)
+EC_BINARY(ec_max, ec_max_float)
+EC_BINARY(ec_min, ec_min_float)
+EC_BINARY(ec_pow, powf)
+#undef EC_LANEWISE
+#undef EC_UNARY
+#undef EC_BINARY
+#undef EC_INFIX
+#undef EC_COMPARE
+
+EC_DEVICE ec_vf ec_fma(ec_vf a, ec_vf b, ec_vf c) {
+  return ec_make(fmaf(a.v.x, b.v.x, c.v.x), fmaf(a.v.y, b.v.y, c.v.y), fmaf(a.v.z, b.v.z, c.v.z), fmaf(a.v.w, b.v.w, c.v.w));
+}
+EC_DEVICE ec_vi ec_mask(bool x) { return {x, x, x, x}; }
+EC_DEVICE ec_vi ec_and(ec_vi a, ec_vi b) { return {a.x & b.x, a.y & b.y, a.z & b.z, a.w & b.w}; }
+EC_DEVICE ec_vi ec_or(ec_vi a, ec_vi b) { return {a.x | b.x, a.y | b.y, a.z | b.z, a.w | b.w}; }
+EC_DEVICE ec_vi ec_not(ec_vi a) { return {!a.x, !a.y, !a.z, !a.w}; }
+EC_DEVICE ec_vf ec_select(ec_vi m, ec_vf a, ec_vf b) {
+  return ec_make(m.x ? a.v.x : b.v.x, m.y ? a.v.y : b.v.y, m.z ? a.v.z : b.v.z, m.w ? a.v.w : b.v.w);
+}
+
+#endif

@@ -1,0 +1,183 @@
+/* CUDA's words on a processor, for tests without a GPU: groups one after the other, the threads of a group as fibers
+ * that hand over where they meet. A fiber that never meets another runs to its end and takes the next thread, so that
+ * kernels without barriers cost no switches. Device memory is the memory of the process. */
+#ifndef EC_CUDA_CPU_H
+#define EC_CUDA_CPU_H
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include <functional>
+#include <vector>
+
+#define __device__
+#define __global__
+#define __shared__ static
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __launch_bounds__(...)
+#define __forceinline__ inline __attribute__((always_inline, unused))
+
+struct float4 { alignas(16) float x; float y, z, w; };
+static inline __attribute__((unused)) float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+
+struct ec_place { unsigned x, y, z; };
+
+/* The threads of one group. */
+struct ec_fibers {
+  enum { WARP = 32, STACK = 256 * 1024 };
+  struct Fiber { ucontext_t context; unsigned thread; char *stack; };
+  ucontext_t home;
+  std::vector<Fiber *> idle, waiting;
+  Fiber *current = nullptr;
+  const std::function<void()> *body = nullptr;
+  unsigned next = 0, count = 0, at_barrier = 0;
+  std::vector<uint64_t> exchanged; /* what every thread gave to its warp, twice: rounds alternate */
+  std::vector<unsigned> rounds;    /* how often every thread has met its warp */
+  ec_place thread = {}, group = {};
+  bool capturing = false;
+  std::vector<std::function<void()>> captured;
+
+  static ec_fibers &all() { static ec_fibers one; return one; }
+
+  static void enter() {
+    ec_fibers &f = all();
+    for (;;) {
+      Fiber *me = f.current;
+      while (f.next < f.count) {
+        me->thread = f.next++;
+        f.thread.x = me->thread;
+        (*f.body)();
+      }
+      f.idle.push_back(me);
+      swapcontext(&me->context, &f.home);
+    }
+  }
+  Fiber *fresh() {
+    if (idle.empty()) idle.push_back(made());
+    Fiber *f = idle.back();
+    idle.pop_back();
+    return f;
+  }
+  static Fiber *made() {
+    Fiber *const f = new Fiber();
+    f->stack = (char *)malloc(STACK);
+    getcontext(&f->context);
+    f->context.uc_stack.ss_sp = f->stack;
+    f->context.uc_stack.ss_size = STACK;
+    f->context.uc_link = nullptr;
+    makecontext(&f->context, (void (*)())enter, 0);
+    return f;
+  }
+  void resume(Fiber *f) {
+    current = f;
+    thread.x = f->thread;
+    swapcontext(&home, &f->context);
+  }
+  /* Let the others come as far. */
+  void yield() {
+    Fiber *me = current;
+    waiting.push_back(me);
+    swapcontext(&me->context, &home);
+  }
+  void run(unsigned groups, unsigned threads, const std::function<void()> &kernel) {
+    body = &kernel;
+    count = threads;
+    exchanged.assign(2 * threads, 0);
+    for (group.x = 0; group.x < groups; ++group.x) {
+      next = 0;
+      rounds.assign(threads, 0);
+      while (next < count || !waiting.empty()) {
+        if (next < count) { resume(fresh()); continue; }
+        std::vector<Fiber *> now;
+        now.swap(waiting);
+        for (Fiber *f : now) resume(f);
+      }
+    }
+  }
+  void launch(unsigned groups, unsigned threads, std::function<void()> kernel) {
+    if (capturing) captured.push_back([=] { all().run(groups, threads, kernel); });
+    else run(groups, threads, kernel);
+  }
+  /* All threads wait once, in turn, so that every one of them has come here when the first goes on. */
+  void barrier() { yield(); }
+  float exchange(float x, int bits) {
+    const unsigned me = thread.x, round = rounds[me]++ & 1;
+    uint32_t raw;
+    memcpy(&raw, &x, 4);
+    exchanged[2 * me + round] = raw;
+    yield();
+    raw = (uint32_t)exchanged[2 * (me ^ (unsigned)bits) + round];
+    memcpy(&x, &raw, 4);
+    return x;
+  }
+};
+
+#define threadIdx (ec_fibers::all().thread)
+#define blockIdx (ec_fibers::all().group)
+static inline __attribute__((unused)) void __syncthreads() { ec_fibers::all().barrier(); }
+static inline __attribute__((unused)) void __threadfence() {}
+static inline __attribute__((unused)) float __shfl_xor_sync(unsigned, float x, int bits) { return ec_fibers::all().exchange(x, bits); }
+static inline __attribute__((unused)) float __ldcg(const float *p) { return *p; }
+static inline __attribute__((unused)) int atomicAdd(int *p, int x) { const int old = *p; *p += x; return old; }
+
+template <class... P, class... A>
+static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned threads, A... arguments) {
+  ec_fibers::all().launch(groups, threads, [=] { kernel(arguments...); });
+}
+#define EC_LAUNCH(kernel, groups, threads, stream, ...)                                            \
+  ((void)(stream), ec_launch(kernel, (unsigned)(groups), threads, __VA_ARGS__))
+
+/* The host's side. */
+typedef int cudaError_t;
+typedef struct CUstream_st *cudaStream_t;
+typedef std::vector<std::function<void()>> *cudaGraph_t, *cudaGraphExec_t;
+enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
+enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaStreamNonBlocking, cudaStreamCaptureModeThreadLocal };
+#define EC_CPU static inline __attribute__((unused)) cudaError_t
+static inline const char *cudaGetErrorString(cudaError_t e) { return e == cudaSuccess ? "no error" : "out of memory"; }
+EC_CPU cudaGetLastError() { return cudaSuccess; }
+EC_CPU cudaMalloc(void **p, size_t bytes) {
+  *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+EC_CPU cudaFree(void *p) { free(p); return cudaSuccess; }
+EC_CPU cudaMemcpyAsync(void *to, const void *from, size_t bytes, int, cudaStream_t) { memcpy(to, from, bytes); return cudaSuccess; }
+EC_CPU cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) { memset(to, value, bytes); return cudaSuccess; }
+EC_CPU cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) { *stream = nullptr; return cudaSuccess; }
+EC_CPU cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+EC_CPU cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+EC_CPU cudaStreamBeginCapture(cudaStream_t, int) { ec_fibers::all().capturing = true; return cudaSuccess; }
+EC_CPU cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph) {
+  ec_fibers &f = ec_fibers::all();
+  f.capturing = false;
+  *graph = new std::vector<std::function<void()>>();
+  (*graph)->swap(f.captured);
+  return cudaSuccess;
+}
+EC_CPU cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long) { *made = new std::vector<std::function<void()>>(*graph); return cudaSuccess; }
+EC_CPU cudaGraphDestroy(cudaGraph_t graph) { delete graph; return cudaSuccess; }
+EC_CPU cudaGraphExecDestroy(cudaGraphExec_t graph) { delete graph; return cudaSuccess; }
+EC_CPU cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) { for (auto &step : *graph) step(); return cudaSuccess; }
+/* Time is that of the processor. */
+typedef double *cudaEvent_t;
+EC_CPU cudaEventCreate(cudaEvent_t *event) { *event = new double(0); return cudaSuccess; }
+EC_CPU cudaEventDestroy(cudaEvent_t event) { delete event; return cudaSuccess; }
+EC_CPU cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+EC_CPU cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  *event = 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+  return cudaSuccess;
+}
+EC_CPU cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  *milliseconds = (float)(*to - *from);
+  return cudaSuccess;
+}
+#undef EC_CPU
+
+#endif

@@ -1,0 +1,1 @@
+"""GPU kernels as their templates see them, for CUDA and OpenCL alike."""

@@ -1,0 +1,93 @@
+"""What every GPU template sees: how many groups of how many threads, and numbers taken apart into loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from edgec.emit.c_expression import extent_text
+from edgec.emit.gpu.printer import GpuPrinter
+from edgec.emit.views.base import View
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.nest import extent
+from edgec.schedule.gpu.kernel import LANES, GpuKernel
+from edgec.schedule.gpu.loops import GROUP
+from edgec.schedule.program import Buffer, Kernel
+
+
+class GpuView(View):
+    """A kernel that is launched; ``qualifier`` is what the language says of pointers to device memory."""
+
+    lanes = LANES
+
+    def __init__(self, kernel: Kernel, name: str, aliases: frozenset[Buffer], qualifier: str = "") -> None:
+        super().__init__(kernel, name, aliases)
+        self.qualifier = qualifier
+
+    @property
+    def record(self) -> GpuKernel:
+        record: GpuKernel = self.kernel.params
+        return record
+
+    @property
+    def threads(self) -> int:
+        """Threads of one group."""
+        return GROUP
+
+    @property
+    def groups(self) -> Extent:
+        """Groups of one launch."""
+        raise NotImplementedError
+
+    @property
+    def declarations(self) -> dict[str, str]:
+        return {name: f"{self.qualifier}{kind}" for name, kind in super().declarations.items()}
+
+    @property
+    def kernel_parameters(self) -> str:
+        """Operands, what groups share beside them, and run-time sizes."""
+        more = [f"{self.qualifier}unsigned char *scratch_bytes"] if self.kernel.scratch_bytes else []
+        more += [f"ec_int {s}" for s in self.sizes]
+        more += [f"{self.qualifier}int *locks"] if self.record.locks else []
+        return ", ".join([self.parameters, *more])
+
+    @property
+    def last_arguments(self) -> tuple[str, ...]:
+        return ("locks",) if self.record.locks else ()
+
+    def declared(self, name: str) -> str:
+        return f"EC_KERNEL({self.threads}) {name}({self.kernel_parameters});"
+
+    def printer(self, names: dict[Expr, str], lane: Expr | None = None, depth: int = 1) -> GpuPrinter:
+        return GpuPrinter(names, self.pointers, lane, depth=depth)
+
+
+def numbered(variables: Sequence[Expr], number: str, prefix: str, step: int = 1) -> tuple[dict[Expr, str], list[str]]:
+    """(names, lines) that take one number apart into loops, outermost first; the innermost goes in steps of ``step``.
+
+    A loop that is alone is the number itself.
+    """
+    loops = [v for v in variables if v.op == "var"]
+    if len(loops) == 1 and step == 1:
+        return {loops[0]: number}, []
+    names: dict[Expr, str] = {}
+    lines: list[str] = []
+    below: Extent = 1
+    for k, v in reversed(list(enumerate(loops))):
+        each = step if k == len(loops) - 1 else 1
+        own = X.plain(extent(v) // each)
+        value = number if below == 1 else f"{number} / {extent_text(below)}"
+        if own == 1:
+            value = "0"
+        elif k:
+            value += f" % {extent_text(own)}"
+        names[v] = f"{prefix}{k}"
+        lines.append(f"const ec_int {names[v]} = {f'{value} * {each}' if each > 1 and own != 1 else value};")
+        below = X.plain(below * own)
+    return names, lines
+
+
+def count(variables: Sequence[Expr]) -> Extent:
+    """How many iterations loops have together."""
+    return X.plain(prod(extent(v) for v in variables))

@@ -1,0 +1,140 @@
+"""Maps and reductions as their GPU templates see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from edgec.emit.c_literal import C_TYPES, literal, scalar_update
+from edgec.emit.gpu.base import GpuView, count, numbered
+from edgec.ir import expr as X
+from edgec.ir.evaluate import neutral
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.nest import extent
+from edgec.schedule.gpu.kernel import LANES
+from edgec.schedule.gpu.loops import GROUP, GpuMap, GpuReduce
+from edgec.schedule.loops import reduced
+
+
+class MapView(GpuView):
+    """A map: ``task`` is the number of one thread's element, or of its first of LANES."""
+
+    @property
+    def params(self) -> GpuMap:
+        params: GpuMap = self.kernel.params
+        return params
+
+    @property
+    def tasks(self) -> Extent:
+        p = self.params
+        return X.plain(count(p.loops) * (extent(p.lane) // LANES if p.lane is not None else 1))
+
+    @property
+    def groups(self) -> Extent:
+        return X.plain(-(-self.tasks // self.threads))
+
+    @cached_property
+    def lines(self) -> list[str]:
+        p = self.params
+        loops = p.loops if p.lane is None else (*p.loops, p.lane)
+        names, lines = numbered(loops, "task", "i", LANES if p.lane is not None else 1)
+        printer = self.printer(names, p.lane)
+        value = printer.vector(p.body) if p.lane is not None else printer.value(p.body)
+        store = self.store_line(printer, p.address, value, p.lane, None)
+        return [*(f"  {line}" for line in lines), *printer.lines, f"  {store}"]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One walk of a team along its row: a reduction, or the result."""
+
+    accumulator: str
+    ctype: str
+    neutral: str
+    before: list[str]  # computed once
+    lines: list[str]  # for every element ``j``
+    update: str  # combines the accumulator with an element
+    meeting: str  # combines the accumulator with what another thread has
+
+
+class ReduceView(GpuView):
+    """Reductions: thread ``member`` of a team takes every team-th element of its row."""
+
+    @property
+    def params(self) -> GpuReduce:
+        params: GpuReduce = self.kernel.params
+        return params
+
+    @property
+    def team(self) -> int:
+        return self.params.team
+
+    @property
+    def neighbors(self) -> int:
+        return self.params.neighbors
+
+    @property
+    def threads(self) -> int:
+        return max(GROUP, self.team) if self.neighbors == 1 else self.team * self.neighbors
+
+    @property
+    def each(self) -> int:
+        """Results of one group."""
+        return self.threads // self.team
+
+    @property
+    def results(self) -> Extent:
+        return self.params.results
+
+    @property
+    def groups(self) -> Extent:
+        return X.plain(-(-self.results // self.each))
+
+    @property
+    def extent(self) -> Extent:
+        return extent(self.params.row)
+
+    @cached_property
+    def numbering(self) -> tuple[dict[Expr, str], list[str]]:
+        return numbered(self.params.loops, "task", "i")
+
+    @property
+    def loop_lines(self) -> list[str]:
+        return self.numbering[1]
+
+    @cached_property
+    def passes(self) -> list[Pass]:
+        p = self.params
+        found = []
+        for k, (combine, body) in enumerate(p.reductions):
+            before, lines, value = self._element(body, k)
+            dtype = body.dtype
+            found.append(
+                Pass(
+                    f"r{k}", C_TYPES[dtype], literal(neutral(combine, dtype), dtype), before, lines,
+                    scalar_update(combine, f"r{k}", value, dtype), scalar_update(combine, f"r{k}", "other", dtype),
+                )
+            )  # fmt: skip
+        return found
+
+    def _element(self, body: Expr, known: int) -> tuple[list[str], list[str], str]:
+        """(lines before the loop, lines inside it, value) of ``body`` at element j."""
+        printer = self.printer(self.numbering[0])
+        printer.prefix = f"u{known}_"
+        for k in range(known):
+            printer.define(reduced(k), f"r{k}")
+        inside = printer.enter(self.params.row, "j", 2)
+        value = printer.value(body)
+        return printer.lines, inside, value
+
+    @cached_property
+    def result(self) -> tuple[list[str], list[str]]:
+        """(lines before the loop over the row, lines inside it that store) of the result."""
+        p = self.params
+        printer = self.printer(self.numbering[0])
+        for k in range(len(p.reductions)):
+            printer.define(reduced(k), f"r{k}")
+        lines = printer.enter(p.row, "j", 2) if p.keeps_row else printer.lines
+        value = printer.value(p.result)
+        place = self.store_line(printer, p.address, value, None, None)
+        return (printer.lines, [*lines, f"    {place}"]) if p.keeps_row else ([], [*lines, f"  {place}"])

@@ -1,0 +1,100 @@
+"""The languages kernels are written in: which views templates see, and which files a project has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from edgec.device.facts import Device
+from edgec.emit.gpu.contract import ContractView
+from edgec.emit.gpu.loops import MapView, ReduceView
+from edgec.emit.views import VIEWS, View
+from edgec.errors import DeviceError
+from edgec.schedule.program import Program
+
+
+@dataclass(frozen=True)
+class Language:
+    """One back end: ``views`` by schedule, and the project around the kernels.
+
+    ``pages`` are the files of a project and the templates they are rendered from, ``kernels`` the template and the
+    name of a file of kernels, ``runtime`` patterns of files below ``codegen_templates/runtime`` that come along as they
+    are. ``{name}`` and ``{k}`` stand for the prefix and the number of the file.
+    """
+
+    name: str
+    suffix: str  # of files of kernels, and of the templates in the folder ``name``
+    views: Mapping[str, Callable[..., View]]
+    pages: Mapping[str, str]
+    kernels: tuple[str, str]
+    runtime: tuple[str, ...]
+    sources: tuple[str, ...]  # what is compiled beside the kernels
+    refuse: Callable[[Program], None] = lambda program: None
+
+
+def _refuse_data_on_the_host(program: Program) -> None:
+    """Everything of a run is launched before anything of it has happened."""
+    reasons = {
+        "a size that the network computes": bool(program.sizes),
+        "a branch that depends on data": any(k.guards for k in program.kernels),
+        "a condition that outputs depend on": bool(program.demands),
+    }
+    for what, holds in reasons.items():
+        if holds:
+            raise DeviceError(
+                f"the model has {what}, for which the GPU back end has no kernels yet",
+                hint="build it for a processor, or fix the value with --value",
+            )
+
+
+C = Language(
+    "c",
+    "c",
+    VIEWS,
+    {
+        "{name}.h": "project/net.h.jinja",
+        "{name}_kernels.h": "project/kernels.h.jinja",
+        "{name}.c": "project/net.c.jinja",
+        "{name}_weights.S": "project/weights.S.jinja",
+        "main.c": "project/main.c.jinja",
+        "CMakeLists.txt": "project/CMakeLists.txt.jinja",
+        "{name}.py": "project/net.py.jinja",
+        "README.md": "project/README.md.jinja",
+    },
+    ("project/kernels.c.jinja", "{name}_kernels_{k}.c"),
+    ("ec_*",),
+    ("{name}.c", "{name}_weights.S", "ec_pool.c"),
+)
+
+CUDA = Language(
+    "cuda",
+    "cu",
+    {"map": MapView, "reduce": ReduceView, "contract": ContractView},
+    {
+        "{name}.h": "project/cuda/net.h.jinja",
+        "{name}_kernels.h": "project/cuda/kernels.h.jinja",
+        "{name}.cu": "project/cuda/net.cu.jinja",
+        "{name}_weights.S": "project/weights.S.jinja",
+        "main.cpp": "project/cuda/main.cpp.jinja",
+        "CMakeLists.txt": "project/cuda/CMakeLists.txt.jinja",
+        "{name}.py": "project/cuda/net.py.jinja",
+        "README.md": "project/cuda/README.md.jinja",
+    },
+    ("project/cuda/kernels.cu.jinja", "{name}_kernels_{k}.cu"),
+    ("ec_scalar.h", "cuda/ec_*"),
+    ("{name}.cu", "{name}_weights.S"),
+    _refuse_data_on_the_host,
+)
+
+LANGUAGES: Mapping[str, Language] = {language.name: language for language in (C, CUDA)}
+
+
+def language_of(device: Device) -> Language:
+    """The back end of a device; raises DeviceError where its language has none."""
+    found = LANGUAGES.get(device.language)
+    if found is None:
+        raise DeviceError(
+            f"device '{device.name}' is programmed in {device.language}, for which edgec has no back end yet",
+            hint=f"there are back ends for {', '.join(LANGUAGES)}: edgec device list",
+        )
+    return found

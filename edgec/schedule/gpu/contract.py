@@ -1,0 +1,197 @@
+"""Sums of products on a GPU: a matrix product in tiles of shared memory, whatever the loops were.
+
+``out[batch.., m.., n..] = f(sum over k.. of S[batch.., m.., k..] * L[batch.., k.., n..])``. The loops of each kind are
+numbered as one (m, n, k), and taken apart again where an element is loaded: a convolution is an implicit matrix
+product whose k walks over the window and the channels. L is the factor whose loops are contiguous in the result; where
+it is constant it is packed at build time as [.., k, n].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+
+from edgec.device.facts import Device
+from edgec.ir import expr as X
+from edgec.ir import index
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
+from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.gpu.kernel import LANES, GpuKernel, has_lanes
+from edgec.schedule.gpu.tiles import Tile, tile_for
+from edgec.schedule.program import Buffer
+
+
+@dataclass(frozen=True)
+class GpuContract(GpuKernel):
+    """Loops of each kind, outermost first; those of L are its own where it is packed."""
+
+    batch: tuple[Expr, ...]
+    m: tuple[Expr, ...]
+    n: tuple[Expr, ...]
+    k: tuple[Expr, ...]
+    s: Expr  # one element of S, over batch, m and k
+    l: Expr  # one element of L, over batch, l_k and l_n
+    l_k: tuple[Expr, ...]
+    l_n: tuple[Expr, ...]
+    epilogue: Expr  # over ``accumulator``
+    accumulator: Expr
+    s_lanes: bool  # LANES neighbors of S along k are one load
+    l_lanes: bool  # LANES neighbors of L along n are one load
+    store_lanes: bool  # LANES neighbors of the result along n are computed and stored at once
+    tile: Tile
+
+    @property
+    def bodies(self) -> list[Expr]:
+        return [self.s, self.l, self.epilogue]
+
+    @property
+    def describe(self) -> str:
+        t = self.tile
+        shape = f"{self.batches} x " * (self.batches > 1) + f"M={self.rows} N={self.columns} K={self.depth}"
+        parts = f", the sum in {t.split} parts" * (t.split > 1)
+        return f"{shape}, tile {t.m} x {t.n}, {t.thread_m} x {t.thread_n} a thread{parts}"
+
+    @property
+    def rows(self) -> int:
+        return prod(map(most, self.m))
+
+    @property
+    def columns(self) -> int:
+        return prod(map(most, self.n))
+
+    @property
+    def depth(self) -> int:
+        return prod(map(most, self.k))
+
+    @property
+    def batches(self) -> int:
+        return prod(map(most, self.batch))
+
+    @property
+    def tiles(self) -> int:
+        return self.batches * -(-self.rows // self.tile.m) * -(-self.columns // self.tile.n)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Sums of parts of k, for the last group of a tile to add up."""
+        return 4 * self.tiles * self.tile.split * self.tile.m * self.tile.n if self.tile.split > 1 else 0
+
+    @property
+    def locks(self) -> int:
+        return self.tiles if self.tile.split > 1 else 0
+
+
+def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None:
+    """Schedule ``flat`` as a matrix product; None when it is none, or when an extent is open."""
+    sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
+    if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul" or sums[0].dtype != "f32":
+        return None
+    k, product = X.opened(sums[0])
+    if not is_fixed(*flat.loops, *k):
+        return None
+    accumulator = X.load("accumulator", (), "f32")
+    epilogue = X.substitute(flat.body, {sums[0]: accumulator})
+    found = _factors(flat, product.args[0], product.args[1])
+    if found is None:
+        return None
+    s, l, batch, m, n = found
+    address = flat.address
+    parts = (s, l, epilogue)
+    constant = is_constant(l)
+    m, (s, l, epilogue), address = _merged(m, parts, address, constant)
+    n, (s, l, epilogue), address = _merged(n, (s, l, epilogue), address, constant)
+    k = tuple(sorted(k, key=lambda v: -abs(_step(s, v))))
+    k, (s, l, epilogue), _ = _merged(k, (s, l, epilogue), X.const(0), constant)
+    l_k, l_n = k, n
+    if constant:
+        l, l_k, l_n = _packed(l, batch, k, n, weights)
+    last = n[-1] if n else X.const(0)
+    epilogue = with_contiguous_weights(epilogue, (*batch, *m, *n), last, weights)
+    along = k[-1] if k else X.const(0)
+    batches, rows, columns, depth = (prod(map(most, loops)) for loops in (batch, m, n, k))
+    tile = tile_for(batches, rows, columns, depth, device)
+    return GpuContract(
+        flat.store, address, batch, m, n, k, s, l, l_k, l_n, epilogue, accumulator,
+        _loads_lanes(s, along), _loads_lanes(l, l_n[-1] if l_n else X.const(0)),
+        has_lanes(X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")}),
+                  flat.store, address, last),
+        tile,
+    )  # fmt: skip
+
+
+Loops = tuple[Expr, ...]
+
+
+def _factors(flat: Flat, left: Expr, right: Expr) -> tuple[Expr, Expr, Loops, Loops, Loops] | None:
+    """(S, L, batch, m, n): L has the loop that is contiguous in the result, else the longest."""
+    best: tuple[tuple[bool, bool, int], tuple[Expr, Expr, Loops, Loops, Loops]] | None = None
+    for s, l in ((left, right), (right, left)):
+        mine, other = X.free_variables(l), X.free_variables(s)
+        loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
+        n = tuple(v for v in loops if v in mine and v not in other)
+        m = tuple(v for v in loops if v in other and v not in mine)
+        batch = tuple(v for v in loops if v not in m and v not in n)
+        if any(coefficient(flat.address, v) == 1 and most(v) >= LANES for v in batch):
+            return None  # depthwise: neighbors share nothing
+        contiguous = any(coefficient(flat.address, v) == 1 for v in n)
+        key = (contiguous, is_constant(l), prod(map(most, n)))
+        if best is None or key > best[0]:
+            best = (key, (s, l, batch, m, n))
+    return best[1] if best is not None else None
+
+
+def _step(e: Expr, variable: Expr) -> int:
+    places = [load.args[0] for load in X.loads(e) if load.args]
+    return max((coefficient(p, variable) or 0 for p in places), default=0)
+
+
+def _merged(loops: Loops, parts: tuple[Expr, ...], address: Expr, packs: bool) -> tuple[Loops, tuple[Expr, ...], Expr]:
+    """Join neighbors that all of S, L, the epilogue and the result step through as one; a packed L adapts."""
+    s, l, epilogue = parts
+    again = True
+    while again:
+        again = False
+        read = [s, epilogue] if packs else [s, l, epilogue]
+        values = frozenset().union(*map(used_as_values, read))
+        where = [address, *(load.args[0] for e in read for load in X.loads(e) if load.args)]
+        for outer, inner in pairwise(loops):
+            if outer in values or inner in values or not mergeable(outer, inner, where):
+                continue
+            each = inner.value.extent
+            joined = X.fresh(outer.value.extent * each)
+            change = {outer: X.const(0), inner: joined}
+            taken_apart = {outer: joined // each, inner: joined % each}
+            s, epilogue, address = (X.substitute(e, change) for e in (s, epilogue, address))
+            l = X.substitute(l, taken_apart if packs else change)
+            loops = tuple(joined if v is inner else v for v in loops if v is not outer)
+            again = True
+            break
+    return loops, (s, l, epilogue), address
+
+
+def _packed(l: Expr, batch: Loops, k: Loops, n: Loops, weights: Weights) -> tuple[Expr, Loops, Loops]:
+    """L as a load from [batch.., k, n], its rows padded with zeros to whole lanes."""
+    outer = tuple(v for v in batch if v in X.free_variables(l))
+    values = evaluate_over(l, (*outer, *k, *n)).astype(np.float32)
+    depth, columns = prod(map(most, k)), prod(map(most, n))
+    values = values.reshape(-1, depth, columns)
+    width = -(-columns // LANES) * LANES
+    padded = np.zeros((*values.shape[:2], width), np.float32)
+    padded[:, :, :columns] = values
+    buffer = weights.add(padded)
+    row, column = X.fresh(depth), X.fresh(width)
+    place = index.linearize((*outer, row, column), (*map(most, outer), depth, width))
+    return X.load(buffer, (place,), "f32"), (row,), (column,)
+
+
+def _loads_lanes(e: Expr, lane: Expr) -> bool:
+    """Are LANES neighbors along ``lane`` one load each, everything else shared?"""
+    inside = [load for load in X.loads(e) if lane in X.free_variables(load)]
+    if lane.op != "var" or not inside or any(load.dtype != "f32" for load in inside):
+        return False
+    stand_in = inside[0]
+    return has_lanes(e, Buffer("", "arena", "f32", 0), stand_in.args[0], lane)

@@ -1,0 +1,62 @@
+"""What all GPU schedules have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.ir import index
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient, is_fixed, most
+from edgec.ir.vector import is_vectorizable
+from edgec.schedule.program import Buffer
+
+#: Elements that one thread reads or writes at once where they are neighbors: 16 bytes of floats.
+LANES = 4
+
+
+@dataclass(frozen=True)
+class GpuKernel:
+    """A record of one of the GPU schedules. ``store`` is written at ``address``."""
+
+    store: Buffer
+    address: Expr
+
+    @property
+    def bodies(self) -> list[Expr]:
+        """Everything that loads from buffers."""
+        raise NotImplementedError
+
+    @property
+    def describe(self) -> str:
+        """What shapes its loops, in words."""
+        raise NotImplementedError
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory of the device that the groups of one launch share."""
+        return 0
+
+    @property
+    def locks(self) -> int:
+        """Counters that groups meet at: zero before the launch and after it."""
+        return 0
+
+
+def is_aligned(address: Expr, lane: Expr) -> bool:
+    """Does ``address`` step by one along ``lane`` and lie at a multiple of LANES wherever lane does?"""
+    terms, constant = index.linear(address)
+    if coefficient(address, lane) != 1 or constant % LANES:
+        return False
+    return all(v is lane or step % LANES == 0 for v, step in terms.items())
+
+
+def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr) -> bool:
+    """Can a thread compute LANES neighbors along ``lane`` at once, and store them as one?"""
+    return (
+        lane.op == "var"
+        and is_fixed(lane)
+        and most(lane) % LANES == 0
+        and store.dtype == "f32"
+        and is_aligned(address, lane)
+        and is_vectorizable(body, lane)
+    )
