@@ -261,6 +261,7 @@ def check(
     seed: int = 0,
     tolerance: float | None = None,
     locate: bool = False,
+    blocks: bool = False,
     reproducer: str | Path | None = None,
     progress: Progress = silent,
     **settings: Unpack[Settings],
@@ -271,14 +272,14 @@ def check(
 
     Every output must be within ``tolerance`` of the reference, relative to its largest value, on one thread and on all.
     ``locate`` looks for the stage and the node where an error comes in, and writes the smallest model that shows it
-    to the folder ``reproducer``.
+    to the folder ``reproducer``. ``blocks`` runs every kernel alone too, beside the operators it was fused from.
     """
     from edgec.check import verdict  # here, because it knows everything the rest of this module does
 
     built = _built(model, progress, settings)
     return verdict.check(
         built, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance,
-        locate=locate, reproducer=reproducer, progress=progress,
+        locate=locate, blocks=blocks, reproducer=reproducer, progress=progress,
     )  # fmt: skip
 
 

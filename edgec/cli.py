@@ -100,6 +100,9 @@ def check(
     seed: Annotated[int, typer.Option(help="Where random inputs start.")] = 0,
     tolerance: Annotated[float, typer.Option(help="Largest difference over largest value that passes.")] = TOLERANCE,
     locate: Annotated[bool, typer.Option("--locate", help="Find where an error comes in.")] = False,
+    blocks: Annotated[
+        bool, typer.Option("--blocks", help="Check every kernel alone too, beside the operators fused in it.")
+    ] = False,
     out: Annotated[
         Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Folder for the reproducer of --locate.")
     ] = None,
@@ -108,7 +111,7 @@ def check(
     with shown() as progress:
         checked = api.check(
             model, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance, locate=locate,
-            reproducer=out, progress=progress, **settings,
+            blocks=blocks, reproducer=out, progress=progress, **settings,
         )  # fmt: skip
     found = record.check(checked)
     return Answer(found, tables.check, checked.ok)
@@ -132,7 +135,11 @@ def bench(
 
 
 @command(app)
-def inspect(model: ModelPath, settings: Settings) -> Answer:
+def inspect(
+    model: ModelPath,
+    settings: Settings,
+    traffic: Annotated[bool, typer.Option("--traffic", help="Plan it too: bytes that each kernel moves.")] = False,
+) -> Answer:
     """Show what is in MODEL, and every operator that is not supported."""
     options = resolve(settings)
     parsed = reader.read(model)
@@ -143,7 +150,11 @@ def inspect(model: ModelPath, settings: Settings) -> Answer:
             graph = pipeline.import_(parsed, Context(options))
         except UsageError as error:  # shapes are missing: what the file says can be shown all the same
             problem = error
-    found = record.inspect(parsed, graph, missing, problem)
+    ledger = None
+    if traffic and graph is not None:
+        with shown() as progress:
+            ledger = record.byte_ledger(pipeline.run(parsed, Context(options, progress), until="schedule"))
+    found = record.inspect(parsed, graph, missing, problem, ledger)
     return Answer(found, tables.inspect)
 
 

@@ -7,7 +7,6 @@ model, one by one and together, until a cut is wrong by itself.
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgec.check.blocks import value_of
 from edgec.check.compare import Difference, compare
 from edgec.check.execute import PlanRun, ProgramRun
+from edgec.check.kernels import Kernels, library_of
 from edgec.check.ledger import Entry
 from edgec.check.litert import LitertReference
 from edgec.check.reference import Reference, with_every_tensor
 from edgec.check.reproduce import Cut, cut, neighborhoods, nodes_of, smallest, write
 from edgec.check.unavailable import Unavailable
-from edgec.emit.project import weights_blob
-from edgec.emit.source import generate
 from edgec.frontend.source import import_graph, nodes_with_outputs
 from edgec.frontend.text import printable
 from edgec.frontend.tflite.model import TfliteModel
@@ -32,7 +31,6 @@ from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node
 from edgec.pipeline import Progress, Run
 from edgec.report.listing import describe_template
-from edgec.schedule.program import Buffer, Kernel
 
 if TYPE_CHECKING:
     from edgec.api import Built
@@ -187,10 +185,6 @@ def _graph_values(run: Run, inputs: Arrays) -> dict[Any, np.ndarray]:
     return evaluate.run(run["fuse"].graph, inputs, keep=True)
 
 
-def _value(node: Node, values: Mapping[Any, np.ndarray]) -> np.ndarray:
-    return values[node.args[0]] if node.op == "copy" else values[node]
-
-
 def _plan_steps(run: Run, inputs: Arrays) -> Steps:
     plan = run["fuse"]
     values = _graph_values(run, inputs)
@@ -200,7 +194,7 @@ def _plan_steps(run: Run, inputs: Arrays) -> Steps:
         what = f"block {k} ({block.kind}: {' '.join(n.op for n in block.nodes)})"
         result = execution.step(k)
         if result is not None:
-            yield what, origins, compare(what, result, _value(block.output, values))
+            yield what, origins, compare(what, result, value_of(block.output, values))
 
 
 def _program_steps(run: Run, inputs: Arrays) -> Steps:
@@ -211,29 +205,19 @@ def _program_steps(run: Run, inputs: Arrays) -> Steps:
         result = execution.step(k)
         if result is not None and kernel.block is not None:
             what = f"kernel {k} ({describe_template(kernel)})"
-            yield what, kernel.names, compare(what, result, _value(kernel.block.output, values))
+            yield what, kernel.names, compare(what, result, value_of(kernel.block.output, values))
 
 
 def _code_steps(built: Built, inputs: Arrays, progress: Progress) -> Steps:
     """Every kernel in C and in numpy on the same memory, one thread."""
-    program, options = built.program, built.options
-    library = ctypes.CDLL(str(built.network.folder / f"lib{options.name}.so"))
-    functions = [call.function.name for call in generate(program, options.name, options.templates).calls]
+    program = built.program
     meant, real = ProgramRun(program, inputs), ProgramRun(program, inputs)
-    # A program's arena is aligned; numpy's need not be.
-    real.arena = _aligned(program.arena_bytes)
-    weights = _aligned(max(program.weights_bytes, 1))
-    blob = np.frombuffer(weights_blob(program), np.uint8)
-    weights[: program.weights_bytes] = blob[: program.weights_bytes]
-    for k, (kernel, function) in enumerate(zip(program.kernels, functions)):
-        progress("locate", f"kernel {k}", k / len(functions))
-        real.arena[...] = meant.arena
-        for _, buffer, _ in program.outputs:
-            real.memory[buffer][...] = meant.memory[buffer]
-        if meant.step(k) is None and kernel.block is not None:
+    kernels = Kernels(program, library_of(built), built.options.name, built.options.templates)
+    kernels.lend(real)
+    for k, kernel in enumerate(program.kernels):
+        progress("locate", f"kernel {k}", k / len(program.kernels))
+        if not kernels.beside(k, meant, real):
             continue
-        real.sizes = meant.sizes
-        getattr(library, function)(*_arguments(kernel, real, weights))
         what = f"kernel {k} ({describe_template(kernel)})"
         if kernel.block is not None:
             node = kernel.block.output
@@ -241,23 +225,3 @@ def _code_steps(built: Built, inputs: Arrays, progress: Progress) -> Steps:
         else:
             wrote = kernel.writes
             yield what, kernel.names, compare(what, real.elements(wrote), meant.elements(wrote))
-
-
-def _arguments(kernel: Kernel, execution: ProgramRun, weights: np.ndarray) -> list[Any]:
-    """What the generated code passes to a kernel: operands, scratch, the number of the thread and of all."""
-    operands = kernel.operands[1:] if kernel.scratch_bytes else kernel.operands
-
-    def pointer(buffer: Buffer) -> Any:
-        if buffer.space == "weights":
-            return ctypes.c_void_p(weights.ctypes.data + execution.program.offsets[buffer])
-        return ctypes.c_void_p(execution.elements(buffer).ctypes.data)
-
-    scratch = [pointer(kernel.operands[0])] if kernel.scratch_bytes else []
-    sizes = [ctypes.c_ssize_t(execution.sizes[s]) for s in kernel.sizes]
-    return [*map(pointer, operands), *scratch, *sizes, ctypes.c_ssize_t(0), ctypes.c_ssize_t(1)]
-
-
-def _aligned(size: int, alignment: int = 64) -> np.ndarray:
-    raw = np.zeros(size + alignment, np.uint8)
-    start = -raw.ctypes.data % alignment
-    return raw[start : start + size]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgec.artefact import Network, runs_here
+from edgec.check.blocks import Alone, blocks_alone
 from edgec.check.compare import TOLERANCE, Difference, compare_all, quantized_outputs
 from edgec.check.exact import rounding
 from edgec.check.execute import Executor, executor, run_graph
@@ -49,6 +50,8 @@ class Checked:
     tolerance: float
     notes: tuple[str, ...] = ()
     located: Located | None = None
+    #: Every kernel alone, where that was asked for.
+    blocks: tuple[Alone, ...] = ()
 
 
 def inputs_for(
@@ -94,6 +97,7 @@ def check(
     seed: int,
     tolerance: float | None,
     locate: bool,
+    blocks: bool,
     reproducer: str | Path | None,
     progress: Progress,
 ) -> Checked:
@@ -124,6 +128,8 @@ def check(
     ok = all(d.within(tolerance) for d in found.values())
     if not ok:
         notes += _conditioning(built, found, tolerance, sets, wanted)
+    alone = blocks_alone(_ready(built, threads), sets[0], tolerance, progress) if blocks else ()
+    ok = ok and all(a.ok for a in alone)
     located = None
     if locate and not ok:
         from edgec.check.locate import locate as search
@@ -131,7 +137,8 @@ def check(
         progress("locate", "")
         folder = Path(reproducer) if reproducer is not None else None
         located = search(built, stages, sets[worst], tolerance, folder, progress)
-    return Checked(ok, tuple(found.values()), stages, name, ran, len(sets), threads, tolerance, tuple(notes), located)
+    outputs = tuple(found.values())
+    return Checked(ok, outputs, stages, name, ran, len(sets), threads, tolerance, tuple(notes), located, alone)
 
 
 def _conditioning(
@@ -176,6 +183,11 @@ def _poisoned(network: Network) -> Executor:
         return network.run({p.onnx_name: inputs[p.onnx_name] for p in network.inputs if p.onnx_name in inputs})
 
     return run
+
+
+def _ready(built: Built, threads: tuple[int, ...]) -> Built:
+    """The build to take kernels from: without compiled code where that does not run here."""
+    return built if threads else replace(built, compiler=None)
 
 
 def _without_emit(built: Built) -> Run:

@@ -14,7 +14,7 @@ from edgec.frontend.source import Parsed
 from edgec.frontend.text import printable
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.expr import Expr
-from edgec.ir.graph import Formula, Graph, Meaning, Node
+from edgec.ir.graph import Formula, Graph, Meaning
 from edgec.ir.types import DTYPES
 from edgec.ops import meaning
 
@@ -88,8 +88,3 @@ def activations(graph: Graph) -> dict[str, int]:
     """What the operators compute, as the graph stands: how many tensors, their bytes together, and of the largest."""
     sizes = [n.type.bytes for n in graph.operations()]
     return {"tensors": len(sizes), "bytes": sum(sizes), "largest_bytes": max(sizes, default=0)}
-
-
-def traffic_bytes(output: Node, inputs: Iterable[Node]) -> tuple[int, int]:
-    """Bytes a block reads, each value once, and bytes it writes."""
-    return sum(i.type.bytes for i in inputs), output.type.bytes

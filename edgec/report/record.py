@@ -13,10 +13,10 @@ from edgec.errors import EdgecError
 from edgec.frontend.source import Parsed
 from edgec.frontend.text import printable
 from edgec.frontend.tflite.model import TfliteModel
-from edgec.fuse import classify
+from edgec.fuse import Plan, classify
 from edgec.ir.expr import Extent
 from edgec.ir.graph import Graph
-from edgec.report import facts
+from edgec.report import facts, traffic
 from edgec.report.listing import describe_template
 from edgec.schedule.program import Kernel, Program
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from edgec.api import Built
     from edgec.check.latency import Benched, Timing
     from edgec.check.verdict import Checked
+    from edgec.pipeline import Run
 
 #: Version of everything in this module; it grows when a key changes its meaning or goes.
 SCHEMA = 1
@@ -81,6 +82,7 @@ def build(built: Built) -> Record:
         "arena_bytes": built.arena_bytes,
         "arena_lower_bound_bytes": built.arena_lower_bound_bytes,
         "weights_bytes": built.weights_bytes,
+        "traffic": bytes_moved(built.run["fuse"]),
         "largest_kernels": largest(program),
         "files": {path: len(content) for path, content in built.run["emit"].files.items()},
         "seconds": {**built.seconds, "total": sum(built.seconds.values())},
@@ -101,11 +103,26 @@ def kernel_record(kernel: Kernel) -> Record:
 
 
 def kernel_cost(kernel: Kernel) -> Record:
-    """FLOPs, and bytes read and written with every value counted once."""
-    if kernel.block is None:
-        return {"flops": 0, "bytes_read": 0, "bytes_written": kernel.writes.bytes}
-    read, written = facts.traffic_bytes(kernel.block.output, kernel.block.inputs)
-    return {"flops": classify.flops(kernel.block.meaning), "bytes_read": read, "bytes_written": written}
+    """FLOPs, and bytes read and written, every element counted once."""
+    moved = traffic.of_kernel(kernel)
+    flops = classify.flops(kernel.block.meaning) if kernel.block is not None else 0
+    return {"flops": flops, "bytes_read": moved.read, "bytes_written": moved.written}
+
+
+def bytes_moved(plan: Plan) -> Record:
+    """The byte ledger of a whole plan, beside the least that any plan of its graph moves."""
+    moved, bound = traffic.of_plan(plan), traffic.least(plan)
+    return {"read": moved.read, "written": moved.written, "lower_bound": bound.together}
+
+
+def byte_ledger(run: Run) -> Record:
+    """The same with the unfused graph beside it, and kernel by kernel."""
+    plan: Plan = run["fuse"]
+    kernels = [
+        {"kernel": k, **kernel_record(kernel), **kernel_cost(kernel)}
+        for k, kernel in enumerate(run["schedule"].kernels)
+    ]
+    return {**bytes_moved(plan), "unfused": traffic.unfused(run.graph).together, "kernels": kernels}
 
 
 def check(checked: Checked) -> Record:
@@ -121,6 +138,7 @@ def check(checked: Checked) -> Record:
         "outputs": [{**asdict(d), "ok": d.within(checked.tolerance)} for d in checked.outputs],
         "stages": [asdict(e) for e in checked.stages],
         "located": asdict(located) if located is not None else None,
+        "blocks": [asdict(b) for b in checked.blocks],
         "notes": list(checked.notes),
     }
 
@@ -145,9 +163,13 @@ def _timing(timing: Timing) -> Record:
 
 
 def inspect(
-    model: Parsed, graph: Graph | None, unsupported: list[tuple[str, str, str]], problem: EdgecError | None
+    model: Parsed,
+    graph: Graph | None,
+    unsupported: list[tuple[str, str, str]],
+    problem: EdgecError | None,
+    ledger: Record | None = None,
 ) -> Record:
-    """What is in a model; without a graph, only what the file itself tells."""
+    """What is in a model; without a graph, only what the file itself tells. ``ledger``: see `byte_ledger`."""
     operators = facts.operator_counts(model)
     known: Record = {"inputs": None, "outputs": None, "macs": None, "activations": None, "core_operators": None}
     if graph is not None:
@@ -169,6 +191,7 @@ def inspect(
         "unsupported": [{"node": n, "operator": o, "hint": h} for n, o, h in unsupported],
         "weights_bytes": facts.weights_bytes(graph) if graph is not None else facts.initializer_bytes(model),
         **known,
+        "traffic": ledger,
         "problem": {"message": problem.message, "hint": problem.hint, "where": problem.where} if problem else None,
     }
 

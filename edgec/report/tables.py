@@ -64,12 +64,17 @@ def verdict(ok: bool) -> Text:
 def build(record: Record, model: str) -> RenderableType:
     seconds = record["seconds"]
     spent = "  ".join(f"{name} {s:.2f}" for name, s in seconds.items() if name != "total" and s >= 0.005)
+    moved, least = record["traffic"]["read"] + record["traffic"]["written"], record["traffic"]["lower_bound"]
     bound = record["arena_lower_bound_bytes"]
     over = f"{record['arena_bytes'] / bound:.2f}x its lower bound" if bound else "nothing to keep"
     rows: list[tuple[str, RenderableType]] = [
         ("kernels", f"{record['kernels']} for {record['operators']} ONNX operators, {record['laws']} laws applied"),
         ("arena", f"{size(record['arena_bytes'])} ({over})"),
         ("weights", size(record["weights_bytes"])),
+        (
+            "traffic",
+            f"{size(moved)} a run, {moved / max(least, 1):.2f}x the least that inputs, weights and outputs are",
+        ),
         ("seconds", f"{seconds['total']:.2f}: {spent}"),
         ("compiler", escape(record["compiler"]) if record["compiler"] else "none: sources only"),
     ]
@@ -107,10 +112,25 @@ def check(record: Record) -> RenderableType:
         f"{threads} thread(s), tolerance {record['tolerance']:.0e}",
     )  # fmt: skip
     parts: list[RenderableType] = [line, outputs, "", stages]
+    if record["blocks"]:
+        parts += ["", blocks(record["blocks"])]
     parts += [Text(f"note: {note}", style="yellow") for note in record["notes"]]
     if record["located"]:
         parts += ["", located(record["located"])]
     return Group(*parts)
+
+
+def blocks(found: Sequence[dict[str, Any]]) -> RenderableType:
+    """Kernels alone: the worst ones, and all that are wrong."""
+    drawn = table(">kernel", "template", "operators", ">max |d|", ">relative", "", title="Kernels alone")
+    ranked = sorted(found, key=lambda b: (b["ok"], -(b["max_rel"] if b["max_rel"] is not None else 1e30)))
+    shown = [b for k, b in enumerate(ranked) if not b["ok"] or k < 5]
+    for b in shown:
+        errors = (error_text(b["max_abs"]), error_text(b["max_rel"]))
+        words = (escape(b["template"].split(",")[0]), escape(" ".join(b["operators"][:6])))
+        drawn.add_row(str(b["kernel"]), *words, *errors, verdict(b["ok"]))
+    right = sum(b["ok"] for b in found)
+    return Group(drawn, f"{right} of {len(found)} kernels compute what their operators do; the {len(shown)} worst")
 
 
 def located(found: dict[str, Any]) -> RenderableType:
@@ -162,6 +182,8 @@ def inspect(record: Record) -> RenderableType:
     for name, times in record["operators"].items():
         kinds.add_row(escape(name), str(times))
     parts: list[RenderableType] = [pairs(rows), "", kinds]
+    if record["traffic"]:
+        parts += ["", traffic(record["traffic"])]
     if record["unsupported"]:
         missing = table("node", "operator", "what to do", title=f"{len(record['unsupported'])} not supported")
         for u in record["unsupported"]:
@@ -173,6 +195,17 @@ def inspect(record: Record) -> RenderableType:
     else:
         parts += ["", Text("every operator is supported", style="green")]
     return Group(*parts)
+
+
+def traffic(ledger: dict[str, Any]) -> RenderableType:
+    """The byte ledger: every kernel, and the sums."""
+    drawn = table(">kernel", "operators", ">reads", ">writes", title="Bytes, every element once a kernel")
+    for k in ledger["kernels"]:
+        cells = (escape(" ".join(k["operators"][:6])), size(k["bytes_read"]), size(k["bytes_written"]))
+        drawn.add_row(str(k["kernel"]), *cells)
+    together = ledger["read"] + ledger["written"]
+    beside = f"unfused {size(ledger['unfused'])}, {ledger['unfused'] / max(together, 1):.2f} times as much"
+    return Group(drawn, f"together {size(together)}; {beside}; no plan moves less than {size(ledger['lower_bound'])}")
 
 
 def device(record: Record) -> RenderableType:

@@ -66,8 +66,8 @@ def test_a_stage_of_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = pipeline.plan_graph
 
-    def broken(graph: Graph, fuse: bool) -> Plan:
-        plan = right(graph, fuse)
+    def broken(graph: Graph, fuse: str, **options: Any) -> Plan:
+        plan = right(graph, fuse, **options)
         blocks = list(plan.blocks)
         k = next(k for k, b in enumerate(blocks) if "mix" in graph.names(b.output) + graph.names(b.nodes[0]))
         f = blocks[k].formula

@@ -1,0 +1,174 @@
+"""What fusing is worth: every network unfused, with fixed patterns, planned, and planned after rewriting, in turns.
+
+    python benchmarks/ablation.py build --folder DIR
+    python benchmarks/ablation.py time --folder DIR
+    python benchmarks/ablation.py write --write docs/ablation.md
+
+Builds and times are kept in ``--cache``, so that a run can be cut into pieces. `write` exits with 1 where the planner
+is less than 1.9 times as fast as unfused kernels in geometric mean, or on any network more than 3 % slower than fixed
+patterns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import networks
+import numpy as np
+from measure import Ours, on_cores, take_turns
+from networks import Network
+
+import edgec
+from edgec import pipeline
+from edgec.artefact import read_lock
+from edgec.check.inputs import random_inputs
+from edgec.errors import EdgecError
+from edgec.options import resolve
+from edgec.pipeline import Context
+from edgec.rewrite import simplify
+
+#: What is compared, in the order of the columns: the mode of the planner, and whether laws rewrite first.
+VARIANTS = {
+    "unfused": ("operators", False),
+    "fixed": ("fixed", False),
+    "planner": ("planner", False),
+    "planner + rules": ("planner", True),
+}
+#: What is asked of the planner: over unfused in geometric mean, and over fixed patterns on every network.
+LEAST, MOST = 1.9, 1.03
+
+
+def build(network: Network, cache: Path, fresh: bool) -> None:
+    """Every variant of a network as an artefact in the cache."""
+    shapes = {**network.shapes, **{name: a.shape for name, a in given(network).items()}}
+    imported = None
+    for variant, (mode, rules) in VARIANTS.items():
+        folder = cache / network.name / variant.replace(" + ", "_")
+        if (folder / "edgec.lock").is_file() and not fresh:
+            continue
+        if imported is None:
+            imported = pipeline.import_(str(network.path), Context(resolve({"shapes": shapes})))
+        graph = simplify(imported)[0] if rules else imported
+        begun = time.perf_counter()
+        built = edgec.build(graph, folder, start="compress", fuse=mode, threads=2)
+        seconds = time.perf_counter() - begun
+        print(f"{network.name}: {variant}, {built.kernels} kernels, {seconds:.0f} s", flush=True)
+
+
+def given(network: Network) -> dict[str, np.ndarray]:
+    if network.inputs is None:
+        return {}
+    with np.load(network.inputs, allow_pickle=False) as data:
+        return dict(data)
+
+
+def timed(network: Network, cache: Path, threads: Iterable[int], seconds: float) -> dict[str, dict[str, float]]:
+    """Median milliseconds of every variant, by number of threads."""
+    folders = {v: cache / network.name / v.replace(" + ", "_") for v in VARIANTS}
+    found: dict[str, dict[str, float]] = {}
+    for count in threads:
+        with on_cores(count):
+            nets = {v: Ours(folder, count) for v, folder in folders.items()}
+            arrays = given(network) or _random(network)
+            calls = tuple(net.bind(arrays, net.results()) for net in nets.values())
+            times = take_turns(calls, seconds)
+            found[str(count)] = {v: statistics.median(t) * 1e3 for v, t in zip(nets, times)}
+            for net in nets.values():
+                net.close()
+    return found
+
+
+def _random(network: Network) -> dict[str, np.ndarray]:
+    return random_inputs(pipeline.import_(str(network.path), Context(resolve({"shapes": network.shapes}))), 0)
+
+
+def page(cache: Path, names: Iterable[str]) -> tuple[str, bool]:
+    """The table in Markdown, and whether the planner is worth what is asked of it."""
+    results = {
+        n: json.loads(_results(cache, n).read_text(encoding="utf-8")) for n in names if _results(cache, n).is_file()
+    }
+    kernels = {n: [len(_kernels(cache / n / v.replace(" + ", "_"))) for v in VARIANTS] for n in results}
+    lines = ["# What fusing is worth", "", _INTRODUCTION]
+    ok = True
+    for threads in sorted({t for r in results.values() for t in r}):
+        lines += ["", f"## {threads} thread{'s' * (threads != '1')}", ""]
+        lines += [f"| network | kernels | {' | '.join(f'{v}, ms' for v in VARIANTS)} | over unfused | over fixed |"]
+        lines += ["|---" * (len(VARIANTS) + 4) + "|"]
+        gains: list[list[float]] = []
+        for name, result in sorted(results.items()):
+            if threads not in result:
+                continue
+            ms = [result[threads][v] for v in VARIANTS]
+            gains.append([ms[0] / x for x in ms])
+            behind = ms[2] > ms[1] * MOST
+            ok = ok and not behind
+            mark = " **behind fixed**" if behind else ""
+            counts = " ".join(map(str, kernels[name]))
+            cells = " | ".join(f"{x:.3g}" for x in ms)
+            over_unfused, over_fixed = (", ".join(f"{base / x:.2f}" for x in ms[2:]) for base in ms[:2])
+            lines.append(f"| {name} | {counts} | {cells} | {over_unfused} | {over_fixed}{mark} |")
+        means = [statistics.geometric_mean(g[k] for g in gains) for k in range(len(VARIANTS))]
+        ok = ok and means[2] >= LEAST
+        told = ", ".join(f"{v} {m:.3f}" for v, m in list(zip(VARIANTS, means))[1:])
+        lines += ["", f"Geometric mean over unfused, {len(gains)} networks: {told}."]
+    return "\n".join(lines) + "\n", ok
+
+
+_INTRODUCTION = """\
+Made by `python benchmarks/ablation.py`: one back end, the same kernels, four ways of dividing a network among them
+([fusion.md](fusion.md)). *Unfused* is a kernel for every operator of the model (`--fuse operators`: a softmax or a
+normalization that the model has as one operator is one kernel; padding belongs to its convolution). *Fixed* adds the
+patterns of frameworks (`--fuse fixed`), *planner* is the default; these three without rewriting. *Planner + rules* is
+what `edgec build` does. Medians of calls in turns. "Over" gives the planner without and with rules."""
+
+
+def _results(cache: Path, name: str) -> Path:
+    return cache / name / "times.json"
+
+
+def _kernels(folder: Path) -> range:
+    return range(int(read_lock(folder)["kernels"]))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    p.add_argument("what", choices=("build", "time", "write"))
+    p.add_argument("--folder", type=Path, action="append", default=[], help="networks: DIR/NAME.onnx, NAME.in.npz")
+    p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names; may be repeated")
+    p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    p.add_argument("--seconds", type=float, default=3.0, help="of timing, for each network and number of threads")
+    p.add_argument("--cache", type=Path, default=Path("ablation"), help="where builds and times are kept")
+    p.add_argument("--fresh", action="store_true", help="build or time again what is there")
+    p.add_argument("--write", type=Path, metavar="FILE", help="write the tables as Markdown")
+    o = p.parse_args(arguments)
+    found, missing = networks.find(o.folder, o.only, download=False)
+    for entry in missing:
+        print(f"left out: {entry.name}: {entry.reason}", flush=True)
+    for network in found if o.what != "write" else ():
+        try:
+            if o.what == "build":
+                build(network, o.cache, o.fresh)
+            elif o.fresh or not _results(o.cache, network.name).is_file():
+                result = timed(network, o.cache, o.threads, o.seconds)
+                _results(o.cache, network.name).write_text(json.dumps(result), encoding="utf-8")
+                told = "; ".join(f"{t}: " + ", ".join(f"{v} {x:.3g}" for v, x in r.items()) for t, r in result.items())
+                print(f"{network.name}: {told}", flush=True)
+        except EdgecError as error:
+            print(f"left out: {network.name}: {error}", flush=True)
+    if o.what != "write":
+        return 0
+    text, ok = page(o.cache, [n.name for n in found])
+    print(text)
+    if o.write:
+        o.write.write_text(text, encoding="utf-8")
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The compiled kernels of a program, called one by one on memory of our own."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgec.artefact import library_name
+from edgec.check.execute import ProgramRun
+from edgec.emit.project import weights_blob
+from edgec.emit.source import generate
+from edgec.schedule.program import Buffer, Kernel, Program
+
+if TYPE_CHECKING:
+    from edgec.api import Built
+
+
+class Kernels:
+    """The functions of a compiled program, on one thread."""
+
+    def __init__(self, program: Program, library: Path, name: str, templates: Sequence[Path] = ()) -> None:
+        self.program = program
+        self.library = ctypes.CDLL(str(library))
+        self.functions = [call.function.name for call in generate(program, name, templates).calls]
+        self.weights = aligned(max(program.weights_bytes, 1))
+        blob = np.frombuffer(weights_blob(program), np.uint8)
+        self.weights[: program.weights_bytes] = blob[: program.weights_bytes]
+
+    def lend(self, execution: ProgramRun) -> None:
+        """Give an execution memory that is aligned as the generated code has it; numpy's need not be."""
+        execution.arena = aligned(self.program.arena_bytes)
+
+    def call(self, k: int, execution: ProgramRun) -> Callable[[], None]:
+        """A function that runs kernel ``k`` once on the memory of an execution."""
+        function = getattr(self.library, self.functions[k])
+        arguments = _arguments(self.program.kernels[k], execution, self.weights)
+        return lambda: function(*arguments)
+
+    def beside(self, k: int, meant: ProgramRun, real: ProgramRun) -> bool:
+        """Run kernel ``k`` in numpy on ``meant`` and in C on a copy of its memory; False where its guards skip it."""
+        real.arena[...] = meant.arena
+        for _, buffer, _ in self.program.outputs:
+            real.memory[buffer][...] = meant.memory[buffer]
+        if meant.step(k) is None and self.program.kernels[k].block is not None:
+            return False
+        real.sizes = meant.sizes
+        self.call(k, real)()
+        return True
+
+
+def library_of(built: Built) -> Path:
+    return built.network.folder / library_name(built.options.name)
+
+
+def _arguments(kernel: Kernel, execution: ProgramRun, weights: np.ndarray) -> list[Any]:
+    """What the generated code passes to a kernel: operands, scratch, the number of the thread and of all."""
+    operands = kernel.operands[1:] if kernel.scratch_bytes else kernel.operands
+
+    def pointer(buffer: Buffer) -> Any:
+        if buffer.space == "weights":
+            return ctypes.c_void_p(weights.ctypes.data + execution.program.offsets[buffer])
+        return ctypes.c_void_p(execution.elements(buffer).ctypes.data)
+
+    scratch = [pointer(kernel.operands[0])] if kernel.scratch_bytes else []
+    sizes = [ctypes.c_ssize_t(execution.sizes[s]) for s in kernel.sizes]
+    return [*map(pointer, operands), *scratch, *sizes, ctypes.c_ssize_t(0), ctypes.c_ssize_t(1)]
+
+
+def aligned(size: int, alignment: int = 64) -> np.ndarray:
+    """Bytes that begin at a multiple of ``alignment``."""
+    raw = np.zeros(size + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
+    return raw[start : start + size]

@@ -1,0 +1,90 @@
+"""The byte ledger: what every kernel reads and writes, the whole network, the graph unfused, and the least there is.
+
+An element counts once for a kernel, however often its windows, sums or broadcasts come back to it (`edgec.ir.touched`);
+what a kernel reads again because a cache was too small is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+from edgec.fuse import Block, Plan
+from edgec.fuse import plan as plan_graph
+from edgec.ir.graph import Graph, Node
+from edgec.ir.index import upper
+from edgec.ir.touched import touched
+from edgec.ir.types import DTYPES
+from edgec.schedule.border import Border
+from edgec.schedule.chain import Chain
+from edgec.schedule.program import Kernel
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Bytes read and written."""
+
+    read: int
+    written: int
+
+    @property
+    def together(self) -> int:
+        return self.read + self.written
+
+
+def total(parts: Iterable[Moved]) -> Moved:
+    found = tuple(parts)
+    return Moved(sum(m.read for m in found), sum(m.written for m in found))
+
+
+def of_block(block: Block) -> Moved:
+    """A block by itself."""
+    return Moved(sum(_reads(block).values()), int(block.output.type.bytes))
+
+
+def of_kernel(kernel: Kernel) -> Moved:
+    """A kernel: its block, and the borders that it fills."""
+    steps = kernel.params.steps if isinstance(kernel.params, Chain) else (kernel,)
+    filled = sum(_filled(s.params) for s in steps if isinstance(s.params, Border))
+    inside = of_block(kernel.block) if kernel.block is not None else Moved(0, 0)
+    return Moved(inside.read, inside.written + filled)
+
+
+def of_plan(plan: Plan) -> Moved:
+    """A whole network: its blocks, and the borders of padded buffers."""
+    parents = {p.parent for p in plan.placements.values() if p.parent.op == "pad"}
+    borders = sum(n.type.bytes - n.args[0].type.bytes for n in parents)
+    inside = total(map(of_block, plan.blocks))
+    return Moved(inside.read, inside.written + borders)
+
+
+def unfused(graph: Graph) -> Moved:
+    """The graph with a kernel for every operator of the model (`--fuse operators`)."""
+    return of_plan(plan_graph(graph, "operators"))
+
+
+def least(plan: Plan) -> Moved:
+    """What is read of inputs and weights, once, and outputs, once: no plan of this graph moves less."""
+    read: dict[Node, int] = {}
+    for block in plan.blocks:
+        for node, n in _reads(block).items():
+            if node.op in ("input", "const"):
+                read[node] = max(read.get(node, 0), n)
+    return Moved(sum(read.values()), sum(n.type.bytes for _, n in plan.outputs))
+
+
+def _reads(block: Block) -> dict[Node, int]:
+    """Bytes read of each operand; a procedure reads its operands whole."""
+    if block.is_procedure:
+        return {i: int(i.type.bytes) for i in block.inputs}
+    return {node: _bytes(node, n) for node, n in touched(block.formula).items()}
+
+
+def _bytes(node: Node, elements: int) -> int:
+    return int(elements * DTYPES[node.type.dtype].itemsize)
+
+
+def _filled(border: Border) -> int:
+    elements = sum(prod(upper(extent) for extent, _ in slab.loops) for slab in border.slabs)
+    return elements * DTYPES[border.store.dtype].itemsize

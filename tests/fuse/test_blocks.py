@@ -1,0 +1,36 @@
+"""Every fused block of every network computes, compiled and alone, what its operators do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networks_here as networks
+import pytest
+
+import edgec
+from edgec.locate import data_folder
+
+
+@pytest.mark.parametrize("name", networks.here())
+def test_every_kernel_alone(name: str) -> None:
+    checked = edgec.check(
+        networks.source(name), samples=1, blocks=True, shapes=networks.TRAINED.get(name, {})
+    )  # fmt: skip
+    assert checked.ok and checked.ran == "emit"
+    assert checked.blocks and all(b.ok for b in checked.blocks), [b for b in checked.blocks if not b.ok]
+
+
+def test_in_numpy_for_a_device_that_is_not_here() -> None:
+    checked = edgec.check(networks.SMALL["convnet"](), samples=1, blocks=True, device="cortex_m4")
+    assert checked.ok and checked.ran == "schedule" and len(checked.blocks) > 3
+
+
+def test_a_wrong_kernel_is_named(tmp_path: Path) -> None:
+    """Only the kernels of the broken template are wrong: the others begin with right values."""
+    template = (data_folder("codegen_templates") / "c" / "row.c.jinja").read_text(encoding="utf-8")
+    (tmp_path / "c").mkdir()
+    broken = template.replace("= ec_set1(${p.neutral})", "= ec_set1(${p.neutral} + 0.25f)")
+    (tmp_path / "c" / "row.c.jinja").write_text(broken, encoding="utf-8")
+    checked = edgec.check(networks.SMALL["convnet"](), samples=1, blocks=True, templates=[tmp_path])
+    wrong = [b for b in checked.blocks if not b.ok]
+    assert not checked.ok and wrong and all("row" in b.template for b in wrong)
