@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from attention_cases import attentions
+from integer_cases import byte_convolutions, byte_products, depthwise, lanes, reductions
 from procedure_cases import recurring, scanning, scattering, selection, sorting
 from small_graphs import (
     RANDOM,
@@ -301,14 +302,19 @@ INTEGER = (
 def functions() -> Iterator[Named]:
     """Every scalar function for every type that it is for, on the numbers at the edges of the type."""
     for name in FUNCTIONS:
-        operands = 3 if name == "select" else 1 if name in UNARY else 2
+        operands = 3 if name in ("select", "mulshift") else 1 if name in UNARY else 2
         types = ["bool"] if name in LOGICAL else [] if name in BITS else ["f32", "f64"]
         types += ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"] if name in INTEGER else []
+        types = ["i32"] if FUNCTIONS[name].only == "i32" else types
         results = []
         for dtype in types:
             # numpy, which is the reference, knows no negative powers of whole numbers.
             pairs = _pairs(dtype, least=0 if name == "pow" and dtype[0] in "iu" else None)
             args = [ops.node("lt", *pairs), *pairs] if name == "select" else pairs
+            if name == "mulshift":
+                counts = constant(np.arange(pairs[0].type.elements, dtype=np.int32) % 64)
+                args = [*pairs, counts]
+                results.append(ops.node(name, *pairs, constant(np.array(31, np.int32))))
             results.append(ops.node(name, *args[:operands]))
         yield f"function {name}", graph(*results)
 
@@ -409,6 +415,11 @@ GROUPS = {
         windows,
         rows,
         maps,
+        lanes,
+        reductions,
+        depthwise,
+        byte_products,
+        byte_convolutions,
         functions,
         comparisons,
         borders,

@@ -99,13 +99,15 @@ def transpose(x: Node, *perm: int) -> Node:
 
 
 def arrays(graph: Graph, seed: int) -> dict[str, np.ndarray]:
-    """Random inputs: normal floats, and small whole numbers of every other type."""
+    """Random inputs: normal floats, any bytes, and small whole numbers of every other type."""
     random = np.random.default_rng(seed)
     made: dict[str, np.ndarray] = {}
     for n in graph.inputs:
         dtype = DTYPES[n.type.dtype]
-        if dtype.kind == "f":
+        if n.type.dtype in ("f16", "bf16") or dtype.kind == "f":
             made[n.attributes["name"]] = random.standard_normal(n.type.shape).astype(dtype)
+        elif n.type.dtype in ("i8", "u8"):  # the whole range: sums of their products are what is to be right
+            made[n.attributes["name"]] = random.integers(0, 256, n.type.shape).astype(np.uint8).view(dtype)
         else:
             low = 0 if dtype.kind in "ub" else -4
             made[n.attributes["name"]] = random.integers(low, 2 if dtype.kind == "b" else 5, n.type.shape).astype(dtype)

@@ -172,6 +172,12 @@ EC_WRAPPING(int32_t, uint32_t)
 EC_WRAPPING(int64_t, uint64_t)
 #undef EC_WRAPPING
 
+/* a * b / 2^n, a half rounded up: fixed-point scaling. The product is exact, n is taken modulo 64, the result wraps. */
+EC_SCALAR int32_t ec_mulshift_int32_t(int32_t a, int32_t b, int32_t n) {
+  const uint64_t half = ((uint64_t)1 << (n & 63)) >> 1;
+  return (int32_t)((int64_t)((uint64_t)((int64_t)a * b) + half) >> (n & 63));
+}
+
 /* Without a sign there is no negative value to compare with, and compilers warn about asking. */
 #define EC_UNSIGNED(T, U)                                                                          \
   EC_SCALAR T ec_add_##T(T a, T b) { return (T)((U)a + (U)b); }                                    \

@@ -1,4 +1,4 @@
-/* ec_simd.h: vectors of float for generated code, one interface for every machine.
+/* ec_simd.h: vectors for generated code, one interface for every machine.
  *
  * A vector has EC_VL lanes: 16 with AVX-512, 8 with AVX2, otherwise 4. `+ - * /` are the native
  * operators of the GNU vector extensions; everything else is a function below. What the extensions
@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define EC_VL 16
 #define EC_FUSED 1
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -87,16 +87,6 @@ EC_INLINE ec_vf ec_load(const float *p)
 EC_INLINE void ec_store(float *p, ec_vf v)
 {
     *(ec_vf_memory_ *)p = v;
-}
-
-EC_INLINE ec_vi ec_load_i(const int32_t *p)
-{
-    return *(const ec_vi_memory_ *)p;
-}
-
-EC_INLINE void ec_store_i(int32_t *p, ec_vi v)
-{
-    *(ec_vi_memory_ *)p = v;
 }
 
 /* Lane l = p[l * stride]. Single loads: on Zen 5 they take half the time of a gather. */
@@ -181,6 +171,8 @@ EC_INLINE ec_vf ec_abs(ec_vf x) { return (ec_vf)((ec_vi)x & INT32_MAX); }
 
 /* The sign bit of each lane, alone. */
 EC_INLINE ec_vi ec_sign_(ec_vf x) { return (ec_vi)x & INT32_MIN; }
+
+#include "ec_simd_integer.h"
 
 /* ---- Across the lanes --------------------------------------------------------------------- */
 

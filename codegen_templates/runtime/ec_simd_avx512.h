@@ -1,4 +1,4 @@
-/* ec_simd_avx512.h: what ec_simd.h cannot say well in vector extensions, for AVX-512 (F and DQ).
+/* ec_simd_avx512.h: what ec_simd.h cannot say well in vector extensions, for AVX-512 (F, BW, DQ, VL).
  *
  * Included by ec_simd.h only. Masks stay vectors of 0 and -1 in the interface; where a mask never
  * leaves a function it lives in a mask register. */
@@ -188,5 +188,163 @@ EC_INLINE ec_vf ec_erf(ec_vf x)
     p = ec_fma(p, d, ec_lookup_(c0, sum));
     return (ec_vf)((ec_vi)p | ((ec_vi)x & INT32_MIN));
 }
+
+/* ---- Integers ----------------------------------------------------------------------------- */
+
+EC_INLINE ec_vi ec_min_i(ec_vi a, ec_vi b)
+{
+    return (ec_vi)_mm512_min_epi32((__m512i)a, (__m512i)b);
+}
+
+EC_INLINE ec_vi ec_max_i(ec_vi a, ec_vi b)
+{
+    return (ec_vi)_mm512_max_epi32((__m512i)a, (__m512i)b);
+}
+
+EC_INLINE ec_vi ec_shl_i(ec_vi a, ec_vi n)
+{
+    return (ec_vi)_mm512_sllv_epi32((__m512i)a, (__m512i)n);
+}
+
+EC_INLINE ec_vi ec_shr_i(ec_vi a, ec_vi n)
+{
+    return (ec_vi)_mm512_srav_epi32((__m512i)a, (__m512i)n);
+}
+
+EC_INLINE ec_vi ec_whole(ec_vf x)
+{
+    return (ec_vi)_mm512_cvttps_epi32(x);
+}
+
+EC_INLINE ec_vi ec_nearest(ec_vf x)
+{
+    return (ec_vi)_mm512_cvtps_epi32(x);
+}
+
+/* Below the range VCVTTPS2DQ gives INT32_MIN by itself. */
+EC_INLINE ec_vi ec_to_int(ec_vf x)
+{
+    __m512i whole = _mm512_maskz_cvttps_epi32(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), x);
+    __mmask16 above = _mm512_cmp_ps_mask(x, _mm512_set1_ps(0x1p31f), _CMP_GE_OQ);
+    return (ec_vi)_mm512_mask_mov_epi32(whole, above, _mm512_set1_epi32(INT32_MAX));
+}
+
+#define EC_WIDEN_(TYPE, T, LOAD, FIRST, WIDEN)                     \
+    EC_INLINE ec_vi ec_load_##TYPE(const T *p)                     \
+    {                                                              \
+        return (ec_vi)WIDEN(LOAD((const void *)p));                \
+    }                                                              \
+    EC_INLINE ec_vi ec_load_##TYPE##_n(const T *p, int n)          \
+    {                                                              \
+        return (ec_vi)WIDEN(FIRST(ec_first_(n), p));               \
+    }
+EC_WIDEN_(u8, uint8_t, _mm_loadu_si128, _mm_maskz_loadu_epi8, _mm512_cvtepu8_epi32)
+EC_WIDEN_(i8, int8_t, _mm_loadu_si128, _mm_maskz_loadu_epi8, _mm512_cvtepi8_epi32)
+EC_WIDEN_(u16, uint16_t, _mm256_loadu_si256, _mm256_maskz_loadu_epi16, _mm512_cvtepu16_epi32)
+EC_WIDEN_(i16, int16_t, _mm256_loadu_si256, _mm256_maskz_loadu_epi16, _mm512_cvtepi16_epi32)
+#undef EC_WIDEN_
+
+EC_INLINE ec_vi ec_load_i32_n(const int32_t *p, int n)
+{
+    return (ec_vi)_mm512_maskz_loadu_epi32(ec_first_(n), p);
+}
+
+EC_INLINE void ec_store_i32_n(int32_t *p, ec_vi v, int n)
+{
+    _mm512_mask_storeu_epi32(p, ec_first_(n), (__m512i)v);
+}
+
+EC_INLINE void ec_store_8_(uint8_t *p, ec_vi v)
+{
+    _mm_storeu_si128((void *)p, _mm512_cvtepi32_epi8((__m512i)v));
+}
+
+EC_INLINE void ec_store_8_n_(uint8_t *p, ec_vi v, int n)
+{
+    _mm_mask_storeu_epi8(p, ec_first_(n), _mm512_cvtepi32_epi8((__m512i)v));
+}
+
+EC_INLINE void ec_store_16_(uint16_t *p, ec_vi v)
+{
+    _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16((__m512i)v));
+}
+
+EC_INLINE void ec_store_16_n_(uint16_t *p, ec_vi v, int n)
+{
+    _mm256_mask_storeu_epi16(p, ec_first_(n), _mm512_cvtepi32_epi16((__m512i)v));
+}
+
+EC_INLINE ec_vf ec_from_half_(ec_vi bits)
+{
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16((__m512i)bits));
+}
+
+EC_INLINE ec_vi ec_to_half_(ec_vf x)
+{
+    return (ec_vi)_mm512_cvtepu16_epi32(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+/* Even and odd lanes apart, as products in 64 bits; those of odd lanes end in the upper halves. */
+EC_INLINE ec_vi ec_mulhigh(ec_vi a, ec_vi b)
+{
+    const __m512i x = (__m512i)a, y = (__m512i)b, half = _mm512_set1_epi64(1 << 30);
+    __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, y), half);
+    __m512i odd = _mm512_mul_epi32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(y, 32));
+    odd = _mm512_slli_epi64(_mm512_add_epi64(odd, half), 1);
+    return (ec_vi)_mm512_mask_mov_epi32(odd, 0x5555, _mm512_srli_epi64(even, 31));
+}
+
+EC_INLINE __m512i ec_rounded_shift_(__m512i product, __m512i n)
+{
+    const __m512i half = _mm512_srli_epi64(_mm512_sllv_epi64(_mm512_set1_epi64(1), n), 1);
+    return _mm512_srav_epi64(_mm512_add_epi64(product, half), n);
+}
+
+EC_INLINE ec_vi ec_mulshift(ec_vi a, ec_vi b, ec_vi n)
+{
+    const __m512i x = (__m512i)a, y = (__m512i)b, count = (__m512i)(n & 63);
+    __m512i even = _mm512_mul_epi32(x, y);
+    __m512i odd = _mm512_mul_epi32(_mm512_srli_epi64(x, 32), _mm512_srli_epi64(y, 32));
+    even = ec_rounded_shift_(even, _mm512_and_epi32(count, _mm512_set1_epi64(63)));
+    odd = ec_rounded_shift_(odd, _mm512_srli_epi64(count, 32));
+    return (ec_vi)_mm512_mask_mov_epi32(_mm512_slli_epi64(odd, 32), 0x5555, even);
+}
+
+#if defined(__AVX512VNNI__)
+EC_INLINE ec_vi ec_dot_us(ec_vi c, ec_vi s, ec_vi l)
+{
+    return (ec_vi)_mm512_dpbusd_epi32((__m512i)c, (__m512i)s, (__m512i)l);
+}
+
+/* With 128 more in every byte of s, and 128 times the bytes of l less. */
+EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
+{
+    const ec_vi flip = (ec_vi)_mm512_set1_epi8((char)0x80);
+    __m512i more = _mm512_dpbusd_epi32(_mm512_setzero_si512(), (__m512i)flip, (__m512i)l);
+    return (ec_vi)_mm512_sub_epi32((__m512i)ec_dot_us(c, s ^ flip, l), more);
+}
+#else
+/* Even and odd bytes apart, as 16-bit integers. */
+EC_INLINE ec_vi ec_dot_halves_(ec_vi c, __m512i s_even, __m512i s_odd, __m512i l)
+{
+    __m512i l_even = _mm512_srai_epi16(_mm512_slli_epi16(l, 8), 8), l_odd = _mm512_srai_epi16(l, 8);
+    __m512i sum = _mm512_add_epi32(_mm512_madd_epi16(s_even, l_even), _mm512_madd_epi16(s_odd, l_odd));
+    return (ec_vi)_mm512_add_epi32((__m512i)c, sum);
+}
+
+EC_INLINE ec_vi ec_dot_us(ec_vi c, ec_vi s, ec_vi l)
+{
+    __m512i x = (__m512i)s;
+    __m512i even = _mm512_and_si512(x, _mm512_set1_epi16(0xff));
+    return ec_dot_halves_(c, even, _mm512_srli_epi16(x, 8), (__m512i)l);
+}
+
+EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
+{
+    __m512i x = (__m512i)s;
+    __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(x, 8), 8);
+    return ec_dot_halves_(c, even, _mm512_srai_epi16(x, 8), (__m512i)l);
+}
+#endif
 
 #endif

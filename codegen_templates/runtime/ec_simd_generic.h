@@ -100,4 +100,110 @@ EC_INLINE ec_vi ec_nearest_(ec_vf x)
     return __builtin_convertvector((ec_vf)((ec_vi)(x + half) & (ec_vi)(x == x)), ec_vi);
 }
 
+/* ---- Integers ----------------------------------------------------------------------------- */
+
+EC_INLINE ec_vi ec_min_i(ec_vi a, ec_vi b)
+{
+    ec_vi less = (ec_vi)(a < b);
+    return (less & a) | (~less & b);
+}
+
+EC_INLINE ec_vi ec_max_i(ec_vi a, ec_vi b)
+{
+    ec_vi more = (ec_vi)(a > b);
+    return (more & a) | (~more & b);
+}
+
+EC_INLINE ec_vi ec_shl_i(ec_vi a, ec_vi n)
+{
+    ec_vi fits = (ec_vi)((ec_vu_)n < 32);
+    return (ec_vi)((ec_vu_)a << (ec_vu_)(n & fits)) & fits;
+}
+
+EC_INLINE ec_vi ec_shr_i(ec_vi a, ec_vi n)
+{
+    ec_vi fits = (ec_vi)((ec_vu_)n < 32);
+    return a >> ((n & fits) | (31 & ~fits));
+}
+
+EC_INLINE ec_vi ec_whole(ec_vf x)
+{
+    return __builtin_convertvector((ec_vf)((ec_vi)x & (ec_vi)(x == x)), ec_vi);
+}
+
+EC_INLINE ec_vi ec_nearest(ec_vf x)
+{
+    return ec_whole(ec_round(x));
+}
+
+EC_INLINE ec_vi ec_to_int(ec_vf x)
+{
+    ec_vi above = (ec_vi)(x >= 0x1p31f), below = (ec_vi)(x <= -0x1p31f);
+    ec_vi inside = ec_whole((ec_vf)((ec_vi)x & ~(above | below)));
+    return inside | (above & INT32_MAX) | (below & INT32_MIN);
+}
+
+#define EC_WIDEN_(TYPE, T)                                         \
+    EC_INLINE ec_vi ec_load_##TYPE(const T *p)                     \
+    {                                                              \
+        return (ec_vi){p[0], p[1], p[2], p[3]};                    \
+    }
+EC_WIDEN_(u8, uint8_t)
+EC_WIDEN_(i8, int8_t)
+EC_WIDEN_(u16, uint16_t)
+EC_WIDEN_(i16, int16_t)
+#undef EC_WIDEN_
+
+EC_INLINE void ec_store_8_(uint8_t *p, ec_vi v)
+{
+    for (int l = 0; l < 4; ++l)
+        p[l] = (uint8_t)v[l];
+}
+
+EC_INLINE void ec_store_16_(uint16_t *p, ec_vi v)
+{
+    for (int l = 0; l < 4; ++l)
+        p[l] = (uint16_t)v[l];
+}
+
+EC_INLINE int32_t ec_mulshift_lane_(int32_t a, int32_t b, int32_t n)
+{
+    uint64_t sum = (uint64_t)((int64_t)a * b) + (((uint64_t)1 << (n & 63)) >> 1);
+    return (int32_t)((int64_t)sum >> (n & 63));
+}
+
+EC_INLINE ec_vi ec_mulhigh(ec_vi a, ec_vi b)
+{
+#define EC_LANE_(l) ec_mulshift_lane_(a[l], b[l], 31)
+    return (ec_vi){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+}
+
+EC_INLINE ec_vi ec_mulshift(ec_vi a, ec_vi b, ec_vi n)
+{
+#define EC_LANE_(l) ec_mulshift_lane_(a[l], b[l], n[l])
+    return (ec_vi){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+}
+
+/* Byte k of every lane, with and without its sign. */
+#define EC_SIGNED_BYTE_(v, k) ((ec_vi)((ec_vu_)(v) << (24 - 8 * (k))) >> 24)
+#define EC_BYTE_(v, k) ((ec_vi)((ec_vu_)(v) >> (8 * (k))) & 0xff)
+
+EC_INLINE ec_vi ec_dot_us(ec_vi c, ec_vi s, ec_vi l)
+{
+    ec_vi first = EC_BYTE_(s, 0) * EC_SIGNED_BYTE_(l, 0) + EC_BYTE_(s, 1) * EC_SIGNED_BYTE_(l, 1);
+    ec_vi rest = EC_BYTE_(s, 2) * EC_SIGNED_BYTE_(l, 2) + EC_BYTE_(s, 3) * EC_SIGNED_BYTE_(l, 3);
+    return (ec_vi)((ec_vu_)c + (ec_vu_)(first + rest));
+}
+
+EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
+{
+    ec_vi first = EC_SIGNED_BYTE_(s, 0) * EC_SIGNED_BYTE_(l, 0) + EC_SIGNED_BYTE_(s, 1) * EC_SIGNED_BYTE_(l, 1);
+    ec_vi rest = EC_SIGNED_BYTE_(s, 2) * EC_SIGNED_BYTE_(l, 2) + EC_SIGNED_BYTE_(s, 3) * EC_SIGNED_BYTE_(l, 3);
+    return (ec_vi)((ec_vu_)c + (ec_vu_)(first + rest));
+}
+
+#include "ec_simd_half.h"
+
 #endif

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from edgec.emit import c_lanes
 from edgec.emit.c_literal import C_TYPES, literal, scalar_update
 from edgec.errors import EdgecError
 from edgec.ir import expr as X
@@ -18,7 +19,7 @@ from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient
 from edgec.ir.types import CODED, FLOATS
-from edgec.ir.vector import free
+from edgec.ir.vector import LANES, free
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -119,7 +120,7 @@ class Printer:
     # ---- values
 
     def is_vector(self, e: Expr) -> bool:
-        return self.lane is not None and self.lane in free(e) and e.dtype in ("f32", "bool")
+        return self.lane is not None and self.lane in free(e) and e.dtype in LANES
 
     def value(self, e: Expr) -> str:
         """C text of a value; work that is not trivial is put into a named temporary first."""
@@ -145,15 +146,17 @@ class Printer:
 
     def vector(self, e: Expr) -> str:
         text = self.value(e)
-        return text if self.is_vector(e) else f"ec_set1({text})"
+        return text if self.is_vector(e) else c_lanes.broadcast(text, e.dtype)
+
+    def to_store(self, e: Expr) -> str:
+        """The vector that a store of ``e`` is given."""
+        return self.vector(c_lanes.stored(e))
 
     def _is_trivial(self, e: Expr) -> bool:
         return e.dtype == "i64" and all(a.op in ("var", "const") for a in e.args) and e.op in ("add", "sub", "mul")
 
     def _ctype(self, e: Expr) -> str:
-        if self.is_vector(e):
-            return "ec_vi" if e.dtype == "bool" else "ec_vf"
-        return C_TYPES[e.dtype]
+        return c_lanes.vector_type(e.dtype) if self.is_vector(e) else C_TYPES[e.dtype]
 
     def _home(self, e: Expr) -> _Scope:
         """The outermost scope that knows every variable of ``e`` (a guarded branch keeps what it computes)."""
@@ -178,7 +181,7 @@ class Printer:
         if e.op == "load":
             return self._load(e)
         if e.op == "cast":
-            return self._cast(e)
+            return self._vector_cast(e) if self.is_vector(e) else self._cast(e)
         if e.op == "bitcast":
             return self._bitcast(e)
         if self.is_vector(e):
@@ -193,8 +196,8 @@ class Printer:
             stride = coefficient(address, self.lane)
             tail = f", {self.count})" if self.count else ")"
             if stride == 1:
-                return f"ec_load{'_n' if self.count else ''}({pointer} + {place}{tail}"
-            return f"ec_gather{'_n' if self.count else ''}({pointer} + {place}, {stride}{tail}"
+                return f"{c_lanes.access('load', e.dtype, self.count)}({pointer} + {place}{tail}"
+            return f"{c_lanes.access('gather', e.dtype, self.count)}({pointer} + {place}, {stride}{tail}"
         return f"ec_from_{e.dtype}({self._place(e)})" if e.dtype in CODED else self._place(e)
 
     def _place(self, e: Expr) -> str:
@@ -236,26 +239,25 @@ class Printer:
             return f"ec_bits_to_{C_TYPES[to]}({raw})"
         return f"({C_TYPES[to]}){raw}"
 
+    def _vector_cast(self, e: Expr) -> str:
+        found = c_lanes.rounded_and_clamped(e) if LANES[e.dtype] == "integer" and e.dtype != "i32" else None
+        if found is None:
+            return c_lanes.cast(e, self.vector(e.args[0]))
+        x, low, high = found
+        limits = ", ".join(c_lanes.broadcast(literal(limit, "f32"), "f32") for limit in (low, high))
+        return c_lanes.narrowed(f"ec_nearest(ec_clamp({self.vector(x)}, {limits}))", e.dtype)
+
     def _vector_call(self, e: Expr) -> str:
-        if e.op in _INFIX:
+        if e.op in ("add", "sub") and e.dtype == "f32":  # one rounding less and one instruction less
             a, b = e.args
-            if e.op in ("add", "sub"):  # one rounding less and one instruction less
-                for x, y in ((a, b), (b, a)):
-                    if x.op == "mul" and self._unused(x) and (e.op == "add" or x is b):
-                        sign = "-" if e.op == "sub" else ""
-                        return f"ec_fma({sign}{self.vector(x.args[0])}, {self.vector(x.args[1])}, {self.vector(y)})"
-            return f"{self.vector(a)} {_INFIX[e.op]} {self.vector(b)}"
-        args = [self.vector(a) if a.dtype != "bool" else self._mask(a) for a in e.args]
-        if e.op == "neg":
-            return f"-{args[0]}"
-        return f"ec_{e.op}({', '.join(args)})"
+            for x, y in ((a, b), (b, a)):
+                if x.op == "mul" and self._unused(x) and (e.op == "add" or x is b):
+                    sign = "-" if e.op == "sub" else ""
+                    return f"ec_fma({sign}{self.vector(x.args[0])}, {self.vector(x.args[1])}, {self.vector(y)})"
+        return c_lanes.call(e, [self.vector(a) for a in e.args])
 
     def _unused(self, e: Expr) -> bool:
         return e not in self.given and not any(e in s.known for s in self.scopes)
-
-    def _mask(self, e: Expr) -> str:
-        text = self.value(e)
-        return text if self.is_vector(e) else f"ec_mask({text})"
 
     def _scalar_call(self, e: Expr) -> str:
         args = [self.value(a) for a in e.args]
@@ -299,7 +301,7 @@ class Printer:
         condition, then, otherwise = e.args
         if self.is_vector(condition):
             mask = self.value(condition)
-            return self._bind(e, f"ec_select({mask}, {self.vector(then)}, {self.vector(otherwise)})")
+            return self._bind(e, c_lanes.call(e, [mask, self.vector(then), self.vector(otherwise)]))
         test = self.value(condition)
         name = self._name()
         with self._at_home(e) as scope:
@@ -340,7 +342,7 @@ class Printer:
         start = literal(neutral(combine, e.dtype), e.dtype)
         with self._at_home(e) as scope:
             pad = "  " * scope.depth
-            scope.lines.append(f"{pad}{self._ctype(e)} {name} = {f'ec_set1({start})' if vector else start};")
+            scope.lines.append(f"{pad}{self._ctype(e)} {name} = {c_lanes.broadcast(start, e.dtype) if vector else start};")
             inner = _Scope(scope.variables | frozenset(names), depth=scope.depth + len(names))
             heads = []
             for k, v in enumerate(names):
@@ -349,7 +351,7 @@ class Printer:
                 heads.append(f"{indent}for (ec_int {loop} = 0; {loop} < {extent_text(v.value.extent)}; ++{loop}) {{")
             self.scopes.append(inner)
             if vector:
-                update = self._vector_update(combine, name, body)
+                update = self.vector_update(combine, name, body)
             elif e.dtype in ("f16", "bf16") and body.op == "mul":  # products and sums in float, one rounding after
                 update = scalar_update(combine, name, " * ".join(self.value(a) for a in body.args), e.dtype)
             else:
@@ -358,17 +360,16 @@ class Printer:
             scope.lines += [*heads, *inner.lines]
             scope.lines += [f"{'  ' * (scope.depth + k)}}}" for k in reversed(range(len(names)))]
             if e.dtype in ("f16", "bf16"):
-                scope.lines.append(f"{pad}{name} = ec_from_{e.dtype}(ec_to_{e.dtype}({name}));")
+                rounded = c_lanes.narrowed(name, e.dtype) if vector else f"ec_from_{e.dtype}(ec_to_{e.dtype}({name}))"
+                scope.lines.append(f"{pad}{name} = {rounded};")
             scope.known[e] = name
         return name
 
-    def _vector_update(self, combine: str, name: str, body: Expr) -> str:
-        if combine == "add" and body.op == "mul" and self._unused(body):
+    def vector_update(self, combine: str, name: str, body: Expr) -> str:
+        """A statement that combines a vector with the one of ``body``."""
+        if combine == "add" and body.op == "mul" and LANES[body.dtype] == "float" and self._unused(body):
             return f"{name} = ec_fma({self.vector(body.args[0])}, {self.vector(body.args[1])}, {name});"
-        value = self.vector(body)
-        if combine in _INFIX:
-            return f"{name} = {name} {_INFIX[combine]} {value};"
-        return f"{name} = ec_{combine}({name}, {value});"
+        return f"{name} = {c_lanes.combined(combine, body.dtype, name, self.vector(body))};"
 
 
 def size_name(size: Expr) -> str:

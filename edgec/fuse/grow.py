@@ -16,7 +16,7 @@ from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
 from edgec.ir.graph import Node
 from edgec.ir.nest import split_formula
-from edgec.ir.vector import has_vector_form
+from edgec.ir.vector import LANES, has_vector_form
 from edgec.ops import is_procedure
 
 #: Paths from an operator are followed this far for the point where they meet.
@@ -144,13 +144,27 @@ def _is_along_rows(anchor: Node) -> bool:
 
 
 def _runs_on_lanes(block: Sequence[Node], found: Sequence[Node]) -> bool:
-    """Is everything float work with vector forms, so that it can act on accumulators in registers?"""
-    if block[0].type.dtype != "f32":
+    """Has everything vector forms, so that it can act on accumulators in registers?"""
+    if block[0].type.dtype not in LANES:
         return True
     inside = {*block, *found}
-    return found[-1].type.dtype == "f32" and all(
-        has_vector_form(n.op) and all(a in inside or a.type.dtype == "f32" for a in n.args) for n in found
-    )
+    return all(_has_lanes(n) and all(a in inside or a.type.dtype in LANES for a in n.args) for n in found)
+
+
+def _has_lanes(node: Node) -> bool:
+    """Has an element-wise operator a vector form?"""
+    if node.type.dtype not in LANES:
+        return False
+    if node.op == "cast":
+        source, x = node.args[0].type.dtype, node.args[0]
+        if LANES.get(source) != "float" or LANES[node.type.dtype] != "integer" or node.type.dtype == "i32":
+            return source in LANES
+        limits = set()
+        while x.op in ("min", "max") and any(a.is_const for a in x.args):
+            limits.add(x.op)
+            x = next(a for a in x.args if not a.is_const)
+        return limits == {"min", "max"}
+    return has_vector_form(node.op, node.type.dtype, node.args[-1].type.dtype)
 
 
 def _attention(draft: Draft, product: Node) -> list[Node] | None:

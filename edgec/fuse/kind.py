@@ -30,7 +30,7 @@ def kind_of(derived: Formula) -> str:
         return "map"
     variables = _loop_variables(derived)
     factors = contraction_factors(derived.body)
-    if factors is not None and derived.type.dtype == "f32":
+    if factors is not None and sums[0].dtype in ("f32", "i32"):
         left, right = (X.free_variables(f) & variables for f in factors)
         if left != right:  # some loop belongs to one factor alone: what the other holds is used again and again
             return "contract"

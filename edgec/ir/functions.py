@@ -14,11 +14,15 @@ Array = Any
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A scalar function: ``numpy`` is its meaning, ``flops`` its price, ``result`` its type when not its argument's."""
+    """A scalar function: ``numpy`` is its meaning, ``flops`` its price, ``result`` its type when not its argument's.
+
+    ``only`` is the type of its arguments where it is defined for one alone.
+    """
 
     numpy: Callable[..., Array]
     flops: int = 1
     result: str | None = None
+    only: str | None = None
 
 
 def _erf(x: Array) -> Array:
@@ -38,6 +42,14 @@ def _trunc_div(a: Array, b: Array) -> Array:
     return (quotient + rounded_down).astype(np.result_type(a, b))
 
 
+def _mulshift(a: Array, b: Array, n: Array) -> Array:
+    """a * b / 2^n, a half rounded up, for n of 0 to 63: the product is exact, the result wraps around."""
+    count = np.bitwise_and(n, 63).astype(np.uint64)
+    half = np.right_shift(np.left_shift(np.uint64(1), count), np.uint64(1)).astype(np.int64)
+    product = np.multiply(a, b, dtype=np.int64) + half
+    return np.right_shift(product, count.astype(np.int64)).astype(np.int32)
+
+
 def _quiet(function: Callable[..., Array]) -> Callable[..., Array]:
     def wrapped(*args: Array) -> Array:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -52,7 +64,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 FUNCTIONS: dict[str, Function] = {
-    name: Function(_quiet(f.numpy), f.flops, f.result)
+    name: Function(_quiet(f.numpy), f.flops, f.result, f.only)
     for name, f in {
         "add": Function(np.add),
         "sub": Function(np.subtract),
@@ -108,6 +120,7 @@ FUNCTIONS: dict[str, Function] = {
         "bitnot": Function(np.bitwise_not),
         "shl": Function(np.left_shift),
         "shr": Function(np.right_shift),
+        "mulshift": Function(_mulshift, 4, None, "i32"),
         "select": Function(lambda c, a, b: np.where(c, a, b)),
     }.items()
 }

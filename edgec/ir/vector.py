@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil, floor, inf, isinf, isnan
 
 from edgec.device.facts import Device
 from edgec.ir import expr as X
+from edgec.ir.dtypes import ends
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
 
 INFIX = ("add", "sub", "mul", "div")
 COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
-#: Functions with a vector form of the same name in ec_simd.h.
+#: Functions of floats with a vector form of the same name in ec_simd.h.
 VECTOR = {
     "max", "min", "abs", "sqrt", "floor", "ceil", "trunc", "round", "exp", "log", "log1p", "expm1", "sigmoid",
     "tanh", "erf", "sin", "cos", "pow",
 }  # fmt: skip
+#: Those of integers, named with _i behind.
+INTEGER = {
+    "add", "sub", "mul", "neg", "abs", "sign", "max", "min", "bitand", "bitor", "bitxor", "bitnot", "shl", "shr",
+    "mulshift",
+}  # fmt: skip
+#: Floats that are rounded after every operation, a sum once at its end.
+HALF = ("f16", "bf16")
+#: What a lane, of 32 bits always, holds of a type: a float, an integer or a mask. Memory may be narrower.
+LANES = {
+    **dict.fromkeys(("f32", *HALF), "float"),
+    **dict.fromkeys(("i32", "i16", "i8", "u16", "u8"), "integer"),
+    "bool": "mask",
+}
 
 
 #: The narrowest vector of ec_simd.h; a machine without vectors computes its lanes one by one.
@@ -23,7 +38,7 @@ NARROWEST = 4
 
 
 def vector_lanes(device: Device) -> int:
-    """How many floats a vector of the generated code has."""
+    """How many lanes a vector of the generated code has."""
     return max(device.lanes(4), NARROWEST)
 
 
@@ -32,38 +47,62 @@ def vector_registers(device: Device) -> int:
     return max(device.vector_registers * device.lanes(4) // vector_lanes(device), 1)
 
 
-def has_vector_form(op: str) -> bool:
-    """Can this scalar function run on lanes of floats (a comparison giving a mask)?"""
-    return op in VECTOR or op in INFIX or op in COMPARE or op in ("select", "neg", "and", "or", "not")
+def has_vector_form(op: str, dtype: str, argument: str) -> bool:
+    """Can a function with a result of this type run on lanes, its last operand being of the type ``argument``?"""
+    kind = LANES.get(dtype)
+    if kind == "float":
+        return op in VECTOR or op in INFIX or op in ("select", "neg")
+    if kind == "integer":
+        return op in INTEGER or op == "select"
+    return op in ("and", "or", "xor", "not") or (op in COMPARE and LANES.get(argument) in ("float", "integer"))
+
+
+def has_cast(e: Expr) -> bool:
+    """Has a cast a vector form? What is cut down to fewer bits than a lane has must be known to fit 32 first."""
+    source, target = LANES.get(e.args[0].dtype), LANES.get(e.dtype)
+    if source is None or target is None:
+        return False
+    if source == "float" and target == "integer" and e.dtype != "i32":
+        low, high = bounds(e.args[0])
+        return -(2.0**31) < low and high < 2.0**31
+    return True
+
+
+def bounds(e: Expr) -> tuple[float, float]:
+    """The range a value is known to stay in, unless it is NaN."""
+    if e.op == "const" and not isnan(e.value):
+        return e.value, e.value
+    if e.op in ("min", "max"):
+        (a, b), (c, d) = map(bounds, e.args)
+        return (min(a, c), min(b, d)) if e.op == "min" else (max(a, c), max(b, d))
+    if e.op in ("round", "floor", "ceil", "trunc"):
+        low, high = bounds(e.args[0])
+        return low if isinf(low) else floor(low), high if isinf(high) else ceil(high)
+    if e.op in ("cast", "load") and LANES.get(e.dtype) == "integer" and e.dtype != "i32":
+        low, high = ends(e.dtype)
+        return low, high
+    if e.op == "cast" and LANES.get(e.args[0].dtype) == "integer":
+        return bounds(e.args[0])
+    return -inf, inf
 
 
 def is_vectorizable(body: Expr, lane: Expr) -> bool:
-    """Can ``body`` be computed for consecutive values of ``lane`` at once? Floats, with a vector form each."""
-    for e in X.walk(body):
-        depends = lane in free(e)
-        if e.op == "load" and depends:
-            if e.dtype != "f32" or coefficient(e.args[0], lane) is None:
-                return False
-        elif e.op == "reduce":
-            if depends and (e.dtype != "f32" or e.value[0] not in ("add", "mul", "max", "min")):
-                return False
-        elif e.op in ("cast", "bitcast") and depends:
-            return False
-        elif depends and e.dtype == "bool":
-            if e.op in COMPARE:
-                if e.args[0].dtype != "f32":
-                    return False
-            elif e.op not in ("and", "or", "not"):
-                return False
-        elif depends and not _has_lanes(e):
-            return False
-    return body.dtype == "f32"
+    """Can ``body`` be computed for consecutive values of ``lane`` at once, with a vector form of every part?"""
+    return body.dtype in LANES and all(_has_lanes(e, lane) for e in X.walk(body) if lane in free(e))
 
 
-def _has_lanes(e: Expr) -> bool:
-    if e.dtype == "f32":
-        return e.op in ("load", "const", "select", "neg", *INFIX, *VECTOR)
-    return e.dtype == "i64" and e.op in ("var", "add", "mul", "const", "sub")
+def _has_lanes(e: Expr, lane: Expr) -> bool:
+    if e.dtype == "i64":
+        return e.op in ("var", "add", "mul", "const", "sub")  # a position
+    if e.op == "load":
+        return e.dtype in LANES and coefficient(e.args[0], lane) is not None
+    if e.op == "reduce":
+        return LANES.get(e.dtype) in ("float", "integer") and e.value[0] in ("add", "mul", "max", "min")
+    if e.op == "select":
+        return e.dtype in LANES
+    if e.op == "cast":
+        return has_cast(e)
+    return e.op not in ("const", "bitcast") and has_vector_form(e.op, e.dtype, e.args[-1].dtype)
 
 
 def always_computed(body: Expr, lane: Expr) -> Iterator[Expr]:

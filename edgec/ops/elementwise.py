@@ -40,6 +40,9 @@ def _lifted(name: str) -> Callable[..., Formula]:
             )
         if len(dtypes) > 1:
             raise ModelError(f"operands of different types: {', '.join(sorted(dtypes))}")
+        only = FUNCTIONS[name].only
+        if only is not None and dtypes != {only}:
+            raise ModelError(f"'{name}' of {', '.join(sorted(dtypes))}; it is defined for {only} alone")
         shape = broadcast_shape(*(x.shape for x in operands))
         return compute(shape, lambda *i: X.call(name, *(at(x, i) for x in operands)))
 

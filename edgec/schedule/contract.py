@@ -3,7 +3,7 @@
 After flattening, a contraction is ``out[.., m, n] = f(sum over k of S[m, k] * L[k, n])``: one factor (L) gives the
 lanes, the other (S) is broadcast. A tile of MR x NV vectors accumulates in registers while k runs. A convolution is
 the same thing: its S has one stride along the output pixel and one along every loop of k, so no im2col buffer exists.
-Constant L is packed at build time as [.., panel, k, NV * lanes].
+Constant L is packed at build time as [.., panel, k, NV * lanes]. Of bytes, a step of k takes four (``products.py``).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
 from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.products import Words, packed_words, with_bias_inside, words_of
 from edgec.schedule.program import Buffer
 
 #: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
@@ -48,6 +49,7 @@ class Contract:
     lanes: int  # lanes of one vector
     tile_chunk: int  # row tiles one task takes
     panel_first: bool  # panels outside row chunks (weights stay near), or the other way round
+    words: Words | None = None  # of a sum over bytes: k ends in a loop over words of them, S is the first byte of one
 
     @property
     def m_extent(self) -> Extent:
@@ -59,6 +61,9 @@ class Contract:
 
     @property
     def k_extent(self) -> Extent:
+        """How many rows of lanes a panel has, what accumulators start at included."""
+        if self.words is not None:
+            return X.plain(prod(map(extent, self.k[:-1])) * self.words.count + 1)
         return X.plain(prod(map(extent, self.k)))
 
     @property
@@ -81,10 +86,13 @@ class Contract:
 def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     """Schedule ``flat`` as a contraction; None when it is not one."""
     sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
-    if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul" or sums[0].dtype != "f32":
+    if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul":
+        return None
+    dtype = sums[0].dtype
+    if dtype not in ("f32", "i32"):
         return None
     k, product = X.opened(sums[0])
-    accumulator = X.load("accumulator", (), "f32")
+    accumulator = X.load("accumulator", (), dtype)
     epilogue = X.substitute(flat.body, {sums[0]: accumulator})
     chosen = _choose_lanes(flat, product.args[0], product.args[1])
     if chosen is None:
@@ -95,35 +103,46 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     mine = X.free_variables(lane_factor) | X.free_variables(scalar_factor)
     rows = [v for v in flat.loops if v not in X.free_variables(lane_factor)]
     own_rows = [v for v in rows if v in mine]
-    if not is_vectorizable(X.substitute(epilogue, {accumulator: X.load("accumulator", (n,), "f32")}), n):
+    if not is_vectorizable(X.substitute(epilogue, {accumulator: X.load("accumulator", (n,), dtype)}), n):
         return None
     flat, scalar_factor, epilogue, m = _merge_rows(flat, scalar_factor, epilogue, own_rows)
     mode = _lane_mode(lane_factor, n)
     if mode == "packed" and not is_fixed(*X.free_variables(lane_factor)):
         mode = "gathered"
     k, scalar_factor, lane_factor = _merge_sum(k, scalar_factor, lane_factor, mode)
+    bytes_of_sum, words = k, None
+    if dtype == "i32":
+        found = words_of(device, k, scalar_factor, lane_factor)
+        if found is None:
+            return None
+        words, scalar_factor, k = found
     lanes = vector_lanes(device)
-    m_extent, n_extent, k_extent = most(m), most(n), prod(map(most, k))
-    nr, nv = tile_shape(m_extent, n_extent, k_extent, device)
+    m_extent, n_extent = most(m), most(n)
+    steps = prod(map(most, k)) if words is None else prod(map(most, k[:-1])) * words.count
+    nr, nv = tile_shape(m_extent, n_extent, steps, device)
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
     panel_outer = tuple(v for v in outer if v in X.free_variables(lane_factor))
     outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
     packed = None
-    if mode == "packed":
-        packed = _pack(lane_factor, panel_outer, k, n, nv * lanes, weights)
-    elif mode == "gathered" and nv * lanes * k_extent * 4 > PACK_LIMIT_BYTES:
+    if mode == "gathered" and nv * lanes * steps * 4 > PACK_LIMIT_BYTES:
         return None
+    if mode == "packed" and words is not None:
+        epilogue, bias = with_bias_inside(epilogue, accumulator, {*panel_outer, n})
+        values = packed_words(lane_factor, words, panel_outer, bytes_of_sum, n, nv * lanes, bias)
+        packed = weights.add(values)
+    elif mode == "packed":
+        packed = _pack(lane_factor, panel_outer, k, n, nv * lanes, weights)
     epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
     tiles = ceil(m_extent / nr)
-    panel_bytes = nv * lanes * k_extent * 4
-    chunk = _chunk(tiles, nr, k_extent, ceil(n_extent / (nv * lanes)), prod(map(most, outer)))
-    row_bytes = m_extent * k_extent * 4
-    weight_bytes = n_extent * k_extent * 4
+    panel_bytes = nv * lanes * steps * 4
+    chunk = _chunk(tiles, nr, steps, ceil(n_extent / (nv * lanes)), prod(map(most, outer)))
+    row_bytes = m_extent * steps * 4
+    weight_bytes = n_extent * steps * 4
     # Whichever side is swept repeatedly should be the one that stays in cache.
     panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or row_bytes <= weight_bytes
     return Contract(
         outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, packed, epilogue, accumulator,
-        flat.store, flat.address, nr, nv, lanes, chunk, panel_first,
+        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words,
     )  # fmt: skip
 
 

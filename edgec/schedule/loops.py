@@ -69,14 +69,14 @@ class Row:
         return [*(body for _, body in self.reductions), self.result]
 
 
-def reduced(k: int) -> Expr:
+def reduced(k: int, dtype: str) -> Expr:
     """The value of a row's k-th reduction."""
-    return X.load(("reduction", k), (), "f32")
+    return X.load(("reduction", k), (), dtype)
 
 
 def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
-    if len(sums) != 1 or flat.store.dtype != "f32":
+    if len(sums) != 1:
         return None
     flat = merge_loops(flat)
     (reduction,) = (e for e in X.walk(flat.body) if e.op == "reduce")
@@ -92,7 +92,7 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     n = lanes[0]
     body = repacked(flat.body, flat.loops, n, weights)
     (reduction,) = (e for e in X.walk(body) if e.op == "reduce")
-    if not is_vectorizable(body, n) or reduction.dtype != "f32" or n not in free(reduction):
+    if not is_vectorizable(body, n) or n not in free(reduction):
         return None
     others = sorted((v for v in flat.loops if v is not n), key=lambda v: -(coefficient(flat.address, v) or 0))
     m: Expr = X.const(0)
@@ -143,7 +143,7 @@ def taken_apart(flat: Flat) -> Parts | None:
     """The reductions of ``flat`` and what follows them; None when they do not share one loop."""
     sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
     extents = {tuple(v.extent for v in s.value[1]) for s in sums}
-    if len(extents) != 1 or len(next(iter(extents))) != 1 or any(s.dtype != "f32" for s in sums):
+    if len(extents) != 1 or len(next(iter(extents))) != 1:
         return None
     if any(s.value[0] not in ("add", "mul", "max", "min") for s in sums):
         return None
@@ -162,15 +162,13 @@ def taken_apart(flat: Flat) -> Parts | None:
     reductions = []
     for k, s in enumerate(sorted((e for e in X.walk(body) if e.op == "reduce"), key=lambda e: e.height)):
         inner = X.substitute(X.transform(s.args[0], done.get), {X.reduction_variables(s)[0]: line})
-        done[s] = reduced(k)
+        done[s] = reduced(k, s.dtype)
         reductions.append((s.value[0], inner))
     return Parts(loops, line, tuple(reductions), X.transform(body, done.get), bool(keep), address)
 
 
 def row(flat: Flat, device: Device) -> Row | None:
     """Schedule along a contiguous reduction loop; None when the reductions do not share one."""
-    if flat.store.dtype != "f32":
-        return None
     parts = taken_apart(merge_reductions(merge_loops(flat)))
     if parts is None or any(not is_vectorizable(e, parts.row) for e in parts.passes):
         return None
@@ -227,7 +225,7 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
     lanes = [v for v in loops if coefficient(flat.address, v) == 1 and most(v) >= 4]
     if not lanes and _is_expensive(flat.body):  # scattering lanes is cheap beside computing them one by one
         lanes = [v for v in reversed(loops) if most(v) >= 16 and coefficient(flat.address, v) is not None]
-    if lanes and flat.store.dtype == "f32":
+    if lanes:
         lane = lanes[0]
         body = repacked(flat.body, flat.loops, lane, weights)
         if is_vectorizable(body, lane):

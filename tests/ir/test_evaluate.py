@@ -57,7 +57,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "and": lambda a, b: a and b, "or": lambda a, b: a or b,
     "xor": lambda a, b: a != b, "not": lambda a: not a, "bitand": lambda a, b: a & b, "bitor": lambda a, b: a | b,
     "bitxor": lambda a, b: a ^ b, "bitnot": lambda a: ~a, "shl": lambda a, b: a << b, "shr": lambda a, b: a >> b,
-    "select": lambda c, a, b: a if c else b,
+    "select": lambda c, a, b: a if c else b, "mulshift": lambda a, b, n: (a * b + ((1 << n) >> 1)) >> n,
 }  # fmt: skip
 DOMAIN: dict[str, Callable[[Array], Array]] = {
     "sqrt": np.abs, "log": np.abs, "log1p": np.abs, "asin": lambda a: np.abs(a) % 1, "acos": lambda a: np.abs(a) % 1,
@@ -77,7 +77,7 @@ def operands(name: str) -> list[Array]:
         shapes = shapes[:1]
     if name in ("and", "or", "xor", "not"):
         return [whole(2, *s).astype(bool) for s in shapes]
-    if name.startswith(("bit", "sh")):
+    if name.startswith(("bit", "sh", "mulshift")):
         return [whole(8, *s).astype(np.int32) for s in shapes]
     values = [floats(*s) for s in shapes]
     if name == "select":

@@ -154,7 +154,7 @@ class AttentionView(LoopedView):
         mixed = X.load("mixed", (p.d,), "f32") if lane is not None else MIXED
         printer.define(mixed, "total")
         body = X.substitute(p.result, {MIXED: mixed})
-        value = printer.vector(body) if lane is not None else printer.value(body)
+        value = printer.to_store(body) if lane is not None else printer.value(body)
         return [*printer.lines, f"        {self.store_line(printer, p.address, value, lane, count)}"]
 
     @cached_property

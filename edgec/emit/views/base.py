@@ -9,6 +9,7 @@ from functools import cached_property
 from math import prod
 
 from edgec.emit.c_expression import Printer, size_name
+from edgec.emit.c_lanes import access
 from edgec.emit.c_literal import STORAGE
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
@@ -37,6 +38,8 @@ class Loop:
 
 class View:
     """Names and parameters every kernel has."""
+
+    panel_type = "const float *restrict "
 
     def __init__(self, kernel: Kernel, name: str, aliases: frozenset[Buffer]) -> None:
         self.kernel = kernel
@@ -74,7 +77,7 @@ class View:
         """Parameters and arguments of a tile function: the operands and indices its text uses, no others."""
         used = set(re.findall(r"[A-Za-z_]\w*", " ".join(lines)))
         known = {
-            **self.declarations, "panel": "const float *restrict ", **dict.fromkeys((*indices, *self.sizes), "ec_int "),
+            **self.declarations, "panel": self.panel_type, **dict.fromkeys((*indices, *self.sizes), "ec_int "),
             "count": "int ",
         }  # fmt: skip
         names = [name for name in known if name in used]
@@ -95,10 +98,9 @@ class View:
             return f"{self.target}[{place}] = {value};"
         stride = coefficient(address, lane)
         tail = f", {count}" if count else ""
-        suffix = "_n" if count else ""
         if stride == 1:
-            return f"ec_store{suffix}({self.target} + {place}, {value}{tail});"
-        return f"ec_scatter{suffix}({self.target} + {place}, {stride}, {value}{tail});"
+            return f"{access('store', out.dtype, count)}({self.target} + {place}, {value}{tail});"
+        return f"{access('scatter', out.dtype, count)}({self.target} + {place}, {stride}, {value}{tail});"
 
 
 class LoopedView(View):

@@ -7,12 +7,17 @@ from functools import cached_property
 from math import prod
 
 from edgec.emit.c_expression import Printer, extent_text
+from edgec.emit.c_literal import STORAGE
 from edgec.emit.views.base import Loop, View, numbered
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent
 from edgec.schedule.contract import Contract
+from edgec.schedule.products import WORD, Words
 from edgec.schedule.program import Buffer, Kernel
+
+#: The sign bits of the four bytes of a word.
+SIGN_BITS = "(-2139062144)"
 
 
 class ContractView(View):
@@ -23,6 +28,7 @@ class ContractView(View):
         p = self.params
         self.outer = numbered(p.outer)
         self.sums = {v: Loop(f"k{d}", extent(v), d) for d, v in enumerate(p.k)}
+        self.panel_type = f"const {self.unit} *restrict "
         self.names = {v: d.name for v, d in self.outer.items()} | {v: d.name for v, d in self.sums.items()}
         self.names[p.n] = "n"
         if p.m.op == "var":
@@ -40,8 +46,35 @@ class ContractView(View):
         return list(self.sums.values())
 
     @property
+    def outer_sums(self) -> list[Loop]:
+        return self.sum_loops[:-1]
+
+    @property
+    def steps(self) -> list[Step]:
+        """What stands in the innermost place of the loops around a sum: its own loop, and the bytes left over."""
+        words = self.params.words
+        inner = self.sum_loops[-1] if self.sums else None
+        if words is None:
+            return [Step(inner)]
+        whole = [Step(inner if words.whole > 1 else None, WORD)] if words.whole else []
+        return whole + ([Step(None, words.rest)] if words.rest else [])
+
+    @property
     def sum_indent(self) -> str:
         return "  " * (len(self.sums) - 1)
+
+    @property
+    def words(self) -> Words | None:
+        return self.params.words
+
+    @property
+    def unit(self) -> str:
+        """What a panel is made of: a float or four bytes a lane."""
+        return "int32_t" if self.words is not None else "float"
+
+    @property
+    def vector(self) -> str:
+        return "ec_vi" if self.words is not None else "ec_vf"
 
     @property
     def width(self) -> int:
@@ -115,11 +148,14 @@ class ContractView(View):
     # ---- run-time packing
 
     def _gather(self) -> tuple[list[str], str]:
-        p = self.params
+        p, inside = self.params, "j < width"
         names = {v: t for v, t in self.names.items() if v is not p.n} | {p.n: "(n + j)"}
+        if p.words is not None and p.words.inner.op == "var":
+            names[p.words.inner] = "w"
+            inside += f" && w < {extent(p.words.inner)}" if p.words.rest else ""
         printer = Printer(names, self.pointers, depth=len(self.sums) + 2)
-        guarded = X.select(X.load("inside", (), "bool"), p.l, X.const(0.0, "f32"))
-        printer.define(X.load("inside", (), "bool"), "j < width")
+        guarded = X.select(X.load("inside", (), "bool"), p.l, X.const(0, p.l.dtype))
+        printer.define(X.load("inside", (), "bool"), inside)
         value = printer.value(guarded)
         return [line.strip() for line in printer.lines], value
 
@@ -135,10 +171,32 @@ class ContractView(View):
     def sum_position(self) -> str:
         text = ""
         scale: Extent = 1
-        for loop in reversed(self.sum_loops):
+        for loop in reversed(self.outer_sums if self.words is not None else self.sum_loops):
             text = f"{loop.name} * {extent_text(scale)}" + (f" + {text}" if text else "")
             scale = X.plain(scale * loop.extent)
         return f"({text or '0'})"
+
+    @property
+    def gather_loops(self) -> list[Loop]:
+        """Loops over a panel that is packed at run time, byte by byte where words are packed."""
+        if self.words is None:
+            return self.sum_loops
+        return [*self.outer_sums, Loop("w", self.words.count * WORD, len(self.outer_sums))]
+
+    @property
+    def byte_position(self) -> str:
+        words = self.words
+        assert words is not None
+        row = f"{self.sum_position} * {words.count} + w / {WORD} + 1" if self.outer_sums else f"w / {WORD} + 1"
+        return f"(({row}) * {self.width} + j) * {WORD} + w % {WORD}"
+
+    @property
+    def gathered_byte(self) -> str:
+        """What a panel holds of an element; 0 where a word reaches beyond the sum."""
+        words = self.words
+        assert words is not None
+        text = f"(element - {words.column_offset})" if words.column_offset else "element"
+        return f"(w < {extent(words.inner)} ? {text} : 0)" if words.rest and words.column_offset else text
 
     # ---- tiles
 
@@ -199,6 +257,18 @@ class ContractView(View):
 
 
 @dataclass(frozen=True)
+class Step:
+    """What is done once for every round of ``loop`` (None: once): of bytes, ``live`` ones at a time."""
+
+    loop: Loop | None
+    live: int = 0
+
+
+def _dot(words: Words) -> str:
+    return "ec_dot_ss" if words.is_signed else "ec_dot_us"
+
+
+@dataclass(frozen=True)
 class Call:
     """A call of a tile function, and when it is made."""
 
@@ -229,7 +299,7 @@ class Tile:
         start = X.substitute(address, {v: X.const(0) for v in p.k})
         text = Printer(self.view.names, self.view.pointers).position(start)
         pointer = self.view.pointers[p.s.value]
-        self.hoisted = [f"const float *const s = {pointer} + {text};"]
+        self.hoisted = [f"const {STORAGE[p.s.dtype]} *const s = {pointer} + {text};"]
         self._pointer = ("s", {v: c for v, c in steps.items() if c is not None})
 
     @cached_property
@@ -237,7 +307,8 @@ class Tile:
         lines = [*self.hoisted, *self.epilogue, *(self.lanes(v) for v in range(self.vectors))]
         lines += [extent_text(loop.extent) for loop in self.view.sum_loops]
         for r in range(self.rows):
-            lines += [*self.broadcast_lines(r), self.broadcast(r)]
+            for step in self.view.steps:
+                lines += [*self.broadcast_lines(r), self.broadcast(r, step)]
         return self.view.tile_interface(self.view.indices, lines)
 
     @property
@@ -245,7 +316,8 @@ class Tile:
         return self.interface[0]
 
     def accumulators(self, r: int) -> str:
-        return ", ".join(f"c{r}_{v} = ec_set1(0.0f)" for v in range(self.vectors))
+        start = [self.lanes(v) if self.view.words is not None else "ec_set1(0.0f)" for v in range(self.vectors)]
+        return ", ".join(f"c{r}_{v} = {text}" for v, text in enumerate(start))
 
     def _count(self, v: int) -> str | None:
         whole = self.live == self.view.params.lanes
@@ -254,45 +326,84 @@ class Tile:
     def lanes(self, v: int) -> str:
         p = self.view.params
         if self.view.uses_panel:
-            return f"ec_load(panel + {v * p.lanes})" if v else "ec_load(panel)"
+            load = "ec_load" if p.words is None else "ec_load_i32"
+            return f"{load}(panel + {v * p.lanes})" if v else f"{load}(panel)"
         shifted = X.substitute(p.l, {p.n: p.n + v * p.lanes})
         return Printer(self.view.names, self.view.pointers, p.n, self._count(v))._text(shifted)
 
-    def _broadcast(self, r: int) -> tuple[list[str], str]:
+    def update(self, r: int, v: int) -> str:
+        """One step of the sum on accumulators."""
+        words = self.view.words
+        if words is None:
+            return f"ec_fma(s{r}, l{v}, c{r}_{v})"
+        return f"{_dot(words)}(c{r}_{v}, s{r}, l{v})"
+
+    def row_total(self, r: int, step: Step) -> str:
+        """The bytes of S added up, those alone that exist."""
+        words = self.view.words
+        assert words is not None
+        return f"{_dot(words)}(total{r}, s{r}, ec_set1_i({0x01010101 >> 8 * (WORD - step.live):#x}))"
+
+    def _place(self, r: int, loops: tuple[Expr, ...], offset: int = 0) -> str:
+        """Where S is read inside loops of the sum, from its first element on."""
+        assert self._pointer is not None
         p = self.view.params
-        if self._pointer is not None:
-            name, steps = self._pointer
-            parts = [f"{self.view.names[v]} * {steps[v]}" if steps[v] != 1 else self.view.names[v]
-                     for v in p.k if v.op == "var" and steps[v]]  # fmt: skip
-            offset = r * steps.get(p.m, 0)
-            if offset or not parts:
-                parts.append(str(offset))
-            return [], f"{name}[{' + '.join(parts)}]"
+        _, steps = self._pointer
+        parts = [f"{self.view.names[v]} * {steps[v]}" if steps[v] != 1 else self.view.names[v]
+                 for v in loops if v.op == "var" and steps[v]]  # fmt: skip
+        offset += r * steps.get(p.m, 0)
+        if offset or not parts:
+            parts.append(str(offset))
+        return " + ".join(parts)
+
+    def broadcast_lines(self, r: int) -> list[str]:
+        """What is computed before S is broadcast."""
+        return self._computed(r)[0] if self._pointer is None else []
+
+    def broadcast(self, r: int, step: Step) -> str:
+        """S of one row in all lanes."""
+        if step.live:
+            return self._word(r, step)
+        return f"ec_set1(s[{self._place(r, self.view.params.k)}])" if self._pointer is not None else f"ec_set1({self._computed(r)[1]})"
+
+    def _computed(self, r: int) -> tuple[list[str], str]:
+        p = self.view.params
         shifted = X.substitute(p.s, {p.m: p.m + r}) if p.m.op == "var" else p.s
         printer = Printer(self.view.names, self.view.pointers, depth=0, prefix=f"a{r}_")
         text = printer.value(shifted)
         return printer.lines, text
 
-    def broadcast_lines(self, r: int) -> list[str]:
-        return self._broadcast(r)[0]
-
-    def broadcast(self, r: int) -> str:
-        return self._broadcast(r)[1]
+    def _word(self, r: int, step: Step) -> str:
+        words = self.view.words
+        assert words is not None
+        loops, first = self.view.params.k, 0
+        if step.live < WORD:  # the last word stands behind the loop over the others
+            loops, first = loops[:-1], words.whole * WORD * words.step
+        if words.step == 1 and (step.live == WORD or words.may_read_beyond):
+            text = f"ec_word(s + {self._place(r, loops, first)})"
+        else:
+            bytes_ = [f"s[{self._place(r, loops, first + b * words.step)}]" for b in range(step.live)]
+            text = f"ec_word_of({', '.join([*bytes_, *['0'] * (WORD - step.live)])})"
+        return f"{text} ^ ec_set1_i({SIGN_BITS})" if words.flip else text
 
     @cached_property
     def epilogue(self) -> list[str]:
         p, view = self.view.params, self.view
         lines: list[str] = []
+        if p.words is not None and p.words.column_offset:
+            for r in range(self.rows):
+                lines += [f"  c{r}_{v} = ec_add_i(c{r}_{v}, ec_mul_i(total{r}, ec_set1_i({p.words.column_offset})));"
+                          for v in range(self.vectors)]  # fmt: skip
         # Whole vectors share one printer, so that a bias is loaded once for all rows.
         for v in range(self.vectors):
             count = self._count(v)
             printer = Printer(view.names, view.pointers, p.n, count, prefix=f"e{v}_")
             for r in range(self.rows):
-                accumulated = X.load(("accumulator", r, v), (X.const(0) + p.n,), "f32")
+                accumulated = X.load(("accumulator", r, v), (X.const(0) + p.n,), p.accumulator.dtype)
                 change = {p.n: p.n + v * p.lanes} | ({p.m: p.m + r} if p.m.op == "var" else {})
                 printer.define(accumulated, f"c{r}_{v}")
                 body = X.substitute(X.substitute(p.epilogue, change), {p.accumulator: accumulated})
-                value = printer.vector(body)
+                value = printer.to_store(body)
                 address = X.substitute(p.address, change)
                 printer.lines.append(f"  {view.store_line(printer, address, value, p.n, count)}")
             lines += printer.lines

@@ -67,7 +67,7 @@ class MapView(LoopedView):
         inner = p.lane if p.lane is not None else p.loops[-1] if p.loops else None
         printer = Printer(self.outer_names, self.pointers, p.lane, count, depth=2 if inner is not None else 3)
         lines = printer.lines if inner is None else printer.enter(inner, "j", 3)
-        value = printer.vector(p.body) if p.lane is not None else printer.value(p.body)
+        value = printer.to_store(p.body) if p.lane is not None else printer.value(p.body)
         lines.append(f"      {self.store_line(printer, p.address, value, p.lane, count)}")
         return (printer.lines, lines) if inner is not None else ([], lines)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from edgec.emit import c_lanes
 from edgec.emit.c_expression import Printer
-from edgec.emit.c_literal import literal
+from edgec.emit.c_literal import C_TYPES, literal
 from edgec.emit.views.base import LoopedView
 from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, most
-from edgec.ir.vector import always_computed, free
+from edgec.ir.vector import HALF, LANES, always_computed, free
 from edgec.schedule.loops import Row, reduced
 
 
@@ -22,8 +23,8 @@ class Pass:
 
     before: list[str]
     accumulator: str
-    neutral: str
-    horizontal: str
+    start: str  # of the vector it is accumulated in
+    number: str  # what becomes of that
     full: list[str]
     tail: list[str]
 
@@ -72,7 +73,7 @@ class RowView(LoopedView):
         names = self.outer_names
         scalars = Printer(names, self.pointers, depth=2, prefix="u")
         for k in range(len(p.reductions)):
-            scalars.define(reduced(k), f"r{k}")
+            scalars.define(reduced(k, p.reductions[k][1].dtype), f"r{k}")
         passes: list[Pass] = []
         written: set[Expr] = set()
         for k, (combine, body) in enumerate(p.reductions):
@@ -95,7 +96,7 @@ class RowView(LoopedView):
         written: set[Expr],
         names: dict[Expr, str],
     ) -> Pass:
-        p = self.params
+        p, dtype = self.params, body.dtype
         # What does not depend on the row is computed before the loop, by the printer all passes share.
         mark = len(scalars.lines)
         for e in _invariants(body, p.row):
@@ -117,22 +118,26 @@ class RowView(LoopedView):
             if name:
                 value = printer.vector(body)
                 if count:
-                    fill = literal(neutral(combine, "f32"), "f32")
+                    fill = c_lanes.broadcast(literal(neutral(combine, dtype), dtype), dtype)
                     live = f"ec_lt(ec_iota(), ec_set1({f'{count}.0f' if self.is_fixed else f'(float){count}'}))"
-                    value = f"ec_select({live}, {value}, ec_set1({fill}))"
-                update = {"add": f"{name}_v + {value}", "mul": f"{name}_v * {value}"}.get(
-                    combine, f"ec_{combine}({name}_v, {value})"
-                )
-                printer.lines.append(f"      {name}_v = {update};")
+                    value = f"ec_select{'' if LANES[dtype] == 'float' else '_i'}({live}, {value}, {fill})"
+                printer.lines.append(f"      {name}_v = {c_lanes.combined(combine, dtype, f'{name}_v', value)};")
             else:
-                value = printer.vector(body)
+                value = printer.to_store(body)
                 printer.lines.append("      " + self.store_line(printer, p.address, value, p.row, count))
             texts.append(list(printer.lines))
         written.update(first)
-        horizontal = {"add": "sum", "mul": "prod"}.get(combine, combine)
-        start = literal(neutral(combine, "f32"), "f32") if name else ""
         full, rest = texts
-        return Pass(before, name, start, horizontal, full, rest)
+        if not name:
+            return Pass(before, "", "", "", full, rest)
+        start = c_lanes.broadcast(literal(neutral(combine, dtype), dtype), dtype)
+        number = c_lanes.across(combine, dtype, f"{name}_v")
+        if dtype in HALF:
+            number = f"ec_from_{dtype}(ec_to_{dtype}({number}))"
+        elif dtype not in ("f32", "i32"):
+            number = f"({C_TYPES[dtype]}){number}"
+        vector, element = c_lanes.vector_type(dtype), C_TYPES[dtype]
+        return Pass(before, name, f"{vector} {name}_v = {start}", f"const {element} {name} = {number}", full, rest)
 
     @property
     def passes(self) -> list[Pass]:
@@ -144,7 +149,7 @@ class RowView(LoopedView):
 
 
 def _invariants(body: Expr, row: Expr) -> list[Expr]:
-    """The largest float sub-expressions that do not depend on the row and are worth a name."""
+    """The largest sub-expressions, of a type that lanes have, that do not depend on the row and are worth a name."""
     computed = list(always_computed(body, row))
     inside = {a for e in computed for a in e.args if row in free(e) and e.op != "load"} | {body}
-    return [e for e in computed if e in inside and e.op != "const" and e.dtype == "f32" and row not in free(e)]
+    return [e for e in computed if e in inside and e.op != "const" and e.dtype in LANES and row not in free(e)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from itertools import product
 
+from edgec.emit import c_lanes
 from edgec.emit.c_expression import Printer
 from edgec.emit.c_literal import literal
 from edgec.emit.views.base import LoopedView
@@ -13,6 +14,7 @@ from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Extent
 from edgec.ir.index import upper
 from edgec.ir.nest import extent
+from edgec.ir.vector import HALF
 from edgec.schedule.loops import Window
 from edgec.schedule.program import Buffer, Kernel
 
@@ -109,19 +111,20 @@ class WindowTile:
         printer = Printer(view.names, view.pointers, p.n, count)
         combine, _ = p.reduction.value
         names, body = X.opened(p.reduction)
-        start = literal(neutral(combine, "f32"), "f32")
+        dtype = p.reduction.dtype
+        start = c_lanes.broadcast(literal(neutral(combine, dtype), dtype), dtype)
         lines = printer.lines
-        lines += [f"  ec_vf c{r} = ec_set1({start});" for r in range(self.rows)]
+        lines += [f"  {c_lanes.vector_type(dtype)} c{r} = {start};" for r in range(self.rows)]
         for taps in product(*(range(v.value.extent) for v in names)):
             at = {v: X.const(t) for v, t in zip(names, taps)}
             for r in range(self.rows):
                 moved = X.substitute(body, at | ({p.m: p.m + r} if p.m.op == "var" else {}))
-                lines.append("  " + printer._vector_update(combine, f"c{r}", moved))
+                lines.append("  " + printer.vector_update(combine, f"c{r}", moved))
         for r in range(self.rows):
             shift = {p.m: p.m + r} if p.m.op == "var" else {}
-            accumulated = X.load(("accumulator", r), (X.const(0) + p.n,), "f32")
-            printer.define(accumulated, f"c{r}")
+            accumulated = X.load(("accumulator", r), (X.const(0) + p.n,), dtype)
+            printer.define(accumulated, c_lanes.narrowed(f"c{r}", dtype) if dtype in HALF else f"c{r}")
             whole = X.substitute(X.substitute(p.body, {p.reduction: accumulated}), shift)
-            value = printer.vector(whole)
+            value = printer.to_store(whole)
             lines.append("  " + view.store_line(printer, X.substitute(p.address, shift), value, p.n, count))
         return lines

@@ -40,10 +40,30 @@ def fixed_point(real: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scaled(x: Value, real: float | np.ndarray, once: bool = False) -> Value:
-    """x * real as i64, for integers x and factors that broadcast against them; rounded ``once`` or twice."""
+    """x * real for integers x and factors that broadcast against them, rounded ``once`` or twice: i32, or i64 where
+    a factor of 1 or more (or x) asks for it.
+    """
     q, shift = fixed_point(real)
     if shift.max(initial=0) > 29:
         raise ModelError(f"a scale factor of {np.max(real)} is too large")
+    if x.dtype == "i64" or shift.max(initial=0) > 0:
+        return _scaled_wide(x, q, shift, once)
+    x = x.cast("i32")
+    if once:
+        return emit("mulshift", x, constant(q, "i32"), constant(31 - shift, "i32"))
+    high = emit("mulshift", x, constant(q, "i32"), constant(31, "i32"))
+    right = -shift
+    if not right.any():
+        return high
+    # What is shifted out is compared with a half; below 0, a half is rounded away from 0.
+    mask = (np.int64(1) << right) - 1
+    half = constant(mask >> 1, "i32") + (high < 0).cast("i32")
+    up = emit("bitand", high, constant(mask, "i32")) > half
+    return emit("shr", high, constant(right, "i32")) + up.cast("i32")
+
+
+def _scaled_wide(x: Value, q: np.ndarray, shift: np.ndarray, once: bool) -> Value:
+    """The same in i64, where nothing can overflow."""
     wide = x.cast("i64")
     if once:
         total = constant(31 - shift, "i64")
@@ -100,7 +120,8 @@ def requantized(call: TfliteCall, x: Value, real: float | np.ndarray, once: bool
     """The result of the node from integers in units of ``real`` times the result's scale."""
     result = call.result()
     low, high = bounds(call, result)
-    return clip(scaled(x, real, once) + result.quantized.zero, low, high).cast(result.dtype)
+    zero = result.quantized.zero  # added last, so that nothing overflows
+    return (clip(scaled(x, real, once), low - zero, high - zero) + zero).cast(result.dtype)
 
 
 def activated(call: TfliteCall, y: Value) -> Value:

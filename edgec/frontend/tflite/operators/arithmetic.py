@@ -127,6 +127,7 @@ def _comparison(core: str) -> Lowering:
                 # As the kernels do: both with 8 bits to spare, each by its own scale.
                 a = scaled(offset(a, left.zero) * 256, np.float64(left.scale))
                 b = scaled(offset(b, right.zero) * 256, np.float64(right.scale))
+                a, b = (a, b) if a.dtype == b.dtype else (a.cast("i64"), b.cast("i64"))
         return emit(core, a, b)
 
     return lowering

@@ -1,0 +1,154 @@
+"""Sums of products of bytes: four of them are one step of a contraction.
+
+Machines add the products of four unsigned with four signed bytes to a 32-bit lane in one instruction, or of four signed
+with four signed ones. So the sum is taken in words of four bytes: a panel of L is ``[k/4][lanes][4]`` behind one row of
+what the accumulators start at, and S is broadcast word by word. Bytes of the wrong sign and zero points are worked into
+that start: with S = s + a and L = l + b, where s and l are the bytes the machine is given,
+
+    sum(S * L) = sum(s * l) + b * sum(s) + a * sum(L)
+
+The last term belongs to a column, and is known when L is packed; the middle one is summed up beside the products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.device.facts import Device
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient, is_fixed
+from edgec.schedule.flat import evaluate_over, is_constant
+
+WORD = 4
+#: Bytes behind a buffer of bytes that may be read (with weights of 0), so that a word can be loaded whole.
+SLACK = WORD - 1
+BYTES = ("i8", "u8")
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a contraction of bytes takes its sum.
+
+    The innermost loop of the sum, ``inner``, becomes one over ``whole`` words; ``rest`` bytes are left over. ``step``
+    is how far apart the bytes of a word lie in S.
+    """
+
+    inner: Expr
+    whole: int
+    rest: int
+    step: int
+    is_signed: bool  # the bytes of S, as the machine takes them
+    flip: bool  # their sign bits are turned first
+    row_offset: int  # a: what S is more than those
+    column_offset: int  # b: what L is more than the bytes of its panels
+    may_read_beyond: bool  # SLACK bytes behind the last one of S are there
+
+    @property
+    def count(self) -> int:
+        """Words of the innermost loop, the last one included that is not full."""
+        return self.whole + (self.rest > 0)
+
+
+def byte_load(factor: Expr) -> tuple[Expr, int] | None:
+    """(load, offset) where a factor is a byte from memory plus a constant, in i32."""
+    offset = 0
+    while factor.op in ("add", "sub"):
+        a, b = factor.args
+        if factor.op == "add" and a.op == "const":
+            a, b = b, a
+        if b.op != "const":
+            return None
+        offset += b.value if factor.op == "add" else -b.value
+        factor = a
+    if factor.op != "cast" or factor.args[0].op != "load" or factor.args[0].dtype not in BYTES:
+        return None
+    return factor.args[0], offset
+
+
+def words_of(device: Device, k: tuple[Expr, ...], s: Expr, l: Expr) -> tuple[Words, Expr, tuple[Expr, ...]] | None:
+    """(words, S at the first byte of a word, loops of the sum in words) of a sum over ``k``; None where it has none.
+
+    S is a byte from memory plus a constant; L is another, or constant.
+    """
+    found = byte_load(s)
+    if found is None or not is_fixed(*k):
+        return None
+    load, offset = found
+    address = load.args[0]
+    if any(coefficient(address, v) is None for v in X.free_variables(address)):
+        return None
+    column = _column_offset(l)
+    if column is None:
+        return None
+    inner = k[-1] if k else X.const(0)
+    extent = inner.value.extent if inner.op == "var" else 1
+    step = coefficient(address, inner) or 0 if inner.op == "var" else 0
+    is_signed, flip = load.dtype == "i8", False
+    if is_signed and (device.has("avx512vnni") or device.has("avxvnni")):
+        is_signed, flip, offset = False, True, offset - 128
+    elif not is_signed and device.has("dotprod") and not device.has("i8mm"):
+        is_signed, flip, offset = True, True, offset + 128
+    whole, rest = divmod(extent, WORD)
+    word = X.fresh(whole) if whole else X.const(0)
+    first = X.substitute(load, {inner: word * WORD}) if inner.op == "var" else load
+    beyond = step == 1 and load.value.space == "arena"
+    words = Words(inner, whole, rest, step, is_signed, flip, offset, column, beyond)
+    return words, first, (*k[:-1], word)
+
+
+def _column_offset(l: Expr) -> int | None:
+    """What is taken from L so that its elements are signed bytes; None where nothing makes them fit."""
+    if not is_constant(l):
+        found = byte_load(l)
+        return None if found is None else found[1] + (128 if found[0].dtype == "u8" else 0)
+    variables = tuple(X.free_variables(l))
+    if not is_fixed(*variables):
+        return None
+    values = evaluate_over(l, variables)
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    if -128 <= low and high <= 127:
+        return 0
+    return high - 127 if high - low <= 255 else None
+
+
+def packed_words(
+    l: Expr, words: Words, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, start: Expr | None
+) -> np.ndarray:
+    """[outer.., panel, 1 + words, width] in i32: what accumulators start at, then four bytes of L a lane.
+
+    ``start`` is added to what they start at. Zeros stand where a word or the last panel reaches beyond L.
+    """
+    values = evaluate_over(l, (*outer, *k, n)).astype(np.int64)
+    columns = n.value.extent if n.op == "var" else 1
+    around = [v.value.extent for v in outer]
+    extent = k[-1].value.extent if k else 1
+    values = values.reshape(int(np.prod(around, dtype=int)), -1, extent, columns)
+    first = words.row_offset * values.sum((1, 2))
+    if start is not None:
+        first = first + evaluate_over(start, (*outer, n)).astype(np.int64).reshape(-1, columns)
+    panels = -(-columns // width)
+    shape = (values.shape[0], values.shape[1], words.count * WORD, panels * width)
+    padded = np.zeros(shape, np.int8)
+    padded[:, :, :extent, :columns] = values - words.column_offset
+    split = padded.reshape(shape[0], shape[1] * words.count, WORD, panels, width).transpose(0, 3, 1, 4, 2)
+    taken = np.ascontiguousarray(split).view(np.int32)[..., 0]
+    starts = np.zeros((shape[0], panels * width), np.int64)
+    starts[:, :columns] = first
+    starts = starts.astype(np.int32).reshape(shape[0], panels, 1, width)
+    return np.concatenate([starts, taken], axis=2)
+
+
+def with_bias_inside(epilogue: Expr, accumulator: Expr, known: set[Expr]) -> tuple[Expr, Expr | None]:
+    """(epilogue, bias): a constant that is added first, over ``known`` loops, can be what accumulators start at."""
+    for e in X.walk(epilogue):
+        if e.op == "add" and accumulator in e.args:
+            other = e.args[1] if e.args[0] is accumulator else e.args[0]
+            if other is accumulator or not is_constant(other) or not X.free_variables(other) <= known:
+                continue
+            rest = X.substitute(epilogue, {e: X.load("biased", (), "i32")})
+            if accumulator not in X.walk(rest):
+                return X.substitute(epilogue, {e: accumulator}), other
+    return epilogue, None
