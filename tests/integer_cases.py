@@ -79,17 +79,26 @@ def lanes() -> Iterator[Named]:
     x = value("x", 5, 21)
     scaled = [ops.node("mul", x, number(s)) for s in (10.0, 100.0, 1e6)]
     yield "clamped", graph(*(clamped(y, to, z) for y in scaled for to in ("i8", "u8", "i16", "u16") for z in (0, 3)))
-    yield "truncated", graph(*(ops.node("cast", ops.node("mul", x, number(s)), to="i32") for s in (1.0, 2.0**13, 2.0**27)))
+    yield (
+        "truncated",
+        graph(*(ops.node("cast", ops.node("mul", x, number(s)), to="i32") for s in (1.0, 2.0**13, 2.0**27))),
+    )
     a, b = value("a", 4, 19, dtype="u8"), value("b", 4, 19, dtype="u8")
     added = ops.node("add", ops.node("cast", wide(a, 11), to="f32"), ops.node("cast", wide(b, 128), to="f32"))
     yield "quantized addition", graph(clamped(ops.node("mul", added, number(0.375)), "u8", 5))
     chosen = ops.node("select", ops.node("lt", a, b), ops.node("add", a, b), ops.node("sub", a, b))
-    yield "choice of bytes", graph(chosen, ops.node("lt", a, b), ops.node("and", ops.node("lt", a, b), ops.node("gt", a, b)))
+    yield (
+        "choice of bytes",
+        graph(chosen, ops.node("lt", a, b), ops.node("and", ops.node("lt", a, b), ops.node("gt", a, b))),
+    )
     c = value("c", 6, 23, dtype="i32")
     yield "fixed point", graph(fixed_point(ops.node("mul", c, constant(np.array(65537, np.int32))), 23))
     for half in ("f16", "bf16"):
         h, g = value("h", 4, 19, dtype=half), value("g", 4, 19, dtype=half)
-        yield f"arithmetic in {half}", graph(ops.node("mul", ops.node("add", h, g), g), ops.node("max", h, g), total(h, 1))
+        yield (
+            f"arithmetic in {half}",
+            graph(ops.node("mul", ops.node("add", h, g), g), ops.node("max", h, g), total(h, 1)),
+        )
 
 
 def reductions() -> Iterator[Named]:
@@ -131,12 +140,22 @@ def byte_products() -> Iterator[Named]:
         yield f"bytes turned {a} {b}", graph(ops.node("matmul", wide(at, 100), wide(bt, 1)))
         yield f"bytes left turned {a} {b}", graph(ops.node("matmul", wide(at, 100), wide(bytes_of(9, 6, dtype=b))))
         yield f"bytes constant left {a} {b}", graph(ops.node("matmul", wide(bytes_of(9, 9, dtype=a)), wide(bt, 2)))
-    batch = ops.node("matmul", wide(value("a", 2, 3, 5, 11, dtype="u8"), 128), wide(value("b", 2, 3, 11, 6, dtype="i8")))
+    batch = ops.node(
+        "matmul", wide(value("a", 2, 3, 5, 11, dtype="u8"), 128), wide(value("b", 2, 3, 11, 6, dtype="i8"))
+    )
     yield "bytes batches", graph(batch)
 
 
 def byte_convolutions() -> Iterator[Named]:
-    for c, o, k, s in ((1, 1, 1, 1), (3, 8, 3, 2), (4, 17, 1, 1), (16, 5, 3, 1), (17, 16, 1, 2), (8, 33, 2, 1), (5, 4, 5, 3)):
+    for c, o, k, s in (
+        (1, 1, 1, 1),
+        (3, 8, 3, 2),
+        (4, 17, 1, 1),
+        (16, 5, 3, 1),
+        (17, 16, 1, 2),
+        (8, 33, 2, 1),
+        (5, 4, 5, 3),
+    ):
         for a in BYTES:
             x = pad(value("x", 1, c, 9, 11, dtype=a), 1, 1, to=9)
             y = ops.node("add", conv(wide(x), wide(bytes_of(o, c, k, k)), s), bias(o, 1, 1))

@@ -342,7 +342,9 @@ class Printer:
         start = literal(neutral(combine, e.dtype), e.dtype)
         with self._at_home(e) as scope:
             pad = "  " * scope.depth
-            scope.lines.append(f"{pad}{self._ctype(e)} {name} = {c_lanes.broadcast(start, e.dtype) if vector else start};")
+            scope.lines.append(
+                f"{pad}{self._ctype(e)} {name} = {c_lanes.broadcast(start, e.dtype) if vector else start};"
+            )
             inner = _Scope(scope.variables | frozenset(names), depth=scope.depth + len(names))
             heads = []
             for k, v in enumerate(names):

@@ -81,7 +81,7 @@ def cast(e: Expr, x: str) -> str:
     if target == "float":
         return narrowed(f"ec_to_float({x})", e.dtype)
     low, high = bounds(e.args[0])
-    fits = -(2.0**31) < low and high < 2.0**31 and e.dtype != "i32"
+    fits = low > -(2.0**31) and high < 2.0**31 and e.dtype != "i32"
     return narrowed(f"ec_{'whole' if fits else 'to_int'}({x})", e.dtype)
 
 

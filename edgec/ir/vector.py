@@ -64,7 +64,7 @@ def has_cast(e: Expr) -> bool:
         return False
     if source == "float" and target == "integer" and e.dtype != "i32":
         low, high = bounds(e.args[0])
-        return -(2.0**31) < low and high < 2.0**31
+        return low > -(2.0**31) and high < 2.0**31
     return True
 
 

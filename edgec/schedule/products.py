@@ -109,7 +109,7 @@ def _column_offset(l: Expr) -> int | None:
         return None
     values = evaluate_over(l, variables)
     low, high = int(values.min(initial=0)), int(values.max(initial=0))
-    if -128 <= low and high <= 127:
+    if low >= -128 and high <= 127:
         return 0
     return high - 127 if high - low <= 255 else None
 

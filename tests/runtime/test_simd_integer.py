@@ -114,7 +114,9 @@ def test_floats_as_integers(shim: Shim) -> None:
     x = x[: x.size // 16 * 16]
     np.testing.assert_array_equal(called(shim, "whole", x), np.trunc(x))
     np.testing.assert_array_equal(called(shim, "nearest", x), np.rint(x))
-    special = np.resize(np.array([np.nan, np.inf, -np.inf, 2.0**31, -(2.0**31), 3e9, -3e9, 2147483520.0], np.float32), 16)
+    special = np.resize(
+        np.array([np.nan, np.inf, -np.inf, 2.0**31, -(2.0**31), 3e9, -3e9, 2147483520.0], np.float32), 16
+    )
     most, least = 2**31 - 1, -(2**31)
     want = np.resize([0, most, least, most, least, most, least, 2147483520], 16)
     np.testing.assert_array_equal(called(shim, "to_int", special), want)

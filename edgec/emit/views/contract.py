@@ -364,7 +364,11 @@ class Tile:
         """S of one row in all lanes."""
         if step.live:
             return self._word(r, step)
-        return f"ec_set1(s[{self._place(r, self.view.params.k)}])" if self._pointer is not None else f"ec_set1({self._computed(r)[1]})"
+        return (
+            f"ec_set1(s[{self._place(r, self.view.params.k)}])"
+            if self._pointer is not None
+            else f"ec_set1({self._computed(r)[1]})"
+        )
 
     def _computed(self, r: int) -> tuple[list[str], str]:
         p = self.view.params
