@@ -208,6 +208,14 @@ EC_INLINE ec_vi ec_word(const void *p)
     return ec_set1_i(word);
 }
 
+/* The last n of the four bytes at p, and zeros behind them. */
+EC_INLINE ec_vi ec_word_last(const void *p, int n)
+{
+    uint32_t word;
+    memcpy(&word, p, 4);
+    return ec_set1_i((int32_t)(word >> (32 - 8 * n)));
+}
+
 EC_INLINE ec_vi ec_word_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
     return ec_set1_i((int32_t)((a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24));

@@ -7,7 +7,7 @@ kept, and reported beside the lower bound: the most bytes that are ever live at 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -18,7 +18,6 @@ from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.loops import GpuMap
 from edgec.schedule.loops import Map
 from edgec.schedule.procedure import ProcedureCall
-from edgec.schedule.products import SLACK
 from edgec.schedule.program import Buffer, Kernel
 
 ALIGNMENT = 64
@@ -51,7 +50,7 @@ def _aligned(size: int) -> int:
 
 def plan_memory(kernels: Sequence[Kernel], kept: frozenset[Buffer] = frozenset()) -> Memory:
     """Place every buffer of the arena; those in ``kept`` are never overwritten."""
-    groups = _groups(kernels, kept, frozenset(_read_beyond(kernels)))
+    groups = _groups(kernels, kept)
     live = [0] * (len(kernels) + 1)
     for g in groups:
         for k in range(g.first, g.last + 1):
@@ -73,20 +72,12 @@ def plan_memory(kernels: Sequence[Kernel], kept: frozenset[Buffer] = frozenset()
     return Memory(offsets, best[1], bound)
 
 
-def _read_beyond(kernels: Sequence[Kernel]) -> Iterator[Buffer]:
-    """Buffers of bytes of which a contraction loads words that may reach behind the end."""
-    for kernel in kernels:
-        words = kernel.params.words if isinstance(kernel.params, Contract) else None
-        if words is not None and words.rest and words.may_read_beyond:
-            yield kernel.params.s.value
-
-
-def _groups(kernels: Sequence[Kernel], kept: frozenset[Buffer], beyond: frozenset[Buffer]) -> list[_Group]:
+def _groups(kernels: Sequence[Kernel], kept: frozenset[Buffer]) -> list[_Group]:
     groups: dict[Buffer, _Group] = {}
     for k, kernel in enumerate(kernels):
         for b in kernel.touches:
             if b.space == "arena":
-                group = groups.setdefault(b, _Group([b], k, k, _aligned(b.bytes + SLACK * (b in beyond))))
+                group = groups.setdefault(b, _Group([b], k, k, _aligned(b.bytes)))
                 group.last = len(kernels) - 1 if b in kept else k
     for k, kernel in enumerate(kernels):
         result = groups.get(kernel.writes)

@@ -23,8 +23,6 @@ from edgec.ir.nest import coefficient, is_fixed
 from edgec.schedule.flat import evaluate_over, is_constant
 
 WORD = 4
-#: Bytes behind a buffer of bytes that may be read (with weights of 0), so that a word can be loaded whole.
-SLACK = WORD - 1
 BYTES = ("i8", "u8")
 
 
@@ -44,7 +42,6 @@ class Words:
     flip: bool  # their sign bits are turned first
     row_offset: int  # a: what S is more than those
     column_offset: int  # b: what L is more than the bytes of its panels
-    may_read_beyond: bool  # SLACK bytes behind the last one of S are there
 
     @property
     def count(self) -> int:
@@ -94,8 +91,7 @@ def words_of(device: Device, k: tuple[Expr, ...], s: Expr, l: Expr) -> tuple[Wor
     whole, rest = divmod(extent, WORD)
     word = X.fresh(whole) if whole else X.const(0)
     first = X.substitute(load, {inner: word * WORD}) if inner.op == "var" else load
-    beyond = step == 1 and load.value.space == "arena"
-    words = Words(inner, whole, rest, step, is_signed, flip, offset, column, beyond)
+    words = Words(inner, whole, rest, step, is_signed, flip, offset, column)
     return words, first, (*k[:-1], word)
 
 

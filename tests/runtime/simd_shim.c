@@ -182,8 +182,9 @@ WIDE(u8, uint8_t) WIDE(i8, int8_t) WIDE(u16, uint16_t) WIDE(i16, int16_t) WIDE(b
 void lanes_f16(const uint16_t *x, float *y) { ec_store(y, ec_load_f16(x)); }
 void lanes_bf16(const uint16_t *x, float *y) { ec_store(y, ec_load_bf16(x)); }
 
-void words(const uint8_t *p, int32_t *whole, int32_t *parts)
+void words(const uint8_t *p, int32_t *whole, int32_t *parts, int32_t *last)
 {
     ec_store_i32(whole, ec_word(p));
     ec_store_i32(parts, ec_word_of(p[0], p[1], p[2], p[3]));
+    ec_store_i32(last, ec_word_last(p, 3));
 }

@@ -180,6 +180,7 @@ def test_rounding_to_half_precision(shim: Shim, name: str) -> None:
 
 def test_words(shim: Shim) -> None:
     p = np.array([1, 200, 3, 255], np.uint8)
-    whole, parts = np.zeros(shim.lanes, np.int32), np.zeros(shim.lanes, np.int32)
-    shim.call("words", p, whole, parts)
+    whole, parts, last = (np.zeros(shim.lanes, np.int32) for _ in range(3))
+    shim.call("words", p, whole, parts, last)
     assert (whole == p.view(np.int32)[0]).all() and (parts == whole).all()
+    assert (last == 200 + (3 << 8) + (255 << 16)).all()

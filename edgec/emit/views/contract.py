@@ -383,8 +383,10 @@ class Tile:
         loops, first = self.view.params.k, 0
         if step.live < WORD:  # the last word stands behind the loop over the others
             loops, first = loops[:-1], words.whole * WORD * words.step
-        if words.step == 1 and (step.live == WORD or words.may_read_beyond):
+        if words.step == 1 and step.live == WORD:
             text = f"ec_word(s + {self._place(r, loops, first)})"
+        elif words.step == 1 and words.whole:
+            text = f"ec_word_last(s + {self._place(r, loops, first + step.live - WORD)}, {step.live})"
         else:
             bytes_ = [f"s[{self._place(r, loops, first + b * words.step)}]" for b in range(step.live)]
             text = f"ec_word_of({', '.join([*bytes_, *['0'] * (WORD - step.live)])})"
