@@ -122,7 +122,7 @@ class ReduceView(GpuView):
         printer = self.printer(self.numbering[0])
         printer.prefix = f"u{known}_"
         for k in range(known):
-            printer.define(reduced(k), f"r{k}")
+            printer.define(reduced(k, self.params.reductions[k][1].dtype), f"r{k}")
         inside = printer.enter(self.params.row, "j", 2)
         value = printer.value(body)
         return printer.lines, inside, value
@@ -133,7 +133,7 @@ class ReduceView(GpuView):
         p = self.params
         printer = self.printer(self.numbering[0])
         for k in range(len(p.reductions)):
-            printer.define(reduced(k), f"r{k}")
+            printer.define(reduced(k, p.reductions[k][1].dtype), f"r{k}")
         lines = printer.enter(p.row, "j", 2) if p.keeps_row else printer.lines
         value = printer.value(p.result)
         place = self.store_line(printer, p.address, value, None, None)

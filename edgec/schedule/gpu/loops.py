@@ -88,6 +88,8 @@ def reduce(flat: Flat, device: Device) -> GpuReduce | None:
     parts = taken_apart(merge_reductions(merge_loops(flat)))
     if parts is None or not is_fixed(*parts.loops) or most(parts.row) < TEAM_FROM:
         return None
+    if any(body.dtype != "f32" for _, body in parts.reductions):
+        return None
     loops = tuple(sorted(parts.loops, key=lambda v: -(coefficient(parts.address, v) or 0)))
     last = loops[-1] if loops else X.const(0)
     steps = [coefficient(e.args[0], parts.row) for _, b in parts.reductions for e in X.loads(b) if e.args]
