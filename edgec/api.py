@@ -249,7 +249,8 @@ def _built(model: Buildable | Built, progress: Progress, settings: Settings) -> 
         if settings:
             raise UsageError(f"'{next(iter(settings))}' cannot be changed after the build", hint="give it to build()")
         return model
-    runs = artefact.runs_here(resolve(settings).device)
+    options = resolve(settings)
+    runs = artefact.runs_here(options.device, options.compiler)
     return build(model, compile=runs, progress=progress, **settings)
 
 

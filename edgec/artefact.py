@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from edgec.check.execute import POISON, Executor
+from edgec.device.cuda import CudaCompiler, compile_cuda, has_gpu, pick_cuda_compiler
 from edgec.device.facts import Device
 from edgec.device.toolchain import Compiler, compile_shared, pick_compiler
 from edgec.emit.project import LOCK
@@ -121,13 +122,20 @@ def library_name(name: str) -> str:
 
 
 def compile_library(
-    folder: Path, device: Device, compiler: Compiler, progress: Compiling | None = None, jobs: int | None = None
+    folder: Path,
+    device: Device,
+    compiler: Compiler | CudaCompiler,
+    progress: Compiling | None = None,
+    jobs: int | None = None,
 ) -> Path:
     """Compile the sources of an artefact into the shared library its Python module loads."""
     lock = read_lock(folder)
     sources = [folder / source for source in lock["sources"]]
     output = folder / library_name(lock["name"])
     jobs = jobs or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if isinstance(compiler, CudaCompiler):
+        compile_cuda(compiler, device, sources, output, jobs, progress)
+        return output
     return compile_shared(compiler, device, sources, output, include=[folder], jobs=jobs, progress=progress)
 
 
@@ -274,7 +282,7 @@ def compiled_executor(project: Project, context: Context) -> Executor:
     folder = Path(tempfile.mkdtemp(prefix="edgec-"))
     try:
         publish(project.files, folder)
-        compiler = pick_compiler(options.device, options.compiler)
+        compiler = compiler_for(options.device, options.compiler)
         compile_library(folder, options.device, compiler, lambda path, *n: context.progress("compile", path.name))
         network = Network(folder, options.threads)
     except BaseException:
@@ -289,10 +297,14 @@ def compiled_executor(project: Project, context: Context) -> Executor:
     return run
 
 
-def runs_here(device: Device) -> bool:
+def runs_here(device: Device, compiler: str | None = None) -> bool:
     """Whether what is compiled for a device can be loaded into this process."""
     from edgec.device.probe import host_arch, probe_host
 
+    if device.is_gpu and (compiler or "").startswith("emulated"):
+        return True
+    if device.is_gpu and not has_gpu():
+        return False
     try:
         if not device.hosted or device.arch != host_arch():
             return False
@@ -301,8 +313,10 @@ def runs_here(device: Device) -> bool:
     return set(device.instruction_sets) <= set(probe_host().instruction_sets)
 
 
-def compiler_for(device: Device, wanted: str | None) -> Compiler:
+def compiler_for(device: Device, wanted: str | None) -> Compiler | CudaCompiler:
     """The compiler to use; raises ToolchainError, with what to install, when there is none."""
+    if device.language == "cuda":
+        return pick_cuda_compiler(device, wanted)
     try:
         return pick_compiler(device, wanted)
     except ToolchainError as error:

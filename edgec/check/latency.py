@@ -72,7 +72,7 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
         raise UsageError(f"'{vs}' is no known peer", hint=f"it is one of {', '.join(PEERS)}")
     if rounds < 1 or not seconds > 0:
         raise UsageError("nothing to time", hint="give 1 round or more, and some seconds")
-    if built.compiler is None or not runs_here(built.options.device):
+    if built.compiler is None or not runs_here(built.options.device, built.compiler):
         raise UsageError(f"code for '{built.options.device.name}' does not run here", hint="bench --device host")
     threads = built.options.threads
     arrays = random_inputs(built.run.graph, seed, greatest=True)

@@ -169,7 +169,7 @@ def _error(execute: Executor, arrays: Arrays, want: Arrays) -> float:
 
 def _executors(built: Built, notes: list[str]) -> tuple[dict[str, Executor], tuple[int, ...]]:
     """The compiled network on one thread and on all; the program in numpy where the code does not run here."""
-    if built.compiler is None or not runs_here(built.options.device):
+    if built.compiler is None or not runs_here(built.options.device, built.compiler):
         notes.append(f"code for '{built.options.device.name}' does not run here: its program was run in numpy instead")
         step = next(s for s in built.run.steps if s.stage.name == "schedule")
         return {"schedule": step.stage.executor(step.value, built.run.context)}, ()

@@ -1,0 +1,215 @@
+"""Networks on an NVIDIA GPU at batch 1: right or wrong, milliseconds, and beside PyTorch on the same machine.
+
+    python benchmarks/cuda.py [--device cuda_sm90] [--peers] [--out FILE.json] [NAME ...]
+
+Networks, weights and inputs are those of make_networks.py. Correctness is against onnxruntime on the processor. Times
+are of the GPU, by events around many runs of one CUDA graph; PyTorch runs the same modules eagerly, as a CUDA graph,
+and through torch.compile. Needs torch, transformers, onnx, onnxruntime, nvcc and a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import zlib
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+
+import numpy as np
+
+HEADLINE = (
+    "mobilenetv2_224", "mobilenetv3s_224", "efficientnet_b0_224", "resnet50_224", "vit_tiny_224", "bert_base_128",
+    "gpt2_64",
+)  # fmt: skip
+
+
+def built(name: str, folder: Path, device: str, precisions: tuple[str, ...]) -> dict[str, Any]:
+    """Make the network, its reference and its projects; how long that took."""
+    import make_networks
+    import onnxruntime
+    import torch
+
+    import edgec
+    from edgec.report.listing import describe_template
+
+    torch.set_num_threads(2)
+    path = make_networks.make(name, folder, make_networks.RECIPES[name])
+    inputs = dict(np.load(folder / f"{name}.in.npz"))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    np.savez(folder / f"{name}.ref.npz", **dict(zip(names, session.run(names, inputs))))
+    record: dict[str, Any] = {"name": name}
+    for precision in precisions:
+        begun = time.perf_counter()
+        more = {"precision": precision} if precision != "fp32" else {}
+        made = edgec.build(str(path), folder / f"{name}_{precision}", device=device, name="net", **more)
+        record[precision] = {
+            "build_s": time.perf_counter() - begun,
+            "compile_s": made.seconds.get("compile"),
+            "kernels": [describe_template(k) for k in made.program.kernels],
+        }
+    return record
+
+
+def measured(name: str, folder: Path, precision: str, profile: bool) -> dict[str, Any]:
+    """Errors against the reference, and milliseconds of the GPU."""
+    project = folder / f"{name}_{precision}"
+    sys.path.insert(0, str(project))
+    begun = time.perf_counter()
+    import net
+
+    inputs = dict(np.load(folder / f"{name}.in.npz"))
+    want = dict(np.load(folder / f"{name}.ref.npz"))
+    network = net.Net()
+    network.poison(0xFF)
+    got = network(*(np.ascontiguousarray(v) for v in inputs.values()))
+    first = time.perf_counter() - begun
+    outputs = got if isinstance(got, tuple) else (got,)
+    errors = {
+        k: float(np.abs(g.astype(np.float64) - w).max() / np.abs(w).max()) for g, (k, w) in zip(outputs, want.items())
+    }
+    again = network(*(np.ascontiguousarray(v) for v in inputs.values()))
+    same = all(np.array_equal(a, b) for a, b in zip(again if isinstance(again, tuple) else (again,), outputs))
+    times = sorted(network.milliseconds(100) for _ in range(7))
+    found = {"errors": errors, "repeats": same, "ms": times[3], "spread": times[-1] - times[0], "first_s": first}
+    if profile:
+        found["kernel_us"] = [round(float(x) * 1e3, 2) for x in network.profile()]
+    return found
+
+
+def peers(name: str, folder: Path, precision: str, compiled: bool) -> dict[str, Any]:
+    """Milliseconds of PyTorch: eager, as a graph, compiled."""
+    import make_networks
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.benchmark = True
+    torch.manual_seed(zlib.crc32(name.encode()))
+    dtype = torch.float16 if precision == "fp16" else torch.float32
+    recipe = make_networks.RECIPES[name]
+    module = recipe.make()
+    with torch.no_grad():
+        make_networks.draw_weights(module)
+    module = module.eval().cuda().to(dtype)
+    arrays = [torch.from_numpy(v).cuda() for v in dict(np.load(folder / f"{name}.in.npz")).values()]
+    arrays = [a.to(dtype) if a.is_floating_point() else a for a in arrays]
+    if recipe.picture and len(recipe.picture) == 3:
+        module = module.to(memory_format=torch.channels_last)
+        arrays = [a.to(memory_format=torch.channels_last) for a in arrays]
+
+    def timed(run: Any) -> float:
+        for _ in range(5):
+            run()
+        found = []
+        for _ in range(7):
+            a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda.synchronize()
+            a.record()
+            for _ in range(30):
+                run()
+            b.record()
+            torch.cuda.synchronize()
+            found.append(a.elapsed_time(b) / 30)
+        return sorted(found)[3]
+
+    result: dict[str, Any] = {}
+    with torch.inference_mode():
+        result["eager"] = timed(lambda: module(*arrays))
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                module(*arrays)
+            result["graph"] = timed(graph.replay)
+        except Exception as error:
+            result["graph"] = f"{type(error).__name__}: {error}"[:200]
+    torch.cuda.synchronize()
+    for mode in ("reduce-overhead", "max-autotune") if compiled else ():
+        torch._dynamo.reset()
+        try:
+            begun = time.perf_counter()
+            with torch.inference_mode():
+                faster = torch.compile(module, mode=mode)
+                faster(*arrays)
+                result[f"{mode}_first_s"] = time.perf_counter() - begun
+                result[mode] = timed(partial(faster, *arrays))
+        except Exception as error:
+            result[mode] = f"{type(error).__name__}: {error}"[:200]
+    return result
+
+
+def alone(*arguments: str, seconds: float = 240) -> dict[str, Any]:
+    """One step in a process of its own: what breaks there breaks nothing else."""
+    try:
+        done = subprocess.run(
+            [sys.executable, __file__, *arguments], capture_output=True, text=True, timeout=seconds, check=False
+        )
+        return (
+            json.loads(done.stdout.strip().splitlines()[-1]) if done.returncode == 0 else {"failed": done.stderr[-800:]}
+        )
+    except (subprocess.TimeoutExpired, IndexError, ValueError) as error:
+        return {"failed": f"{type(error).__name__}: {error}"[:800]}
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    p.add_argument("names", nargs="*", metavar="NAME")
+    p.add_argument("--device", default="cuda_sm90")
+    p.add_argument("--precision", default="fp32", help="fp32, tf32, fp16, separated by commas")
+    p.add_argument("--peers", choices=("none", "quick", "all"), default="none")
+    p.add_argument("--profile", action="store_true", help="times of every kernel")
+    p.add_argument("--out", type=Path)
+    p.add_argument("--folder", type=Path)
+    p.add_argument("--step", choices=("measured", "peers"), help=argparse.SUPPRESS)
+    options = p.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="edgec-cuda-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    if options.step:
+        (name,) = options.names
+        if options.step == "measured":
+            print(json.dumps(measured(name, folder, options.precision, options.profile)))
+        else:
+            print(json.dumps(peers(name, folder, options.precision, options.peers == "all")))
+        return
+    names = options.names or list(HEADLINE)
+    precisions = tuple(options.precision.split(","))
+    results: dict[str, Any] = {}
+    begun = time.perf_counter()
+    with ProcessPoolExecutor(7) as pool:
+        waiting = {pool.submit(built, n, folder, options.device, precisions): n for n in names}
+        for done in as_completed(waiting):
+            name = waiting[done]
+            try:
+                results[name] = done.result()
+            except Exception:
+                results[name] = {"failed": traceback.format_exc()[-1500:]}
+                print(name, results[name]["failed"], flush=True)
+    print(f"made in {time.perf_counter() - begun:.0f} s", flush=True)
+    for name in names:
+        if "failed" in results[name]:
+            continue
+        for precision in precisions:
+            common = (name, "--folder", str(folder), "--precision", precision)
+            record = results[name][precision]
+            record |= alone(*common, "--step", "measured", *(["--profile"] if options.profile else []))
+            if options.peers != "none":
+                record["torch"] = alone(*common, "--step", "peers", "--peers", options.peers)
+            shown = {k: v for k, v in record.items() if k not in ("kernels", "kernel_us")}
+            print(f"{name} {precision}: {len(record['kernels'])} kernels {json.dumps(shown)}", flush=True)
+        if options.out:
+            options.out.write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()
