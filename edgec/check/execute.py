@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,7 @@ class PlanRun:
         self.arrays: dict[Node, np.ndarray] = {
             n: checked_input(n.attributes["name"], n.type, inputs, self.sizes) for n in plan.graph.inputs
         }
+        self.owned: dict[Node, np.ndarray] = {}
         self.computed: dict[Node, list[Expr]] = {}
         for s, n in plan.sizes.items():
             self.computed.setdefault(n, []).append(s)
@@ -71,23 +73,35 @@ class PlanRun:
                 self.sizes[s] = int(self.arrays[n])
 
     def array(self, node: Node) -> np.ndarray:
-        """Where a value lies; made on first use, with the border of a padded one filled."""
+        """Where a value lies: made on first use, a window of the array of the value that owns its memory."""
+        if node.is_const:
+            return node.value
         if node not in self.arrays:
-            if node.is_const:
-                return node.value
-            place = self.plan.placements.get(node)
+            root, offset = self.plan.root_of(node)
+            memory = self.memory(root)
+            corner = shape_at(offset, self.sizes)
+            if root in self.plan.halos:
+                corner = tuple(map(add, corner, shape_at(self.plan.halos[root].before, self.sizes)))
             shape = shape_at(node.type.shape, self.sizes)
-            if place is None:
-                array = poisoned(node.type.dtype, prod(shape)).reshape(shape)
-            else:
-                corner = shape_at(place.offset, self.sizes)
-                # The dots keep a value without dimensions an array.
-                box: tuple[Any, ...] = (..., *(slice(o, o + n) for o, n in zip(corner, shape)))
-                array = self.array(place.parent)[box]
-            if node.op == "pad" and any(p.parent is node for p in self.plan.placements.values()):
-                array[...] = node.attributes["value"]
-            self.arrays[node] = array
+            # The dots keep a value without dimensions an array.
+            box: tuple[Any, ...] = (..., *(slice(o, o + n) for o, n in zip(corner, shape)))
+            self.arrays[node] = memory[box]
         return self.arrays[node]
+
+    def memory(self, root: Node) -> np.ndarray:
+        """The array of a value that owns memory, with its halo filled and nothing else written."""
+        if root not in self.owned:
+            halo = self.plan.halos.get(root)
+            shape = shape_at(root.type.shape, self.sizes)
+            if halo is None:
+                self.owned[root] = poisoned(root.type.dtype, prod(shape)).reshape(shape)
+            else:
+                around = shape_at(halo.around(root.type.shape), self.sizes)
+                self.owned[root] = np.full(around, halo.value, DTYPES[root.type.dtype])
+                corner = shape_at(halo.before, self.sizes)
+                inside = self.owned[root][tuple(slice(o, o + n) for o, n in zip(corner, shape))]
+                inside[...] = poisoned(root.type.dtype, prod(shape)).reshape(shape)
+        return self.owned[root]
 
     def step(self, k: int) -> np.ndarray | None:
         """Execute block ``k``; gives its result in place, None for one that its guards skip."""

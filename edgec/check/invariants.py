@@ -22,7 +22,10 @@ def verify_plan(plan: Plan) -> None:
     """Every value a block reads is an input, a constant, or written by an earlier block."""
     parts: dict[Node, list[Node]] = {}
     for part, place in plan.placements.items():
-        parts.setdefault(place.parent, []).append(part)
+        if part.op == "pad":
+            parts.setdefault(part, []).append(place.parent)
+        else:
+            parts.setdefault(place.parent, []).append(part)
     written: set[Node] = set(plan.graph.inputs)
 
     def is_ready(node: Node) -> bool:

@@ -23,12 +23,13 @@ def conditions(nodes: Iterable[Node]) -> set[Node]:
 
 
 def guards_of(
-    blocks: Iterable[Block], wanted: Iterable[Node], owners: Mapping[Node, Node], chosen: set[Node]
+    blocks: Iterable[Block], wanted: Iterable[Node], owners: Mapping[Node, Iterable[Node]], chosen: set[Node]
 ) -> dict[Node, Guards]:
     """The guards of every block, by its output.
 
-    ``blocks`` come readers last; ``wanted`` values are needed in any case, ``owners`` are the buffers that values are
-    placed in, and ``chosen`` the conditions of branches.
+    ``blocks`` come readers last; ``wanted`` values are needed in any case, ``owners`` of a value are others whose
+    readers read it too: what it is a part of, and itself with padding around it; ``chosen`` are the conditions of
+    branches.
     """
     if not chosen:
         return {}
@@ -41,8 +42,7 @@ def guards_of(
     def needed(node: Node) -> Guards:
         """Where a value is wanted: by those who read it, or what it is a part of."""
         sides = [needs[node]] if node in needs else []
-        if node in owners:
-            sides.append(needed(owners[node]))
+        sides += [needed(owner) for owner in owners.get(node, ())]
         return frozenset.intersection(*sides) if sides else frozenset()
 
     for block in reversed(list(blocks)):

@@ -45,7 +45,7 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
     laws = [str(a) for a in run.context.applied if name in map(printable, getattr(a, "origin", ()))]
     mine = [(k, kernel) for k, kernel in enumerate(program.kernels) if name in map(printable, kernel.names)]
     plan: Plan = run["fuse"]
-    parents = {p.parent for p in plan.placements.values()}
+    filled = plan.filled
     return {
         **head("explain"),
         "node": name,
@@ -53,8 +53,9 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
         "laws": laws,
         "planned_as": [_core(n) for n in kept],
         "part_of": [o.name for o in cover(planned) if o.nodes.intersection(kept) and len(o.nodes) > 1],
-        "placed": [_placed(plan, n) for n in kept if n in plan.placements] + [_filled(n) for n in kept if n in parents],
-        "inside_others": [_inlined(plan, n) for n in kept if not _homes(plan, n) and n not in parents],
+        "placed": [_placed(plan, n) for n in kept if n in plan.placements]
+        + [_filled(n) for n in kept if n in filled and n.op != "pad"],
+        "inside_others": [_inlined(plan, n) for n in kept if not _homes(plan, n) and n not in filled],
         "kernels": [_kernel(run, k, kernel) for k, kernel in mine],
     }
 
@@ -92,6 +93,8 @@ def _homes(plan: Plan, node: Node) -> list[Block]:
 
 def _placed(plan: Plan, node: Node) -> str:
     place = plan.placements[node]
+    if node.op == "pad":
+        return f"pad is not computed: the buffer of the {place.parent.op} before it has room for the padding around it"
     return f"{node.op} writes straight into the buffer of the {place.parent.op} after it, at {list(place.offset)}"
 
 

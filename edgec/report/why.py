@@ -26,7 +26,7 @@ def borders(plan: Plan, block: Block) -> list[Verdict]:
     """Why the neighbors of a block are not part of it: what it reads first, then who reads it."""
     found: list[Verdict] = []
     last = list(_last(plan))
-    placed = {p.parent for p in plan.placements.values()}
+    placed = plan.filled
     writers = {b.output: b for b in plan.blocks}
     for value in block.inputs:
         if value in writers or value in placed:
@@ -40,7 +40,7 @@ def borders(plan: Plan, block: Block) -> list[Verdict]:
 
 def computed(plan: Plan, block: Block) -> set[Node]:
     """The operators of a block, with the movement that is an index in it."""
-    stored = {b.output for b in plan.blocks} | {p.parent for p in plan.placements.values()} | set(plan.placements)
+    stored = {b.output for b in plan.blocks} | plan.filled | set(plan.placements)
     found = set(block.nodes)
     stack = list(block.nodes)
     inputs = set(block.inputs)

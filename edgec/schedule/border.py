@@ -1,12 +1,12 @@
-"""Borders: the part of a padded buffer no producer writes."""
+"""Borders: the halo of a padded buffer, which no producer writes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgec.fuse import Halo
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.graph import Node
 from edgec.ir.index import upper
 from edgec.schedule.program import Buffer, View
 
@@ -28,22 +28,22 @@ class Border:
     store: Buffer
 
 
-def border(node: Node, view: View) -> Border:
-    """The border of a padding node, as disjoint slabs: dimension by dimension, the rest of the box."""
-    attrs = node.attributes
-    low: list[Extent] = [0] * node.type.rank
-    high: list[Extent] = list(node.type.shape)
+def border(halo: Halo, root: View, dtype: str) -> Border:
+    """What surrounds the value at ``root``, as disjoint slabs: dimension by dimension, the rest of the box."""
+    low: list[Extent] = [X.plain(-b) for b in halo.before]
+    high: list[Extent] = [X.plain(n + a) for n, a in zip(root.shape, halo.after)]
+    rank = len(root.shape)
     slabs: list[Slab] = []
     # Slowest dimension first, so that the largest pieces are contiguous.
-    for d in sorted(range(node.type.rank), key=lambda d: -upper(view.strides[d])):
-        before, after = attrs["before"][d], attrs["after"][d]
+    for d in sorted(range(rank), key=lambda d: -upper(root.strides[d])):
+        before, after = halo.before[d], halo.after[d]
         for start, extent in ((low[d], before), (high[d] - after, after)):
-            box = [(start, extent) if e == d else (low[e], high[e] - low[e]) for e in range(node.type.rank)]
+            box = [(start, extent) if e == d else (low[e], high[e] - low[e]) for e in range(rank)]
             if all(upper(X.plain(extent)) > 0 for _, extent in box):
-                slabs.append(_slab(box, view))
+                slabs.append(_slab(box, root))
         low[d] = low[d] + before
         high[d] = high[d] - after
-    return Border(tuple(slabs), X.const(attrs["value"], node.type.dtype), view.buffer)
+    return Border(tuple(slabs), X.const(halo.value, dtype), root.buffer)
 
 
 def _slab(box: list[tuple[Extent, Extent]], view: View) -> Slab:

@@ -108,25 +108,17 @@ def _origin(plan: Plan, block: Block) -> tuple[str, ...]:
 
 
 def _borders(plan: Plan, block: Block, views: dict[Node, View], done: set[Node]) -> list[Kernel]:
-    """The borders of padded buffers that are written together with their first part, which is ``block``."""
-    kernels = []
-    node = block.output
-    while node in plan.placements:
-        node = plan.placements[node].parent
-        if node.op == "pad" and node not in done:
-            done.add(node)
-            params = border(node, views[node] if node in views else _inner_view(plan, node, views))
-            if params.slabs:
-                sizes = tuple(sizes_within(params))
-                kernels.append(Kernel("border", params, (params.store,), None, plan.graph.names(node), 0, sizes))
-    return kernels
-
-
-def _inner_view(plan: Plan, node: Node, views: dict[Node, View]) -> View:
-    place = plan.placements[node]
-    outer = views[place.parent] if place.parent in views else _inner_view(plan, place.parent, views)
-    offset = outer.offset + sum(o * s for o, s in zip(place.offset, outer.strides))
-    return View(outer.buffer, node.type.shape, outer.strides, offset)
+    """The border of the buffer that ``block`` writes to, where it has one and nobody wrote to it before."""
+    root, offset = plan.root_of(block.output)
+    if root not in plan.halos or root in done:
+        return []
+    done.add(root)
+    mine = views[block.output]
+    start = X.plain(mine.offset - sum(o * s for o, s in zip(offset, mine.strides)))
+    params = border(plan.halos[root], replace(mine, shape=root.type.shape, offset=start), root.type.dtype)
+    if not params.slabs:
+        return []
+    return [Kernel("border", params, (params.store,), None, plan.graph.names(root), 0, tuple(sizes_within(params)))]
 
 
 def kernel_of(

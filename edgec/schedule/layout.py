@@ -8,22 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from math import prod
 
 from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula, Node
+from edgec.ir.index import upper
 from edgec.schedule.program import Buffer, View
-
-
-def root_of(node: Node, plan: Plan) -> tuple[Node, tuple[int, ...]]:
-    """The value that owns the memory ``node`` lies in, and where inside it."""
-    offset = (0,) * node.type.rank
-    while node in plan.placements:
-        place = plan.placements[node]
-        offset = tuple(a + b for a, b in zip(offset, place.offset))
-        node = place.parent
-    return node, offset
 
 
 def innermost_dimensions(plan: Plan) -> dict[Node, int]:
@@ -33,7 +25,7 @@ def innermost_dimensions(plan: Plan) -> dict[Node, int]:
     votes: dict[Node, Counter[int]] = {}
 
     def vote(node: Node, dimension: int, weight: int = 1) -> None:
-        root, _ = root_of(node, plan)
+        root, _ = plan.root_of(node)
         votes.setdefault(root, Counter())[dimension] += weight
 
     for block in plan.blocks:
@@ -102,7 +94,7 @@ def _propagate(block: Block, plan: Plan, votes: dict[Node, Counter[int]], fixed:
         if not load.value.is_const and load.value.type.elements >= block.output.type.elements:
             places.append((load.value, load.args))
     for node, place in places:
-        root, _ = root_of(node, plan)
+        root, _ = plan.root_of(node)
         if root in votes and root not in fixed and node.type.rank == root.type.rank:
             loop = place[_winner(votes[root], root)]
             if loop.op == "var":
@@ -110,7 +102,7 @@ def _propagate(block: Block, plan: Plan, votes: dict[Node, Counter[int]], fixed:
     else:
         return
     for node, place in places:
-        root, _ = root_of(node, plan)
+        root, _ = plan.root_of(node)
         if root not in votes and root not in fixed and loop in place:
             votes[root] = Counter({place.index(loop): 1})
 
@@ -131,21 +123,21 @@ def views_of(plan: Plan, buffer_for: Callable[[Node, int], Buffer]) -> dict[Node
     inner = innermost_dimensions(plan)
     outside = {*plan.graph.inputs, *(n for _, n in plan.outputs)}
     called = (n for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs))
-    dense_roots = outside | {root_of(n, plan)[0] for n in called}
+    dense_roots = outside | {plan.root_of(n)[0] for n in called}
     views: dict[Node, View] = {}
 
     def view(node: Node) -> View:
         if node not in views:
-            root, offset = root_of(node, plan)
+            root, offset = plan.root_of(node)
             # What callers and procedures see is dense; all else lies as for the largest sizes: steps are numbers then.
-            dense = root in dense_roots
-            shape = root.type.shape if dense else root.type.bounds
+            shape = root.type.shape if root in dense_roots else root.type.bounds
+            if root in plan.halos:
+                shape = tuple(map(upper, plan.halos[root].around(shape)))
+                offset = tuple(X.plain(b + o) for b, o in zip(plan.halos[root].before, offset))
             strides = strides_of(shape, inner.get(root, len(shape) - 1))
-            if root is node:
-                views[node] = View(buffer_for(node, root.type.elements), root.type.shape, strides)
-            else:
-                start = X.plain(sum(o * s for o, s in zip(offset, strides)))
-                views[node] = View(view(root).buffer, node.type.shape, strides, start)
+            start = X.plain(sum(o * s for o, s in zip(offset, strides)))
+            buffer = buffer_for(node, upper(X.plain(prod(shape)))) if root is node else view(root).buffer
+            views[node] = View(buffer, node.type.shape, strides, start)
         return views[node]
 
     for block in plan.blocks:
