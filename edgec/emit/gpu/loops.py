@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from edgec.emit.c_literal import C_TYPES, literal, scalar_update
+from edgec.emit.c_literal import literal, scalar_update
 from edgec.emit.gpu.base import GpuView, count, numbered
+from edgec.emit.gpu.printer import GpuPrinter
 from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr, Extent
@@ -49,16 +50,16 @@ class Pass:
     """One walk of a team along its row: a reduction, or the result."""
 
     accumulator: str
-    ctype: str
     neutral: str
     before: list[str]  # computed once
-    lines: list[str]  # for every element ``j``
+    lines: list[str]  # for every element ``j``, or LANES of them from there on
     update: str  # combines the accumulator with an element
+    across: list[str]  # combines the lanes of an accumulator
     meeting: str  # combines the accumulator with what another thread has
 
 
 class ReduceView(GpuView):
-    """Reductions: thread ``member`` of a team takes every team-th element of its row."""
+    """Reductions: thread ``member`` of a team takes every team-th element of its row (or LANES neighbors)."""
 
     @property
     def params(self) -> GpuReduce:
@@ -83,6 +84,11 @@ class ReduceView(GpuView):
         return self.threads // self.team
 
     @property
+    def step(self) -> int:
+        """Elements that a thread takes at once."""
+        return LANES if self.params.lanes else 1
+
+    @property
     def results(self) -> Extent:
         return self.params.results
 
@@ -102,39 +108,44 @@ class ReduceView(GpuView):
     def loop_lines(self) -> list[str]:
         return self.numbering[1]
 
+    @property
+    def lane(self) -> Expr | None:
+        return self.params.row if self.params.lanes else None
+
+    def _printer(self, known: int, prefix: str) -> GpuPrinter:
+        printer = self.printer(self.numbering[0], self.lane)
+        printer.prefix = prefix
+        for k in range(known):
+            printer.define(reduced(k, "f32"), f"r{k}")
+        return printer
+
     @cached_property
     def passes(self) -> list[Pass]:
-        p = self.params
         found = []
-        for k, (combine, body) in enumerate(p.reductions):
-            before, lines, value = self._element(body, k)
-            dtype = body.dtype
-            found.append(
-                Pass(
-                    f"r{k}", C_TYPES[dtype], literal(neutral(combine, dtype), dtype), before, lines,
-                    scalar_update(combine, f"r{k}", value, dtype), scalar_update(combine, f"r{k}", "other", dtype),
-                )
-            )  # fmt: skip
+        for k, (combine, body) in enumerate(self.params.reductions):
+            printer = self._printer(k, f"u{k}_")
+            inside = printer.enter(self.params.row, "j", 2)
+            name, start = f"r{k}", literal(neutral(combine, "f32"), "f32")
+            across: list[str] = []
+            if self.lane is not None:
+                update = printer.vector_update(combine, f"{name}_v", body)
+                for lane in range(LANES):
+                    across.append(scalar_update(combine, name, f"ec_lane({name}_v, {lane})", "f32"))
+            else:
+                update = scalar_update(combine, name, printer.value(body), "f32")
+            meeting = scalar_update(combine, name, "other", "f32")
+            found.append(Pass(name, start, printer.lines, inside, update, across, meeting))
         return found
-
-    def _element(self, body: Expr, known: int) -> tuple[list[str], list[str], str]:
-        """(lines before the loop, lines inside it, value) of ``body`` at element j."""
-        printer = self.printer(self.numbering[0])
-        printer.prefix = f"u{known}_"
-        for k in range(known):
-            printer.define(reduced(k, self.params.reductions[k][1].dtype), f"r{k}")
-        inside = printer.enter(self.params.row, "j", 2)
-        value = printer.value(body)
-        return printer.lines, inside, value
 
     @cached_property
     def result(self) -> tuple[list[str], list[str]]:
         """(lines before the loop over the row, lines inside it that store) of the result."""
         p = self.params
-        printer = self.printer(self.numbering[0])
-        for k in range(len(p.reductions)):
-            printer.define(reduced(k, p.reductions[k][1].dtype), f"r{k}")
+        printer = self._printer(len(p.reductions), "t")
+        lane = self.lane if p.keeps_row else None
+        if lane is None:
+            printer.lane = None
         lines = printer.enter(p.row, "j", 2) if p.keeps_row else printer.lines
-        value = printer.value(p.result)
-        place = self.store_line(printer, p.address, value, None, None)
+        value = printer.vector(p.result) if lane is not None else printer.value(p.result)
+        place = self.store_line(printer, p.address, value, lane, None)
         return (printer.lines, [*lines, f"    {place}"]) if p.keeps_row else ([], [*lines, f"  {place}"])

@@ -9,16 +9,22 @@ from edgec.schedule.gpu.contract import contract
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.gpu.loops import map_, reduce
 
+#: A product of so few rows is a reduction a result.
+FEW_ROWS = 2
+
 
 def choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple[str, GpuKernel]:
     """The schedule's name and its record."""
     params: GpuKernel | None
     if block.kind == "contract":
         params = contract(flat, device, weights)
-        if params is not None:
+        if params is not None and params.rows * params.batches > FEW_ROWS:
             return "contract", params
+        if params is not None:  # a vector times a matrix: every weight is read once, and a tile would be mostly empty
+            team = reduce(flat, device, weights)
+            return ("reduce", team) if team is not None and team.lanes else ("contract", params)
     if block.kind in ("window", "row", "contract"):
-        params = reduce(flat, device)
+        params = reduce(flat, device, weights)
         if params is not None:
             return "reduce", params
     return "map", map_(flat, weights)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
-from edgec.ir.vector import is_vectorizable
+from edgec.ir.vector import free, is_vectorizable
 from edgec.schedule.program import Buffer
 
 #: Elements that one thread reads or writes at once where they are neighbors: 16 bytes of floats.
@@ -58,5 +59,12 @@ def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr) -> bool:
         and most(lane) % LANES == 0
         and store.dtype == "f32"
         and is_aligned(address, lane)
-        and is_vectorizable(body, lane)
+        and on_lanes(body, lane)
     )
+
+
+def on_lanes(body: Expr, lane: Expr) -> bool:
+    """Can a thread compute ``body`` for neighbors at once? Lanes hold floats, and what comparing them gives."""
+    mine = [e for e in X.walk(body) if lane in free(e)]
+    kinds = all(e.dtype in ("f32", "bool", "i64") and e.op != "cast" for e in mine)
+    return kinds and is_vectorizable(body, lane)

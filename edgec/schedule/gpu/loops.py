@@ -9,12 +9,12 @@ from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, is_fixed, most
-from edgec.schedule.flat import Flat, Weights, merge_loops
-from edgec.schedule.gpu.kernel import LANES, GpuKernel, has_lanes
+from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
+from edgec.schedule.gpu.kernel import LANES, GpuKernel, has_lanes, on_lanes
 from edgec.schedule.loops import merge_reductions, repacked, taken_apart
 
 #: Threads of one group.
-GROUP = 256
+GROUP, LARGEST_GROUP = 256, 1024
 #: A reduction of fewer elements is the work of one thread.
 TEAM_FROM = 32
 
@@ -51,6 +51,7 @@ class GpuReduce(GpuKernel):
     reductions: tuple[tuple[str, Expr], ...]
     result: Expr
     keeps_row: bool  # the result has the row's dimension; else it is one number a row
+    lanes: bool  # a thread takes LANES neighbors of the row at once
     team: int  # a power of two
     neighbors: int  # a power of two
 
@@ -61,7 +62,8 @@ class GpuReduce(GpuKernel):
     @property
     def describe(self) -> str:
         combines = ", ".join(combine for combine, _ in self.reductions)
-        return f"of {extent(self.row)} ({combines}), {self.team} threads for each of {self.neighbors} neighbors"
+        lanes = f", {LANES} at once" * self.lanes
+        return f"of {extent(self.row)} ({combines}), {self.team} threads for each of {self.neighbors} neighbors{lanes}"
 
     @property
     def results(self) -> Extent:
@@ -83,28 +85,39 @@ def map_(flat: Flat, weights: Weights) -> GpuMap:
     return GpuMap(flat.store, flat.address, tuple(loops), None, flat.body)
 
 
-def reduce(flat: Flat, device: Device) -> GpuReduce | None:
+def reduce(flat: Flat, device: Device, weights: Weights) -> GpuReduce | None:
     """A schedule along one reduced loop; None when the reductions do not share one that is long enough."""
     parts = taken_apart(merge_reductions(merge_loops(flat)))
-    if parts is None or not is_fixed(*parts.loops) or most(parts.row) < TEAM_FROM:
+    if parts is None or not is_fixed(*parts.loops, parts.row) or most(parts.row) < TEAM_FROM:
         return None
-    if any(body.dtype != "f32" for _, body in parts.reductions):
+    if any(b.dtype != "f32" for _, b in parts.reductions):
         return None
     loops = tuple(sorted(parts.loops, key=lambda v: -(coefficient(parts.address, v) or 0)))
-    last = loops[-1] if loops else X.const(0)
-    steps = [coefficient(e.args[0], parts.row) for _, b in parts.reductions for e in X.loads(b) if e.args]
-    side_by_side = [coefficient(e.args[0], last) for _, b in parts.reductions for e in X.loads(b) if e.args]
-    strided = not parts.keeps_row and 1 not in steps and 1 in side_by_side and last.op == "var"
-    neighbors = 32 if strided else 1
-    results = prod(map(most, loops))
-    # As many threads as the row has work for, fewer where there are rows enough to fill the machine.
-    team = 32
-    while team * neighbors < GROUP and team * (1 if strided else LANES) <= most(parts.row) // 2:
-        if results * team * neighbors > device.multiprocessors * 2048 * (neighbors if strided else 1):
-            break
-        team *= 2
-    if strided:
-        team = max(2, min(team, GROUP // neighbors))
+    row, last = parts.row, loops[-1] if loops else X.const(0)
+    every = (*loops, row)
+    reductions = tuple((c, with_contiguous_weights(b, every, row, weights)) for c, b in parts.reductions)
+    result = with_contiguous_weights(parts.result, every, row, weights)
+    places = [e.args[0] for _, b in reductions for e in X.loads(b) if e.args]
+    strided = not parts.keeps_row and last.op == "var" and all(coefficient(p, row) != 1 for p in places)
+    strided = strided and any(coefficient(p, last) == 1 for p in places)
+    lanes = most(row) % LANES == 0 and not strided
+    lanes = lanes and all(on_lanes(b, row) for _, b in reductions)
+    if parts.keeps_row:
+        lanes = lanes and has_lanes(result, flat.store, parts.address, row)
+    team, neighbors = _team(prod(map(most, loops)), most(row) // (LANES if lanes else 1), strided, device)
     return GpuReduce(
-        flat.store, parts.address, loops, parts.row, parts.reductions, parts.result, parts.keeps_row, team, neighbors
-    )
+        flat.store, parts.address, loops, row, reductions, result, parts.keeps_row, lanes, team, neighbors
+    )  # fmt: skip
+
+
+def _team(results: int, steps: int, strided: bool, device: Device) -> tuple[int, int]:
+    """(threads of a team, neighbors): enough threads to fill the machine, each with a few elements at least."""
+    wanted = device.multiprocessors * 1024
+    neighbors = 1
+    if strided:
+        neighbors = 32 if results >= 32 * device.multiprocessors else 8
+    team = 32 if not strided else 4
+    limit = LARGEST_GROUP // neighbors if strided else GROUP
+    while team < limit and team * 4 <= steps and results * team < wanted:
+        team *= 2
+    return team, neighbors
