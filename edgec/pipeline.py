@@ -30,6 +30,7 @@ from edgec.options import Options
 from edgec.report import listing, saved
 from edgec.rewrite import load_rules
 from edgec.rewrite import simplify as simplify_graph
+from edgec.rewrite.measure import Prices
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.program import Program
 
@@ -72,7 +73,8 @@ def import_(source: Any, context: Context) -> Graph:
 
 def simplify(graph: Graph, context: Context) -> Graph:
     o = context.options
-    simpler, applied = simplify_graph(outputs_alone(graph), load_rules(o.rules), numeric=o.numeric)
+    prices = Prices.on(o.device)
+    simpler, applied = simplify_graph(outputs_alone(graph), load_rules(o.rules), numeric=o.numeric, prices=prices)
     context.applied.extend(applied)
     return outputs_apart(simpler, graph)
 

@@ -41,4 +41,6 @@ def fold_constants(n, view):
 
 def _widens_integers(n):
     source = n.args[0].type
+    if n.type.dtype in ("i32", "i64"):  # positions and sizes have one dimension, weights have more
+        return source.dtype in ("i8", "u8", "i16", "u16") and source.rank > 1 and source.elements > 1
     return n.type.dtype in FLOATS and source.dtype in {"i8", "u8", "i16", "u16", "i32"} | STORED and source.elements > 1

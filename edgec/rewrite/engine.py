@@ -19,7 +19,7 @@ from edgec.ir.expr import Undecided, reduces
 from edgec.ir.graph import Graph, Node, topological
 from edgec.ir.types import FLOATS
 from edgec.rewrite.facts import is_static
-from edgec.rewrite.measure import NOTHING, Measure, height, measure
+from edgec.rewrite.measure import NOTHING, Measure, Prices, height, measure
 from edgec.rewrite.rule import Numeric, Proposal, Rule, View
 
 #: Steps a node of the original graph may cause on average before the rewriting is cut short.
@@ -68,18 +68,19 @@ def simplify(
     *,
     numeric: Numeric = "reassociates",
     steps: int | None = None,
+    prices: Prices = Prices(),
 ) -> tuple[Graph, tuple[Applied, ...]]:
     """Rewrite ``graph`` by ``rules`` (the shipped ones when None) until no law improves it.
 
-    ``numeric`` bounds what laws may do to numbers; ``steps`` how many are taken. The result depends on nothing but
-    the arguments.
+    ``numeric`` bounds what laws may do to numbers; ``steps`` how many are taken; ``prices`` are those of the device.
+    The result depends on nothing but the arguments.
     """
     if rules is None:
         from edgec.rewrite.load import load_rules
 
         rules = load_rules()
     allowed = [r for r in rules if _ORDER.index(r.numeric) <= _ORDER.index(numeric)]
-    rewriter = _Rewriter(allowed, graph.origin)
+    rewriter = _Rewriter(allowed, graph.origin, prices)
     rewriter.steps = STEPS_PER_NODE * max(len(graph.nodes()), 1) if steps is None else steps
     outputs = graph.outputs
     before = -1
@@ -152,7 +153,8 @@ class _Rewriter:
     be swept and outputs read each. It is what tells the cost of a step.
     """
 
-    def __init__(self, rules: Sequence[Rule], origin: Mapping[Node, tuple[str, ...]]) -> None:
+    def __init__(self, rules: Sequence[Rule], origin: Mapping[Node, tuple[str, ...]], prices: Prices) -> None:
+        self.prices = prices
         self.rules: dict[str, list[Rule]] = {}
         for r in rules:
             for op in sorted(r.ops):
@@ -216,7 +218,7 @@ class _Rewriter:
         """Put ``proposal`` in the place of ``node`` if that shrinks the measure; the improved proposal, or None."""
         born = self.hold(proposal, readers)
         dead = self.release(node, readers)
-        gain = _sum(dead).minus(_sum(born))
+        gain = self.cost(dead).minus(self.cost(born))
         if not self.is_gain(gain, node, proposal):
             self.hold(node, readers)
             self.release(proposal, readers)
@@ -288,7 +290,7 @@ class _Rewriter:
                 born += self.hold(proposal, readers[reader])
                 dead += self.release(reader, readers[reader])
         chosen = {reader: choice for reader, choice in chosen.items() if reader in readers}
-        gain = _sum(dead).minus(_sum(born))
+        gain = self.cost(dead).minus(self.cost(born))
         if value in self.counts or gain[:3] <= NOTHING[:3]:
             for reader in reversed(readers):
                 self.hold(reader, readers[reader])
@@ -310,6 +312,12 @@ class _Rewriter:
             for proposal in proposals(r, reader, self)
             if isinstance(proposal, Node) and proposal is not reader and not _needs(proposal, value, reader)
         ]
+
+    def cost(self, nodes: Iterable[Node]) -> Measure:
+        result = NOTHING
+        for n in nodes:
+            result = result.plus(measure(n, self.prices))
+        return result
 
     @staticmethod
     def is_gain(gain: Measure, node: Node, proposal: Node) -> bool:
@@ -382,13 +390,6 @@ def _arguments_first(root: Node, inside: set[Node]) -> Iterator[Node]:
         if a in inside:
             yield from _arguments_first(a, inside)
     yield root
-
-
-def _sum(nodes: Iterable[Node]) -> Measure:
-    result = NOTHING
-    for n in nodes:
-        result = result.plus(measure(n))
-    return result
 
 
 def _term(node: Node, inside: set[Node]) -> str:

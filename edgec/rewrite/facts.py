@@ -10,13 +10,25 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from edgec.ir.graph import Node, sizes_in
-from edgec.ir.types import FLOATS
+from edgec.ir.types import FLOATS, ends
 
 Number = Union[int, float, bool]
 
 #: Constants up to this size stay in the nearest cache: reading one costs nothing, and one may be repeated up to it.
 SMALL_BYTES = 16 * 1024
 Value = TypeVar("Value")
+
+_ANYTHING = (-inf, inf)
+_SMALL_INTEGERS = frozenset({"i8", "u8", "i16", "u16"})
+#: Results that stay in a range whatever the operand is.
+_RANGES = {
+    "exp": (0.0, inf), "abs": (0.0, inf), "sigmoid": (0.0, 1.0),
+    **dict.fromkeys(("tanh", "erf", "sin", "cos"), (-1.0, 1.0)),
+}  # fmt: skip
+#: What makes whole numbers of whole numbers.
+_KEEPING_INTEGERS = frozenset(
+    {"add", "sub", "mul", "max", "min", "neg", "abs", "reshape", "transpose", "slice", "broadcast", "concat"}
+)
 
 _uniform: WeakKeyDictionary[Node, Number | None] = WeakKeyDictionary()
 _static: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
@@ -94,46 +106,64 @@ def power_of_two(*nodes: Node) -> bool | str:
 
 def least(node: Node, depth: int = 8) -> float:
     """A number no element is below, NaN apart, whatever the inputs are; minus infinity where nothing is known."""
-    if node.is_const and node.type.dtype != "bool" and node.type.elements:
-        low = float(node.value.min())
-        return low if low == low else -inf
-    if node.op in ("exp", "sigmoid", "abs"):
-        return 0.0
-    if node.op == "mul" and node.args[0] is node.args[1]:
-        return 0.0
-    if not depth or node.op in ("input", "const") or node.type.dtype not in FLOATS:
-        return -inf
-    below = [least(a, depth - 1) for a in node.args]
-    if node.op in ("reshape", "transpose", "slice", "broadcast", "concat", "min"):
-        return min(below)
-    if node.op == "max":
-        return max(below)
-    if node.op == "add":
-        return sum(below)
-    if node.op == "sqrt" or node.op in ("mul", "div"):
-        return 0.0 if min(below) >= 0 else -inf
-    if node.op in ("reduce", "pool"):
-        return below[0] if node.attributes["combine"] in ("max", "min") else 0.0 if below[0] >= 0 else -inf
-    return -inf
+    return _bounds(node, depth)[0]
 
 
 def greatest(node: Node, depth: int = 8) -> float:
     """A number no element is above, NaN apart, whatever the inputs are; infinity where nothing is known."""
+    return _bounds(node, depth)[1]
+
+
+def _bounds(node: Node, depth: int) -> tuple[float, float]:
+    """Interval arithmetic, ``depth`` operators down."""
     if node.is_const and node.type.dtype != "bool" and node.type.elements:
-        high = float(node.value.max())
-        return high if high == high else inf
-    if node.op in ("sigmoid", "tanh", "erf", "sin", "cos"):
-        return 1.0
+        low, high = float(node.value.min()), float(node.value.max())
+        return (low, high) if low == low else _ANYTHING
+    if node.type.dtype in _SMALL_INTEGERS:
+        low, high = ends(node.type.dtype)
+        return float(low), float(high)
+    if node.op in _RANGES:
+        return _RANGES[node.op]
     if not depth or node.op in ("input", "const") or node.type.dtype not in FLOATS:
-        return inf
-    above = [greatest(a, depth - 1) for a in node.args]
-    if node.op in ("reshape", "transpose", "slice", "broadcast", "concat", "max"):
-        return max(above)
+        return _ANYTHING
+    parts = [_bounds(a, depth - 1) for a in node.args]
+    below, above = [p[0] for p in parts], [p[1] for p in parts]
+    if node.op in ("reshape", "transpose", "slice", "broadcast", "concat"):
+        return min(below), max(above)
+    if node.op == "cast":
+        return parts[0] if node.args[0].type.dtype in _SMALL_INTEGERS else _ANYTHING
+    if node.op == "max":
+        return max(below), max(above)
     if node.op == "min":
-        return min(above)
-    if node.op in ("reduce", "pool") and node.attributes["combine"] in ("max", "min"):
-        return above[0]
-    return inf
+        return min(below), min(above)
+    if node.op == "add":
+        return sum(below), sum(above)
+    if node.op == "round":
+        low, high = np.rint(parts[0])
+        return float(low), float(high)
+    if node.op == "mul" and node.args[0] is node.args[1]:
+        return 0.0, inf
+    if node.op in ("sqrt", "mul", "div"):
+        return (0.0, inf) if min(below) >= 0 else _ANYTHING
+    if node.op in ("reduce", "pool"):
+        if node.attributes["combine"] in ("max", "min"):
+            return parts[0]
+        return (0.0, inf) if below[0] >= 0 else _ANYTHING
+    return _ANYTHING
+
+
+def is_integral(node: Node, depth: int = 8) -> bool:
+    """Is every element, infinities and NaN apart, known to be a whole number?"""
+    if node.type.dtype not in FLOATS:
+        return node.type.dtype != "bool"
+    if node.is_const:
+        values = node.value.astype(np.float64)
+        return bool((values == np.rint(values)).all())
+    if node.op == "cast" and node.args[0].type.dtype not in FLOATS:
+        return True
+    if node.op in ("round", "floor", "ceil", "trunc"):
+        return True
+    return bool(depth) and node.op in _KEEPING_INTEGERS and all(is_integral(a, depth - 1) for a in node.args)
 
 
 def nonnegative(*nodes: Node) -> bool | str:

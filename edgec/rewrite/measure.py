@@ -3,11 +3,14 @@
 Measures are compared component by component:
 
 1. ``flops``: arithmetic, a multiply-add counted as two; choices and indices are free where only the position decides.
-2. ``bytes``: elements read and written by each operator. A reshape moves nothing, and small constants are near.
+   Sums of products of narrow integers count less, by what the device makes of them (``Prices``).
+2. ``bytes``: elements read and written by each operator. A reshape moves nothing, small constants are near, and
+   integers that are only widened are read as what they are.
 3. ``operators``.
 4. ``oddities``: spellings that another one is preferred to (a constant to the left in a sum or product, the
    subtraction of a constant, a constant inside a product, a clip above before one below, a greater for a less, a pool
-   whose one window is everything), so that laws need to know one spelling only.
+   whose one window is everything, a constant added to a scaled sum of integers), so that laws need to know one spelling
+   only.
 5. ``height``: minus the operators below each movement, so that movement rises towards the outputs and element-wise
    work comes to stand next to what made its operand.
 6. ``unfolded``: elements computed from constants alone. They are free in the components above: what can be folded
@@ -18,15 +21,18 @@ All components are sums over nodes and bounded below for graphs of one size, so 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Graph, Meaning, Node, Procedure
 from edgec.ir.index import upper
+from edgec.ir.types import DTYPES, FLOATS, STORED
 from edgec.ops import meaning
 from edgec.rewrite.facts import SMALL_BYTES, is_static, memoized
 from edgec.rewrite.term import COMMUTATIVE
@@ -54,25 +60,89 @@ class Measure(NamedTuple):
         return Measure(*(a - b for a, b in zip(self, other)))
 
 
+@dataclass(frozen=True)
+class Prices:
+    """How many products of narrow integers are summed in the time of one product of floats, by their size.
+
+    Everywhere a register holds twice as many integers of 16 bits, and there are instructions that add their products
+    in pairs; machines with dot products of bytes add four at once.
+    """
+
+    bytes: int = 2
+    words: int = 2
+
+    @staticmethod
+    def on(device: Device) -> Prices:
+        return Prices(bytes=4 if any(map(device.has, DOT_PRODUCTS)) else 2)
+
+
+#: Instruction sets with dot products of bytes.
+DOT_PRODUCTS = ("avx512vnni", "avxvnni", "dotprod")
+#: Every operation counts as what it is.
+RAW = Prices(1, 1)
 NOTHING = Measure()
 _measures: WeakKeyDictionary[Node, Measure] = WeakKeyDictionary()
+_widths: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
 _heights: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
 
 
-def measure(node: Node) -> Measure:
+def measure(node: Node, prices: Prices = RAW) -> Measure:
     """What one node adds."""
     known = _measures.get(node)
     if known is None:
         known = _measures[node] = _measured(node)
+    if prices != RAW and node.op in ("conv", "matmul") and known.flops:
+        size = _narrowest_product(node)
+        if size:
+            return known._replace(flops=max(known.flops // (prices.bytes if size == 1 else prices.words), 1))
     return known
 
 
-def total(graph: Graph) -> Measure:
+def total(graph: Graph, prices: Prices = Prices()) -> Measure:
     """What a whole graph costs."""
     result = NOTHING
     for n in graph.nodes():
-        result = result.plus(measure(n))
+        result = result.plus(measure(n, prices))
     return result
+
+
+def _narrowest_product(node: Node) -> int:
+    """How many bytes the greater factor of a sum of products has, where both are narrow integers, widened; or 0."""
+    if not all(width(a) < DTYPES[a.type.dtype].itemsize for a in node.args):
+        return 0
+    size = max(map(width, node.args))
+    return size if size <= 2 else 0
+
+
+def width(node: Node) -> int:
+    """Bytes of an element in memory: integers that are only widened and moved are read as what they were."""
+    known = _widths.get(node)
+    if known is None:
+        own = DTYPES[node.type.dtype].itemsize
+        if is_widening(node):
+            own = width(node.args[0])
+        elif node.op in MOVEMENT and own > 1 and node.type.dtype not in FLOATS and _fits(node):
+            own = max(map(width, node.args))
+        known = _widths[node] = own
+    return known
+
+
+def _fits(node: Node) -> bool:
+    """Is what a padding adds as narrow as what it is added to?"""
+    if node.op != "pad":
+        return True
+    value, bits = int(node.attributes["value"]), 8 * width(node.args[0]) - 1
+    return -(1 << bits) <= value < 1 << bits
+
+
+def is_widening(node: Node) -> bool:
+    """It only turns integers into wider ones, which whoever reads them does on the way."""
+    if node.op != "cast":
+        return False
+    source, target = node.args[0].type.dtype, node.type.dtype
+    if source in STORED or source == "bool" or target in FLOATS or target == "bool" or source in FLOATS:
+        return False
+    return DTYPES[target].itemsize > DTYPES[source].itemsize
 
 
 def height(node: Node) -> int:
@@ -92,7 +162,7 @@ def _measured(node: Node) -> Measure:
         return NOTHING
     if is_static(node):
         return Measure(unfolded=max(node.type.elements, 1))
-    moved = 0 if node.op == "reshape" else node.type.bytes + sum(read_bytes(node).values())
+    moved = 0 if node.op == "reshape" or is_widening(node) else stored(node) + sum(read_bytes(node).values())
     return Measure(
         flops=_flops(meaning(node)),
         bytes=moved,
@@ -102,15 +172,20 @@ def _measured(node: Node) -> Measure:
     )
 
 
+def stored(node: Node) -> int:
+    """The bytes of a tensor in memory."""
+    return node.type.elements * width(node)
+
+
 def read_bytes(node: Node) -> dict[Node, int]:
     """What an operator reads of each operand: all of it, but what picks elements no more than it picks."""
     read: dict[Node, int] = {}
     for a in node.args:
-        if not (is_static(a) and a.type.bytes <= SMALL_BYTES):
-            read[a] = a.type.bytes
+        if not (is_static(a) and stored(a) <= SMALL_BYTES):
+            read[a] = stored(a)
     if node.op in _PICKING:
         x = node.args[0]
-        read = {a: min(amount, node.type.bytes) if a is x else amount for a, amount in read.items()}
+        read = {a: min(amount, stored(node)) if a is x else amount for a, amount in read.items()}
     return read
 
 
@@ -119,6 +194,8 @@ def _is_odd(node: Node) -> bool:
         return any(is_scaled(a) and a.type.shape == node.type.shape for a in node.args)
     if node.op == "max" and node.args[0].op == "min" and is_static(node.args[1]):
         return is_static(node.args[0].args[1])
+    if node.op == "add" and is_static(node.args[1]) and _is_scaled_integer(node.args[0]):
+        return True
     if node.op in COMMUTATIVE:
         return is_static(node.args[0])
     if node.op in ("gt", "ge"):
@@ -133,6 +210,12 @@ def _is_odd(node: Node) -> bool:
 def is_scaled(node: Node) -> bool:
     """It is a multiple of something by a constant."""
     return node.op == "mul" and is_static(node.args[1]) and not is_static(node.args[0])
+
+
+def _is_scaled_integer(node: Node) -> bool:
+    """A sum of integers as a float, or a multiple of one by a constant."""
+    x = node.args[0] if is_scaled(node) else node
+    return x.op == "cast" and x.type.dtype in FLOATS and x.args[0].type.dtype == "i32"
 
 
 def covers_everything(pool: Node) -> bool:

@@ -6,7 +6,7 @@ takes it (or an offset) off an operand: x = y * s, so that whoever reads x can r
 
 from __future__ import annotations
 
-from typing import Union
+from typing import Literal, Union
 
 from edgec import ops
 from edgec.ir.graph import Node
@@ -15,18 +15,19 @@ from edgec.rewrite.rule import View
 from edgec.rewrite.shape import aligned, inverse, reshaped, through_reshape, varies_only
 
 Refusable = Union[Node, str]
+By = Literal["mul", "div"]
 
 #: How many operators a scale is carried through.
 REACH = 8
 
 
-def scaled(node: Node, s: Node, view: View, reach: int = REACH) -> Refusable:
-    """``node * s`` without a multiplication outside constants, or the sentence why not.
+def scaled(node: Node, s: Node, view: View, reach: int = REACH, by: By = "mul") -> Refusable:
+    """``node * s`` without a multiplication outside constants, or the sentence why not; ``by`` "div": ``node / s``.
 
     ``s`` is static and broadcasts to the shape of ``node``.
     """
     if is_static(node):
-        product = ops.node("mul", node, s)
+        product = ops.node(by, node, s)
         return product if product.type.shape == node.type.shape else "the constant would have to be repeated"
     if not reach:
         return "the weights are too far away"
@@ -35,20 +36,20 @@ def scaled(node: Node, s: Node, view: View, reach: int = REACH) -> Refusable:
         return f"a scale does not pass through {node.op}"
     if view.uses(node) > 1:
         return f"the result of {node.op} is also needed without the scale"
-    return carry(node, s, view, reach - 1)
+    return carry(node, s, view, reach - 1, by)
 
 
-def _conv(node: Node, s: Node, view: View, reach: int) -> Refusable:
+def _conv(node: Node, s: Node, view: View, reach: int, by: By) -> Refusable:
     x, w = node.args
     if not is_static(w):
         return "the weights are not constant"
     if not varies_only(s, node.type.rank, 1):
         return "the scale varies over positions"
     columns = reshaped(s, (s.type.elements, *(1,) * (w.type.rank - 1)))
-    return ops.node("conv", x, ops.node("mul", w, columns), **node.attributes)
+    return ops.node("conv", x, ops.node(by, w, columns), **node.attributes)
 
 
-def _matmul(node: Node, s: Node, view: View, reach: int) -> Refusable:
+def _matmul(node: Node, s: Node, view: View, reach: int, by: By) -> Refusable:
     a, b = node.args
     rank = node.type.rank
     s = aligned(s, rank)
@@ -61,23 +62,23 @@ def _matmul(node: Node, s: Node, view: View, reach: int) -> Refusable:
                 tried = "the scale varies over matrices that share their factor"
                 continue
             own = reshaped(s, s.type.shape[rank - factor.type.rank :])
-            inner = scaled(factor, own, view, reach)
+            inner = scaled(factor, own, view, reach, by)
             if isinstance(inner, Node):
                 return ops.node("matmul", *((inner, b) if k else (a, inner)))
             tried = inner
     return tried
 
 
-def _sum(node: Node, s: Node, view: View, reach: int) -> Refusable:
+def _sum(node: Node, s: Node, view: View, reach: int, by: By) -> Refusable:
     terms = []
     for term in node.args:
         own: Node | None = s
         if is_static(term):
-            terms.append(ops.node("mul", term, s))
+            terms.append(ops.node(by, term, s))
             continue
         if term.type.shape != node.type.shape:
             own = _restricted(s, term)
-        inner = scaled(term, own, view, reach) if own is not None else "the scale varies where a term does not"
+        inner = scaled(term, own, view, reach, by) if own is not None else "the scale varies where a term does not"
         if isinstance(inner, str):
             return inner
         terms.append(inner)
@@ -94,52 +95,52 @@ def _restricted(s: Node, term: Node) -> Node | None:
     return reshaped(s, s.type.shape[max(s.type.rank - term.type.rank, 0) :])
 
 
-def _product(node: Node, s: Node, view: View, reach: int) -> Refusable:
+def _product(node: Node, s: Node, view: View, reach: int, by: By) -> Refusable:
     reason = "no factor can take the scale"
     for k, factor in enumerate(node.args):
         own = s if factor.type.shape == node.type.shape else _restricted(s, factor)
-        inner = scaled(factor, own, view, reach) if own is not None else reason
+        inner = scaled(factor, own, view, reach, by) if own is not None else reason
         if isinstance(inner, Node):
             return ops.node("mul", *((node.args[0], inner) if k else (inner, node.args[1])))
         reason = inner
     return reason
 
 
-def _first(node: Node, s: Node, view: View, reach: int) -> Refusable:
+def _first(node: Node, s: Node, view: View, reach: int, by: By) -> Refusable:
     """The scale of a sum, a negation or a quotient is that of its (first) operand."""
     x = node.args[0]
     own = s if x.type.shape == node.type.shape else _restricted(s, x)
-    inner = scaled(x, own, view, reach) if own is not None else "the scale varies where the operand does not"
+    inner = scaled(x, own, view, reach, by) if own is not None else "the scale varies where the operand does not"
     return inner if isinstance(inner, str) else ops.node(node.op, inner, *node.args[1:], **node.attributes)
 
 
-def _total(node: Node, s: Node, view: View, reach: int) -> Refusable:
+def _total(node: Node, s: Node, view: View, reach: int, by: By) -> Refusable:
     if node.attributes["combine"] != "add":
         return "it is no sum"
     rank = node.type.rank
     axes = node.attributes["axes"] if node.op == "reduce" else range(rank - len(node.attributes["kernel"]), rank)
     if not varies_only(s, rank, *(d for d in range(rank) if d not in axes)):
         return "the scale varies over positions"
-    inner = scaled(node.args[0], s, view, reach)
+    inner = scaled(node.args[0], s, view, reach, by)
     return inner if isinstance(inner, str) else ops.node(node.op, inner, **node.attributes)
 
 
-def _rectified(node: Node, s: Node, view: View, reach: int) -> Refusable:
+def _rectified(node: Node, s: Node, view: View, reach: int, by: By) -> Refusable:
     """max(x, 0) * s = max(x*s, 0) for a positive s; other bounds would no longer be the model's own numbers."""
     if not (s.is_const and s.type.elements and bool((s.value > 0).all())):
         return "a scale passes a rectifier only when it is positive"
     for k, (x, bound) in enumerate((node.args, node.args[::-1])):
         if uniform(bound) == 0 and x.type.shape == node.type.shape:
-            inner = scaled(x, s, view, reach)
+            inner = scaled(x, s, view, reach, by)
             return inner if isinstance(inner, str) else ops.node("max", *((bound, inner) if k else (inner, bound)))
     return "a scale passes no bound but zero"
 
 
-def _moved(node: Node, s: Node, view: View, reach: int) -> Refusable:
+def _moved(node: Node, s: Node, view: View, reach: int, by: By) -> Refusable:
     back = _moved_back(node, s)
     if back is None:
         return f"the scale varies where {node.op} takes dimensions apart"
-    inner = scaled(node.args[0], back, view, reach)
+    inner = scaled(node.args[0], back, view, reach, by)
     return inner if isinstance(inner, str) else ops.node(node.op, inner, **node.attributes)
 
 
@@ -164,10 +165,10 @@ def _kept(node: Node) -> list[int]:
     return same
 
 
-def _padded(node: Node, s: Node, view: View, reach: int) -> Refusable:
+def _padded(node: Node, s: Node, view: View, reach: int, by: By) -> Refusable:
     if node.attributes["value"] != 0:
         return "the padding is not zero"
-    return _moved(node, s, view, reach)
+    return _moved(node, s, view, reach, by)
 
 
 _CARRIERS = {
@@ -201,13 +202,13 @@ def stripped(node: Node, kind: str, reach: int = REACH) -> tuple[Node, Node] | s
     if isinstance(found, str):
         return found
     y, c = found
-    moved = _moved_along(node, c)
+    moved = moved_along(node, c)
     if moved is None:
         return f"the constant does not pass through {node.op}"
     return ops.node(node.op, y, **node.attributes), aligned(moved, node.type.rank)
 
 
-def _moved_along(node: Node, s: Node) -> Node | None:
+def moved_along(node: Node, s: Node) -> Node | None:
     """``s``, a scale or offset of what ``node`` moves, as one of what it moves to."""
     (x,) = node.args
     if node.op == "pad" and node.attributes["value"] != 0:
