@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from edgec.ir.graph import Graph, Node
 from edgec.rewrite.facts import is_static
-from edgec.rewrite.measure import measure, read_bytes
+from edgec.rewrite.measure import is_widening, measure, read_bytes, stored
 from edgec.rewrite.names import cover
 
-#: What moves nothing where it is all an operator does.
+#: What moves nothing where it is all an operator does; nor does widening integers, which whoever reads them does.
 _VIEWS = frozenset({"reshape"})
 
 
@@ -59,7 +59,7 @@ def traffic(graph: Graph, groups: Iterable[Iterable[Node]]) -> int:
             inside.setdefault(n, []).append(group)
     total = 0
     for group in sets:
-        if all(n.op in _VIEWS for n in group):
+        if all(n.op in _VIEWS or is_widening(n) for n in group):
             continue
         read: dict[Node, int] = {}
         for n in group:
@@ -69,5 +69,5 @@ def traffic(graph: Graph, groups: Iterable[Iterable[Node]]) -> int:
         total += sum(read.values())
         for n in group:
             outside = any(all(n not in g for g in inside.get(u, [set()])) for u in users[n] if not is_static(u))
-            total += n.type.bytes if n in outputs or outside else 0
+            total += stored(n) if n in outputs or outside else 0
     return total

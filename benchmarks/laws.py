@@ -121,7 +121,8 @@ def main() -> None:
     before = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {"laws": {}, "networks": []}
     about, measured = proofs(rules), before["networks"]
     if options.folder:
-        found, _ = networks.find(options.folder, download=not options.no_download, cache=options.cache)
+        trained = (*networks.TRAINED, *networks.QUANTIZED)
+        found, _ = networks.find(options.folder, (), not options.no_download, options.cache, trained)
         used, measured = benefits(found), [n.name for n in found]
     else:
         used = {name: entry["benefit"] for name, entry in before["laws"].items() if "benefit" in entry}

@@ -21,17 +21,22 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Shapes for inputs whose files leave dimensions open, by the name of the file.
 SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "ad01_fp32": {"input_1": (1, 640)},
+    "ad01_int8": {"input_1": (1, 640)},
     "ch_PP-OCRv4_det_infer": {"x": (1, 3, 320, 320)},
     "ch_PP-OCRv4_rec_infer": {"x": (1, 3, 48, 320)},
     "ch_ppocr_mobile_v2.0_cls_infer": {"x": (1, 3, 48, 192)},
     "keypoint_classifier": {"input": (1, 42)},
+    "kws_ref_model": {"input_1": (1, 49, 10, 1)},
     "kws_ref_model_float32": {"input_1": (1, 49, 10, 1)},
     "magika": {"bytes": (1, 2048)},
     "minilm": dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), (1, 64)),
     "minilm_primitive": dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), (1, 64)),
     "point_history_classifier": {"input": (1, 32)},
     "pretrainedResnet": {"input_1": (1, 32, 32, 3)},
+    "pretrainedResnet_quant": {"input_1_int8": (1, 32, 32, 3)},
     "stories260k_prefill": {"tokens": (1, 32)},
+    "str_ww_ref_model": {"serving_default_input_1:0": (1, 30, 1, 40)},
+    "vww_96_int8": {"input_1_int8": (1, 96, 96, 3)},
     "vww_96_float": {"input_1": (1, 96, 96, 3)},
 }
 #: The fp32 networks of the folder of trained models.
@@ -47,6 +52,19 @@ TRAINED = (
     "gesture/keypoint_classifier",
     "gesture/point_history_classifier",
     "lm_stories260k/stories260k_prefill",
+)
+#: Quantized ones.
+QUANTIZED = (
+    "mlperf_tiny/kws_ref_model",
+    "mlperf_tiny/pretrainedResnet_quant",
+    "mlperf_tiny/vww_96_int8",
+    "mlperf_tiny/ad01_int8",
+    "mlperf_tiny/str_ww_ref_model",
+    "tflm/person_detect",
+    "tflm/micro_speech_quantized",
+    "coral/mobilenet_v1_0.25_128_quant",
+    "coral/mobilenet_v2_1.0_224_quant",
+    "coral/deeplabv3_mnv2_dm05_pascal_quant",
 )
 
 
@@ -74,8 +92,12 @@ def find(
     only: Sequence[str] = (),
     download: bool = True,
     cache: Path | None = None,
+    trained: Sequence[str] = TRAINED,
 ) -> tuple[list[Network], list[Missing]]:
-    """Every network there is, those of ``folders`` first; ``only`` are patterns for names. A name counts once."""
+    """Every network there is, those of ``folders`` first; ``only`` are patterns for names. A name counts once.
+
+    ``trained`` are those to look for in the folder of trained models.
+    """
     found: dict[str, Network] = {}
     missing: list[Missing] = []
 
@@ -88,7 +110,7 @@ def find(
             add(network)
     add(Network("digits", data_folder("apps") / "digits" / "digits.onnx", "shipped"))
     trained_folder = models_folder()
-    for entry in TRAINED:
+    for entry in trained:
         path, name = trained_folder / f"{entry}.onnx", Path(entry).name
         if path.is_file():
             add(Network(name, path, "trained models", SHAPES.get(name, {})))

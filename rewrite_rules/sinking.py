@@ -4,11 +4,14 @@ So element-wise work comes to stand next to the operator that made its operand, 
 or carried out as a block's last step, and movements meet, where they cancel.
 """
 
+import numpy as np
+
 from edgec.ir.functions import FUNCTIONS
+from edgec.ir.graph import constant
 from edgec.ops import node
 from edgec.ops.elementwise import broadcast_shape
 from edgec.rewrite import rule_on
-from edgec.rewrite.facts import is_static
+from edgec.rewrite.facts import is_static, uniform
 from edgec.rewrite.sample import extents, fixed, given, permutation
 from edgec.rewrite.shape import aligned, blocks, inverse, reshaped, through_reshape
 
@@ -87,6 +90,27 @@ def _moved_back(moved, other):
     if other.type.rank > rank and set(other.type.shape[: other.type.rank - rank]) != {1}:
         return None
     return reshaped(other, other.type.shape[max(other.type.rank - rank, 0) :])
+
+
+def functions_of_gathered(random):
+    a, b = extents(random, 2)
+    positions = constant(np.array([random.randint(0, b - 1) for _ in range(3 * b)]))
+    repeated = node("gather", given("x", a, b), positions, axis=1)
+    yield node("exp", repeated)
+    yield node("mul", repeated, fixed(random))
+    yield node("cast", repeated, to="f32")
+
+
+@rule_on(*FUNCTIONS, "cast", law="sinking", examples=functions_of_gathered)
+def compute_before_gathering(n, view):
+    """f(gather(x)) = gather(f(x)), with numbers: what is taken several times is computed once."""
+    g = next((a for a in n.args if a.op == "gather"), None)
+    if g is None or g.type.shape != n.type.shape or any(a is not g and uniform(a) is None for a in n.args):
+        return "its operands are not gathered, and numbers"
+    inner = node(n.op, *(g.args[0] if a is g else a for a in n.args), **n.attributes)
+    if inner.type.shape != g.args[0].type.shape:
+        return "a number has more dimensions"
+    return node("gather", inner, g.args[1], **g.attributes)
 
 
 def both_moved(random):

@@ -86,11 +86,17 @@ def nearest_integers(values: np.ndarray) -> np.ndarray | None:
     whole = np.rint(values)
     if (np.abs(values - whole) > _RELATIVE * np.abs(whole) + _ABSOLUTE).any() or (np.abs(whole) >= 2.0**31).any():
         return None
-    return whole.astype(np.int64)
+    found: np.ndarray = whole.astype(np.int64)
+    return found
 
 
 def widened(q: Node) -> Node:
     return ops.node("cast", q, to="i32")
+
+
+def plus(total: Node, offset: np.ndarray) -> Node:
+    """Integers of 32 bits and a constant offset; themselves where that is 0."""
+    return total if not offset.any() else ops.node("add", total, constant(offset.astype(np.int32)))
 
 
 def _narrowed(node: Node) -> Affine | None:

@@ -9,8 +9,8 @@ Measures are compared component by component:
 3. ``operators``.
 4. ``oddities``: spellings that another one is preferred to (a constant to the left in a sum or product, the
    subtraction of a constant, a constant inside a product, a clip above before one below, a greater for a less, a pool
-   whose one window is everything, a constant added to a scaled sum of integers), so that laws need to know one spelling
-   only.
+   whose one window is everything, a constant added to a scaled sum of integers, bytes with a sign before constant
+   weights, integers moved after they are widened), so that laws need to know one spelling only.
 5. ``height``: minus the operators below each movement, so that movement rises towards the outputs and element-wise
    work comes to stand next to what made its operand.
 6. ``unfolded``: elements computed from constants alone. They are free in the components above: what can be folded
@@ -194,6 +194,10 @@ def _is_odd(node: Node) -> bool:
         return any(is_scaled(a) and a.type.shape == node.type.shape for a in node.args)
     if node.op == "max" and node.args[0].op == "min" and is_static(node.args[1]):
         return is_static(node.args[0].args[1])
+    if node.op in MOVEMENT and any(is_widening(a) for a in node.args):
+        return True
+    if node.op in ("conv", "matmul") and node.type.dtype == "i32" and is_static(node.args[1]):
+        return is_widening(node.args[0]) and node.args[0].args[0].type.dtype == "i8"
     if node.op == "add" and is_static(node.args[1]) and _is_scaled_integer(node.args[0]):
         return True
     if node.op in COMMUTATIVE:

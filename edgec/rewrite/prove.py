@@ -86,8 +86,8 @@ def instances_of(rule: Rule, random: Random) -> Iterator[Node]:
 def earns(rule: Rule, rules: Sequence[Rule]) -> bool:
     """Is there an instance that ends up cheaper with ``rule`` than with the others of ``rules`` alone?
 
-    Asked of a build that admits what the law does to numbers, and no more; of an instance as it stands and of one that is
-    rounded afterwards, which some laws keep away from.
+    Asked of a build that admits what the law does to numbers, and no more; of an instance as it stands and of one that
+    is rounded afterwards, which some laws keep away from.
     """
     others = [r for r in rules if r is not rule]
     for node in chain.from_iterable(instances_of(rule, Random(seed)) for seed in range(_SEEDS)):

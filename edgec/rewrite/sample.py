@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from random import Random
 
 import numpy as np
 
+from edgec import ops
 from edgec.ir.graph import Node, constant, placeholder
 from edgec.ir.types import DTYPES, FLOATS, Type, ends
 
@@ -78,3 +80,20 @@ def extents(random: Random, count: int) -> Shape:
 
 def permutation(random: Random, rank: int) -> Shape:
     return tuple(random.sample(range(rank), rank))
+
+
+def bytes_of(random: Random, *shape: int, dtype: str = "i8") -> Node:
+    """Constant weights of a quantized network."""
+    low, high = ends(dtype)
+    values = [random.randint(int(low), int(high)) for _ in range(prod(shape))]
+    return constant(np.array(values, DTYPES[dtype]).reshape(shape))
+
+
+def dequantized(random: Random, q: Node, *scales: int, zero: int | None = None, dtype: str = "f32") -> Node:
+    """(q - zero) * scale, for scales of the shape ``scales``; a random zero point where none is given."""
+    x = ops.node("cast", q, to=dtype)
+    zero = random.randint(*map(int, ends(q.type.dtype))) if zero is None else zero
+    factors = random.uniform(0.001, 0.5) * (1 + np.arange(prod(scales)).reshape(scales))
+    if zero:
+        x = ops.node("sub", x, constant(np.array(zero, DTYPES[dtype])))
+    return ops.node("mul", x, constant(factors.astype(DTYPES[dtype])))

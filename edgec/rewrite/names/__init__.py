@@ -5,6 +5,7 @@ A name is said of a subgraph; the graph stays as it is. Composites are defined b
 matches is claimed from the outputs backwards (``cover``). So no exporter's spelling is written down anywhere.
 """
 
-from edgec.rewrite.names.cover import Named, cover
+from edgec.rewrite.names.claims import Named
+from edgec.rewrite.names.cover import cover
 
 __all__ = ["Named", "cover"]

@@ -8,12 +8,14 @@ each of them, because that is where it is carried out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from edgec.ir.graph import Graph, Node
+from edgec.ir.types import FLOATS
 from edgec.rewrite.facts import is_static, uniform
+from edgec.rewrite.names.claims import Claims, Named
 from edgec.rewrite.names.patterns import Match, matches, patterns
+from edgec.rewrite.names.quantized import dequantized, elementwise, is_reading, requantized
 from edgec.rewrite.names.rearranged import interpolation, rearrangement, repetition, rotary
 
 #: What an attention operator does to its operands and its result by itself: splitting heads, repeating groups of them.
@@ -23,17 +25,7 @@ _ON_SCORES = ("matmul", "add", "mul", "div", "select", "reshape")
 #: Activations that ONNX runtimes compute inside a convolution or a dense layer, by name.
 _EPILOGUES = ("relu", "clip", "leaky relu", "sigmoid", "tanh", "hard sigmoid")
 _PICKED = ("arg max", "arg min")
-_PADDED = ("conv", "pool")
 _NORMS = ("layer normalization", "rms normalization")
-
-
-@dataclass(frozen=True)
-class Named:
-    """One operator: its name, the node that is its result, and the nodes it stands for."""
-
-    name: str
-    output: Node
-    nodes: frozenset[Node]
 
 
 def cover(graph: Graph) -> tuple[Named, ...]:
@@ -41,23 +33,11 @@ def cover(graph: Graph) -> tuple[Named, ...]:
     return _Cover(graph).found()
 
 
-class _Cover:
-    def __init__(self, graph: Graph) -> None:
-        self.order = [n for n in graph.operations() if not is_static(n)]
-        self.users = graph.users()
-        self.kept = {n for _, n in graph.outputs}
-        self.owner: dict[Node, Named] = {}
-        #: Paddings that are part of every operator that reads them.
-        self.shared = {
-            n
-            for n in self.order
-            if n.op == "pad" and n not in self.kept and all(u.op in _PADDED for u in self.users[n])
-        }
-
+class _Cover(Claims):
     def found(self) -> tuple[Named, ...]:
         finders: tuple[Callable[[Node], Named | None], ...] = (
-            self.attention, self.rotary, self.contraction, self.composite, self.average, self.rearrangement, self.split,
-            self.reduction, self.single,
+            self.attention, self.rotary, self.contraction, self.quantized_sum, self.quantized, self.composite,
+            self.average, self.rearrangement, self.split, self.reduction, self.dequantized, self.single,
         )  # fmt: skip
         for find in finders:
             for n in reversed(self.order):
@@ -66,40 +46,6 @@ class _Cover:
                     if named is not None and self.is_free(named):
                         self.owner.update(dict.fromkeys(named.nodes, named))
         return tuple(dict.fromkeys(self.owner[n] for n in self.order))
-
-    # ---- what may be claimed
-
-    def is_free(self, named: Named) -> bool:
-        if any(n in self.owner and n not in self.shared for n in named.nodes):
-            return False
-        return named.name == "split" or self.is_closed(named.output, named.nodes)
-
-    def is_closed(self, output: Node, nodes: frozenset[Node]) -> bool:
-        """Nobody else reads what is inside; a reshape is the same value, so what it reshapes may be read too."""
-        viewed = output.args[0] if output.op == "reshape" else output
-        return all(
-            n in (output, viewed)
-            or n in self.shared
-            or (n not in self.kept and all(u in nodes or is_static(u) for u in self.users[n]))
-            for n in nodes
-        )
-
-    def reader(self, n: Node) -> Node | None:
-        """The one node that reads ``n``, where there is only one."""
-        readers = self.users[n]
-        alone = len(readers) == 1 and n not in self.kept and readers[0] not in self.owner
-        return readers[0] if alone else None
-
-    def is_private(self, n: Node) -> bool:
-        return len(self.users[n]) == 1 and n not in self.kept and n not in self.owner and not is_static(n)
-
-    def chain_above(self, n: Node, ops: Iterable[str]) -> set[Node]:
-        """``n`` and its operands, as long as they are of ``ops`` and nobody else reads them."""
-        claimed: set[Node] = set()
-        while n.op in ops and (self.is_private(n) or n in self.shared):
-            claimed.add(n)
-            n = n.args[0]
-        return claimed
 
     # ---- composites
 
@@ -161,6 +107,39 @@ class _Cover:
             n = below[0]
         return None
 
+    # ---- quantized operators
+
+    def quantized_sum(self, n: Node) -> Named | None:
+        """A sum of narrow integers, over dimensions or windows, with its requantization: an average."""
+        if n.op not in ("reduce", "pool") or n.attributes["combine"] != "add" or n.type.dtype != "i32":
+            return None
+        output, after = requantized(n, self)
+        nodes = {n, *after, *self.chain_above(n.args[0], {"pad"})}
+        if output is n:
+            return None
+        return Named("average pool" if n.op == "pool" else "mean", self.squeezed(output, nodes), frozenset(nodes))
+
+    def quantized(self, n: Node) -> Named | None:
+        found = elementwise(n, self)
+        if found is None:
+            return None
+        name, nodes = found
+        if name == "quantize":  # of a softmax of quantized numbers, it is a part
+            top = next((a for x in nodes for a in x.args if a not in nodes and not is_static(a)), n)
+            match = next((m for p in patterns() if p.name == "softmax" and (m := matches(p, top))), None)
+            x = None if match is None else match.operands["x"]
+            inside = None if x is None else dequantized(x, self)
+            if match is not None and inside is not None and self.is_closed(n, nodes | match.nodes | inside):
+                return Named("quantized softmax", n, nodes | match.nodes | inside)
+            between = interpolation(top)
+            if between is not None and self.is_closed(n, nodes | between):
+                return Named("quantized resize", n, nodes | between)
+        return Named(name, n, nodes)
+
+    def dequantized(self, n: Node) -> Named | None:
+        nodes = dequantized(n, self)
+        return None if nodes is None else Named("dequantize", n, nodes)
+
     # ---- sums of products
 
     def average(self, n: Node) -> Named | None:
@@ -184,7 +163,11 @@ class _Cover:
             nodes |= self.chain_above(operand, {"pad"} if n.op != "matmul" else {"transpose"})
         if n.op == "pool":
             return Named(name, n, frozenset(nodes))
-        output = self.epilogue(n, nodes)
+        output, after = requantized(n, self)
+        nodes |= after
+        if output.type.dtype not in FLOATS:
+            return Named(name, output, frozenset(nodes))
+        output = self.epilogue(output, nodes)
         if n.op == "conv":
             moved = self.chain_below(output, 3)
             if moved and (found := rearrangement(moved[-1])) is not None and found[0] == "depth to space":
@@ -193,14 +176,6 @@ class _Cover:
                 output = self.epilogue(output, nodes)
         output = self.activated(output, nodes)
         return Named(name, output, frozenset(nodes))
-
-    def chain_below(self, n: Node, length: int) -> list[Node]:
-        """The next movements, each the only reader of the one before; empty where there are not so many."""
-        found: list[Node] = []
-        while len(found) < length and (reader := self.reader(n)) is not None and reader.op in ("reshape", "transpose"):
-            found.append(reader)
-            n = reader
-        return found if len(found) == length else []
 
     def epilogue(self, n: Node, nodes: set[Node]) -> Node:
         """The result after a factor, a bias, and for a convolution another tensor are added to ``n``."""
@@ -278,17 +253,7 @@ class _Cover:
         return Named("reduce", self.squeezed(n, nodes), frozenset(nodes)) if n.op == "reduce" else None
 
     def single(self, n: Node) -> Named:
-        return Named(n.op, n, frozenset({n}))
-
-    def squeezed(self, n: Node, nodes: set[Node]) -> Node:
-        """The result of a reduction without the dimensions it reduced, where that is all that is read of it."""
-        wide = [e for e in n.type.shape if e != 1]
-        views = [u for u in self.users[n] if u.op == "reshape" and u.type.rank < n.type.rank and u not in self.owner]
-        views = [u for u in views if [e for e in u.type.shape if e != 1] == wide]
-        if len(views) != 1:
-            return n
-        nodes.add(views[0])
-        return views[0]
+        return Named(n.op, n, frozenset({n, *(a for a in n.args if a in self.shared and is_reading(a))}))
 
 
 def _is_relu(n: Node) -> bool:

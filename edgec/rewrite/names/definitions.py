@@ -67,6 +67,13 @@ def softmax_unshifted(x: Node) -> Node:
     return node("div", raised, _reduce(raised, "add"))
 
 
+@define("softmax")
+def softmax_of_parts(x: Node) -> Node:
+    """The same in parts of something else, for instance of 1/256: that is how it is quantized."""
+    raised = node("exp", node("sub", x, _reduce(x, "max")))
+    return node("div", raised, node("mul", _reduce(raised, "add"), number(ANY)))
+
+
 @define("log softmax")
 def log_softmax(x: Node) -> Node:
     """x - max x - log sum exp(x - max x)."""

@@ -13,6 +13,7 @@ from functools import lru_cache
 from inspect import signature
 from math import isclose, prod
 
+from edgec import ops
 from edgec.ir.graph import Graph, Node, placeholder
 from edgec.ir.types import Type
 from edgec.rewrite.engine import simplify
@@ -43,15 +44,23 @@ class Match:
 
 @lru_cache(maxsize=1)
 def patterns() -> tuple[Pattern, ...]:
-    """Every definition in normal form, larger ones first: what is found inside another is not looked for."""
+    """Every definition in normal form, larger ones first: what is found inside another is not looked for.
+
+    Before a rounding the normal form may be another one: laws that would change the last place keep away from it.
+    """
     found: dict[Node, Pattern] = {}
     for name, definitions in DEFINITIONS.items():
         for definition in definitions:
             operands = [placeholder(p, Type("f32", SAMPLE)) for p in signature(definition).parameters]
-            graph = Graph(tuple(operands), (("y", definition(*operands)),))
-            root = _without_scale(simplify(graph)[0].outputs[0][1])
-            found.setdefault(root, Pattern(name, root))
+            y = definition(*operands)
+            for root in dict.fromkeys((_normal(operands, y), *_normal(operands, ops.node("round", y)).args[:1])):
+                root = _without_scale(root)
+                found.setdefault(root, Pattern(name, root))
     return tuple(sorted(found.values(), key=lambda p: -_size(p.root)))
+
+
+def _normal(operands: list[Node], y: Node) -> Node:
+    return simplify(Graph(tuple(operands), (("y", y),)))[0].outputs[0][1]
 
 
 def _without_scale(root: Node) -> Node:
