@@ -33,6 +33,7 @@ from edgec.rewrite import simplify as simplify_graph
 from edgec.rewrite.measure import Prices
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.program import Program
+from edgec.schedule.sharing import workers
 
 
 class Progress(Protocol):
@@ -95,12 +96,13 @@ def schedule(plan: Plan, context: Context) -> Program:
     def progress(name: str) -> None:
         context.progress("schedule", name, next(begun) / len(plan.blocks))
 
-    return schedule_plan(plan, o.device, o.threads, progress)
+    return schedule_plan(plan, o.device, workers(plan, o.device, o.threads), progress)
 
 
 def emit(program: Program, context: Context) -> Project:
     o = context.options
-    return Project(program, files(program, o.device, o.name, o.templates, context.facts))
+    facts = {**context.facts, "threads": o.threads}  # as asked for; the program may be better off with one
+    return Project(program, files(program, o.device, o.name, o.templates, facts))
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,8 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     row_bytes = m_extent * steps * 4
     weight_bytes = n_extent * steps * 4
     # Whichever side is swept repeatedly should be the one that stays in cache.
-    panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or row_bytes <= weight_bytes
+    fits = weight_bytes * prod(map(most, panel_outer)) <= device.l2_bytes // 4
+    panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or (row_bytes <= weight_bytes and not fits)
     return Contract(
         outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, packed, epilogue, accumulator,
         flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words,

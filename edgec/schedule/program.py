@@ -95,7 +95,10 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Kernels in order, and where every buffer lies (``offsets`` in bytes, arena and weights alike)."""
+    """Kernels in order, and where every buffer lies (``offsets`` in bytes, arena and weights alike).
+
+    ``threads`` is how many share the work at most.
+    """
 
     graph: Graph
     kernels: tuple[Kernel, ...]

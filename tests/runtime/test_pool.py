@@ -31,7 +31,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library.ec_pool_bytes.restype = ctypes.c_size_t
     library.ec_pool_init.restype = ctypes.c_void_p
     for name in ("seconds_per_barrier", "seconds_per_run", "idle_processor_seconds"):
-        library[name].restype = ctypes.c_double
+        getattr(library, name).restype = ctypes.c_double
     return library
 
 

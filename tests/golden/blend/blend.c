@@ -37,12 +37,10 @@ static void blend_share(void *context, int thread_number, int thread_count) {
   EC_KERNEL(1);
   if (thread < threads)
     blend_1_map(call->input1, (float *)(void *)(call->arena + 0), thread, threads);
-  if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
   /* min transpose -> f32[7,3]  [is_low, choose, turn] */
   EC_KERNEL(2);
   if (thread < threads)
     blend_2_map((const float *)(void *)(call->arena + 0), call->output0, thread, threads);
-  if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
   /* gather -> f32[4,3]  [pick] */
   EC_KERNEL(3);
   if (thread < threads)
@@ -67,10 +65,7 @@ int blend_run_pool(const void *weights, void *arena, struct ec_pool *pool,
   if (!picked) return BLEND_NULL_POINTER;
   if (((uintptr_t)weights | (uintptr_t)arena) % BLEND_ALIGNMENT) return BLEND_MISALIGNED;
   blend_call call = {(const unsigned char *)weights, (unsigned char *)arena, pool, left, right, order, mixed, picked};
-  if (pool)
-    ec_pool_run(pool, blend_share, &call);
-  else
-    blend_share(&call, 0, 1);
+  blend_share(&call, 0, 1);
   return BLEND_OK;
 }
 

@@ -17,7 +17,7 @@ extern "C" {
 #define BLEND_ARENA_BYTES ((size_t)128)
 #define BLEND_WEIGHTS_BYTES ((size_t)64)
 #define BLEND_ALIGNMENT 64 /* of the arena and the weights, in bytes */
-#define BLEND_MAX_THREADS 2
+#define BLEND_MAX_THREADS 1
 
 enum {
   BLEND_OK = 0,

@@ -30,31 +30,26 @@ static void classifier_share(void *context, int thread_number, int thread_count)
   EC_KERNEL(0);
   if (thread < threads)
     classifier_0_map(call->input0, (float *)(void *)(call->arena + 0), thread, threads);
-  if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
   /* conv add max -> f32[1,4,4,4]  [stem, stem/relu] */
   EC_KERNEL(1);
   if (thread < threads)
     classifier_1_contract((const float *)(void *)(call->arena + 0), (const float *)(const void *)(call->weights + 0), (const float *)(const void *)(call->weights + 64), (float *)(void *)(call->arena + 832), thread, threads);
-  if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
   /* conv -> f32[1,4,4,4]  [depthwise, mean] */
   EC_KERNEL(2);
   if (thread < threads)
     classifier_2_window((const float *)(void *)(call->arena + 832), (const float *)(const void *)(call->weights + 1216), (float *)(void *)(call->arena + 0), thread, threads);
-  if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
   /* reduce -> f32[1,4,1,1]  [mean] */
   EC_KERNEL(3);
   if (thread < threads)
     classifier_3_window((const float *)(void *)(call->arena + 0), (float *)(void *)(call->arena + 256), thread, threads);
-  if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
   /* matmul -> f32[1,5]  [head] */
   EC_KERNEL(4);
   if (thread < threads)
-    classifier_4_contract((const float *)(void *)(call->arena + 256), (const float *)(const void *)(call->weights + 1408), (float *)(void *)(call->arena + 128), thread, threads);
-  if (thread_count > 1) ec_pool_barrier(call->pool, thread_number);
+    classifier_4_contract((const float *)(void *)(call->arena + 256), (const float *)(const void *)(call->weights + 1408), (float *)(void *)(call->arena + 0), thread, threads);
   /* reduce sub exp div mul -> f32[1,5]  [softmax] */
   EC_KERNEL(5);
   if (thread < threads)
-    classifier_5_row((const float *)(void *)(call->arena + 128), call->output0, call->arena + 0 + thread * 64, thread, threads);
+    classifier_5_row((const float *)(void *)(call->arena + 0), call->output0, call->arena + 64, thread, threads);
   EC_KERNEL(6);
   (void)call;
   (void)thread;
@@ -69,10 +64,7 @@ int classifier_run_pool(const void *weights, void *arena, struct ec_pool *pool,
   if (!scores) return CLASSIFIER_NULL_POINTER;
   if (((uintptr_t)weights | (uintptr_t)arena) % CLASSIFIER_ALIGNMENT) return CLASSIFIER_MISALIGNED;
   classifier_call call = {(const unsigned char *)weights, (unsigned char *)arena, pool, image, scores};
-  if (pool)
-    ec_pool_run(pool, classifier_share, &call);
-  else
-    classifier_share(&call, 0, 1);
+  classifier_share(&call, 0, 1);
   return CLASSIFIER_OK;
 }
 

@@ -17,7 +17,7 @@ extern "C" {
 #define CLASSIFIER_ARENA_BYTES ((size_t)1408)
 #define CLASSIFIER_WEIGHTS_BYTES ((size_t)1664)
 #define CLASSIFIER_ALIGNMENT 64 /* of the arena and the weights, in bytes */
-#define CLASSIFIER_MAX_THREADS 2
+#define CLASSIFIER_MAX_THREADS 1
 
 enum {
   CLASSIFIER_OK = 0,

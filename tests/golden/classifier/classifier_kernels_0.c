@@ -146,12 +146,12 @@ void classifier_1_contract_1(const float *restrict p0, const float *restrict p1,
   const ec_int first = 4 * thread / threads, last = 4 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
+    const ec_int panel_index = rest % 1;
+    rest /= 1;
     const ec_int chunk = rest % 1;
     rest /= 1;
     const ec_int o0 = rest % 4;
     rest /= 4;
-    const ec_int panel_index = rest % 1;
-    rest /= 1;
     (void)rest;
     const ec_int n = panel_index * 16;
     (void)n;
@@ -346,9 +346,9 @@ void classifier_4_contract(const float *restrict p0, const float *restrict p1, f
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
-    const ec_int chunk = rest % 1;
-    rest /= 1;
     const ec_int panel_index = rest % 1;
+    rest /= 1;
+    const ec_int chunk = rest % 1;
     rest /= 1;
     (void)rest;
     const ec_int n = panel_index * 16;
