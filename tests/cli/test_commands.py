@@ -334,7 +334,7 @@ def test_a_mistake_of_our_own_is_exit_code_3(
 ) -> None:
     from edgec import pipeline
 
-    monkeypatch.setattr(pipeline, "plan_graph", lambda graph, fuse: 1 / 0)
+    monkeypatch.setattr(pipeline, "plan_graph", lambda *given, **named: 1 / 0)
     record = shell.json("build", file, code=3)
     assert "ZeroDivisionError" in record["error"]["message"] and "report" in record["error"]["hint"]
     assert not list(elsewhere.iterdir())
