@@ -190,7 +190,10 @@ def _joined(a, b, axis):
         return None
     shape = list(a.type.shape)
     shape[axis] += b.type.shape[axis]
-    return node("slice", a.args[0], starts=left["starts"], steps=left["steps"], shape=shape)
+    (x,) = a.args
+    if tuple(shape) == x.type.shape and set(left["steps"]) == {1}:
+        return x  # all of it: the slices may have other readers, and a new one would not be worth it
+    return node("slice", x, starts=left["starts"], steps=left["steps"], shape=shape)
 
 
 def nested_concatenation(random):

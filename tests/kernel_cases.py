@@ -374,6 +374,22 @@ def borders() -> Iterator[Named]:
         graph(pool(ops.node("concat", pad(x, 1, 1), value("z", 1, 2, 8, 9), axis=1), "max", (2, 2), 2)),
     )
     yield "border of a matrix product", graph(ops.node("matmul", pad(value("a", 3, 4), (1, 0), (0, 2)), weights(6, 9)))
+    c = conv(value("c", 1, 6, 6, 7), weights(8, 6, 1, 1))
+    half = ops.node("slice", c, starts=(0, 4, 0, 0), steps=(1, 1, 1, 1), shape=(1, 4, 6, 7))
+    inner = conv(pad(half, 1, 1), weights(4, 4, 3, 3))
+    joined = ops.node("concat", c, inner, axis=1)
+    yield "border of a part of a concatenation", graph(joined, conv(pad(inner, 2, 1), weights(3, 4, 3, 3)))
+    yield (
+        "border of parts of what stays inside",
+        graph(conv(joined, weights(5, 12, 1, 1)), pool(pad(inner, 1, 1), "max", (3, 3))),
+    )
+    both = ops.node("concat", relu(value("p", 1, 3, 6, 7)), relu(value("q", 1, 5, 6, 7)), axis=1)
+    wide = [conv(pad(both, n, n), weights(4, 8, 3, 3)) for n in (1, 2)]
+    yield "borders of two widths", graph(*wide, pool(pad(both, 1, 1, to=-np.inf), "max", (3, 3)), total(both, 2, 3))
+    across = conv(
+        ops.node("concat", relu(value("s", 1, 4, 3, 7)), relu(value("t", 1, 4, 5, 7)), axis=2), weights(4, 4, 1, 1)
+    )
+    yield "border across a concatenation", graph(conv(pad(across, 1, 1), weights(3, 4, 3, 3)))
     yield "border in a map", graph(ops.node("exp", pad(value("a", 3, 18), (1, 2), (3, 0), to=-1.0)))
     yield "border of whole numbers", graph(pool(pad(value("i", 1, 2, 5, 5, dtype="i32"), 1, 1, to=-9), "max", (3, 3)))
 

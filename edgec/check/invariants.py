@@ -22,7 +22,7 @@ def verify_plan(plan: Plan) -> None:
     """Every value a block reads is an input, a constant, or written by an earlier block."""
     parts: dict[Node, list[Node]] = {}
     for part, place in plan.placements.items():
-        if part.op == "pad":
+        if place.is_view:
             parts.setdefault(part, []).append(place.parent)
         else:
             parts.setdefault(place.parent, []).append(part)

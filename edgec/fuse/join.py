@@ -31,7 +31,7 @@ def join(draft: Draft, node: Node) -> None:
     """Decide where ``node`` is computed: inside its readers, as a place in memory, or by a block of its own."""
     readers = draft.readers(node)
     said = draft.decisions
-    if node.op in ("concat", "pad") and _is_placeable(draft, node, readers):
+    if node.op in ("concat", "pad", "slice") and _is_placeable(draft, node, readers):
         draft.placed.add(node)
         draft.own(node, node)
         said.apart(node, readers, Refusal("placement", f"{node.op} is a place in memory: its parts are written there"))
@@ -72,6 +72,8 @@ def _class(draft: Draft, reader: Node) -> Mapping | None:
 
 
 def _is_placeable(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
+    if node.op == "slice":
+        return _is_padded(draft, node, readers)
     if not draft.mode.places(node, readers):
         return False
     if node.op == "concat":
@@ -81,6 +83,16 @@ def _is_placeable(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
         return False  # what is cropped, or not there at all, cannot lie inside
     # Padding is cheap as a choice inside maps and rows; windows and contractions want plain memory.
     return any(_is_windowed(draft, r) for r in readers)
+
+
+def _is_padded(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
+    """Is it padded where it lies, and may everybody else read it there?"""
+    a = node.attributes
+    if set(a["steps"]) != {1} or node.args[0].is_const or node in draft.results or node in draft.conditions:
+        return False
+    if any(not isinstance(n, int) for n in (*a["starts"], *node.args[0].type.shape)):
+        return False
+    return any(r.op == "pad" and r in draft.placed for r in readers) and not any(is_procedure(r.op) for r in readers)
 
 
 def _is_windowed(draft: Draft, reader: Node) -> bool:

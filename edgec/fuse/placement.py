@@ -2,8 +2,8 @@
 
 The operands of a concatenation are written where they belong inside the result's buffer; what cannot live there (an
 input, a value that is wanted in two places) is copied. A padded value is a view: the buffer of what is padded has a
-halo that holds the padding. So one buffer serves those who read a value with a border and those who read it without,
-whether it is a part of something larger or not.
+halo that holds the padding; a slice that is padded is a view, too. So one buffer serves those who read a value with a
+border and those who read it without, whether it is a part of something larger or not.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 class Placement:
     """A value that lives where another does, ``offset`` elements from its corner along each dimension.
 
-    It is a part of it, or, where offsets are negative, reaches beyond it into the halo of its buffer.
+    It is a part of it, which somebody writes there; or a view, which nobody writes: a slice, or, where offsets are
+    negative, the value with the halo of its buffer.
     """
 
     parent: Node
     offset: tuple[Extent, ...]
+    is_view: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Plan:
     @property
     def filled(self) -> set[Node]:
         """Concatenations and paddings that nobody computes: others write where they lie."""
-        return {n if n.op == "pad" else p.parent for n, p in self.placements.items()}
+        return {n if p.is_view else p.parent for n, p in self.placements.items()}
 
     def root_of(self, node: Node) -> tuple[Node, tuple[Extent, ...]]:
         """The value that owns the memory ``node`` lies in, and where in relation to it."""
@@ -154,8 +156,8 @@ class Placer:
         copied = [i for c in copies for i in c.inputs]
         wanted = {*self.results, *copied}
         owners: dict[Node, list[Node]] = {}
-        for n, p in placements.items():  # what reads a padded value reads what is padded
-            inner, outer = (p.parent, n) if n.op == "pad" else (n, p.parent)
+        for n, p in placements.items():  # what reads a view reads what it is a view of
+            inner, outer = (p.parent, n) if p.is_view else (n, p.parent)
             owners.setdefault(inner, []).append(outer)
         return guards_of(sorted(blocks, key=lambda b: self.order[b.output]), wanted, owners, self.conditions)
 
@@ -166,10 +168,17 @@ class Placer:
         copies: list[Block],
         halos: dict[Node, Halo],
     ) -> None:
-        """Make every padding a view of what it pads, with a halo around that; or of a copy that can have one."""
+        """Make every padding a view of what it pads, with a halo around that, or of a copy that can have one.
+
+        A slice is a view of its operand in any case.
+        """
         copied: dict[tuple[Node, Any], Node] = {}
-        for node in sorted((n for n in self.placed if n.op == "pad"), key=self.order.__getitem__):
+        for node in sorted((n for n in self.placed if n.op != "concat"), key=self.order.__getitem__):
             (part,) = node.args
+            if node.op == "slice":
+                placements[node] = Placement(part, node.attributes["starts"], True)
+                self.decisions.fused(part, node, "it lies where its operand does")
+                continue
             refused = self._no_halo(node, part, placements, produced, halos)
             if refused is None:
                 self.decisions.fused(part, node, "its buffer has a halo that holds the padding")
@@ -186,7 +195,7 @@ class Placer:
     def _surround(node: Node, part: Node, placements: dict[Node, Placement], halos: dict[Node, Halo]) -> None:
         """``node`` is ``part`` with what lies around it."""
         before, after = node.attributes["before"], node.attributes["after"]
-        placements[node] = Placement(part, tuple(X.plain(-b) for b in before))
+        placements[node] = Placement(part, tuple(X.plain(-b) for b in before), True)
         root, offset = root_of(part, placements)
         if offset != (0,) * part.type.rank or part is not root:
             ends = zip(offset, part.type.shape, root.type.shape)
@@ -234,7 +243,7 @@ class Placer:
         self, part: Node, node: Node, placements: MappingType[Node, Placement], produced: set[Node]
     ) -> Refusal | None:
         """Why ``part`` cannot live inside ``node``, so that it is copied there; None where it can."""
-        if part not in produced or (part.op == "pad" and part in self.placed):
+        if part not in produced or (part in self.placed and part.op != "concat"):
             return Refusal("placement", "an input of the network or a constant lies where it lies: it is copied")
         if part in placements:
             return Refusal("placement", f"it lives inside {placements[part].parent.op} already: it is copied")

@@ -54,7 +54,7 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
         "planned_as": [_core(n) for n in kept],
         "part_of": [o.name for o in cover(planned) if o.nodes.intersection(kept) and len(o.nodes) > 1],
         "placed": [_placed(plan, n) for n in kept if n in plan.placements]
-        + [_filled(n) for n in kept if n in filled and n.op != "pad"],
+        + [_filled(n) for n in kept if n in filled and n not in plan.placements],
         "inside_others": [_inlined(plan, n) for n in kept if not _homes(plan, n) and n not in filled],
         "kernels": [_kernel(run, k, kernel) for k, kernel in mine],
     }
@@ -93,6 +93,8 @@ def _homes(plan: Plan, node: Node) -> list[Block]:
 
 def _placed(plan: Plan, node: Node) -> str:
     place = plan.placements[node]
+    if place.is_view and node.op == "slice":
+        return f"slice is not computed: it lies where the {place.parent.op} before it does"
     if node.op == "pad":
         return f"pad is not computed: the buffer of the {place.parent.op} before it has room for the padding around it"
     return f"{node.op} writes straight into the buffer of the {place.parent.op} after it, at {list(place.offset)}"

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
-from edgec.fuse import Block, Plan
+from edgec.fuse import Block, Halo, Plan
 from edgec.fuse import plan as plan_graph
+from edgec.ir import expr as X
 from edgec.ir.graph import Graph, Node
 from edgec.ir.index import upper
 from edgec.ir.touched import touched
@@ -53,10 +54,15 @@ def of_kernel(kernel: Kernel) -> Moved:
 
 def of_plan(plan: Plan) -> Moved:
     """A whole network: its blocks, and the borders of padded buffers."""
-    parents = {p.parent for p in plan.placements.values() if p.parent.op == "pad"}
-    borders = sum(n.type.bytes - n.args[0].type.bytes for n in parents)
+    borders = sum(_around(root, halo) for root, halo in plan.halos.items())
     inside = total(map(of_block, plan.blocks))
     return Moved(inside.read, inside.written + borders)
+
+
+def _around(root: Node, halo: Halo) -> int:
+    """Bytes of a halo."""
+    elements = upper(X.plain(prod(halo.around(root.type.shape))))
+    return elements * DTYPES[root.type.dtype].itemsize - int(root.type.bytes)
 
 
 def unfused(graph: Graph) -> Moved:
