@@ -11,7 +11,8 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from edgec.check.latency import Benched
+    from edgec.check.remote import Ran, Remote
     from edgec.check.verdict import Checked
 
 
@@ -254,6 +256,47 @@ def _built(model: Buildable | Built, progress: Progress, settings: Settings) -> 
     return build(model, compile=runs, progress=progress, **settings)
 
 
+def _written(model: Buildable | Built, progress: Progress, settings: Settings) -> Built:
+    """The sources of what is to run elsewhere."""
+    return (
+        _built(model, progress, settings)
+        if isinstance(model, Built)
+        else build(model, compile=False, progress=progress, **settings)
+    )
+
+
+@contextmanager
+def _there(
+    built: Built, link: str, keep: str | Path | None, timeout: float, progress: Progress, profile: bool = False
+) -> Iterator[Remote]:
+    """The network on its device."""
+    from edgec.check.remote import Remote
+    from edgec.link import open_link
+
+    with open_link(built.options.device, None if link == "device" else link) as way:
+        folder = Path(keep) if keep is not None else None
+        yield Remote(built, way, timeout=timeout, keep=folder, profile=profile, progress=progress)
+
+
+def run_on_device(
+    model: Buildable | Built,
+    inputs: str | Path | Mapping[str, np.ndarray],
+    *,
+    link: str = "device",
+    keep: str | Path | None = None,
+    timeout: float = 600.0,
+    progress: Progress = silent,
+    **settings: Unpack[Settings],
+) -> list[Ran]:
+    """Run a network on its device: the outputs of every sample that ``inputs`` hold, and the nanoseconds it took."""
+    from edgec.check.verdict import inputs_for
+
+    built = _written(model, progress, settings)
+    sets = inputs_for(built.run.graph, inputs, 1, 0)
+    with _there(built, link, keep, timeout, progress) as on:
+        return on.run(sets)
+
+
 def check(
     model: Buildable | Built,
     *,
@@ -264,6 +307,9 @@ def check(
     locate: bool = False,
     blocks: bool = False,
     reproducer: str | Path | None = None,
+    link: str | None = None,
+    keep: str | Path | None = None,
+    timeout: float = 600.0,
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Checked:
@@ -274,14 +320,24 @@ def check(
     Every output must be within ``tolerance`` of the reference, relative to its largest value, on one thread and on all.
     ``locate`` looks for the stage and the node where an error comes in, and writes the smallest model that shows it
     to the folder ``reproducer``. ``blocks`` runs every kernel alone too, beside the operators it was fused from.
+
+    With a ``link`` ("device" for the one of the device's file; see `edgec.link`) the network runs on its device, each
+    batch of samples for at most ``timeout`` seconds; what comes back is kept in the folder ``keep``, behind which the
+    same call goes on when the device vanished.
     """
     from edgec.check import verdict  # here, because it knows everything the rest of this module does
 
-    built = _built(model, progress, settings)
-    return verdict.check(
-        built, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance,
-        locate=locate, blocks=blocks, reproducer=reproducer, progress=progress,
-    )  # fmt: skip
+    def judge(built: Built, on: Remote | None = None) -> Checked:
+        return verdict.check(
+            built, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance,
+            locate=locate, blocks=blocks, reproducer=reproducer, progress=progress, on=on,
+        )  # fmt: skip
+
+    if link is None:
+        return judge(_built(model, progress, settings))
+    built = _written(model, progress, settings)
+    with _there(built, link, keep, timeout, progress) as on:
+        return judge(built, on)
 
 
 def bench(
@@ -291,11 +347,22 @@ def bench(
     seconds: float = 2.0,
     rounds: int = 5,
     seed: int = 0,
+    link: str | None = None,
+    timeout: float = 600.0,
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Benched:
-    """Time a network, built or to be built; with ``vs`` (onnxruntime or litert) in turns with it, on equal inputs."""
+    """Time a network, built or to be built; with ``vs`` (onnxruntime or litert) in turns with it, on equal inputs.
+
+    With a ``link`` ("device" for the one of the device's file) it is timed on its device, by the device's own clock.
+    """
     from edgec.check import latency
 
+    if link is not None:
+        if vs is not None:
+            raise UsageError("a peer is timed on this machine only", hint="leave out --vs, or the link")
+        built = _written(model, progress, settings)
+        with _there(built, link, None, timeout, progress, profile=True) as on:
+            return latency.bench_there(built, on, seconds=seconds, seed=seed)
     built = _built(model, progress, settings)
     return latency.bench(built, vs=vs, seconds=seconds, rounds=rounds, seed=seed, progress=progress)

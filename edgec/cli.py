@@ -8,11 +8,9 @@ from typing import Annotated, Optional
 
 import typer
 
-from edgec import __version__, api, pipeline
+from edgec import __version__, api, cli_device, pipeline
 from edgec.check.compare import TOLERANCE
 from edgec.command import Answer, command, refused
-from edgec.device.facts import list_devices, load_device
-from edgec.device.probe import probe_host
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
@@ -31,15 +29,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-device_app = typer.Typer(help="Machines that code can be built for.", no_args_is_help=True)
-app.add_typer(device_app, name="device")
+app.add_typer(cli_device.app, name="device")
 rules_app = typer.Typer(help="Laws that models are rewritten by.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
 
 ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX or TensorFlow Lite file.")]
-DeviceFolders = Annotated[
-    Optional[list[Path]], typer.Option("--devices", metavar="DIR", help="Folder of devices of your own.")
-]
 RuleFolders = Annotated[
     Optional[list[Path]], typer.Option("--rules", metavar="DIR", help="Folder of laws of your own.")
 ]
@@ -199,30 +193,6 @@ def demo(settings: Settings, out: Out = None) -> Answer:
         "bench": record.bench(done.benched, done.built.options.device.name),
     }
     return Answer(found, tables.demo)
-
-
-@command(device_app, "list")
-def list_all(devices: DeviceFolders = None) -> Answer:
-    """List the machines that are known."""
-    found = [record.device(d) for d in list_devices(devices or ())]
-    return Answer({**record.head("device list"), "devices": found}, lambda r: tables.devices(r["devices"]))
-
-
-@command(device_app, "show")
-def show_one(
-    name: Annotated[str, typer.Argument(metavar="DEVICE", help="A name, or a TOML file.")],
-    devices: DeviceFolders = None,
-) -> Answer:
-    """Show every fact that is known of a machine."""
-    found = record.device(load_device(name, devices or ()))
-    return Answer({**record.head("device show"), "device": found}, lambda r: tables.device(r["device"]))
-
-
-@command(device_app, "probe")
-def probe() -> Answer:
-    """Show what this machine says of itself."""
-    found = record.device(probe_host())
-    return Answer({**record.head("device probe"), "device": found}, lambda r: tables.device(r["device"]))
 
 
 @command(rules_app, "list")

@@ -40,3 +40,7 @@ class DeviceError(EdgecError):
 
 class ToolchainError(EdgecError):
     """No compiler for the device was found, or the compiler refused a source."""
+
+
+class LinkError(EdgecError):
+    """A device cannot be reached, or went away in the middle."""

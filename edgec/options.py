@@ -83,9 +83,12 @@ def resolve(settings: Settings) -> Options:
     device = settings.get("device", "host")
     if not isinstance(device, Device):
         device = load_device(device, _folders(settings.get("devices", ()), "devices"))
+    threads = _threads(settings.get("threads", 1))
+    if threads > 1 and not device.hosted:
+        raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
     return Options(
         device=device,
-        threads=_threads(settings.get("threads", 1)),
+        threads=threads,
         name=_name(settings.get("name", "net")),
         shapes={n: tuple(int(d) for d in s) for n, s in settings.get("shapes", {}).items()},
         dims={n: _range(n, r) for n, r in settings.get("dims", {}).items()},

@@ -171,7 +171,7 @@ def write_graphs(
             made[name] = error
             continue
         for path, content in written.items():
-            if path.endswith((".c", ".h")) and path != "main.c":
+            if path.endswith((".c", ".h")) and path not in ("main.c", "runner.c"):
                 (folder / path).write_bytes(content)
         sources += [path for path in written if path.startswith(prefix) and path.endswith(".c")]
         made[name] = Written(prefix, program, written[f"{prefix}_weights.bin"])

@@ -17,12 +17,14 @@ from edgec.check.compare import TOLERANCE, compare_all, quantized_outputs, worst
 from edgec.check.inputs import random_inputs
 from edgec.check.litert import LitertReference
 from edgec.check.reference import Reference, runtime
+from edgec.emit.source import describe
 from edgec.errors import CheckError, UsageError
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.pipeline import Progress
 
 if TYPE_CHECKING:
     from edgec.api import Built
+    from edgec.check.remote import Remote
 
 #: The peers that `bench` knows.
 PEERS = ("onnxruntime", "litert")
@@ -53,7 +55,8 @@ class Timing:
 class Benched:
     """A network's timing; with a peer, its timing and ``ratio``: our time over the peer's, so below 1 is faster.
 
-    ``max_rel`` is the largest difference between the outputs of the two.
+    ``max_rel`` is the largest difference between the outputs of the two. Where it was timed over a ``link``,
+    ``kernels`` are what every kernel computes and its milliseconds in one run, in the order of the program.
     """
 
     timing: Timing
@@ -64,6 +67,8 @@ class Benched:
     peer_timing: Timing | None = None
     ratio: float | None = None
     max_rel: float | None = None
+    link: str | None = None
+    kernels: tuple[tuple[str, float], ...] = ()
 
 
 def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: int, progress: Progress) -> Benched:
@@ -99,6 +104,16 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
         return Benched(timing, threads, is_pinned, rounds)
     other = Timing.of(times[1])
     return Benched(timing, threads, is_pinned, rounds, peer, other, timing.median_ms / other.median_ms, difference)
+
+
+def bench_there(built: Built, on: Remote, *, seconds: float, seed: int) -> Benched:
+    """Time a network on its device, by the device's clock."""
+    if not seconds > 0:
+        raise UsageError("nothing to time", hint="give it some seconds")
+    timing = on.time(random_inputs(built.run.graph, seed, greatest=True), seconds)
+    names = [describe(kernel) for kernel in built.program.kernels]
+    kernels = tuple((name, n / 1e6) for name, n in zip(names, on.kernels))
+    return Benched(timing, built.options.threads, False, 1, link=on.link.name, kernels=kernels)
 
 
 def _take_turns(calls: list[Callable[[], None]], seconds: float, rounds: int, progress: Progress) -> list[list[float]]:

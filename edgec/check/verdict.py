@@ -18,6 +18,7 @@ from edgec.check.inputs import given_inputs, random_inputs
 from edgec.check.inputs import samples as split_samples
 from edgec.check.ledger import Entry, ledger
 from edgec.check.reference import open_reference
+from edgec.check.remote import Remote
 from edgec.check.unavailable import Unavailable
 from edgec.errors import EdgecError, UsageError
 from edgec.frontend import states
@@ -52,6 +53,7 @@ class Checked:
     located: Located | None = None
     #: Every kernel alone, where that was asked for.
     blocks: tuple[Alone, ...] = ()
+    link: str | None = None  # to the device it ran on
 
 
 def inputs_for(
@@ -100,8 +102,9 @@ def check(
     blocks: bool,
     reproducer: str | Path | None,
     progress: Progress,
+    on: Remote | None = None,
 ) -> Checked:
-    """See `edgec.check`."""
+    """See `edgec.check`; ``on`` is the network on its device, where it is to run there."""
     tolerance = TOLERANCE if tolerance is None else tolerance
     if not tolerance >= 0:
         raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
@@ -112,7 +115,7 @@ def check(
     sets, wanted = followed(built.run.graph, reference, sets)
     steps = quantized_outputs(built.run.graph)
     found: dict[str, Difference] = {}
-    executors, threads = _executors(built, notes)
+    executors, threads = _executors(built, notes) if on is None else _there(built, on, sets)
     for label, execute in executors.items():
         for k, (arrays, want) in enumerate(zip(sets, wanted), 1):
             progress("check", f"{label}, sample {k}/{len(sets)}")
@@ -137,8 +140,8 @@ def check(
         progress("locate", "")
         folder = Path(reproducer) if reproducer is not None else None
         located = search(built, stages, sets[worst], tolerance, folder, progress)
-    outputs = tuple(found.values())
-    return Checked(ok, outputs, stages, name, ran, len(sets), threads, tolerance, tuple(notes), located, alone)
+    outputs, link = tuple(found.values()), on.link.name if on is not None else None
+    return Checked(ok, outputs, stages, name, ran, len(sets), threads, tolerance, tuple(notes), located, alone, link)
 
 
 def _conditioning(
@@ -175,6 +178,17 @@ def _executors(built: Built, notes: list[str]) -> tuple[dict[str, Executor], tup
         return {"schedule": step.stage.executor(step.value, built.run.context)}, ()
     threads = tuple(sorted({1, built.options.threads}))
     return {f"{t} thread{'s' if t > 1 else ''}": _poisoned(Network(built.folder, t)) for t in threads}, threads
+
+
+def _there(built: Built, on: Remote, sets: list[Arrays]) -> tuple[dict[str, Executor], tuple[int, ...]]:
+    """The network on its device, which runs all samples at once."""
+    known = {id(arrays): ran.outputs for arrays, ran in zip(sets, on.run(sets))}
+    alone = on.executor()
+
+    def run(arrays: Mapping[str, np.ndarray]) -> Arrays:
+        return known[id(arrays)] if id(arrays) in known else alone(arrays)
+
+    return {on.link.name: run}, (built.options.threads,)
 
 
 def _poisoned(network: Network) -> Executor:

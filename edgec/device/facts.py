@@ -25,7 +25,7 @@ else:
 
 Language = Literal["c", "opencl", "cuda"]
 Arch = Literal["x86_64", "aarch64", "arm", "riscv64", "wasm32", "thumb"]
-Link = Literal["local", "qemu", "ssh", "adb", "none"]
+Link = Literal["local", "qemu", "board", "ssh", "adb", "none"]
 Names = tuple[str, ...]
 Measured = tuple[tuple[str, float], ...]
 
@@ -56,6 +56,12 @@ class Device:
     ram_bytes: int = 0
     """The largest single block a program can have."""
     flash_bytes: int = 0
+    flash_origin: int = 0
+    """Where flash begins in the address space, on a device without an operating system."""
+    ram_origin: int = 0
+    """Where the RAM of `ram_bytes` begins there; with it edgec writes a linker script and a start file."""
+    clock_hz: int = 0
+    """Clock of the core."""
     page_bytes: int = 0
     """Page of the virtual memory, the alignment of weights that are mapped."""
     compute_capability: int = 0
@@ -81,6 +87,8 @@ class Device:
     """Whether there is an operating system with a C library and POSIX threads."""
     link: Link = "none"
     """How edgec runs a program on it."""
+    qemu_machine: str = ""
+    """The board of qemu's system emulation that is like it."""
     measured: Measured = ()
     """Figures taken on the device, sorted by name, with the unit in the name: `fp32_gflops`, `read_gbps`."""
 

@@ -57,6 +57,7 @@ C = Language(
         "{name}.c": "project/net.c.jinja",
         "{name}_weights.S": "project/weights.S.jinja",
         "main.c": "project/main.c.jinja",
+        "runner.c": "project/runner.c.jinja",
         "CMakeLists.txt": "project/CMakeLists.txt.jinja",
         "{name}.py": "project/net.py.jinja",
         "README.md": "project/README.md.jinja",

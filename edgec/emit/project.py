@@ -162,7 +162,7 @@ def identifier(text: str, taken: set[str], fallback: str) -> str:
 
 def ports(program: Program, prefix: str) -> tuple[list[Port], list[Port]]:
     # What the sources themselves call by the prefix.
-    words = ("run", "run_pool", "share", "call", "sizes", "weights", "example")
+    words = ("run", "run_pool", "runs_here", "share", "call", "sizes", "weights", "example", "runner")
     taken = {"SIZES", *(f"{prefix}_{word}".upper() for word in words)}
 
     def port(entry: tuple[str, Buffer, Any], fallback: str) -> Port:
@@ -224,6 +224,7 @@ def files(
         sizes + [f"const {p.ctype} *{p.name}" for p in inputs] + [f"{p.ctype} *{p.name}" for p in outputs]
     )
     values["arguments"] = ", ".join([*(["sizes"] if is_open else []), *(p.name for p in (*inputs, *outputs))])
+    values["has_board"] = has_board(device)
     values["device_flags"] = "".join(f" {flag}" for flag in device.cflags)
     result: dict[str, bytes] = {f"{name}_weights.bin": weights}
 
@@ -237,9 +238,15 @@ def files(
         put(path.format(name=name), page)
     for path, group in zip(kernel_files, groups):
         put(path, template, group=group)
-    runtime = data_folder("codegen_templates") / "runtime"
-    for file in sorted(f for shape in language.runtime for f in runtime.glob(shape) if f.is_file()):
-        result[file.name] = file.read_bytes()
+    runtime = [f"runtime/{shape}" for shape in language.runtime]
+    if has_board(device):
+        has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)
+        put("ec_board.c", "board/cortex_m.c.jinja", has_fpu=has_fpu)
+        put(f"{name}.ld", "board/cortex_m.ld.jinja")
+        runtime.append("board/ec_*")
+    for file in sorted(f for shape in runtime for f in data_folder("codegen_templates").glob(shape) if f.is_file()):
+        if device.hosted or file.name != "ec_pool.c":
+            result[file.name] = file.read_bytes()
     digest = sha256()
     for path in sorted(result):
         for part in (path.encode(), b"\0", result[path], b"\0"):
@@ -250,12 +257,20 @@ def files(
         "weights_bytes": len(weights), "kernels": len(program.kernels),
         "inputs": [_entry(p) for p in inputs], "outputs": [_entry(p) for p in outputs],
         "language": language.name,
-        "sources": [*(source.format(name=name) for source in language.sources), *kernel_files],
+        "sources": [
+            *(source.format(name=name) for source in language.sources if device.hosted or source != "ec_pool.c"),
+            *kernel_files,
+        ],
         "files": sorted(result),
         "license": program.graph.metadata.get("license"), "files_sha256": digest.hexdigest(), **facts,
     }  # fmt: skip
     result[LOCK] = (json.dumps(lock, indent=1, sort_keys=True) + "\n").encode()
     return result
+
+
+def has_board(device: Device) -> bool:
+    """Whether enough is known of a device without an operating system to write what starts a program there."""
+    return not device.hosted and device.arch == "thumb" and device.ram_origin > 0
 
 
 @dataclass(frozen=True)

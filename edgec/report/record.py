@@ -7,6 +7,8 @@ from dataclasses import asdict
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from edgec import __version__
 from edgec.device.facts import Device
 from edgec.errors import EdgecError
@@ -155,7 +157,15 @@ def bench(benched: Benched, device: str) -> Record:
         "peer": {"name": benched.peer, **_timing(peer)} if peer is not None else None,
         "ratio": benched.ratio,
         "max_rel": benched.max_rel,
+        "link": benched.link,
+        "kernels": [{"kernel": k, "name": name, "ms": ms} for k, (name, ms) in enumerate(benched.kernels)],
     }
+
+
+def device_run(path: str, outputs: Mapping[str, np.ndarray], milliseconds: list[float]) -> Record:
+    """What samples gave on a device: the file it was written to, and the time of each."""
+    shapes = {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in outputs.items()}
+    return {**head("device run"), "file": path, "outputs": shapes, "milliseconds": milliseconds}
 
 
 def _timing(timing: Timing) -> Record:

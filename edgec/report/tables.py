@@ -153,13 +153,34 @@ def bench(record: Record) -> RenderableType:
         times = (duration(t[key]) for key in ("median_ms", "p10_ms", "p90_ms"))
         drawn.add_row(name, *times, str(t["calls"]))
     pinned = ", pinned" if record["pinned"] else ""
-    parts: list[RenderableType] = [f"{record['threads']} thread(s){pinned}, {record['rounds']} rounds in turns", drawn]
+    where = f" over {record['link']}" if record["link"] else f"{pinned}, {record['rounds']} rounds in turns"
+    parts: list[RenderableType] = [f"{record['threads']} thread(s){where}", drawn]
+    if record["kernels"]:
+        parts += ["", slowest(record["kernels"])]
     if record["ratio"] is not None:
         word = "faster" if record["ratio"] < 1 else "slower"
         factor = 1 / record["ratio"] if record["ratio"] < 1 else record["ratio"]
         peer, far = record["peer"]["name"], record["max_rel"]
         parts.append(f"[bold]{factor:.2f}x {word}[/] than {peer}; largest difference {far:.1e}")
     return Group(*parts)
+
+
+def slowest(kernels: Sequence[Record], most: int = 10) -> RenderableType:
+    """The kernels that took the most time."""
+    whole = sum(k["ms"] for k in kernels) or 1.0
+    drawn = table(">kernel", ">time", ">share", "computes", title=f"{len(kernels)} kernels, the slowest")
+    for k in sorted(kernels, key=lambda k: -k["ms"])[:most]:
+        drawn.add_row(str(k["kernel"]), duration(k["ms"]), f"{k['ms'] / whole:.0%}", escape(k["name"]))
+    return drawn
+
+
+def device_run(record: Record) -> RenderableType:
+    rows: list[tuple[str, RenderableType]] = [("written to", escape(record["file"]))]
+    for name, port in record["outputs"].items():
+        rows.append(("output", escape(f"{name}: {port['dtype']}{port['shape']}")))
+    times = sorted(record["milliseconds"])
+    rows.append(("time", f"{duration(times[len(times) // 2])} a run, {len(times)} sample(s)"))
+    return pairs(rows)
 
 
 def inspect(record: Record) -> RenderableType:

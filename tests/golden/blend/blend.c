@@ -2,6 +2,7 @@
 #include "blend.h"
 
 #include "blend_kernels.h"
+#include "ec_cpu.h"
 #include "ec_pool.h"
 
 /* Compile with -DEC_PROFILE and define ec_profile to be told when kernel number ... is about to start on a thread. */
@@ -51,12 +52,17 @@ static void blend_share(void *context, int thread_number, int thread_count) {
   (void)threads;
 }
 
+int blend_runs_here(void) {
+  return ec_cpu_is_enough();
+}
+
 int blend_run_pool(const void *weights, void *arena, struct ec_pool *pool,
     const float *left,
     const float *right,
     const int64_t *order,
     float *mixed,
     float *picked) {
+  if (!ec_cpu_is_enough()) return BLEND_WRONG_CPU;
   if (!weights || (!arena && BLEND_ARENA_BYTES > 0)) return BLEND_NULL_POINTER;
   if (!left) return BLEND_NULL_POINTER;
   if (!right) return BLEND_NULL_POINTER;

@@ -22,7 +22,8 @@ extern "C" {
 enum {
   BLEND_OK = 0,
   BLEND_NULL_POINTER = 1, /* an argument that must not be null is */
-  BLEND_MISALIGNED = 2    /* the arena or the weights are not aligned to BLEND_ALIGNMENT */
+  BLEND_MISALIGNED = 2,   /* the arena or the weights are not aligned to BLEND_ALIGNMENT */
+  BLEND_WRONG_CPU = 5     /* this processor lacks instructions that the code was compiled for */
 };
 
 #define BLEND_LEFT_ELEMENTS 15 /* left: f32[3, 5] */
@@ -40,6 +41,9 @@ int blend_run(const void *weights, void *arena,
     const int64_t *order,
     float *mixed,
     float *picked);
+
+/* Does this processor have the instructions that the code was compiled for? Where not, running gives BLEND_WRONG_CPU. */
+int blend_runs_here(void);
 
 /* The same on the threads of a pool the caller owns (ec_pool.h); a null pool means the calling thread alone. */
 struct ec_pool;

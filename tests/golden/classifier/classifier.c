@@ -2,6 +2,7 @@
 #include "classifier.h"
 
 #include "classifier_kernels.h"
+#include "ec_cpu.h"
 #include "ec_pool.h"
 
 /* Compile with -DEC_PROFILE and define ec_profile to be told when kernel number ... is about to start on a thread. */
@@ -56,9 +57,14 @@ static void classifier_share(void *context, int thread_number, int thread_count)
   (void)threads;
 }
 
+int classifier_runs_here(void) {
+  return ec_cpu_is_enough();
+}
+
 int classifier_run_pool(const void *weights, void *arena, struct ec_pool *pool,
     const float *image,
     float *scores) {
+  if (!ec_cpu_is_enough()) return CLASSIFIER_WRONG_CPU;
   if (!weights || (!arena && CLASSIFIER_ARENA_BYTES > 0)) return CLASSIFIER_NULL_POINTER;
   if (!image) return CLASSIFIER_NULL_POINTER;
   if (!scores) return CLASSIFIER_NULL_POINTER;

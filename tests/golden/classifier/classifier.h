@@ -22,7 +22,8 @@ extern "C" {
 enum {
   CLASSIFIER_OK = 0,
   CLASSIFIER_NULL_POINTER = 1, /* an argument that must not be null is */
-  CLASSIFIER_MISALIGNED = 2    /* the arena or the weights are not aligned to CLASSIFIER_ALIGNMENT */
+  CLASSIFIER_MISALIGNED = 2,   /* the arena or the weights are not aligned to CLASSIFIER_ALIGNMENT */
+  CLASSIFIER_WRONG_CPU = 5     /* this processor lacks instructions that the code was compiled for */
 };
 
 #define CLASSIFIER_IMAGE_ELEMENTS 128 /* image: f32[1, 2, 8, 8] */
@@ -34,6 +35,9 @@ extern const unsigned char classifier_weights[];
 int classifier_run(const void *weights, void *arena,
     const float *image,
     float *scores);
+
+/* Does this processor have the instructions that the code was compiled for? Where not, running gives CLASSIFIER_WRONG_CPU. */
+int classifier_runs_here(void);
 
 /* The same on the threads of a pool the caller owns (ec_pool.h); a null pool means the calling thread alone. */
 struct ec_pool;

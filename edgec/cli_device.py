@@ -1,0 +1,127 @@
+"""`edgec device`: the machines that code is built for, and a network at work on one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Optional, cast
+
+import numpy as np
+import typer
+
+from edgec import api
+from edgec.check.compare import TOLERANCE
+from edgec.command import Answer, command
+from edgec.device.facts import list_devices, load_device
+from edgec.device.probe import probe_host
+from edgec.errors import UsageError
+from edgec.ir.types import plain
+from edgec.link.choose import FORMS
+from edgec.options import Settings
+from edgec.report import record, tables
+from edgec.report.progress import shown
+
+app = typer.Typer(help="Machines that code can be built for, and networks at work on them.", no_args_is_help=True)
+
+ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX or TensorFlow Lite file.")]
+DeviceFolders = Annotated[
+    Optional[list[Path]], typer.Option("--devices", metavar="DIR", help="Folder of devices of your own.")
+]
+Way = Annotated[str, typer.Option("--link", metavar="LINK", help=f"{FORMS}; 'device' is what its file says.")]
+Patience = Annotated[float, typer.Option(help="Seconds that one batch of samples may take on the device.")]
+Keep = Annotated[
+    Optional[Path],
+    typer.Option(metavar="DIR", help="Keep what comes back; the same command goes on behind it after a failure."),
+]
+
+
+@command(app, "list")
+def list_all(devices: DeviceFolders = None) -> Answer:
+    """List the machines that are known."""
+    found = [record.device(d) for d in list_devices(devices or ())]
+    return Answer({**record.head("device list"), "devices": found}, lambda r: tables.devices(r["devices"]))
+
+
+@command(app, "show")
+def show_one(
+    name: Annotated[str, typer.Argument(metavar="DEVICE", help="A name, or a TOML file.")],
+    devices: DeviceFolders = None,
+) -> Answer:
+    """Show every fact that is known of a machine."""
+    found = record.device(load_device(name, devices or ()))
+    return Answer({**record.head("device show"), "device": found}, lambda r: tables.device(r["device"]))
+
+
+@command(app, "probe")
+def probe() -> Answer:
+    """Show what this machine says of itself."""
+    found = record.device(probe_host())
+    return Answer({**record.head("device probe"), "device": found}, lambda r: tables.device(r["device"]))
+
+
+@command(app, "run")
+def run(
+    model: ModelPath,
+    settings: Settings,
+    inputs: Annotated[Path, typer.Option(metavar="FILE", help="Samples: .npz by input name, or .npy.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Outputs by name, as .npz.")],
+    link: Way = "device",
+    keep: Keep = None,
+    timeout: Patience = 600.0,
+) -> Answer:
+    """Run MODEL on its device, and write what it gives to a .npz file."""
+    if out.exists():
+        raise UsageError("the file is there already, so nothing was run", hint="name another with -o", where=str(out))
+    with shown() as progress:
+        ran = api.run_on_device(
+            model, inputs, link=link, keep=keep, timeout=timeout, progress=progress, **settings
+        )  # fmt: skip
+    shapes = {name: {r.outputs[name].shape for r in ran} for name in ran[0].outputs}
+    arrays = {}
+    for name, found in shapes.items():
+        if len(found) == 1:
+            arrays[name] = np.stack([plain(r.outputs[name]) for r in ran])
+        else:  # sizes differ from sample to sample
+            arrays |= {f"{name}/{k}": plain(r.outputs[name]) for k, r in enumerate(ran)}
+    with out.open("wb") as file:
+        np.savez(file, **cast(Any, arrays))
+    milliseconds = [float(np.median(r.nanoseconds)) / 1e6 for r in ran]
+    return Answer(record.device_run(str(out), arrays, milliseconds), tables.device_run)
+
+
+@command(app, "check")
+def check(
+    model: ModelPath,
+    settings: Settings,
+    link: Way = "device",
+    inputs: Annotated[
+        Optional[Path], typer.Option(metavar="FILE", help="Arrays to check with: .npz by input name, or .npy.")
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Random inputs to try.")] = 3,
+    seed: Annotated[int, typer.Option(help="Where random inputs start.")] = 0,
+    tolerance: Annotated[float, typer.Option(help="Largest difference over largest value that passes.")] = TOLERANCE,
+    keep: Keep = None,
+    timeout: Patience = 600.0,
+) -> Answer:
+    """Hold what MODEL gives on its device against what onnxruntime (LiteRT) gives here."""
+    with shown() as progress:
+        checked = api.check(
+            model, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance, link=link, keep=keep,
+            timeout=timeout, progress=progress, **settings,
+        )  # fmt: skip
+    found = {**record.check(checked), "command": "device check", "link": checked.link}
+    return Answer(found, tables.check, checked.ok)
+
+
+@command(app, "bench")
+def bench(
+    model: ModelPath,
+    settings: Settings,
+    link: Way = "device",
+    seconds: Annotated[float, typer.Option(help="How long to time, without building.")] = 2.0,
+    timeout: Patience = 600.0,
+) -> Answer:
+    """Time MODEL on its device, as a whole and kernel by kernel, by the device's clock."""
+    with shown() as progress:
+        benched = api.bench(model, seconds=seconds, link=link, timeout=timeout, progress=progress, **settings)
+    found = record.bench(benched, str(settings["device"]))
+    return Answer({**found, "command": "device bench"}, tables.bench)

@@ -1,0 +1,102 @@
+"""What every link can do, and the commands it is made of."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from edgec.errors import LinkError, ToolchainError
+
+Result = TypeVar("Result")
+#: How often a step is tried, and the seconds between, growing.
+TRIES, PAUSE = 3, 0.5
+#: Seconds a command that only moves files or asks something may take.
+PATIENCE = 120.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program on a device ended."""
+
+    code: int
+    output: str
+    errors: str
+
+
+class Link(ABC):
+    """A folder of our own on a device. Use it in a ``with`` statement: the folder goes when it ends.
+
+    Every method raises LinkError when the device cannot be reached.
+    """
+
+    #: How users write it: ``ssh:pi@raspberry``.
+    name: str
+
+    @abstractmethod
+    def send(self, path: Path, name: str) -> None:
+        """Put a file into the folder, executable."""
+
+    @abstractmethod
+    def fetch(self, name: str, path: Path) -> None:
+        """Get a file of the folder."""
+
+    @abstractmethod
+    def start(self, program: str, arguments: Sequence[str], timeout: float) -> Ended:
+        """Run a program of the folder, in it, for at most ``timeout`` seconds."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Remove the folder; a device that is gone is no error."""
+
+    def __enter__(self) -> Link:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def tool(command: str, hint: str) -> str:
+    """The path of a program of this machine; raises ToolchainError where it is not installed."""
+    path = shutil.which(command)
+    if path is None:
+        raise ToolchainError(f"{command} is not installed", hint=hint)
+    return path
+
+
+def call(command: Sequence[str], where: str, timeout: float = PATIENCE, cwd: Path | None = None) -> Ended:
+    """Run a program of this machine; raises LinkError, about ``where``, when it takes too long."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, timeout=timeout, cwd=cwd, check=False, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise LinkError(f"no answer within {timeout:g} s", hint="give it more --timeout", where=where) from None
+    except OSError as error:
+        raise LinkError(f"cannot start {command[0]}: {error.strerror or error}", where=where) from None
+    return Ended(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+def again(step: Callable[[], Result], where: str) -> Result:
+    """Try a step that may be repeated without harm until it succeeds; the last failure is the answer."""
+    for k in range(TRIES):
+        try:
+            return step()
+        except LinkError as error:
+            if k == TRIES - 1:
+                hint = error.hint or "is it on, and connected?"
+                raise LinkError(f"{error.message} (tried {TRIES} times)", hint=hint, where=where) from None
+            time.sleep(PAUSE * (k + 1))
+    raise AssertionError("unreachable")
+
+
+def told(ended: Ended) -> str:
+    """The last lines of what a program complained about, for an error message."""
+    lines = (ended.errors or ended.output).strip().splitlines()[-4:]
+    return "".join(f"\n    {line}" for line in lines)

@@ -1,0 +1,38 @@
+"""From what a user writes to a link."""
+
+from __future__ import annotations
+
+from edgec.device.facts import Device
+from edgec.errors import LinkError, UsageError
+from edgec.link.adb import Adb
+from edgec.link.base import Link
+from edgec.link.board import Board
+from edgec.link.local import Local, emulated
+from edgec.link.ssh import Ssh
+
+#: How links are written, with what stands behind the colon.
+FORMS = "local, qemu[:PROCESSOR], board[:MACHINE], ssh:HOST[:PORT], adb[:SERIAL]"
+
+
+def open_link(device: Device, text: str | None = None) -> Link:
+    """The link that ``text`` names, or the one the device's file names.
+
+    Raises UsageError for a text that names none, LinkError when the device cannot be reached, ToolchainError when a
+    program is missing that the link needs.
+    """
+    kind, _, rest = (text if text is not None else device.link).partition(":")
+    if kind == "local" and not rest:
+        return Local()
+    if kind == "qemu":
+        return emulated(device, rest)
+    if kind == "board" and (rest or device.qemu_machine):
+        return Board(device, rest or device.qemu_machine)
+    if kind == "ssh" and rest:
+        return Ssh(rest)
+    if kind == "adb":
+        return Adb(rest)
+    if text is None and kind == "ssh":
+        raise UsageError(f"'{device.name}' is reached by ssh", hint="say where it is: --link ssh:user@host")
+    if text is None:
+        raise LinkError(f"no way to '{device.name}' is known", hint=f"give --link: {FORMS}", where=device.name)
+    raise UsageError(f"'{text}' names no link", hint=f"it is one of {FORMS}")

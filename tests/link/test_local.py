@@ -1,0 +1,161 @@
+"""This machine, and processors and boards that qemu emulates on it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from links import DIGITS, need, pictures, random_picture
+
+import edgec
+from edgec import api
+from edgec.check import remote
+from edgec.cli import main
+from edgec.device.facts import load_device
+from edgec.errors import DeviceError, EdgecError, LinkError, UsageError
+from edgec.link import open_link
+
+
+def test_the_host_gives_what_the_library_gives() -> None:
+    picture = random_picture()
+    there = api.run_on_device(str(DIGITS), picture, device="generic", link="local")
+    here = edgec.build(str(DIGITS), device="generic")(**picture)
+    assert len(there) == 1 and there[0].nanoseconds.shape == (1,)
+    np.testing.assert_array_equal(there[0].outputs["probabilities"], here)
+
+
+@pytest.mark.parametrize(
+    ("device", "program", "packages"),
+    [
+        ("raspberry_pi_3", "qemu-aarch64", ("qemu-user", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")),
+        ("arm32", "qemu-arm", ("qemu-user", "gcc-arm-linux-gnueabihf", "libc6-dev-armhf-cross")),
+        ("riscv64", "qemu-riscv64", ("qemu-user", "gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross")),
+    ],
+)
+def test_emulated_processors(device: str, program: str, packages: tuple[str, ...], tmp_path: Path) -> None:
+    need(program, *packages)
+    need(f"{load_device(device).gcc_target}-gcc", *packages)
+    checked = edgec.check(str(DIGITS), inputs=pictures(tmp_path, 3), device=device, link="qemu")
+    assert checked.ok and checked.ran == "emit" and checked.link is not None and checked.link.startswith("qemu")
+
+
+def test_a_processor_that_lacks_instructions_is_told_so() -> None:
+    need("qemu-aarch64", "qemu-user")
+    need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
+    with pytest.raises(DeviceError, match="lacks what the code was built for: neon, fp16, dotprod") as caught:
+        api.run_on_device(str(DIGITS), random_picture(), device="raspberry_pi_5", link="qemu:cortex-a53")
+    assert caught.value.where == "qemu:cortex-a53"
+    ran = api.run_on_device(str(DIGITS), random_picture(), device="raspberry_pi_5", link="qemu:cortex-a76")
+    assert np.isclose(ran[0].outputs["probabilities"].sum(), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("device", ["mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505", "mps3_an547"])
+def test_boards_without_an_operating_system(device: str) -> None:
+    need("qemu-system-arm", "qemu-system-arm")
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi", "libnewlib-arm-none-eabi")
+    assert edgec.check(str(DIGITS), samples=1, device=device, link="device").ok
+
+
+def test_instructions_of_a_board_are_counted_the_same_every_time() -> None:
+    need("qemu-system-arm", "qemu-system-arm")
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi", "libnewlib-arm-none-eabi")
+    timings = [edgec.bench(str(DIGITS), device="mps2_an386", link="device", seconds=1e-6) for _ in range(2)]
+    first, second = (t.timing.median_ms for t in timings)
+    assert first == pytest.approx(second, rel=1e-3)
+    kernels = timings[0].kernels
+    assert sum(ms for _, ms in kernels) == pytest.approx(first, rel=0.05)
+
+
+def test_batches_and_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "BATCH_BYTES", 600)  # two pictures
+    started: list[str] = []
+    start = open_link(load_device("generic"), "local").__class__.start
+
+    def counted(self, program, arguments, timeout):  # type: ignore[no-untyped-def]
+        started.append(program)
+        return start(self, program, arguments, timeout)
+
+    monkeypatch.setattr("edgec.link.local.Local.start", counted)
+    path = pictures(tmp_path, 5)
+    built = edgec.build(str(DIGITS), device="generic", compile=False)
+    first = api.run_on_device(built, path, link="local", keep=tmp_path / "kept")
+    assert len(started) == 3 and len(list((tmp_path / "kept").iterdir())) == 3
+    again = api.run_on_device(built, path, link="local", keep=tmp_path / "kept")
+    assert len(started) == 3
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a.outputs["probabilities"], b.outputs["probabilities"])
+    whole = api.run_on_device(built, path, link="local")
+    for a, b in zip(first, whole, strict=True):
+        np.testing.assert_array_equal(a.outputs["probabilities"], b.outputs["probabilities"])
+
+
+def test_threads() -> None:
+    one, three = (
+        api.run_on_device(str(DIGITS), random_picture(), device="generic", link="local", threads=n) for n in (1, 3)
+    )
+    np.testing.assert_array_equal(one[0].outputs["probabilities"], three[0].outputs["probabilities"])
+
+
+def test_sizes_chosen_and_computed_at_run_time() -> None:
+    from onnx import TensorProto, helper
+
+    nodes = [helper.make_node("NonZero", ["x"], ["where"]), helper.make_node("Relu", ["x"], ["y"])]
+    graph = helper.make_graph(
+        nodes, "open",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+        [helper.make_tensor_value_info("where", TensorProto.INT64, [1, "found"]),
+         helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    file = io.BytesIO(model.SerializeToString()).getvalue()
+    built = edgec.build(file, dims={"n": range(2, 17)}, device="generic", compile=False)
+    for n in (2, 9, 16):
+        x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
+        x[::3] = 0
+        ran = api.run_on_device(built, {"x": x}, link="local")[0]
+        np.testing.assert_array_equal(ran.outputs["where"], np.nonzero(x))
+        np.testing.assert_array_equal(ran.outputs["y"], np.maximum(x, 0))
+    with pytest.raises(EdgecError, match="expected"):
+        api.run_on_device(built, {"x": np.zeros(17, np.float32)}, link="local")
+
+
+@pytest.mark.parametrize(
+    ("device", "text", "kind", "message"),
+    [
+        ("generic", "serial", UsageError, "names no link"),
+        ("raspberry_pi_5", None, UsageError, "is reached by ssh"),
+        ("cortex_m4", None, LinkError, "no way to 'cortex_m4' is known"),
+        ("generic", "ssh:-oProxyCommand=x", LinkError, "is no host"),
+        ("cortex_m4", "qemu", LinkError, "runs no programs of 'thumb'"),
+    ],
+)
+def test_links_that_make_no_sense(device: str, text: str | None, kind: type[EdgecError], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        open_link(load_device(device), text)
+
+
+def test_a_program_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "compile_runner", _killed)
+    with pytest.raises(EdgecError, match="died of SIGILL"):
+        api.run_on_device(str(DIGITS), random_picture(), device="generic", link="local")
+
+
+def _killed(built: object, output: Path, profile: bool = False) -> Path:
+    output.write_text("#!/bin/sh\nkill -ILL $$\n")
+    return output
+
+
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.npz"
+    words = ["device", "run", str(DIGITS), "--device", "generic", "--link", "local", "--inputs"]
+    words.append(str(pictures(tmp_path, 2)))
+    for code in (0, 2):  # the second time the file is there
+        with pytest.raises(SystemExit) as end:
+            main([*words, "-o", str(out)])
+        assert end.value.code == code, capsys.readouterr()
+    assert np.load(out)["probabilities"].shape[0] > 1
+    with pytest.raises(SystemExit) as end:
+        main(["device", "bench", str(DIGITS), "--device", "generic", "--link", "local", "--seconds", "0.01"])
+    assert end.value.code == 0 and "kernels, the slowest" in capsys.readouterr().out
