@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-from edgec.api import Built, Model, bench, build, check, load
+from edgec.api import Built, Model, bench, build, check, load, tune
 from edgec.artefact import Network
 
-__all__ = ["Built", "Model", "Network", "__version__", "bench", "build", "check", "load"]
+__all__ = ["Built", "Model", "Network", "__version__", "bench", "build", "check", "load", "tune"]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from edgec import artefact, pipeline
+from edgec import artefact, pipeline, tuning
 from edgec.artefact import Network
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
@@ -33,6 +33,7 @@ from edgec.options import Options, Settings, resolve
 from edgec.pipeline import Context, Progress, Project, Run, silent
 from edgec.report.facts import operator_counts
 from edgec.schedule.program import Program
+from edgec.tuning import Tuned, prices_for
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -167,6 +168,8 @@ def build(
     compile: bool = True,
     save_stages: str | Path | None = None,
     start: str = "import",
+    lock: str | Path | None = None,
+    tune: float = 0,
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Built:
@@ -174,6 +177,9 @@ def build(
 
     ``compile=False`` leaves the sources uncompiled. ``save_stages`` keeps the text of every stage; such a text is the
     ``model`` when the build is to ``start`` at a later stage.
+
+    ``lock`` is an earlier artefact (or its edgec.lock) whose choices are made again, whatever is known now. ``tune``
+    measures what the planner asks for first, for so many seconds, and keeps the times in the profile database.
 
     Raises EdgecError (see `edgec.errors`); nothing is written then.
     """
@@ -183,6 +189,10 @@ def build(
     compiler = artefact.compiler_for(options.device, options.compiler) if compile and options.device.hosted else None
     parsed = read(model) if start == "import" else None
     context = Context(options, progress, lock_facts(options, parsed, start))
+    if lock is not None:
+        context.prices = prices_for(options, locked(Path(lock), context.facts))
+    elif tune > 0:
+        tune_model(model, tune, start=start, progress=progress, **settings)
     source = parsed if parsed is not None else model
     save = Path(save_stages) if save_stages is not None else None
     run = pipeline.run(source, context, start, save=save)
@@ -210,6 +220,35 @@ def build(
     if out is None:
         weakref.finalize(built, shutil.rmtree, folder, True)
     return built
+
+
+def tune(
+    model: Buildable,
+    budget: float = 60.0,
+    *,
+    start: str = "import",
+    progress: Progress = silent,
+    **settings: Unpack[Settings],
+) -> Tuned:
+    """Measure the blocks that planning a model has choices about, for about ``budget`` seconds, into the database."""
+    options = resolve(settings)
+    source = read(model) if start == "import" else model
+    run = pipeline.run(source, Context(options, progress), start, until="compress")
+    return tuning.tune(run.result, options, budget, progress)
+
+
+tune_model = tune
+
+
+def locked(path: Path, facts: Mapping[str, Any]) -> Mapping[str, str]:
+    """The choices of an earlier build. Raises UsageError where that was of another model."""
+    lock = artefact.read_lock(path if path.is_dir() else path.parent)
+    if lock.get("model") != facts.get("model"):
+        raise UsageError("this lock belongs to another model", hint="build without --lock", where=str(path))
+    choices = lock.get("choices", {})
+    if not isinstance(choices, dict):
+        raise UsageError("cannot be read: it has no choices", where=str(path))
+    return {str(key): str(taken) for key, taken in choices.items()}
 
 
 def read(model: Buildable) -> Parsed:

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from edgec import __version__, api, cli_device, pipeline
+from edgec import __version__, api, cli_device, cli_profiles, pipeline
 from edgec.check.compare import TOLERANCE
 from edgec.command import Answer, command, refused
 from edgec.errors import UsageError
@@ -17,7 +17,7 @@ from edgec.options import Settings, resolve
 from edgec.pipeline import Context
 from edgec.report import doctor as examination
 from edgec.report import explain as explanation
-from edgec.report import laws, record, tables
+from edgec.report import laws, profiles, record, tables
 from edgec.report.progress import shown
 from edgec.rewrite import load_rules
 
@@ -32,6 +32,7 @@ app = typer.Typer(
 app.add_typer(cli_device.app, name="device")
 rules_app = typer.Typer(help="Laws that models are rewritten by.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
+app.add_typer(cli_profiles.app, name="profiles")
 
 ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX or TensorFlow Lite file.")]
 RuleFolders = Annotated[
@@ -58,6 +59,12 @@ def build(
     save_stages: Annotated[
         Optional[Path], typer.Option(metavar="DIR", help="Keep what every stage leaves, as text.")
     ] = None,
+    lock: Annotated[
+        Optional[Path], typer.Option("--lock", metavar="DIR", help="Choose as this earlier build did.")
+    ] = None,
+    tune: Annotated[
+        float, typer.Option("--tune", metavar="SECONDS", help="Measure what the planner asks for first.")
+    ] = 0.0,
     start: Annotated[
         str, typer.Option("--from", metavar="STAGE", help="Start at this stage; MODEL is then a saved text.")
     ] = "import",
@@ -69,7 +76,15 @@ def build(
     folder = out if out is not None else Path(f"{Path(model).stem.lstrip('.') or 'model'}-edgec")
     with shown() as progress:
         built = api.build(
-            model, folder, compile=compile, save_stages=save_stages, start=start, progress=progress, **settings
+            model,
+            folder,
+            compile=compile,
+            save_stages=save_stages,
+            start=start,
+            lock=lock,
+            tune=tune,
+            progress=progress,
+            **settings,
         )
     found = record.build(built)
     return Answer(found, lambda r: tables.build(r, model))
@@ -150,6 +165,18 @@ def inspect(
             ledger = record.byte_ledger(pipeline.run(parsed, Context(options, progress), until="schedule"))
     found = record.inspect(parsed, graph, missing, problem, ledger)
     return Answer(found, tables.inspect)
+
+
+@command(app)
+def tune(
+    model: ModelPath,
+    settings: Settings,
+    budget: Annotated[float, typer.Option("--budget", metavar="SECONDS", help="How long to measure at most.")] = 60.0,
+) -> Answer:
+    """Measure the kernels that fusing MODEL has choices about, and keep their times in the profile database."""
+    with shown() as progress:
+        done = api.tune(model, budget, progress=progress, **settings)
+    return Answer(profiles.tuned(done), profiles.draw_tuned)
 
 
 @command(app)

@@ -74,6 +74,9 @@ def _shared(
         str, _option("--fuse", help="What becomes one kernel: planner, fixed (patterns), operators, none.")
     ] = "planner",
     no_fuse: Annotated[bool, _option("--no-fuse", help="The same as --fuse none.")] = False,
+    tuned: Annotated[
+        bool, _option("--tuned/--untuned", help="Let measured times decide where the profile database has them.")
+    ] = True,
     compiler: Annotated[Optional[str], _option("--compiler", help="gcc, clang, zig, or a command.")] = None,
     rules: Annotated[
         Optional[list[Path]], _option("--rules", help="Folder of laws of your own.", metavar="DIR")
@@ -96,7 +99,7 @@ def _shared(
         values=dict(_value(text) for text in value or ()),
         states=dict(_named(text, "--state", "INPUT=OUTPUT") for text in state or ()),
         loops=dict(_loop(text) for text in loop or ()),
-        numeric=numeric, fuse="none" if no_fuse else fuse, compiler=compiler,
+        numeric=numeric, fuse="none" if no_fuse else fuse, tuned=tuned, compiler=compiler,
         rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),
     )  # fmt: skip
 

@@ -32,8 +32,9 @@ class Settings(TypedDict, total=False):
     dimensions a range (least, most, step) inside which they are chosen when the network runs, `values` fixes inputs at
     build time, `states` says which output is the next value of which input, `loops` how often a Loop goes round at
     most, by the name of its node; `fuse` says how much becomes one kernel (`edgec.fuse.modes`: True is the planner,
-    False is none); `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything
-    in the generated C. `rules`, `templates`, `devices` and `operators` are folders of the user's own.
+    False is none), `tuned` whether times in the profile database count; `numeric` bounds what laws may change
+    (`NUMERIC`); `name` is the prefix of everything in the generated C. `rules`, `templates`, `devices` and `operators`
+    are folders of the user's own.
     """
 
     device: str | Path | Device
@@ -46,6 +47,7 @@ class Settings(TypedDict, total=False):
     loops: Mapping[str, int]
     numeric: str
     fuse: bool | str
+    tuned: bool
     compiler: str | None
     rules: Folders
     templates: Folders
@@ -67,6 +69,7 @@ class Options:
     loops: Mapping[str, int] = field(default_factory=dict)
     numeric: Numeric = "reassociates"
     fuse: ModeName = "planner"
+    tuned: bool = True
     compiler: str | None = None
     rules: tuple[Path, ...] = ()
     templates: tuple[Path, ...] = ()
@@ -97,6 +100,7 @@ def resolve(settings: Settings) -> Options:
         loops={n: _rounds(n, k) for n, k in settings.get("loops", {}).items()},
         numeric=_numeric(settings.get("numeric", "reassociates")),
         fuse=_mode(settings.get("fuse", True)),
+        tuned=bool(settings.get("tuned", True)),
         compiler=settings.get("compiler"),
         rules=_folders(settings.get("rules", ()), "rules"),
         templates=_folders(settings.get("templates", ()), "templates"),

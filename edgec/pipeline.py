@@ -23,6 +23,7 @@ from edgec.frontend.source import import_graph, read
 from edgec.frontend.states import with_states
 from edgec.fuse import Plan
 from edgec.fuse import plan as plan_graph
+from edgec.fuse.choice import Prices
 from edgec.ir.graph import Graph
 from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.ir.verify import verify
@@ -30,7 +31,7 @@ from edgec.options import Options
 from edgec.report import listing, saved
 from edgec.rewrite import load_rules
 from edgec.rewrite import simplify as simplify_graph
-from edgec.rewrite.measure import Prices
+from edgec.rewrite.measure import Prices as OfRewriting
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.program import Program
 from edgec.schedule.sharing import workers
@@ -54,6 +55,10 @@ class Context:
     progress: Progress = silent
     #: What goes into the lock file beside the facts of the program.
     facts: Mapping[str, Any] = field(default_factory=dict)
+    #: What the fusion planner goes by; None: the database where there is one, and a model of the device.
+    prices: Prices | None = None
+    #: The choices that prices made: by their key, what was taken.
+    chosen: dict[str, str] = field(default_factory=dict)
     #: The laws that were applied, in order.
     applied: list[Any] = field(default_factory=list)
 
@@ -74,7 +79,7 @@ def import_(source: Any, context: Context) -> Graph:
 
 def simplify(graph: Graph, context: Context) -> Graph:
     o = context.options
-    prices = Prices.on(o.device)
+    prices = OfRewriting.on(o.device)
     simpler, applied = simplify_graph(outputs_alone(graph), load_rules(o.rules), numeric=o.numeric, prices=prices)
     context.applied.extend(applied)
     return outputs_apart(simpler, graph)
@@ -85,8 +90,13 @@ def compress(graph: Graph, context: Context) -> Graph:
 
 
 def fuse(graph: Graph, context: Context) -> Plan:
+    from edgec.tuning import prices_for  # here, because tuning runs the stages after this one
+
     o = context.options
-    return plan_graph(graph, o.fuse, gpu=o.device.is_gpu)
+    prices = context.prices if context.prices is not None else prices_for(o)
+    plan = plan_graph(graph, o.fuse, prices=prices, gpu=o.device.is_gpu)
+    context.chosen.update((c.key, c.taken.name) for c in plan.decisions.choices)
+    return plan
 
 
 def schedule(plan: Plan, context: Context) -> Program:
@@ -101,7 +111,8 @@ def schedule(plan: Plan, context: Context) -> Program:
 
 def emit(program: Program, context: Context) -> Project:
     o = context.options
-    facts = {**context.facts, "threads": o.threads}  # as asked for; the program may be better off with one
+    # Threads as asked for: the program may be better off with one.
+    facts = {**context.facts, "threads": o.threads, "choices": context.chosen}
     return Project(program, files(program, o.device, o.name, o.templates, facts))
 
 

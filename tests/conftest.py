@@ -5,6 +5,12 @@ from __future__ import annotations
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def no_profiles_of_the_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What somebody measured on this machine decides nothing in a test."""
+    monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path_factory.getbasetemp() / "nobody" / "profiles.sqlite"))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the generated texts that tests compare with")
 

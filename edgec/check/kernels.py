@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from edgec.artefact import library_name
 from edgec.check.execute import ProgramRun
 from edgec.emit.project import weights_blob
 from edgec.emit.source import generate
+from edgec.ir.expr import Expr
 from edgec.schedule.program import Buffer, Kernel, Program
 
 if TYPE_CHECKING:
@@ -37,8 +38,14 @@ class Kernels:
     def call(self, k: int, execution: ProgramRun) -> Callable[[], None]:
         """A function that runs kernel ``k`` once on the memory of an execution."""
         function = getattr(self.library, self.functions[k])
-        arguments = _arguments(self.program.kernels[k], execution, self.weights)
-        return lambda: function(*arguments)
+
+        def pointer(buffer: Buffer) -> ctypes.c_void_p:
+            if buffer.space == "weights":
+                return ctypes.c_void_p(self.weights.ctypes.data + self.program.offsets[buffer])
+            return ctypes.c_void_p(execution.elements(buffer).ctypes.data)
+
+        given = arguments(self.program.kernels[k], pointer, execution.sizes)
+        return lambda: function(*given)
 
     def beside(self, k: int, meant: ProgramRun, real: ProgramRun) -> bool:
         """Run kernel ``k`` in numpy on ``meant`` and in C on a copy of its memory; False where its guards skip it."""
@@ -56,18 +63,12 @@ def library_of(built: Built) -> Path:
     return built.network.folder / library_name(built.options.name)
 
 
-def _arguments(kernel: Kernel, execution: ProgramRun, weights: np.ndarray) -> list[Any]:
-    """What the generated code passes to a kernel: operands, scratch, the number of the thread and of all."""
+def arguments(kernel: Kernel, pointer: Callable[[Buffer], Any], sizes: Mapping[Expr, int]) -> list[Any]:
+    """What the generated code passes to a kernel: operands, scratch, sizes, the number of the thread and of all."""
     operands = kernel.operands[1:] if kernel.scratch_bytes else kernel.operands
-
-    def pointer(buffer: Buffer) -> Any:
-        if buffer.space == "weights":
-            return ctypes.c_void_p(weights.ctypes.data + execution.program.offsets[buffer])
-        return ctypes.c_void_p(execution.elements(buffer).ctypes.data)
-
     scratch = [pointer(kernel.operands[0])] if kernel.scratch_bytes else []
-    sizes = [ctypes.c_ssize_t(execution.sizes[s]) for s in kernel.sizes]
-    return [*map(pointer, operands), *scratch, *sizes, ctypes.c_ssize_t(0), ctypes.c_ssize_t(1)]
+    known = [ctypes.c_ssize_t(sizes[s]) for s in kernel.sizes]
+    return [*map(pointer, operands), *scratch, *known, ctypes.c_ssize_t(0), ctypes.c_ssize_t(1)]
 
 
 def aligned(size: int, alignment: int = 64) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.nest import Split, is_fixed
+from edgec.ir.nest import Split, is_fixed, most
 
 #: What stands for the inner product of a query and a key in a score, and for the weighted sum of values in a result.
 DOT, MIXED = X.load("dot", (), "f32"), X.load("mixed", (), "f32")
@@ -52,6 +52,22 @@ def is_attention(split: Split) -> bool:
         return False
     key, value = X.free_variables(found.key), X.free_variables(found.value)
     return any(is_fixed(v) for v in split.variables if v in value and v not in X.free_variables(found.query) | key)
+
+
+def queries_of(split: Split) -> int:
+    """How many queries of one head there are: they lie along the lanes of the kernel."""
+    found = attention_of(split.body)
+    assert found is not None
+    key, value = X.free_variables(found.key), X.free_variables(found.value)
+    queries = (v for v in split.variables if v in X.free_variables(found.query) and v not in key | value)
+    return max(map(most, queries), default=1)
+
+
+def scores_bytes(split: Split) -> int:
+    """Bytes of the scores of one head: its queries times its keys."""
+    found = attention_of(split.body)
+    assert found is not None
+    return 4 * queries_of(split) * most(found.keys)
 
 
 def _parts(mixed: Expr, body: Expr) -> Attention | None:

@@ -16,8 +16,8 @@ from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Node
 
 Source = Literal["measured", "model", "frozen"]
-#: Another way has to be this much cheaper than the usual one: measurements and models are no better.
-MARGIN = 0.03
+#: Another way than the usual one has to be this much cheaper: measurements and models are no better.
+MARGIN: dict[Source, float] = {"measured": 0.03, "model": 0.2, "frozen": 0.0}
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ class Prices:
         priced = [Way(name, sum(prices[f] or 0.0 for f in found), found) for name, found in names.items()]
         usual = priced[0]
         best = min(priced, key=lambda w: w.seconds)
-        taken = best if best.seconds < usual.seconds * (1 - MARGIN) else usual
         source: Source = "model" if missing else "measured"
+        taken = best if best.seconds < usual.seconds * (1 - MARGIN[source]) else usual
         if key in self.frozen:
             taken, source = next((w for w in priced if w.name == self.frozen[key]), taken), "frozen"
         others = sorted((w for w in priced if w is not taken), key=lambda w: w.seconds)

@@ -28,10 +28,14 @@ Constraint = Literal[
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why something was not done: the constraint, and a sentence that continues "two kernels, because ..."."""
+    """Why something was not done: the constraint, and a sentence that continues "two kernels, because ...".
+
+    A yellow one can be overruled by a price.
+    """
 
     constraint: Constraint
     why: str
+    is_yellow: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from edgec.fuse import classify, narrow
-from edgec.fuse.attention import is_attention
+from edgec.fuse.attention import is_attention, scores_bytes
 from edgec.fuse.classify import Mapping
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
@@ -19,6 +19,9 @@ from edgec.ir.nest import split_formula
 from edgec.ir.vector import LANES, has_vector_form
 from edgec.ops import is_procedure
 
+#: Scores of one head that are at least so many bytes are never stored, whatever that costs: memory is to grow with the
+#: length, not with its square.
+SCORES_LIMIT = 256 << 10
 #: Paths from an operator are followed this far for the point where they meet.
 REACH = 32
 
@@ -189,11 +192,13 @@ def _attention(draft: Draft, product: Node) -> list[Node] | None:
         whole = draft.block(product, merged, *moving)
         if not is_attention(split_formula(whole.formula)):
             continue
-        parts = [draft.block(e, draft.members[e], *moving) for e in (score, weights)]
-        last = draft.block(product, [product], *moving)
-        ways = {"products and softmax apart": (*parts, last), "attention": (whole,)}
-        choice = draft.decisions.asked(draft.prices.choose("attention", product, ways))
-        if choice.taken.name == "attention":
+        choice = None
+        if scores_bytes(split_formula(whole.formula)) < SCORES_LIMIT:
+            parts = [draft.block(e, draft.members[e], *moving) for e in (score, weights)]
+            last = draft.block(product, [product], *moving)
+            ways = {"products and softmax apart": (*parts, last), "attention": (whole,)}
+            choice = draft.decisions.asked(draft.prices.choose("attention", product, ways))
+        if choice is None or choice.taken.name == "attention":
             for end in (score, weights):
                 del draft.members[end]
             for end in (score, weights):

@@ -7,12 +7,12 @@ would repeat, work on elements that a reader needs more than once, and elements 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from edgec.fuse import classify, narrow
 from edgec.fuse.attention import is_attention
 from edgec.fuse.block import is_affine
-from edgec.fuse.classify import Mapping
+from edgec.fuse.choice import Choice
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
 from edgec.ir.graph import Node
@@ -25,6 +25,8 @@ from edgec.ops import is_procedure
 CHOSEN = ("gather", "gather_elements", "gather_nd", "iota")
 #: Work is never repeated in more blocks than this.
 REPEATS = 4
+#: The ways of a choice between memory and work.
+STORED, AGAIN = "stored", "computed where it is read"
 
 
 def join(draft: Draft, node: Node) -> None:
@@ -41,7 +43,18 @@ def join(draft: Draft, node: Node) -> None:
         said.apart(node, readers, Refusal("output", f"the result of {node.op} has to stand in memory"))
         return
     refused = {r: refusal for r in readers if (refusal := _refused(draft, node, r)) is not None}
-    if refused:
+    choice = _asked(draft, node, readers, refused)
+    if choice is not None and choice.taken.name != STORED:
+        draft.inlined[node] = readers
+        for reader in readers:
+            said.fused(node, reader, f"{node.op} is computed again wherever it is read, which is cheaper", choice)
+    elif choice is not None:
+        draft.own(node, node)
+        for reader in readers:
+            constraint = refused[reader].constraint if reader in refused else "readers"
+            why = refused[reader].why if reader in refused else f"{len(readers)} kernels read it"
+            said.apart(node, (reader,), Refusal(constraint, why), choice, second=_class(draft, reader))
+    elif refused:
         draft.own(node, node)
         for reader, refusal in refused.items():
             said.apart(node, (reader,), refusal, second=_class(draft, reader))
@@ -61,20 +74,37 @@ def join(draft: Draft, node: Node) -> None:
         said.apart(node, readers, Refusal("readers", why))
 
 
-def _class(draft: Draft, reader: Node) -> Mapping | None:
+def _asked(draft: Draft, node: Node, readers: Collection[Node], refused: Mapping[Node, Refusal]) -> Choice | None:
+    """The choice between storing a value and computing it again in each reader; None where there is but one way."""
+    if not draft.mode.is_planner or len(readers) > REPEATS or not all(r.is_yellow for r in refused.values()):
+        return None
+    if not refused and (len(readers) < 2 or classify.is_movement(node) or narrow.is_read_wide(node)):
+        return None
+    if any(len(draft.members[r]) >= BLOCK_LIMIT for r in readers):
+        return None
+    blocks = [draft.block(r, draft.members[r]) for r in readers]
+    again = [draft.block(r, draft.members[r], node) for r in readers]
+    if any(a.kind != b.kind for a, b in zip(again, blocks)):
+        return None  # a reader would be of another schedule
+    ways = {STORED: (draft.block(node, [node]), *blocks), AGAIN: again}
+    kind = "gather" if node.op in CHOSEN else "recompute"
+    return draft.decisions.asked(draft.prices.choose(kind, node, ways))
+
+
+def _class(draft: Draft, reader: Node) -> classify.Mapping | None:
     """The class of a block that reduces; None for any other."""
     reduces = any(
         classify.has_reduction(draft.composer.own(n))
         for n in draft.members.get(reader, ())
         if n in draft.composer.simple
     )
-    return Mapping.MANY_TO_MANY if reduces else None
+    return classify.Mapping.MANY_TO_MANY if reduces else None
 
 
 def _is_placeable(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
     if node.op == "slice":
         return _is_padded(draft, node, readers)
-    if not draft.mode.places(node, readers):
+    if not draft.mode.places(node, [m for r in readers for m in draft.members.get(r, ())]):
         return False
     if node.op == "concat":
         return True
@@ -119,7 +149,8 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
         return _repeats(draft, node, members, contraction)
     if node.op in CHOSEN:
         if contraction or any(n.op == "reduce" for n in members):
-            return Refusal("index", f"{node.op} reads where data says, which a sum would do for every term anew")
+            why = f"{node.op} reads where data says, which a sum would do for every term anew"
+            return Refusal("index", why, is_yellow=not contraction)
         return None
     if draft.mode.gpu and node.op == "pad":
         return None
@@ -143,7 +174,7 @@ def _repeats(draft: Draft, node: Node, members: Collection[Node], contraction: b
     if any(n.op == "pool" for n in members):
         return Refusal("recompute", "windows overlap and would repeat the work on each element")
     if any(n.type.elements > node.type.elements for n in members):
-        return Refusal("recompute", f"its reader needs each element of {node.op} several times")
+        return Refusal("recompute", f"its reader needs each element of {node.op} several times", is_yellow=True)
     if len(members) >= BLOCK_LIMIT:
         return Refusal("code size", f"a block of more than {BLOCK_LIMIT} operators gains nothing")
     return None

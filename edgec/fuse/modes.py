@@ -1,8 +1,8 @@
 """How much a build fuses: the planner, or less of it, to be compared with.
 
-``none`` makes a kernel of every core operator; ``operators`` of every operator of the model, so that a softmax is one
-kernel, as in a library without fusion; ``fixed`` adds what frameworks with fixed patterns know. In these three, padding
-that belongs to an operator is part of it, and a concatenation is copied together.
+``none`` makes a kernel of every core operator, padding included; ``operators`` of every operator of the model, so that
+a softmax is one kernel and padding part of its convolution, as in a library without fusion; ``fixed`` adds what
+frameworks with fixed patterns know. In all three a concatenation is copied together.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Mode:
         is_view = self.name == "fixed" and node.op == "reshape"  # nobody executes a reshape
         return is_view or self._is_one_operator(list(members), [node])
 
-    def places(self, node: Node, readers: Collection[Node]) -> bool:
-        """May the operands of ``node`` be written where they belong inside it?"""
+    def places(self, node: Node, members: Collection[Node]) -> bool:
+        """May the operands of ``node`` be written where they belong inside it? ``members`` compute its readers."""
         if self.gpu and node.op == "pad":
             return False
         if self.is_planner:
             return True
-        return node.op == "pad" and (self.name == "none" or self._is_one_operator(list(readers), [node]))
+        return self.name != "none" and node.op == "pad" and self._is_one_operator(list(members), [node])
 
     def _is_one_operator(self, block: Sequence[Node], found: Sequence[Node]) -> bool:
         """Do all of these come from one operator of the model?"""

@@ -105,7 +105,7 @@ def _filled(node: Node) -> str:
 
 
 def _inlined(plan: Plan, node: Node) -> str:
-    """A value that no kernel computes by itself: movement became an index in whoever reads it."""
+    """A value that no kernel computes by itself: movement is an index in its readers, cheap work is repeated there."""
     readers = []
     pending, seen = [node], set()
     users = plan.graph.users()
@@ -119,7 +119,9 @@ def _inlined(plan: Plan, node: Node) -> str:
                     pending.append(user)
     names = dict.fromkeys(printable(o) for b in readers for o in plan.graph.names(b.output))
     where = f"the kernels of {', '.join(names)}" if names else "its readers"
-    return f"{node.op} costs nothing: it is an index inside {where}"
+    if classify.is_movement(node):
+        return f"{node.op} costs nothing: it is an index inside {where}"
+    return f"{node.op} is computed wherever it is read, inside {where}"
 
 
 def _kernel(run: Run, k: int, kernel: Kernel) -> Record:

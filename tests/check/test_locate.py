@@ -82,7 +82,7 @@ def test_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_emit(tmp_path: Path) -> None:
     """A template of the user's own is wrong: the kernels that use it are found."""
     template = (data_folder("codegen_templates") / "c" / "row.c.jinja").read_text(encoding="utf-8")
-    broken = template.replace("= ec_set1(${p.neutral})", "= ec_set1(${p.neutral} + 0.25f)")
+    broken = template.replace("${p.number};", "${p.number} * 1.25f;")
     assert broken != template
     (tmp_path / "templates" / "c").mkdir(parents=True)
     (tmp_path / "templates" / "c" / "row.c.jinja").write_text(broken, encoding="utf-8")

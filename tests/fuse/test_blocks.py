@@ -29,7 +29,8 @@ def test_a_wrong_kernel_is_named(tmp_path: Path) -> None:
     """Only the kernels of the broken template are wrong: the others begin with right values."""
     template = (data_folder("codegen_templates") / "c" / "row.c.jinja").read_text(encoding="utf-8")
     (tmp_path / "c").mkdir()
-    broken = template.replace("= ec_set1(${p.neutral})", "= ec_set1(${p.neutral} + 0.25f)")
+    broken = template.replace("${p.number};", "${p.number} * 1.25f;")
+    assert broken != template
     (tmp_path / "c" / "row.c.jinja").write_text(broken, encoding="utf-8")
     checked = edgec.check(networks.SMALL["convnet"](), samples=1, blocks=True, templates=[tmp_path])
     wrong = [b for b in checked.blocks if not b.ok]

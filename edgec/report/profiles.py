@@ -1,0 +1,81 @@
+"""What the commands about the profile database answer, and how it is drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+
+from edgec.device.profiles import Profiles
+from edgec.errors import UsageError
+from edgec.report.record import Record, head
+from edgec.report.tables import table
+
+if TYPE_CHECKING:
+    from edgec.tuning import Tuned
+
+
+def listed(database: Profiles) -> Record:
+    entries = [
+        {"block": m.block, "what": m.what, "us": m.seconds * 1e6, "device": m.target.device,
+         "compiler": m.target.compiler, "target": m.target.fingerprint}
+        for m in database.entries()
+    ]  # fmt: skip
+    return {**head("profiles list"), "file": str(database.path), "times": entries}
+
+
+def draw_list(record: Record) -> RenderableType:
+    drawn = table("block", ">us", "device", "what")
+    for m in record["times"]:
+        drawn.add_row(m["block"][:12], f"{m['us']:.2f}", escape(m["device"]), escape(m["what"][:100]))
+    return Group(drawn, f"{len(record['times'])} times in {escape(record['file'])}")
+
+
+def exported(database: Profiles, file: Path) -> Record:
+    data = database.exported()
+    try:
+        file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write: {error.strerror or error}", where=str(file)) from None
+    return _moved("profiles export", database, len(data["times"]), str(file))
+
+
+def imported(database: Profiles, file: Path) -> Record:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read: {error.strerror or error}", where=str(file)) from None
+    except ValueError as error:
+        raise UsageError(f"cannot be read: {error}", where=str(file)) from None
+    return _moved("profiles import", database, database.import_(data, str(file)), str(file))
+
+
+def cleared(database: Profiles) -> Record:
+    return _moved("profiles clear", database, database.clear(), None)
+
+
+def _moved(command: str, database: Profiles, count: int, file: str | None) -> Record:
+    return {**head(command), "database": str(database.path), "times": count, "file": file}
+
+
+def draw_moved(record: Record) -> RenderableType:
+    word = {"profiles export": "written to", "profiles import": "taken from", "profiles clear": "forgotten"}
+    return f"{record['times']} times {word[record['command']]} {record['file'] or ''}".rstrip() + "\n"
+
+
+def tuned(done: Tuned) -> Record:
+    return {
+        **head("tune"),
+        "measured": done.measured,
+        "known": done.known,
+        "left": done.left,
+        "seconds": done.seconds,
+    }
+
+
+def draw_tuned(record: Record) -> RenderableType:
+    left = f", {record['left']} left for want of time" if record["left"] else ""
+    return f"{record['measured']} blocks measured, {record['known']} known before{left}, {record['seconds']:.1f} s\n"
