@@ -18,16 +18,17 @@ from typing import Any, Protocol
 import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
-#: Outputs by name, with their shapes.
-Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Engine(Protocol):
-    """A network loaded for a number of threads, with its inputs bound."""
+    """A network loaded for a number of threads, with its inputs bound.
+
+    ``outputs`` are arrays of the outputs' shapes and types.
+    """
 
     version: str
 
-    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Shapes) -> None: ...
+    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Arrays) -> None: ...
 
     def bound(self) -> Callable[[], object]:
         """The function that is timed: it runs the network once."""
@@ -41,7 +42,7 @@ class Edgec:
 
     version = ""
 
-    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Shapes) -> None:
+    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Arrays) -> None:
         (path,) = model.glob("*.py")
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec is not None and spec.loader is not None
@@ -60,7 +61,7 @@ class Edgec:
 
 
 class Onnxruntime:
-    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Shapes) -> None:
+    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Arrays) -> None:
         import onnxruntime
 
         self.version = onnxruntime.__version__
@@ -69,7 +70,7 @@ class Onnxruntime:
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
         self.session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-        self.arrays = {name: np.empty(shape, np.float32) for name, shape in outputs.items()}
+        self.arrays = {name: np.empty_like(array) for name, array in outputs.items()}
         self.binding = self.session.io_binding()
         values = onnxruntime.OrtValue.ortvalue_from_numpy
         self.kept = {name: values(array) for name, array in (*inputs.items(), *self.arrays.items())}
@@ -87,7 +88,7 @@ class Onnxruntime:
 
 
 class Openvino:
-    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Shapes) -> None:
+    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Arrays) -> None:
         import openvino
 
         self.version = version("openvino")
@@ -119,7 +120,7 @@ class Openvino:
 class Litert:
     """LiteRT with XNNPACK, on what litert-torch made of the same module (`make_networks.py --tflite`)."""
 
-    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Shapes) -> None:
+    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Arrays) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
         self.version = version("ai-edge-litert")
@@ -137,13 +138,13 @@ class Litert:
 
     def results(self) -> dict[str, np.ndarray]:
         found = [self.interpreter.get_tensor(entry["index"]) for entry in self.interpreter.get_output_details()]
-        return {name: next(a for a in found if a.shape == tuple(shape)) for name, shape in self.outputs.items()}
+        return {name: next(a for a in found if a.shape == like.shape) for name, like in self.outputs.items()}
 
 
 class Ncnn:
     """ncnn; ``model`` is the folder that pnnx wrote. Its sample program alone says which dimension is the batch."""
 
-    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Shapes) -> None:
+    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Arrays) -> None:
         import ncnn
 
         self.version = version("ncnn")
@@ -179,11 +180,11 @@ class Ncnn:
 
     def results(self) -> dict[str, np.ndarray]:
         arrays = [np.array(array.numpy(batch_index=b)) for (_, array), b in zip(self.last, self.batches)]
-        return {name: array.reshape(shape) for (name, shape), array in zip(self.outputs.items(), arrays)}
+        return {name: array.reshape(like.shape) for (name, like), array in zip(self.outputs.items(), arrays)}
 
 
 class Mnn:
-    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Shapes) -> None:
+    def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Arrays) -> None:
         import MNN
 
         self.version = version("MNN")
@@ -210,12 +211,14 @@ class Mnn:
 
     def results(self) -> dict[str, np.ndarray]:
         found = {}
-        for name, shape in self.outputs.items():
+        for name, like in self.outputs.items():
             tensor = self.interpreter.getSessionOutput(self.session, name)
-            kind, layout = self.mnn.Halide_Type_Float, self.mnn.Tensor_DimensionType_Caffe
-            host = self.mnn.Tensor(tensor.getShape(), kind, np.zeros(tensor.getShape(), np.float32), layout)
+            is_whole = like.dtype.kind == "i"
+            kind = self.mnn.Halide_Type_Int if is_whole else self.mnn.Halide_Type_Float
+            place = np.zeros(tensor.getShape(), np.int32 if is_whole else np.float32)
+            host = self.mnn.Tensor(tensor.getShape(), kind, place, self.mnn.Tensor_DimensionType_Caffe)
             tensor.copyToHostTensor(host)
-            found[name] = np.array(host.getNumpyData()).reshape(shape)
+            found[name] = np.array(host.getNumpyData()).reshape(like.shape)
         return found
 
 
