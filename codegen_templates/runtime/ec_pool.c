@@ -3,9 +3,9 @@
  * A run is a counter that the caller increments and the workers watch, and so is a barrier. Only a
  * thread that has watched in vain for a while takes the mutex and sleeps: the hot path is a few
  * shared cache lines and no system call. */
-#ifdef __linux__
-#define _GNU_SOURCE
-#else
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* for CPU_COUNT and its kind */
+#elif !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 200809L
 #endif
 
@@ -19,16 +19,20 @@
 #include <stdint.h>
 #include <time.h>
 
-/* How long a thread watches for the next run, or for the others at a barrier, before it sleeps: long
- * beside a wake-up, short beside the turn that a system gives to another program on a core. It does
- * not yield: that would put it behind whatever else wants the core, where a sleeper goes in front. */
+/* How long a thread watches for the next run, or for the others at a barrier, before it sleeps:
+ * long beside a wake-up, short beside the turn that a system gives to another program on a core. It
+ * does not yield: that would put it behind whatever else wants the core, a sleeper goes in front. */
 #ifndef EC_POOL_SPIN_US
 #define EC_POOL_SPIN_US 100
 #endif
 
-/* On Linux, keep workers off the core of the caller; 0 leaves them where the system puts them. */
+/* Keep workers off the core of the caller; 0 leaves them where the system puts them. */
 #ifndef EC_POOL_SPREAD
+#if defined(__linux__) && !defined(__ANDROID__) && defined(CPU_COUNT)
 #define EC_POOL_SPREAD 1
+#else
+#define EC_POOL_SPREAD 0
+#endif
 #endif
 
 /* Two lines of 64 bytes, since processors fetch lines in pairs; and one line of 128 elsewhere. */
@@ -96,7 +100,7 @@ static int ec_moves_soon(atomic_uint *count, unsigned old)
 }
 
 /* Returns when the count has moved on from old. The order matters: a sleeper announces itself, then
- * looks at the count; ec_move sets the count, then looks for sleepers. One of the two sees the other. */
+ * looks at the count; ec_move sets the count, then looks for sleepers. One of them sees the other. */
 static void ec_await(ec_pool *pool, atomic_uint *count, unsigned old)
 {
     if (ec_moves_soon(count, old))
@@ -124,10 +128,12 @@ static void ec_move(ec_pool *pool, atomic_uint *count, unsigned value)
  * its waker runs, and two threads that wait for each other there take turns of milliseconds. */
 static void ec_spread(ec_pool *pool)
 {
-#if defined(__linux__) && EC_POOL_SPREAD
+#if EC_POOL_SPREAD
     int core = sched_getcpu();
     cpu_set_t cores;
-    if (core == pool->core || core < 0 || pthread_getaffinity_np(pthread_self(), sizeof cores, &cores))
+    if (core == pool->core || core < 0)
+        return;
+    if (pthread_getaffinity_np(pthread_self(), sizeof cores, &cores))
         return;
     int spare = CPU_COUNT(&cores) - pool->threads;
     if (spare < 0 || !CPU_ISSET(core, &cores))

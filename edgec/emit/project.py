@@ -162,7 +162,9 @@ def identifier(text: str, taken: set[str], fallback: str) -> str:
 
 def ports(program: Program, prefix: str) -> tuple[list[Port], list[Port]]:
     # What the sources themselves call by the prefix.
-    words = ("run", "run_pool", "runs_here", "share", "call", "sizes", "weights", "example", "runner")
+    words = (
+        "run", "run_pool", "run_array", "runs_here", "share", "call", "sizes", "weights", "example", "runner",
+    )  # fmt: skip
     taken = {"SIZES", *(f"{prefix}_{word}".upper() for word in words)}
 
     def port(entry: tuple[str, Buffer, Any], fallback: str) -> Port:

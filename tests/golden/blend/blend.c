@@ -75,6 +75,10 @@ int blend_run_pool(const void *weights, void *arena, struct ec_pool *pool,
   return BLEND_OK;
 }
 
+int blend_run_array(void *const *arguments) {
+  return blend_run_pool(arguments[0], arguments[1], (struct ec_pool *)arguments[2], (const float *)arguments[3], (const float *)arguments[4], (const int64_t *)arguments[5], (float *)arguments[6], (float *)arguments[7]);
+}
+
 int blend_run(const void *weights, void *arena,
     const float *left,
     const float *right,

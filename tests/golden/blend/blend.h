@@ -54,6 +54,9 @@ int blend_run_pool(const void *weights, void *arena, struct ec_pool *pool,
     float *mixed,
     float *picked);
 
+/* The same with those arguments in an array, in order: languages that convert each of them pass one faster. */
+int blend_run_array(void *const *arguments);
+
 #ifdef __cplusplus
 }
 #endif

@@ -74,6 +74,10 @@ int classifier_run_pool(const void *weights, void *arena, struct ec_pool *pool,
   return CLASSIFIER_OK;
 }
 
+int classifier_run_array(void *const *arguments) {
+  return classifier_run_pool(arguments[0], arguments[1], (struct ec_pool *)arguments[2], (const float *)arguments[3], (float *)arguments[4]);
+}
+
 int classifier_run(const void *weights, void *arena,
     const float *image,
     float *scores) {
