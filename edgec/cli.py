@@ -18,6 +18,7 @@ from edgec.pipeline import Context
 from edgec.report import doctor as examination
 from edgec.report import explain as explanation
 from edgec.report import laws, profiles, record, tables
+from edgec.report.fit import fit
 from edgec.report.progress import shown
 from edgec.rewrite import load_rules
 
@@ -159,11 +160,13 @@ def inspect(
             graph = pipeline.import_(parsed, Context(options))
         except UsageError as error:  # shapes are missing: what the file says can be shown all the same
             problem = error
-    ledger = None
-    if traffic and graph is not None:
+    ledger, memory = None, None
+    if graph is not None and (traffic or not options.device.hosted):  # where memory is scarce, say whether it fits
         with shown() as progress:
-            ledger = record.byte_ledger(pipeline.run(parsed, Context(options, progress), until="schedule"))
-    found = record.inspect(parsed, graph, missing, problem, ledger)
+            run = pipeline.run(parsed, Context(options, progress), until="schedule")
+        ledger = record.byte_ledger(run) if traffic else None
+        memory = fit(run["schedule"], options.device)
+    found = record.inspect(parsed, graph, missing, problem, ledger, memory)
     return Answer(found, tables.inspect)
 
 

@@ -19,6 +19,7 @@ from edgec.fuse import Plan, classify
 from edgec.ir.expr import Extent
 from edgec.ir.graph import Graph
 from edgec.report import facts, traffic
+from edgec.report.fit import fit
 from edgec.report.listing import describe_template
 from edgec.schedule.program import Kernel, Program
 
@@ -85,6 +86,7 @@ def build(built: Built) -> Record:
         "arena_lower_bound_bytes": built.arena_lower_bound_bytes,
         "weights_bytes": built.weights_bytes,
         "traffic": bytes_moved(built.run["fuse"]),
+        "memory": fit(program, built.options.device),
         "largest_kernels": largest(program),
         "files": {path: len(content) for path, content in built.run["emit"].files.items()},
         "seconds": {**built.seconds, "total": sum(built.seconds.values())},
@@ -178,8 +180,9 @@ def inspect(
     unsupported: list[tuple[str, str, str]],
     problem: EdgecError | None,
     ledger: Record | None = None,
+    memory: Record | None = None,
 ) -> Record:
-    """What is in a model; without a graph, only what the file itself tells. ``ledger``: see `byte_ledger`."""
+    """What is in a model; without a graph, only what the file tells. ``ledger``: `byte_ledger`; ``memory``: `fit`."""
     operators = facts.operator_counts(model)
     known: Record = {"inputs": None, "outputs": None, "macs": None, "activations": None, "core_operators": None}
     if graph is not None:
@@ -202,6 +205,7 @@ def inspect(
         "weights_bytes": facts.weights_bytes(graph) if graph is not None else facts.initializer_bytes(model),
         **known,
         "traffic": ledger,
+        "memory": memory,
         "problem": {"message": problem.message, "hint": problem.hint, "where": problem.where} if problem else None,
     }
 

@@ -71,6 +71,7 @@ def build(record: Record, model: str) -> RenderableType:
         ("kernels", f"{record['kernels']} for {record['operators']} ONNX operators, {record['laws']} laws applied"),
         ("arena", f"{size(record['arena_bytes'])} ({over})"),
         ("weights", size(record["weights_bytes"])),
+        *memory(record["memory"]),
         (
             "traffic",
             f"{size(moved)} a run, {moved / max(least, 1):.2f}x the least that inputs, weights and outputs are",
@@ -95,6 +96,23 @@ def build(record: Record, model: str) -> RenderableType:
         further = further[2:]
     title = Text.assemble((escape(model), "bold"), f" -> {record['device']}, {record['threads']} thread(s)")
     return Group(title, pairs(rows), "", heaviest, "", f"{done} [bold]{folder}/[/], API in {name}.h", pairs(further))
+
+
+def memory(record: Record) -> list[tuple[str, RenderableType]]:
+    """How much of the device's memories a network needs, where they are known."""
+    rows: list[tuple[str, RenderableType]] = []
+    for name, what in (("ram", "arena, inputs and outputs"), ("flash", "weights; code comes on top")):
+        need = record[name]
+        if need["fits"] is not None:
+            text = f"{size(need['bytes'])} of {size(need['of'])}: {what}"
+            mark = Text(text) if need["fits"] else Text(f"{text}: DOES NOT FIT", style="bold red")
+            rows.append((name.upper() if name == "ram" else name, mark))
+    if record["ram"]["fits"] is False:
+        for value in record["largest"]:
+            rows.append(
+                ("", f"{size(value['bytes'])} for what {escape(', '.join(value['nodes'])) or 'a border'} gives")
+            )
+    return rows
 
 
 def check(record: Record) -> RenderableType:
@@ -198,6 +216,8 @@ def inspect(record: Record) -> RenderableType:
         rows.append(("multiply-adds", number(record["macs"])))
         together, largest = size(a["bytes"]), size(a["largest_bytes"])
         rows.append(("activations", f"{a['tensors']} tensors, {together}, the largest {largest}"))
+    if record["memory"]:
+        rows += memory(record["memory"])
     rows += [(escape(k), escape(v)) for k, v in record["metadata"].items()]
     kinds = table("operator", ">times", title=f"{record['operators_total']} operators")
     for name, times in record["operators"].items():

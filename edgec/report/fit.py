@@ -1,0 +1,39 @@
+"""Does a network fit the memories of its device? Told before anything is flashed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgec.device.facts import Device
+from edgec.schedule.program import Program
+
+#: How many values are named that need the most memory.
+NAMED = 3
+
+
+def fit(program: Program, device: Device) -> dict[str, Any]:
+    """RAM (arena, inputs and outputs) and flash (weights; code comes on top) in bytes, beside what the device has.
+
+    ``fits`` is None where the device's memory is not known. ``largest`` are the values of the arena that need the most.
+    """
+    ports = sum(buffer.bytes for _, buffer, _ in (*program.inputs, *program.outputs))
+    ram, flash = program.arena_bytes + ports, program.weights_bytes
+    values = sorted((b for b in program.offsets if b.space == "arena"), key=lambda b: -b.bytes)
+    writers = {kernel.writes: kernel for kernel in program.kernels}
+    return {
+        "ram": {
+            "arena": program.arena_bytes,
+            "inputs_and_outputs": ports,
+            "bytes": ram,
+            "of": device.ram_bytes,
+            "fits": ram <= device.ram_bytes if device.ram_bytes else None,
+        },
+        "flash": {
+            "bytes": flash,
+            "of": device.flash_bytes,
+            "fits": flash <= device.flash_bytes if device.flash_bytes else None,
+        },
+        "largest": [
+            {"bytes": b.bytes, "nodes": list(writers[b].names[:3]) if b in writers else []} for b in values[:NAMED]
+        ],
+    }
