@@ -106,7 +106,7 @@ def schedule(plan: Plan, context: Context) -> Program:
     def progress(name: str) -> None:
         context.progress("schedule", name, next(begun) / len(plan.blocks))
 
-    return schedule_plan(plan, o.device, workers(plan, o.device, o.threads), progress)
+    return schedule_plan(plan, o.device, workers(plan, o.device, o.threads), progress, o.numeric)
 
 
 def emit(program: Program, context: Context) -> Project:

@@ -115,6 +115,22 @@ def convolutions() -> Iterator[Named]:
     yield "conv separable", graph(ops.node("reshape", mean(x, 2, 3), shape=(1, 20)))
 
 
+def winograds() -> Iterator[Named]:
+    """Few taps and unit steps, with channels enough to pay; sizes that tiles of 2 and 4 divide, and others."""
+    for c, o, h, w in ((16, 16, 8, 8), (24, 33, 7, 9), (20, 19, 13, 10), (64, 40, 4, 5), (32, 130, 6, 27)):
+        x = relu(conv(value("x", 1, 4, h, w), weights(c, 4, 1, 1)))
+        y = ops.node("add", conv(pad(x, 1, 1), weights(o, c, 3, 3)), weights(o, 1, 1))
+        yield f"winograd {c}->{o} {h}x{w}", graph(conv(silu(y), weights(5, o, 1, 1)))
+    x = relu(conv(value("x", 2, 6, 9, 14), weights(32, 6, 1, 1)))
+    y = ops.node("add", conv(pad(x, 1, 1), weights(32, 32, 3, 3)), x)
+    yield "winograd residual in place", graph(conv(relu(y), weights(7, 32, 1, 1)))
+    yield "winograd to rows", graph(conv(pad(value("x", 2, 32, 10, 11), 1, 1), weights(36, 32, 3, 3)))
+    yield "winograd 5x5", graph(conv(value("x", 1, 32, 10, 12), weights(32, 32, 5, 5)))
+    yield "winograd 1x3", graph(conv(value("x", 1, 48, 5, 23), weights(32, 48, 1, 3)))
+    yield "winograd 1-d", graph(conv(pad(value("x", 1, 48, 57), 1), weights(64, 48, 3)))
+    yield "winograd 3-d", graph(conv(pad(value("x", 1, 24, 3, 9, 8), 1, 1, 1), weights(40, 24, 3, 3, 3)))
+
+
 def epilogues() -> Iterator[Named]:
     for n in (3, 20):
         m = 7
@@ -427,6 +443,7 @@ GROUPS = {
         attentions,
         contractions,
         convolutions,
+        winograds,
         epilogues,
         windows,
         rows,

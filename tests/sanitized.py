@@ -29,9 +29,9 @@ ADDRESS_ALONE = ("-fsanitize=address", "-g1")  # half the time
 THREAD = ("-fsanitize=thread", "-g1")
 
 _HEAD = """
+#include "all.c" /* first: the pool says which functions of the system it wants */
 #include <stdio.h>
 #include <stdlib.h>
-#include "all.c"
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #define FORBID(p, n) ASAN_POISON_MEMORY_REGION(p, n)

@@ -19,6 +19,7 @@ from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.loops import Map, Row, Window
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel, Program, View
+from edgec.schedule.winograd import Winograd
 
 if TYPE_CHECKING:
     from edgec.pipeline import Project
@@ -77,6 +78,12 @@ def describe_template(kernel: Kernel) -> str:
     if isinstance(p, Contract):
         sizes = f"M={p.m_extent} N={p.n_extent} K={p.k_extent}"
         return f"contract {sizes}, tile {p.rows} rows x {p.vectors} vectors of {p.lanes}, lane factor {p.l_mode}"
+    if isinstance(p, Winograd):
+        forms = " x ".join(f"F({side.toom.outputs}, {side.toom.taps})" for side in p.sides)
+        sizes = f"{p.tiles} tiles, N={p.n_extent} K={p.k_extent}"
+        return (
+            f"winograd {forms}, {sizes}, {p.block} tiles a block, tile {p.rows} rows x {p.vectors} vectors of {p.lanes}"
+        )
     if isinstance(p, Window):
         taps = [v.extent for v in p.reduction.value[1]]
         return f"window of {'x'.join(map(str, taps)) or '1'}, tile {p.rows} outputs x {p.lanes} lanes"

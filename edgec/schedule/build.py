@@ -14,6 +14,7 @@ from edgec.ir.extent import sizes
 from edgec.ir.graph import Node, sizes_in
 from edgec.ir.index import upper
 from edgec.ir.nest import most
+from edgec.rewrite.rule import Numeric
 from edgec.schedule.attention import Attention, attention
 from edgec.schedule.border import Border, border
 from edgec.schedule.chain import chained
@@ -27,6 +28,7 @@ from edgec.schedule.memory import ALIGNMENT, plan_memory
 from edgec.schedule.procedure import ProcedureCall, procedure_call
 from edgec.schedule.program import Buffer, Kernel, Program, View
 from edgec.schedule.states import copied_last, overwritten_early, pairs
+from edgec.schedule.winograd import Winograd, winograd
 
 
 @dataclass
@@ -46,14 +48,25 @@ class _Names:
         return Buffer(f"b{self.count}", "arena", node.type.dtype, elements)
 
 
-def schedule(plan: Plan, device: Device, threads: int = 1, progress: Callable[[str], None] | None = None) -> Program:
-    """Choose layouts, a template and its parameters for every block, and a place for every buffer."""
-    program = _scheduled(plan, device, threads, progress)
+def schedule(
+    plan: Plan,
+    device: Device,
+    threads: int = 1,
+    progress: Callable[[str], None] | None = None,
+    numeric: Numeric = "reassociates",
+) -> Program:
+    """Choose layouts, a template and its parameters for every block, and a place for every buffer.
+
+    With ``numeric`` "exact", sums are taken as they stand: no schedule that gets them by fewer products.
+    """
+    program = _scheduled(plan, device, threads, progress, numeric)
     early = {b.name for b in overwritten_early(program.kernels, program.states)}
-    return _scheduled(copied_last(plan, early), device, threads, progress) if early else program
+    return _scheduled(copied_last(plan, early), device, threads, progress, numeric) if early else program
 
 
-def _scheduled(plan: Plan, device: Device, threads: int, progress: Callable[[str], None] | None) -> Program:
+def _scheduled(
+    plan: Plan, device: Device, threads: int, progress: Callable[[str], None] | None, numeric: Numeric
+) -> Program:
     graph = plan.graph
     names = _Names({n: n.attributes["name"] for n in graph.inputs}, {n: name for name, n in plan.outputs})
     views = views_of(plan, names.buffer)
@@ -70,7 +83,7 @@ def _scheduled(plan: Plan, device: Device, threads: int, progress: Callable[[str
         if not block.output.type.elements:
             kernels += borders
             continue
-        kernel = kernel_of(block, views, device, weights, threads, _origin(plan, block))
+        kernel = kernel_of(block, views, device, weights, threads, _origin(plan, block), numeric)
         guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
         if guards:  # the inside may be skipped, the border is there in any case
             kernels += [*borders, replace(kernel, guards=guards)]
@@ -128,6 +141,7 @@ def kernel_of(
     weights: Weights,
     threads: int,
     names: tuple[str, ...],
+    numeric: Numeric = "reassociates",
 ) -> Kernel:
     """The kernel of one block: the first schedule, from the most to the least specialized, that accepts it."""
     template: str
@@ -136,7 +150,10 @@ def kernel_of(
         template, params = "procedure", procedure_call(block, views, weights)
     else:
         flat = flatten(block, views, weights)
-        template, params = (gpu.choose if device.is_gpu else _choose)(block, flat, device, weights)
+        if device.is_gpu:
+            template, params = gpu.choose(block, flat, device, weights)
+        else:
+            template, params = _choose(block, flat, device, weights, numeric)
     scratch = scratch_of(params)
     operands = _operands(params)
     sizes = tuple(sizes_within(params))
@@ -151,13 +168,16 @@ def _is_alone(params: Any) -> bool:
     return isinstance(params, ProcedureCall) and params.procedure.tasks == 1
 
 
-def _choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple[str, Any]:
-    params: Attention | Contract | Window | Row | Map | None = None
+def _choose(block: Block, flat: Flat, device: Device, weights: Weights, numeric: Numeric) -> tuple[str, Any]:
+    params: Attention | Contract | Winograd | Window | Row | Map | None = None
     if block.kind == "attention":
         params = attention(flat, device, weights)
         if params is not None:
             return "attention", params
     if block.kind == "contract":
+        params = winograd(flat, device, weights) if numeric != "exact" else None
+        if params is not None:
+            return "winograd", params
         params = contract(flat, device, weights)
         if params is not None:
             return "contract", params
@@ -175,7 +195,7 @@ def _choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple
 def bodies_of(params: Any) -> list[Expr]:
     if isinstance(params, Contract):
         return [params.s, params.epilogue, *([params.l] if params.l_mode != "packed" else [])]
-    if isinstance(params, Attention | Row | GpuKernel):
+    if isinstance(params, Attention | Row | Winograd | GpuKernel):
         return params.bodies
     if isinstance(params, Border | ProcedureCall):
         return []
@@ -201,7 +221,7 @@ def sizes_within(record: Any) -> list[Expr]:
 
 def _operands(params: Any) -> tuple[Buffer, ...]:
     loaded = [e.value for body in bodies_of(params) for e in X.loads(body) if isinstance(e.value, Buffer)]
-    if isinstance(params, Contract) and params.packed is not None:
+    if isinstance(params, Contract | Winograd) and params.packed is not None:
         loaded.append(params.packed)
     if isinstance(params, ProcedureCall):
         loaded = [buffer for buffer, _ in params.operands]
@@ -214,6 +234,6 @@ def scratch_of(params: Any) -> int:
         return upper(params.k_extent) * params.width * 4
     if isinstance(params, Row):
         return -(-most(params.row) // 16) * 64 * len(params.saved)
-    if isinstance(params, Attention | ProcedureCall | GpuKernel):
+    if isinstance(params, Attention | ProcedureCall | Winograd | GpuKernel):
         return params.scratch_bytes
     return 0

@@ -18,6 +18,7 @@ from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
+from edgec.ir.types import DTYPES
 from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.products import Words, packed_words, with_bias_inside, words_of
@@ -119,7 +120,8 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     lanes = vector_lanes(device)
     m_extent, n_extent = most(m), most(n)
     steps = prod(map(most, k)) if words is None else prod(map(most, k[:-1])) * words.count
-    nr, nv = tile_shape(m_extent, n_extent, steps, device)
+    row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
+    nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step)
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
     panel_outer = tuple(v for v in outer if v in X.free_variables(lane_factor))
     outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
@@ -245,19 +247,28 @@ def _pack(l: Expr, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width:
     return weights.add(padded.reshape(values.shape[0], sizes[1], panels, width).transpose(0, 2, 1, 3))
 
 
-def tile_shape(m: int, n: int, k: int, device: Device) -> tuple[int, int]:
+def _bytes_along(load: Expr, loop: Expr) -> int:
+    """How far a step of ``loop`` moves a load."""
+    step = coefficient(load.args[0], loop) if loop.op == "var" and load.args else 0
+    return abs(step or 0) * DTYPES[load.dtype].itemsize
+
+
+def tile_shape(m: int, n: int, k: int, device: Device, row_step: int = 0) -> tuple[int, int]:
     """(rows, vectors) of the register tile with the least predicted time for M x N x K.
 
     Per step of k a tile of r x v issues r*v multiply-adds (two a cycle, four cycles of latency each) and r + v loads
     (two a cycle); accumulators, one row of L and one broadcast must fit the registers. A panel beyond the first-level
-    cache streams from the second at about half a line a cycle, for every tile anew.
+    cache streams from the second at about half a line a cycle, for every tile anew. ``row_step`` is how many bytes of
+    S lie between rows.
     """
     lanes, registers = vector_lanes(device), vector_registers(device)
+    # Rows a page apart share the sets of the first-level cache: more of them than it has ways push one another out.
+    tallest = 8 if row_step and row_step % 4096 == 0 else 30
     best: tuple[float, int, int] | None = None
     vectors_needed = ceil(n / lanes)
     for v in range(1, min(vectors_needed, 8) + 1):
         stream = 2.2 * v if k * v * lanes * 4 > device.l1d_bytes // 2 else 0.0
-        for r in range(1, min(m, 30) + 1):
+        for r in range(1, min(m, tallest) + 1):
             if r * v + v + 1 > registers and r * v > 1:
                 continue
             full_panels, last = divmod(vectors_needed, v)

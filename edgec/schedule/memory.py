@@ -19,6 +19,7 @@ from edgec.schedule.gpu.loops import GpuMap
 from edgec.schedule.loops import Map
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel
+from edgec.schedule.winograd import Winograd
 
 ALIGNMENT = 64
 #: Placement orders tried beyond the fixed ones when those leave a gap to the lower bound.
@@ -105,6 +106,8 @@ def overwrites_in_place(kernel: Kernel, operand: Buffer) -> bool:
         bodies, elsewhere = [p.body], []
     elif isinstance(p, Contract | GpuContract):
         bodies, elsewhere = [p.epilogue], [p.s, p.l]
+    elif isinstance(p, Winograd):
+        bodies, elsewhere = [p.epilogue], [p.s]
     elif isinstance(p, ProcedureCall):
         return [k for k, (b, _) in enumerate(p.operands) if b is operand] == [p.procedure.overwrites]
     else:

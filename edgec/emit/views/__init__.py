@@ -9,6 +9,7 @@ from edgec.emit.views.map import MapView
 from edgec.emit.views.procedure import ProcedureView
 from edgec.emit.views.row import RowView
 from edgec.emit.views.window import WindowView
+from edgec.emit.views.winograd import WinogradView
 
 VIEWS: dict[str, type[View]] = {
     "attention": AttentionView,
@@ -19,6 +20,7 @@ VIEWS: dict[str, type[View]] = {
     "procedure": ProcedureView,
     "row": RowView,
     "window": WindowView,
+    "winograd": WinogradView,
 }
 
 __all__ = ["VIEWS", "View"]

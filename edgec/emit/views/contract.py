@@ -81,6 +81,10 @@ class ContractView(View):
         return self.params.width
 
     @property
+    def lanes(self) -> int:
+        return self.params.lanes
+
+    @property
     def rows(self) -> int:
         return self.params.rows
 
@@ -103,6 +107,12 @@ class ContractView(View):
     @property
     def packs(self) -> bool:
         return self.params.l_mode == "gathered"
+
+    @property
+    def streams(self) -> bool:
+        """Are there more packed weights than a first-level cache holds, so that it pays to ask for them early?"""
+        p = self.params
+        return p.packed is not None and p.packed.bytes > 1 << 15
 
     @property
     def packed_parameter(self) -> str:
@@ -314,6 +324,11 @@ class Tile:
     @property
     def parameters(self) -> str:
         return self.interface[0]
+
+    @property
+    def is_large(self) -> bool:
+        """Are there accumulators enough that one step of the sum need not wait for the one before?"""
+        return self.rows * self.vectors >= 8
 
     def accumulators(self, r: int) -> str:
         start = [self.lanes(v) if self.view.words is not None else "ec_set1(0.0f)" for v in range(self.vectors)]

@@ -103,6 +103,8 @@ static void classifier_1_contract_1(const float *restrict p0, const float *restr
 
 
 
+
+
 static __attribute__((noinline)) void classifier_1_contract_1_4x1_4(const float *restrict p0, const float *restrict p1, float *restrict y, const float *restrict panel, ec_int o0, ec_int m, ec_int n) {
   const float *const s = p0 + (o0 * 20 + m * 2);
   ec_vf c0_0 = ec_set1(0.0f);
@@ -322,6 +324,8 @@ void classifier_3_window(const float *restrict p0, float *restrict y, ec_int thr
     }
   }
 }
+
+
 
 
 

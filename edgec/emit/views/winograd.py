@@ -1,0 +1,339 @@
+"""Winograd's method as its template sees it: the transforms as formulas, and the products between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+from edgec.emit.c_expression import Printer
+from edgec.emit.views.base import Loop, View, numbered
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.schedule.program import Buffer, Kernel
+from edgec.schedule.toom import Toom
+from edgec.schedule.winograd import Winograd
+
+
+@dataclass(frozen=True)
+class Product:
+    """One register tile of the matrix products."""
+
+    name: str
+    rows: int
+    vectors: int
+
+
+@dataclass(frozen=True)
+class Pixel:
+    """An output of a tile: when it is stored ("" always), and how."""
+
+    condition: str
+    lines: tuple[str, ...]
+
+
+class WinogradView(View):
+    """Transforms of a tile, register tiles of the products, and the tasks: blocks of tiles times panels."""
+
+    def __init__(self, kernel: Kernel, name: str, aliases: frozenset[Buffer]) -> None:
+        super().__init__(kernel, name, aliases)
+        p = self.params
+        self.outer = numbered(p.outer)
+        self.names = {v: d.name for v, d in self.outer.items()}
+        self.names |= {side.loop: place for side, place in zip(p.sides, self.places)}
+        self.sums = {v: Loop(f"k{d}", v.value.extent, d) for d, v in enumerate(p.k)}
+
+    @property
+    def params(self) -> Winograd:
+        params: Winograd = self.kernel.params
+        return params
+
+    # ---- sizes
+
+    @property
+    def places(self) -> list[str]:
+        """The first output of a tile along every side."""
+        return ["row", "column"][-len(self.params.sides) :]
+
+    @property
+    def points(self) -> int:
+        return self.params.points
+
+    @property
+    def k_extent(self) -> int:
+        return self.params.k_extent
+
+    @property
+    def k_stride(self) -> int:
+        return self.params.k_stride
+
+    @property
+    def width(self) -> int:
+        return self.params.width
+
+    @property
+    def block(self) -> int:
+        return self.params.block
+
+    @property
+    def panels(self) -> int:
+        return self.params.panels
+
+    @property
+    def tasks(self) -> int:
+        return self.params.blocks * self.params.panels
+
+    @property
+    def tile_count(self) -> int:
+        return self.params.tiles
+
+    @property
+    def input_stride(self) -> int:
+        return self.params.input_stride
+
+    @property
+    def product_stride(self) -> int:
+        return self.params.product_stride
+
+    @property
+    def packed_parameter(self) -> str:
+        return self.pointers[self.params.packed]
+
+    @property
+    def panel_size(self) -> int:
+        return self.points * self.k_extent * self.width
+
+    # ---- the walk over tiles
+
+    @property
+    def tile_loops(self) -> list[Loop]:
+        """What the number of a tile is made of, outermost first: the outer loops, and tiles along every side."""
+        sides = [Loop(f"{name}_tile", side.tiles) for name, side in zip(self.places, self.params.sides)]
+        return [*self.outer.values(), *sides]
+
+    @property
+    def starts(self) -> list[str]:
+        """The first output of a tile along each side; the last tile is moved back to end where the outputs do."""
+        lines = []
+        for name, side in zip(self.places, self.params.sides):
+            m = side.toom.outputs
+            start = f"{name}_tile * {m}"
+            if side.is_ragged:
+                start = f"ec_min_int({start}, {side.extent - m})"
+            lines.append(f"const ec_int {name} = {start};")
+        return lines
+
+    @property
+    def skips(self) -> list[str]:
+        """How many outputs of a tile the one before has stored already."""
+        ragged = [(n, s) for n, s in zip(self.places, self.params.sides) if s.is_ragged]
+        return [f"const ec_int {n}_skip = {n}_tile * {s.toom.outputs} - {n};" for n, s in ragged]
+
+    # ---- the input's transform
+
+    @property
+    def sum_loops(self) -> list[Loop]:
+        """The loops of the sum outside its vectors."""
+        return list(self.sums.values())[:-1]
+
+    @property
+    def sum_indent(self) -> str:
+        return "  " * len(self.sum_loops)
+
+    @property
+    def lane_loop(self) -> Loop:
+        return list(self.sums.values())[-1]
+
+    @property
+    def lane_tail(self) -> int:
+        return int(self.lane_loop.extent) % self.params.lanes
+
+    @property
+    def sum_start(self) -> str:
+        """Where the values of the inner loop begin among all that is summed."""
+        text, scale = "0", int(self.lane_loop.extent)
+        for loop in reversed(self.sum_loops):
+            text, scale = f"{loop.name} * {scale} + {text}", scale * int(loop.extent)
+        return text
+
+    def forward(self, counted: bool) -> list[str]:
+        """Load the inputs of a tile, transform them, store them where the products read them."""
+        p = self.params
+        lane = p.k[-1]
+        names = self.names | {v: d.name for v, d in self.sums.items()}
+        count = str(self.lane_tail) if counted else None
+        printer = Printer(names, self.pointers, lane, count, depth=len(self.sums) + 1)
+        tooms = [side.toom for side in p.sides]
+        values: dict[tuple[int, ...], Expr] = {}
+        for at in product(*(range(t.inputs) for t in tooms)):
+            values[at] = X.substitute(p.s, {side.tap: X.const(i) for side, i in zip(p.sides, at)})
+        for d, toom in enumerate(tooms):
+            values = _along(values, d, toom, _of_inputs, printer)
+        suffix, tail = ("_n", f", {count}") if counted else ("", "")
+        pad = "  " * (len(self.sums) + 1)
+        for k, at in enumerate(product(*(range(t.inputs) for t in tooms))):
+            place = f"v + {k * p.input_stride}" if k else "v"
+            printer.lines.append(f"{pad}ec_store{suffix}({place}, {printer.vector(values[at])}{tail});")
+        return printer.lines
+
+    @cached_property
+    def forward_interface(self) -> tuple[str, str]:
+        lines = [*self.forward(False), *(self.forward(True) if self.lane_tail else [])]
+        return self.tile_interface([*(d.name for d in self.outer.values()), *self.places], lines)
+
+    # ---- the products
+
+    @property
+    def _heights(self) -> list[int]:
+        """Of register tiles: whole ones, what is left of a block, and what is left of the last block."""
+        p = self.params
+        last = p.tiles - (p.blocks - 1) * p.block
+        return list(dict.fromkeys(h for h in (p.rows, p.block % p.rows, last % p.rows) if h))
+
+    @property
+    def _widths(self) -> list[int]:
+        p = self.params
+        last = -(-(p.n_extent - (p.panels - 1) * p.width) // p.lanes)
+        return list(dict.fromkeys(([p.vectors] if p.panels > 1 else []) + [last]))
+
+    @property
+    def products(self) -> list[Product]:
+        return [Product(f"{self.name}_{h}x{v}", h, v) for h in self._heights for v in self._widths]
+
+    @property
+    def rows(self) -> int:
+        return self.params.rows
+
+    def accumulators(self, tile: Product, row: int) -> str:
+        return ", ".join(f"c{row}_{v} = ec_set1(0.0f)" for v in range(tile.vectors))
+
+    @property
+    def rests(self) -> list[int]:
+        """Heights of the register tiles that end a block."""
+        return [h for h in self._heights if h != self.params.rows]
+
+    def call(self, rows: int) -> str:
+        """The call of a register tile at hand, by the width of the panel."""
+        calls = [f"{self.name}_{rows}x{v}(a, u, c)" for v in self._widths]
+        return calls[0] if len(calls) == 1 else f"(panel < {self.panels - 1} ? {calls[0]} : {calls[1]})"
+
+    # ---- the result's transform
+
+    @property
+    def lanes(self) -> int:
+        return self.params.lanes
+
+    @property
+    def n_extent(self) -> int:
+        return self.params.n_extent
+
+    @property
+    def tail(self) -> int:
+        return self.n_extent % self.lanes
+
+    @property
+    def has_full(self) -> bool:
+        return self.n_extent >= self.lanes
+
+    def _backward(self) -> tuple[list[str], dict[tuple[int, ...], str]]:
+        p = self.params
+        lane = X.var("lane", p.lanes)
+        printer = Printer({lane: "0"}, {}, lane, prefix="b")
+        values: dict[tuple[int, ...], Expr] = {}
+        for k, at in enumerate(product(*(range(side.toom.inputs) for side in p.sides))):
+            values[at] = X.load(("product", at), (lane,), "f32")
+            printer.lines.append(f"  const ec_vf m{k} = ec_load(c + {k * p.product_stride});")
+            printer.define(values[at], f"m{k}")
+        for d, side in enumerate(p.sides):
+            values = _along(values, d, side.toom, _of_products, printer)
+        return printer.lines, {at: printer.vector(e) for at, e in values.items()}
+
+    @cached_property
+    def backward(self) -> list[str]:
+        """From the products of a tile to its outputs."""
+        return self._backward()[0]
+
+    def pixels(self, counted: bool) -> list[Pixel]:
+        """What follows the sum, for every output of a tile."""
+        p = self.params
+        count = str(self.tail) if counted else None
+        found = []
+        for at, value in self._backward()[1].items():
+            printer = Printer(self.names | {p.n: "n"}, self.pointers, p.n, count, depth=2, prefix="e")
+            accumulated = X.load(("accumulator", at), (X.const(0) + p.n,), "f32")
+            printer.define(accumulated, value)
+            change = {side.loop: side.loop + i for side, i in zip(p.sides, at)}
+            body = X.substitute(X.substitute(p.epilogue, change), {p.accumulator: accumulated})
+            line = self.store_line(printer, X.substitute(p.address, change), printer.vector(body), p.n, count)
+            tests = [
+                f"{name}_skip <= {i}"
+                for name, side, i in zip(self.places, p.sides, at)
+                if side.is_ragged and i < side.toom.outputs - side.extent % side.toom.outputs
+            ]
+            found.append(Pixel(" && ".join(tests), (*printer.lines, f"    {line}")))
+        return found
+
+    @cached_property
+    def backward_interface(self) -> tuple[str, str]:
+        tails = ([False] if self.has_full else []) + ([True] if self.tail else [])
+        pixels = [pixel for counted in tails for pixel in self.pixels(counted)]
+        lines = [text for pixel in pixels for text in (pixel.condition, *pixel.lines)]
+        skips = [f"{n}_skip" for n in self.places]
+        return self.tile_interface([*(d.name for d in self.outer.values()), *self.places, *skips, "n"], lines)
+
+    def back_call(self, suffix: str) -> str:
+        """The call of a result's transform, for the vector at ``j`` of a panel."""
+        change = {"n": f"panel * {self.width} + j"}
+        arguments = ", ".join(change.get(a, a) for a in self.backward_interface[1].split(", "))
+        return f"{self.name}{suffix}(c + j, {arguments})"
+
+
+def _along(
+    values: dict[tuple[int, ...], Expr],
+    d: int,
+    toom: Toom,
+    transform: Callable[[Toom, list[Expr]], list[Expr]],
+    printer: Printer,
+) -> dict[tuple[int, ...], Expr]:
+    """Transform every line of a grid of values along dimension ``d``, one line after the other."""
+    found: dict[tuple[int, ...], Expr] = {}
+    for start in [at for at in values if at[d] == 0]:
+        line = [values[(*start[:d], i, *start[d + 1 :])] for i in range(toom.inputs)]
+        for i, e in enumerate(transform(toom, line)):
+            printer.vector(e)
+            found[(*start[:d], i, *start[d + 1 :])] = e
+    return dict(sorted(found.items(), key=lambda item: item[0]))
+
+
+def _of_inputs(toom: Toom, d: list[Expr]) -> list[Expr]:
+    """B^T d, by pairs of points."""
+    whole = toom.vanishing()
+    rows = [_sum(whole, d[0::2])]
+    for k, p in enumerate(toom.pairs):
+        others = toom.vanishing(k)
+        even, odd = _sum(others, d[2::2]), _sum(others, d[1::2])
+        rows += [_sum([p, 1.0], [odd, even]), _sum([-p, 1.0], [odd, even])]
+    return [*rows, _sum(whole, d[1::2])]
+
+
+def _of_products(toom: Toom, m: list[Expr]) -> list[Expr]:
+    """A^T m, by pairs of points."""
+    pairs = [(m[1 + 2 * k] + m[2 + 2 * k], m[1 + 2 * k] - m[2 + 2 * k]) for k in range(len(toom.pairs))]
+    rows = []
+    for i in range(toom.outputs):
+        terms = [(p**i, pair[i % 2]) for p, pair in zip(toom.pairs, pairs)]
+        terms += [(1.0, m[0])] * (i == 0) + [(1.0, m[-1])] * (i == toom.outputs - 1)
+        rows.append(_sum([c for c, _ in terms], [e for _, e in terms]))
+    return rows
+
+
+def _sum(coefficients: list[float], terms: list[Expr]) -> Expr:
+    """A weighted sum; terms of weight 1 first, so that each other is one multiply-add."""
+    pairs = sorted(zip(coefficients, terms), key=lambda pair: pair[0] != 1.0)
+    total: Expr | None = None
+    for c, term in pairs:
+        weighted = term if c == 1.0 else term * c
+        total = weighted if total is None else total + weighted
+    assert total is not None
+    return total

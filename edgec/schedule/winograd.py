@@ -1,0 +1,265 @@
+"""Convolutions by Winograd's method: fewer products, for sums of small transforms.
+
+A sum ``out[.., y, x, n] = f(sum over ky, kx, k of S[.., y + ky, x + kx, k] * L[ky, kx, k, n])`` with few taps and unit
+steps is cut into tiles of neighboring outputs. Tile, weights and products are transformed (`Toom`); what is left of
+the sum, over k, is a matrix product of its own at every point: tiles x k by k x n. The weights are transformed at
+build time. A block of tiles is transformed, multiplied and transformed back while it lies in cache, in one kernel;
+what follows the sum is done on its results in registers. Lavin and Gray, "Fast algorithms for convolutional neural
+networks", 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, prod
+
+import numpy as np
+
+from edgec.device.facts import Device
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient, is_fixed, most
+from edgec.ir.vector import is_vectorizable, vector_lanes
+from edgec.schedule.contract import tile_shape
+from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.program import Buffer
+from edgec.schedule.toom import PAIRS, Toom
+
+
+@dataclass(frozen=True)
+class Side:
+    """A direction that tiles extend in: the loop over outputs, the loop over taps, and how both are transformed."""
+
+    loop: Expr
+    tap: Expr
+    toom: Toom
+
+    @property
+    def extent(self) -> int:
+        return int(self.loop.value.extent)
+
+    @property
+    def tiles(self) -> int:
+        """The last tile is moved back so that it ends where the outputs do; what it repeats is not stored."""
+        return -(-self.extent // self.toom.outputs)
+
+    @property
+    def is_ragged(self) -> bool:
+        return self.extent % self.toom.outputs != 0
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """One or two sides, the slowest first; tiles are numbered through ``outer`` and the sides."""
+
+    outer: tuple[Expr, ...]
+    sides: tuple[Side, ...]
+    n: Expr  # the lanes of the result
+    k: tuple[Expr, ...]  # what else is summed; the last is contiguous in S
+    s: Expr
+    packed: Buffer  # [panel, point, k, width]
+    epilogue: Expr  # over ``accumulator``
+    accumulator: Expr
+    store: Buffer
+    address: Expr
+    block: int  # tiles transformed at once
+    rows: int  # of the register tile of the products
+    vectors: int
+    lanes: int
+
+    @property
+    def bodies(self) -> list[Expr]:
+        return [self.s, self.epilogue]
+
+    @property
+    def points(self) -> int:
+        return prod(side.toom.inputs for side in self.sides)
+
+    @property
+    def tiles(self) -> int:
+        return prod(most(v) for v in self.outer) * prod(side.tiles for side in self.sides)
+
+    @property
+    def blocks(self) -> int:
+        return ceil(self.tiles / self.block)
+
+    @property
+    def k_extent(self) -> int:
+        return prod(most(v) for v in self.k)
+
+    @property
+    def k_stride(self) -> int:
+        """From tile to tile of the transformed input: no multiple of a page, where rows would share cache sets."""
+        return ceil(self.k_extent / self.lanes) * self.lanes + (self.lanes if self.k_extent % 256 == 0 else 0)
+
+    @property
+    def n_extent(self) -> int:
+        return int(self.n.value.extent)
+
+    @property
+    def width(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def panels(self) -> int:
+        return ceil(self.n_extent / self.width)
+
+    @property
+    def input_stride(self) -> int:
+        """From point to point of the transformed input, which lies in scratch as [point, tile, k]."""
+        return _odd(self.block * self.k_stride, self.lanes)
+
+    @property
+    def product_stride(self) -> int:
+        """From point to point of the products, [point, tile, width]."""
+        return _odd(self.block * self.width, self.lanes)
+
+    @property
+    def scratch_bytes(self) -> int:
+        return 4 * self.points * (self.input_stride + self.product_stride)
+
+
+def _odd(size: int, lanes: int) -> int:
+    """At least ``size``, an odd number of vectors: what lies so far apart never meets in one set of a cache."""
+    return (ceil(size / lanes) | 1) * lanes
+
+
+def winograd(flat: Flat, device: Device, weights: Weights) -> Winograd | None:
+    """Schedule ``flat`` by Winograd's method; None where it does not apply, or the direct sum is cheaper."""
+    sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
+    if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul" or sums[0].dtype != "f32":
+        return None
+    taps, term = X.opened(sums[0])
+    if device.vector_bytes < 16 or not device.l2_bytes or not is_fixed(*flat.loops, *taps):
+        return None
+    l, s = sorted(term.args, key=is_constant, reverse=True)
+    if not is_constant(l) or is_constant(s) or s.op != "load" or s.dtype != "f32":
+        return None
+    across = [v for v in flat.loops if v in X.free_variables(l)]
+    if len(across) != 1 or across[0] in X.free_variables(s) or coefficient(flat.address, across[0]) is None:
+        return None
+    (n,) = across
+    accumulator = X.load("accumulator", (), "f32")
+    epilogue = X.substitute(flat.body, {sums[0]: accumulator})
+    lanewise = X.substitute(epilogue, {accumulator: X.load("accumulator", (n,), "f32")})
+    if not is_vectorizable(lanewise, n):
+        return None
+    found = _cheapest(flat, s, taps, n, device)
+    if found is None:
+        return None
+    sides, block, rows, vectors = found
+    k = _remaining(s, taps, sides)
+    outer = tuple(v for v in flat.loops if v is not n and all(v is not side.loop for side in sides))
+    lanes = vector_lanes(device)
+    packed = weights.add(_transformed(l, sides, k, n, vectors * lanes))
+    epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
+    return Winograd(
+        outer, sides, n, k, s, packed, epilogue, accumulator, flat.store, flat.address, block, rows, vectors, lanes
+    )  # fmt: skip
+
+
+def _remaining(s: Expr, taps: tuple[Expr, ...], sides: tuple[Side, ...]) -> tuple[Expr, ...]:
+    """The loops of the sum that tiles do not take, the one with the shortest step last."""
+    rest = [v for v in taps if all(v is not side.tap for side in sides)]
+    return tuple(sorted(rest, key=lambda v: -abs(coefficient(s.args[0], v) or 0)))
+
+
+def _candidates(flat: Flat, s: Expr, taps: tuple[Expr, ...], n: Expr) -> Iterator[tuple[Side, ...]]:
+    """Ways to tile: loops over outputs that step through S as a loop over taps does."""
+    address = s.args[0]
+    pairs = []
+    for tap in taps:
+        step = coefficient(address, tap)
+        for loop in flat.loops:
+            if loop is not n and step and step == coefficient(address, loop):
+                pairs.append((loop, tap))
+    pairs.sort(key=lambda pair: -abs(coefficient(address, pair[1]) or 0))
+
+    def forms(loop: Expr, tap: Expr) -> list[Toom]:
+        r = int(tap.value.extent)
+        known = [Toom(inputs - r + 1, r) for inputs in PAIRS if inputs - r + 1 >= 2]
+        return [t for t in known if r >= 2 and t.outputs <= loop.value.extent]
+
+    for pair in pairs:
+        yield from ((Side(*pair, t),) for t in forms(*pair))
+    for one, two in product(pairs, pairs):
+        if pairs.index(one) < pairs.index(two) and one[0] is not two[0] and one[1] is not two[1]:
+            yield from ((Side(*one, a), Side(*two, b)) for a in forms(*one) for b in forms(*two))
+
+
+def _cheapest(
+    flat: Flat, s: Expr, taps: tuple[Expr, ...], n: Expr, device: Device
+) -> tuple[tuple[Side, ...], int, int, int] | None:
+    """(sides, tiles of a block, rows, vectors) of the least predicted time; None where the direct sum has it."""
+    best, choice = _direct_cycles(flat, taps, n, device), None
+    for sides in _candidates(flat, s, taps, n):
+        k = _remaining(s, taps, sides)
+        if not k or coefficient(s.args[0], k[-1]) != 1 or most(k[-1]) < 4 or not prod(map(most, k)):
+            continue
+        outer = prod(most(v) for v in flat.loops if v is not n and all(v is not t.loop for t in sides))
+        tiles = outer * prod(side.tiles for side in sides)
+        points = prod(side.toom.inputs for side in sides)
+        depth = prod(most(v) for v in k)
+        block = _block(tiles, points, depth, device)
+        rows, vectors = tile_shape(block, most(n), depth, device)
+        busy = _busy(rows, vectors)
+        cycles = _cycles(sides, tiles, depth, most(n), block, device, busy)
+        if cycles < best:
+            best, choice = cycles, (sides, block, rows, vectors)
+    return choice
+
+
+def _block(tiles: int, points: int, depth: int, device: Device) -> int:
+    """Tiles of a block, as even as possible: half of the second-level cache holds its transformed input.
+
+    Fewer than 28 would read the weights too often for what they are used for, more than 56 gained nothing.
+    """
+    limit = min(max(28, device.l2_bytes // 2 // (points * depth * 4)), 56)
+    return ceil(tiles / ceil(tiles / limit))
+
+
+def _direct_cycles(flat: Flat, taps: tuple[Expr, ...], n: Expr, device: Device) -> float:
+    vectors = ceil(most(n) / vector_lanes(device))
+    outputs = prod(most(v) for v in flat.loops if v is not n)
+    depth = prod(most(v) for v in taps)
+    return outputs * depth * vectors / 2 / 0.9 + _streaming(depth * vectors, 1, device)
+
+
+def _streaming(vectors: int, times: int, device: Device) -> float:
+    """What it costs to read packed weights: nothing where half of the second-level cache holds them."""
+    size = vectors * vector_lanes(device) * 4
+    return times * size / 12 if size > device.l2_bytes // 2 else 0.0
+
+
+def _busy(rows: int, vectors: int) -> float:
+    """The share of the multipliers that a register tile can use: few accumulators wait for one another."""
+    accumulators = rows * vectors
+    return accumulators / max(accumulators, rows + vectors, 8 if accumulators < 8 else 0)
+
+
+def _cycles(sides: tuple[Side, ...], tiles: int, depth: int, n: int, block: int, device: Device, busy: float) -> float:
+    """Predicted time: two vector operations a cycle, a store a cycle, and the weights once for every block."""
+    lanes = vector_lanes(device)
+    points = prod(side.toom.inputs for side in sides)
+    panels = ceil(n / lanes)
+    transform = points * (1.5 + sum(len(side.toom.points) for side in sides) / 2)
+    products = tiles * points * depth * panels / 2 / 0.9 / busy
+    return (
+        tiles * (ceil(depth / lanes) + panels) * transform
+        + products
+        + _streaming(points * depth * panels, ceil(tiles / block), device)
+    )
+
+
+def _transformed(l: Expr, sides: tuple[Side, ...], k: tuple[Expr, ...], n: Expr, width: int) -> np.ndarray:
+    """[panel, point, k, width] in fp32, transformed in double precision; zero beyond n."""
+    values = evaluate_over(l, (*(side.tap for side in sides), *k, n)).astype(np.float64)
+    for d, side in enumerate(sides):
+        values = np.moveaxis(np.tensordot(side.toom.of_taps, values, ([1], [d])), 0, d)
+    points, size = prod(side.toom.inputs for side in sides), n.value.extent
+    panels = ceil(size / width)
+    padded = np.zeros((points, prod(v.value.extent for v in k), panels * width), np.float32)
+    padded[:, :, :size] = values.reshape(points, -1, size)
+    return padded.reshape(points, -1, panels, width).transpose(2, 0, 1, 3)
