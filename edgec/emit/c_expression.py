@@ -218,7 +218,7 @@ class Printer:
             return f"ec_from_{to}(ec_to_{to}({whole}))"
         if source.dtype in FLOATS:
             if to in ("u8", "i8", "u16", "i16"):  # numpy goes through a wider integer and wraps
-                return f"({C_TYPES[to]})ec_convert_int64_t({text})"
+                return f"({C_TYPES[to]})ec_convert_int32_t({text})"
             return f"ec_convert_{C_TYPES[to]}({text})"
         return f"({C_TYPES[to]}){text}"
 

@@ -159,14 +159,7 @@ def _has_lanes(node: Node) -> bool:
     if node.type.dtype not in LANES:
         return False
     if node.op == "cast":
-        source, x = node.args[0].type.dtype, node.args[0]
-        if LANES.get(source) != "float" or LANES[node.type.dtype] != "integer" or node.type.dtype == "i32":
-            return source in LANES
-        limits = set()
-        while x.op in ("min", "max") and any(a.is_const for a in x.args):
-            limits.add(x.op)
-            x = next(a for a in x.args if not a.is_const)
-        return limits == {"min", "max"}
+        return node.args[0].type.dtype in LANES
     return has_vector_form(node.op, node.type.dtype, node.args[-1].type.dtype)
 
 

@@ -37,14 +37,26 @@ def narrowest(ends: Sequence[Node]) -> int:
 def follows_sums(
     node: Node, members: Collection[Node], users: Mapping[Node, Sequence[Node]], inlined: Collection[Node]
 ) -> bool:
-    """Integer work for what follows the sums of a block with ``members``, element for element.
+    """Work on narrow integers for what follows the sums of a block with ``members``, element for element.
 
-    Stored, its result would be of a wide type; computed where it is used, only its narrow operand is read.
+    Stored, its result would be of a wide type (a dequantized sum that is added, say); computed where it is used, only
+    its narrow operand is read.
     """
-    if any(is_float(n.type.dtype) for n in (node, *members)):
+    if is_float(node.type.dtype) and not _is_dequantized(node):
         return False
     return all(
         (user in members and classify.is_elementwise(user) and user.type.shape == node.type.shape)
         or (user in inlined and is_widening(user) and follows_sums(user, members, users, inlined))
         for user in users[node]
     )
+
+
+def _is_dequantized(node: Node) -> bool:
+    """Are these floats computed from 8-bit integers and constants alone, a few operators before?"""
+    operands = [a for a in node.args if not (a.is_const and a.type.elements <= max(a.type.shape, default=1))]
+    if len(operands) != 1 or not classify.is_elementwise(node):
+        return False
+    (source,) = operands
+    if node.op == "cast":
+        return DTYPES[source.type.dtype].kind in "iu" and DTYPES[source.type.dtype].itemsize == 1
+    return source.type.shape == node.type.shape and _is_dequantized(source)

@@ -57,17 +57,6 @@ def has_vector_form(op: str, dtype: str, argument: str) -> bool:
     return op in ("and", "or", "xor", "not") or (op in COMPARE and LANES.get(argument) in ("float", "integer"))
 
 
-def has_cast(e: Expr) -> bool:
-    """Has a cast a vector form? What is cut down to fewer bits than a lane has must be known to fit 32 first."""
-    source, target = LANES.get(e.args[0].dtype), LANES.get(e.dtype)
-    if source is None or target is None:
-        return False
-    if source == "float" and target == "integer" and e.dtype != "i32":
-        low, high = bounds(e.args[0])
-        return low > -(2.0**31) and high < 2.0**31
-    return True
-
-
 def bounds(e: Expr) -> tuple[float, float]:
     """The range a value is known to stay in, unless it is NaN."""
     if e.op == "const" and not isnan(e.value):
@@ -101,7 +90,7 @@ def _has_lanes(e: Expr, lane: Expr) -> bool:
     if e.op == "select":
         return e.dtype in LANES
     if e.op == "cast":
-        return has_cast(e)
+        return e.dtype in LANES and e.args[0].dtype in LANES
     return e.op not in ("const", "bitcast") and has_vector_form(e.op, e.dtype, e.args[-1].dtype)
 
 

@@ -21,7 +21,7 @@ from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_a
 from edgec.ir.types import DTYPES
 from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.products import Words, packed_words, with_bias_inside, words_of
+from edgec.schedule.products import Words, packed_words, with_bias_inside, with_numbers_in_memory, words_of
 from edgec.schedule.program import Buffer
 
 #: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
@@ -135,6 +135,8 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     elif mode == "packed":
         packed = _pack(lane_factor, panel_outer, k, n, nv * lanes, weights)
     epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
+    if words is not None:
+        epilogue = with_numbers_in_memory(epilogue, weights)
     tiles = ceil(m_extent / nr)
     panel_bytes = nv * lanes * steps * 4
     chunk = _chunk(tiles, nr, steps, ceil(n_extent / (nv * lanes)), prod(map(most, outer)))

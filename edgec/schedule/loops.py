@@ -15,6 +15,8 @@ from edgec.schedule.program import Buffer
 
 #: Lanes of one map task: large enough that sharing out tasks costs nothing.
 MAP_BLOCK = 4096
+#: A sum over this many neighbors is worth a row's tail.
+ROW_FROM = 16
 #: A window unrolls at most this many multiply-adds of one tile.
 UNROLL_LIMIT = 256
 
@@ -92,7 +94,7 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     n = lanes[0]
     body = repacked(flat.body, flat.loops, n, weights)
     (reduction,) = (e for e in X.walk(body) if e.op == "reduce")
-    if not is_vectorizable(body, n) or n not in free(reduction):
+    if not is_vectorizable(body, n) or n not in free(reduction) or _is_along_memory(reduction, n):
         return None
     others = sorted((v for v in flat.loops if v is not n), key=lambda v: -(coefficient(flat.address, v) or 0))
     m: Expr = X.const(0)
@@ -102,6 +104,15 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
         limit = max(1, min(vector_registers(device) // 3, UNROLL_LIMIT // taps, 8))
         rows = _even_rows(most(m), limit)
     return Window(tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address)
+
+
+def _is_along_memory(reduction: Expr, n: Expr) -> bool:
+    """Is a long sum contiguous where the lanes would be far apart? Then rows are walked along it."""
+    names, body = X.opened(reduction)
+    if len(names) != 1 or most(names[0]) < ROW_FROM:
+        return False
+    places = [e.args[0] for e in X.loads(body)]
+    return all(coefficient(a, names[0]) == 1 and coefficient(a, n) not in (0, 1) for a in places)
 
 
 def _even_rows(extent: int, most: int) -> int:

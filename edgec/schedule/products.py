@@ -20,7 +20,7 @@ from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed
-from edgec.schedule.flat import evaluate_over, is_constant
+from edgec.schedule.flat import Weights, evaluate_over, is_constant
 
 WORD = 4
 BYTES = ("i8", "u8")
@@ -148,3 +148,31 @@ def with_bias_inside(epilogue: Expr, accumulator: Expr, known: set[Expr]) -> tup
             if accumulator not in X.walk(rest):
                 return X.substitute(epilogue, {e: accumulator}), other
     return epilogue, None
+
+
+def with_numbers_in_memory(epilogue: Expr, weights: Weights) -> Expr:
+    """Scales and zero points of a whole tensor as loads: the layers of a network differ in nothing else, and share code.
+
+    Bounds stay as they are, for what is known to be in range is converted in fewer steps.
+    """
+    found: dict[Expr, int] = {}
+    for e in X.walk(epilogue):
+        if e.op in ("add", "sub", "mul", "div") and e.dtype == "f32":
+            for a in e.args:
+                if a.op == "const":
+                    found.setdefault(a, len(found))
+    if not found:
+        return epilogue
+    numbers = weights.add(np.array([c.value for c in found], np.float32))
+
+    def change(e: Expr) -> Expr | None:
+        if e.op not in ("add", "sub", "mul", "div") or e.dtype != "f32" or not any(a in found for a in e.args):
+            return None
+        return X.call(
+            e.op, *(X.load(numbers, (X.const(found[a]),), "f32") if a in found else inside(a) for a in e.args)
+        )
+
+    def inside(e: Expr) -> Expr:
+        return X.transform(e, change)
+
+    return inside(epilogue)
