@@ -151,7 +151,7 @@ def with_bias_inside(epilogue: Expr, accumulator: Expr, known: set[Expr]) -> tup
 
 
 def with_numbers_in_memory(epilogue: Expr, weights: Weights) -> Expr:
-    """Scales and zero points of a whole tensor as loads: the layers of a network differ in nothing else, and share code.
+    """Scales and zero points of a whole tensor as loads: layers that differ in nothing else share their code.
 
     Bounds stay as they are, for what is known to be in range is converted in fewer steps.
     """

@@ -84,8 +84,7 @@ class RowView(LoopedView):
         before = len(scalars.lines)
         value = scalars.value(p.result)
         finish = scalars.lines[before:]
-        place = scalars.position(p.address)
-        return passes, [*finish, f"    {self.target}[{place}] = {value};"]
+        return passes, [*finish, f"    {self.store_line(scalars, p.address, value, None, None)}"]
 
     def _pass(
         self,
