@@ -437,6 +437,24 @@ def placements() -> Iterator[Named]:
     yield "one value under two names", Graph((x,), (("a", relu(x)), ("b", relu(x)), ("c", x), ("d", x)))
 
 
+def chains() -> Iterator[Named]:
+    """Vectors that every thread makes for itself."""
+    x = relu(value("x", 1, 24, 6, 7))
+    means = ops.node("mul", total(x, 2, 3), number(1 / 42))
+    inner = relu(conv(means, weights(5, 24, 1, 1)))
+    scale = ops.node("sigmoid", conv(inner, weights(24, 5, 1, 1)))
+    yield "channels scaled", graph(conv(ops.node("mul", x, scale), weights(9, 24, 1, 1)))
+    yield "channels scaled and padded", graph(conv(pad(ops.node("mul", x, scale), 1, 1), weights(9, 24, 3, 3)))
+    v = value("v", 1, 40)
+    hidden = relu(ops.node("matmul", v, weights(40, 17)))
+    yield "two layers", graph(softmax(ops.node("matmul", hidden, weights(17, 33)), 1))
+    yield (
+        "a vector for two readers",
+        graph(ops.node("matmul", hidden, weights(17, 3)), ops.node("mul", hidden, number(2))),
+    )
+    yield "a vector that is a result", graph(hidden, ops.node("matmul", hidden, weights(17, 3)))
+
+
 GROUPS = {
     g.__name__: g
     for g in (
@@ -456,6 +474,7 @@ GROUPS = {
         functions,
         comparisons,
         borders,
+        chains,
         placements,
         sorting,
         recurring,

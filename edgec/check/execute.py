@@ -152,6 +152,9 @@ class ProgramRun:
         if buffer not in self.memory:
             if buffer.data is not None:
                 return buffer.data.reshape(-1)
+            if buffer not in self.program.offsets:  # a thread has it for itself
+                self.memory[buffer] = poisoned(buffer.dtype, buffer.elements)
+                return self.memory[buffer]
             start = self.program.offsets[buffer]
             self.memory[buffer] = self.arena[start : start + buffer.bytes].view(DTYPES[buffer.dtype])
         return self.memory[buffer]
@@ -170,10 +173,13 @@ class ProgramRun:
             return None
         if any(bool(self.elements(buffer)[0]) != truth for buffer, truth in kernel.guards):
             return None
+        self.poison_scratch(kernel)
         if isinstance(kernel.params, Chain):
             for step in kernel.params.steps[:-1]:
-                self.fill(step.params)
-        self.poison_scratch(kernel)
+                if step.block is None:
+                    self.fill(step.params)
+                else:
+                    self.array(step.block.output)[...] = step.block.evaluate(self.array, self.sizes)
         values = kernel.block.evaluate(self.array, self.sizes)
         result = self.array(kernel.block.output)
         result[...] = values

@@ -15,6 +15,7 @@ from edgec.emit.views import View
 from edgec.emit.views.chain import ChainView
 from edgec.errors import DeviceError
 from edgec.ir.expr import Expr
+from edgec.schedule.chain import steps_of
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel, Program
 
@@ -195,7 +196,8 @@ def describe(kernel: Kernel) -> str:
     """What a kernel computes, for the comment at its call: operators, result, and the ONNX nodes it came from."""
     if kernel.block is None:
         return f"border of {', '.join(map(comment_text, kernel.names)) or 'a padded value'}"
-    operators = " ".join(dict.fromkeys(n.op for n in kernel.block.nodes))
+    blocks = [s.block for s in steps_of(kernel) if s.block is not None]
+    operators = ", then ".join(" ".join(dict.fromkeys(n.op for n in b.nodes)) for b in blocks)
     names = ", ".join(comment_text(n) for n in kernel.names[:6]) + (", ..." if len(kernel.names) > 6 else "")
     return f"{operators} -> {kernel.block.output.type}" + (f"  [{names}]" if names else "")
 

@@ -15,12 +15,13 @@ from edgec.errors import EdgecError
 from edgec.frontend.source import Parsed
 from edgec.frontend.text import printable
 from edgec.frontend.tflite.model import TfliteModel
-from edgec.fuse import Plan, classify
+from edgec.fuse import Block, Plan, classify
 from edgec.ir.expr import Extent
 from edgec.ir.graph import Graph
 from edgec.report import facts, traffic
 from edgec.report.fit import fit
 from edgec.report.listing import describe_template
+from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Kernel, Program
 
 if TYPE_CHECKING:
@@ -101,15 +102,20 @@ def largest(program: Program) -> list[Record]:
 
 
 def kernel_record(kernel: Kernel) -> Record:
-    operators = list(dict.fromkeys(n.op for n in kernel.block.nodes)) if kernel.block else ["border"]
+    operators = list(dict.fromkeys(n.op for b in blocks_of(kernel) for n in b.nodes)) or ["border"]
     names = [printable(name) for name in kernel.names]
     return {"operators": operators, "nodes": names, "template": describe_template(kernel)}
+
+
+def blocks_of(kernel: Kernel) -> list[Block]:
+    """The blocks that a kernel computes: several in a chain, none in a border."""
+    return [s.block for s in steps_of(kernel) if s.block is not None]
 
 
 def kernel_cost(kernel: Kernel) -> Record:
     """FLOPs, and bytes read and written, every element counted once."""
     moved = traffic.of_kernel(kernel)
-    flops = classify.flops(kernel.block.meaning) if kernel.block is not None else 0
+    flops = sum(classify.flops(b.meaning) for b in blocks_of(kernel))
     return {"flops": flops, "bytes_read": moved.read, "bytes_written": moved.written}
 
 

@@ -18,7 +18,7 @@ from edgec.ir.index import upper
 from edgec.ir.touched import touched
 from edgec.ir.types import DTYPES
 from edgec.schedule.border import Border
-from edgec.schedule.chain import Chain
+from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Kernel
 
 
@@ -45,11 +45,13 @@ def of_block(block: Block) -> Moved:
 
 
 def of_kernel(kernel: Kernel) -> Moved:
-    """A kernel: its block, and the borders that it fills."""
-    steps = kernel.params.steps if isinstance(kernel.params, Chain) else (kernel,)
-    filled = sum(_filled(s.params) for s in steps if isinstance(s.params, Border))
-    inside = of_block(kernel.block) if kernel.block is not None else Moved(0, 0)
-    return Moved(inside.read, inside.written + filled)
+    """A kernel: its blocks, but for what threads hand on to themselves, and the borders that it fills."""
+    filled = sum(_filled(s.params) for s in steps_of(kernel) if isinstance(s.params, Border))
+    blocks = [s.block for s in steps_of(kernel) if s.block is not None]
+    made = {b.output for b in blocks[:-1]}
+    read = sum(n for b in blocks for node, n in _reads(b).items() if node not in made)
+    written = sum(int(b.output.type.bytes) for b in blocks[-1:])
+    return Moved(read, written + filled)
 
 
 def of_plan(plan: Plan) -> Moved:

@@ -17,7 +17,7 @@ from edgec.ir.nest import most
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.attention import Attention, attention
 from edgec.schedule.border import Border, border
-from edgec.schedule.chain import chained
+from edgec.schedule.chain import Vectors, chained
 from edgec.schedule.contract import Contract, contract
 from edgec.schedule.flat import Flat, Weights, flatten
 from edgec.schedule.gpu import choose as gpu
@@ -76,6 +76,7 @@ def _scheduled(
     weights = Weights()
     kernels: list[Kernel] = []
     bordered: set[Node] = set()
+    vectors = Vectors(plan, views, device, threads)
     for block in plan.blocks:
         if progress:
             progress(", ".join(_origin(plan, block)) or block.output.op)
@@ -88,7 +89,7 @@ def _scheduled(
         if guards:  # the inside may be skipped, the border is there in any case
             kernels += [*borders, replace(kernel, guards=guards)]
         else:
-            kernels.append(chained(borders, kernel))
+            kernels.append(vectors.taken_in(kernels, chained(borders, kernel, threads=threads)))
     sizes = {s: views[n].buffer for s, n in plan.sizes.items()}
     demands = tuple((message, views[n].buffer) for message, n in plan.demands)
     memory = plan_memory(kernels, frozenset((*sizes.values(), *(b for _, b in demands))))

@@ -1,37 +1,80 @@
 """Chains: kernels that run one after the other in one call, with nobody to wait for between them.
 
-A border is written by the call that writes the first part of its inside: the two touch different elements.
+A border is written by the call that writes the first part of its inside: the two touch different elements. A vector
+that one kernel reads is made by every thread for itself, in its own scratch, where that takes less than waiting until
+the others have made their parts: what scales channels, means before a dense layer, two small layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from edgec.schedule.program import Buffer, Kernel
+from edgec.device.facts import Device
+from edgec.fuse import Plan
+from edgec.fuse.price import LAUNCH, CostModel
+from edgec.ir.graph import Node
+from edgec.schedule.border import Border
+from edgec.schedule.program import Buffer, Kernel, View
+
+#: A vector is at most this large, so that it stays in the first-level cache.
+VECTOR_BYTES = 8192
+_LINE = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Kernels in order; the last one gives the result, and its tasks are shared out among threads like any other's."""
+    """Kernels in order; the last one gives the result, and its tasks are shared out among threads like any other's.
+
+    ``places`` says where in the scratch of a thread lie the values that every thread makes for itself; what steps need
+    as scratch of their own begins behind them.
+    """
 
     steps: tuple[Kernel, ...]
+    places: Mapping[Buffer, int] = field(default_factory=dict)
+    is_alone: bool = False  # it runs on one thread
 
     @property
     def last(self) -> Kernel:
         return self.steps[-1]
 
+    @property
+    def private_bytes(self) -> int:
+        return sum(_rounded(b.bytes) for b in self.places)
 
-def chained(first: Iterable[Kernel], last: Kernel) -> Kernel:
-    """One kernel that does what ``first`` do, and then what ``last`` does; they write the buffer that it writes."""
-    steps = (*first, last)
+    def is_private(self, step: Kernel) -> bool:
+        """Does every thread carry the whole of it out for itself?"""
+        return step.writes in self.places
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _LINE) * _LINE
+
+
+def chained(first: Iterable[Kernel], last: Kernel, private: Iterable[Buffer] = (), threads: int = 1) -> Kernel:
+    """One kernel that does what ``first`` do, and then what ``last`` does.
+
+    ``private`` are the buffers among those they write that every thread has for itself.
+    """
+    steps = tuple(s for k in (*first, last) for s in (k.params.steps if isinstance(k.params, Chain) else (k,)))
     if len(steps) == 1:
         return last
-    scratch = last.operands[:1] if last.scratch_bytes else ()
-    read = dict.fromkeys(b for s in steps for b in _without_scratch(s)[:-1])
+    places: dict[Buffer, int] = {}
+    before = (b for k in (*first, last) if isinstance(k.params, Chain) for b in k.params.places)
+    for b in (*before, *private):
+        places[b] = sum(_rounded(p.bytes) for p in places)
+    chain = Chain(steps, places, threads == 1)
+    scratch_bytes = chain.private_bytes + max(s.scratch_bytes for s in steps)
+    scratch: tuple[Buffer, ...] = ()
+    if scratch_bytes:
+        scratch = (Buffer(f"scratch_{last.writes.name}", "arena", "u8", scratch_bytes * threads),)
+    read = dict.fromkeys(b for s in steps for b in _without_scratch(s)[:-1] if b not in places)
     sizes = sorted({size for s in steps for size in s.sizes}, key=lambda size: str(size.value.name))
-    operands = (*scratch, *read, last.writes)
-    return replace(last, template="chain", params=Chain(steps), operands=operands, sizes=tuple(sizes))
+    names = tuple(dict.fromkeys(name for s in steps if s.block is not None for name in s.names))
+    return replace(
+        last, template="chain", params=chain, operands=(*scratch, *read, last.writes), names=names,
+        sizes=tuple(sizes), scratch_bytes=scratch_bytes,
+    )  # fmt: skip
 
 
 def _without_scratch(kernel: Kernel) -> tuple[Buffer, ...]:
@@ -41,3 +84,49 @@ def _without_scratch(kernel: Kernel) -> tuple[Buffer, ...]:
 def main_of(kernel: Kernel) -> Kernel:
     """The kernel that gives the result: of a chain the last one."""
     return kernel.params.last if isinstance(kernel.params, Chain) else kernel
+
+
+def steps_of(kernel: Kernel) -> tuple[Kernel, ...]:
+    """What a kernel consists of."""
+    return kernel.params.steps if isinstance(kernel.params, Chain) else (kernel,)
+
+
+class Vectors:
+    """Finds the kernels of a plan that may become steps of those who read what they make."""
+
+    def __init__(self, plan: Plan, views: Mapping[Node, View], device: Device, threads: int) -> None:
+        self.views, self.device, self.threads = views, device, threads
+        self.price = CostModel(device)
+        readers: dict[Node, int] = {}
+        for block in plan.blocks:
+            for node in block.inputs:
+                readers[node] = readers.get(node, 0) + 1
+        kept = {n for _, n in plan.outputs} | set(plan.sizes.values()) | {n for _, n in plan.demands}
+        kept |= set(plan.placements) | {p.parent for p in plan.placements.values()} | set(plan.halos)
+        kept |= {condition for guards in plan.guards.values() for condition, _ in guards} | set(plan.guards)
+        self.single = {n for n, count in readers.items() if count == 1 and n not in kept and self._is_vector(n)}
+
+    @staticmethod
+    def _is_vector(node: Node) -> bool:
+        extents = [n for n in node.type.shape if n != 1]
+        return len(extents) < 2 and all(isinstance(n, int) for n in extents) and 0 < node.type.bytes <= VECTOR_BYTES
+
+    def taken_in(self, kernels: list[Kernel], kernel: Kernel) -> Kernel:
+        """``kernel`` with those of ``kernels`` as steps that nobody else needs; they are taken out of the list."""
+        if self.device.is_gpu or kernel.block is None or kernel.block.is_procedure:
+            return kernel
+        made = {k.block.output: k for k in kernels if k.block is not None and k.block.output in self.single}
+        first = [made[n] for n in kernel.block.inputs if n in made and self._pays(made[n])]
+        if not first:
+            return kernel
+        for k in first:
+            kernels.remove(k)
+        return chained(first, kernel, [k.writes for k in first], self.threads)
+
+    def _pays(self, kernel: Kernel) -> bool:
+        """Is it quicker made by every thread for itself than in parts, and then waited for?"""
+        steps = steps_of(kernel)
+        if any(s.block is None or s.block.is_procedure or isinstance(s.params, Border) for s in steps):
+            return False
+        work = sum(self.price(s.block) - LAUNCH for s in steps if s.block is not None)
+        return bool(work * (1 - 1 / self.threads) <= LAUNCH)

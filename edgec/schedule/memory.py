@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 
 from edgec.ir import expr as X
-from edgec.schedule.chain import main_of
+from edgec.schedule.chain import Chain, main_of
 from edgec.schedule.contract import Contract
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.loops import GpuMap
@@ -98,6 +98,9 @@ def _groups(kernels: Sequence[Kernel], kept: frozenset[Buffer]) -> list[_Group]:
 
 def overwrites_in_place(kernel: Kernel, operand: Buffer) -> bool:
     """Does the kernel read each element of ``operand`` only just before it writes that very place?"""
+    shared = kernel.params.steps[:-1] if isinstance(kernel.params, Chain) and not kernel.params.is_alone else ()
+    if any(operand in step.operands for step in shared):
+        return False  # another thread may still be reading it for an earlier step
     kernel = main_of(kernel)
     p = kernel.params
     if operand.dtype != kernel.writes.dtype or operand.elements != kernel.writes.elements:

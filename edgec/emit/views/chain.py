@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgec.emit.c_literal import STORAGE
 from edgec.emit.views.base import View
 from edgec.schedule.chain import Chain
 from edgec.schedule.program import Buffer, Kernel
@@ -36,7 +37,15 @@ class ChainView(View):
 
     def add(self, kernel: Kernel, view: View, text: str) -> None:
         """The next step, as its own template wrote it."""
-        operands = [self.pointers.get(b, self.target) for b in view.buffers]
-        scratch = ["scratch_bytes"] if kernel.scratch_bytes else []
-        arguments = ", ".join([*operands, *scratch, *view.sizes, "thread", "threads"])
+        p = self.params
+        scratch = (
+            [f"scratch_bytes + {p.private_bytes}" if p.places else "scratch_bytes"] if kernel.scratch_bytes else []
+        )
+        tasks = ["0", "1"] if p.is_private(kernel) else ["thread", "threads"]
+        arguments = ", ".join([*map(self._operand, view.buffers), *scratch, *view.sizes, *tasks])
         self.steps.append(Step(view, text, f"{view.name}({arguments})"))
+
+    def _operand(self, buffer: Buffer) -> str:
+        if buffer in self.params.places:
+            return f"({STORAGE[buffer.dtype]} *)(void *)(scratch_bytes + {self.params.places[buffer]})"
+        return self.pointers.get(buffer, self.target)

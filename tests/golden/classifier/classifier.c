@@ -39,19 +39,11 @@ static void classifier_share(void *context, int thread_number, int thread_count)
   EC_KERNEL(2);
   if (thread < threads)
     classifier_2_window((const float *)(void *)(call->arena + 832), (const float *)(const void *)(call->weights + 1216), (float *)(void *)(call->arena + 0), thread, threads);
-  /* reduce -> f32[1,4,1,1]  [mean] */
+  /* reduce, then matmul, then reduce sub exp div mul -> f32[1,5]  [mean, head, softmax] */
   EC_KERNEL(3);
   if (thread < threads)
-    classifier_3_window((const float *)(void *)(call->arena + 0), (float *)(void *)(call->arena + 256), thread, threads);
-  /* matmul -> f32[1,5]  [head] */
+    classifier_3_row((const float *)(void *)(call->arena + 0), (const float *)(const void *)(call->weights + 1408), call->output0, call->arena + 256, thread, threads);
   EC_KERNEL(4);
-  if (thread < threads)
-    classifier_4_contract((const float *)(void *)(call->arena + 256), (const float *)(const void *)(call->weights + 1408), (float *)(void *)(call->arena + 0), thread, threads);
-  /* reduce sub exp div mul -> f32[1,5]  [softmax] */
-  EC_KERNEL(5);
-  if (thread < threads)
-    classifier_5_row((const float *)(void *)(call->arena + 0), call->output0, call->arena + 64, thread, threads);
-  EC_KERNEL(6);
   (void)call;
   (void)thread;
   (void)threads;

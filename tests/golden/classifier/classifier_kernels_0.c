@@ -272,8 +272,13 @@ void classifier_2_window(const float *restrict p0, const float *restrict p1, flo
 
 
 
+static void classifier_3_row_0(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
 
-static inline void classifier_3_window_1_tail(const float *restrict p0, float *restrict y, ec_int n) {
+
+
+
+
+static inline void classifier_3_row_0_1_tail(const float *restrict p0, float *restrict y, ec_int n) {
   ec_vf c0 = ec_set1(0.0f);
   const ec_vf t1 = ec_load_n(p0 + n, 4);
   c0 = c0 + t1;
@@ -310,7 +315,7 @@ static inline void classifier_3_window_1_tail(const float *restrict p0, float *r
   ec_store_n(y + n, c0, 4);
 }
 
-void classifier_3_window(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_3_row_0(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -318,13 +323,14 @@ void classifier_3_window(const float *restrict p0, float *restrict y, ec_int thr
     ec_int n = 0;
     {
       ec_int m = 0;
-      for (; m + 1 <= 1; m += 1) classifier_3_window_1_tail(p0, y, n);
+      for (; m + 1 <= 1; m += 1) classifier_3_row_0_1_tail(p0, y, n);
       (void)m;
 
     }
   }
 }
 
+static void classifier_3_row_1(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads);
 
 
 
@@ -333,7 +339,7 @@ void classifier_3_window(const float *restrict p0, float *restrict y, ec_int thr
 
 
 
-static __attribute__((noinline)) void classifier_4_contract_1x1_5(const float *restrict p0, float *restrict y, const float *restrict panel, ec_int n) {
+static __attribute__((noinline)) void classifier_3_row_1_1x1_5(const float *restrict p0, float *restrict y, const float *restrict panel, ec_int n) {
   const float *const s = p0 + 0;
   ec_vf c0_0 = ec_set1(0.0f);
   for (ec_int k0 = 0; k0 < 4; ++k0) {
@@ -346,7 +352,7 @@ static __attribute__((noinline)) void classifier_4_contract_1x1_5(const float *r
 }
 
 
-void classifier_4_contract(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_3_row_1(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -362,16 +368,17 @@ void classifier_4_contract(const float *restrict p0, const float *restrict p1, f
     for (ec_int tile = chunk * 1; tile < end; ++tile) {
       const ec_int m = tile * 1;
       (void)m;
-      classifier_4_contract_1x1_5(p0, y, panel, n);
+      classifier_3_row_1_1x1_5(p0, y, panel, n);
     }
   }
 }
 
+static void classifier_3_row_2(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads);
 
 
 
 
-void classifier_5_row(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
+void classifier_3_row_2(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
   float *const saved0 = (float *)scratch_bytes + 0;
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
@@ -404,5 +411,11 @@ void classifier_5_row(const float *restrict p0, float *restrict y, unsigned char
       ec_store_n(y + j, t1, 5);
     }
   }
+}
+
+void classifier_3_row(const float *restrict p0, const float *restrict p1, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
+  classifier_3_row_0(p0, (float *)(void *)(scratch_bytes + 0), 0, 1);
+  classifier_3_row_1((float *)(void *)(scratch_bytes + 0), p1, (float *)(void *)(scratch_bytes + 64), 0, 1);
+  classifier_3_row_2((float *)(void *)(scratch_bytes + 64), y, scratch_bytes + 128, thread, threads);
 }
 
