@@ -186,6 +186,28 @@ EC_INLINE ec_vi ec_mulshift(ec_vi a, ec_vi b, ec_vi n)
 #undef EC_LANE_
 }
 
+#if defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP
+#include <arm_acle.h>
+
+/* Cortex-M4 and its like: two bytes at a time, widened to halves of a word, multiplied and summed in pairs. */
+#define EC_TURN_(v) ((v) >> 8 | (v) << 24)
+#define EC_DOT_LANE_(widen, c, s, l) \
+    __smlad(widen(EC_TURN_(s)), __sxtb16((int8x4_t)EC_TURN_(l)), __smlad(widen(s), __sxtb16((int8x4_t)(l)), c))
+
+EC_INLINE ec_vi ec_dot_us(ec_vi c, ec_vi s, ec_vi l)
+{
+#define EC_LANE_(k) EC_DOT_LANE_((int16x2_t)__uxtb16, c[k], (uint32_t)s[k], (uint32_t)l[k])
+    return (ec_vi){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+}
+
+EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
+{
+#define EC_LANE_(k) EC_DOT_LANE_((int16x2_t)__sxtb16, c[k], (uint32_t)s[k], (uint32_t)l[k])
+    return (ec_vi){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+}
+#else
 /* Byte k of every lane, with and without its sign. */
 #define EC_SIGNED_BYTE_(v, k) ((ec_vi)((ec_vu_)(v) << (24 - 8 * (k))) >> 24)
 #define EC_BYTE_(v, k) ((ec_vi)((ec_vu_)(v) >> (8 * (k))) & 0xff)
@@ -203,6 +225,7 @@ EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
     ec_vi rest = EC_SIGNED_BYTE_(s, 2) * EC_SIGNED_BYTE_(l, 2) + EC_SIGNED_BYTE_(s, 3) * EC_SIGNED_BYTE_(l, 3);
     return (ec_vi)((ec_vu_)c + (ec_vu_)(first + rest));
 }
+#endif
 
 #include "ec_simd_half.h"
 

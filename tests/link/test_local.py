@@ -159,3 +159,14 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit) as end:
         main(["device", "bench", str(DIGITS), "--device", "generic", "--link", "local", "--seconds", "0.01"])
     assert end.value.code == 0 and "kernels, the slowest" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("device", ["mps2_an385", "mps2_an386"])  # without and with instructions for pairs of halves
+def test_integers_on_a_board(device: str) -> None:
+    need("qemu-system-arm", "qemu-system-arm")
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi", "libnewlib-arm-none-eabi")
+    model = Path(__file__).parents[3] / "shared" / "models" / "mlperf_tiny" / "kws_ref_model.tflite"
+    if not model.is_file():
+        pytest.skip(f"no {model}")
+    checked = edgec.check(str(model), samples=2, device=device, link="device")
+    assert checked.ok and all(d.max_abs <= 1 for d in checked.outputs)
