@@ -200,6 +200,12 @@ EC_ACROSS_(ec_hmax_i, int32_t, x[0], x[l] > all ? x[l] : all)
  * ec_dot_us(c, s, l) adds to each lane of c the products of four unsigned bytes of s with four
  * signed bytes of l; ec_dot_ss takes signed bytes of both. Sums wrap around in 32 bits. */
 
+/* Bytes of four vectors beside one another in each lane; of signed ones, each borrows from the next. */
+EC_INLINE ec_vi ec_bytes(ec_vi a, ec_vi b, ec_vi c, ec_vi d)
+{
+    return (ec_vi)(((ec_vu_)a + ((ec_vu_)b << 8)) + (((ec_vu_)c << 16) + ((ec_vu_)d << 24)));
+}
+
 /* Four bytes of a row for every lane. */
 EC_INLINE ec_vi ec_word(const void *p)
 {

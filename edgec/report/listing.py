@@ -85,7 +85,7 @@ def describe_template(kernel: Kernel) -> str:
             f"winograd {forms}, {sizes}, {p.block} tiles a block, tile {p.rows} rows x {p.vectors} vectors of {p.lanes}"
         )
     if isinstance(p, Window):
-        taps = [v.extent for v in p.reduction.value[1]]
+        taps = [v.value.extent for v in p.taps.names] if p.taps else [v.extent for v in p.reduction.value[1]]
         return f"window of {'x'.join(map(str, taps)) or '1'}, tile {p.rows} outputs x {p.lanes} lanes"
     if isinstance(p, Row):
         combines = ", ".join(combine for combine, _ in p.reductions)

@@ -196,7 +196,7 @@ def _choose(block: Block, flat: Flat, device: Device, weights: Weights, numeric:
 def bodies_of(params: Any) -> list[Expr]:
     if isinstance(params, Contract):
         return [params.s, params.epilogue, *([params.l] if params.l_mode != "packed" else [])]
-    if isinstance(params, Attention | Row | Winograd | GpuKernel):
+    if isinstance(params, Attention | Row | Window | Winograd | GpuKernel):
         return params.bodies
     if isinstance(params, Border | ProcedureCall):
         return []

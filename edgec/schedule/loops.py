@@ -11,6 +11,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
 from edgec.ir.vector import always_computed, free, is_vectorizable, vector_lanes, vector_registers
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
+from edgec.schedule.products import Taps, taps_of
 from edgec.schedule.program import Buffer
 
 #: Lanes of one map task: large enough that sharing out tasks costs nothing.
@@ -46,6 +47,12 @@ class Window:
     body: Expr
     store: Buffer
     address: Expr
+    taps: Taps | None = None  # of bytes: ``reduction`` then only stands for the sum
+
+    @property
+    def bodies(self) -> list[Expr]:
+        t = self.taps
+        return [self.body, *([t.x, t.word, t.start] if t is not None else [])]
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,11 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
         m = others.pop()
         limit = max(1, min(vector_registers(device) // 3, UNROLL_LIMIT // taps, 8))
         rows = _even_rows(most(m), limit)
-    return Window(tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address)
+    taps = taps_of(device, reduction, flat.loops, n, weights)
+    if taps is not None:
+        total = X.load("sum", (X.const(0) + n,), "i32")
+        body, reduction = X.substitute(body, {reduction: total}), total
+    return Window(tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address, taps)
 
 
 def _is_along_memory(reduction: Expr, n: Expr) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 
 from edgec.device.facts import Device
 from edgec.ir import expr as X
+from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
@@ -83,16 +84,22 @@ def words_of(device: Device, k: tuple[Expr, ...], s: Expr, l: Expr) -> tuple[Wor
     inner = k[-1] if k else X.const(0)
     extent = inner.value.extent if inner.op == "var" else 1
     step = coefficient(address, inner) or 0 if inner.op == "var" else 0
-    is_signed, flip = load.dtype == "i8", False
-    if is_signed and (device.has("avx512vnni") or device.has("avxvnni")):
-        is_signed, flip, offset = False, True, offset - 128
-    elif not is_signed and device.has("dotprod") and not device.has("i8mm"):
-        is_signed, flip, offset = True, True, offset + 128
+    is_signed, flip = _as_taken(load.dtype == "i8", device)
+    offset += 0 if not flip else 128 if is_signed else -128
     whole, rest = divmod(extent, WORD)
     word = X.fresh(whole) if whole else X.const(0)
     first = X.substitute(load, {inner: word * WORD}) if inner.op == "var" else load
     words = Words(inner, whole, rest, step, is_signed, flip, offset, column)
     return words, first, (*k[:-1], word)
+
+
+def _as_taken(is_signed: bool, device: Device) -> tuple[bool, bool]:
+    """(are the bytes signed as the machine takes them, are sign bits turned for that)"""
+    if is_signed and (device.has("avx512vnni") or device.has("avxvnni")):
+        return False, True
+    if not is_signed and device.has("dotprod") and not device.has("i8mm"):
+        return True, True
+    return is_signed, False
 
 
 def _column_offset(l: Expr) -> int | None:
@@ -176,3 +183,67 @@ def with_numbers_in_memory(epilogue: Expr, weights: Weights) -> Expr:
         return X.transform(e, change)
 
     return inside(epilogue)
+
+
+@dataclass(frozen=True)
+class Taps:
+    """How a window takes a sum of products of bytes whose factors share the lanes: words of taps along ``along``.
+
+    ``x`` is one byte from memory; ``word`` loads four bytes of weights a lane, by ``place``, the number of the word;
+    ``start`` is what a sum starts at.
+    """
+
+    names: tuple[Expr, ...]
+    along: Expr
+    x: Expr
+    place: Expr
+    word: Expr
+    start: Expr
+    is_signed: bool
+    flip: bool
+
+    @property
+    def words(self) -> int:
+        """Words along ``along``."""
+        return -(-int(self.along.value.extent) // WORD)
+
+
+def taps_of(device: Device, reduction: Expr, loops: tuple[Expr, ...], n: Expr, weights: Weights) -> Taps | None:
+    """The words of a sum of products of bytes with constants over a small window; None where it has none.
+
+    The taps that lie farthest apart are put together, so that neighboring outputs share what they load.
+    """
+    has_dots = any(map(device.has, ("avx512vnni", "avxvnni", "dotprod", "i8mm")))
+    if not has_dots or reduction.dtype != "i32" or reduction.value[0] != "add" or reduction.args[0].op != "mul":
+        return None
+    names, product = X.opened(reduction)
+    left, right = product.args
+    x, w = (right, left) if is_constant(left) else (left, right)
+    found = byte_load(x)
+    if found is None or not is_constant(w) or not names or not is_fixed(*X.free_variables(w)):
+        return None
+    load, offset = found
+    along = max(names, key=lambda v: abs(coefficient(load.args[0], v) or 0))
+    rest = tuple(v for v in names if v is not along)
+    outer = tuple(v for v in loops if v in X.free_variables(w) and v is not n)
+    extent = along.value.extent
+    values = evaluate_over(w, (*outer, *rest, along, n)).astype(np.int64)
+    if extent < 2 or n not in X.free_variables(w) or values.min() < -128 or values.max() > 127:
+        return None
+    is_signed, flip = _as_taken(load.dtype == "i8", device)
+    offset += 0 if not flip else 128 if is_signed else -128
+    count = -(-extent // WORD)
+    columns = n.value.extent
+    around = tuple(v.value.extent for v in outer)
+    shape = (*around, int(np.prod([v.value.extent for v in rest], dtype=int)))
+    values = values.reshape(*shape, extent, columns)
+    padded = np.zeros((*shape, count * WORD, columns), np.int8)
+    padded[..., :extent, :] = values
+    split = np.moveaxis(padded.reshape(*shape, count, WORD, columns), -2, -1)
+    packed = weights.add(np.ascontiguousarray(split).view(np.int32)[..., 0])
+    starts = weights.add((offset * values.sum((-3, -2))).astype(np.int32))
+    place = X.var("word", shape[-1] * count)
+    position = index.linearize((*outer, place, n), (*around, shape[-1] * count, columns))
+    word = X.load(packed, (position,), "i32")
+    start = X.load(starts, (index.linearize((*outer, n), (*around, columns)),), "i32")
+    return Taps((*rest, along), along, load, place, word, start, is_signed, flip)

@@ -11,11 +11,12 @@ from edgec.emit.c_literal import literal
 from edgec.emit.views.base import LoopedView
 from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral
-from edgec.ir.expr import Extent
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 from edgec.ir.nest import extent
 from edgec.ir.vector import HALF
 from edgec.schedule.loops import Window
+from edgec.schedule.products import WORD, Taps
 from edgec.schedule.program import Buffer, Kernel
 
 
@@ -109,17 +110,12 @@ class WindowTile:
         p, view = self.view.params, self.view
         count = str(view.tail) if self.counted else None
         printer = Printer(view.names, view.pointers, p.n, count)
-        combine, _ = p.reduction.value
-        names, body = X.opened(p.reduction)
         dtype = p.reduction.dtype
-        start = c_lanes.broadcast(literal(neutral(combine, dtype), dtype), dtype)
         lines = printer.lines
-        lines += [f"  {c_lanes.vector_type(dtype)} c{r} = {start};" for r in range(self.rows)]
-        for taps in product(*(range(v.value.extent) for v in names)):
-            at = {v: X.const(t) for v, t in zip(names, taps)}
-            for r in range(self.rows):
-                moved = X.substitute(body, at | ({p.m: p.m + r} if p.m.op == "var" else {}))
-                lines.append("  " + printer.vector_update(combine, f"c{r}", moved))
+        if p.taps is not None:
+            self._dots(printer, p.taps)
+        else:
+            self._updates(printer)
         for r in range(self.rows):
             shift = {p.m: p.m + r} if p.m.op == "var" else {}
             accumulated = X.load(("accumulator", r), (X.const(0) + p.n,), dtype)
@@ -128,3 +124,53 @@ class WindowTile:
             value = printer.to_store(whole)
             lines.append("  " + view.store_line(printer, X.substitute(p.address, shift), value, p.n, count))
         return lines
+
+    def _moved(self, r: int) -> dict[Expr, Expr]:
+        m = self.view.params.m
+        return {m: m + r} if m.op == "var" else {}
+
+    def _updates(self, printer: Printer) -> None:
+        """Sums (or maxima, ...) of a tile, tap after tap."""
+        p = self.view.params
+        combine, _ = p.reduction.value
+        names, body = X.opened(p.reduction)
+        dtype = p.reduction.dtype
+        start = c_lanes.broadcast(literal(neutral(combine, dtype), dtype), dtype)
+        printer.lines.extend(f"  {c_lanes.vector_type(dtype)} c{r} = {start};" for r in range(self.rows))
+        for taps in product(*(range(v.value.extent) for v in names)):
+            at = {v: X.const(t) for v, t in zip(names, taps)}
+            for r in range(self.rows):
+                moved = X.substitute(body, at | self._moved(r))
+                printer.lines.append("  " + printer.vector_update(combine, f"c{r}", moved))
+
+    def _dots(self, printer: Printer, taps: Taps) -> None:
+        """Sums of products of bytes of a tile, four taps at a time; what outputs share is put together once."""
+        for r in range(self.rows):
+            start = printer.vector(X.substitute(taps.start, self._moved(r)))
+            printer.lines.append(f"  ec_vi c{r} = {start};")
+        words: dict[tuple[Expr, ...], str] = {}
+        dot = "ec_dot_ss" if taps.is_signed else "ec_dot_us"
+        others = product(*(range(v.value.extent) for v in taps.names[:-1]))
+        for k, (other, word) in enumerate(product(others, range(taps.words))):
+            at = {v: X.const(t) for v, t in zip(taps.names, other)}
+            along = range(word * WORD, min((word + 1) * WORD, taps.along.value.extent))
+            for r in range(self.rows):
+                change = at | self._moved(r)
+                loads = tuple(X.substitute(taps.x, change | {taps.along: X.const(t)}) for t in along)
+                if loads not in words:
+                    words[loads] = name = f"w{len(words)}"
+                    printer.lines.append(f"  const ec_vi {name} = {_word(printer, loads, taps)};")
+                weights = printer.vector(X.substitute(taps.word, {taps.place: X.const(k)} | self._moved(r)))
+                printer.lines.append(f"  c{r} = {dot}(c{r}, {words[loads]}, {weights});")
+
+
+def _word(printer: Printer, loads: tuple[Expr, ...], taps: Taps) -> str:
+    """The bytes of some loads beside one another, as the machine takes them."""
+    bytes_ = [printer.vector(load) for load in loads] + ["ec_set1_i(0)"] * (WORD - len(loads))
+    text = f"ec_bytes({', '.join(bytes_)})"
+    live = 0x80808080 >> 8 * (WORD - len(loads))
+    bits = f"ec_set1_i({live - (live >> 31 << 32)})"
+    if loads[0].dtype == "u8":
+        return f"{text} ^ {bits}" if taps.flip else text
+    unsigned = f"ec_add_i({text}, {bits})"  # of signed bytes that borrow from one another, 128 more is a byte again
+    return unsigned if taps.flip else f"{unsigned} ^ {bits}"
