@@ -58,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--engines", nargs="*", default=ENGINES, choices=ENGINES)
     p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     p.add_argument("--seconds", type=float, default=6.0, help="of taking turns, for a measurement")
+    p.add_argument("--again", action="store_true", help="build what is built already")
     p.add_argument("--prepare", action="store_true", help="install, quantize and build, but do not measure")
     p.add_argument("--under", type=shlex.split, default=[], metavar="COMMAND", help="run measurements under a command")
     p.add_argument("--write", type=Path, metavar="FILE", help="write the page")
@@ -124,8 +125,10 @@ def permuted(inputs: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]
 
 
 def _built(source: Path, path: Path, results: Path, options: argparse.Namespace) -> Path:
-    """The folder of a file's artefact, for the inputs beside ``path``."""
+    """The folder of a file's artefact, for the inputs beside ``path``; built once, or --again."""
     folder = results / "built" / source.stem
+    if (folder / "edgec.lock").is_file() and not options.again:
+        return folder.absolute()
     folder.parent.mkdir(exist_ok=True)
     shapes = {name: array.shape for name, array in peers._inputs(path).items()}
     edgec.build(source, folder, shapes=shapes, threads=max(options.threads), device="host")
