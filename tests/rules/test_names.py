@@ -171,6 +171,92 @@ def test_rotary_embedding() -> None:
     assert names(node("add", node("mul", x, cos), node("mul", turned, sin))) == ["rotary embedding"]
 
 
+def neighbors(x: Node) -> tuple[Node, Node]:
+    """Elements at even and at odd positions."""
+    *front, size = x.type.shape
+    at = [{"starts": (0,) * len(front) + (s,), "steps": (1,) * len(front) + (2,)} for s in (0, 1)]
+    even, odd = (node("slice", x, **where, shape=(*front, size // 2)) for where in at)
+    return even, odd
+
+
+def stacked(a: Node, b: Node) -> Node:
+    *front, pairs = a.type.shape
+    apart = (node("reshape", p, shape=(*front, pairs, 1)) for p in (a, b))
+    return node("reshape", node("concat", *apart, axis=len(front) + 1), shape=(*front, 2 * pairs))
+
+
+def test_rotary_embedding_of_neighbors() -> None:
+    """As GPT-J turns its heads: every two features, cosines repeated."""
+    x = placeholder("x", Type("f32", (1, 6, 2, 8)))
+    even, odd = neighbors(x)
+    cos, sin = (placeholder(n, Type("f32", (6, 1, 8))) for n in ("cos", "sin"))
+    turned = stacked(node("neg", odd), even)
+    assert names(node("add", node("mul", x, cos), node("mul", turned, sin))) == ["rotary embedding"]
+
+
+@pytest.mark.parametrize("pairs", ["halves", "neighbors", "stacked"])
+def test_rotary_embedding_of_parts(pairs: str) -> None:
+    """As Llama's own code and runtimes' operators turn them: real and imaginary parts by themselves."""
+    x = placeholder("x", Type("f32", (1, 2, 6, 8)))
+    cos, sin = (placeholder(n, Type("f32", (6, 4))) for n in ("cos", "sin"))
+    if pairs == "halves":
+        a, b = (node("slice", x, starts=(0, 0, 0, s), steps=(1,) * 4, shape=(1, 2, 6, 4)) for s in (0, 4))
+    elif pairs == "neighbors":
+        a, b = neighbors(x)
+    else:
+        apart = node("reshape", x, shape=(1, 2, 6, 4, 2))
+        taken = (node("slice", apart, starts=(0,) * 4 + (s,), steps=(1,) * 5, shape=(1, 2, 6, 4, 1)) for s in (0, 1))
+        a, b = (node("reshape", part, shape=(1, 2, 6, 4)) for part in taken)
+    real = node("sub", node("mul", a, cos), node("mul", b, sin))
+    imaginary = node("add", node("mul", a, sin), node("mul", b, cos))
+    y = node("concat", real, imaginary, axis=3) if pairs == "halves" else stacked(real, imaginary)
+    assert names(y) == ["rotary embedding"]
+
+
+def test_parts_that_are_turned_by_different_angles_are_no_rotary_embedding() -> None:
+    x = placeholder("x", Type("f32", (1, 2, 6, 8)))
+    cos, sin, other = (placeholder(n, Type("f32", (6, 4))) for n in ("cos", "sin", "other"))
+    a, b = neighbors(x)
+    real = node("sub", node("mul", a, cos), node("mul", b, sin))
+    imaginary = node("add", node("mul", a, sin), node("mul", b, other))
+    assert "rotary embedding" not in names(stacked(real, imaginary))
+
+
+@pytest.mark.parametrize("groups, is_affine", [(2, True), (2, False), (8, False)])
+def test_group_normalization_is_one_operator_with_its_groups(groups: int, is_affine: bool) -> None:
+    x = placeholder("x", Type("f32", (2, 8, 3, 3)))
+    parted = node("reshape", x, shape=(2, groups, 72 // groups))
+    y = node("reshape", layer_norm(parted, False, True, False), shape=(2, 8, 3, 3))
+    if is_affine:
+        scale = c(np.arange(1, 9).reshape(8, 1, 1))
+        y = node("add", node("mul", y, scale), node("mul", scale, c(2)))
+    assert names(y) == ["group normalization" if groups < 8 else "instance normalization"]
+
+
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_attention_of_grouped_queries_is_one_operator(is_masked: bool) -> None:
+    """Two heads of keys and values serve four of queries: repeated by expanding, as transformers does."""
+    random = np.random.default_rng(0)
+    x = placeholder("x", Type("f32", (1, 6, 16)))
+
+    def projected(count: int) -> Node:
+        flat = node("matmul", x, c(random.standard_normal((16, 4 * count))))
+        return node("transpose", node("reshape", flat, shape=(1, 6, count, 4)), perm=(0, 2, 1, 3))
+
+    def repeated(h: Node) -> Node:
+        wide = node("broadcast", node("reshape", h, shape=(1, 2, 1, 6, 4)), shape=(1, 2, 2, 6, 4))
+        return node("reshape", wide, shape=(1, 4, 6, 4))
+
+    q, k, v = projected(4), repeated(projected(2)), repeated(projected(2))
+    scores = node("mul", node("matmul", q, node("transpose", k, perm=(0, 1, 3, 2))), c(0.5))
+    if is_masked:
+        scores = node("add", scores, placeholder("mask", Type("f32", (1, 1, 6, 6))))
+    e = node("exp", node("sub", scores, node("reduce", scores, combine="max", axes=(3,))))
+    mixed = node("matmul", node("div", e, total(e, 3)), v)
+    joined = node("reshape", node("transpose", mixed, perm=(0, 2, 1, 3)), shape=(1, 6, 16))
+    assert sorted(names(joined)) == ["attention", *["matrix product"] * 3]
+
+
 def test_channel_shuffle_and_depth_to_space() -> None:
     x = placeholder("x", Type("f32", (1, 8, 3, 3)))
     parted = node("reshape", x, shape=(1, 2, 4, 3, 3))

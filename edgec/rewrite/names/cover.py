@@ -16,7 +16,8 @@ from edgec.rewrite.facts import is_static, uniform
 from edgec.rewrite.names.claims import Claims, Named
 from edgec.rewrite.names.patterns import Match, matches, patterns
 from edgec.rewrite.names.quantized import dequantized, elementwise, is_reading, requantized
-from edgec.rewrite.names.rearranged import interpolation, rearrangement, repetition, rotary
+from edgec.rewrite.names.rearranged import interpolation, rearrangement, repetition
+from edgec.rewrite.names.rotary import rotary
 
 #: What an attention operator does to its operands and its result by itself: splitting heads, repeating groups of them.
 _HEADS = frozenset({"reshape", "transpose", "broadcast"})
@@ -61,6 +62,9 @@ class _Cover(Claims):
                 if name in _NORMS:
                     output = self.affine(n, nodes)
                     name = _kind_of_norm(name, match)
+                    grouped = self.grouped(output, match, nodes)
+                    if name == "layer normalization" and grouped is not None:
+                        return grouped
                 return Named(name, output, frozenset(nodes))
         return None
 
@@ -72,6 +76,19 @@ class _Cover(Claims):
                 nodes.add(reader)
                 n = reader
         return n
+
+    def grouped(self, n: Node, match: Match, nodes: set[Node]) -> Named | None:
+        """A normalization of pictures whose channels are in groups for that time: [N, groups, rest] and back."""
+        x, back = match.operands["x"], self.reader(n)
+        if x.op != "reshape" or back is None or back.op != "reshape" or x.type.rank != 3 or match.axes != (2,):
+            return None
+        picture, groups = x.args[0].type.shape, x.type.shape[1]
+        if back.type.shape != picture or len(picture) < 3 or x.type.shape[0] != picture[0] or picture[1] % groups:
+            return None
+        inside = {*nodes, x, back}
+        output = self.affine(back, inside)
+        name = "instance normalization" if groups == picture[1] else "group normalization"
+        return Named(name, output, frozenset(inside)) if self.is_closed(output, frozenset(inside)) else None
 
     def attention(self, n: Node) -> Named | None:
         """softmax(q k^T scaled and masked) v, with the splitting and joining of heads."""
@@ -217,7 +234,7 @@ class _Cover(Claims):
     # ---- the rest
 
     def rotary(self, n: Node) -> Named | None:
-        nodes = rotary(n)
+        nodes = next((found for found in rotary(n) if self.is_closed(n, found)), None)
         return None if nodes is None else Named("rotary embedding", n, nodes)
 
     def rearrangement(self, n: Node) -> Named | None:

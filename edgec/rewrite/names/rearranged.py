@@ -1,4 +1,4 @@
-"""Names for movements in a row: channel shuffle, space to depth and back; and for the rotary embedding."""
+"""Names for movements in a row: channel shuffle, space to depth and back, repetition, interpolation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def repetition(n: Node) -> tuple[str, frozenset[Node]] | None:
         return None
     spread = n.args[0]
     x = spread.args[0].args[0]
-    if n.type.rank != x.type.rank or n.type.elements == x.type.elements:
+    if n.type.rank < x.type.rank or n.type.elements == x.type.elements:
         return None
     return "repeat", frozenset({n, spread, spread.args[0]})
 
@@ -62,32 +62,3 @@ def _between_two(n: Node) -> tuple[Node, frozenset[Node]] | None:
     if not (first.args[1].is_const and second.args[1].is_const):
         return None
     return first.args[0], frozenset({n, *n.args, first, second})
-
-
-def rotary(n: Node) -> frozenset[Node] | None:
-    """x cos + turned(x) sin, where turned(x) puts the negative second half before the first one."""
-    if n.op != "add":
-        return None
-    for straight, turned in (n.args, n.args[::-1]):
-        if straight.op == turned.op == "mul":
-            for x in straight.args:
-                for half in turned.args:
-                    inside = _turned(half, x)
-                    if inside is not None:
-                        return frozenset({n, straight, turned, *inside})
-    return None
-
-
-def _turned(n: Node, x: Node) -> frozenset[Node] | None:
-    if n.op != "concat" or len(n.args) != 2 or n.attributes["axis"] != n.type.rank - 1:
-        return None
-    second, first = n.args
-    inside = {n, second, first}
-    if second.op == "neg":
-        second = second.args[0]
-        inside.add(second)
-    if not all(h.op == "slice" and h.args[0] is x for h in (first, second)):
-        return None
-    half = n.type.shape[-1] // 2
-    starts = (first.attributes["starts"][-1], second.attributes["starts"][-1])
-    return frozenset(inside) if starts == (0, half) and not is_static(x) else None
