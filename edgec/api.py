@@ -23,6 +23,7 @@ import numpy as np
 
 from edgec import artefact, pipeline, tuning
 from edgec.artefact import Network
+from edgec.compress.calibrate import digest
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.frontend.model import Model as OnnxModel
@@ -269,6 +270,8 @@ def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str,
         "values": {name: sha256(np.asarray(v).tobytes()).hexdigest() for name, v in options.values.items()},
         "device_facts": asdict(options.device),
     }
+    if options.quantize != "float":
+        facts["quantize"] = {"to": options.quantize, "observer": options.observer, "by": digest(options.calibrate)}
     if parsed is not None:
         facts["model"] = {"name": parsed.name, "sha256": reader.digest(parsed)}
     for what in ("rules", "templates", "operators"):

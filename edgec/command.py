@@ -70,6 +70,15 @@ def _shared(
     numeric: Annotated[
         str, _option("--numeric", help="What laws may change: exact, reassociates, approximates (or fast).")
     ] = "reassociates",
+    quantize: Annotated[
+        str, _option("--quantize", help="What products are made of: float, or int8 by --calibrate.")
+    ] = "float",
+    calibrate: Annotated[
+        str, _option("--calibrate", help="Inputs to quantize by: an .npz, a folder of them, or random.", metavar="PATH")
+    ] = "random",
+    observer: Annotated[
+        str, _option("--observer", help="How ranges are found in them: minmax, percentile, mse, entropy.")
+    ] = "minmax",
     fuse: Annotated[
         str, _option("--fuse", help="What becomes one kernel: planner, fixed (patterns), operators, none.")
     ] = "planner",
@@ -99,7 +108,8 @@ def _shared(
         values=dict(_value(text) for text in value or ()),
         states=dict(_named(text, "--state", "INPUT=OUTPUT") for text in state or ()),
         loops=dict(_loop(text) for text in loop or ()),
-        numeric=numeric, fuse="none" if no_fuse else fuse, tuned=tuned, compiler=compiler,
+        numeric=numeric, quantize=quantize, calibrate=calibrate, observer=observer,
+        fuse="none" if no_fuse else fuse, tuned=tuned, compiler=compiler,
         rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),
     )  # fmt: skip
 

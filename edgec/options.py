@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, Union
 
+from edgec.compress import OBSERVERS, PRECISIONS, RANDOM
 from edgec.device.facts import Device, load_device
 from edgec.errors import UsageError
 from edgec.frontend.inputs import DimensionRange
@@ -32,7 +33,9 @@ class Settings(TypedDict, total=False):
     dimensions a range (least, most, step) inside which they are chosen when the network runs, `values` fixes inputs at
     build time, `states` says which output is the next value of which input, `loops` how often a Loop goes round at
     most, by the name of its node; `fuse` says how much becomes one kernel (`edgec.fuse.modes`: True is the planner,
-    False is none), `tuned` whether times in the profile database count; `numeric` bounds what laws may change
+    False is none), `tuned` whether times in the profile database count; `quantize` is "int8" or "float", with ranges
+    that an `observer` ("minmax", "percentile", "mse", "entropy") finds in `calibrate`, an .npz file, a folder of them,
+    or "random"; `numeric` bounds what laws may change
     (`NUMERIC`); `name` is the prefix of everything in the generated C. `rules`, `templates`, `devices` and `operators`
     are folders of the user's own.
     """
@@ -46,6 +49,9 @@ class Settings(TypedDict, total=False):
     states: Mapping[str, str]
     loops: Mapping[str, int]
     numeric: str
+    quantize: str
+    calibrate: str | Path
+    observer: str
     fuse: bool | str
     tuned: bool
     compiler: str | None
@@ -68,6 +74,9 @@ class Options:
     states: Mapping[str, str] = field(default_factory=dict)
     loops: Mapping[str, int] = field(default_factory=dict)
     numeric: Numeric = "reassociates"
+    quantize: str = "float"
+    calibrate: str | Path = RANDOM
+    observer: str = "minmax"
     fuse: ModeName = "planner"
     tuned: bool = True
     compiler: str | None = None
@@ -99,6 +108,9 @@ def resolve(settings: Settings) -> Options:
         states=dict(settings.get("states", {})),
         loops={n: _rounds(n, k) for n, k in settings.get("loops", {}).items()},
         numeric=_numeric(settings.get("numeric", "reassociates")),
+        quantize=_one_of("precision", settings.get("quantize", "float"), PRECISIONS),
+        calibrate=settings.get("calibrate", RANDOM),
+        observer=_one_of("observer", settings.get("observer", "minmax"), OBSERVERS),
         fuse=_mode(settings.get("fuse", True)),
         tuned=bool(settings.get("tuned", True)),
         compiler=settings.get("compiler"),
@@ -157,6 +169,12 @@ def _mode(fuse: bool | str) -> ModeName:
         return mode_of(fuse)
     except KeyError:
         raise UsageError(f"there is no way to fuse called '{fuse}'", hint=f"it is one of {', '.join(MODES)}") from None
+
+
+def _one_of(what: str, chosen: str, known: Iterable[str]) -> str:
+    if chosen not in known:
+        raise UsageError(f"there is no {what} '{chosen}'", hint=f"it is one of {', '.join(known)}")
+    return chosen
 
 
 def _numeric(numeric: str) -> Numeric:

@@ -86,7 +86,9 @@ def simplify(graph: Graph, context: Context) -> Graph:
 
 
 def compress(graph: Graph, context: Context) -> Graph:
-    return compress_graph(graph)
+    o = context.options
+    compressed = compress_graph(graph, o.quantize, o.calibrate, o.observer)
+    return graph if compressed is graph else simplify(compressed, context)
 
 
 def fuse(graph: Graph, context: Context) -> Plan:

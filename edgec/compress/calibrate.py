@@ -1,0 +1,79 @@
+"""Calibration data: inputs of a network that are like those it will see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from edgec.check.inputs import random_inputs
+from edgec.errors import UsageError
+from edgec.ir.graph import Graph
+from edgec.ir.types import DTYPES
+
+Arrays = Mapping[str, np.ndarray]
+#: Inputs that are drawn where there are no data.
+DRAWN = 8
+RANDOM = "random"
+
+
+def samples(source: str | Path, graph: Graph) -> Iterator[Arrays]:
+    """Inputs by name: of an .npz file, of every .npz in a folder, or drawn at "random".
+
+    An array holds one input, or several along a dimension before the first, or along the first.
+
+    Raises UsageError where there is nothing, or not what the network takes.
+    """
+    if str(source) == RANDOM:
+        for seed in range(DRAWN):
+            yield random_inputs(graph, seed)
+        return
+    for file in _files(source):
+        try:
+            with np.load(file, allow_pickle=False) as data:
+                arrays = dict(data)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"cannot be read: {error}", where=str(file)) from None
+        yield from _apart(arrays, graph, file)
+
+
+def digest(source: str | Path) -> str:
+    """What a build depends on of its calibration data."""
+    if str(source) == RANDOM:
+        return RANDOM
+    return sha256(b"".join(sha256(file.read_bytes()).digest() for file in _files(source))).hexdigest()
+
+
+def _files(source: str | Path) -> list[Path]:
+    path = Path(source)
+    files = sorted(path.glob("*.npz")) if path.is_dir() else [path]
+    if not files or not files[0].is_file():
+        hint = f"give a folder of .npz files, one .npz file, or '{RANDOM}'"
+        raise UsageError("there are no calibration data", hint=hint, where=str(source))
+    return files
+
+
+def _apart(arrays: Arrays, graph: Graph, file: Path) -> Iterator[Arrays]:
+    """The inputs that one file holds."""
+    stacks: dict[str, np.ndarray] = {}
+    for n in graph.inputs:
+        name, shape = n.attributes["name"], n.type.shape
+        if name not in arrays:
+            hint = f"the network's inputs are {', '.join(i.attributes['name'] for i in graph.inputs)}"
+            raise UsageError(f"there is no array '{name}'", hint=hint, where=str(file))
+        array = arrays[name].astype(DTYPES[n.type.dtype])
+        if array.shape == shape:
+            stacks[name] = array[None]
+        elif array.shape[1:] == shape:
+            stacks[name] = array
+        elif shape and array.ndim == len(shape) and array.shape[1:] == shape[1:] and array.shape[0] % shape[0] == 0:
+            stacks[name] = array.reshape(-1, *shape)
+        else:
+            raise UsageError(f"'{name}' is {list(array.shape)}, and the input {list(shape)}", where=str(file))
+    counts = {len(stack) for stack in stacks.values()}
+    if len(counts) != 1:
+        raise UsageError("the arrays hold different numbers of inputs", where=str(file))
+    for k in range(counts.pop()):
+        yield {name: stack[k] for name, stack in stacks.items()}
