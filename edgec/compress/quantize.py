@@ -27,12 +27,13 @@ _PICKING = frozenset({"reshape", "transpose", "pad", "slice"})
 def quantized(graph: Graph, samples: Iterable[Arrays], observer: str = "minmax") -> Graph:
     """``graph`` with every convolution and matrix product by constant weights on quantized operands.
 
-    Raises UsageError where the samples are none, or make no numbers.
+    Raises UsageError where there is nothing to quantize, or the samples are none or make no numbers.
     """
     products = {n: k for n in graph.operations() if (k := _weights_of(n)) is not None}
     tensors = list(dict.fromkeys(_source(n.args[1 - k]) for n, k in products.items()))
     if not tensors:
-        return graph
+        hint = "it has no convolution or matrix product of f32 by constant weights: leave out --quantize"
+        raise UsageError("there is nothing to quantize", hint=hint)
     ranges = _ranges(graph, tensors, samples, observer)
     new: dict[Node, Node] = {}
     seen: dict[Node, Node] = {}  # as readers see it: quantized where it is to be

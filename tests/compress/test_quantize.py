@@ -118,6 +118,9 @@ def test_what_cannot_be_calibrated_by_is_told(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(UsageError, match=message):
             compress(GRAPH, "int8", tmp_path / name)
+    x = placeholder("x", Type("f32", (2,)))
+    with pytest.raises(UsageError, match="nothing to quantize"):
+        compress(Graph((x,), (("y", ops.node("exp", x)),)), "int8")
     with pytest.raises(UsageError, match="precision 'int3'"):
         edgec.build(GRAPH, start="compress", quantize="int3")
     with pytest.raises(UsageError, match="observer 'guess'"):
