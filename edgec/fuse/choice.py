@@ -84,6 +84,7 @@ class Prices:
     measured: Callable[[str], float | None] = lambda fingerprint: None
     frozen: Mapping[str, str] = field(default_factory=dict)
     unknown: dict[str, Block] = field(default_factory=dict)
+    estimated: dict[str, float] = field(default_factory=dict)
 
     def choose(self, kind: str, node: Node, ways: Mapping[str, Sequence[Block]]) -> Choice:
         """The cheapest of ``ways``, of which the first is the usual one; a way is the blocks that it would make."""
@@ -93,7 +94,7 @@ class Prices:
         known = {f: self.measured(f) for f in by_name}
         missing = {f: by_name[f] for f, seconds in known.items() if seconds is None}
         self.unknown.update(missing)
-        prices = {f: self.model(b) for f, b in by_name.items()} if missing else known
+        prices = {f: self._estimate(f, b) for f, b in by_name.items()} if missing else known
         priced = [Way(name, sum(prices[f] or 0.0 for f in found), found) for name, found in names.items()]
         usual = priced[0]
         best = min(priced, key=lambda w: w.seconds)
@@ -103,3 +104,8 @@ class Prices:
             taken, source = next((w for w in priced if w.name == self.frozen[key]), taken), "frozen"
         others = sorted((w for w in priced if w is not taken), key=lambda w: w.seconds)
         return Choice(kind, key, node, taken, tuple(others), source)
+
+    def _estimate(self, name: str, block: Block) -> float:
+        if name not in self.estimated:
+            self.estimated[name] = self.model(block)
+        return self.estimated[name]
