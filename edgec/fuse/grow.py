@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from edgec.fuse import classify, narrow
-from edgec.fuse.attention import is_attention, scores_bytes
+from edgec.fuse.attention import is_attention, queries_of, scores_bytes
 from edgec.fuse.classify import Mapping
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
@@ -22,6 +22,8 @@ from edgec.ops import is_procedure
 #: Scores of one head that are at least so many bytes are never stored, whatever that costs: memory is to grow with the
 #: length, not with its square.
 SCORES_LIMIT = 256 << 10
+#: Below these its kernel, which takes blocks of queries and of keys, has no whole block.
+SCORES_LEAST, QUERIES_LEAST = 4 * 64 * 64, 64
 #: Paths from an operator are followed this far for the point where they meet.
 REACH = 32
 
@@ -183,10 +185,11 @@ def _attention(draft: Draft, product: Node) -> list[Node] | None:
             continue
         moving = {n for n in draft.upstream(merged) if draft.moves(n)}
         whole = draft.block(product, merged, *moving)
-        if not is_attention(split_formula(whole.formula)):
+        split = split_formula(whole.formula)
+        if not is_attention(split) or scores_bytes(split) < SCORES_LEAST or queries_of(split) < QUERIES_LEAST:
             continue
         choice = None
-        if scores_bytes(split_formula(whole.formula)) < SCORES_LIMIT:
+        if scores_bytes(split) < SCORES_LIMIT:
             parts = [draft.block(e, draft.members[e], *moving) for e in (score, weights)]
             last = draft.block(product, [product], *moving)
             ways = {"products and softmax apart": (*parts, last), "attention": (whole,)}

@@ -8,6 +8,7 @@ A procedure is a block of its own, between values that lie in memory as a whole.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from edgec.fuse import classify
@@ -21,6 +22,7 @@ from edgec.fuse.join import join
 from edgec.fuse.modes import Mode, mode_of
 from edgec.fuse.placement import Placement, Placer, Plan, copy_block
 from edgec.fuse.price import CostModel
+from edgec.fuse.siblings import stacked
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph, Node
@@ -34,7 +36,11 @@ __all__ = ["Placement", "Plan", "copy_block", "plan"]
 def plan(graph: Graph, fuse: bool | str = True, prices: Prices | None = None, gpu: bool = False) -> Plan:
     """Plan a graph; ``fuse`` is a mode (see `edgec.fuse.modes`), ``prices`` decides what could be either way."""
     mode = Mode(mode_of(fuse), graph, gpu)
-    draft = Draft(graph, mode, prices if prices is not None else Prices(CostModel()))
+    prices = prices if prices is not None else Prices(CostModel())
+    graph, choices = stacked(graph, prices) if mode.is_planner and not gpu else (graph, [])
+    mode = replace(mode, graph=graph)
+    draft = Draft(graph, mode, prices)
+    draft.decisions.choices += choices
     operations = graph.operations()
     for node in operations:
         if is_procedure(node.op):

@@ -40,7 +40,7 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
         close = close or [o for o in names if name.lower() in o.lower()][:3]
         hint = f"did you mean {', '.join(close)}?" if close else "names are those that other tools show for the model"
         raise UsageError(f"there is no node called '{printable(name)}'", hint=hint, where=model.where)
-    planned: Graph = run["compress"]
+    planned: Graph = run["fuse"].graph
     kept = [n for n in planned.operations() if name in map(printable, planned.names(n))]
     laws = [str(a) for a in run.context.applied if name in map(printable, getattr(a, "origin", ()))]
     mine = [(k, kernel) for k, kernel in enumerate(program.kernels) if name in map(printable, kernel.names)]

@@ -225,3 +225,51 @@ def test_a_lock_of_another_model_is_refused(tmp_path: Path) -> None:
 def test_tuning_needs_the_device(database: Profiles) -> None:
     with pytest.raises(UsageError, match="nothing can be timed here for 'cortex_m4'"):
         edgec.tune(masked(), 1.0, device="cortex_m4")
+
+
+# ---- siblings
+
+
+@pytest.mark.parametrize("price", [0.1, 9.0])
+def test_products_of_one_operand_are_stacked_where_that_is_cheaper(price: float) -> None:
+    """Queries, keys and values: three products with weights of 16 columns, or one of 48."""
+    graph = networks.graph("attention")
+    assert graph is not None
+
+    def prices(block: Block) -> float:
+        return price if block.output.type.shape[-1] == 48 else 1.0
+
+    found = plan(graph, True, Prices(prices))
+    widths = [
+        b.output.type.shape[-1] for b in found.blocks if any(n.op == "matmul" and n.args[1].is_const for n in b.nodes)
+    ]
+    (choice,) = [c for c in found.decisions.choices if c.kind == "stack"]
+    assert (choice.taken.name, widths) == (("stacked", [48]) if price < 3 else ("apart", [16, 16, 16]))
+    inputs = random_inputs(graph, 0)
+    assert all(d.within(2e-5) for d in compare_all(run_plan(found, inputs), run_graph(graph, inputs)))
+
+
+def test_siblings_with_biases_keep_their_names() -> None:
+    random = np.random.default_rng(0)
+
+    def values(*shape: int) -> np.ndarray:
+        return random.standard_normal(shape).astype(np.float32)
+
+    nodes = [
+        node("MatMul", ["x", "wq"], ["q0"], "query"), node("Add", ["q0", "bq"], ["q"]),
+        node("MatMul", ["x", "wk"], ["k"], "key"), node("Transpose", ["k"], ["kt"], perm=[1, 0]),
+        node("MatMul", ["q", "kt"], ["y"], "scores"),
+        node("MatMul", ["x", "wz"], ["z"], "another"),
+    ]  # fmt: skip
+    constants = [
+        weights("wq", values(5, 8)),
+        weights("wk", values(5, 8)),
+        weights("wz", values(5, 8)),
+        weights("bq", values(8)),
+    ]
+    proto = model(nodes, [tensor_input("x", [6, 5])], ("y", "z"), constants)
+    built = edgec.build(proto)
+    products = [k for k in built.program.kernels if k.block and any(n.op == "matmul" for n in k.block.nodes)]
+    assert [k.block.output.type.shape for k in products if k.block] == [(6, 16), (6, 6), (6, 8)], "z is an output"
+    assert {"query", "key"} <= set(products[0].names)
+    assert edgec.check(proto, samples=2, blocks=True).ok
