@@ -1,0 +1,144 @@
+"""Integer networks on Cortex-M boards: memory, stack and instructions, beside TensorFlow Lite Micro's own figures.
+
+    python benchmarks/boards.py [--models FOLDER] [--write docs/boards.md]
+
+The boards are emulated (qemu-system-arm), one instruction a nanosecond, so a time is a count of instructions and the
+same in every run; it is no time of a real core. Arena bytes of TensorFlow Lite Micro are those that its own allocator
+records, where the package `tflite-micro` can be imported by the Python of ``--micro`` (its interpreter is built for 64
+bits: pointers in its arena are twice as long as on a board).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import edgec
+from edgec.check.compare import compare_all
+from edgec.check.inputs import random_inputs
+from edgec.check.reference import open_reference
+from edgec.check.remote import Remote, compile_runner
+from edgec.device.facts import load_device
+from edgec.link import open_link
+from edgec.report.facts import macs
+from edgec.report.fit import fit
+
+NETWORKS = {
+    "keyword spotting": "kws_ref_model.tflite",
+    "anomaly detection": "ad01_int8.tflite",
+    "image classification": "pretrainedResnet_quant.tflite",
+    "visual wake words": "vww_96_int8.tflite",
+}
+BOARDS = {"M3": "mps2_an385", "M4": "mps2_an386", "M7": "mps2_an500", "M33": "mps2_an505"}
+_MICRO = """
+import sys
+from tflite_micro import runtime
+runtime.Interpreter.from_file(sys.argv[1]).print_allocations()
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One network on one board, in bytes; instructions of one run."""
+
+    network: str
+    board: str
+    lsb: float
+    instructions: float
+    macs: int
+    arena: int
+    ports: int
+    stack: int
+    weights: int
+    code: int
+
+
+_HEAD = """# Boards
+
+Written by `python benchmarks/boards.py --micro PYTHON --write docs/boards.md`, `PYTHON` having `tflite-micro`.
+
+MLPerf Tiny's integer networks as images for Cortex-M, run on boards that qemu emulates, with the outputs held against
+LiteRT's reference kernels (*off by*: units in the last place). *Instructions* are counted, one run, and are not cycles.
+*RAM* is the arena, and inputs and outputs; the arena of TensorFlow Lite Micro, which holds its inputs and outputs too,
+is what its own allocator records (a 64-bit build: its pointers are longer than on a board). *Stack* is measured by
+painting it, with all of the test program and newlib on it. *Code* is that of the network itself. All in bytes.
+
+| network | core | off by | instructions | a multiply-add | RAM | TFLM arena | stack | weights | code |
+|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"""
+
+
+def measured(network: str, path: Path, core: str) -> Row:
+    device = load_device(BOARDS[core])
+    built = edgec.build(str(path), device=device, compile=False)
+    arrays = random_inputs(built.run.graph, 0)
+    assert built.parsed is not None
+    reference = open_reference(built.parsed, {}, {})
+    want = reference.run(arrays)
+    with open_link(device) as link, tempfile.TemporaryDirectory() as scratch:
+        remote = Remote(built, link, progress=lambda *told: None)
+        (ran,) = remote.run([arrays])
+        image = compile_runner(built, Path(scratch) / "runner")
+        listed = subprocess.run(
+            [f"{device.gcc_target}-nm", "-S", str(image)], capture_output=True, text=True, check=True
+        )
+    lsb = max(d.max_abs for d in compare_all(ran.outputs, want))
+    memory = fit(built.program, device)
+    name = built.options.name
+    code = sum(
+        int(size, 16)
+        for size, kind, symbol in re.findall(r"^\w+ (\w+) ([tTrR]) (\w+)$", listed.stdout, re.MULTILINE)
+        if symbol.startswith(f"{name}_") and symbol != f"{name}_weights"
+    )
+    return Row(
+        network, core, lsb, float(np.median(ran.nanoseconds)), macs(built.run.graph), memory["ram"]["arena"],
+        memory["ram"]["inputs_and_outputs"], remote.stack_bytes or 0, memory["flash"]["bytes"], code,
+    )  # fmt: skip
+
+
+def micro_arena(python: str, path: Path) -> int | None:
+    done = subprocess.run([python, "-c", _MICRO, str(path)], capture_output=True, text=True, check=False)
+    found = re.search(r"Arena allocation total (\d+) bytes", done.stdout + done.stderr)
+    return int(found[1]) if found else None
+
+
+def page(rows: list[Row], arenas: dict[str, int | None]) -> str:
+    lines = [_HEAD]
+    for r in rows:
+        micro = arenas.get(r.network)
+        each = r.instructions / r.macs
+        lines.append(
+            f"| {r.network} | {r.board} | {r.lsb:g} | {r.instructions / 1e6:.2f} M | {each:.2f} | "
+            f"{r.arena + r.ports:,} | {f'{micro:,}' if micro else '-'} | {r.stack:,} | {r.weights:,} | {r.code:,} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = Path(os.environ.get("EDGEC_MODELS", Path(__file__).parents[2] / "shared" / "models"))
+    parser.add_argument("--models", type=Path, default=default)
+    parser.add_argument("--micro", metavar="PYTHON", help="a Python that has the package tflite-micro")
+    parser.add_argument("--write", type=Path)
+    chosen = parser.parse_args()
+    rows, arenas = [], {}
+    for network, file in NETWORKS.items():
+        path = chosen.models / "mlperf_tiny" / file
+        arenas[network] = micro_arena(chosen.micro, path) if chosen.micro else None
+        for core in BOARDS:
+            rows.append(measured(network, path, core))
+            print(rows[-1], flush=True)
+    text = page(rows, arenas)
+    print(text)
+    if chosen.write:
+        chosen.write.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
