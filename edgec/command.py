@@ -86,6 +86,9 @@ def _shared(
     tuned: Annotated[
         bool, _option("--tuned/--untuned", help="Let measured times decide where the profile database has them.")
     ] = True,
+    precision: Annotated[
+        Optional[str], _option("--precision", help="Of a GPU: fp32, tf32 or fp16; the device's own when not given.")
+    ] = None,
     compiler: Annotated[Optional[str], _option("--compiler", help="gcc, clang, zig, or a command.")] = None,
     rules: Annotated[
         Optional[list[Path]], _option("--rules", help="Folder of laws of your own.", metavar="DIR")
@@ -110,6 +113,7 @@ def _shared(
         loops=dict(_loop(text) for text in loop or ()),
         numeric=numeric, quantize=quantize, calibrate=calibrate, observer=observer,
         fuse="none" if no_fuse else fuse, tuned=tuned, compiler=compiler,
+        **({"precision": precision} if precision is not None else {}),
         rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),
     )  # fmt: skip
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypedDict, Union
+from typing import Any, TypedDict, Union, get_args
 
 from edgec.compress import OBSERVERS, PRECISIONS, RANDOM
-from edgec.device.facts import Device, load_device
+from edgec.device.facts import Device, Precision, load_device
 from edgec.errors import UsageError
 from edgec.frontend.inputs import DimensionRange
 from edgec.frontend.text import identifier
@@ -32,8 +32,8 @@ class Settings(TypedDict, total=False):
     `device` is a name or a TOML file; `shapes` gives inputs the dimensions that the model leaves open, `dims` gives
     dimensions a range (least, most, step) inside which they are chosen when the network runs, `values` fixes inputs at
     build time, `states` says which output is the next value of which input, `loops` how often a Loop goes round at
-    most, by the name of its node; `fuse` says how much becomes one kernel (`edgec.fuse.modes`: True is the planner,
-    False is none), `tuned` whether times in the profile database count; `quantize` is "int8" or "float", with ranges
+    most, by the name of its node; `precision` is that of a GPU; `fuse` says how much becomes one kernel
+    (`edgec.fuse.modes`: True is the planner, False is none), `tuned` whether times in the profile database count; `quantize` is "int8" or "float", with ranges
     that an `observer` ("minmax", "percentile", "mse", "entropy") finds in `calibrate`, an .npz file, a folder of them,
     or "random"; `numeric` bounds what laws may change
     (`NUMERIC`); `name` is the prefix of everything in the generated C. `rules`, `templates`, `devices` and `operators`
@@ -54,6 +54,7 @@ class Settings(TypedDict, total=False):
     observer: str
     fuse: bool | str
     tuned: bool
+    precision: str
     compiler: str | None
     rules: Folders
     templates: Folders
@@ -95,6 +96,7 @@ def resolve(settings: Settings) -> Options:
     device = settings.get("device", "host")
     if not isinstance(device, Device):
         device = load_device(device, _folders(settings.get("devices", ()), "devices"))
+    device = _with_precision(device, settings.get("precision"))
     threads = _threads(settings.get("threads", 1))
     if threads > 1 and not device.hosted:
         raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
@@ -162,6 +164,19 @@ def _name(name: str) -> str:
         f"'{name}' cannot be the prefix of names in C",
         hint="use a letter, then letters, digits and single underscores; no word of C, nothing that begins with ec_",
     )
+
+
+def _with_precision(device: Device, wanted: str | None) -> Device:
+    """The device, to be used in the precision that was asked for."""
+    for precision in get_args(Precision):
+        if wanted is None or wanted == device.precision:
+            return device
+        if wanted == precision:
+            if not device.is_gpu:
+                hint = "precision is chosen for GPUs; a processor computes as the model says"
+                raise UsageError(f"'{device.name}' has no {wanted}", hint=hint)
+            return replace(device, precision=precision)
+    raise UsageError(f"there is no precision '{wanted}'", hint=f"it is one of {', '.join(get_args(Precision))}")
 
 
 def _mode(fuse: bool | str) -> ModeName:

@@ -42,6 +42,10 @@ EC_SCALAR ec_bf16 ec_to_bf16(float f) {
   return (ec_bf16)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
 
+#ifdef __CUDACC__ /* instructions of every GPU */
+EC_SCALAR float ec_from_f16(ec_f16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+EC_SCALAR ec_f16 ec_to_f16(float f) { ec_f16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+#else
 /* Scaling by a power of two lets the hardware do the rounding, denormals included. */
 EC_SCALAR float ec_from_f16(ec_f16 h) {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
@@ -60,6 +64,7 @@ EC_SCALAR ec_f16 ec_to_f16(float f) {
   rest += 0xc8000fff + ((rest >> 13) & 1);
   return (ec_f16)(sign | (rest >> 13));
 }
+#endif
 
 /* Floats of 8 and 4 bits. The magnitude of a code, and the code nearest to a magnitude (in the bits of a float), for so
  * many bits of mantissa and this bias of the exponent; what is not finite is the business of each type. */

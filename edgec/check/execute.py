@@ -163,6 +163,12 @@ class ProgramRun:
         if node.is_const:
             return node.value
         view = self.program.views[node]
+        array = view.array(self.elements(view.buffer), self.sizes)
+        return array.astype(DTYPES[node.type.dtype]) if view.buffer.dtype != node.type.dtype else array
+
+    def place(self, node: Node) -> np.ndarray:
+        """Where a value lies, in the type it has there."""
+        view = self.program.views[node]
         return view.array(self.elements(view.buffer), self.sizes)
 
     def step(self, k: int) -> np.ndarray | None:
@@ -181,7 +187,7 @@ class ProgramRun:
                 else:
                     self.array(step.block.output)[...] = step.block.evaluate(self.array, self.sizes)
         values = kernel.block.evaluate(self.array, self.sizes)
-        result = self.array(kernel.block.output)
+        result = self.place(kernel.block.output)
         result[...] = values
         for size in self.computed.get(kernel.writes, ()):
             self.sizes[size] = int(result)

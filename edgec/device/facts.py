@@ -24,6 +24,7 @@ else:
     import tomli as tomllib
 
 Language = Literal["c", "opencl", "cuda"]
+Precision = Literal["fp32", "tf32", "fp16"]
 Arch = Literal["x86_64", "aarch64", "arm", "riscv64", "wasm32", "thumb"]
 Link = Literal["local", "qemu", "board", "ssh", "adb", "none"]
 Names = tuple[str, ...]
@@ -75,6 +76,9 @@ class Device:
     """Cache between the multiprocessors of a GPU and its memory."""
     memory_gbps: int = 0
     """What the memory of a GPU delivers at most, in 10^9 bytes a second."""
+    precision: Precision = "fp32"
+    """Of a GPU: fp16 keeps weights and what kernels hand on in half precision, tf32 multiplies in 19 bits; sums are of
+    floats in each. A build's own choice replaces it."""
     cflags: Names = ()
     """Options that select the processor, as gcc takes them."""
     gcc_target: str = ""

@@ -37,6 +37,7 @@ class _Names:
 
     inputs: dict[Node, str]
     outputs: dict[Node, str]
+    halves: bool = False  # what kernels hand on is kept in half precision
     count: int = 0
 
     def buffer(self, node: Node, elements: int) -> Buffer:
@@ -45,7 +46,8 @@ class _Names:
         if node in self.inputs:
             return Buffer(self.inputs[node], "input", node.type.dtype, elements)
         self.count += 1
-        return Buffer(f"b{self.count}", "arena", node.type.dtype, elements)
+        dtype = "f16" if self.halves and node.type.dtype == "f32" else node.type.dtype
+        return Buffer(f"b{self.count}", "arena", dtype, elements)
 
 
 def schedule(
@@ -68,7 +70,11 @@ def _scheduled(
     plan: Plan, device: Device, threads: int, progress: Callable[[str], None] | None, numeric: Numeric
 ) -> Program:
     graph = plan.graph
-    names = _Names({n: n.attributes["name"] for n in graph.inputs}, {n: name for name, n in plan.outputs})
+    names = _Names(
+        {n: n.attributes["name"] for n in graph.inputs},
+        {n: name for name, n in plan.outputs},
+        device.precision == "fp16",
+    )
     views = views_of(plan, names.buffer)
     for n in graph.inputs:
         if n not in views:

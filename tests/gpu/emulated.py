@@ -1,4 +1,7 @@
-"""Graphs compiled for a GPU and run on the processor: the kernels are C++ there, and the threads of a group fibers."""
+"""Graphs compiled for a GPU and run on the processor: the kernels are C++ there, and the threads of a group fibers.
+
+With EDGEC_TEST_GPU=1 in the environment they are compiled by nvcc and run on the GPU instead.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.device.facts import Device
 from edgec.emit.project import files
 from edgec.errors import EdgecError
@@ -66,9 +70,19 @@ def emulate(
                 (folder / path).write_bytes(content)
         sources += [path for path in written if path.endswith(".cu")]
         made[name] = (prefix, program, written[f"{prefix}_weights.bin"])
+    library = folder / "all.so"
+    if os.environ.get("EDGEC_TEST_GPU"):
+        paths = [folder / source for source in sources]
+        compile_cuda(pick_cuda_compiler(device), device, paths, library, jobs=os.cpu_count() or 1)
+    else:
+        _compile_for_the_processor(folder, sources)
+    loaded = ctypes.CDLL(str(library))
+    return {n: e if isinstance(e, EdgecError) else Emulated(loaded, *e) for n, e in made.items()}
+
+
+def _compile_for_the_processor(folder: Path, sources: list[str]) -> None:
+    """One translation unit: the headers are most of the work."""
     (folder / "all.cu").write_text("".join(f'#include "{path}"\n' for path in sources))
     command = [os.environ.get("CXX", "g++"), *FLAGS, "-shared", "-fPIC", "-I.", "-o", "all.so", "all.cu"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr[:4000]
-    library = ctypes.CDLL(str(folder / "all.so"))
-    return {n: e if isinstance(e, EdgecError) else Emulated(library, *e) for n, e in made.items()}

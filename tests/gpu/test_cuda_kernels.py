@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
-from emulated import Emulated, emulate
+from emulated import emulate
 from kernel_cases import cases
 from small_graphs import arrays, doubled
 
@@ -13,35 +17,35 @@ from edgec.errors import DeviceError, EdgecError
 from edgec.ir import evaluate
 
 SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
-TOLERANCE = 1e-5  # of the largest value
+#: Of the largest value: rounding of sums, of 10 bits of mantissa in products, and of everything kept in half precision.
+TOLERANCE = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 5e-3}
 GROUPS = cases()
+#: What runs on tensor cores, or hands on halves.
+NARROW = ("contractions", "convolutions", "epilogues")
+DEVICE = "cuda_sm90" if os.environ.get("EDGEC_TEST_GPU") else "jetson"
+WHAT = [(g, "fp32") for g in sorted(GROUPS)] + [(g, p) for g in NARROW for p in ("tf32", "fp16")]
 
 
-@pytest.fixture(scope="module", params=sorted(GROUPS))
-def group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, object]]:
-    folder = tmp_path_factory.mktemp(request.param)
-    return request.param, dict(emulate(GROUPS[request.param], folder, load_device("jetson")))
-
-
-def test_kernels_compute_their_formulas(group: tuple[str, dict[str, Emulated | EdgecError]]) -> None:
-    name, networks = group
+@pytest.mark.parametrize(("group", "precision"), WHAT)
+def test_kernels_compute_their_formulas(group: str, precision: str, tmp_path: Path) -> None:
+    device = replace(load_device(DEVICE), precision=precision)
     wrong = []
-    for case, network in networks.items():
+    for case, network in emulate(GROUPS[group], tmp_path, device).items():
         if isinstance(network, EdgecError):
             if not isinstance(network, DeviceError) or "yet" not in network.message:
                 wrong.append(f"{case}: {network}")
             continue
-        given = arrays(GROUPS[name][case], SEED)
+        given = arrays(GROUPS[group][case], SEED)
         wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in given.items()}
-        want = evaluate.run(doubled(GROUPS[name][case]), wide)
+        want = evaluate.run(doubled(GROUPS[group][case]), wide)
         for output, got in network(given).items():
-            told = difference(got, want[output])
+            told = difference(got, want[output], TOLERANCE[precision])
             if told:
                 wrong.append(f"{case} {output}: {told}")
     assert not wrong, f"seed {SEED}\n" + "\n".join(wrong)
 
 
-def difference(got: np.ndarray, want: np.ndarray) -> str | None:
+def difference(got: np.ndarray, want: np.ndarray, tolerance: float) -> str | None:
     """What is wrong with a result, or None."""
     if got.shape != want.shape:
         return f"its shape is {got.shape}, not {want.shape}"
@@ -50,5 +54,5 @@ def difference(got: np.ndarray, want: np.ndarray) -> str | None:
             return None if (got == want).all() else f"{(got != want).sum()} of {got.size} differ"
         same = (got == want.astype(got.dtype)) | (np.isnan(got) & np.isnan(want))
         most = np.max(np.abs(want[np.isfinite(want)]), initial=np.finfo(np.float32).tiny)
-        close = np.isfinite(got) & (np.abs(got - want) <= TOLERANCE * most)
+        close = np.isfinite(got) & (np.abs(got - want) <= tolerance * most)
     return None if (same | close).all() else f"{(~(same | close)).sum()} of {got.size} differ (largest {most:.3g})"

@@ -8,7 +8,23 @@
 #include "ec_cuda_cpu.h"
 #else
 #include <cuda_runtime.h>
-#define EC_LAUNCH(kernel, groups, threads, stream, ...) kernel<<<(unsigned)(groups), threads, 0, stream>>>(__VA_ARGS__)
+/* From compute capability 9.0 on, a kernel may be brought to the multiprocessors while the one before it still runs; it
+ * waits in ec_begin until everything of that is in memory. */
+template <class... P, class... A>
+static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned threads, cudaStream_t stream, bool early, A... arguments) {
+  cudaLaunchConfig_t config = {};
+  cudaLaunchAttribute overlap = {};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  config.gridDim = dim3(groups);
+  config.blockDim = dim3(threads);
+  config.stream = stream;
+  config.attrs = &overlap;
+  config.numAttrs = early ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...);
+}
+#define EC_LAUNCH(kernel, groups, threads, stream, early, ...)                                     \
+  ec_launch(kernel, (unsigned)(groups), threads, stream, early, __VA_ARGS__)
 #endif
 
 #define EC_SCALAR static __device__ __forceinline__
@@ -21,6 +37,13 @@
 #define EC_SHARED __shared__
 #define EC_ALIGNED __align__(16)
 
+/* First in every kernel: the next one may come, and what the one before has written is there from here on. */
+EC_DEVICE void ec_begin(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 EC_DEVICE int ec_group(void) { return (int)blockIdx.x; }
 EC_DEVICE int ec_thread(void) { return (int)threadIdx.x; }
 EC_DEVICE void ec_barrier(void) { __syncthreads(); }
@@ -42,6 +65,58 @@ EC_DEVICE bool ec_is_last(int *lock, int groups) {
   return last;
 }
 
+/* 16 bytes from global to shared memory, or zeros where there is nothing to copy; they are there after ec_arrived. */
+EC_DEVICE void ec_copy(void *to, const void *from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  const unsigned place = (unsigned)__cvta_generic_to_shared(to);
+  if (from)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+  else
+    *(uint4 *)to = uint4{0, 0, 0, 0};
+#else
+  *(uint4 *)to = from ? *(const uint4 *)from : uint4{0, 0, 0, 0};
+#endif
+}
+/* Ends a batch of copies; waits until all but the last so many batches are there. */
+EC_DEVICE void ec_commit(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int BATCHES> EC_DEVICE void ec_arrived(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(BATCHES) : "memory");
+#endif
+}
+/* Products of matrices by a warp: 32 bytes of k at once, whatever the type. A register holds 4 bytes of a row: of row
+ * lane / 4, from byte lane % 4 * 4 on. ec_matrices loads four 8 x 16-byte matrices whose rows the lanes point at. */
+#ifndef EC_ON_CPU
+EC_DEVICE void ec_matrices(unsigned (&r)[4], const void *row) {
+  const unsigned place = (unsigned)__cvta_generic_to_shared(row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(place) : "memory");
+}
+#define EC_MULTIPLY(NAME, SHAPE)                                                                   \
+  EC_DEVICE void NAME(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {           \
+    asm volatile("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                  \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                  \
+  }
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+EC_MULTIPLY(ec_multiply_f16, "m16n8k16.row.col.f32.f16.f16.f32")
+EC_MULTIPLY(ec_multiply_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32")
+#endif
+#undef EC_MULTIPLY
+#endif
+
+/* Tensor cores ignore the last 13 bits of a float: half of the first bit that stays makes this rounding to nearest. */
+template <int N> EC_DEVICE void ec_round_tf32(unsigned (&r)[N][4]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) r[i][j] += 0x1000u;
+}
+
 /* Four floats, and what comparing them gives. */
 struct ec_vf { float4 v; };
 struct ec_vi { int x, y, z, w; };
@@ -52,6 +127,20 @@ EC_DEVICE float ec_lane(ec_vf a, int lane) { return lane == 0 ? a.v.x : lane == 
 EC_DEVICE ec_vf ec_load(const float *p) { return {*(const float4 *)p}; }
 EC_DEVICE ec_vf ec_gather(const float *p, int step) { return ec_make(p[0], p[step], p[2 * step], p[3 * step]); }
 EC_DEVICE void ec_store(float *p, ec_vf a) { *(float4 *)p = a.v; }
+/* Half precision in memory, two to a word. */
+EC_DEVICE ec_vf ec_load_f16(const ec_f16 *p) {
+  const uint2 w = *(const uint2 *)p;
+  return ec_make(ec_from_f16((ec_f16)w.x), ec_from_f16((ec_f16)(w.x >> 16)), ec_from_f16((ec_f16)w.y), ec_from_f16((ec_f16)(w.y >> 16)));
+}
+EC_DEVICE ec_vf ec_gather_f16(const ec_f16 *p, int step) {
+  return ec_make(ec_from_f16(p[0]), ec_from_f16(p[step]), ec_from_f16(p[2 * step]), ec_from_f16(p[3 * step]));
+}
+EC_DEVICE void ec_store_f16(ec_f16 *p, ec_vf a) {
+  uint2 w;
+  w.x = ec_to_f16(a.v.x) | (unsigned)ec_to_f16(a.v.y) << 16;
+  w.y = ec_to_f16(a.v.z) | (unsigned)ec_to_f16(a.v.w) << 16;
+  *(uint2 *)p = w;
+}
 
 #define EC_LANEWISE(EXPRESSION)                                                                    \
   float4 r;                                                                                        \

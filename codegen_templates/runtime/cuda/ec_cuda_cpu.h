@@ -23,6 +23,8 @@
 #define __forceinline__ inline __attribute__((always_inline, unused))
 
 struct float4 { alignas(16) float x; float y, z, w; };
+struct uint2 { alignas(8) unsigned x; unsigned y; };
+struct uint4 { alignas(16) unsigned x; unsigned y, z, w; };
 static inline __attribute__((unused)) float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 struct ec_place { unsigned x, y, z; };
@@ -36,7 +38,6 @@ struct ec_fibers {
   Fiber *current = nullptr;
   const std::function<void()> *body = nullptr;
   unsigned next = 0, count = 0, at_barrier = 0;
-  std::vector<uint64_t> exchanged; /* what every thread gave to its warp, twice: rounds alternate */
   std::vector<unsigned> rounds;    /* how often every thread has met its warp */
   ec_place thread = {}, group = {};
   bool capturing = false;
@@ -87,7 +88,7 @@ struct ec_fibers {
   void run(unsigned groups, unsigned threads, const std::function<void()> &kernel) {
     body = &kernel;
     count = threads;
-    exchanged.assign(2 * threads, 0);
+    shown.assign(2 * threads, Shown());
     for (group.x = 0; group.x < groups; ++group.x) {
       next = 0;
       rounds.assign(threads, 0);
@@ -105,14 +106,22 @@ struct ec_fibers {
   }
   /* All threads wait once, in turn, so that every one of them has come here when the first goes on. */
   void barrier() { yield(); }
-  float exchange(float x, int bits) {
-    const unsigned me = thread.x, round = rounds[me]++ & 1;
-    uint32_t raw;
-    memcpy(&raw, &x, 4);
-    exchanged[2 * me + round] = raw;
+  /* Every lane of a warp shows the others 32 bytes; what lane number k of it shows is seen(k). */
+  struct Shown { unsigned words[8]; };
+  std::vector<Shown> shown; /* two a thread: rounds alternate, so that no lane waits before it goes on */
+  unsigned now = 0;
+  void show(const void *what, size_t bytes) {
+    const unsigned me = thread.x;
+    now = rounds[me]++ & 1;
+    memcpy(shown[2 * me + now].words, what, bytes);
+    const unsigned mine = now;
     yield();
-    raw = (uint32_t)exchanged[2 * (me ^ (unsigned)bits) + round];
-    memcpy(&x, &raw, 4);
+    now = mine;
+  }
+  const Shown &seen(unsigned lane) const { return shown[2 * (thread.x / WARP * WARP + lane) + now]; }
+  float exchange(float x, int bits) {
+    show(&x, 4);
+    memcpy(&x, seen((thread.x % WARP) ^ (unsigned)bits).words, 4);
     return x;
   }
 };
@@ -129,8 +138,49 @@ template <class... P, class... A>
 static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned threads, A... arguments) {
   ec_fibers::all().launch(groups, threads, [=] { kernel(arguments...); });
 }
-#define EC_LAUNCH(kernel, groups, threads, stream, ...)                                            \
-  ((void)(stream), ec_launch(kernel, (unsigned)(groups), threads, __VA_ARGS__))
+#define EC_LAUNCH(kernel, groups, threads, stream, early, ...)                                         \
+  ((void)(stream), (void)(early), ec_launch(kernel, (unsigned)(groups), threads, __VA_ARGS__))
+
+/* Tensor cores: see ec_cuda.h for who holds what. */
+static inline __attribute__((unused)) void ec_matrices(unsigned (&r)[4], const void *row) {
+  ec_fibers &f = ec_fibers::all();
+  const unsigned lane = f.thread.x % ec_fibers::WARP;
+  f.show(&row, sizeof row);
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned char *from;
+    memcpy(&from, f.seen(8 * i + lane / 4).words, sizeof from);
+    memcpy(&r[i], from + lane % 4 * 4, 4);
+  }
+}
+static inline float ec_from_f16(uint16_t h);
+/* Products of rows of A (16) and of B (8), ``per`` elements to a register of 4 bytes. */
+template <class Element>
+static inline void ec_multiply_on_cpu(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, unsigned per, Element element) {
+  ec_fibers &f = ec_fibers::all();
+  const unsigned lane = f.thread.x % ec_fibers::WARP, mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+  f.show(mine, sizeof mine);
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = lane / 4, column = lane % 4 * 2 + i % 2;
+    float sum = 0;
+    for (unsigned k = 0; k < 8 * per; ++k) {
+      const unsigned half = k / (4 * per), holder = k % (4 * per) / per, part = k % per;
+      sum += element(f.seen(4 * row + holder).words[i / 2 + 2 * half], part) *
+             element(f.seen(4 * column + holder).words[4 + half], part);
+    }
+    c[i] += sum;
+  }
+}
+static inline __attribute__((unused)) void ec_multiply_f16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  ec_multiply_on_cpu(c, a, b0, b1, 2, [](unsigned w, unsigned part) { return ec_from_f16((uint16_t)(w >> 16 * part)); });
+}
+static inline __attribute__((unused)) void ec_multiply_tf32(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  ec_multiply_on_cpu(c, a, b0, b1, 1, [](unsigned w, unsigned) {
+    w &= 0xffffe000u; /* 10 bits of mantissa */
+    float x;
+    memcpy(&x, &w, 4);
+    return x;
+  });
+}
 
 /* The host's side. */
 typedef int cudaError_t;

@@ -14,9 +14,9 @@ from edgec.emit.gpu.base import GpuView, numbered
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
-from edgec.schedule.gpu.contract import GpuContract
+from edgec.schedule.gpu.contract import GpuContract, plain_load
 from edgec.schedule.gpu.kernel import LANES
-from edgec.schedule.gpu.tiles import Tile
+from edgec.schedule.gpu.tiles import AnyTile, TensorTile
 
 _NUMBERS = ("batch", "m", "n", "k")
 
@@ -31,10 +31,11 @@ class Slot:
     arguments: str
     lines: list[str]
     value: str = ""
+    pointer: str = ""  # the type of a place in memory, for slots that say where elements lie (``lanes`` is 0)
 
     @property
     def ctype(self) -> str:
-        return "ec_vf" if self.lanes > 1 else "float"
+        return self.pointer or ("ec_vf" if self.lanes > 1 else "float")
 
     def call(self, *more: str, **change: str) -> str:
         names = [change.get(a, a) for a in self.arguments.split(", ") if a]
@@ -50,8 +51,13 @@ class ContractView(GpuView):
         return params
 
     @property
-    def tile(self) -> Tile:
+    def tile(self) -> AnyTile:
         return self.params.tile
+
+    @property
+    def tensor(self) -> bool:
+        """Is it computed on tensor cores?"""
+        return isinstance(self.tile, TensorTile)
 
     @property
     def threads(self) -> int:
@@ -96,6 +102,11 @@ class ContractView(GpuView):
         return -(-rounds // self.split) * self.tile.k
 
     @property
+    def element(self) -> str:
+        """The type of an element in shared memory, for tensor cores."""
+        return "ec_f16" if isinstance(self.tile, TensorTile) and self.tile.element == "f16" else "float"
+
+    @property
     def s_along_k(self) -> bool:
         """Do neighboring threads load neighbors of S along k (or along m)?"""
         return self.params.s_lanes or _step(self.params.s, self.params.k) == 1
@@ -114,16 +125,34 @@ class ContractView(GpuView):
         body = [*lines, *printer.lines]
         return Slot(f"{self.name}_{what}", LANES if lane is not None else 1, parameters, arguments, body, text)
 
+    def _place(self, what: str, loops: Mapping[str, Sequence[Expr]], value: Expr) -> Slot:
+        """Where a factor lies, or a null pointer where it is zero by choice."""
+        names, lines = _numbered(loops)
+        printer = self.printer(names)
+        load = plain_load(value)
+        assert load is not None
+        where = f"{self.pointers[load.value]} + {printer.position(load.args[0])}"
+        text = f"{printer.value(value.args[0])} ? {where} : 0" if value.op == "select" else where
+        parameters, arguments = self.tile_interface(_NUMBERS, [*lines, *printer.lines, text])
+        body = [*lines, *printer.lines]
+        return Slot(
+            f"{self.name}_{what}", 0, parameters, arguments, body, text, f"{self.qualifier}const {self.element} *"
+        )
+
     @cached_property
     def s(self) -> Slot:
         p = self.params
+        if p.s_copied:
+            return self._place("s", {"batch": p.batch, "m": p.m, "k": p.k}, p.s)
         lane = p.k[-1] if p.s_lanes else None
         return self._slot("s", {"batch": p.batch, "m": p.m, "k": p.k}, p.s, lane)
 
     @cached_property
     def l(self) -> Slot:  # noqa: E743
         p = self.params
-        lane = p.l_n[-1] if p.l_lanes else None
+        if p.l_copied:
+            return self._place("l", {"batch": p.batch, "k": p.l_k, "n": p.l_n}, p.l)
+        lane = (p.l_k if self.tensor else p.l_n)[-1] if p.l_lanes else None
         return self._slot("l", {"batch": p.batch, "k": p.l_k, "n": p.l_n}, p.l, lane)
 
     @cached_property

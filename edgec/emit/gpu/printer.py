@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from edgec.emit.c_expression import COMPARE, Printer
+from edgec.emit.c_lanes import access
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
 from edgec.schedule.gpu.kernel import is_aligned
+from edgec.schedule.program import Buffer
 
 
 class GpuPrinter(Printer):
     """As in C, but that loads of neighbors are known to be aligned, or made one by one."""
 
     def _load(self, e: Expr) -> str:
+        # What is a float to the formula may lie in memory as less.
+        lies = e.value.dtype if isinstance(e.value, Buffer) else e.dtype
         if not self.is_vector(e) or self.lane is None:
-            return super()._load(e)
+            return f"ec_from_{lies}({self._place(e)})" if lies != e.dtype else super()._load(e)
         pointer, (address,) = self.parameters[e.value], e.args
         place = f"{pointer} + {self.position(address)}"
         if is_aligned(address, self.lane):
-            return f"ec_load({place})"
-        return f"ec_gather({place}, {coefficient(address, self.lane)})"
+            return f"{access('load', lies, None)}({place})"
+        return f"{access('gather', lies, None)}({place}, {coefficient(address, self.lane)})"
 
     def _scalar_call(self, e: Expr) -> str:
         if e.op in COMPARE and all(a.dtype == "i64" and _is_position(a) for a in e.args):

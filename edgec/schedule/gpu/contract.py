@@ -20,8 +20,8 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.gpu.kernel import LANES, GpuKernel, has_lanes
-from edgec.schedule.gpu.tiles import Tile, tile_for
+from edgec.schedule.gpu.kernel import LANES, GpuKernel, has_lanes, is_aligned
+from edgec.schedule.gpu.tiles import AnyTile, TensorTile, tile_for
 from edgec.schedule.program import Buffer
 
 
@@ -40,9 +40,11 @@ class GpuContract(GpuKernel):
     epilogue: Expr  # over ``accumulator``
     accumulator: Expr
     s_lanes: bool  # LANES neighbors of S along k are one load
-    l_lanes: bool  # LANES neighbors of L along n are one load
+    l_lanes: bool  # LANES neighbors of L along n (on tensor cores: along k) are one load
     store_lanes: bool  # LANES neighbors of the result along n are computed and stored at once
-    tile: Tile
+    s_copied: bool  # 16 bytes of S along k can be copied as they lie
+    l_copied: bool  # and those of L
+    tile: AnyTile
 
     @property
     def bodies(self) -> list[Expr]:
@@ -53,6 +55,8 @@ class GpuContract(GpuKernel):
         t = self.tile
         shape = f"{self.batches} x " * (self.batches > 1) + f"M={self.rows} N={self.columns} K={self.depth}"
         parts = f", the sum in {t.split} parts" * (t.split > 1)
+        if isinstance(t, TensorTile):
+            return f"{shape}, tile {t.m} x {t.n} on tensor cores ({t.element}), {t.warps} x {t.slices} warps{parts}"
         return f"{shape}, tile {t.m} x {t.n}, {t.thread_m} x {t.thread_n} a thread{parts}"
 
     @property
@@ -106,21 +110,38 @@ def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None
     n, (s, l, epilogue), address = _merged(n, (s, l, epilogue), address, constant)
     k = tuple(sorted(k, key=lambda v: -abs(_step(s, v))))
     k, (s, l, epilogue), _ = _merged(k, (s, l, epilogue), X.const(0), constant)
-    l_k, l_n = k, n
-    if constant:
-        l, l_k, l_n = _packed(l, batch, k, n, weights)
-    last = n[-1] if n else X.const(0)
-    epilogue = with_contiguous_weights(epilogue, (*batch, *m, *n), last, weights)
-    along = k[-1] if k else X.const(0)
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (batch, m, n, k))
     tile = tile_for(batches, rows, columns, depth, device)
+    on_tensors = isinstance(tile, TensorTile)
+    l_k, l_n = k, n
+    if constant:
+        l, l_k, l_n = _packed(l, batch, k, n, weights, tile.bytes if isinstance(tile, TensorTile) else 0)
+    last = n[-1] if n else X.const(0)
+    epilogue = with_contiguous_weights(epilogue, (*batch, *m, *n), last, weights)
+    s_along, l_along = (next((v for v in reversed(loops)), X.const(0)) for loops in (k, l_k if on_tensors else l_n))
     return GpuContract(
         flat.store, address, batch, m, n, k, s, l, l_k, l_n, epilogue, accumulator,
-        _loads_lanes(s, along), _loads_lanes(l, l_n[-1] if l_n else X.const(0)),
+        _loads_lanes(s, s_along), _loads_lanes(l, l_along),
         has_lanes(X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")}),
                   flat.store, address, last),
-        tile,
+        is_copied(s, s_along, tile), is_copied(l, l_along, tile), tile,
     )  # fmt: skip
+
+
+def is_copied(e: Expr, along: Expr, tile: AnyTile) -> bool:
+    """Does a factor lie in memory just as tensor cores want it, 16 bytes at a time?"""
+    place = plain_load(e)
+    if not isinstance(tile, TensorTile) or place is None or along.op != "var":
+        return False
+    stored = {"f16": "f16", "tf32": "f32"}[tile.element]
+    return place.value.dtype == stored and is_aligned(place.args[0], along, 16 // tile.bytes)
+
+
+def plain_load(e: Expr) -> Expr | None:
+    """The load that ``e`` is, or chooses under a condition over zero."""
+    if e.op == "select" and e.args[2].op == "const" and e.args[2].value == 0 and not X.loads(e.args[0]):
+        e = e.args[1]
+    return e if e.op == "load" and isinstance(e.value, Buffer) else None
 
 
 Loops = tuple[Expr, ...]
@@ -173,19 +194,26 @@ def _merged(loops: Loops, parts: tuple[Expr, ...], address: Expr, packs: bool) -
     return loops, (s, l, epilogue), address
 
 
-def _packed(l: Expr, batch: Loops, k: Loops, n: Loops, weights: Weights) -> tuple[Expr, Loops, Loops]:
-    """L as a load from [batch.., k, n], its rows padded with zeros to whole lanes."""
+def _packed(l: Expr, batch: Loops, k: Loops, n: Loops, weights: Weights, size: int) -> tuple[Expr, Loops, Loops]:
+    """L as a load from [batch.., k, n], its rows padded with zeros to whole lanes.
+
+    For tensor cores, which take elements of ``size`` bytes, it is [batch.., n, k].
+    """
     outer = tuple(v for v in batch if v in X.free_variables(l))
-    values = evaluate_over(l, (*outer, *k, *n)).astype(np.float32)
+    values = evaluate_over(l, (*outer, *k, *n)).astype(np.float16 if size == 2 else np.float32)
     depth, columns = prod(map(most, k)), prod(map(most, n))
     values = values.reshape(-1, depth, columns)
-    width = -(-columns // LANES) * LANES
-    padded = np.zeros((*values.shape[:2], width), np.float32)
-    padded[:, :, :columns] = values
+    if size:
+        values = values.transpose(0, 2, 1)
+    lanes = 16 // size if size else LANES
+    width = -(-values.shape[2] // lanes) * lanes
+    padded = np.zeros((*values.shape[:2], width), values.dtype)
+    padded[:, :, : values.shape[2]] = values
     buffer = weights.add(padded)
-    row, column = X.fresh(depth), X.fresh(width)
-    place = index.linearize((*outer, row, column), (*map(most, outer), depth, width))
-    return X.load(buffer, (place,), "f32"), (row,), (column,)
+    row, column = X.fresh(values.shape[1]), X.fresh(width)
+    place = index.linearize((*outer, row, column), (*map(most, outer), values.shape[1], width))
+    load = X.load(buffer, (place,), "f32")
+    return (load, (column,), (row,)) if size else (load, (row,), (column,))
 
 
 def _loads_lanes(e: Expr, lane: Expr) -> bool:

@@ -43,12 +43,15 @@ class GpuKernel:
         return 0
 
 
-def is_aligned(address: Expr, lane: Expr) -> bool:
-    """Does ``address`` step by one along ``lane`` and lie at a multiple of LANES wherever lane does?"""
+def is_aligned(address: Expr, lane: Expr, lanes: int = LANES) -> bool:
+    """Does ``address`` step by one along ``lane``, and lie at a multiple of ``lanes`` wherever lane does?
+
+    Neighbors must not leave the loop either.
+    """
     terms, constant = index.linear(address)
-    if coefficient(address, lane) != 1 or constant % LANES:
+    if coefficient(address, lane) != 1 or constant % lanes or most(lane) % lanes:
         return False
-    return all(v is lane or step % LANES == 0 for v, step in terms.items())
+    return all(v is lane or step % lanes == 0 for v, step in terms.items())
 
 
 def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr) -> bool:
@@ -57,7 +60,7 @@ def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr) -> bool:
         lane.op == "var"
         and is_fixed(lane)
         and most(lane) % LANES == 0
-        and store.dtype == "f32"
+        and store.dtype in ("f32", "f16")
         and is_aligned(address, lane)
         and on_lanes(body, lane)
     )
@@ -67,4 +70,5 @@ def on_lanes(body: Expr, lane: Expr) -> bool:
     """Can a thread compute ``body`` for neighbors at once? Lanes hold floats, and what comparing them gives."""
     mine = [e for e in X.walk(body) if lane in free(e)]
     kinds = all(e.dtype in ("f32", "bool", "i64") and e.op != "cast" for e in mine)
+    kinds = kinds and all(e.dtype == "f32" for e in mine if e.op == "load")
     return kinds and is_vectorizable(body, lane)
