@@ -143,7 +143,10 @@ def main() -> None:
             ]  # fmt: skip
             for precision, shape, folder, work in waiting:
                 rows = work.result()
-                pairs = zip(rows, timed(shape, folder))
+                try:
+                    pairs = zip(rows, timed(shape, folder))
+                except RuntimeError as error:
+                    raise SystemExit(f"{precision} {shape}: {error}") from None
                 kept = [{**row, "us": round(us, 2)} for row, us in pairs if row]
                 results.setdefault(precision, {})["x".join(map(str, shape))] = kept
         print(f"{time.perf_counter() - begun:.0f} s")

@@ -34,7 +34,8 @@ class Emulated:
         self.library, self.prefix, self.program = library, prefix, program
         self.session = ctypes.c_void_p()
         held = np.frombuffer(weights, np.uint8)
-        assert self._function("open")(ctypes.byref(self.session), ctypes.c_void_p(held.ctypes.data)) == 0
+        status = self._function("open")(ctypes.byref(self.session), ctypes.c_void_p(held.ctypes.data))
+        assert status == 0, f"open returned {status}"
 
     def _function(self, name: str) -> Any:
         return getattr(self.library, f"{self.prefix}_{name}")
@@ -70,6 +71,8 @@ def emulate(
                 (folder / path).write_bytes(content)
         sources += [path for path in written if path.endswith(".cu")]
         made[name] = (prefix, program, written[f"{prefix}_weights.bin"])
+    if not sources:
+        return {n: e for n, e in made.items() if isinstance(e, EdgecError)}
     library = folder / "all.so"
     if os.environ.get("EDGEC_TEST_GPU"):
         paths = [folder / source for source in sources]

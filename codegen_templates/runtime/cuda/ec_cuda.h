@@ -8,23 +8,7 @@
 #include "ec_cuda_cpu.h"
 #else
 #include <cuda_runtime.h>
-/* From compute capability 9.0 on, a kernel may be brought to the multiprocessors while the one before it still runs; it
- * waits in ec_begin until everything of that is in memory. */
-template <class... P, class... A>
-static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned threads, cudaStream_t stream, bool early, A... arguments) {
-  cudaLaunchConfig_t config = {};
-  cudaLaunchAttribute overlap = {};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  config.gridDim = dim3(groups);
-  config.blockDim = dim3(threads);
-  config.stream = stream;
-  config.attrs = &overlap;
-  config.numAttrs = early ? 1 : 0;
-  cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...);
-}
-#define EC_LAUNCH(kernel, groups, threads, stream, early, ...)                                     \
-  ec_launch(kernel, (unsigned)(groups), threads, stream, early, __VA_ARGS__)
+#define EC_LAUNCH(kernel, groups, threads, stream, ...) kernel<<<(unsigned)(groups), threads, 0, stream>>>(__VA_ARGS__)
 #endif
 
 #define EC_SCALAR static __device__ __forceinline__
@@ -37,13 +21,6 @@ static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned thr
 #define EC_SHARED __shared__
 #define EC_ALIGNED __align__(16)
 
-/* First in every kernel: the next one may come, and what the one before has written is there from here on. */
-EC_DEVICE void ec_begin(void) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
 EC_DEVICE int ec_group(void) { return (int)blockIdx.x; }
 EC_DEVICE int ec_thread(void) { return (int)threadIdx.x; }
 EC_DEVICE void ec_barrier(void) { __syncthreads(); }

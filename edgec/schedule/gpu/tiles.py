@@ -11,14 +11,26 @@ from edgec.device.facts import Device
 
 #: Steps of k whose operands lie in shared memory at once.
 DEPTH = 16
-#: Multiply-adds a multiprocessor starts in a cycle.
-FMA_PER_CYCLE = 128
-#: The same on tensor cores, in half precision.
-TENSOR_FMA_PER_CYCLE = 512
-#: Cycles from asking for a tile's operands to having them, and of one round of barriers.
-LATENCY, BARRIERS = 500, 60
-#: Cycles that adding up the parts of a split sum costs: the groups meet in memory.
-MEETING = 1500
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Cycles of one multiprocessor, fitted to the times of 1200 tiles (benchmarks/cuda_tiles.py, on an H200)."""
+
+    rate: float  # multiply-adds a cycle
+    full: float  # warps that reach it
+    reuse: float  # multiply-adds for every float from shared memory that reach it
+    bytes: float  # from the cache that all multiprocessors share, a cycle
+    latency: float  # the least a round takes
+    barriers: float  # what a round takes beside its work
+    start: float  # of a group, until its first operands are there
+    out: float  # of a result that a thread stores
+    meeting: float  # of groups that share a tile
+    part: float  # of adding up one part of one result
+
+
+THREADS = Costs(128, 4.7, 2.2, 72, 163, 66, 189, 3.0, 1990, 5.5)
+TENSORS = Costs(585, 3.35, 0, 40, 259, 30, 1000, 4.0, 3450, 3.7)
 #: (rows, columns, rows a thread, columns a thread) of the tiles on offer.
 SHAPES = (
     (16, 32, 2, 4), (16, 64, 4, 4), (32, 32, 4, 4), (32, 64, 4, 4), (64, 32, 4, 4), (64, 64, 4, 4), (64, 64, 8, 4),
@@ -41,8 +53,17 @@ class Tile:
     split: int
 
     @property
+    def bytes(self) -> int:
+        """Of an element."""
+        return 4
+
+    @property
     def threads(self) -> int:
         return (self.m // self.thread_m) * (self.n // self.thread_n)
+
+    @property
+    def shared_bytes(self) -> int:
+        return 2 * self.k * (self.m + self.n + 8) * self.bytes
 
 
 @dataclass(frozen=True)
@@ -135,23 +156,19 @@ def _tensor_offers(device: Device) -> Iterator[TensorTile]:
 
 
 def _cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, device: Device) -> float:
+    costs = TENSORS if isinstance(tile, TensorTile) else THREADS
     groups = batches * ceil(rows / tile.m) * ceil(columns / tile.n) * tile.split
     each = ceil(groups / device.multiprocessors)
-    resident = max(1, min(each, 1024 // tile.threads))
-    rounds = ceil(ceil(depth / tile.split) / tile.k)
-    step = max(_compute(tile, resident) * resident, LATENCY / 2) + BARRIERS
-    waves = ceil(each / resident)
-    meeting = MEETING + tile.split * tile.m * tile.n / 64 if tile.split > 1 else 0
-    return waves * (rounds * step + 2 * LATENCY + tile.m * tile.n / 32) + meeting
-
-
-def _compute(tile: AnyTile, resident: int) -> float:
-    """Cycles of one round of one group, where what a multiprocessor can start is the limit."""
-    if isinstance(tile, TensorTile):
-        rate = TENSOR_FMA_PER_CYCLE / tile.bytes * 2
-        return tile.m * tile.n * tile.k / rate / min(1.0, resident * tile.threads / 256)
-    # With few warps, each waits for its own results and for shared memory.
-    work = tile.thread_m * tile.thread_n
-    reuse = work / (tile.thread_m + tile.thread_n)  # multiply-adds for every float that comes from shared memory
-    rate = FMA_PER_CYCLE * min(1.0, resident * tile.threads / 256) * min(1.0, reuse / 2.5)
-    return tile.m * tile.n * tile.k / rate
+    resident = max(1, min(each, 1024 // tile.threads, 4 * device.shared_bytes // tile.shared_bytes))
+    rounds = ceil(ceil(depth / tile.k) / tile.split)
+    rate = costs.rate * min(1.0, resident * tile.threads / 32 / costs.full)
+    if isinstance(tile, Tile):
+        rate *= min(1.0, tile.thread_m * tile.thread_n / (tile.thread_m + tile.thread_n) / costs.reuse)
+    elif tile.element == "tf32":
+        rate /= 2
+    compute = tile.m * tile.n * tile.k * resident / rate
+    load = (tile.m + tile.n) * tile.k * tile.bytes * resident / costs.bytes
+    step = max(compute, load, costs.latency) + costs.barriers
+    each_thread = tile.m * tile.n / tile.threads
+    meeting = costs.meeting + tile.split * each_thread * costs.part if tile.split > 1 else 0.0
+    return ceil(each / resident) * (rounds * step + costs.start + each_thread * costs.out * resident) + meeting
