@@ -101,8 +101,12 @@ def compile_cuda(
     output: Path,
     jobs: int = 2,
     progress: Callable[[Path, int, int], None] | None = None,
+    link: bool = True,
 ) -> list[KernelReport]:
-    """Compile sources, ``jobs`` at a time, into the shared library ``output``; what nvcc says of every kernel."""
+    """Compile sources, ``jobs`` at a time, into the shared library ``output``; what nvcc says of every kernel.
+
+    Without ``link`` they are only compiled.
+    """
     reports: list[KernelReport] = []
     with tempfile.TemporaryDirectory(prefix="edgec-") as folder, ThreadPoolExecutor(max(1, jobs)) as pool:
         objects = [Path(folder, f"{source.stem}.o") for source in sources]
@@ -111,8 +115,9 @@ def compile_cuda(
             reports += _reports(next(said))
             if progress is not None:
                 progress(source, done, len(sources))
-        arch = _arch(compiler, device)
-        _run(compiler, [*arch, "-shared", *map(str, objects), "-o", str(output)], output)
+        if link:
+            arch = _arch(compiler, device)
+            _run(compiler, [*arch, "-shared", *map(str, objects), "-o", str(output)], output)
     return reports
 
 
