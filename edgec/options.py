@@ -33,11 +33,11 @@ class Settings(TypedDict, total=False):
     dimensions a range (least, most, step) inside which they are chosen when the network runs, `values` fixes inputs at
     build time, `states` says which output is the next value of which input, `loops` how often a Loop goes round at
     most, by the name of its node; `precision` is that of a GPU; `fuse` says how much becomes one kernel
-    (`edgec.fuse.modes`: True is the planner, False is none), `tuned` whether times in the profile database count; `quantize` is "int8" or "float", with ranges
-    that an `observer` ("minmax", "percentile", "mse", "entropy") finds in `calibrate`, an .npz file, a folder of them,
-    or "random"; `numeric` bounds what laws may change
-    (`NUMERIC`); `name` is the prefix of everything in the generated C. `rules`, `templates`, `devices` and `operators`
-    are folders of the user's own.
+    (`edgec.fuse.modes`: True is the planner, False is none), `tuned` whether times in the profile database count;
+    `quantize` is "int8" or "float", with ranges that an `observer` ("minmax", "percentile", "mse", "entropy") finds in
+    `calibrate`, an .npz file, a folder of them, or "random"; `numeric` bounds what laws may change (`NUMERIC`); `name`
+    is the prefix of everything in the generated C. `rules`, `templates`, `devices` and `operators` are folders of the
+    user's own.
     """
 
     device: str | Path | Device

@@ -17,8 +17,8 @@ from edgec.errors import DeviceError, EdgecError
 from edgec.ir import evaluate
 
 SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
-#: Of the largest value: rounding of sums, of 10 bits of mantissa in products, and of everything kept in half precision.
-TOLERANCE = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 5e-3}
+#: Of the largest value: rounding of sums, and of factors to 10 bits of mantissa, which a softmax of products enlarges.
+TOLERANCE = {"fp32": 1e-5, "tf32": 1e-2, "fp16": 1e-2}
 GROUPS = cases()
 #: What runs on tensor cores, or hands on halves.
 NARROW = ("contractions", "convolutions", "epilogues")
