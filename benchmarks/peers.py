@@ -60,11 +60,13 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         path = options.folder / f"{name}.onnx"
         _reference(path, cache)
-        built = _build(path, options, cache)
-        (results / f"{name}.build.json").write_text(json.dumps(built, indent=1) + "\n")
+        record = results / f"{name}.build.json"
+        built = json.loads(record.read_text()) if options.built and record.is_file() else _build(path, options, cache)
+        record.write_text(json.dumps(built, indent=1) + "\n")
+        models, unconverted = _models(path, pythons, cache)
         for threads in [] if options.prepare else todo:
-            found = _measure(path, threads, built, pythons, options)
-            found["missing"] |= missing
+            found = _measure(path, threads, built, pythons, models, options)
+            found["missing"] = {**missing, **unconverted}
             (results / f"{name}.{threads}.json").write_text(json.dumps(found, indent=1) + "\n")
             print(f"{name}: {peer_page.line(found)}", flush=True)
     table = peer_page.Table.read(results, names, options.threads)
@@ -87,6 +89,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     p.add_argument("--seconds", type=float, default=6.0, help="of taking turns, for a measurement")
     p.add_argument("--again", action="store_true", help="measure what is measured already")
     p.add_argument("--prepare", action="store_true", help="install, convert and build, but do not measure")
+    p.add_argument("--built", action="store_true", help="measure what --prepare built, without building anew")
     p.add_argument("--under", type=shlex.split, default=[], metavar="COMMAND", help="run measurements under a command")
     p.add_argument("--write", type=Path, metavar="FILE", help="write the page")
     options = p.parse_args(arguments)
@@ -165,24 +168,36 @@ def _text_bytes(library: Path) -> int:
     return next(int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith(".text"))
 
 
+def _models(path: Path, pythons: Mapping[str, str], cache: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """The network as each engine takes it, and why some cannot have it."""
+    models, missing = {}, {}
+    for engine in pythons:
+        try:
+            models[engine] = str(peer_install.model_for(engine, path, _inputs(path), cache).absolute())
+        except NotHad as problem:
+            missing[engine] = str(problem)
+    return models, missing
+
+
 def _measure(
-    path: Path, threads: int, built: Mapping[str, Any], pythons: Mapping[str, str], options: argparse.Namespace
+    path: Path,
+    threads: int,
+    built: Mapping[str, Any],
+    pythons: Mapping[str, str],
+    models: Mapping[str, str],
+    options: argparse.Namespace,
 ) -> dict[str, Any]:
     """One measurement, in a process of its own under the command that was asked for."""
     engines: list[dict[str, Any]] = []
-    missing: dict[str, str] = {}
     own = {"engine": "edgec", "python": sys.executable}
     for label, entry in built.items():
         engines.append({"label": label, "model": entry["folder"], "threads": threads, **own})
     if threads > 1:  # in the same turns, for the gain of threads
         first = next(iter(built.values()))
         engines.append({"label": "edgec on 1 thread", "model": first["folder"], "threads": 1, **own})
-    for engine, python in pythons.items():
-        try:
-            model = str(peer_install.model_for(engine, path, _inputs(path), options.cache).absolute())
-            engines.append({"label": engine, "engine": engine, "python": python, "model": model, "threads": threads})
-        except NotHad as problem:
-            missing[engine] = str(problem)
+    for engine, model in models.items():
+        entry = {"label": engine, "engine": engine, "python": pythons[engine], "model": model, "threads": threads}
+        engines.append(entry)
     inputs, reference = path.with_suffix(".in.npz").absolute(), _reference(path, options.cache).absolute()
     job = {"engines": engines, "threads": threads, "seconds": options.seconds}
     job |= {"inputs": str(inputs), "reference": str(reference)}
@@ -198,7 +213,6 @@ def _measure(
         "date": date.today().isoformat(),
         "threads": threads,
         "cpu": f"{device.description.partition(',')[0] or device.name}, {device.cores} cores",
-        "missing": missing,
         **found,
     }
 
