@@ -107,9 +107,10 @@ def page(cache: Path, names: Iterable[str]) -> tuple[str, bool]:
                 continue
             ms = [result[threads][v] for v in VARIANTS]
             rows.append(ms)
-            behind = ms[3] > ms[2] * MOST
+            same = len({read_lock(cache / name / v)["files_sha256"] for v in ("fixed", "planner")}) == 1
+            behind = ms[3] > ms[2] * MOST and not same
             ok = ok and not behind
-            mark = " **behind fixed**" if behind else ""
+            mark = " **behind fixed**" if behind else " (same code)" if same else ""
             counts = " ".join(map(str, kernels[name]))
             cells = " | ".join(f"{x:.3g}" for x in ms)
             over_unfused, over_fixed = (f"{ms[b] / ms[3]:.2f}, {ms[b] / ms[4]:.2f}" for b in (0, 2))
@@ -128,7 +129,8 @@ Made by `python benchmarks/ablation.py`: one back end, the same kernels, five wa
 ([fusion.md](fusion.md)). *Unfused* is a kernel for every core operator (`--no-fuse`). *Operators* is a kernel for every
 operator of the model: a softmax is one, padding is part of its convolution, as in a library without fusion. *Fixed*
 adds the patterns of frameworks, *planner* is the default; all these without rewriting. *Planner + rules* is what `edgec
-build` does. The quickest of many calls, in turns. "Over" gives the planner without and with rules."""
+build` does. The quickest of many calls, in turns. "Over" gives the planner without and with rules; "same
+code": fixed patterns and the planner gave the same files to the byte, and times differ by what a run differs."""
 
 
 def _quickest(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
