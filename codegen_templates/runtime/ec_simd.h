@@ -93,6 +93,10 @@ EC_INLINE void ec_prefetch(const void *p)
     __builtin_prefetch(p);
 }
 
+/* From here on the compiler takes p for a pointer it knows nothing of: what was loaded through it
+ * is not kept in registers, but loaded again. */
+#define EC_FORGET(p) __asm__("" : "+r"(p))
+
 EC_INLINE void ec_store(float *p, ec_vf v)
 {
     *(ec_vf_memory_ *)p = v;

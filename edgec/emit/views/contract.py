@@ -309,7 +309,7 @@ class Tile:
         start = X.substitute(address, {v: X.const(0) for v in p.k})
         text = Printer(self.view.names, self.view.pointers).position(start)
         pointer = self.view.pointers[p.s.value]
-        self.hoisted = [f"const {STORAGE[p.s.dtype]} *const s = {pointer} + {text};"]
+        self.hoisted = [f"const {STORAGE[p.s.dtype]} *s = {pointer} + {text};"]
         self._pointer = ("s", {v: c for v, c in steps.items() if c is not None})
 
     @cached_property
@@ -324,11 +324,6 @@ class Tile:
     @property
     def parameters(self) -> str:
         return self.interface[0]
-
-    @property
-    def is_large(self) -> bool:
-        """Are there accumulators enough that one step of the sum need not wait for the one before?"""
-        return self.rows * self.vectors >= 8
 
     def accumulators(self, r: int) -> str:
         start = [self.lanes(v) if self.view.words is not None else "ec_set1(0.0f)" for v in range(self.vectors)]

@@ -106,7 +106,7 @@ static void classifier_1_contract_1(const float *restrict p0, const float *restr
 
 
 static __attribute__((noinline)) void classifier_1_contract_1_4x1_4(const float *restrict p0, const float *restrict p1, float *restrict y, const float *restrict panel, ec_int o0, ec_int m, ec_int n) {
-  const float *const s = p0 + (o0 * 20 + m * 2);
+  const float *s = p0 + (o0 * 20 + m * 2);
   ec_vf c0_0 = ec_set1(0.0f);
   ec_vf c1_0 = ec_set1(0.0f);
   ec_vf c2_0 = ec_set1(0.0f);
@@ -115,6 +115,7 @@ static __attribute__((noinline)) void classifier_1_contract_1_4x1_4(const float 
     for (ec_int k1 = 0; k1 < 3; ++k1) {
 #pragma GCC unroll 3
       for (ec_int k2 = 0; k2 < 3; ++k2) {
+        EC_FORGET(s);
         const ec_vf l0 = ec_load(panel);
         const ec_vf s0 = ec_set1(s[k0 * 100 + k1 * 10 + k2]);
         c0_0 = ec_fma(s0, l0, c0_0);
@@ -340,9 +341,10 @@ static void classifier_3_row_1(const float *restrict p0, const float *restrict p
 
 
 static __attribute__((noinline)) void classifier_3_row_1_1x1_5(const float *restrict p0, float *restrict y, const float *restrict panel, ec_int n) {
-  const float *const s = p0 + 0;
+  const float *s = p0 + 0;
   ec_vf c0_0 = ec_set1(0.0f);
   for (ec_int k0 = 0; k0 < 4; ++k0) {
+    EC_FORGET(s);
     const ec_vf l0 = ec_load(panel);
     const ec_vf s0 = ec_set1(s[k0]);
     c0_0 = ec_fma(s0, l0, c0_0);
