@@ -20,6 +20,7 @@ import numpy as np
 from edgec.check.execute import POISON, Executor
 from edgec.device.cuda import CudaCompiler, compile_cuda, has_gpu, pick_cuda_compiler
 from edgec.device.facts import Device
+from edgec.device.opencl import has_opencl
 from edgec.device.toolchain import Compiler, compile_shared, pick_compiler
 from edgec.emit.project import LOCK
 from edgec.errors import EdgecError, ModelError, ToolchainError, UsageError
@@ -303,7 +304,7 @@ def runs_here(device: Device, compiler: str | None = None) -> bool:
 
     if device.is_gpu and (compiler or "").startswith("emulated"):
         return True
-    if device.is_gpu and not has_gpu():
+    if (device.language == "cuda" and not has_gpu()) or (device.language == "opencl" and not has_opencl()):
         return False
     try:
         if not device.hosted or device.arch != host_arch():

@@ -3,10 +3,12 @@
 #ifndef EC_SCALAR_H
 #define EC_SCALAR_H
 
+#ifndef EC_OPENCL /* there, ec_opencl.h has what follows from headers, from memcpy and from double */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#endif
 
 #ifndef EC_INT
 #define EC_INT ptrdiff_t
@@ -30,10 +32,12 @@ EC_SCALAR ec_int ec_wrap(int64_t place, ec_int extent) {
   return place < 0 ? 0 : place < extent ? (ec_int)place : extent - 1;
 }
 
+#ifndef EC_OPENCL
 EC_SCALAR float ec_bits_to_float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 EC_SCALAR uint32_t ec_float_to_bits(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 EC_SCALAR double ec_bits_to_double(uint64_t u) { double f; memcpy(&f, &u, 8); return f; }
 EC_SCALAR uint64_t ec_double_to_bits(double f) { uint64_t u; memcpy(&u, &f, 8); return u; }
+#endif
 
 EC_SCALAR float ec_from_bf16(ec_bf16 h) { return ec_bits_to_float((uint32_t)h << 16); }
 EC_SCALAR ec_bf16 ec_to_bf16(float f) {
@@ -179,8 +183,8 @@ EC_WRAPPING(int64_t, uint64_t)
 
 /* a * b / 2^n, a half rounded up: fixed-point scaling. The product is exact, n is taken modulo 64, the result wraps. */
 EC_SCALAR int32_t ec_mulshift_int32_t(int32_t a, int32_t b, int32_t n) {
-  const uint64_t half = ((uint64_t)1 << (n & 63)) >> 1;
-  return (int32_t)((int64_t)((uint64_t)((int64_t)a * b) + half) >> (n & 63));
+  const uint64_t middle = ((uint64_t)1 << (n & 63)) >> 1;
+  return (int32_t)((int64_t)((uint64_t)((int64_t)a * b) + middle) >> (n & 63));
 }
 
 /* Without a sign there is no negative value to compare with, and compilers warn about asking. */
@@ -221,7 +225,9 @@ EC_UNSIGNED(uint64_t, uint64_t)
     T r = fmod##S(a, b), q = (a - r) / b;                                                          \
     return b == 0 ? a / b : rint##S(r != 0 && ((r < 0) != (b < 0)) ? q - 1 : q); }
 EC_FLOATING(float, f)
+#if !defined(EC_OPENCL) || defined(cl_khr_fp64)
 EC_FLOATING(double, )
+#endif
 #undef EC_FLOATING
 
 /* Unsigned numbers in the order of other values: -0 equals 0, and a NaN of either sign follows every number. */
@@ -231,6 +237,7 @@ EC_SCALAR uint32_t ec_key_float(float a) {
   const uint32_t u = ec_float_to_bits(a == 0 ? 0.0f : a);
   return a != a ? UINT32_MAX : u >> 31 ? ~u : u | 0x80000000u;
 }
+#ifndef EC_OPENCL
 EC_SCALAR uint64_t ec_key_double(double a) {
   uint64_t u;
   if (a == 0) a = 0;
@@ -254,5 +261,6 @@ EC_CONVERT(uint16_t, 0, UINT16_MAX, 65536.0)
 EC_CONVERT(uint32_t, 0, UINT32_MAX, 4294967296.0)
 EC_CONVERT(uint64_t, 0, UINT64_MAX, 18446744073709551616.0)
 #undef EC_CONVERT
+#endif
 
 #endif

@@ -72,6 +72,12 @@ class Device:
     gpu_clock_mhz: int = 0
     shared_bytes: int = 0
     """Fast memory that the threads of one group share (OpenCL calls it local)."""
+    has_local_memory: bool = True
+    """Whether that memory is faster than memory; where it is plain memory, sums are blocked in registers."""
+    opencl_extensions: Names = ()
+    """What an OpenCL device has beyond 1.2, as it spells it; kernels are checked with each."""
+    group_items: int = 64
+    """Work-items of a group that shares nothing; 1 where a work-item is worth a group of its own."""
     gpu_l2_bytes: int = 0
     """Cache between the multiprocessors of a GPU and its memory."""
     memory_gbps: int = 0

@@ -146,7 +146,11 @@ class Printer:
 
     def vector(self, e: Expr) -> str:
         text = self.value(e)
-        return text if self.is_vector(e) else c_lanes.broadcast(text, e.dtype)
+        return text if self.is_vector(e) else self.spread(text, e.dtype)
+
+    def spread(self, text: str, dtype: str) -> str:
+        """A scalar in every lane."""
+        return c_lanes.broadcast(text, dtype)
 
     def to_store(self, e: Expr) -> str:
         """The vector that a store of ``e`` is given."""
@@ -342,9 +346,7 @@ class Printer:
         start = literal(neutral(combine, e.dtype), e.dtype)
         with self._at_home(e) as scope:
             pad = "  " * scope.depth
-            scope.lines.append(
-                f"{pad}{self._ctype(e)} {name} = {c_lanes.broadcast(start, e.dtype) if vector else start};"
-            )
+            scope.lines.append(f"{pad}{self._ctype(e)} {name} = {self.spread(start, e.dtype) if vector else start};")
             inner = _Scope(scope.variables | frozenset(names), depth=scope.depth + len(names))
             heads = []
             for k, v in enumerate(names):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from edgec.device.facts import Device
 from edgec.emit.gpu.contract import ContractView
 from edgec.emit.gpu.loops import MapView, ReduceView
+from edgec.emit.gpu.opencl import OpenClContract, OpenClMap, OpenClReduce, OpenClRegisters, OpenClWindow
 from edgec.emit.views import VIEWS, View
 from edgec.errors import DeviceError
 from edgec.schedule.program import Program
@@ -30,6 +31,7 @@ class Language:
     runtime: tuple[str, ...]
     sources: tuple[str, ...]  # what is compiled beside the kernels
     refuse: Callable[[Program], None] = lambda program: None
+    compiles_kernels: bool = True  # else the driver of the device does, when the network is opened
 
 
 def _refuse_data_on_the_host(program: Program) -> None:
@@ -87,7 +89,34 @@ CUDA = Language(
     _refuse_data_on_the_host,
 )
 
-LANGUAGES: Mapping[str, Language] = {language.name: language for language in (C, CUDA)}
+OPENCL = Language(
+    "opencl",
+    "cl",
+    {
+        "map": OpenClMap,
+        "reduce": OpenClReduce,
+        "contract": OpenClContract,
+        "registers": OpenClRegisters,
+        "window": OpenClWindow,
+    },
+    {
+        "{name}.h": "project/opencl/net.h.jinja",
+        "{name}.c": "project/opencl/net.c.jinja",
+        "{name}_weights.S": "project/weights.S.jinja",
+        "{name}_program.S": "project/opencl/program.S.jinja",
+        "main.c": "project/opencl/main.c.jinja",
+        "CMakeLists.txt": "project/opencl/CMakeLists.txt.jinja",
+        "{name}.py": "project/opencl/net.py.jinja",
+        "README.md": "project/opencl/README.md.jinja",
+    },
+    ("project/opencl/kernels.cl.jinja", "{name}_kernels_{k}.cl"),
+    ("ec_scalar.h", "opencl/ec_*"),
+    ("{name}.c", "{name}_weights.S", "{name}_program.S"),
+    _refuse_data_on_the_host,
+    compiles_kernels=False,
+)
+
+LANGUAGES: Mapping[str, Language] = {language.name: language for language in (C, CUDA, OPENCL)}
 
 
 def language_of(device: Device) -> Language:

@@ -18,9 +18,10 @@ from edgec.device.facts import Device
 from edgec.emit.c_expression import extent_text, size_name
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.language import language_of
+from edgec.emit.opencl import host_values
 from edgec.emit.render import render
 from edgec.emit.source import Sources, comment_text, generate, pointer_text, size_value
-from edgec.errors import UsageError
+from edgec.errors import DeviceError, UsageError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import sizes
@@ -196,6 +197,8 @@ def files(
     """
     language = language_of(device)
     language.refuse(program)
+    if language.name == "opencl" and device.precision != "fp32":
+        raise DeviceError(f"there are no OpenCL kernels for {device.precision} yet", hint="leave out --precision")
     if name.lower() in _HEADERS:
         raise UsageError(f"{name}.h would hide a header of the C library", hint="choose another --name")
     sources = generate(program, name, templates, language)
@@ -227,6 +230,7 @@ def files(
     )
     values["arguments"] = ", ".join([*(["sizes"] if is_open else []), *(p.name for p in (*inputs, *outputs))])
     values["has_board"] = has_board(device)
+    values["sizes_parameter"] = "".join(f", {s}" for s in sizes)
     values["device_flags"] = "".join(f" {flag}" for flag in device.cflags)
     result: dict[str, bytes] = {f"{name}_weights.bin": weights}
 
@@ -234,6 +238,8 @@ def files(
         result[path] = render(template, templates, **values, **more).encode()
 
     groups = _groups(sources)
+    if language.name == "opencl":
+        values |= host_values(program, sources, groups)
     template, pattern = language.kernels
     values["kernel_files"] = kernel_files = [pattern.format(name=name, k=k) for k in range(len(groups))]
     for path, page in language.pages.items():
@@ -261,7 +267,7 @@ def files(
         "language": language.name,
         "sources": [
             *(source.format(name=name) for source in language.sources if device.hosted or source != "ec_pool.c"),
-            *kernel_files,
+            *(kernel_files if language.compiles_kernels else ()),
         ],
         "files": sorted(result),
         "license": program.graph.metadata.get("license"), "files_sha256": digest.hexdigest(), **facts,

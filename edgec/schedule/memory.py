@@ -16,6 +16,7 @@ from edgec.schedule.chain import Chain, main_of
 from edgec.schedule.contract import Contract
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.loops import GpuMap
+from edgec.schedule.gpu.registers import GpuRegisters
 from edgec.schedule.loops import Map
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel
@@ -111,6 +112,8 @@ def overwrites_in_place(kernel: Kernel, operand: Buffer) -> bool:
         bodies, elsewhere = [p.epilogue], [p.s, p.l]
     elif isinstance(p, Winograd):
         bodies, elsewhere = [p.epilogue], [p.s]
+    elif isinstance(p, GpuRegisters):
+        bodies, elsewhere = [p.epilogue], p.factors
     elif isinstance(p, ProcedureCall):
         return [k for k, (b, _) in enumerate(p.operands) if b is operand] == [p.procedure.overwrites]
     else:

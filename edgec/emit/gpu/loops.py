@@ -28,7 +28,7 @@ class MapView(GpuView):
     @property
     def tasks(self) -> Extent:
         p = self.params
-        return X.plain(count(p.loops) * (extent(p.lane) // LANES if p.lane is not None else 1))
+        return X.plain(count(p.loops) * (extent(p.lane) // p.width if p.lane is not None else 1))
 
     @property
     def groups(self) -> Extent:
@@ -38,7 +38,7 @@ class MapView(GpuView):
     def lines(self) -> list[str]:
         p = self.params
         loops = p.loops if p.lane is None else (*p.loops, p.lane)
-        names, lines = numbered(loops, "task", "i", LANES if p.lane is not None else 1)
+        names, lines = numbered(loops, "task", "i", p.width)
         printer = self.printer(names, p.lane)
         value = printer.vector(p.body) if p.lane is not None else printer.value(p.body)
         store = self.store_line(printer, p.address, value, p.lane, None)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from edgec.device.facts import Device
 from edgec.fuse import Block
 from edgec.schedule.flat import Flat, Weights
-from edgec.schedule.gpu.contract import contract
+from edgec.schedule.gpu.contract import contract, product_of
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.gpu.loops import map_, reduce
+from edgec.schedule.gpu.registers import registers
+from edgec.schedule.gpu.window import window
 
 #: A product of so few rows is a reduction a result.
 FEW_ROWS = 2
@@ -16,6 +18,11 @@ FEW_ROWS = 2
 def choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple[str, GpuKernel]:
     """The schedule's name and its record."""
     params: GpuKernel | None
+    if block.kind == "contract" and not device.has_local_memory:
+        product = product_of(flat)
+        params = registers(product, device, weights) if product is not None else None
+        if params is not None:
+            return "registers", params
     if block.kind == "contract":
         params = contract(flat, device, weights)
         if params is not None and params.rows * params.batches > FEW_ROWS:
@@ -23,8 +30,12 @@ def choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple[
         if params is not None:  # a vector times a matrix: every weight is read once, and a tile would be mostly empty
             team = reduce(flat, device, weights)
             return ("reduce", team) if team is not None and team.lanes else ("contract", params)
+    if block.kind in ("window", "contract") and not device.has_local_memory:
+        params = window(flat, device, weights)
+        if params is not None:
+            return "window", params
     if block.kind in ("window", "row", "contract"):
         params = reduce(flat, device, weights)
         if params is not None:
             return "reduce", params
-    return "map", map_(flat, weights)
+    return "map", map_(flat, weights, device)

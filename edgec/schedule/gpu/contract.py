@@ -89,8 +89,27 @@ class GpuContract(GpuKernel):
         return self.tiles if self.tile.split > 1 else 0
 
 
-def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None:
-    """Schedule ``flat`` as a matrix product; None when it is none, or when an extent is open."""
+Loops = tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A sum of products taken apart: ``out[batch, m, n] = epilogue(sum over k of S * L)``; loops outermost first."""
+
+    store: Buffer
+    address: Expr
+    batch: Loops
+    m: Loops
+    n: Loops
+    k: Loops
+    s: Expr
+    l: Expr
+    epilogue: Expr  # over ``accumulator``
+    accumulator: Expr
+
+
+def product_of(flat: Flat) -> Product | None:
+    """``flat`` as a matrix product; None when it is none, or when an extent is open."""
     sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
     if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul" or sums[0].dtype != "f32":
         return None
@@ -104,12 +123,23 @@ def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None
         return None
     s, l, batch, m, n = found
     address = flat.address
-    parts = (s, l, epilogue)
     constant = is_constant(l)
-    m, (s, l, epilogue), address = _merged(m, parts, address, constant)
+    m, (s, l, epilogue), address = _merged(m, (s, l, epilogue), address, constant)
     n, (s, l, epilogue), address = _merged(n, (s, l, epilogue), address, constant)
     k = tuple(sorted(k, key=lambda v: -abs(_step(s, v))))
     k, (s, l, epilogue), _ = _merged(k, (s, l, epilogue), X.const(0), constant)
+    return Product(flat.store, address, batch, m, n, k, s, l, epilogue, accumulator)
+
+
+def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None:
+    """Schedule ``flat`` as a matrix product; None when it is none, or when an extent is open."""
+    p = product_of(flat)
+    if p is None:
+        return None
+    address, batch, m, n, k, s, l, epilogue, accumulator = (
+        p.address, p.batch, p.m, p.n, p.k, p.s, p.l, p.epilogue, p.accumulator
+    )  # fmt: skip
+    constant = is_constant(l)
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (batch, m, n, k))
     tile = tile_for(batches, rows, columns, depth, device)
     on_tensors = isinstance(tile, TensorTile)
@@ -142,9 +172,6 @@ def plain_load(e: Expr) -> Expr | None:
     if e.op == "select" and e.args[2].op == "const" and e.args[2].value == 0 and not X.loads(e.args[0]):
         e = e.args[1]
     return e if e.op == "load" and isinstance(e.value, Buffer) else None
-
-
-Loops = tuple[Expr, ...]
 
 
 def _factors(flat: Flat, left: Expr, right: Expr) -> tuple[Expr, Expr, Loops, Loops, Loops] | None:

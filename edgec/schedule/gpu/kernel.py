@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
@@ -43,6 +44,11 @@ class GpuKernel:
         return 0
 
 
+def widths(device: Device) -> list[int]:
+    """How many floats a thread can read or write at once, most first: OpenCL's vectors may be wider than 16 bytes."""
+    return [w for w in (16, 8, LANES) if w == LANES or (device.language == "opencl" and w <= device.lanes(4))]
+
+
 def is_aligned(address: Expr, lane: Expr, lanes: int = LANES) -> bool:
     """Does ``address`` step by one along ``lane``, and lie at a multiple of ``lanes`` wherever lane does?
 
@@ -54,14 +60,14 @@ def is_aligned(address: Expr, lane: Expr, lanes: int = LANES) -> bool:
     return all(v is lane or step % lanes == 0 for v, step in terms.items())
 
 
-def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr) -> bool:
-    """Can a thread compute LANES neighbors along ``lane`` at once, and store them as one?"""
+def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr, lanes: int = LANES) -> bool:
+    """Can a thread compute ``lanes`` neighbors along ``lane`` at once, and store them as one?"""
     return (
         lane.op == "var"
         and is_fixed(lane)
-        and most(lane) % LANES == 0
+        and most(lane) % lanes == 0
         and store.dtype in ("f32", "f16")
-        and is_aligned(address, lane)
+        and is_aligned(address, lane, lanes)
         and on_lanes(body, lane)
     )
 

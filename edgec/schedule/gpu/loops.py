@@ -10,7 +10,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, is_fixed, most
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
-from edgec.schedule.gpu.kernel import LANES, GpuKernel, has_lanes, on_lanes
+from edgec.schedule.gpu.kernel import LANES, GpuKernel, has_lanes, on_lanes, widths
 from edgec.schedule.loops import merge_reductions, repacked, taken_apart
 
 #: Threads of one group.
@@ -21,11 +21,12 @@ TEAM_FROM = 32
 
 @dataclass(frozen=True)
 class GpuMap(GpuKernel):
-    """Every thread computes one element, or LANES of them along ``lane``; it accepts any formula."""
+    """Every thread computes one element, or ``width`` of them along ``lane``; it accepts any formula."""
 
     loops: tuple[Expr, ...]  # outermost first, without the lane
     lane: Expr | None
     body: Expr
+    width: int
 
     @property
     def bodies(self) -> list[Expr]:
@@ -33,7 +34,7 @@ class GpuMap(GpuKernel):
 
     @property
     def describe(self) -> str:
-        lanes = f", {LANES} at once along {extent(self.lane)}" if self.lane is not None else ""
+        lanes = f", {self.width} at once along {extent(self.lane)}" if self.lane is not None else ""
         return f"over {[extent(v) for v in self.loops]}{lanes}"
 
 
@@ -70,7 +71,7 @@ class GpuReduce(GpuKernel):
         return X.plain(prod(extent(v) for v in self.loops))
 
 
-def map_(flat: Flat, weights: Weights) -> GpuMap:
+def map_(flat: Flat, weights: Weights, device: Device) -> GpuMap:
     """The schedule that always applies."""
     flat = merge_loops(flat)
     loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
@@ -79,10 +80,11 @@ def map_(flat: Flat, weights: Weights) -> GpuMap:
         lane = lanes[0]
         body = repacked(flat.body, flat.loops, lane, weights)
         outer = tuple(v for v in loops if v is not lane)
-        if has_lanes(body, flat.store, flat.address, lane):
-            return GpuMap(flat.store, flat.address, outer, lane, body)
-        return GpuMap(flat.store, flat.address, (*outer, lane), None, body)
-    return GpuMap(flat.store, flat.address, tuple(loops), None, flat.body)
+        for width in widths(device):
+            if has_lanes(body, flat.store, flat.address, lane, width):
+                return GpuMap(flat.store, flat.address, outer, lane, body, width)
+        return GpuMap(flat.store, flat.address, (*outer, lane), None, body, 1)
+    return GpuMap(flat.store, flat.address, tuple(loops), None, flat.body, 1)
 
 
 def reduce(flat: Flat, device: Device, weights: Weights) -> GpuReduce | None:

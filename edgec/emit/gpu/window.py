@@ -1,0 +1,116 @@
+"""Windows as their templates see them: one output by itself, and several neighbors that lie inside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from edgec.emit.c_literal import literal
+from edgec.emit.gpu.base import GpuView, numbered
+from edgec.emit.gpu.contract import Slot
+from edgec.emit.views.base import Loop
+from edgec.ir import expr as X
+from edgec.ir.evaluate import neutral
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.nest import most
+from edgec.schedule.gpu.window import OUTPUTS, GpuWindow
+
+
+@dataclass(frozen=True)
+class Path:
+    """So many outputs from ``first`` on: lines and conditions under which they lie inside, lines for every element."""
+
+    outputs: int
+    first: str
+    lines: list[str]
+    conditions: list[str]
+    updates: list[str]
+
+
+class WindowView(GpuView):
+    """Windows; in the template ``i0``.. are the loops, ``first`` and ``w`` outputs along the last, ``n`` lanes."""
+
+    outputs = OUTPUTS
+
+    @property
+    def params(self) -> GpuWindow:
+        params: GpuWindow = self.kernel.params
+        return params
+
+    @property
+    def lanes(self) -> int:  # type: ignore[override]
+        return self.params.width
+
+    @property
+    def tasks(self) -> Extent:
+        return self.params.tasks
+
+    @property
+    def groups(self) -> Extent:
+        return X.plain(-(-self.tasks // self.threads))
+
+    @property
+    def blocks(self) -> int:
+        """Vectors of one output."""
+        return most(self.params.lane) // self.lanes
+
+    @property
+    def extent(self) -> int:
+        """Outputs along the loop that a work-item takes several of."""
+        return most(self.params.along)
+
+    @cached_property
+    def numbering(self) -> tuple[dict[Expr, str], list[str]]:
+        return numbered(self.params.loops, "rest", "i")
+
+    def _names(self, w: str) -> dict[Expr, str]:
+        return {**self.numbering[0], self.params.along: w, self.params.lane: "n"}
+
+    @property
+    def window(self) -> list[Loop]:
+        return [Loop(f"k{i}", most(v), i) for i, v in enumerate(self.params.window)]
+
+    @property
+    def neutral(self) -> str:
+        return literal(neutral(self.params.sum.value[0], "f32"), "f32")
+
+    @property
+    def paths(self) -> list[Path]:
+        """How several neighbors are computed, and one, where no padding is needed."""
+        return [self._path(OUTPUTS, "first", self.params.inside), self._path(1, "w", self.params.inside_one)]
+
+    def _path(self, outputs: int, first: str, inside: tuple[Expr, ...]) -> Path:
+        p = self.params
+        printer = self.printer(self._names(first))
+        conditions = [printer.value(c) for c in inside]
+        updates = []
+        for r in range(outputs):
+            names = self._names(f"({first} + {r})" if r else first)
+            names |= {v: loop.name for v, loop in zip(p.window, self.window)}
+            element = self.printer(names, p.lane, depth=3)
+            element.prefix = f"u{r}_"
+            update = element.vector_update(p.sum.value[0], f"s{r}", p.element)
+            updates += [*element.lines, f"      {update}"]
+        return Path(outputs, first, printer.lines, conditions, updates)
+
+    def _slot(self, what: str, given: dict[Expr, str]) -> Slot:
+        p = self.params
+        printer = self.printer(self._names("w"), p.lane)
+        for e, text in given.items():
+            printer.define(e, text)
+        value = printer.vector(p.body)
+        store = self.store_line(printer, p.address, value, p.lane, None)
+        lines = [*printer.lines, f"  {store}"]
+        numbers = dict.fromkeys(self.numbering[0].values())
+        parameters, arguments = self.tile_interface((*numbers, "w", "n"), lines)
+        return Slot(f"{self.name}_{what}", self.lanes, parameters, arguments, lines)
+
+    @cached_property
+    def one(self) -> Slot:
+        """Computes and stores one output, wherever it lies."""
+        return self._slot("one", {})
+
+    @cached_property
+    def finish(self) -> Slot:
+        """Stores an output whose ``sum`` is known."""
+        return self._slot("finish", {self.params.sum: "sum"})

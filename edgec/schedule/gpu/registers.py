@@ -1,0 +1,190 @@
+"""Sums of products whose blocks lie in the registers of one work-item each: for processors, and for GPUs whose local
+memory is no faster than memory (Mali).
+
+The matrices are those of `contract`; a work-item computes ``rows`` x ``vectors`` vectors of the result and nobody waits
+for anybody. L is read as vectors along n: packed at build time as [.., panel, k, n of the panel] where it is constant,
+in place where it is contiguous. S is read element by element from a place that moves evenly along the innermost loop of
+k; what padding leaves out is read from a row of zeros, so that no loop tests bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, prod
+
+import numpy as np
+
+from edgec.device.facts import Device
+from edgec.ir import expr as X
+from edgec.ir import index
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient, most
+from edgec.schedule.flat import Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.gpu.contract import Loops, Product
+from edgec.schedule.gpu.kernel import GpuKernel, has_lanes, widths
+from edgec.schedule.program import Buffer
+
+
+@dataclass(frozen=True)
+class GpuRegisters(GpuKernel):
+    """Loops of each kind, outermost first. ``s_place`` and ``l_place`` are where elements lie, over batch and their
+    loops; they move ``s_step`` and ``l_step`` along the innermost loop of k."""
+
+    batch: Loops
+    m: Loops
+    n: Loops
+    k: Loops
+    s: Buffer
+    s_place: Expr
+    s_step: int
+    inside: Expr | None  # where S is not, it is zero
+    zeros: Buffer | None
+    l: Buffer
+    l_place: Expr  # of the first vector of a panel
+    l_step: int
+    panel: Expr  # number of the panel of columns
+    epilogue: Expr  # over ``accumulator``
+    accumulator: Expr
+    lanes: int
+    tile_rows: int
+    vectors: int
+    items: int  # of a work-group
+
+    @property
+    def factors(self) -> list[Expr]:
+        """What is read beside the epilogue."""
+        read = [(self.s, self.s_place), (self.l, self.l_place)]
+        read += [(self.zeros, X.const(0))] if self.zeros is not None else []
+        return [X.load(buffer, (place,), "f32") for buffer, place in read]
+
+    @property
+    def bodies(self) -> list[Expr]:
+        return [*self.factors, self.epilogue]
+
+    @property
+    def describe(self) -> str:
+        shape = f"{self.batches} x " * (self.batches > 1) + f"M={self.rows} N={self.columns} K={self.depth}"
+        return f"{shape}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers"
+
+    @property
+    def rows(self) -> int:
+        return prod(map(most, self.m))
+
+    @property
+    def columns(self) -> int:
+        return prod(map(most, self.n))
+
+    @property
+    def depth(self) -> int:
+        return prod(map(most, self.k))
+
+    @property
+    def batches(self) -> int:
+        return prod(map(most, self.batch))
+
+    @property
+    def row_tiles(self) -> int:
+        return ceil(self.rows / self.tile_rows)
+
+    @property
+    def panels(self) -> int:
+        return ceil(self.columns / (self.vectors * self.lanes))
+
+    @property
+    def tasks(self) -> int:
+        return self.batches * self.row_tiles * self.panels
+
+
+def registers(product: Product, device: Device, weights: Weights) -> GpuRegisters | None:
+    """Schedule a product for a device that blocks in registers; None where its operands do not lie evenly."""
+    p = _inner_last(product)
+    if not p.k or not p.n or p.n[-1].op != "var":
+        return None
+    inner, last = p.k[-1], p.n[-1]
+    s = _even(p.s, inner)
+    constant = is_constant(p.l)
+    if s is None or not (constant or len(p.n) == 1):
+        return None
+    epilogue = with_contiguous_weights(p.epilogue, (*p.batch, *p.m, *p.n), last, weights)
+    stored = X.substitute(epilogue, {p.accumulator: X.load("accumulator", (last,), "f32")})
+    fitting = [w for w in widths(device) if has_lanes(stored, p.store, p.address, last, w)]
+    rows, columns = prod(map(most, p.m)), prod(map(most, p.n))
+    if not fitting or (most(last) != columns):
+        return None
+    lanes = fitting[0]
+    tile_rows, vectors = _tile(prod(map(most, p.batch)) * rows, columns, lanes, not constant, device)
+    width = vectors * lanes
+    panel = X.fresh(ceil(columns / width))
+    if constant:
+        l, l_place, l_step = _packed(p, width, panel, weights)
+    else:
+        found = _even(p.l, inner)
+        if found is None or found[3] is not None or coefficient(found[1], last) != 1:
+            return None
+        l, l_place, l_step, _ = found
+        l_place = X.substitute(l_place, {last: panel * width})
+    buffer, place, step, inside = s
+    zeros = weights.add(np.zeros(step * (most(inner) - 1) + 1, np.float32)) if inside is not None else None
+    return GpuRegisters(
+        p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, zeros, l, l_place, l_step, panel,
+        epilogue, p.accumulator, lanes, tile_rows, vectors, device.group_items,
+    )  # fmt: skip
+
+
+def _inner_last(p: Product) -> Product:
+    """The product with a loop of k innermost that padding does not depend on, so that a row is inside or is not."""
+    inside = X.free_variables(p.s.args[0]) if p.s.op == "select" else frozenset()
+    inner = next((v for v in reversed(p.k) if v not in inside), None)
+    return p if inner is None else replace(p, k=(*(v for v in p.k if v is not inner), inner))
+
+
+def _even(e: Expr, inner: Expr) -> tuple[Buffer, Expr, int, Expr | None] | None:
+    """(buffer, place where ``inner`` is 0, step along it, condition or None) of a factor that is a load, or zero."""
+    inside = None
+    if e.op == "select" and e.args[2].op == "const" and e.args[2].value == 0 and not X.loads(e.args[0]):
+        inside, e = e.args[0], e.args[1]
+        if inner in X.free_variables(inside):
+            return None
+    if e.op != "load" or not isinstance(e.value, Buffer) or e.value.dtype != "f32":
+        return None
+    step = coefficient(e.args[0], inner)
+    if step is None or step < 0:
+        return None
+    return e.value, X.substitute(e.args[0], {inner: X.const(0)}), step, inside
+
+
+def _packed(p: Product, width: int, panel: Expr, weights: Weights) -> tuple[Buffer, Expr, int]:
+    """Constant L as [batch.., panel, k, columns of the panel], zeros behind the last column."""
+    outer = tuple(v for v in p.batch if v in X.free_variables(p.l))
+    depth, columns = prod(map(most, p.k)), prod(map(most, p.n))
+    values = evaluate_over(p.l, (*outer, *p.k, *p.n)).astype(np.float32).reshape(-1, depth, columns)
+    panels = most(panel) if panel.op == "var" else 1
+    padded = np.zeros((len(values), depth, panels * width), np.float32)
+    padded[:, :, :columns] = values
+    buffer = weights.add(padded.reshape(len(values), depth, panels, width).transpose(0, 2, 1, 3))
+    strides = [prod(map(most, p.k[i + 1 :])) * width for i in range(len(p.k))]
+    place = index.linearize((*outer, panel), (*map(most, outer), panels)) * (depth * width)
+    for v, stride in zip(p.k[:-1], strides):
+        place = place + v * stride
+    return buffer, place, strides[-1]
+
+
+def _tile(rows: int, columns: int, lanes: int, whole: bool, device: Device) -> tuple[int, int]:
+    """(rows, vectors) of a work-item with the least predicted cycles for each step of k; ``whole``: no last panel is
+    narrower than the others."""
+    slots = device.cores if device.group_items == 1 else device.multiprocessors * device.group_items
+    best: tuple[float, tuple[int, int]] | None = None
+    for vectors in range(1, 5):
+        if whole and columns % (vectors * lanes):
+            continue
+        for tall in range(1, 15):
+            if tall * vectors + vectors + 1 > device.vector_registers:
+                break
+            # Two multiply-adds or two loads a cycle; each sum waits four cycles for itself.
+            cycles = max(tall * vectors / 2, (tall + vectors) / 2, 4) + 0.5
+            tasks = ceil(rows / tall) * ceil(columns / (vectors * lanes))
+            cost = ceil(tasks / slots) * cycles
+            if best is None or cost < best[0]:
+                best = (cost, (tall, vectors))
+    assert best is not None
+    return best[1]

@@ -1,0 +1,115 @@
+"""Graphs compiled for OpenCL and run on whatever device there is, PoCL or oclgrind as a rule."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec import ops
+from edgec.device.facts import Device
+from edgec.device.opencl import has_opencl
+from edgec.emit.project import files
+from edgec.errors import EdgecError
+from edgec.fuse import plan
+from edgec.ir.graph import Graph, Node, placeholder, rewrite
+from edgec.ir.types import DTYPES
+from edgec.schedule.build import schedule
+from edgec.schedule.program import Program
+
+FLAGS = ("-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror")
+
+
+def driver() -> bool:
+    """Whether there is an OpenCL device; PoCL is installed now where there is none and that can be done."""
+    if not has_opencl():
+        command = ["apt-get", "install", "-y", "--no-install-recommends", "pocl-opencl-icd", "ocl-icd-libopencl1"]
+        if shutil.which("apt-get") is not None:
+            for attempt in (command, ["apt-get", "update", "-qq"], command):
+                if subprocess.run(attempt, capture_output=True, check=False, timeout=600).returncode == 0:
+                    has_opencl.cache_clear()
+                    if has_opencl():
+                        break
+    return has_opencl()
+
+
+class OpenClNetwork:
+    """A network on an OpenCL device as a function on arrays by name; arena and outputs are poisoned before a run."""
+
+    def __init__(self, library: ctypes.CDLL, prefix: str, program: Program, weights: bytes) -> None:
+        self.library, self.prefix, self.program = library, prefix, program
+        self.weights = np.frombuffer(weights, np.uint8)
+        self.session: ctypes.c_void_p | None = None
+
+    def _function(self, name: str) -> Any:
+        return getattr(self.library, f"{self.prefix}_{name}")
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        status = self._function(name)(*arguments)
+        why = self._function("last_error")
+        why.restype = ctypes.c_char_p
+        assert status == 0, f"{name} returned {status}: {why().decode(errors='replace')}"
+
+    def __enter__(self) -> OpenClNetwork:
+        self.session = ctypes.c_void_p()
+        self._call("open", ctypes.byref(self.session), ctypes.c_void_p(self.weights.ctypes.data), None)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._function("close")(self.session)
+        self.session = None
+
+    def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self._call("poison", self.session, 0xFF)
+        given = [np.ascontiguousarray(inputs[n], DTYPES[node.type.dtype]) for n, _, node in self.program.inputs]
+        results = {n: np.empty(node.type.shape, DTYPES[node.type.dtype]) for n, _, node in self.program.outputs}
+        for result in results.values():
+            result.reshape(-1).view(np.uint8)[...] = 0xFF
+        self._call("run_host", self.session, *(ctypes.c_void_p(a.ctypes.data) for a in (*given, *results.values())))
+        return results
+
+
+def network(graph: Graph, folder: Path, device: Device, fuse: bool = True) -> OpenClNetwork:
+    """A graph, compiled; raises what building it raises."""
+    program = schedule(plan(graph, fuse, gpu=device.is_gpu), device)
+    written = files(program, device, "net")
+    folder.mkdir()
+    for path, content in written.items():
+        (folder / path).write_bytes(content)
+    command = [os.environ.get("CC", "gcc"), *FLAGS, "-shared", "-fPIC", "-I.", "-o", "net.so", "net.c", "net_program.S"]
+    done = subprocess.run([*command, "-ldl"], capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr[:4000]
+    return OpenClNetwork(ctypes.CDLL(str(folder / "net.so")), "net", program, written["net_weights.bin"])
+
+
+def refused(graph: Graph, device: Device) -> EdgecError | None:
+    """Why a graph cannot be built for a device."""
+    try:
+        files(schedule(plan(graph, gpu=device.is_gpu), device), device)
+    except EdgecError as error:
+        return error
+    return None
+
+
+def joined(graphs: Mapping[str, Graph]) -> Graph:
+    """All graphs as one, so that a driver compiles one program; ``CASE:`` stands before names of inputs and outputs."""
+    inputs: list[Node] = []
+    outputs: list[tuple[str, Node]] = []
+    for case, graph in graphs.items():
+        own = {n: placeholder(f"{case}:{n.attributes['name']}", n.type) for n in graph.inputs}
+        inputs += own.values()
+        outputs += [(f"{case}:{name}", n) for name, n in rewrite(graph, partial(_replaced, own)).outputs]
+    return Graph(tuple(inputs), tuple(outputs))
+
+
+def _replaced(own: Mapping[Node, Node], old: Node, args: tuple[Node, ...]) -> Node:
+    if old in own:
+        return own[old]
+    return old if old.is_const else ops.node(old.op, *args, **old.attributes)

@@ -1,0 +1,60 @@
+"""Every OpenCL template on shapes around its edges, run by PoCL, held against the formulas."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernel_cases import cases
+from opencl_networks import driver, joined, network, refused
+from small_graphs import arrays, doubled
+from test_cuda_kernels import difference
+
+from edgec.device.facts import load_device
+from edgec.errors import DeviceError
+from edgec.ir import evaluate
+
+SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
+GROUPS = cases()
+
+
+EACH = 12  # cases that are one program
+
+
+#: Groups that reach every template on a device of each kind: a processor, tiles of local memory, blocks of four lanes.
+KINDS = {
+    "host_pocl": ("contractions", "convolutions", "epilogues", "functions", "maps", "placements", "rows", "windows"),
+    "generic_opencl": ("contractions", "convolutions", "rows"),
+    "mali_g78": ("contractions", "convolutions", "windows"),
+}
+EVERYTHING = {"host_pocl": sorted(GROUPS), "generic_opencl": sorted(GROUPS), "mali_g78": sorted(GROUPS)}
+KINDS = EVERYTHING if os.environ.get("EDGEC_TEST_OPENCL") else KINDS
+RUNS = [(kind, name) for kind, names in KINDS.items() for name in names]
+
+pytestmark = pytest.mark.skipif(
+    not driver(), reason="no OpenCL here: apt-get install pocl-opencl-icd ocl-icd-libopencl1"
+)
+
+
+@pytest.mark.parametrize(("kind", "name"), RUNS)
+def test_kernels_compute_their_formulas(kind: str, name: str, tmp_path: Path) -> None:
+    device = load_device(kind)
+    wrong, graphs = [], {}
+    for case, graph in GROUPS[name].items():
+        error = refused(graph, device)
+        if error is None:
+            graphs[case] = graph
+        elif not isinstance(error, DeviceError) or "yet" not in error.message:
+            wrong.append(f"{case}: {error}")
+    for k in range(0, len(graphs), EACH):
+        some = joined(dict(list(graphs.items())[k : k + EACH]))
+        given = arrays(some, SEED)
+        wide = {n: v.astype(np.float64) if v.dtype == np.float32 else v for n, v in given.items()}
+        want = evaluate.run(doubled(some), wide)
+        with network(some, tmp_path / str(k), device) as run:
+            results = run(given)
+        told = {output: difference(got, want[output], 1e-5) for output, got in results.items()}
+        wrong += [f"{output}: {what}" for output, what in told.items() if what]
+    assert not wrong, f"seed {SEED}\n" + "\n".join(wrong)
