@@ -72,7 +72,8 @@ def main(arguments: list[str] | None = None) -> int:
     table = peer_page.Table.read(results, names, options.threads)
     print(peer_page.summary(table), flush=True)
     if options.write:
-        command = shlex.join(["python", "benchmarks/peers.py", *(sys.argv[1:] if arguments is None else arguments)])
+        # Where the cache is and what runs beside belongs to one machine.
+        command = f"python benchmarks/peers.py --seconds {options.seconds:g} --write {options.write.name}"
         options.write.write_text(peer_page.page(table, command), encoding="utf-8")
     return 0 if table.is_right else 1
 
