@@ -11,12 +11,13 @@ from heapq import heappop, heappush
 
 from edgec.fuse import classify, narrow
 from edgec.fuse.attention import is_attention, queries_of, scores_bytes
+from edgec.fuse.block import is_affine, stores_in_lanes
 from edgec.fuse.classify import Mapping
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
 from edgec.ir.graph import Node
 from edgec.ir.nest import split_formula
-from edgec.ir.vector import LANES, has_vector_form
+from edgec.ir.vector import LANES, NARROWEST, has_vector_form
 from edgec.ops import is_procedure
 
 #: Scores of one head that are at least so many bytes are never stored, whatever that costs: memory is to grow with the
@@ -24,6 +25,8 @@ from edgec.ops import is_procedure
 SCORES_LIMIT = 256 << 10
 #: Below these its kernel, which takes blocks of queries and of keys, has no whole block.
 SCORES_LEAST, QUERIES_LEAST = 4 * 64 * 64, 64
+#: Movement that takes every element once.
+ORDERS = ("reshape", "transpose")
 #: Paths from an operator are followed this far for the point where they meet.
 REACH = 32
 
@@ -77,7 +80,10 @@ def _next(draft: Draft, block: Sequence[Node], end: Node, anchor: Node, rows: bo
         return Refusal("output", "its result has to stand in memory")
     found = _post_dominator(draft, end, anchor, rows)
     if isinstance(found, Refusal):
-        return found
+        beyond = _beyond_movement(draft, block, end, anchor) if draft.mode.is_planner and not rows else None
+        if beyond is None:
+            return found
+        found = beyond
     if not rows and not _runs_on_lanes(block, found):
         return Refusal("registers", f"{found[-1].op} cannot act on the vectors that hold the sums")
     if len(block) + len(found) > BLOCK_LIMIT:
@@ -87,8 +93,38 @@ def _next(draft: Draft, block: Sequence[Node], end: Node, anchor: Node, rows: bo
     return found
 
 
-def _post_dominator(draft: Draft, start: Node, anchor: Node, rows: bool) -> list[Node] | Refusal:
-    """The nodes from ``start`` to the nearest one all its uses flow through, if all may join the block."""
+def _beyond_movement(draft: Draft, block: Sequence[Node], end: Node, anchor: Node) -> list[Node] | None:
+    """What acts on the sums of a contraction where they are stored, behind a reordering that nothing else reads.
+
+    So a residual is added by the product before it, even where the two see the value in other shapes.
+    """
+    path: list[Node] = []
+    node = end
+    while len(draft.users[node]) == 1:
+        (user,) = draft.users[node]
+        if user.op not in ORDERS or user in draft.owner:
+            break
+        if user in draft.results or user in draft.conditions:
+            return None
+        path.append(user)
+        node = user
+    if not path or anchor.op not in ("conv", "matmul"):
+        return None
+    found = _post_dominator(draft, node, anchor, False, node)
+    if isinstance(found, Refusal):
+        return None
+    whole = draft.block(found[-1], [*block, *path, *found])
+    ends_in_lanes = is_affine(whole.formula) and stores_in_lanes(split_formula(whole.formula))
+    return [*path, *found] if whole.kind == "contract" and ends_in_lanes else None
+
+
+def _post_dominator(
+    draft: Draft, start: Node, anchor: Node, rows: bool, shaped: Node | None = None
+) -> list[Node] | Refusal:
+    """The nodes from ``start`` to the nearest one all its uses flow through, if all may join the block.
+
+    Where they do not go over a row, they have the shape of ``shaped``, which is the anchor's if it is not given.
+    """
     frontier: list[tuple[int, Node]] = []
     waiting: set[Node] = set()
     passed: list[Node] = []
@@ -103,7 +139,7 @@ def _post_dominator(draft: Draft, start: Node, anchor: Node, rows: bool) -> list
     while frontier and len(passed) < REACH:
         _, node = heappop(frontier)
         passed.append(node)
-        refused = _refused(draft, node, anchor, rows)
+        refused = _refused(draft, node, anchor, rows, shaped or start)
         if refused is not None:
             return refused
         if not frontier:
@@ -114,7 +150,7 @@ def _post_dominator(draft: Draft, start: Node, anchor: Node, rows: bool) -> list
     return Refusal("readers", "its readers do not come together again")
 
 
-def _refused(draft: Draft, node: Node, anchor: Node, rows: bool) -> Refusal | None:
+def _refused(draft: Draft, node: Node, anchor: Node, rows: bool, shaped: Node) -> Refusal | None:
     """Why ``node`` cannot act on what a block holds, None where it can."""
     if is_procedure(node.op):
         return Refusal("procedure", f"{node.op} is a procedure: it reads whole values from memory")
@@ -123,7 +159,7 @@ def _refused(draft: Draft, node: Node, anchor: Node, rows: bool) -> Refusal | No
     if node in draft.owner:
         return Refusal("class", f"{node.op} reads each element several times, and would repeat its sum each time")
     full, reduced = anchor.args[0].type.shape, anchor.type.shape
-    if rows and node.type.shape != reduced and not _is_along_rows(anchor):
+    if rows and node.type.shape != reduced and not _is_along_rows(draft, anchor):
         return Refusal("shape", f"{node.op} is of another shape, and lanes run across what is reduced")
     if rows and node.op == "reduce":
         if node.args[0].type.shape == full and node.attributes["axes"] == anchor.attributes["axes"]:
@@ -133,17 +169,21 @@ def _refused(draft: Draft, node: Node, anchor: Node, rows: bool) -> Refusal | No
         return Refusal("class", f"{node.op} reads each element several times, and would repeat its sum each time")
     if not classify.is_elementwise(node):
         return Refusal("index", f"{node.op} only moves: it becomes an index of whoever reads it")
-    if node.type.shape not in ((full, reduced) if rows else (reduced,)):
+    if node.type.shape not in ((full, reduced) if rows else (shaped.type.shape,)):
         return Refusal("shape", f"{node.op} is of another shape")
     return None
 
 
-def _is_along_rows(anchor: Node) -> bool:
+def _is_along_rows(draft: Draft, anchor: Node) -> bool:
     """Does a reduction run along what will be contiguous, so that one pass can follow another over a row in cache?
 
-    Where lanes run across the reduced dimensions (channels last, say), every element would reduce anew.
+    Where lanes run across the reduced dimensions (channels last, say), every element would reduce anew. Channels are
+    rows where a convolution or a product makes them: those leave them side by side.
     """
     axes, rank = anchor.attributes["axes"], anchor.args[0].type.rank
+    if axes == (1,) and rank >= 3:
+        made = draft.members.get(draft.owner.get(anchor.args[0], anchor), ())
+        return any(n.op in ("conv", "matmul") for n in made) and anchor.args[0].type.bounds[1] >= NARROWEST
     is_spatial = rank >= 4 and set(axes) == set(range(2, rank))
     return rank - 1 in axes and not is_spatial
 
@@ -153,7 +193,8 @@ def _runs_on_lanes(block: Sequence[Node], found: Sequence[Node]) -> bool:
     if block[0].type.dtype not in LANES:
         return True
     inside = {*block, *found}
-    return all(_has_lanes(n) and all(a in inside or a.type.dtype in LANES for a in n.args) for n in found)
+    acting = [n for n in found if n.op not in ORDERS]
+    return all(_has_lanes(n) and all(a in inside or a.type.dtype in LANES for a in n.args) for n in acting)
 
 
 def _has_lanes(node: Node) -> bool:

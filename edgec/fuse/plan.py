@@ -13,7 +13,7 @@ from math import prod
 
 from edgec.fuse import classify
 from edgec.fuse.attention import is_attention
-from edgec.fuse.block import Block, is_affine
+from edgec.fuse.block import Block, is_affine, stores_in_lanes
 from edgec.fuse.choice import Prices
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import Draft
@@ -24,10 +24,8 @@ from edgec.fuse.placement import Placement, Placer, Plan, copy_block
 from edgec.fuse.price import CostModel
 from edgec.fuse.siblings import stacked
 from edgec.ir import expr as X
-from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph, Node
-from edgec.ir.nest import Split, coefficient, most, split_formula
-from edgec.ir.vector import NARROWEST
+from edgec.ir.nest import split_formula
 from edgec.ops import is_procedure, meaning
 
 __all__ = ["Placement", "Plan", "copy_block", "plan"]
@@ -108,19 +106,8 @@ def _stays(draft: Draft, blocks: dict[Node, Block], source: Node, output: Node) 
     derived = draft.block(output, [*blocks[source].nodes, output]).formula
     if not is_affine(derived):
         return Refusal("index", "the composed index would not be linear in the loops any more")
-    if blocks[source].kind in ("contract", "window") and not _ends_in_lanes(split_formula(derived)):
+    if blocks[source].kind in ("contract", "window") and not stores_in_lanes(split_formula(derived)):
         return Refusal("registers", "vectors of results would be stored lane by lane")
     if source in draft.attentions and not is_attention(split_formula(derived)):
         return Refusal("index", "the kernel of attention would not find its queries and keys any more")
     return None
-
-
-def _ends_in_lanes(split: Split) -> bool:
-    """Can lanes run along the innermost dimension of a result, or along its channels? Interleaved, a loop is short."""
-
-    def is_long(place: Expr, least: int) -> bool:
-        return any(coefficient(place, v) == 1 and most(v) >= least for v in split.variables)
-
-    channels = split.position[1] if len(split.position) > 2 else X.const(0)
-    last = next((p for p in reversed(split.position) if p.op != "const"), X.const(0))
-    return is_long(last, NARROWEST) or is_long(channels, 2 * NARROWEST)

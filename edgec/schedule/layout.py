@@ -54,20 +54,29 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
     if anchor.op in ("conv", "pool"):
         if anchor.type.rank < 3 or block.output.type.shape != anchor.type.shape:
             return []
-        channels = {derived.variables[1]} | _last_summed(derived)
         wishes = [(block.output, 1)]
         for load in X.loads(derived.body):
-            dimension = _walked_by(load, channels)
+            dimension = _walked_by(load, {derived.variables[1]})  # each channel by itself, as in pools
+            if dimension is None:
+                dimension = _walked_by(load, _last_summed(derived))
             # Few channels are as good as broadcast from rows as they are.
             if dimension is not None and load.value.type.rank >= 3 and load.value.type.bounds[dimension] >= 8:
                 wishes.append((load.value, dimension))
         return wishes
     if anchor.op == "matmul":
-        return [(block.output, block.output.type.rank - 1)] if block.output is anchor else []
+        if block.output is anchor:
+            return [(block.output, block.output.type.rank - 1)]
+        columns = {load.args[-1] for load in X.loads(derived.body) if load.value in anchor.args and load.value.is_const}
+        return [(block.output, d) for d, v in enumerate(derived.variables) if v in columns]
     axes, rank = anchor.attributes["axes"], anchor.args[0].type.rank
-    if rank - 1 not in axes or rank < 2 or (rank >= 3 and set(axes) == set(range(2, rank))):
+    if (rank - 1 not in axes and axes != (1,)) or rank < 2 or (rank >= 3 and set(axes) == set(range(2, rank))):
         return []  # spatial means like channels last: their lanes are the channels
-    return [(i, rank - 1) for i in block.inputs if i.type.rank == rank and not i.is_const]
+    rows = {X.reduction_variables(e)[-1] for e in X.walk(derived.body) if e.op == "reduce"}
+    along = ((load.value, _walked_by(load, rows)) for load in X.loads(derived.body))
+    wishes = [(value, d) for value, d in along if d is not None and value.type.rank == rank]
+    if axes == (1,) and block.output.type.shape == anchor.args[0].type.shape:
+        wishes.append((block.output, 1))
+    return list(dict.fromkeys(wishes))
 
 
 def _last_summed(derived: Formula) -> set[Expr]:
