@@ -2,7 +2,8 @@
 
 A border is written by the call that writes the first part of its inside: the two touch different elements. A vector
 that one kernel reads is made by every thread for itself, in its own scratch, where that takes less than waiting until
-the others have made their parts: what scales channels, means before a dense layer, two small layers.
+the others have made their parts: what scales channels, means before a dense layer, two small layers. And one thread
+waits for nobody: there, the copy of an input that one kernel reads with padding is a step of that kernel's call.
 """
 
 from __future__ import annotations
@@ -104,6 +105,13 @@ class Vectors:
         kept = {n for _, n in plan.outputs} | set(plan.sizes.values()) | {n for _, n in plan.demands}
         kept |= set(plan.placements) | {p.parent for p in plan.placements.values()} | set(plan.halos)
         kept |= {condition for guards in plan.guards.values() for condition, _ in guards} | set(plan.guards)
+        roots: dict[Node, list[Node]] = {}
+        for block in plan.blocks:
+            for root in {plan.root_of(node)[0] for node in block.inputs}:
+                roots.setdefault(root, []).append(block.output)
+        #: Copies by the one block that reads them.
+        self.copies = {found[0]: n for n, found in roots.items() if n.op == "copy" and len(found) == 1 and n in kept}
+        self.copies = self.copies if threads == 1 and not plan.guards else {}
         self.single = {n for n, count in readers.items() if count == 1 and n not in kept and self._is_vector(n)}
 
     @staticmethod
@@ -117,11 +125,13 @@ class Vectors:
             return kernel
         made = {k.block.output: k for k in kernels if k.block is not None and k.block.output in self.single}
         first = [made[n] for n in kernel.block.inputs if n in made and self._pays(made[n])]
-        if not first:
+        copied = self.copies.get(kernel.block.output)
+        copies = [k for k in kernels if copied is not None and k.block is not None and k.block.output is copied]
+        if not first and not copies:
             return kernel
-        for k in first:
+        for k in (*first, *copies):
             kernels.remove(k)
-        return chained(first, kernel, [k.writes for k in first], self.threads)
+        return chained((*copies, *first), kernel, [k.writes for k in first], self.threads)
 
     def _pays(self, kernel: Kernel) -> bool:
         """Is it quicker made by every thread for itself than in parts, and then waited for?"""

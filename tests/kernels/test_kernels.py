@@ -69,9 +69,9 @@ def check(name: str, got: Arrays) -> None:
         assert wrong is None, f"{name} {port}: {wrong} (seed {SEED})"
 
 
-def compiled(name: str, group: str, folder: Path, fuse: bool = True) -> dict[str, Compiled]:
+def compiled(name: str, group: str, folder: Path, fuse: bool = True, threads: int = 3) -> dict[str, Compiled]:
     where = target(name)
-    made = compile_graphs(BY_GROUP[group], folder, fuse, where.flags, where.device, threads=3)
+    made = compile_graphs(BY_GROUP[group], folder, fuse, where.flags, where.device, threads=threads)
     assert all(isinstance(c, Compiled) for c in made.values()), made
     return {n: c for n, c in made.items() if isinstance(c, Compiled)}
 
@@ -112,6 +112,13 @@ def test_on_this_machine(group: str, tmp_path: Path) -> None:
             assert all(np.array_equal(alone[p], shared[p], equal_nan=alone[p].dtype.kind == "f") for p in alone), (
                 f"{name} on {threads} threads (seed {SEED})"
             )
+
+
+@pytest.mark.parametrize("joined", ["borders", "chains"])
+def test_for_one_thread(joined: str, tmp_path: Path) -> None:
+    """One thread waits for nobody: more becomes one call."""
+    for name, network in compiled("host", joined, tmp_path, threads=1).items():
+        check(name, network(expected(name)[0]))
 
 
 @pytest.mark.parametrize("device", ["generic", "x86_64_avx2"])

@@ -42,8 +42,17 @@ class ChainView(View):
             [f"scratch_bytes + {p.private_bytes}" if p.places else "scratch_bytes"] if kernel.scratch_bytes else []
         )
         tasks = ["0", "1"] if p.is_private(kernel) else ["thread", "threads"]
-        arguments = ", ".join([*map(self._operand, view.buffers), *scratch, *view.sizes, *tasks])
+        *read, written = view.buffers
+        operands = [*map(self._operand, read), self._result(written)]
+        arguments = ", ".join([*operands, *scratch, *view.sizes, *tasks])
         self.steps.append(Step(view, text, f"{view.name}({arguments})"))
+
+    def _result(self, buffer: Buffer) -> str:
+        """What a step writes; a later one may read it, as which it is a parameter."""
+        if buffer is self.buffers[-1]:
+            return self.target
+        text = self._operand(buffer)
+        return text if buffer in self.params.places else f"({STORAGE[buffer.dtype]} *){text}"
 
     def _operand(self, buffer: Buffer) -> str:
         if buffer in self.params.places:

@@ -27,23 +27,19 @@ static void classifier_share(void *context, int thread_number, int thread_count)
   const classifier_call *const call = (const classifier_call *)context;
   const ec_int thread = thread_number;
   const ec_int threads = thread_count < CLASSIFIER_MAX_THREADS ? thread_count : CLASSIFIER_MAX_THREADS;
-  /* copy -> f32[1,2,8,8] */
+  /* copy, then conv add max -> f32[1,4,4,4]  [stem, stem/relu] */
   EC_KERNEL(0);
   if (thread < threads)
-    classifier_0_map(call->input0, (float *)(void *)(call->arena + 0), thread, threads);
-  /* conv add max -> f32[1,4,4,4]  [stem, stem/relu] */
+    classifier_0_contract(call->input0, (const float *)(void *)(call->arena + 0), (const float *)(const void *)(call->weights + 0), (const float *)(const void *)(call->weights + 64), (float *)(void *)(call->arena + 832), thread, threads);
+  /* conv -> f32[1,4,4,4]  [depthwise, mean] */
   EC_KERNEL(1);
   if (thread < threads)
-    classifier_1_contract((const float *)(void *)(call->arena + 0), (const float *)(const void *)(call->weights + 0), (const float *)(const void *)(call->weights + 64), (float *)(void *)(call->arena + 832), thread, threads);
-  /* conv -> f32[1,4,4,4]  [depthwise, mean] */
+    classifier_1_window((const float *)(void *)(call->arena + 832), (const float *)(const void *)(call->weights + 1216), (float *)(void *)(call->arena + 0), thread, threads);
+  /* reduce, then matmul, then reduce sub exp div mul -> f32[1,5]  [mean, head, softmax] */
   EC_KERNEL(2);
   if (thread < threads)
-    classifier_2_window((const float *)(void *)(call->arena + 832), (const float *)(const void *)(call->weights + 1216), (float *)(void *)(call->arena + 0), thread, threads);
-  /* reduce, then matmul, then reduce sub exp div mul -> f32[1,5]  [mean, head, softmax] */
+    classifier_2_row((const float *)(void *)(call->arena + 0), (const float *)(const void *)(call->weights + 1408), call->output0, call->arena + 256, thread, threads);
   EC_KERNEL(3);
-  if (thread < threads)
-    classifier_3_row((const float *)(void *)(call->arena + 0), (const float *)(const void *)(call->weights + 1408), call->output0, call->arena + 256, thread, threads);
-  EC_KERNEL(4);
   (void)call;
   (void)thread;
   (void)threads;

@@ -31,7 +31,7 @@ static int64_t nanoseconds(void) {
 }
 
 #ifdef EC_PROFILE
-#define KERNELS 4
+#define KERNELS 3
 static int64_t begun[KERNELS + 1];
 
 void ec_profile(int kernel, int thread) {
