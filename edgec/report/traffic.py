@@ -45,13 +45,10 @@ def of_block(block: Block) -> Moved:
 
 
 def of_kernel(kernel: Kernel) -> Moved:
-    """A kernel: its blocks, but for what threads hand on to themselves, and the borders that it fills."""
+    """A kernel: its blocks, what one step hands on to the next included, and the borders that it fills."""
     filled = sum(_filled(s.params) for s in steps_of(kernel) if isinstance(s.params, Border))
-    blocks = [s.block for s in steps_of(kernel) if s.block is not None]
-    made = {b.output for b in blocks[:-1]}
-    read = sum(n for b in blocks for node, n in _reads(b).items() if node not in made)
-    written = sum(int(b.output.type.bytes) for b in blocks[-1:])
-    return Moved(read, written + filled)
+    inside = total(of_block(s.block) for s in steps_of(kernel) if s.block is not None)
+    return Moved(inside.read, inside.written + filled)
 
 
 def of_plan(plan: Plan) -> Moved:

@@ -22,7 +22,7 @@ def test_every_kernel_alone(name: str) -> None:
 
 def test_in_numpy_for_a_device_that_is_not_here() -> None:
     checked = edgec.check(networks.SMALL["convnet"](), samples=1, blocks=True, device="cortex_m4")
-    assert checked.ok and checked.ran == "schedule" and len(checked.blocks) > 3
+    assert checked.ok and checked.ran == "schedule" and len(checked.blocks) >= 3
 
 
 def test_a_wrong_kernel_is_named(tmp_path: Path) -> None:
