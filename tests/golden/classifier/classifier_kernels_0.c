@@ -11,10 +11,10 @@
 
 
 
-static void classifier_0_map_0(float *restrict y, ec_int thread, ec_int threads);
+static void classifier_0_contract_0(float *restrict y, ec_int thread, ec_int threads);
 
 
-void classifier_0_map_0(float *restrict y, ec_int thread, ec_int threads) {
+void classifier_0_contract_0(float *restrict y, ec_int thread, ec_int threads) {
   if (0 % threads == thread) {
     for (ec_int i0 = 0; i0 < 2; ++i0)
       for (ec_int i1 = 0; i1 < 10; ++i1)
@@ -37,12 +37,12 @@ void classifier_0_map_0(float *restrict y, ec_int thread, ec_int threads) {
   }
 }
 
-static void classifier_0_map_1(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
+static void classifier_0_contract_1(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
 
 
 
 
-void classifier_0_map_1(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_0_contract_1(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 16 * thread / threads, last = 16 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -63,19 +63,10 @@ void classifier_0_map_1(const float *restrict p0, float *restrict y, ec_int thre
   }
 }
 
-void classifier_0_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
-  classifier_0_map_0(y, thread, threads);
-  classifier_0_map_1(p0, y, thread, threads);
-}
+static void classifier_0_contract_2(float *restrict y, ec_int thread, ec_int threads);
 
 
-
-
-
-static void classifier_1_contract_0(float *restrict y, ec_int thread, ec_int threads);
-
-
-void classifier_1_contract_0(float *restrict y, ec_int thread, ec_int threads) {
+void classifier_0_contract_2(float *restrict y, ec_int thread, ec_int threads) {
   if (0 % threads == thread) {
     for (ec_int i0 = 0; i0 < 24; ++i0)
         y[0 + i0 * 1] = 0.0f;
@@ -96,7 +87,7 @@ void classifier_1_contract_0(float *restrict y, ec_int thread, ec_int threads) {
   }
 }
 
-static void classifier_1_contract_1(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads);
+static void classifier_0_contract_3(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads);
 
 
 
@@ -105,7 +96,7 @@ static void classifier_1_contract_1(const float *restrict p0, const float *restr
 
 
 
-static __attribute__((noinline)) void classifier_1_contract_1_4x1_4(const float *restrict p0, const float *restrict p1, float *restrict y, const float *restrict panel, ec_int o0, ec_int m, ec_int n) {
+static __attribute__((noinline)) void classifier_0_contract_3_4x1_4(const float *restrict p0, const float *restrict p1, float *restrict y, const float *restrict panel, ec_int o0, ec_int m, ec_int n) {
   const float *s = p0 + (o0 * 20 + m * 2);
   ec_vf c0_0 = ec_set1(0.0f);
   ec_vf c1_0 = ec_set1(0.0f);
@@ -145,7 +136,7 @@ static __attribute__((noinline)) void classifier_1_contract_1_4x1_4(const float 
 }
 
 
-void classifier_1_contract_1(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_0_contract_3(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 4 * thread / threads, last = 4 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -163,14 +154,16 @@ void classifier_1_contract_1(const float *restrict p0, const float *restrict p1,
     for (ec_int tile = chunk * 1; tile < end; ++tile) {
       const ec_int m = tile * 4;
       (void)m;
-      classifier_1_contract_1_4x1_4(p0, p1, y, panel, o0, m, n);
+      classifier_0_contract_3_4x1_4(p0, p1, y, panel, o0, m, n);
     }
   }
 }
 
-void classifier_1_contract(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads) {
-  classifier_1_contract_0(y, thread, threads);
-  classifier_1_contract_1(p0, p1, p2, y, thread, threads);
+void classifier_0_contract(const float *restrict p0, const float *restrict p1, const float *restrict p2, const float *restrict p3, float *restrict y, ec_int thread, ec_int threads) {
+  classifier_0_contract_0((float *)p1, thread, threads);
+  classifier_0_contract_1(p0, (float *)p1, thread, threads);
+  classifier_0_contract_2(y, thread, threads);
+  classifier_0_contract_3(p1, p2, p3, y, thread, threads);
 }
 
 
@@ -178,7 +171,7 @@ void classifier_1_contract(const float *restrict p0, const float *restrict p1, c
 
 
 
-static inline void classifier_2_window_4_tail(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int o0, ec_int m, ec_int n) {
+static inline void classifier_1_window_4_tail(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int o0, ec_int m, ec_int n) {
   ec_vf c0 = ec_set1(0.0f);
   ec_vf c1 = ec_set1(0.0f);
   ec_vf c2 = ec_set1(0.0f);
@@ -252,7 +245,7 @@ static inline void classifier_2_window_4_tail(const float *restrict p0, const fl
   ec_store_n(y + (n + o0 * 16 + m * 4 + 12), c3, 4);
 }
 
-void classifier_2_window(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_1_window(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 4 * thread / threads, last = 4 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -262,7 +255,7 @@ void classifier_2_window(const float *restrict p0, const float *restrict p1, flo
     ec_int n = 0;
     {
       ec_int m = 0;
-      for (; m + 4 <= 4; m += 4) classifier_2_window_4_tail(p0, p1, y, o0, m, n);
+      for (; m + 4 <= 4; m += 4) classifier_1_window_4_tail(p0, p1, y, o0, m, n);
       (void)m;
 
     }
@@ -273,13 +266,13 @@ void classifier_2_window(const float *restrict p0, const float *restrict p1, flo
 
 
 
-static void classifier_3_row_0(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
+static void classifier_2_row_0(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
 
 
 
 
 
-static inline void classifier_3_row_0_1_tail(const float *restrict p0, float *restrict y, ec_int n) {
+static inline void classifier_2_row_0_1_tail(const float *restrict p0, float *restrict y, ec_int n) {
   ec_vf c0 = ec_set1(0.0f);
   const ec_vf t1 = ec_load_n(p0 + n, 4);
   c0 = c0 + t1;
@@ -316,7 +309,7 @@ static inline void classifier_3_row_0_1_tail(const float *restrict p0, float *re
   ec_store_n(y + n, c0, 4);
 }
 
-void classifier_3_row_0(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_2_row_0(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -324,14 +317,14 @@ void classifier_3_row_0(const float *restrict p0, float *restrict y, ec_int thre
     ec_int n = 0;
     {
       ec_int m = 0;
-      for (; m + 1 <= 1; m += 1) classifier_3_row_0_1_tail(p0, y, n);
+      for (; m + 1 <= 1; m += 1) classifier_2_row_0_1_tail(p0, y, n);
       (void)m;
 
     }
   }
 }
 
-static void classifier_3_row_1(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads);
+static void classifier_2_row_1(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads);
 
 
 
@@ -340,7 +333,7 @@ static void classifier_3_row_1(const float *restrict p0, const float *restrict p
 
 
 
-static __attribute__((noinline)) void classifier_3_row_1_1x1_5(const float *restrict p0, float *restrict y, const float *restrict panel, ec_int n) {
+static __attribute__((noinline)) void classifier_2_row_1_1x1_5(const float *restrict p0, float *restrict y, const float *restrict panel, ec_int n) {
   const float *s = p0 + 0;
   ec_vf c0_0 = ec_set1(0.0f);
   for (ec_int k0 = 0; k0 < 4; ++k0) {
@@ -354,7 +347,7 @@ static __attribute__((noinline)) void classifier_3_row_1_1x1_5(const float *rest
 }
 
 
-void classifier_3_row_1(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_2_row_1(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -370,17 +363,17 @@ void classifier_3_row_1(const float *restrict p0, const float *restrict p1, floa
     for (ec_int tile = chunk * 1; tile < end; ++tile) {
       const ec_int m = tile * 1;
       (void)m;
-      classifier_3_row_1_1x1_5(p0, y, panel, n);
+      classifier_2_row_1_1x1_5(p0, y, panel, n);
     }
   }
 }
 
-static void classifier_3_row_2(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads);
+static void classifier_2_row_2(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads);
 
 
 
 
-void classifier_3_row_2(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
+void classifier_2_row_2(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
   float *const saved0 = (float *)scratch_bytes + 0;
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
@@ -415,9 +408,9 @@ void classifier_3_row_2(const float *restrict p0, float *restrict y, unsigned ch
   }
 }
 
-void classifier_3_row(const float *restrict p0, const float *restrict p1, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
-  classifier_3_row_0(p0, (float *)(void *)(scratch_bytes + 0), 0, 1);
-  classifier_3_row_1((float *)(void *)(scratch_bytes + 0), p1, (float *)(void *)(scratch_bytes + 64), 0, 1);
-  classifier_3_row_2((float *)(void *)(scratch_bytes + 64), y, scratch_bytes + 128, thread, threads);
+void classifier_2_row(const float *restrict p0, const float *restrict p1, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
+  classifier_2_row_0(p0, (float *)(void *)(scratch_bytes + 0), 0, 1);
+  classifier_2_row_1((float *)(void *)(scratch_bytes + 0), p1, (float *)(void *)(scratch_bytes + 64), 0, 1);
+  classifier_2_row_2((float *)(void *)(scratch_bytes + 64), y, scratch_bytes + 128, thread, threads);
 }
 
