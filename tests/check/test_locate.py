@@ -50,7 +50,7 @@ def test_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stage_of_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(graph: Graph) -> Graph:
+    def broken(graph: Graph, *options: Any) -> Graph:
         def change(old: Node, args: tuple[Node, ...]) -> Node:
             new = old if args == old.args else ops.node(old.op, *args, **old.attributes)
             return ops.node("mul", new, new) if "relu" in graph.names(old) else new
