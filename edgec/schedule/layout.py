@@ -71,7 +71,7 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
     axes, rank = anchor.attributes["axes"], anchor.args[0].type.rank
     if (rank - 1 not in axes and axes != (1,)) or rank < 2 or (rank >= 3 and set(axes) == set(range(2, rank))):
         return []  # spatial means like channels last: their lanes are the channels
-    rows = {X.reduction_variables(e)[-1] for e in X.walk(derived.body) if e.op == "reduce"}
+    rows = {v for e in X.walk(derived.body) if e.op == "reduce" for v in X.reduction_variables(e)[-1:]}
     along = ((load.value, _walked_by(load, rows)) for load in X.loads(derived.body))
     wishes = [(value, d) for value, d in along if d is not None and value.type.rank == rank]
     if axes == (1,) and block.output.type.shape == anchor.args[0].type.shape:
