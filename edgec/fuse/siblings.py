@@ -120,7 +120,7 @@ def _added(add: Node, product: Node) -> Node:
 
 def _is_bias(node: Node, product: Node) -> bool:
     """Is it a constant for each column?"""
-    return node.is_const and node.type.elements == product.type.shape[-1] == node.type.shape[-1]
+    return node.is_const and node.type.shape[-1:] == product.type.shape[-1:] == (node.type.elements,)
 
 
 def _feeds_products(node: Node, users: Mapping[Node, Sequence[Node]]) -> bool:
