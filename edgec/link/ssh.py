@@ -6,6 +6,7 @@ Words of the environment variable EDGEC_SSH_OPTIONS go to ssh and to scp before 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import tempfile
 from collections.abc import Sequence
@@ -61,8 +62,8 @@ class Ssh(Link):
         self._control.cleanup()
 
     def _make_folder(self) -> str:
-        folder = self._shell("mktemp -d /tmp/edgec-XXXXXX").output.strip()
-        if not folder.startswith("/tmp/edgec-") or not folder[11:].isalnum():
+        folder = self._shell("mktemp -d -t edgec-XXXXXX").output.strip()
+        if not re.fullmatch(r"/[\w./-]*/edgec-\w+", folder):  # it goes into commands as it is
             raise LinkError(f"it did not make a folder but said '{folder[:80]}'", where=self.name)
         return folder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import prod
 
@@ -16,7 +17,7 @@ from edgec.schedule.gpu.loops import GROUP
 from edgec.schedule.program import Buffer, Kernel
 
 
-class GpuView(View):
+class GpuView(View, ABC):
     """A kernel that is launched; ``qualifier`` is what the language says of pointers to device memory."""
 
     lanes = LANES
@@ -36,9 +37,9 @@ class GpuView(View):
         return GROUP
 
     @property
+    @abstractmethod
     def groups(self) -> Extent:
         """Groups of one launch."""
-        raise NotImplementedError
 
     @property
     def declarations(self) -> dict[str, str]:

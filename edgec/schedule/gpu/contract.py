@@ -20,19 +20,15 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.gpu.kernel import LANES, GpuKernel, has_lanes, is_aligned
+from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned
 from edgec.schedule.gpu.tiles import AnyTile, TensorTile, tile_for
 from edgec.schedule.program import Buffer
 
 
 @dataclass(frozen=True)
-class GpuContract(GpuKernel):
-    """Loops of each kind, outermost first; those of L are its own where it is packed."""
+class GpuContract(GpuProduct):
+    """The loops of L are its own where it is packed."""
 
-    batch: tuple[Expr, ...]
-    m: tuple[Expr, ...]
-    n: tuple[Expr, ...]
-    k: tuple[Expr, ...]
     s: Expr  # one element of S, over batch, m and k
     l: Expr  # one element of L, over batch, l_k and l_n
     l_k: tuple[Expr, ...]
@@ -53,27 +49,12 @@ class GpuContract(GpuKernel):
     @property
     def describe(self) -> str:
         t = self.tile
-        shape = f"{self.batches} x " * (self.batches > 1) + f"M={self.rows} N={self.columns} K={self.depth}"
         parts = f", the sum in {t.split} parts" * (t.split > 1)
         if isinstance(t, TensorTile):
-            return f"{shape}, tile {t.m} x {t.n} on tensor cores ({t.element}), {t.warps} x {t.slices} warps{parts}"
-        return f"{shape}, tile {t.m} x {t.n}, {t.thread_m} x {t.thread_n} a thread{parts}"
-
-    @property
-    def rows(self) -> int:
-        return prod(map(most, self.m))
-
-    @property
-    def columns(self) -> int:
-        return prod(map(most, self.n))
-
-    @property
-    def depth(self) -> int:
-        return prod(map(most, self.k))
-
-    @property
-    def batches(self) -> int:
-        return prod(map(most, self.batch))
+            return (
+                f"{self.sizes}, tile {t.m} x {t.n} on tensor cores ({t.element}), {t.warps} x {t.slices} warps{parts}"
+            )
+        return f"{self.sizes}, tile {t.m} x {t.n}, {t.thread_m} x {t.thread_n} a thread{parts}"
 
     @property
     def tiles(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from math import prod
 
 from edgec.device.facts import Device
 from edgec.ir import expr as X
@@ -17,21 +19,21 @@ LANES = 4
 
 
 @dataclass(frozen=True)
-class GpuKernel:
+class GpuKernel(ABC):
     """A record of one of the GPU schedules. ``store`` is written at ``address``."""
 
     store: Buffer
     address: Expr
 
     @property
+    @abstractmethod
     def bodies(self) -> list[Expr]:
         """Everything that loads from buffers."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def describe(self) -> str:
         """What shapes its loops, in words."""
-        raise NotImplementedError
 
     @property
     def scratch_bytes(self) -> int:
@@ -42,6 +44,37 @@ class GpuKernel:
     def locks(self) -> int:
         """Counters that groups meet at: zero before the launch and after it."""
         return 0
+
+
+@dataclass(frozen=True)
+class GpuProduct(GpuKernel):
+    """A schedule of sums of products. Loops of each kind, outermost first."""
+
+    batch: tuple[Expr, ...]
+    m: tuple[Expr, ...]
+    n: tuple[Expr, ...]
+    k: tuple[Expr, ...]
+
+    @property
+    def rows(self) -> int:
+        return prod(map(most, self.m))
+
+    @property
+    def columns(self) -> int:
+        return prod(map(most, self.n))
+
+    @property
+    def depth(self) -> int:
+        return prod(map(most, self.k))
+
+    @property
+    def batches(self) -> int:
+        return prod(map(most, self.batch))
+
+    @property
+    def sizes(self) -> str:
+        """In words."""
+        return f"{self.batches} x " * (self.batches > 1) + f"M={self.rows} N={self.columns} K={self.depth}"
 
 
 def widths(device: Device) -> list[int]:

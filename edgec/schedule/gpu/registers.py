@@ -20,20 +20,16 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
 from edgec.schedule.flat import Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.gpu.contract import Loops, Product
-from edgec.schedule.gpu.kernel import GpuKernel, has_lanes, widths
+from edgec.schedule.gpu.contract import Product
+from edgec.schedule.gpu.kernel import GpuProduct, has_lanes, widths
 from edgec.schedule.program import Buffer
 
 
 @dataclass(frozen=True)
-class GpuRegisters(GpuKernel):
-    """Loops of each kind, outermost first. ``s_place`` and ``l_place`` are where elements lie, over batch and their
+class GpuRegisters(GpuProduct):
+    """``s_place`` and ``l_place`` are where elements lie, over batch and their
     loops; they move ``s_step`` and ``l_step`` along the innermost loop of k."""
 
-    batch: Loops
-    m: Loops
-    n: Loops
-    k: Loops
     s: Buffer
     s_place: Expr
     s_step: int
@@ -63,24 +59,7 @@ class GpuRegisters(GpuKernel):
 
     @property
     def describe(self) -> str:
-        shape = f"{self.batches} x " * (self.batches > 1) + f"M={self.rows} N={self.columns} K={self.depth}"
-        return f"{shape}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers"
-
-    @property
-    def rows(self) -> int:
-        return prod(map(most, self.m))
-
-    @property
-    def columns(self) -> int:
-        return prod(map(most, self.n))
-
-    @property
-    def depth(self) -> int:
-        return prod(map(most, self.k))
-
-    @property
-    def batches(self) -> int:
-        return prod(map(most, self.batch))
+        return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers"
 
     @property
     def row_tiles(self) -> int:
