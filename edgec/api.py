@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -24,6 +24,7 @@ import numpy as np
 from edgec import artefact, pipeline, tuning
 from edgec.artefact import Network
 from edgec.compress.calibrate import digest
+from edgec.emit.extras import chosen as choose_extras
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.frontend.model import Model as OnnxModel
@@ -167,6 +168,7 @@ def build(
     out: str | Path | None = None,
     *,
     compile: bool = True,
+    beside: Sequence[str] = (),
     save_stages: str | Path | None = None,
     start: str = "import",
     lock: str | Path | None = None,
@@ -176,8 +178,9 @@ def build(
 ) -> Built:
     """Compile a model to C in the folder ``out``; without one, in a temporary folder that goes with the result.
 
-    ``compile=False`` leaves the sources uncompiled. ``save_stages`` keeps the text of every stage; such a text is the
-    ``model`` when the build is to ``start`` at a later stage.
+    ``compile=False`` leaves the sources uncompiled. ``beside`` names what is written beside them: bindings ("cpp",
+    "python", "rust", "java") and apps (`edgec.emit.extras`). ``save_stages`` keeps the text of every stage; such a text
+    is the ``model`` when the build is to ``start`` at a later stage.
 
     ``lock`` is an earlier artefact (or its edgec.lock) whose choices are made again, whatever is known now. ``tune``
     measures what the planner asks for first, for so many seconds, and keeps the times in the profile database.
@@ -189,7 +192,8 @@ def build(
         artefact.refuse_foreign(Path(out))  # before the work, not after it
     compiler = artefact.compiler_for(options.device, options.compiler) if compile and options.device.hosted else None
     parsed = read(model) if start == "import" else None
-    context = Context(options, progress, lock_facts(options, parsed, start))
+    choose_extras(beside, options.device, options.name)
+    context = Context(options, progress, lock_facts(options, parsed, start), beside=tuple(beside))
     if lock is not None:
         context.prices = prices_for(options, locked(Path(lock), context.facts))
     elif tune > 0:

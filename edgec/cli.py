@@ -11,6 +11,7 @@ import typer
 from edgec import __version__, api, cli_device, cli_profiles, pipeline
 from edgec.check.compare import TOLERANCE
 from edgec.command import Answer, command, refused
+from edgec.emit.extras import APPS, BINDINGS
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
@@ -57,6 +58,10 @@ def build(
     settings: Settings,
     out: Out = None,
     compile: Annotated[bool, typer.Option("--compile/--no-compile", help="Compile the shared library too.")] = True,
+    bindings: Annotated[
+        str, typer.Option("--bindings", metavar="LIST", help=f"Other languages: {', '.join(BINDINGS)}, with commas.")
+    ] = "",
+    app: Annotated[Optional[list[str]], typer.Option("--app", help=f"A program around it: {', '.join(APPS)}.")] = None,
     save_stages: Annotated[
         Optional[Path], typer.Option(metavar="DIR", help="Keep what every stage leaves, as text.")
     ] = None,
@@ -80,6 +85,7 @@ def build(
             model,
             folder,
             compile=compile,
+            beside=(*(word.strip() for word in bindings.split(",") if word.strip()), *(app or ())),
             save_stages=save_stages,
             start=start,
             lock=lock,

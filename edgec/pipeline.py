@@ -55,6 +55,8 @@ class Context:
     progress: Progress = silent
     #: What goes into the lock file beside the facts of the program.
     facts: Mapping[str, Any] = field(default_factory=dict)
+    #: What is written beside the C project (`edgec.emit.extras`).
+    beside: tuple[str, ...] = ()
     #: What the fusion planner goes by; None: the database where there is one, and a model of the device.
     prices: Prices | None = None
     #: The choices that prices made: by their key, what was taken.
@@ -115,7 +117,7 @@ def emit(program: Program, context: Context) -> Project:
     o = context.options
     # Threads as asked for: the program may be better off with one.
     facts = {**context.facts, "threads": o.threads, "choices": context.chosen}
-    return Project(program, files(program, o.device, o.name, o.templates, facts))
+    return Project(program, files(program, o.device, o.name, o.templates, facts, context.beside))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 from edgec import __version__
 from edgec.device.facts import Device
+from edgec.emit import extras
 from edgec.emit.c_expression import extent_text, size_name
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.language import language_of
@@ -190,11 +191,16 @@ def files(
     name: str = "net",
     templates: Sequence[Path] = (),
     facts: Mapping[str, Any] = {},
+    beside: Sequence[str] = (),
 ) -> dict[str, bytes]:
     """Every file of the project, by relative path. The same program gives the same bytes.
 
-    Raises DeviceError for a device whose language has no back end, UsageError for a name that would hide a header.
+    ``beside`` names what else is to be written (`edgec.emit.extras`).
+
+    Raises DeviceError for a device whose language has no back end, UsageError for a name that would hide a header, or
+    for something beside that does not fit.
     """
+    wanted = extras.chosen(beside, device, name)
     language = language_of(device)
     language.refuse(program)
     if language.name == "opencl" and device.precision != "fp32":
@@ -246,6 +252,14 @@ def files(
         put(path.format(name=name), page)
     for path, group in zip(kernel_files, groups):
         put(path, template, group=group)
+    compiled = [
+        *(source.format(name=name) for source in language.sources if device.hosted or source != "ec_pool.c"),
+        *(kernel_files if language.compiles_kernels else ()),
+    ]
+    of_extras = extras.values((*inputs, *outputs), compiled)
+    for extra in wanted:
+        for path, page in extra.pages.items():
+            put(path.format(name=name), page, **of_extras)
     runtime = [f"runtime/{shape}" for shape in language.runtime]
     if has_board(device):
         has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)
@@ -265,10 +279,7 @@ def files(
         "weights_bytes": len(weights), "kernels": len(program.kernels),
         "inputs": [_entry(p) for p in inputs], "outputs": [_entry(p) for p in outputs],
         "language": language.name,
-        "sources": [
-            *(source.format(name=name) for source in language.sources if device.hosted or source != "ec_pool.c"),
-            *(kernel_files if language.compiles_kernels else ()),
-        ],
+        "sources": compiled,
         "files": sorted(result),
         "license": program.graph.metadata.get("license"), "files_sha256": digest.hexdigest(), **facts,
     }  # fmt: skip

@@ -1,0 +1,117 @@
+"""What is written beside the C project where it is asked for: bindings for other languages, and programs around it.
+
+Each is a set of files by path (``{name}`` is the prefix) and the templates that they are rendered from.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgec.device.facts import Device
+from edgec.emit.language import language_of
+from edgec.errors import UsageError
+
+_FIXED = {"int8_t": 1, "int16_t": 2, "int32_t": 4, "int64_t": 8}
+#: Bytes of the types that callers see.
+WIDTH = {"float": 4, "double": 8, **_FIXED, **{f"u{name}": size for name, size in _FIXED.items()}}
+RUST = {"float": "f32", "double": "f64"} | {c: f"{c[0]}{8 * WIDTH[c]}" for c in WIDTH if c.endswith("_t")}
+_BUFFERS = {1: "ByteBuffer", 2: "ShortBuffer", 4: "IntBuffer", 8: "LongBuffer"}
+#: Java has no unsigned numbers; the bits are the same.
+JAVA = {c: _BUFFERS[size] for c, size in WIDTH.items()} | {"float": "FloatBuffer", "double": "DoubleBuffer"}
+
+_RUST_WORDS = """
+as box break const continue crate dyn else enum extern false final fn for if impl in let loop macro match mod move mut
+override priv pub ref return self static struct super trait true type unsafe use where yield
+"""
+_JAVA_WORDS = """
+abstract assert boolean break byte catch char class default do extends final finally float handle implements import
+instanceof int interface long native new package private protected public short status strictfp super synchronized this
+throw throws transient try void volatile while
+"""
+_WORDS = {"cpp": frozenset(("std", "edgec")), "python": frozenset(keyword.kwlist)}
+_WORDS |= {"rust": frozenset(_RUST_WORDS.split()), "java": frozenset(_JAVA_WORDS.split())}
+
+
+@dataclass(frozen=True)
+class Extra:
+    """One of them: the files, the architectures it is for (none: all), and what else has to be there."""
+
+    pages: Mapping[str, str]
+    with_system: bool = True  # only where there is an operating system
+    arches: Sequence[str] = ()
+    needs: Sequence[str] = field(default=())
+
+
+BINDINGS: Mapping[str, Extra] = {
+    "cpp": Extra({"{name}.hpp": "bindings/net.hpp.jinja"}, with_system=False),
+    "python": Extra(
+        {
+            "python/pyproject.toml": "bindings/python/pyproject.toml.jinja",
+            "python/build_{name}.py": "bindings/python/build.py.jinja",
+        }
+    ),
+    "rust": Extra(
+        {
+            "rust/Cargo.toml": "bindings/rust/Cargo.toml.jinja",
+            "rust/build.rs": "bindings/rust/build.rs.jinja",
+            "rust/lib.rs": "bindings/rust/lib.rs.jinja",
+        },
+        with_system=False,
+    ),
+    "java": Extra(
+        {
+            "java/CMakeLists.txt": "bindings/java/CMakeLists.txt.jinja",
+            "java/{name}_jni.c": "bindings/java/jni.c.jinja",
+            "java/src/main/java/edgec/{name}/Network.java": "bindings/java/Network.java.jinja",
+        }
+    ),
+}
+
+APPS: Mapping[str, Extra] = {}
+
+EXTRAS: Mapping[str, Extra] = {**BINDINGS, **APPS}
+
+
+def chosen(names: Iterable[str], device: Device, prefix: str) -> list[Extra]:
+    """The extras of these names, and those they need.
+
+    Raises UsageError for one that does not fit the device, or whose language has other uses for the prefix.
+    """
+    found: dict[str, Extra] = {}
+    for name in names:
+        extra = EXTRAS.get(name)
+        if extra is None:
+            raise UsageError(f"there is no '{name}' to write", hint=f"it is one of {', '.join(EXTRAS)}")
+        _refuse(name, extra, device, prefix)
+        found |= {need: EXTRAS[need] for need in extra.needs} | {name: extra}
+    return list(found.values())
+
+
+def _refuse(name: str, extra: Extra, device: Device, prefix: str) -> None:
+    if language_of(device).name != "c":
+        raise UsageError(f"'{name}' is for networks in C; '{device.name}' is programmed in {device.language}")
+    if extra.arches and device.arch not in extra.arches:
+        hint = f"choose a --device of {' or '.join(extra.arches)}"
+        raise UsageError(f"'{name}' is not for '{device.name}', whose processor is {device.arch}", hint=hint)
+    if extra.with_system and not device.hosted:
+        raise UsageError(f"'{name}' needs an operating system, and '{device.name}' has none")
+    for language in (name, *extra.needs):
+        if prefix in _WORDS.get(language, ()):
+            raise UsageError(f"'{prefix}' cannot be a name in {language}", hint="choose another --name")
+
+
+def _word(name: str) -> str:
+    """A name of ours, out of the way of words that Rust or Java have for themselves."""
+    return f"{name}_" if name in _WORDS["rust"] | _WORDS["java"] else name
+
+
+def values(ports: Iterable[Any], sources: Sequence[str]) -> dict[str, Any]:
+    """What templates of extras see beside what those of the project see."""
+    buffers = {JAVA[p.ctype] for p in ports} - {"ByteBuffer"}
+    return {
+        "rust": RUST, "java": JAVA, "width": WIDTH, "word": _word, "java_buffers": sorted(buffers),
+        "compiled": sources, "package_version": "1.0.0",
+    }  # fmt: skip
