@@ -25,6 +25,7 @@ from edgec import artefact, pipeline, tuning
 from edgec.artefact import Network
 from edgec.compress.calibrate import digest
 from edgec.emit.extras import chosen as choose_extras
+from edgec.emit.picture import AS_IS, Preparation
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.frontend.model import Model as OnnxModel
@@ -169,6 +170,7 @@ def build(
     *,
     compile: bool = True,
     beside: Sequence[str] = (),
+    prepared: Preparation = AS_IS,
     save_stages: str | Path | None = None,
     start: str = "import",
     lock: str | Path | None = None,
@@ -179,8 +181,9 @@ def build(
     """Compile a model to C in the folder ``out``; without one, in a temporary folder that goes with the result.
 
     ``compile=False`` leaves the sources uncompiled. ``beside`` names what is written beside them: bindings ("cpp",
-    "python", "rust", "java") and apps (`edgec.emit.extras`). ``save_stages`` keeps the text of every stage; such a text
-    is the ``model`` when the build is to ``start`` at a later stage.
+    "python", "rust", "java") and apps (`edgec.emit.extras`), which prepare pictures as ``prepared`` says.
+    ``save_stages`` keeps the text of every stage; such a text is the ``model`` when the build is to ``start`` at a
+    later stage.
 
     ``lock`` is an earlier artefact (or its edgec.lock) whose choices are made again, whatever is known now. ``tune``
     measures what the planner asks for first, for so many seconds, and keeps the times in the profile database.
@@ -193,7 +196,7 @@ def build(
     compiler = artefact.compiler_for(options.device, options.compiler) if compile and options.device.hosted else None
     parsed = read(model) if start == "import" else None
     choose_extras(beside, options.device, options.name)
-    context = Context(options, progress, lock_facts(options, parsed, start), beside=tuple(beside))
+    context = Context(options, progress, lock_facts(options, parsed, start), beside=tuple(beside), prepared=prepared)
     if lock is not None:
         context.prices = prices_for(options, locked(Path(lock), context.facts))
     elif tune > 0:
@@ -210,8 +213,8 @@ def build(
             return
         begun = time.perf_counter()
         progress("compile")
-        artefact.compile_library(
-            fresh, options.device, compiler, lambda path, done, of: progress("compile", path.name, done / of)
+        artefact.compile_all(
+            fresh, options.device, compiler, beside, lambda path, done, of: progress("compile", path.name, done / of)
         )
         seconds["compile"] = time.perf_counter() - begun
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from edgec.check.execute import POISON, Executor
+from edgec.device import android
 from edgec.device.cuda import CudaCompiler, compile_cuda, has_gpu, pick_cuda_compiler
 from edgec.device.facts import Device
 from edgec.device.opencl import has_opencl
@@ -138,6 +139,21 @@ def compile_library(
         compile_cuda(compiler, device, sources, output, jobs, progress)
         return output
     return compile_shared(compiler, device, sources, output, include=[folder], jobs=jobs, progress=progress)
+
+
+def compile_all(
+    folder: Path,
+    device: Device,
+    compiler: Compiler | CudaCompiler,
+    beside: Sequence[str],
+    progress: Compiling | None = None,
+) -> None:
+    """Compile an artefact for where it is going: an AAR for Android, elsewhere the shared library."""
+    if "android" in beside:
+        lock = read_lock(folder)
+        android.assemble(folder, lock["name"], device, lock["sources"], progress)
+    else:
+        compile_library(folder, device, compiler, progress)
 
 
 @dataclass(frozen=True)

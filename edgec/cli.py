@@ -12,6 +12,7 @@ from edgec import __version__, api, cli_device, cli_profiles, pipeline
 from edgec.check.compare import TOLERANCE
 from edgec.command import Answer, command, refused
 from edgec.emit.extras import APPS, BINDINGS
+from edgec.emit.picture import preparation
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
@@ -62,6 +63,15 @@ def build(
         str, typer.Option("--bindings", metavar="LIST", help=f"Other languages: {', '.join(BINDINGS)}, with commas.")
     ] = "",
     app: Annotated[Optional[list[str]], typer.Option("--app", help=f"A program around it: {', '.join(APPS)}.")] = None,
+    normalize: Annotated[
+        str,
+        typer.Option(
+            metavar="MEAN/DEVIATION", help="What apps make of pixels, from 0 to 255; commas between channels."
+        ),
+    ] = "",
+    labels: Annotated[
+        Optional[Path], typer.Option(metavar="FILE", help="Names of the classes for apps, a line each.")
+    ] = None,
     save_stages: Annotated[
         Optional[Path], typer.Option(metavar="DIR", help="Keep what every stage leaves, as text.")
     ] = None,
@@ -86,6 +96,7 @@ def build(
             folder,
             compile=compile,
             beside=(*(word.strip() for word in bindings.split(",") if word.strip()), *(app or ())),
+            prepared=preparation(normalize, _lines(labels)),
             save_stages=save_stages,
             start=start,
             lock=lock,
@@ -95,6 +106,13 @@ def build(
         )
     found = record.build(built)
     return Answer(found, lambda r: tables.build(r, model))
+
+
+def _lines(path: Path | None) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines() if path is not None else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot be read: {error}", where=str(path)) from None
 
 
 def _partial(model: str, settings: Settings, start: str, until: str, save: Path | None) -> Answer:

@@ -17,6 +17,7 @@ from edgec.check import execute
 from edgec.check.execute import Executor
 from edgec.check.invariants import verify_plan, verify_program
 from edgec.compress import compress as compress_graph
+from edgec.emit.picture import AS_IS, Preparation
 from edgec.emit.project import files
 from edgec.errors import UsageError
 from edgec.frontend.source import import_graph, read
@@ -57,6 +58,8 @@ class Context:
     facts: Mapping[str, Any] = field(default_factory=dict)
     #: What is written beside the C project (`edgec.emit.extras`).
     beside: tuple[str, ...] = ()
+    #: How apps prepare pictures.
+    prepared: Preparation = AS_IS
     #: What the fusion planner goes by; None: the database where there is one, and a model of the device.
     prices: Prices | None = None
     #: The choices that prices made: by their key, what was taken.
@@ -117,7 +120,7 @@ def emit(program: Program, context: Context) -> Project:
     o = context.options
     # Threads as asked for: the program may be better off with one.
     facts = {**context.facts, "threads": o.threads, "choices": context.chosen}
-    return Project(program, files(program, o.device, o.name, o.templates, facts, context.beside))
+    return Project(program, files(program, o.device, o.name, o.templates, facts, context.beside, context.prepared))
 
 
 @dataclass(frozen=True)

@@ -256,21 +256,36 @@ def _build(
     progress: Progress | None,
 ) -> Path:
     """Compiles and links. Progress and errors come in the order of the sources, whichever is done first."""
-    flags = (*_compile_flags(compiler, device), *compile_flags)
     libraries = ("-lm", "-lpthread") if device.hosted else ()
     output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="edgec-") as folder, ThreadPoolExecutor(max(1, jobs)) as pool:
-        objects = [Path(folder, f"{number}_{source.stem}.o") for number, source in enumerate(sources)]
-        compiled = pool.map(lambda pair: _compile(compiler, flags, *pair), zip(sources, objects, strict=True))
-        for done, source in enumerate(sources, start=1):
-            next(compiled)
-            if progress is not None:
-                progress(source, done, len(sources))
+    with tempfile.TemporaryDirectory(prefix="edgec-") as folder:
+        objects = compile_objects(compiler, device, sources, Path(folder), compile_flags, jobs, progress)
         # zig's C library comes with debug information.
         strip = ("-s",) if compiler.kind == "zig" and "-g" not in link_flags else ()
         link = [*device_flags(compiler, device), *map(str, objects), *strip, *link_flags, *libraries]
         _run(compiler, [*link, "-o", str(output)], where=output)
     return output
+
+
+def compile_objects(
+    compiler: Compiler,
+    device: Device,
+    sources: Sequence[Path],
+    folder: Path,
+    extra_flags: Sequence[str] = (),
+    jobs: int = 2,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Compiles `sources`, `jobs` at a time, into an object file each in `folder`, in their order."""
+    flags = (*_compile_flags(compiler, device), *extra_flags)
+    objects = [folder / f"{number}_{source.stem}.o" for number, source in enumerate(sources)]
+    with ThreadPoolExecutor(max(1, jobs)) as pool:
+        compiled = pool.map(lambda pair: _compile(compiler, flags, *pair), zip(sources, objects, strict=True))
+        for done, source in enumerate(sources, start=1):
+            next(compiled)
+            if progress is not None:
+                progress(source, done, len(sources))
+    return objects
 
 
 def _compile(compiler: Compiler, flags: Sequence[str], source: Path, target: Path) -> None:

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgec.device import android
 from edgec.device.facts import Device
 from edgec.emit.language import language_of
+from edgec.emit.picture import Preparation, picture_of
 from edgec.errors import UsageError
 
 _FIXED = {"int8_t": 1, "int16_t": 2, "int32_t": 4, "int64_t": 8}
@@ -37,12 +39,19 @@ _WORDS |= {"rust": frozenset(_RUST_WORDS.split()), "java": frozenset(_JAVA_WORDS
 
 @dataclass(frozen=True)
 class Extra:
-    """One of them: the files, the architectures it is for (none: all), and what else has to be there."""
+    """One of them: the files, the architectures it is for (none: all), and the extras that have to be there too."""
 
     pages: Mapping[str, str]
     with_system: bool = True  # only where there is an operating system
     arches: Sequence[str] = ()
-    needs: Sequence[str] = field(default=())
+    needs: Sequence[str] = ()
+    of_pictures: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that look at pictures
+    only_pictures: bool = False
+
+
+def _below(folder: str, templates: str, *files: str) -> dict[str, str]:
+    """Files of a folder, each from the template of its name."""
+    return {f"{folder}/{file}": f"{templates}/{file}.jinja" for file in files}
 
 
 BINDINGS: Mapping[str, Extra] = {
@@ -54,11 +63,7 @@ BINDINGS: Mapping[str, Extra] = {
         }
     ),
     "rust": Extra(
-        {
-            "rust/Cargo.toml": "bindings/rust/Cargo.toml.jinja",
-            "rust/build.rs": "bindings/rust/build.rs.jinja",
-            "rust/lib.rs": "bindings/rust/lib.rs.jinja",
-        },
+        _below("rust", "bindings/rust", "Cargo.toml", "build.rs", "lib.rs"),
         with_system=False,
     ),
     "java": Extra(
@@ -70,7 +75,30 @@ BINDINGS: Mapping[str, Extra] = {
     ),
 }
 
-APPS: Mapping[str, Extra] = {}
+APPS: Mapping[str, Extra] = {
+    "android": Extra(
+        {
+            **_below("android", "apps/android", "settings.gradle", "build.gradle", "gradle.properties"),
+            **_below("android/{name}", "apps/android/library", "build.gradle", "consumer-rules.pro"),
+            **_below("android/{name}/src/main", "apps/android/library", "AndroidManifest.xml"),
+            **_below("android/{name}/src/androidTest/java/edgec/{name}", "apps/android/library", "NetworkTest.java"),
+            **_below("android/aar", "apps/android/aar", "AndroidManifest.xml", "system_c.c", "system_m.c"),
+        },
+        arches=tuple(android.ABI),
+        needs=("java",),
+        of_pictures={
+            **_below("android/camera", "apps/android/camera", "build.gradle"),
+            **_below("android/camera/src/main", "apps/android/camera", "AndroidManifest.xml"),
+            **_below("android/camera/src/main/assets", "apps", "labels.txt"),
+            **_below(
+                "android/camera/src/main/java/edgec/{name}/camera",
+                "apps/android/camera",
+                "CameraActivity.java",
+                "Pixels.java",
+            ),
+        },
+    ),
+}
 
 EXTRAS: Mapping[str, Extra] = {**BINDINGS, **APPS}
 
@@ -108,10 +136,31 @@ def _word(name: str) -> str:
     return f"{name}_" if name in _WORDS["rust"] | _WORDS["java"] else name
 
 
-def values(ports: Iterable[Any], sources: Sequence[str]) -> dict[str, Any]:
-    """What templates of extras see beside what those of the project see."""
-    buffers = {JAVA[p.ctype] for p in ports} - {"ByteBuffer"}
-    return {
+def pages(
+    wanted: Iterable[Extra],
+    device: Device,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    sources: Sequence[str],
+    prepared: Preparation,
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Templates by the paths of their files, and what they see beside what those of the project see.
+
+    Raises UsageError where a network has to look at pictures and does not.
+    """
+    picture = picture_of(inputs, outputs, prepared)
+    found: dict[str, str] = {}
+    for extra in wanted:
+        if extra.only_pictures and picture is None:
+            hint = (
+                "its one input is [1, 3, height, width] or [1, height, width, 3], of floats or bytes; or of one channel"
+            )
+            raise UsageError("this app is for networks that look at a picture", hint=hint)
+        found |= {**extra.pages, **(extra.of_pictures if picture is not None else {})}
+    buffers = {JAVA[p.ctype] for p in (*inputs, *outputs)} - {"ByteBuffer"}
+    return found, {
         "rust": RUST, "java": JAVA, "width": WIDTH, "word": _word, "java_buffers": sorted(buffers),
-        "compiled": sources, "package_version": "1.0.0",
+        "java_cast": lambda ctype: f"({JAVA[ctype].removesuffix('Buffer').lower()}) ",
+        "compiled": sources, "package_version": "1.0.0", "picture": picture, "labels": prepared.labels,
+        "abi": android.ABI.get(device.arch), "min_sdk": android.MIN_SDK, "system": android.SYSTEM,
     }  # fmt: skip

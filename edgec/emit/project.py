@@ -20,6 +20,7 @@ from edgec.emit.c_expression import extent_text, size_name
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.language import language_of
 from edgec.emit.opencl import host_values
+from edgec.emit.picture import AS_IS, Preparation
 from edgec.emit.render import render
 from edgec.emit.source import Sources, comment_text, generate, pointer_text, size_value
 from edgec.errors import DeviceError, UsageError
@@ -192,10 +193,11 @@ def files(
     templates: Sequence[Path] = (),
     facts: Mapping[str, Any] = {},
     beside: Sequence[str] = (),
+    prepared: Preparation = AS_IS,
 ) -> dict[str, bytes]:
     """Every file of the project, by relative path. The same program gives the same bytes.
 
-    ``beside`` names what else is to be written (`edgec.emit.extras`).
+    ``beside`` names what else is to be written (`edgec.emit.extras`), ``prepared`` how apps prepare pictures.
 
     Raises DeviceError for a device whose language has no back end, UsageError for a name that would hide a header, or
     for something beside that does not fit.
@@ -256,10 +258,9 @@ def files(
         *(source.format(name=name) for source in language.sources if device.hosted or source != "ec_pool.c"),
         *(kernel_files if language.compiles_kernels else ()),
     ]
-    of_extras = extras.values((*inputs, *outputs), compiled)
-    for extra in wanted:
-        for path, page in extra.pages.items():
-            put(path.format(name=name), page, **of_extras)
+    pages, of_extras = extras.pages(wanted, device, inputs, outputs, compiled, prepared)
+    for path, page in pages.items():
+        put(path.format(name=name), page, **of_extras)
     runtime = [f"runtime/{shape}" for shape in language.runtime]
     if has_board(device):
         has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)

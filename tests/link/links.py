@@ -1,41 +1,17 @@
-"""What tests of links share: the digits network, and programs that may have to be installed."""
+"""What tests of links share: the digits network and pictures."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pytest
+from needed import need
 
 from edgec.locate import data_folder
 
+__all__ = ["DIGITS", "need", "pictures", "random_picture"]
+
 DIGITS = data_folder("apps") / "digits" / "digits.onnx"
-
-
-@cache
-def _installable(package: str) -> bool:
-    """Install a package of the distribution, where that is possible without asking anybody."""
-    if shutil.which("apt-get") is None:
-        return False
-    command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package]
-    for _ in range(2):
-        if subprocess.run(command, capture_output=True, check=False, timeout=600).returncode == 0:
-            return True
-        subprocess.run(["apt-get", "update", "-qq"], capture_output=True, check=False, timeout=600)
-    return False
-
-
-def need(program: str, *packages: str) -> str:
-    """The path of a program, installed now where it is missing; skips with the command to install it otherwise."""
-    if shutil.which(program) is None:
-        all(_installable(package) for package in packages)
-    path = shutil.which(program)
-    if path is None:
-        pytest.skip(f"{program} is missing and cannot be installed here: apt install {' '.join(packages)}")
-    return path
 
 
 def random_picture(seed: int = 0) -> dict[str, np.ndarray]:

@@ -1,0 +1,144 @@
+"""An AAR of an artefact without Android's own tools: the library by zig, the class by javac, the archive by hand.
+
+Android's Gradle builds the same from the written module. Here the library is compiled with declarations of another C
+library whose types agree with Android's in what is used, and linked against stand-ins that hold the names of the
+functions it may ask a phone for: one that is not among them is an error.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from edgec.device.facts import Device
+from edgec.device.toolchain import compile_objects, pick_compiler
+from edgec.errors import ToolchainError
+
+#: Android's names of the architectures.
+ABI = {"aarch64": "arm64-v8a"}
+#: Pages of Android 15 and later may have 16 KiB.
+PAGE_BYTES = 16_384
+#: The oldest Android that the library is for.
+MIN_SDK = 24
+#: What the code may ask a phone for, by library.
+SYSTEM = {
+    "c": (
+        "calloc clock_gettime free getauxval malloc memcpy memmove memset posix_memalign pthread_cond_broadcast "
+        "pthread_cond_destroy pthread_cond_init pthread_cond_wait pthread_create pthread_join pthread_mutex_destroy "
+        "pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock"
+    ),
+    "m": (
+        "acos acosf acosh acoshf asin asinf asinh asinhf atan atan2 atan2f atanf atanh atanhf ceil ceilf cos cosf cosh "
+        "coshf erf erff exp expf expm1 expm1f floor floorf fma fmaf fmax fmaxf fmin fminf fmod fmodf ldexp ldexpf "
+        "lgamma lgammaf log log10 log10f log1p log1pf log2 log2f logf nearbyint nearbyintf pow powf rint rintf round "
+        "roundf sin sinf sinh sinhf sqrt sqrtf tan tanf tanh tanhf trunc truncf"
+    ),
+}
+_TIME = (1980, 1, 1, 0, 0, 0)  # of everything in the archive, so that equal content gives equal bytes
+
+Progress = Callable[[Path, int, int], None]
+
+
+def assemble(folder: Path, name: str, device: Device, sources: Sequence[str], progress: Progress | None = None) -> Path:
+    """Compile the artefact in ``folder``, written with the app ``android``, into ``android/NAME.aar``.
+
+    Raises ToolchainError where zig or a JDK is missing, or one of them refuses.
+    """
+    library = f"lib{name}_jni.so"
+    with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
+        work = Path(scratch)
+        link_library(folder, name, device, sources, work / library, progress)
+        classes = _classes(folder / "java" / "src" / "main" / "java", work)
+        module = folder / "android" / name
+        content = {
+            "AndroidManifest.xml": (folder / "android" / "aar" / "AndroidManifest.xml").read_bytes(),
+            "classes.jar": classes.read_bytes(),
+            "R.txt": b"",
+            "proguard.txt": (module / "consumer-rules.pro").read_bytes(),
+            f"jni/{ABI[device.arch]}/{library}": (work / library).read_bytes(),
+        }
+    output = folder / "android" / f"{name}.aar"
+    _archive(content, output)
+    return output
+
+
+def link_library(
+    folder: Path, name: str, device: Device, sources: Sequence[str], output: Path, progress: Progress | None = None
+) -> Path:
+    """The shared library of ``edgec.NAME.Network`` for Android, in pages of 16 KiB."""
+    target = f"{device.arch}-linux-android.{MIN_SDK}"
+    phone = replace(device, gcc_target="", zig_target=target)
+    compiler = replace(pick_compiler(phone, "zig"), target=target)
+    include = [folder, _jdk() / "include", _jdk() / "include" / "linux", *_headers(device)]
+    flags = ["-fPIC", "-mno-outline-atomics", *(f"-I{path}" for path in include[:1])]
+    flags += [word for path in include[1:] for word in ("-isystem", str(path))]
+    with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
+        work = Path(scratch)
+        files = [folder / source for source in (*sources, f"java/{name}_jni.c")]
+        objects = compile_objects(compiler, phone, files, work, flags, progress=progress)
+        stand_ins = []
+        for part in SYSTEM:
+            source = folder / "android" / "aar" / f"system_{part}.c"
+            (stand_in,) = compile_objects(compiler, phone, [source], work, ["-fPIC", "-fno-builtin", "-w"])
+            stand_ins.append(work / f"system_{part}.so")
+            _call(*_linker(), "-shared", "-soname", f"lib{part}.so", stand_in, "-o", stand_ins[-1])
+        pages = ["-z", f"max-page-size={PAGE_BYTES}", "-z", f"common-page-size={PAGE_BYTES}"]
+        flags = ["-shared", "-soname", output.name, "-z", "defs", *pages, "--hash-style=both", "--build-id", "-s"]
+        _call(*_linker(), *flags, *objects, *stand_ins, "-o", output)
+    return output
+
+
+def _classes(sources: Path, work: Path) -> Path:
+    """A jar of the classes below a folder."""
+    out = work / "classes"
+    files = sorted(sources.rglob("*.java"))
+    _call(_jdk() / "bin" / "javac", "--release", "8", "-Xlint:-options", "-d", out, *files)
+    jar = work / "classes.jar"
+    _archive({str(p.relative_to(out)): p.read_bytes() for p in sorted(out.rglob("*.class"))}, jar)
+    return jar
+
+
+def _archive(content: dict[str, bytes], output: Path) -> None:
+    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in content.items():
+            archive.writestr(zipfile.ZipInfo(path, _TIME), data, zipfile.ZIP_DEFLATED)
+
+
+def _jdk() -> Path:
+    javac = shutil.which("javac")
+    if javac is None:
+        raise ToolchainError("javac is not installed", hint="install a JDK, or leave the rest to Gradle: --no-compile")
+    return Path(javac).resolve().parent.parent
+
+
+def _zig_folder() -> Path:
+    found = importlib.util.find_spec("ziglang")
+    if found is None or found.origin is None:
+        raise ToolchainError(
+            "ziglang is not installed", hint="pip install ziglang, or leave it to Gradle: --no-compile"
+        )
+    return Path(found.origin).parent
+
+
+def _headers(device: Device) -> list[Path]:
+    """musl's, which zig brings along: its mutexes, conditions and threads are as large as Android's."""
+    home = _zig_folder() / "lib" / "libc" / "include"
+    return [home / f"{device.arch}-linux-musl", home / "generic-musl"]
+
+
+def _linker() -> list[str]:
+    _zig_folder()
+    return [sys.executable, "-m", "ziglang", "ld.lld"]
+
+
+def _call(*command: str | Path) -> None:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ToolchainError(f"{Path(command[0]).name} failed\n{(done.stderr or done.stdout).strip()[:2000]}")

@@ -1,0 +1,150 @@
+"""The Android module: what can be proved of it without a phone and without Android's own tools."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import xml.etree.ElementTree as ET
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from needed import need
+
+import edgec
+from edgec.device.toolchain import compile_shared, pick_compiler
+from edgec.emit.picture import Preparation
+from edgec.errors import UsageError
+from edgec.locate import data_folder
+
+DIGITS = str(data_folder("apps") / "digits" / "digits.onnx")
+PROGRAMS = Path(__file__).with_name("programs")
+LIBRARY = "jni/arm64-v8a/libdigits_jni.so"
+
+
+@dataclass(frozen=True)
+class Made:
+    folder: Path
+    picture: Path
+    wanted: np.ndarray
+
+    @property
+    def aar(self) -> zipfile.ZipFile:
+        return zipfile.ZipFile(self.folder / "android" / "digits.aar")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    need("javac", "default-jdk-headless")
+    folder = tmp_path_factory.mktemp("android")
+    prepared = Preparation((12.0,), (48.0,), tuple("0123456789"))
+    edgec.build(
+        DIGITS, folder / "digits", name="digits", device="pixel_8", threads=2, beside=["android"], prepared=prepared
+    )
+    image = np.random.default_rng(0).random((1, 1, 8, 8), np.float32)
+    image.tofile(folder / "picture.bin")
+    return Made(folder / "digits", folder / "picture.bin", edgec.build(DIGITS, device="generic")(image).reshape(-1))
+
+
+def run(command: Sequence[str | Path], code: int = 0, **environment: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+    assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_the_aar_holds_what_android_looks_for(made: Made) -> None:
+    with made.aar as aar:
+        names = {"AndroidManifest.xml", "classes.jar", "R.txt", "proguard.txt", LIBRARY}
+        assert set(aar.namelist()) == names and aar.testzip() is None
+        assert ET.fromstring(aar.read("AndroidManifest.xml")).attrib["package"] == "edgec.digits"
+        with zipfile.ZipFile(BytesIO(aar.read("classes.jar"))) as jar:
+            assert jar.namelist() == ["edgec/digits/Network.class"]
+            assert jar.read("edgec/digits/Network.class")[:8] == b"\xca\xfe\xba\xbe\0\0\0\x34"  # Java 8
+        assert b"edgec.digits.Network" in aar.read("proguard.txt")
+
+
+def test_the_library_is_for_pages_of_16_kib(made: Made) -> None:
+    with made.aar as aar:
+        elf = aar.read(LIBRARY)
+    (machine,) = struct.unpack_from("<H", elf, 18)
+    (start,) = struct.unpack_from("<Q", elf, 32)
+    size, count = struct.unpack_from("<HH", elf, 54)
+    assert machine == 183  # aarch64
+    segments = [struct.unpack_from("<IIQQQQQQ", elf, start + k * size) for k in range(count)]
+    loads = [s for s in segments if s[0] == 1]
+    assert loads and all(s[7] % 16384 == 0 and s[2] % 16384 == s[3] % 16384 for s in loads)
+    for word in (b"libc.so\0", b"libm.so\0", b"JNI_OnLoad\0", b"digits_run\0"):
+        assert word in elf
+    assert b"GLIBC" not in elf
+
+
+def test_the_library_runs(made: Made, tmp_path: Path) -> None:
+    """On an emulated processor, with a C library that goes by Android's name for its own."""
+    qemu = need("qemu-aarch64", "qemu-user")
+    gcc = need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
+    with made.aar as aar:
+        (tmp_path / "library.so").write_bytes(aar.read(LIBRARY))
+    system = Path("/usr/aarch64-linux-gnu")
+    for part in ("c", "m"):
+        (tmp_path / f"lib{part}.so").symlink_to(system / "lib" / f"lib{part}.so.6")
+    run([gcc, "-O1", "-Wall", "-Werror", PROGRAMS / "load.c", "-o", tmp_path / "load"])
+    command = [qemu, "-L", system, "-E", f"LD_LIBRARY_PATH={tmp_path}"]
+    program = [tmp_path / "load", tmp_path / "library.so", made.picture]
+    printed = run([*command, "-cpu", "max", *program])
+    np.testing.assert_allclose(np.array(printed.split(), np.float32), made.wanted, atol=1e-6)
+    wrong_cpu = 15
+    run([*command, "-cpu", "cortex-a53", *program], code=wrong_cpu)
+
+
+def test_pictures_of_a_camera(made: Made, tmp_path: Path) -> None:
+    """The sample's own code and the Java interface, on the desktop's virtual machine."""
+    javac, java = need("javac", "default-jdk-headless"), need("java", "default-jdk-headless")
+    home = Path(javac).resolve().parent.parent
+    plain = tmp_path / "plain"
+    edgec.build(DIGITS, plain, name="digits", device="generic", compile=False, beside=["java"])
+    device = edgec.device.facts.load_device("generic")
+    sources = [
+        *sorted(plain.glob("digits*.c")),
+        plain / "digits_weights.S",
+        plain / "ec_pool.c",
+        plain / "java" / "digits_jni.c",
+    ]
+    include = [plain, home / "include", home / "include" / "linux"]
+    compile_shared(pick_compiler(device), device, sources, tmp_path / "libdigits_jni.so", include=include)
+    camera = made.folder / "android" / "camera" / "src" / "main" / "java" / "edgec" / "digits" / "camera"
+    api = made.folder / "java" / "src" / "main" / "java" / "edgec" / "digits" / "Network.java"
+    run([javac, "-d", tmp_path, api, camera / "Pixels.java", PROGRAMS / "Turned.java"])
+    printed = run(
+        [java, "-Xcheck:jni", f"-Djava.library.path={tmp_path}", "-cp", tmp_path, "edgec.digits.camera.Turned"]
+    )
+    assert "WARNING" not in printed
+    assert sum(map(float, printed.split())) == pytest.approx(1, abs=1e-5)
+    assert (camera.parents[3] / "assets" / "labels.txt").read_text() == "".join(f"{k}\n" for k in range(10))
+
+
+def test_syntax_of_what_only_gradle_builds(made: Made) -> None:
+    java = need("java", "default-jdk-headless")
+    sources = sorted((made.folder / "android").rglob("*.java"))
+    assert {s.name for s in sources} == {"CameraActivity.java", "NetworkTest.java", "Pixels.java"}
+    run([java, PROGRAMS / "Parse.java", *sources])
+    for manifest in (made.folder / "android").rglob("*.xml"):
+        ET.parse(manifest)
+    scripts = sorted((made.folder / "android").rglob("*.gradle"))
+    assert len(scripts) == 4
+    parse = "args.each { new groovy.lang.GroovyShell().parse(new File(it)) }"
+    run([need("groovy", "groovy"), "-e", parse, *scripts], JAVA_HOME=str(Path(java).resolve().parent.parent))
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'android' is not for 'generic'"):
+        edgec.build(DIGITS, tmp_path / "out", device="generic", beside=["android"])
+    with pytest.raises(UsageError, match="2 numbers for a picture of 1 channel"):
+        edgec.build(
+            DIGITS, tmp_path / "out", device="pixel_8", beside=["android"], prepared=Preparation((1.0, 2.0), (1.0,))
+        )
+    assert not (tmp_path / "out").exists()
