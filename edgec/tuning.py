@@ -124,26 +124,34 @@ def measure(
     blocks: Iterable[Block], device: Device, compiler: Compiler, templates: Sequence[Path] = ()
 ) -> list[float | None]:
     """Seconds of every block as a kernel alone, on one thread with warm caches; None for one that cannot be had."""
+    with tempfile.TemporaryDirectory(prefix="edgec-tune-") as folder:
+        calls = loaded(blocks, device, compiler, Path(folder), templates)
+        best = [float("inf")] * len(calls)
+        for _ in range(TURNS):  # in turns, so that what else the machine does is shared out
+            best = [b if call is None else min(b, seconds_of(call)) for b, call in zip(best, calls)]
+        return [None if call is None else b for call, b in zip(calls, best)]
+
+
+def loaded(
+    blocks: Iterable[Block], device: Device, compiler: Compiler, folder: Path, templates: Sequence[Path] = ()
+) -> list[Callable[[], None] | None]:
+    """Every block compiled in ``folder`` as a kernel alone: a function that runs it once; None where there is none."""
     programs = [_alone(block, device) for block in blocks]
     texts = [None if p is None else generate(p, f"block{k}", templates).functions[0] for k, p in enumerate(programs)]
     functions = [f for f in texts if f is not None]
-    with tempfile.TemporaryDirectory(prefix="edgec-tune-") as name:
-        folder = Path(name)
-        for header in (data_folder("codegen_templates") / "runtime").glob("ec_*.h"):
-            (folder / header.name).write_bytes(header.read_bytes())
-        page = {
-            "name": "blocks", "NAME": "BLOCKS", "version": "tuning", "device": device,
-            "vector_lanes": vector_lanes(device), "sources": _Functions(tuple(functions)), "group": functions,
-        }  # fmt: skip
-        (folder / "blocks_kernels.h").write_text(render("project/kernels.h.jinja", templates, **page))
-        (folder / "blocks.c").write_text(render("project/kernels.c.jinja", templates, **page))
-        library = compile_shared(compiler, device, [folder / "blocks.c"], folder / "blocks.so", include=[folder])
-        loaded = ctypes.CDLL(str(library))
-        calls = [None if p is None or f is None else _call(p, getattr(loaded, f.name)) for p, f in zip(programs, texts)]
-        best = [float("inf")] * len(calls)
-        for _ in range(TURNS):  # in turns, so that what else the machine does is shared out
-            best = [b if call is None else min(b, _seconds(call)) for b, call in zip(best, calls)]
-        return [None if call is None else b for call, b in zip(calls, best)]
+    folder.mkdir(parents=True, exist_ok=True)
+    for header in (data_folder("codegen_templates") / "runtime").glob("ec_*.h"):
+        (folder / header.name).write_bytes(header.read_bytes())
+    page = {
+        "name": "blocks", "NAME": "BLOCKS", "version": "tuning", "device": device,
+        "vector_lanes": vector_lanes(device), "sources": _Functions(tuple(functions)), "group": functions,
+    }  # fmt: skip
+    (folder / "blocks_kernels.h").write_text(render("project/kernels.h.jinja", templates, **page))
+    (folder / "blocks.c").write_text(render("project/kernels.c.jinja", templates, **page))
+    library = ctypes.CDLL(
+        str(compile_shared(compiler, device, [folder / "blocks.c"], folder / "blocks.so", include=[folder]))
+    )
+    return [None if p is None or f is None else _call(p, getattr(library, f.name)) for p, f in zip(programs, texts)]
 
 
 @dataclass(frozen=True)
@@ -190,7 +198,7 @@ def _call(program: Program, function: Callable[..., None]) -> Callable[[], None]
     return call
 
 
-def _seconds(call: Callable[[], None]) -> float:
+def seconds_of(call: Callable[[], None]) -> float:
     """Seconds of one call. The processor's time for this thread: what it does for others does not count."""
     clock = time.thread_time
     calls = 1

@@ -28,6 +28,7 @@ from small_graphs import (
     value,
     weights,
 )  # fmt: skip
+from sparse_cases import sparse
 
 from edgec import ops
 from edgec.ir.functions import FUNCTIONS
@@ -481,6 +482,7 @@ GROUPS = {
         scanning,
         scattering,
         selection,
+        sparse,
     )
 }
 

@@ -19,6 +19,7 @@ from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.loops import Map, Row, Window
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel, Program, View
+from edgec.schedule.sparse import Sparse
 from edgec.schedule.winograd import Winograd
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ def describe_template(kernel: Kernel) -> str:
     p: Any = kernel.params
     if isinstance(p, Attention):
         return f"attention M={extent(p.m)} N={extent(p.n)} K={p.features} D={extent(p.d)}"
+    if isinstance(p, Sparse):
+        sizes = f"M={p.m_extent} N={p.n_extent}"
+        kept = f"{p.index.elements} rows of weights kept, {p.stride} a step"
+        return f"sparse {sizes}, {kept}, tile {p.rows} rows x {p.vectors} vectors of {p.lanes}"
     if isinstance(p, Contract):
         sizes = f"M={p.m_extent} N={p.n_extent} K={p.k_extent}"
         return f"contract {sizes}, tile {p.rows} rows x {p.vectors} vectors of {p.lanes}, lane factor {p.l_mode}"

@@ -23,12 +23,13 @@ from edgec.schedule.flat import Flat, Weights, flatten
 from edgec.schedule.gpu import choose as gpu
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.layout import views_of
-from edgec.schedule.loops import Map, Row, Window, map_, row, window
+from edgec.schedule.loops import Row, Window, map_, row, window
 from edgec.schedule.memory import ALIGNMENT, plan_memory
 from edgec.schedule.procedure import ProcedureCall, procedure_call
 from edgec.schedule.program import Buffer, Kernel, Program, View
+from edgec.schedule.sparse import Offer, Sparse, has_zeros, sparse
 from edgec.schedule.states import copied_last, overwritten_early, pairs
-from edgec.schedule.winograd import Winograd, winograd
+from edgec.schedule.winograd import Winograd, cycles_of, winograd
 
 
 @dataclass
@@ -153,6 +154,7 @@ def kernel_of(
     """The kernel of one block: the first schedule, from the most to the least specialized, that accepts it."""
     template: str
     params: Any
+    offer = None
     if block.is_procedure:
         template, params = "procedure", procedure_call(block, views, weights)
     else:
@@ -160,14 +162,14 @@ def kernel_of(
         if device.is_gpu:
             template, params = gpu.choose(block, flat, device, weights)
         else:
-            template, params = _choose(block, flat, device, weights, numeric)
+            template, params, offer = _choose(block, flat, device, weights, numeric)
     scratch = scratch_of(params)
     operands = _operands(params)
     sizes = tuple(sizes_within(params))
     if scratch:
         copies = 1 if device.is_gpu or _is_alone(params) else threads
         operands = (Buffer(f"scratch_{block.output.key}", "arena", "u8", scratch * copies), *operands)
-    return Kernel(template, params, operands, block, names, scratch, sizes)
+    return Kernel(template, params, operands, block, names, scratch, sizes, sparsity=offer)
 
 
 def _is_alone(params: Any) -> bool:
@@ -175,28 +177,45 @@ def _is_alone(params: Any) -> bool:
     return isinstance(params, ProcedureCall) and params.procedure.tasks == 1
 
 
-def _choose(block: Block, flat: Flat, device: Device, weights: Weights, numeric: Numeric) -> tuple[str, Any]:
-    params: Attention | Contract | Winograd | Window | Row | Map | None = None
+def _choose(
+    block: Block, flat: Flat, device: Device, weights: Weights, numeric: Numeric
+) -> tuple[str, Any, Offer | None]:
+    params: Attention | Window | Row | None = None
     if block.kind == "attention":
         params = attention(flat, device, weights)
         if params is not None:
-            return "attention", params
+            return "attention", params, None
     if block.kind == "contract":
-        params = winograd(flat, device, weights) if numeric != "exact" else None
-        if params is not None:
-            return "winograd", params
-        params = contract(flat, device, weights)
-        if params is not None:
-            return "contract", params
+        product, offer = _product(flat, device, weights, numeric)
+        if product is not None:
+            names: dict[type, str] = {Contract: "contract", Sparse: "sparse", Winograd: "winograd"}
+            return names[type(product)], product, offer
     if block.kind in ("window", "contract"):
         params = window(flat, device, weights)
         if params is not None:
-            return "window", params
+            return "window", params, None
     if block.kind in ("window", "row"):
         params = row(flat, device)
         if params is not None:
-            return "row", params
-    return "map", map_(flat, device, weights)
+            return "row", params, None
+    return "map", map_(flat, device, weights), None
+
+
+def _product(
+    flat: Flat, device: Device, weights: Weights, numeric: Numeric
+) -> tuple[Contract | Winograd | None, Offer | None]:
+    """A sum of products: by fewer of them, as it stands, or without its zeros, whichever the models say is cheapest."""
+    by_fewer = winograd(flat, device, weights) if numeric != "exact" else None
+    zeros = has_zeros(flat)
+    if by_fewer is not None and not zeros:
+        return by_fewer, None
+    direct = contract(flat, device, weights)
+    if direct is None or not zeros:
+        return direct, None
+    found = sparse(direct, cycles_of(by_fewer, device) if by_fewer is not None else None, device, weights)
+    if found is None:
+        return by_fewer or direct, None
+    return found[0] or by_fewer or direct, found[1]
 
 
 def bodies_of(params: Any) -> list[Expr]:
@@ -230,6 +249,8 @@ def _operands(params: Any) -> tuple[Buffer, ...]:
     loaded = [e.value for body in bodies_of(params) for e in X.loads(body) if isinstance(e.value, Buffer)]
     if isinstance(params, Contract | Winograd) and params.packed is not None:
         loaded.append(params.packed)
+    if isinstance(params, Sparse):
+        loaded += [params.index, params.starts]
     if isinstance(params, ProcedureCall):
         loaded = [buffer for buffer, _ in params.operands]
     return (*dict.fromkeys(loaded), params.store)

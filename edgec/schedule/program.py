@@ -78,6 +78,7 @@ class Kernel:
     scratch_bytes: int = 0
     sizes: tuple[Expr, ...] = ()
     guards: tuple[tuple[Buffer, bool], ...] = ()
+    sparsity: Any = None  # of weights with zeros: what leaving them out would cost, and whether it is done
 
     @property
     def touches(self) -> tuple[Buffer, ...]:

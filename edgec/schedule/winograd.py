@@ -160,6 +160,12 @@ def winograd(flat: Flat, device: Device, weights: Weights) -> Winograd | None:
     )  # fmt: skip
 
 
+def cycles_of(w: Winograd, device: Device) -> float:
+    """The predicted time of a schedule, by the model it was chosen by."""
+    busy = _busy(w.rows, w.vectors)
+    return _cycles(w.sides, w.tiles, w.k_extent, w.n_extent, w.block, device, busy)
+
+
 def _remaining(s: Expr, taps: tuple[Expr, ...], sides: tuple[Side, ...]) -> tuple[Expr, ...]:
     """The loops of the sum that tiles do not take, the one with the shortest step last."""
     rest = [v for v in taps if all(v is not side.tap for side in sides)]

@@ -8,6 +8,7 @@ from edgec.emit.views.contract import ContractView
 from edgec.emit.views.map import MapView
 from edgec.emit.views.procedure import ProcedureView
 from edgec.emit.views.row import RowView
+from edgec.emit.views.sparse import SparseView
 from edgec.emit.views.window import WindowView
 from edgec.emit.views.winograd import WinogradView
 
@@ -19,6 +20,7 @@ VIEWS: dict[str, type[View]] = {
     "map": MapView,
     "procedure": ProcedureView,
     "row": RowView,
+    "sparse": SparseView,
     "window": WindowView,
     "winograd": WinogradView,
 }

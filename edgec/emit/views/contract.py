@@ -235,6 +235,11 @@ class ContractView(View):
         return [Tile(self, h, v, live) for h in dict.fromkeys(self._heights) for v, live in self._widths]
 
     @property
+    def more_arguments(self) -> tuple[str, ...]:
+        """What a call of a tile function passes behind what the function's text needs."""
+        return ()
+
+    @property
     def calls(self) -> list[Call]:
         """Which tile functions the panel and the row tile at hand need."""
         p = self.params
@@ -262,7 +267,7 @@ class ContractView(View):
                     }  # fmt: skip
                 arguments = ", ".join(change.get(a, a) for a in t.interface[1].split(", "))
                 condition = f"if ({' && '.join(conditions)}) " if conditions else ""
-                calls.append(Call(condition + sweep, f"{t.name}({arguments})"))
+                calls.append(Call(condition + sweep, f"{t.name}({', '.join([arguments, *self.more_arguments])})"))
         return calls
 
 
