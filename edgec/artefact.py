@@ -30,6 +30,8 @@ from edgec.ir.types import DTYPES, plain
 if TYPE_CHECKING:
     from edgec.pipeline import Context, Project
 
+#: What a report leaves in the folder of its build (edgec.report.document).
+REPORTS = ("report.json", "report.html")
 #: (what is being compiled, how many are done, of how many)
 Compiling = Callable[[Path, int, int], None]
 
@@ -97,7 +99,7 @@ def _keep_foreign(folder: Path, fresh: Path) -> None:
     """Copy what is in the old folder but was not made by edgec, such as a build folder of CMake."""
     lock = read_lock(folder)
     own = {Path(path).parts[0] for path in lock.get("files", ())} | {LOCK, library_name(str(lock.get("name")))}
-    own.add("__pycache__")
+    own |= {"__pycache__", *REPORTS}  # a report is of the build that it was written for
     for path in folder.iterdir():
         if path.name not in own and not (fresh / path.name).exists():
             if path.is_dir() and not path.is_symlink():

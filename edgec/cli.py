@@ -8,7 +8,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from edgec import __version__, api, cli_device, cli_profiles, pipeline
+from edgec import __version__, api, cli_device, cli_profiles, cli_report, config, pipeline, reporting
+from edgec.budget import BUDGETS, held, read_budgets
 from edgec.check.compare import TOLERANCE
 from edgec.command import Answer, command, refused
 from edgec.emit.extras import APPS, BINDINGS
@@ -36,8 +37,11 @@ app.add_typer(cli_device.app, name="device")
 rules_app = typer.Typer(help="Laws that models are rewritten by.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
 app.add_typer(cli_profiles.app, name="profiles")
+cli_report.register(app)
 
-ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX or TensorFlow Lite file.")]
+ModelPath = Annotated[
+    str, typer.Argument(metavar="[MODEL]", help="An ONNX or TensorFlow Lite file, or a folder with an edgec.toml.")
+]
 RuleFolders = Annotated[
     Optional[list[Path]], typer.Option("--rules", metavar="DIR", help="Folder of laws of your own.")
 ]
@@ -55,8 +59,8 @@ def main_options(
 
 @command(app)
 def build(
-    model: ModelPath,
     settings: Settings,
+    model: ModelPath = ".",
     out: Out = None,
     compile: Annotated[bool, typer.Option("--compile/--no-compile", help="Compile the shared library too.")] = True,
     bindings: Annotated[
@@ -85,8 +89,14 @@ def build(
         str, typer.Option("--from", metavar="STAGE", help="Start at this stage; MODEL is then a saved text.")
     ] = "import",
     until: Annotated[str, typer.Option(metavar="STAGE", help="Stop after this stage and print what it left.")] = "emit",
+    report: Annotated[bool, typer.Option("--report", help="Write report.html too: all that is known of it.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A report without running anything.")] = False,
+    limit: Annotated[
+        Optional[list[str]], typer.Option("--limit", metavar="NAME=MOST", help=f"Fail above it: {', '.join(BUDGETS)}.")
+    ] = None,
 ) -> Answer:
     """Compile MODEL to C: by default in the folder MODEL-edgec."""
+    budgets = read_budgets(limit or ())
     if until != "emit":
         return _partial(model, settings, start, until, save_stages)
     folder = out if out is not None else Path(f"{Path(model).stem.lstrip('.') or 'model'}-edgec")
@@ -104,8 +114,14 @@ def build(
             progress=progress,
             **settings,
         )
-    found = record.build(built)
-    return Answer(found, lambda r: tables.build(r, model))
+        facts = reporting.measure(built, budgets, report and not quick, progress)
+        budgeted = held(built, budgets, **facts)
+        written = None
+        if report:
+            said = config.said(settings, model, folder)
+            written = reporting.write(reporting.describe(built, facts, budgets=budgeted, settings=said), folder)
+    found = {**record.build(built), "budgets": budgeted, "report": str(written) if written is not None else None}
+    return Answer(found, lambda r: tables.build(r, model), all(b["ok"] for b in budgeted))
 
 
 def _lines(path: Path | None) -> list[str]:
@@ -125,8 +141,8 @@ def _partial(model: str, settings: Settings, start: str, until: str, save: Path 
 
 @command(app)
 def check(
-    model: ModelPath,
     settings: Settings,
+    model: ModelPath = ".",
     inputs: Annotated[
         Optional[Path], typer.Option(metavar="FILE", help="Arrays to check with: .npz by input name, or .npy.")
     ] = None,
@@ -153,8 +169,8 @@ def check(
 
 @command(app)
 def bench(
-    model: ModelPath,
     settings: Settings,
+    model: ModelPath = ".",
     vs: Annotated[
         Optional[str], typer.Option("--vs", metavar="PEER", help="Time in turns with: onnxruntime, or litert.")
     ] = None,
@@ -170,8 +186,8 @@ def bench(
 
 @command(app)
 def inspect(
-    model: ModelPath,
     settings: Settings,
+    model: ModelPath = ".",
     traffic: Annotated[bool, typer.Option("--traffic", help="Plan it too: bytes that each kernel moves.")] = False,
 ) -> Answer:
     """Show what is in MODEL, and every operator that is not supported."""
@@ -196,8 +212,8 @@ def inspect(
 
 @command(app)
 def tune(
-    model: ModelPath,
     settings: Settings,
+    model: ModelPath = ".",
     budget: Annotated[float, typer.Option("--budget", metavar="SECONDS", help="How long to measure at most.")] = 60.0,
 ) -> Answer:
     """Measure the kernels that fusing MODEL has choices about, and keep their times in the profile database."""

@@ -18,6 +18,7 @@ import numpy as np
 import typer
 from rich.console import Console, RenderableType
 
+from edgec import config
 from edgec.check.invariants import InvariantError
 from edgec.errors import CheckError, EdgecError, UsageError
 from edgec.frontend.text import printable
@@ -26,6 +27,8 @@ from edgec.options import Settings
 from edgec.report import record as records
 from edgec.report.record import Record
 
+#: Commands that take the shared options: each may have a table of its own in edgec.toml.
+_SECTIONS: set[str] = set()
 #: Exit codes: as asked; a check failed; bad input or usage; a mistake in edgec itself; stopped by the user.
 OK, CHECK_FAILED, BAD_INPUT, MISTAKE, STOPPED = 0, 1, 2, 3, 130
 
@@ -183,12 +186,16 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
         own.pop("settings", None)
         json_flag = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_JSON)
         title = name or verb.__name__
+        if takes_settings:
+            _SECTIONS.update((title, f"device_{title}"))
 
         @functools.wraps(verb)
-        def run(**arguments: Any) -> None:
+        def run(context: typer.Context, **arguments: Any) -> None:
             as_json = bool(arguments.pop("json"))
 
             def work() -> Answer:
+                if takes_settings and "model" in own and config.is_config(arguments["model"]):
+                    _configure(arguments, context, own, shared)
                 given = {key: arguments[key] for key in own}
                 if takes_settings:
                     given["settings"] = _shared(**{key: arguments[key] for key in shared})
@@ -197,12 +204,30 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
             raise typer.Exit(answer(title, work, as_json))
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own.values(), *shared.values())]
-        run.__signature__ = inspect.Signature([*parameters, json_flag])  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in (*parameters, json_flag)}
+        context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        run.__signature__ = inspect.Signature([context, *parameters, json_flag])  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in (context, *parameters, json_flag)}
         app.command(title)(run)
         return run
 
     return register
+
+
+def _configure(
+    arguments: dict[str, Any], context: typer.Context, own: config.Parameters, shared: config.Parameters
+) -> None:
+    """Fill in what edgec.toml says and the command line does not, the model first."""
+    found = config.load(arguments["model"])
+    arguments["model"] = found.model
+    groups: list[str] = []
+    place: Any = context
+    while place.parent is not None:  # "device", then "check"
+        groups.insert(0, str(place.info_name))
+        place = place.parent
+    for key, value in config.arguments(found, "_".join(groups), own, shared, _SECTIONS).items():
+        source = context.get_parameter_source(key)
+        if source is None or source.name in ("DEFAULT", "DEFAULT_MAP"):
+            arguments[key] = value
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

@@ -94,8 +94,29 @@ def build(record: Record, model: str) -> RenderableType:
     ]
     if record["started_at"] != "import":  # there is no model to hold it against
         further = further[2:]
+    if record["report"]:
+        further.insert(0, ("look", escape(record["report"])))
     title = Text.assemble((escape(model), "bold"), f" -> {record['device']}, {record['threads']} thread(s)")
-    return Group(title, pairs(rows), "", heaviest, "", f"{done} [bold]{folder}/[/], API in {name}.h", pairs(further))
+    parts: list[RenderableType] = [
+        title,
+        pairs(rows),
+        "",
+        heaviest,
+        "",
+        f"{done} [bold]{folder}/[/], API in {name}.h",
+        pairs(further),
+    ]
+    return Group(*parts, *budgets(record["budgets"]))
+
+
+def budgets(found: Sequence[Record]) -> list[RenderableType]:
+    """Each budget, and the largest contributors to one that is exceeded."""
+    parts: list[RenderableType] = [""] if found else []
+    for b in found:
+        mark = Text("met    " if b["ok"] else "MISSED ", style="green" if b["ok"] else "bold red")
+        parts.append(Text.assemble(mark, f"budget {b['name']}: {b['found_text']} of {b['limit_text']}"))
+        parts += [Text(f"         {c['amount_text']} {c['what']}") for c in b["largest"]]
+    return parts
 
 
 def memory(record: Record) -> list[tuple[str, RenderableType]]:

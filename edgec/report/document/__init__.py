@@ -1,0 +1,5 @@
+"""The document of a build: everything that is known of it as one JSON object (docs/report.md)."""
+
+from edgec.report.document.build import document, read_document, write_document
+
+__all__ = ["document", "read_document", "write_document"]

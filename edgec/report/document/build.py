@@ -1,0 +1,121 @@
+"""The document of one build, put together; written as report.json and read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgec import artefact
+from edgec.errors import UsageError
+from edgec.frontend.text import printable
+from edgec.report import record
+from edgec.report.document import kernels as parts
+from edgec.report.document import stages
+from edgec.report.document.memory import memory_map
+from edgec.report.record import Record
+
+if TYPE_CHECKING:
+    from edgec.api import Built
+    from edgec.check.latency import Benched
+    from edgec.check.verdict import Checked
+    from edgec.ir.graph import Node
+
+#: The document in the folder of a build, and the page made of it.
+DOCUMENT, PAGE = "report.json", "report.html"
+#: Version of what this module writes (docs/report.md); it grows when a key changes its meaning or goes.
+SCHEMA = 1
+
+
+def document(
+    built: Built,
+    *,
+    checked: Checked | None = None,
+    benched: Benched | None = None,
+    seconds: Sequence[float | None] = (),
+    budgets: Sequence[Record] = (),
+    settings: Mapping[str, Any] | None = None,
+) -> Record:
+    """Everything that is known of a build. ``seconds`` are those of its kernels, ``settings`` what it was asked for."""
+    run, plan = built.run, built.run["fuse"]
+    errors = {b.kernel: b.max_rel for b in checked.blocks} if checked is not None else {}
+    rows, texts = parts.kernels(built, seconds, errors)
+    numbers: dict[Node, int] = {}
+    drawn = []
+    for step in run.steps:
+        if step.stage.name in ("import", "simplify", "compress"):
+            drawn.append(stages.of_graph(step.stage.name, step.seconds, step.value, numbers))
+    spent = run.seconds
+    planned = stages.of_graph("operators", 0.0, plan.graph, numbers)
+    drawn += [stages.of_plan(spent["fuse"], plan, numbers), stages.of_program(spent["schedule"], built.program)]
+    return {
+        **record.head("report"),
+        "report_schema": SCHEMA,
+        "model": built.parsed.name if built.parsed is not None else built.graph.name,
+        "build": record.build(built),
+        "settings": dict(settings or {}),
+        "device": record.device(built.options.device),
+        "roofline": parts.roofline(built),
+        "stages": drawn,
+        "operators": planned,
+        "kernels": rows,
+        "schedules": parts.templates_used(rows),
+        "functions": texts,
+        "laws": [_law(applied) for applied in run.context.applied],
+        "refusals": parts.refusals(plan),
+        "choices": parts.choices(plan),
+        "memory": memory_map(built.program),
+        "check": record.check(checked) if checked is not None else None,
+        "bench": record.bench(benched, built.options.device.name) if benched is not None else None,
+        "budgets": list(budgets),
+        "provenance": _provenance(built),
+    }
+
+
+def _law(applied: Any) -> Record:
+    return {
+        "rule": applied.rule,
+        "law": applied.law,
+        "numeric": applied.numeric,
+        "nodes": [printable(n) for n in applied.origin],
+        "before": printable(applied.before, 1000),
+        "after": printable(applied.after, 1000),
+        "gain": {key: int(value) for key, value in applied.gain._asdict().items() if value},
+    }
+
+
+def _provenance(built: Built) -> Record:
+    """What the build came from: its lock without the list of files, and what the model says of itself."""
+    lock = artefact.read_lock(built.folder)
+    facts = {key: value for key, value in lock.items() if key not in ("files", "device_facts", "sources", "choices")}
+    metadata = {printable(str(k)): printable(str(v), 1000) for k, v in built.graph.metadata.items()}
+    return {**facts, "compiler": built.compiler, "metadata": metadata}
+
+
+def write_document(found: Record, folder: Path) -> Path:
+    """Write the document into the folder of a build; gives its path."""
+    path = folder / DOCUMENT
+    path.write_text(json.dumps(record.finite(found), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
+    return path
+
+
+def read_document(folder: Path) -> Record:
+    """The document of a build, by its folder or its file; raises UsageError where there is none that can be read."""
+    path = folder if folder.is_file() else folder / DOCUMENT
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        hint = f"it has no {DOCUMENT}: build it with --report"
+        raise UsageError("there is no report here", hint=hint, where=str(folder)) from None
+    except ValueError as error:
+        raise UsageError(f"cannot be read: {error}", where=str(path)) from None
+    if not isinstance(found, dict) or found.get("command") != "report":
+        raise UsageError("not the report of a build", where=str(path))
+    if found.get("report_schema") != SCHEMA:
+        hint = f"this edgec reads version {SCHEMA}: build it again with --report"
+        raise UsageError(f"a report of version {found.get('report_schema')}", hint=hint, where=str(path))
+    return dict(found)
+
+
+__all__ = ["DOCUMENT", "PAGE", "document", "read_document", "write_document"]

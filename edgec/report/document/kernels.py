@@ -1,0 +1,132 @@
+"""Every kernel of a program: what it computes, from which text, what it costs, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgec.emit.language import language_of
+from edgec.emit.source import Sources, generate
+from edgec.errors import EdgecError
+from edgec.fuse import Block, Plan
+from edgec.fuse.price import GHZ, MEMORY_BYTES, CostModel
+from edgec.report import why
+from edgec.report.listing import formula_text, numbered
+from edgec.report.record import Record, blocks_of, kernel_cost, kernel_record
+from edgec.schedule.chain import steps_of
+from edgec.schedule.program import Kernel
+
+if TYPE_CHECKING:
+    from edgec.api import Built
+
+#: Formulas are cut at this length.
+FORMULA = 600
+
+
+def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, float]) -> tuple[list[Record], Record]:
+    """All kernels in order, and the texts of their functions by name."""
+    program, plan = built.program, built.run["fuse"]
+    calls = _sources(built)
+    price = CostModel(built.options.device)
+    numbers = {b.output: k for k, b in enumerate(plan.blocks)}
+    names = numbered(plan.graph.nodes())
+    rows, texts = [], {}
+    for k, kernel in enumerate(program.kernels):
+        function = calls.calls[k].function if calls is not None else None
+        if function is not None:
+            texts[function.name] = function.text
+        blocks = blocks_of(kernel)
+        planned = [b for b in blocks if b.output in numbers]
+        measured = seconds[k] if k < len(seconds) else None
+        rows.append({
+            "kernel": k,
+            **kernel_record(kernel),
+            **kernel_cost(kernel),
+            "kind": steps_of(kernel)[-1].template,
+            "blocks": [numbers[b.output] for b in planned],
+            "function": function.name if function is not None else None,
+            "formulas": [_cut(formula_text(b, names)) for b in blocks],
+            "type": str(blocks[-1].output.type) if blocks else None,
+            "precision": precision(blocks),
+            "sparsity": sparsity(kernel),
+            "weights_bytes": sum(b.bytes for b in dict.fromkeys(kernel.reads) if b.space == "weights"),
+            "scratch_bytes": kernel.scratch_bytes,
+            "predicted_us": sum(map(price, blocks)) * 1e6,
+            "measured_us": measured * 1e6 if measured is not None else None,
+            "max_rel": errors.get(k),
+            "why": [line for b in planned for line in why.sentences(plan, b)],
+        })  # fmt: skip
+    return rows, texts
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= FORMULA else f"{text[:FORMULA]}..."
+
+
+def _sources(built: Built) -> Sources | None:
+    """The functions of every kernel; None where a language cannot render one alone."""
+    o = built.options
+    try:
+        return generate(built.program, o.name, o.templates, language_of(o.device))
+    except EdgecError:
+        return None
+
+
+def precision(blocks: Iterable[Block]) -> str:
+    """The types that a kernel reads, the widest work first: "f32", "u8 i8"."""
+    found = dict.fromkeys(n.type.dtype for b in blocks for n in b.inputs if n.type.elements > 1)
+    return " ".join(found) or "none"
+
+
+def sparsity(kernel: Kernel) -> float | None:
+    """The share of zeros among the weights of a kernel's products; None without any."""
+    zeros = total = 0
+    for block in blocks_of(kernel):
+        for node in block.inputs:
+            if node.is_const and node.type.rank > 1:
+                zeros += node.type.elements - int(np.count_nonzero(node.value))
+                total += node.type.elements
+    return zeros / total if total else None
+
+
+def roofline(built: Built) -> Record:
+    """The roofs of the device on one core: arithmetic a second, bytes a second, and whether they were measured."""
+    device = built.options.device
+    peak, memory = device.figure("fp32_gflops"), device.figure("read_gbps")
+    return {
+        "gflops": peak or GHZ * 4 * device.lanes(4),
+        "gbytes": memory or GHZ * MEMORY_BYTES,
+        "is_measured": peak is not None and memory is not None,
+        "lanes": device.lanes(4),
+    }
+
+
+def refusals(plan: Plan) -> list[Record]:
+    """Neighbors that are two kernels, the last word on each pair, and why."""
+    last = {(v.writer, v.reader): v for v in plan.decisions.verdicts}
+    found: list[Record] = []
+    for v in last.values():
+        if not v.fused:
+            found.append(why.verdict_record(plan, v))
+    return found
+
+
+def choices(plan: Plan) -> list[Record]:
+    """What could have been either way and was decided by price."""
+    found: list[dict[str, Any]] = []
+    for c in plan.decisions.choices:
+        found.append({"key": c.key, "about": why.title(plan, c.node), **why.choice_record(c)})
+    return found
+
+
+def templates_used(rows: Sequence[Record]) -> dict[str, int]:
+    """How many kernels each schedule has."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["kind"]] = counts.get(row["kind"], 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
+__all__ = ["choices", "kernels", "refusals", "roofline", "templates_used"]

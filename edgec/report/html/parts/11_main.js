@@ -1,0 +1,82 @@
+// Tabs, theme, keys; parts of the report are drawn when they are first looked at.
+
+const VIEWS = { kernels: kernelsView, memory: memoryView, roofline: rooflineView, errors: errorsView, laws: lawsView, refusals: refusalsView, build: buildView };
+const drawn = new Set();
+
+function show(name) {
+  for (const tab of document.querySelectorAll(".tabs button")) {
+    const isIt = tab.dataset.view === name;
+    tab.setAttribute("aria-selected", String(isIt));
+    tab.tabIndex = isIt ? 0 : -1;
+    byId(`view-${tab.dataset.view}`).hidden = !isIt;
+    if (isIt) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+  if (!drawn.has(name)) {
+    drawn.add(name);
+    if (name === "overview") byId("time-chart").replaceChildren(timeChart());
+    else if (name === "graph") showStage(picture.stage || (stages.has("fuse") ? "fuse" : doc.stages.at(-1).name));
+    else byId(`view-${name}`).replaceChildren(...VIEWS[name]());
+  }
+  if (location.hash !== `#${name}`) history.replaceState(null, "", `#${name}`);
+}
+
+const current = () => document.querySelector('.tabs button[aria-selected="true"]').dataset.view;
+
+/** Draw everything anew: the document or the colours changed. */
+function refresh() {
+  const here = current();
+  drawn.clear();
+  show(here);
+}
+
+function theme(name) {
+  document.documentElement.dataset.theme = name;
+  try { localStorage.setItem("edgec-theme", name); } catch { /* a file may have no storage */ }
+  if (drawn.size) refresh();
+}
+
+const step = (by) => {
+  const names = doc.stages.map((s) => s.name);
+  show("graph");
+  showStage(names[Math.min(Math.max(names.indexOf(picture.stage) + by, 0), names.length - 1)]);
+};
+
+const tabs = [...document.querySelectorAll(".tabs button")];
+for (const tab of tabs) {
+  tab.addEventListener("click", () => show(tab.dataset.view));
+  tab.addEventListener("keydown", (e) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+    if (by) { const next = tabs[(tabs.indexOf(tab) + by + tabs.length) % tabs.length]; next.focus(); show(next.dataset.view); }
+  });
+}
+for (const button of document.querySelectorAll(".stage, #stages button"))
+  button.addEventListener("click", () => { const known = drawn.has("graph"); picture.stage = button.dataset.stage; show("graph"); if (known) showStage(button.dataset.stage); });
+byId("colour").addEventListener("change", (e) => recolour(e.target.value));
+byId("zoom-in").addEventListener("click", () => zoomBy(1.3));
+byId("zoom-out").addEventListener("click", () => zoomBy(1 / 1.3));
+byId("zoom-all").addEventListener("click", showAll);
+byId("detail-close").addEventListener("click", closeDetail);
+byId("theme").addEventListener("click", () => theme(isDark() ? "light" : "dark"));
+byId("help").addEventListener("click", () => byId("keys").showModal());
+byId("graph").addEventListener("keydown", (e) => {
+  if (e.key.startsWith("Arrow")) { walk(e.key); e.preventDefault(); }
+  if (e.key === "Enter" && picture.picked !== null) openNode(stages.get(picture.stage).nodes[picture.picked]);
+});
+
+document.addEventListener("keydown", (e) => {
+  if (e.key === "Escape") return closeDetail();
+  if (e.target.closest("input, select, textarea, dialog[open]") || e.ctrlKey || e.metaKey || e.altKey) return;
+  const keys = {
+    "/": () => { byId("search").focus(); e.preventDefault(); }, "?": () => byId("keys").showModal(), t: () => theme(isDark() ? "light" : "dark"),
+    "[": () => step(-1), "]": () => step(1), "+": () => zoomBy(1.3), "=": () => zoomBy(1.3), "-": () => zoomBy(1 / 1.3), 0: showAll,
+  };
+  if (/^[1-9]$/.test(e.key) && tabs[+e.key - 1]) show(tabs[+e.key - 1].dataset.view);
+  else keys[e.key]?.();
+});
+
+let kept = null;
+try { kept = localStorage.getItem("edgec-theme"); } catch { /* a file may have no storage */ }
+theme(kept || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+show(tabs.some((t) => t.dataset.view === location.hash.slice(1)) ? location.hash.slice(1) : "overview");
+document.documentElement.dataset.ready = "true";
+performance.mark("report-ready");

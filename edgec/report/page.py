@@ -1,0 +1,67 @@
+"""The page of a build: its document and all that draws it, in one HTML file that asks no network for anything."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from edgec.report import record, tables
+from edgec.report.record import Record
+
+_FOLDER = Path(__file__).parent / "html"
+#: The parts of the page in order, by their id.
+VIEWS = (
+    ("overview", "Overview"), ("graph", "Graph"), ("kernels", "Kernels"), ("memory", "Memory"),
+    ("roofline", "Roofline"), ("errors", "Error"), ("laws", "Laws"), ("refusals", "Refusals"), ("build", "Build"),
+)  # fmt: skip
+
+
+def page(document: Record, token: str | None = None) -> str:
+    """The HTML of a document. With a ``token`` it is the live page, which may talk to the server that it came from."""
+    found = record.finite(document)
+    packed = gzip.compress(json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode(), 6, mtime=0)
+    return _environment().get_template("page.html.jinja").render(
+        doc=found, views=VIEWS, data=Markup(base64.b64encode(packed).decode()), live=token is not None, token=token,
+        style=Markup(_text("style.css")), vendor=_vendor(), script=Markup(_script()),
+    )  # fmt: skip
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=False)
+    made.filters |= {
+        "size": tables.size,
+        "duration": tables.duration,
+        "error": lambda value: "differs" if value in (None, float("inf")) else f"{value:.1e}",
+        "none_as_inf": lambda value: float("inf") if value is None else value,
+    }
+    return made
+
+
+def _text(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+@cache
+def _script() -> str:
+    """The page's own code: its files, in the order of their numbers, are one module."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((_FOLDER / "parts").glob("*.js")))
+
+
+@cache
+def _vendor() -> dict[str, Any]:
+    """The libraries by file name, without the names of maps that are not there."""
+    found = {}
+    for path in (_FOLDER / "vendor").glob("*.js"):
+        text = re.sub(r"^//# sourceMappingURL=.*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert "</script" not in text.lower(), path.name
+        found[path.name] = Markup(text)
+    return found
