@@ -32,7 +32,16 @@ def heads(x: Node, count: int) -> Node:
 
 
 def attentions() -> Iterator[Named]:
-    for m, n, k, d in ((257, 300, 16, 16), (256, 259, 5, 33), (300, 256, 7, 3)):
+    # Few keys, too: all of them one block, or less than a tile of it.
+    sizes = (
+        (257, 300, 16, 16),
+        (256, 259, 5, 33),
+        (300, 256, 7, 3),
+        (1408, 48, 8, 8),
+        (1666, 40, 5, 7),
+        (16512, 4, 3, 5),
+    )
+    for m, n, k, d in sizes:
         qkv = value("q", m, k), value("k", n, k), value("v", n, d)
         yield f"attention {m}x{n}x{k}x{d}", graph(attention(*qkv))
     qkv = value("q", 2, 260, 12), value("k", 2, 270, 12), value("v", 2, 270, 20)

@@ -222,7 +222,7 @@ def _attention(draft: Draft, product: Node) -> list[Node] | None:
         merged = [*draft.members[score], *path, *draft.members[weights], *between, product]
         inside = set(merged)
         private = all(u in inside for n in merged[:-1] for u in draft.users[n])
-        if not private or inside & (draft.results | draft.conditions):
+        if not private or (inside - {product}) & (draft.results | draft.conditions):  # these vanish
             continue
         moving = {n for n in draft.upstream(merged) if draft.moves(n)}
         whole = draft.block(product, merged, *moving)

@@ -42,8 +42,9 @@ class Attention:
     store: Buffer
     address: Expr
     lanes: int  # of one vector
-    vectors: int  # of queries in a block, and most of features in a tile
+    vectors: int  # of queries in a block
     rows: int  # queries of one tile of results
+    value_vectors: int  # of features of one such tile, at most
     score_has_lanes: bool
     result_has_lanes: bool
 
@@ -90,12 +91,13 @@ def attention(flat: Flat, device: Device, weights: Weights) -> Attention | None:
     d = max(theirs, key=lambda v: (coefficient(flat.address, v) == 1, most(v)))
     lanes = vector_lanes(device)
     vectors, rows = (4, 8) if vector_registers(device) >= 32 else (2, 4)
+    value_vectors = (vector_registers(device) - 1) // (rows + 1)  # sums, a row of values and a broadcast in registers
     score = with_contiguous_weights(found.score, (*flat.loops, found.keys), m, weights)
     result = with_contiguous_weights(found.result, flat.loops, d, weights)
     return Attention(
         tuple(v for v in flat.loops if v is not m and v is not d), m, found.keys, d, found.features,
         found.query, found.key, found.value, score, result, flat.store, flat.address,
-        lanes, vectors, rows,
+        lanes, vectors, rows, value_vectors,
         is_vectorizable(X.substitute(score, {DOT: X.load("dot", (m,), "f32")}), m),
         is_vectorizable(X.substitute(result, {MIXED: X.load("mixed", (d,), "f32")}), d),
     )  # fmt: skip

@@ -84,6 +84,9 @@ def test_every_template_is_rendered() -> None:
     assert rendered == {t.kernel for t in templates("c")}
     modes = {k.params.l_mode for _, k in views if k.template == "contract"}
     assert modes == {"packed", "direct", "gathered"}
+    for name, graph in BY_GROUP["attentions"].items():
+        made = {k.template for k in program_of(graph).kernels}
+        assert ("attention" in made) == (name != "no attention"), name
 
 
 def steps(view: View, kernel: Kernel) -> list[tuple[View, Kernel]]:

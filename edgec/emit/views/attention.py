@@ -41,7 +41,7 @@ class AttentionView(LoopedView):
 
     # ---- facts the template writes down
 
-    key_block, key_rows = KEY_BLOCK, KEY_ROWS
+    key_block = KEY_BLOCK
 
     @property
     def query_rows(self) -> int:
@@ -101,23 +101,35 @@ class AttentionView(LoopedView):
 
     # ---- tiles
 
+    @property
+    def key_heights(self) -> list[int]:
+        """Keys of the tiles that a block of keys is taken in; no loop that never runs is written down."""
+        n = self.n_extent
+        return [r for r in (KEY_ROWS, 1) if not isinstance(n, int) or (n >= r if r > 1 else n % KEY_ROWS)]
+
+    @property
+    def _live(self) -> list[bool]:
+        """Can all queries of a block exist, and can some not (True)?"""
+        m = self.m_extent
+        return [c for c in (False, True) if not isinstance(m, int) or (m % self.queries if c else m >= self.queries)]
+
     @cached_property
     def score_tiles(self) -> list[ScoreTile]:
-        return [ScoreTile(self, rows, counted) for rows in (KEY_ROWS, 1) for counted in (False, True)]
+        return [ScoreTile(self, rows, counted) for rows in self.key_heights for counted in self._live]
 
     def scores(self, rows: int, key: str, target: str) -> str:
         """Calls of the tile for ``rows`` keys from ``key`` on: whole where all queries of the block are live."""
-        whole, counted = (t for t in self.score_tiles if t.rows == rows)
-        change = {"j": key, "s": target}
-        return f"if (live == {self.queries}) {whole.call(change)}; else {counted.call(change)}"
+        calls = [t.call({"j": key, "s": target}) for t in self.score_tiles if t.rows == rows]
+        return calls[0] if len(calls) == 1 else f"if (live == {self.queries}) {calls[0]}; else {calls[1]}"
 
     @cached_property
     def value_tiles(self) -> list[ValueTile]:
         p = self.params
         vectors = -(-self.d_extent // p.lanes)
+        step = -(-vectors // -(-vectors // p.value_vectors))  # all of about one size
         return [
-            ValueTile(f"{self.name}_values_{start}", start, min(p.vectors, vectors - start), start * p.lanes)
-            for start in range(0, vectors, p.vectors)
+            ValueTile(f"{self.name}_values_{start}", start, min(step, vectors - start), start * p.lanes)
+            for start in range(0, vectors, step)
         ]
 
     @cached_property
