@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from edgec.check.latency import Benched
     from edgec.check.remote import Ran, Remote
+    from edgec.check.score import Scored
     from edgec.check.verdict import Checked
 
 
@@ -278,7 +279,13 @@ def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str,
         "device_facts": asdict(options.device),
     }
     if options.quantize != "float":
-        facts["quantize"] = {"to": options.quantize, "observer": options.observer, "by": digest(options.calibrate)}
+        facts["quantize"] = {
+            "to": options.quantize,
+            "observer": options.observer,
+            "by": digest(options.calibrate),
+            "budget": options.loss_budget,
+            "corrections": options.corrections,
+        }
     if parsed is not None:
         facts["model"] = {"name": parsed.name, "sha256": reader.digest(parsed)}
     for what in ("rules", "templates", "operators"):
@@ -387,6 +394,35 @@ def check(
     built = _written(model, progress, settings)
     with _there(built, link, keep, timeout, progress) as on:
         return judge(built, on)
+
+
+def score(
+    model: Buildable,
+    data: str | Path,
+    metric: str = "top1",
+    *,
+    metrics: Iterable[str | Path] = (),
+    output: str | None = None,
+    drop: float = 1.0,
+    progress: Progress = silent,
+    **settings: Unpack[Settings],
+) -> Scored:
+    """A network on labelled data: its reference, compiled in floats and, where that is asked for, quantized.
+
+    ``data`` is an .npz file or a folder of them: inputs by name, one or several along a first dimension, and
+    ``labels``; without labels, the decisions of the reference are taken for right. ``metric`` is one of
+    `edgec.check.metrics`, or of the folders ``metrics``, of the ``output`` (the first one). It is ok when no compiled
+    network is more than ``drop`` points below the reference.
+    """
+    from edgec.check.metrics import metrics as known_metrics
+    from edgec.check.score import score as scored
+
+    known = known_metrics(metrics)
+    quantize = settings.get("quantize", "float")
+    narrow = build(model, progress=progress, **settings) if quantize != "float" else None
+    plain: Settings = {**settings, "quantize": "float", "loss_budget": None}
+    floats = build(model, progress=progress, **plain)
+    return scored(floats, narrow, Path(data), metric, known, output, drop, progress)
 
 
 def bench(

@@ -156,8 +156,23 @@ def check(
     out: Annotated[
         Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Folder for the reproducer of --locate.")
     ] = None,
+    data: Annotated[
+        Optional[Path], typer.Option(metavar="PATH", help="Score it instead, on labelled data: .npz, or a folder.")
+    ] = None,
+    metric: Annotated[str, typer.Option(help="What --data are scored by: top1, exact, iou, cosine.")] = "top1",
+    metrics: Annotated[
+        Optional[list[Path]], typer.Option("--metrics", metavar="DIR", help="Folder of metrics of your own.")
+    ] = None,
+    output: Annotated[Optional[str], typer.Option(help="The output that is scored.")] = None,
+    drop: Annotated[float, typer.Option(help="Points that compiled may be below the reference.")] = 1.0,
 ) -> Answer:
     """Hold what MODEL compiles to against onnxruntime (LiteRT for .tflite), stage by stage."""
+    if data is not None:
+        with shown() as progress:
+            scored = api.score(
+                model, data, metric, metrics=metrics or (), output=output, drop=drop, progress=progress, **settings
+            )
+        return Answer(record.score(scored), tables.score, scored.ok)
     with shown() as progress:
         checked = api.check(
             model, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance, locate=locate,

@@ -74,7 +74,8 @@ def _shared(
         str, _option("--numeric", help="What laws may change: exact, reassociates, approximates (or fast).")
     ] = "reassociates",
     quantize: Annotated[
-        str, _option("--quantize", help="What products are made of: float, or int8 by --calibrate.")
+        str,
+        _option("--quantize", help="What products are made of: float, int8, int8-dynamic, or mixed within --budget."),
     ] = "float",
     calibrate: Annotated[
         str, _option("--calibrate", help="Inputs to quantize by: an .npz, a folder of them, or random.", metavar="PATH")
@@ -82,6 +83,13 @@ def _shared(
     observer: Annotated[
         str, _option("--observer", help="How ranges are found in them: minmax, percentile, mse, entropy.")
     ] = "minmax",
+    budget: Annotated[
+        Optional[str],
+        _option("--budget", help="What int8 may lose: top1_drop, max_abs, max_rel, cosine.", metavar="FIGURE=BOUND"),
+    ] = None,
+    corrections: Annotated[
+        str, _option("--corrections", help="What may make up for it: auto, none, equalize,smooth,gptq,bias.")
+    ] = "auto",
     fuse: Annotated[
         str, _option("--fuse", help="What becomes one kernel: planner, fixed (patterns), operators, none.")
     ] = "planner",
@@ -115,6 +123,7 @@ def _shared(
         states=dict(_named(text, "--state", "INPUT=OUTPUT") for text in state or ()),
         loops=dict(_loop(text) for text in loop or ()),
         numeric=numeric, quantize=quantize, calibrate=calibrate, observer=observer,
+        loss_budget=budget, corrections=corrections,
         fuse="none" if no_fuse else fuse, tuned=tuned, compiler=compiler,
         **({"precision": precision} if precision is not None else {}),
         rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),
@@ -182,7 +191,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
     def register(verb: Callable[..., Answer]) -> Callable[..., None]:
         own = _parameters(verb)
         takes_settings = "settings" in own
-        shared = _parameters(_shared) if takes_settings else {}
+        shared = {k: p for k, p in _parameters(_shared).items() if k not in own} if takes_settings else {}
         own.pop("settings", None)
         json_flag = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_JSON)
         title = name or verb.__name__

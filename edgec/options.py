@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict, Union, get_args
 
-from edgec.compress import OBSERVERS, PRECISIONS, RANDOM
+from edgec.compress import CORRECTIONS, OBSERVERS, PRECISIONS, RANDOM
+from edgec.compress.budget import parsed as budget_of
 from edgec.device.facts import Device, Precision, load_device
 from edgec.errors import UsageError
 from edgec.frontend.inputs import DimensionRange
@@ -34,8 +35,10 @@ class Settings(TypedDict, total=False):
     build time, `states` says which output is the next value of which input, `loops` how often a Loop goes round at
     most, by the name of its node; `precision` is that of a GPU; `fuse` says how much becomes one kernel
     (`edgec.fuse.modes`: True is the planner, False is none), `tuned` whether times in the profile database count;
-    `quantize` is "int8" or "float", with ranges that an `observer` ("minmax", "percentile", "mse", "entropy") finds in
-    `calibrate`, an .npz file, a folder of them, or "random"; `numeric` bounds what laws may change (`NUMERIC`); `name`
+    `quantize` is "int8", "int8-dynamic", "mixed" or "float", with ranges that an `observer` ("minmax", "percentile",
+    "mse", "entropy") finds in `calibrate`, an .npz file, a folder of them, or "random"; `loss_budget` bounds what
+    that may lose ("top1_drop=0.5", "max_abs=0.1", "cosine=0.99"), `corrections` are those that may be taken
+    ("auto", "none", or names with commas); `numeric` bounds what laws may change (`NUMERIC`); `name`
     is the prefix of everything in the generated C. `rules`, `templates`, `devices` and `operators` are folders of the
     user's own.
     """
@@ -52,6 +55,8 @@ class Settings(TypedDict, total=False):
     quantize: str
     calibrate: str | Path
     observer: str
+    loss_budget: str | None
+    corrections: str
     fuse: bool | str
     tuned: bool
     precision: str
@@ -78,6 +83,8 @@ class Options:
     quantize: str = "float"
     calibrate: str | Path = RANDOM
     observer: str = "minmax"
+    loss_budget: str | None = None
+    corrections: tuple[str, ...] | None = None
     fuse: ModeName = "planner"
     tuned: bool = True
     compiler: str | None = None
@@ -113,6 +120,8 @@ def resolve(settings: Settings) -> Options:
         quantize=_one_of("precision", settings.get("quantize", "float"), PRECISIONS),
         calibrate=settings.get("calibrate", RANDOM),
         observer=_one_of("observer", settings.get("observer", "minmax"), OBSERVERS),
+        loss_budget=_budget(settings.get("loss_budget"), settings.get("quantize", "float")),
+        corrections=_corrections(settings.get("corrections", "auto")),
         fuse=_mode(settings.get("fuse", True)),
         tuned=bool(settings.get("tuned", True)),
         compiler=settings.get("compiler"),
@@ -184,6 +193,21 @@ def _mode(fuse: bool | str) -> ModeName:
         return mode_of(fuse)
     except KeyError:
         raise UsageError(f"there is no way to fuse called '{fuse}'", hint=f"it is one of {', '.join(MODES)}") from None
+
+
+def _budget(text: str | None, precision: str) -> str | None:
+    if text is None:
+        return None
+    if precision not in ("int8", "mixed"):
+        raise UsageError("there is nothing a budget could bound", hint="give --quantize mixed, or int8, with it")
+    return str(budget_of(text))
+
+
+def _corrections(text: str) -> tuple[str, ...] | None:
+    """Names, or None for all that real data allow."""
+    if text == "auto":
+        return None
+    return () if text == "none" else tuple(_one_of("correction", name, CORRECTIONS) for name in text.split(","))
 
 
 def _one_of(what: str, chosen: str, known: Iterable[str]) -> str:

@@ -16,7 +16,9 @@ from typing import Any, Protocol
 from edgec.check import execute
 from edgec.check.execute import Executor
 from edgec.check.invariants import verify_plan, verify_program
+from edgec.compress import Request
 from edgec.compress import compress as compress_graph
+from edgec.compress.report import Report as Compression
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.emit.project import files
 from edgec.errors import UsageError
@@ -66,6 +68,8 @@ class Context:
     chosen: dict[str, str] = field(default_factory=dict)
     #: The laws that were applied, in order.
     applied: list[Any] = field(default_factory=list)
+    #: What became of every layer, where the network was compressed.
+    compression: Compression | None = None
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,10 @@ def simplify(graph: Graph, context: Context) -> Graph:
 
 def compress(graph: Graph, context: Context) -> Graph:
     o = context.options
-    compressed = compress_graph(graph, o.quantize, o.calibrate, o.observer)
-    return graph if compressed is graph else simplify(compressed, context)
+    asked = Request(o.quantize, o.calibrate, o.observer, o.loss_budget, o.corrections, o.device)
+    compressed = compress_graph(graph, asked)
+    context.compression = compressed.report
+    return graph if compressed.graph is graph else simplify(compressed.graph, context)
 
 
 def fuse(graph: Graph, context: Context) -> Plan:

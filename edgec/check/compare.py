@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from edgec.frontend.states import SCALES
 from edgec.ir.graph import Graph
+from edgec.rewrite.affine import affine, value_of
 
 #: Largest difference, relative to the largest value of the reference, that passes.
 TOLERANCE = 1e-4
@@ -20,7 +21,8 @@ class Difference:
     """One output beside its reference. ``max_rel`` is the largest difference over the largest |reference| value.
 
     Both are infinite where a number stands beside a NaN or an infinity that the other does not have; ``note``
-    then says so. ``quantized`` outputs may be one step off: their integers stand for rounded numbers.
+    then says so. ``quantized`` outputs may be one ``step`` off: their integers stand for rounded numbers, or they are
+    the real numbers that such integers stand for.
     """
 
     name: str
@@ -28,9 +30,10 @@ class Difference:
     max_rel: float
     note: str = ""
     quantized: bool = False
+    step: float = 1.0
 
     def within(self, tolerance: float) -> bool:
-        return self.max_rel <= tolerance or (self.quantized and self.max_abs <= 1)
+        return self.max_rel <= tolerance or (self.quantized and self.max_abs <= self.step * (1 + tolerance))
 
 
 def compare(name: str, got: np.ndarray, want: np.ndarray) -> Difference:
@@ -62,21 +65,31 @@ def compare(name: str, got: np.ndarray, want: np.ndarray) -> Difference:
 
 
 def compare_all(
-    got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], quantized: Collection[str] = ()
+    got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], quantized: Mapping[str, float] = {}
 ) -> tuple[Difference, ...]:
-    """Every output of ``want``, in its order; one that is missing is infinitely far. ``quantized`` are names."""
+    """Every output of ``want``, in its order; one that is missing is infinitely far. ``quantized``: steps by name."""
     found = (
         compare(name, got[name], value) if name in got else Difference(name, inf, inf, "missing")
         for name, value in want.items()
     )
-    return tuple(replace(d, quantized=d.name in quantized) for d in found)
+    return tuple(replace(d, quantized=d.name in quantized, step=quantized.get(d.name, 1.0)) for d in found)
 
 
-def quantized_outputs(graph: Graph) -> frozenset[str]:
-    """Outputs whose integers stand for real numbers: in a graph that tells scales, all of 8 and 16 bits."""
-    if not any(key.startswith(SCALES) for key in graph.metadata):
-        return frozenset()
-    return frozenset(name for name, node in graph.outputs if node.type.dtype in ("i8", "u8", "i16"))
+def quantized_outputs(graph: Graph) -> dict[str, float]:
+    """How far apart neighboring results are, of the outputs that were rounded to integers.
+
+    That is 1 for integers that stand for real numbers (in a graph that tells scales, all of 8 and 16 bits), and the
+    scale for the real numbers that the network dequantizes last.
+    """
+    tells = any(key.startswith(SCALES) for key in graph.metadata)
+    steps: dict[str, float] = {}
+    for name, node in graph.outputs:
+        if node.type.dtype in ("i8", "u8", "i16"):
+            if tells:
+                steps[name] = 1.0
+        elif node.type.dtype == "f32" and (found := affine(node)) is not None and found.scale is not None:
+            steps[name] = float(np.abs(value_of(found.scale)).max(initial=0.0))
+    return steps
 
 
 def worst(differences: tuple[Difference, ...]) -> Difference:

@@ -7,85 +7,47 @@ of bytes are what the laws of quantized arithmetic make of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection
 
 import numpy as np
 
 from edgec import ops
-from edgec.compress.observe import OBSERVERS, sampled, scale_and_zero
-from edgec.errors import UsageError
-from edgec.ir.evaluate import run
+from edgec.compress.calibration import Calibration
+from edgec.compress.layers import Layer, layers_of
+from edgec.compress.scales import remade
 from edgec.ir.graph import Graph, Node, constant
-from edgec.rewrite.affine import value_of
-from edgec.rewrite.facts import is_static
-
-Arrays = Mapping[str, np.ndarray]
-#: What only moves or picks elements, so that bytes can be moved or picked instead.
-_PICKING = frozenset({"reshape", "transpose", "pad", "slice"})
 
 
-def quantized(graph: Graph, samples: Iterable[Arrays], observer: str = "minmax") -> Graph:
-    """``graph`` with every convolution and matrix product by constant weights on quantized operands.
+def quantized(graph: Graph, chosen: Collection[Layer], found: Calibration) -> Graph:
+    """``graph`` with the ``chosen`` layers on bytes.
 
-    Raises UsageError where there is nothing to quantize, or the samples are none or make no numbers.
+    A tensor that only layers in bytes multiply is stored as bytes for everyone who reads it; one that a layer in
+    floats reads too stays as it is for all but the others.
     """
-    products = {n: k for n in graph.operations() if (k := _weights_of(n)) is not None}
-    tensors = list(dict.fromkeys(_source(n.args[1 - k]) for n, k in products.items()))
-    if not tensors:
-        hint = "it has no convolution or matrix product of f32 by constant weights: leave out --quantize"
-        raise UsageError("there is nothing to quantize", hint=hint)
-    ranges = _ranges(graph, tensors, samples, observer)
+    layers = {layer.node: layer for layer in chosen}
+    both = {layer.source for layer in layers_of(graph) if layer.node not in layers}
+    stored = {layer.source for layer in chosen} - both
     new: dict[Node, Node] = {}
     seen: dict[Node, Node] = {}  # as readers see it: quantized where it is to be
     for n in graph.nodes():
         args = [seen[a] for a in n.args]
-        if n in products:
-            k = products[n]
-            args[k] = _narrow_weights(n, k)
+        layer = layers.get(n)
+        if layer is not None:
+            args[layer.side] = _weights(layer, found)
+            if layer.source in both:
+                args[1 - layer.side] = _through(layer.operand, layer.source, found, new)
         new[n] = n if tuple(args) == n.args else ops.node(n.op, *args, **n.attributes)
-        seen[n] = _pair(new[n], *ranges[n]) if n in ranges else new[n]
-    origin = {new[n]: names for n, names in graph.origin.items() if n in new}
-    outputs = tuple((name, new[n]) for name, n in graph.outputs)
-    return Graph(graph.inputs, outputs, graph.name, origin, graph.metadata)
+        if layer is not None and (shift := found.numbers[layer].shift) is not None:
+            new[n] = ops.node("add", new[n], constant(shift))
+        seen[n] = _pair(new[n], *found.ranges[n]) if n in stored else new[n]
+    return remade(graph, new)
 
 
-def _weights_of(n: Node) -> int | None:
-    """Which operand of a sum of products are its constant weights."""
-    if n.op not in ("conv", "matmul") or n.type.dtype != "f32":
-        return None
-    found = [k for k in ((1,) if n.op == "conv" else (1, 0)) if is_static(n.args[k])]
-    return found[0] if len(found) == 1 and n.args[found[0]].type.elements else None
-
-
-def _source(n: Node) -> Node:
-    """What is stored: the tensor that is moved or picked to make an operand."""
-    while n.args and (
-        (n.op in _PICKING and (n.op != "pad" or n.attributes["value"] == 0))
-        or (n.op == "pool" and n.attributes["combine"] == "max" and n.args[0].op != "pad")
-    ):
-        n = n.args[0]
-    return n
-
-
-def _ranges(
-    graph: Graph, tensors: list[Node], samples: Iterable[Arrays], observer: str
-) -> dict[Node, tuple[float, int]]:
-    """Scale and zero point of every tensor."""
-    taps = Graph(graph.inputs, tuple((f"t{k}", n) for k, n in enumerate(tensors)), graph.name)
-    kept: dict[str, list[np.ndarray]] = {}
-    for arrays in samples:
-        for name, values in run(taps, dict(arrays)).items():
-            kept.setdefault(name, []).append(sampled(values))
-    if not kept:
-        raise UsageError("there are no calibration data")
-    found = {}
-    for k, n in enumerate(tensors):
-        values = np.concatenate(kept[f"t{k}"]).astype(np.float64)
-        if not values.size or not np.isfinite(values).all():
-            named = ", ".join(graph.names(n)) or n.op
-            raise UsageError("calibration data lead to infinities or no numbers", where=named)
-        found[n] = scale_and_zero(*OBSERVERS[observer](values))
-    return found
+def _through(operand: Node, source: Node, found: Calibration, new: dict[Node, Node]) -> Node:
+    """The operand made of the quantized source, for one reader alone."""
+    if operand is source:
+        return _pair(new[source], *found.ranges[source])
+    return ops.node(operand.op, _through(operand.args[0], source, found, new), **operand.attributes)
 
 
 def _pair(x: Node, scale: float, zero: int) -> Node:
@@ -97,11 +59,7 @@ def _pair(x: Node, scale: float, zero: int) -> Node:
     return ops.node("mul", ops.node("sub", ops.node("cast", q, to="f32"), z), s)
 
 
-def _narrow_weights(n: Node, k: int) -> Node:
+def _weights(layer: Layer, found: Calibration) -> Node:
     """The weights as bytes with a scale for each channel of the result."""
-    w = value_of(n.args[k]).astype(np.float64)
-    summed = tuple(range(1, w.ndim)) if n.op == "conv" else (w.ndim - 2 if k == 1 else w.ndim - 1,)
-    scale = (np.abs(w).max(axis=summed, keepdims=True) / 127).astype(np.float32)
-    scale = np.where(scale > 0, scale, np.float32(1))
-    q = constant(np.clip(np.rint(w / scale), -127, 127).astype(np.int8))
-    return ops.node("mul", ops.node("cast", q, to="f32"), constant(scale))
+    numbers = found.numbers[layer]
+    return ops.node("mul", ops.node("cast", constant(numbers.integers), to="f32"), constant(numbers.scale))

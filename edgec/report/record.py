@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgec import __version__
+from edgec.compress.report import Report as Compression
 from edgec.device.facts import Device
 from edgec.errors import EdgecError
 from edgec.frontend.source import Parsed
@@ -27,6 +28,7 @@ from edgec.schedule.program import Kernel, Program
 if TYPE_CHECKING:
     from edgec.api import Built
     from edgec.check.latency import Benched, Timing
+    from edgec.check.score import Scored
     from edgec.check.verdict import Checked
     from edgec.pipeline import Run
 
@@ -91,7 +93,16 @@ def build(built: Built) -> Record:
         "largest_kernels": largest(program),
         "files": {path: len(content) for path, content in built.run["emit"].files.items()},
         "seconds": {**built.seconds, "total": sum(built.seconds.values())},
+        "compression": compression(built.run.context.compression),
     }
+
+
+def compression(report: Compression | None) -> Record | None:
+    """What became of every layer of a compressed network; None for one that was not."""
+    if report is None:
+        return None
+    layers = [{**asdict(row), "name": printable(row.name)} for row in report.layers]
+    return {**asdict(report), "layers": layers}
 
 
 def largest(program: Program) -> list[Record]:
@@ -151,6 +162,10 @@ def check(checked: Checked) -> Record:
         "blocks": [asdict(b) for b in checked.blocks],
         "notes": list(checked.notes),
     }
+
+
+def score(scored: Scored) -> Record:
+    return {**head("check"), **asdict(scored)}
 
 
 def bench(benched: Benched, device: str) -> Record:

@@ -103,6 +103,7 @@ def build(record: Record, model: str) -> RenderableType:
         "",
         heaviest,
         "",
+        *((*compression(record["compression"]), "") if record["compression"] else ()),
         f"{done} [bold]{folder}/[/], API in {name}.h",
         pairs(further),
     ]
@@ -117,6 +118,27 @@ def budgets(found: Sequence[Record]) -> list[RenderableType]:
         parts.append(Text.assemble(mark, f"budget {b['name']}: {b['found_text']} of {b['limit_text']}"))
         parts += [Text(f"         {c['amount_text']} {c['what']}") for c in b["largest"]]
     return parts
+
+
+#: Layers that a terminal shows, of those with the largest errors.
+SHOWN = 12
+
+
+def compression(record: Record) -> tuple[RenderableType, ...]:
+    """What became of the layers: those that stayed floats, and those that the error comes from."""
+    layers = record["layers"]
+    floats = [row for row in layers if row["reason"]]
+    title = f"{record['precision']}: {len(layers) - len(floats)} of {len(layers)} layers in bytes"
+    if record["budget"] is not None:
+        title += f"; {record['budget'].partition('=')[0]} {record['value']:.4g}, budget {record['budget']}"
+    drawn = table("layer", "in", ">share of error", ">gain", "corrections, or why not", title=title)
+    first = sorted(layers, key=lambda row: (not row["reason"], -row["share"]))
+    for row in first[:SHOWN]:
+        why = row["reason"] or ", ".join(row["corrections"])
+        gain = f"{row['gain_us']:.1f} us"
+        drawn.add_row(escape(row["name"]), row["precision"], f"{row['share']:.1%}", gain, escape(why))
+    rest = [f"and {len(layers) - SHOWN} more (--json has them all)"] if len(layers) > SHOWN else []
+    return (drawn, *rest)
 
 
 def memory(record: Record) -> list[tuple[str, RenderableType]]:
@@ -134,6 +156,17 @@ def memory(record: Record) -> list[tuple[str, RenderableType]]:
                 ("", f"{size(value['bytes'])} for what {escape(', '.join(value['nodes'])) or 'a border'} gives")
             )
     return rows
+
+
+def score(record: Record) -> RenderableType:
+    first = record["variants"][0]
+    title = f"{record['metric']} of '{record['output']}' on {record['samples']} samples; labels of {record['labels']}"
+    drawn = table("", ">percent", ">points", ">agrees", title=title)
+    for v in record["variants"]:
+        apart = "" if v is first else f"{v['value'] - first['value']:+.2f}"
+        drawn.add_row(escape(v["name"]), f"{v['value']:.2f}", apart, f"{v['agrees']:.1f}%")
+    notes = [Text(note, style="dim") for note in record["notes"]]
+    return Group(drawn, *notes, "", verdict(record["ok"]))
 
 
 def check(record: Record) -> RenderableType:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import edgec
 from edgec import ops
-from edgec.compress import OBSERVERS, compress
+from edgec.compress import OBSERVERS, Request
+from edgec.compress import compress as compressed
 from edgec.compress.calibrate import samples
 from edgec.compress.observe import quantized, scale_and_zero
 from edgec.errors import UsageError
@@ -21,6 +23,10 @@ from edgec.rewrite.measure import is_widening
 
 RANDOM = np.random.default_rng(0)
 PLAIN = {"strides": (1, 1), "dilations": (1, 1)}
+
+
+def compress(graph: Graph, *request: Any) -> Graph:
+    return compressed(graph, Request(*request)).graph
 
 
 def network() -> Graph:

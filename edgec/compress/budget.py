@@ -1,0 +1,98 @@
+"""What a compressed network may lose: a figure of its results beside those of the floats, and a bound for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from edgec.errors import UsageError
+
+Array = np.ndarray
+Outputs = Sequence[Mapping[str, Array]]
+
+
+def max_abs(wanted: Outputs, got: Outputs) -> float:
+    """The largest difference."""
+    return max((_largest(w[k] - g[k]) for w, g in zip(wanted, got) for k in _floats(w)), default=0.0)
+
+
+def max_rel(wanted: Outputs, got: Outputs) -> float:
+    """The largest difference over the largest value of its output, over all samples."""
+    names = _floats(wanted[0]) if wanted else []
+    found = 0.0
+    for k in names:
+        size = max(_largest(w[k]) for w in wanted)
+        far = max(_largest(w[k] - g[k]) for w, g in zip(wanted, got))
+        found = max(found, far / size if size else far)
+    return found
+
+
+def cosine(wanted: Outputs, got: Outputs) -> float:
+    """The least cosine of the angle between a result and what it should be."""
+    return min((_cosine(w[k], g[k]) for w, g in zip(wanted, got) for k in _floats(w)), default=1.0)
+
+
+def top1_drop(wanted: Outputs, got: Outputs) -> float:
+    """Samples in percent whose first output decides otherwise than the floats: accuracy can drop by no more."""
+    differ = [
+        np.mean(np.argmax(w[k], axis=-1) != np.argmax(g[k], axis=-1))
+        for w, g in zip(wanted, got)
+        for k in _floats(w)[:1]
+    ]
+    return float(100 * np.mean(differ)) if differ else 0.0
+
+
+def _floats(outputs: Mapping[str, Array]) -> list[str]:
+    return [name for name, value in outputs.items() if value.dtype.kind == "f" and value.size]
+
+
+def _largest(values: Array) -> float:
+    return float(np.abs(values.astype(np.float64)).max(initial=0.0))
+
+
+def _cosine(a: Array, b: Array) -> float:
+    x, y = (v.astype(np.float64).reshape(-1) for v in (a, b))
+    sizes = float(np.linalg.norm(x) * np.linalg.norm(y))
+    return float(x @ y / sizes) if sizes else float(not (x.any() or y.any()))
+
+
+#: Figures by name, and whether more of them is better.
+FIGURES: dict[str, tuple[Callable[[Outputs, Outputs], float], bool]] = {
+    "top1_drop": (top1_drop, False),
+    "max_abs": (max_abs, False),
+    "max_rel": (max_rel, False),
+    "cosine": (cosine, True),
+}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A bound for one figure."""
+
+    figure: str
+    bound: float
+
+    def of(self, wanted: Outputs, got: Outputs) -> float:
+        return FIGURES[self.figure][0](wanted, got)
+
+    def allows(self, value: float) -> bool:
+        return value >= self.bound if FIGURES[self.figure][1] else value <= self.bound
+
+    def __str__(self) -> str:
+        return f"{self.figure}={self.bound:g}"
+
+
+def parsed(text: str) -> Budget:
+    """A budget as the command line has it: ``top1_drop=0.5``, ``max_abs=0.1``, ``cosine=0.99``."""
+    name, equals, rest = text.partition("=")
+    hint = f"write one of {', '.join(FIGURES)}, = and a number: top1_drop=0.5, cosine=0.99"
+    try:
+        bound = float(rest)
+    except ValueError:
+        bound = float("nan")
+    if not equals or name not in FIGURES or not isfinite(bound):
+        raise UsageError(f"'{text}' is no budget", hint=hint)
+    return Budget(name, bound)

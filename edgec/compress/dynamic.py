@@ -1,0 +1,73 @@
+"""Weights as bytes at build time, operands as bytes when the network runs: nothing has to be known of data before.
+
+Each row of a matrix product (each picture of a convolution) has the scale that its own largest value asks for, so
+an outlier costs its own row only (Yao et al. 2022, token-wise quantization). The price is a look at the operand first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from edgec import ops
+from edgec.compress.calibration import nearest, weight_scale
+from edgec.compress.layers import Layer
+from edgec.compress.scales import remade
+from edgec.ir.graph import Graph, Node, constant
+
+#: The least step, so that rows of zeros are divided by something.
+_LEAST = 2.0**-100
+
+
+def dynamic(graph: Graph, chosen: Collection[Layer]) -> Graph:
+    """``graph`` with the ``chosen`` layers on bytes whose scales are found at run time."""
+    layers = {layer.node: layer for layer in chosen}
+    new: dict[Node, Node] = {}
+    for n in graph.nodes():
+        args = [new[a] for a in n.args]
+        layer = layers.get(n)
+        if layer is not None:
+            new[n] = _product(layer, args[1 - layer.side])
+        else:
+            new[n] = n if tuple(args) == n.args else ops.node(n.op, *args, **n.attributes)
+    return remade(graph, new)
+
+
+def _product(layer: Layer, x: Node) -> Node:
+    own = weight_scale(layer)
+    weights = ops.node("cast", constant(nearest(layer, own).astype(np.int8)), to="i32")
+    chain = []
+    if layer.node.op == "conv":  # what is padded is looked at without the zeros, and stored so
+        while x.op == "pad" and x.attributes["value"] == 0:
+            chain.append(x)
+            (x,) = x.args
+    axes = _shared_by(layer, x.type.rank)
+    size = ops.node("reduce", ops.node("abs", x), combine="max", axes=axes)
+    kept = tuple(1 if d in axes else int(n) for d, n in enumerate(x.type.shape))
+    size = ops.node("reshape", size, shape=kept) if size.type.shape != kept else size
+    scale = ops.node("max", ops.node("mul", size, _number(1 / 127)), _number(_LEAST))
+    # One more 128: bytes without a sign, as machines multiply them by bytes with one.
+    level = ops.node("add", ops.node("round", ops.node("div", x, scale)), _number(128))
+    q = ops.node("cast", ops.node("min", ops.node("max", level, _number(1)), _number(255)), to="u8")
+    for pad in reversed(chain):
+        q = ops.node("pad", q, **{**pad.attributes, "value": 128})
+    centered = ops.node("sub", ops.node("cast", q, to="i32"), constant(np.array(128, np.int32)))
+    operands = (centered, weights) if layer.side == 1 else (weights, centered)
+    total = ops.node("cast", ops.node(layer.node.op, *operands, **layer.node.attributes), to="f32")
+    rank = layer.node.type.rank
+    shape = [1] * rank
+    shape[layer.channel] = int(layer.node.type.shape[layer.channel])
+    columns = own if layer.node.op == "matmul" else own.reshape(shape)
+    return ops.node("mul", ops.node("mul", total, scale), constant(np.ascontiguousarray(columns)))
+
+
+def _number(value: float) -> Node:
+    return constant(np.array(value, np.float32))
+
+
+def _shared_by(layer: Layer, rank: int) -> tuple[int, ...]:
+    """Dimensions of the operand that share a scale: what is summed, and the places of a picture."""
+    if layer.node.op == "conv":
+        return tuple(range(1, rank))
+    return (rank - 1,) if layer.side == 1 else (rank - 2,)

@@ -1,0 +1,88 @@
+"""Rounding weights by what they are multiplied with, instead of each to its nearest integer.
+
+GPTQ (Frantar et al. 2022, after the Optimal Brain Surgeon): columns are rounded one after the other, and what a
+rounding does to the results is made up for by the columns that are not rounded yet. With H = X'X over the calibration
+data, U the upper Cholesky factor of the inverse of H, the columns j after i take -(w_i - q_i)/U_ii * U_ij.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgec.compress.layers import Layer
+
+Array = np.ndarray
+#: Rows of calibration data that are looked at, evenly spread, and columns beyond which it costs too much.
+ROWS, COLUMNS = 2048, 2304
+#: What is added to the diagonal of H, as a part of its mean: rows are fewer than columns, or depend on one another.
+DAMPING = 0.01
+#: Columns that are rounded before the rest of the matrix hears of it.
+_BLOCK = 64
+
+
+def rounded(layer: Layer, operands: list[Array], scale: Array) -> Array | None:
+    """Integers for the weights, of -127 to 127, by their ``scale``; None for a layer that this is not for."""
+    rows = _rows(layer, operands)
+    if rows is None or rows.shape[2] > COLUMNS:
+        return None
+    groups, _, columns = rows.shape
+    w, s = _matrix(layer, layer.weights, groups), _matrix(layer, np.broadcast_to(scale, layer.weights.shape), groups)
+    hessian = np.matmul(rows.transpose(0, 2, 1), rows).astype(np.float64)
+    diagonal = np.einsum("gkk->gk", hessian)
+    diagonal += np.maximum(DAMPING * diagonal.mean(axis=1, keepdims=True), 1e-12)
+    try:
+        factor = np.linalg.cholesky(np.linalg.inv(hessian)).transpose(0, 2, 1)
+    except np.linalg.LinAlgError:
+        return None
+    q = np.empty_like(w)
+    for begin in range(0, columns, _BLOCK):
+        end = min(begin + _BLOCK, columns)
+        errors = np.empty((*w.shape[:2], end - begin))
+        for i in range(begin, end):
+            q[:, :, i] = np.clip(np.rint(w[:, :, i] / s[:, :, i]), -127, 127)
+            errors[:, :, i - begin] = (w[:, :, i] - q[:, :, i] * s[:, :, i]) / factor[:, None, i, i]
+            w[:, :, i + 1 : end] -= errors[:, :, i - begin, None] * factor[:, None, i, i + 1 : end]
+        w[:, :, end:] -= np.matmul(errors, factor[:, begin:end, end:])
+    return _back(layer, q)
+
+
+def _rows(layer: Layer, operands: list[Array]) -> Array | None:
+    """[groups, rows, columns]: what each result of a group is a sum of, for some of the results."""
+    if layer.node.op == "conv":
+        found = np.concatenate([_patches(layer, x) for x in operands], axis=1)
+    elif layer.side == 1 and layer.weights.ndim == 2:
+        found = np.concatenate([x.reshape(-1, x.shape[-1]) for x in operands])[None]
+    else:
+        return None
+    step = -(-found.shape[1] // ROWS)
+    return found[:, ::step].astype(np.float32)
+
+
+def _patches(layer: Layer, x: Array) -> Array:
+    """[groups, positions, channels * kernel] of a convolution's operand."""
+    attributes = layer.node.attributes
+    kernel = layer.weights.shape[2:]
+    spans = tuple((k - 1) * d + 1 for k, d in zip(kernel, attributes["dilations"]))
+    spatial = tuple(range(2, x.ndim))
+    windows = np.lib.stride_tricks.sliding_window_view(x, spans, axis=spatial)
+    at = tuple(slice(None, None, s) for s in attributes["strides"])
+    inside = tuple(slice(None, None, d) for d in attributes["dilations"])
+    windows = windows[(slice(None), slice(None), *at, *inside)]
+    groups, rank = attributes.get("groups", 1), len(kernel)
+    n, c = windows.shape[:2]
+    places = np.indices(windows.shape[2 : 2 + rank]).reshape(rank, -1)
+    places = places[:, :: -(-n * places.shape[1] // ROWS)]
+    picked = windows[(slice(None), slice(None), *places)]  # [n, c, places, kernel..]
+    flat = picked.reshape(n, groups, c // groups, places.shape[1], -1)
+    return flat.transpose(1, 0, 3, 2, 4).reshape(groups, n * places.shape[1], -1)
+
+
+def _matrix(layer: Layer, w: Array, groups: int) -> Array:
+    """[groups, results, columns] in double precision."""
+    if layer.node.op == "conv":
+        return w.reshape(groups, w.shape[0] // groups, -1).astype(np.float64)
+    return w.T[None].astype(np.float64)
+
+
+def _back(layer: Layer, q: Array) -> Array:
+    return q.reshape(layer.weights.shape) if layer.node.op == "conv" else np.ascontiguousarray(q[0].T)

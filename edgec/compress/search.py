@@ -1,0 +1,73 @@
+"""Which layers become bytes: all that gain, or as many as a budget allows.
+
+Layers are ordered by the error they add for what they save. The network is run with the first so many of them in
+bytes, as the products of bytes will compute it, and the most that keep the budget are found by leaving out the last
+1, 2, 4, ... and then halving: an outlier is found in two runs, and what is chosen was always measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from edgec.compress.budget import Budget
+from edgec.compress.calibration import Calibration
+from edgec.compress.layers import Arrays, Layer, results
+from edgec.compress.quantize import quantized
+from edgec.compress.report import largest
+from edgec.errors import CheckError
+from edgec.ir.graph import Graph
+
+
+def within(
+    graph: Graph,
+    layers: Sequence[Layer],
+    samples: Sequence[Arrays],
+    found: Calibration,
+    costs: Mapping[Layer, float],
+    budget: Budget,
+) -> tuple[list[Layer], float]:
+    """The layers to be bytes, and what the figure of the budget is then. ``costs``: error for what is saved.
+
+    Raises CheckError where not even one layer keeps the budget.
+    """
+    order = sorted(layers, key=lambda layer: (costs[layer], layer.name))
+    known: dict[int, float] = {}
+
+    def value(count: int) -> float:
+        if count not in known:
+            known[count] = figure(graph, order[:count], samples, found, budget)
+        return known[count]
+
+    count = most(len(order), lambda k: budget.allows(value(k)))
+    if not count:
+        raise CheckError(
+            f"no layer can be in bytes within {budget}: the first alone gives {value(1):.4g}",
+            hint=f"most of the error comes from {contributors(order, found)}",
+        )
+    return order[:count], value(count)
+
+
+def most(count: int, holds: Callable[[int], bool]) -> int:
+    """The greatest number up to ``count`` that is found to hold, 0 for none; what holds for one holds for fewer."""
+    fails, step = count + 1, 1
+    while count and not holds(count):
+        fails, count, step = count, max(count - step, 0), 2 * step
+    while fails - count > 1:
+        middle = (fails + count) // 2
+        if holds(middle):
+            count = middle
+        else:
+            fails = middle
+    return count
+
+
+def figure(
+    graph: Graph, chosen: Sequence[Layer], samples: Sequence[Arrays], found: Calibration, budget: Budget
+) -> float:
+    """The figure of a budget with these layers in bytes."""
+    return budget.of(found.expected, results(quantized(graph, chosen, found), samples))
+
+
+def contributors(layers: Sequence[Layer], found: Calibration) -> str:
+    errors = [(layer.name, found.numbers[layer].noise) for layer in layers]
+    return largest(errors, sum(error for _, error in errors))

@@ -1,0 +1,96 @@
+"""Mixed precision within a budget: who stays in floats, and what is told of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgec
+from edgec.compress import Request, compress
+from edgec.compress.budget import FIGURES, parsed
+from edgec.compress.gain import gain
+from edgec.compress.layers import layers_of
+from edgec.compress.search import most
+from edgec.device.facts import load_device
+from edgec.errors import CheckError, UsageError
+from edgec.report import record, tables
+from tests.compress.networks import data, hostile
+
+HOSTILE, NAME = hostile()
+
+
+def test_the_hostile_layer_stays_in_floats_and_the_budget_is_kept(tmp_path: Path) -> None:
+    path = data(HOSTILE, tmp_path)
+    alone = compress(HOSTILE, Request("int8", path, corrections=()))
+    assert alone.report is not None
+    assert max(alone.report.layers, key=lambda row: row.share).name == NAME
+    found = compress(HOSTILE, Request("mixed", path, budget="max_rel=0.1", corrections=()))
+    report = found.report
+    assert report is not None and report.value is not None and report.value <= 0.1
+    floats = [row for row in report.layers if row.precision == "float"]
+    assert [row.name for row in floats] == [NAME]
+    assert "budget" in floats[0].reason or "not kept" in floats[0].reason
+    assert report.errors == "outputs" and 0.5 < floats[0].share <= 1
+
+
+def test_the_compiled_network_keeps_the_budget(tmp_path: Path) -> None:
+    path = data(HOSTILE, tmp_path)
+    built = edgec.build(HOSTILE, start="compress", quantize="mixed", calibrate=path, loss_budget="max_rel=0.1")
+    floats = edgec.build(HOSTILE, start="compress")
+    with np.load(path) as file:
+        results = [(built(x), floats(x)) for x in file["x"]]
+    far = max(float(np.abs(a - b).max()) for a, b in results)
+    assert far <= 0.11 * max(float(np.abs(b).max()) for _, b in results)
+    told = record.build(built)["compression"]
+    assert [row["name"] for row in told["layers"] if row["reason"]] == [NAME]
+    assert json.dumps(told)
+    assert tables.compression(told)
+
+
+def test_an_impossible_budget_names_the_three_largest(tmp_path: Path) -> None:
+    path = data(HOSTILE, tmp_path)
+    for precision in ("mixed", "int8"):
+        with pytest.raises(CheckError) as caught:
+            compress(HOSTILE, Request(precision, path, budget="max_abs=1e-9", corrections=()))
+        assert caught.value.hint is not None
+        assert NAME in caught.value.hint and caught.value.hint.count("%") == 3
+
+
+def test_a_device_without_gain_refuses() -> None:
+    with pytest.raises(UsageError, match="gain nothing"):
+        compress(HOSTILE, Request("int8", device=load_device("cuda_sm90")))
+    layers = layers_of(HOSTILE)
+    fast, plain = (load_device(name) for name in ("galaxy_s20", "arm64"))
+    assert all(gain(layer, fast).saved > 0 for layer in layers)
+    assert sum(gain(layer, fast).bytes for layer in layers) < sum(gain(layer, plain).bytes for layer in layers)
+
+
+@pytest.mark.parametrize("holds", range(9))
+def test_the_search_finds_the_last_that_holds(holds: int) -> None:
+    asked: list[int] = []
+    assert most(8, lambda k: bool(asked.append(k)) or k <= holds) == min(holds, 8)
+    assert len(asked) <= 6
+
+
+def test_budgets_are_read_and_refused() -> None:
+    assert parsed("top1_drop=0.5").allows(0.5) and not parsed("top1_drop=0.5").allows(0.6)
+    assert parsed("cosine=0.99").allows(0.999) and not parsed("cosine=0.99").allows(0.9)
+    for text in ("top5=1", "max_abs", "max_abs=a", "max_abs=nan", "=1"):
+        with pytest.raises(UsageError, match="no budget"):
+            parsed(text)
+    with pytest.raises(UsageError, match="budget"):
+        edgec.build(HOSTILE, start="compress", loss_budget="max_abs=1")
+    with pytest.raises(UsageError, match="correction 'magic'"):
+        edgec.build(HOSTILE, start="compress", quantize="int8", corrections="bias,magic")
+
+
+def test_figures_are_of_all_samples() -> None:
+    wanted = [{"y": np.array([[1.0, 2.0]])}, {"y": np.array([[4.0, 3.0]])}]
+    same = {name: function(wanted, wanted) for name, (function, _) in FIGURES.items()}
+    assert same == {"top1_drop": 0, "max_abs": 0, "max_rel": 0, "cosine": pytest.approx(1)}
+    got = [{"y": np.array([[2.0, 1.0]])}, {"y": np.array([[4.0, 3.0]])}]
+    found = {name: function(wanted, got) for name, (function, _) in FIGURES.items()}
+    assert found == {"top1_drop": 50, "max_abs": 1, "max_rel": 0.25, "cosine": pytest.approx(0.8)}
