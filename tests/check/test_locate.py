@@ -14,6 +14,7 @@ from convnet import convnet
 import edgec
 from edgec import ops, pipeline
 from edgec.check.reference import Reference
+from edgec.compress import Compressed
 from edgec.frontend import call as registry
 from edgec.frontend.model import read
 from edgec.fuse import Plan
@@ -50,12 +51,12 @@ def test_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stage_of_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(graph: Graph, *options: Any) -> Graph:
+    def broken(graph: Graph, *options: Any) -> Compressed:
         def change(old: Node, args: tuple[Node, ...]) -> Node:
             new = old if args == old.args else ops.node(old.op, *args, **old.attributes)
             return ops.node("mul", new, new) if "relu" in graph.names(old) else new
 
-        return rewrite(graph, change)
+        return Compressed(rewrite(graph, change))
 
     monkeypatch.setattr(pipeline, "compress_graph", broken)
     found = located(tmp_path)
