@@ -22,6 +22,7 @@ import numpy as np
 from typer.models import OptionInfo
 
 from edgec.budget import BUDGETS
+from edgec.compress import FIGURES
 from edgec.errors import UsageError
 
 if sys.version_info >= (3, 11):
@@ -107,8 +108,10 @@ def arguments(
                 take(inner, what, of_all, f"{where}.{inner}")
         elif key == "budget" and inside is not None:
             for figure, bound in inside.items():
-                if figure not in BUDGETS:  # what a compression may lose is an option of all
+                if figure in FIGURES:  # what a compression may lose is an option of all
                     take("budget", f"{figure}={bound}", of_all, f"{where}.{figure}")
+                elif figure not in BUDGETS:
+                    raise _unknown(figure, (*BUDGETS, *FIGURES), f"{where}.{figure}")
                 elif "limit" in own:
                     found.setdefault("limit", []).append(f"{figure}={bound}")
         elif key == "out":
