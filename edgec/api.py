@@ -194,7 +194,8 @@ def build(
     options = resolve(settings)
     if out is not None:
         artefact.refuse_foreign(Path(out))  # before the work, not after it
-    compiler = artefact.compiler_for(options.device, options.compiler) if compile and options.device.hosted else None
+    is_compiled = options.device.hosted or "web" in beside
+    compiler = artefact.compiler_for(options.device, options.compiler) if compile and is_compiled else None
     parsed = read(model) if start == "import" else None
     choose_extras(beside, options.device, options.name)
     context = Context(options, progress, lock_facts(options, parsed, start), beside=tuple(beside), prepared=prepared)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from edgec.check.execute import POISON, Executor
-from edgec.device import android
+from edgec.device import android, wasm
 from edgec.device.cuda import CudaCompiler, compile_cuda, has_gpu, pick_cuda_compiler
 from edgec.device.facts import Device
 from edgec.device.opencl import has_opencl
@@ -150,12 +150,13 @@ def compile_all(
     beside: Sequence[str],
     progress: Compiling | None = None,
 ) -> None:
-    """Compile an artefact for where it is going: an AAR for Android, elsewhere the shared library."""
-    if "android" in beside:
+    """Compile an artefact for where it is going: an AAR for Android, a module for the web, else the shared library."""
+    assemble = {"android": android.assemble, "web": wasm.assemble}
+    for app in assemble.keys() & set(beside):
         lock = read_lock(folder)
-        android.assemble(folder, lock["name"], device, lock["sources"], progress)
-    else:
-        compile_library(folder, device, compiler, progress)
+        assemble[app](folder, lock["name"], device, lock["sources"], progress)
+        return
+    compile_library(folder, device, compiler, progress)
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,8 @@ EC_INLINE void ec_scatter(float *p, ptrdiff_t stride, ec_vf v)
 #include "ec_simd_avx2.h"
 #elif defined(__ARM_NEON) && defined(__aarch64__)
 #include "ec_simd_neon.h"
+#elif defined(__wasm_simd128__)
+#include "ec_simd_wasm.h"
 #else
 #include "ec_simd_generic.h"
 #endif

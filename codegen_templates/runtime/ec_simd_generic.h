@@ -1,6 +1,6 @@
 /* ec_simd_generic.h: the same operations in plain vector extensions, for any other machine.
  *
- * Included by ec_simd.h only. SSE2, WASM, RISC-V and Power map these well; a core without vectors
+ * Included by ec_simd.h only. SSE2, RISC-V and Power map these well; a core without vectors
  * gets four scalars, and still the right answer. */
 #ifndef EC_SIMD_GENERIC_H
 #define EC_SIMD_GENERIC_H

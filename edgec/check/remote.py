@@ -232,9 +232,10 @@ def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
     lock = read_lock(folder)
     names = [*lock["sources"], "runner.c"]
     compiler = pick_compiler(options.device, options.compiler)
+    flags: tuple[str, ...] = ()
     if options.device.hosted:
         compiler, flags = _alone(compiler, options.device)
-    else:
+    elif options.device.arch != "wasm32":
         flags = _on_board(compiler, options.device, folder / f"{lock['name']}.ld")
         names.append("ec_board.c")
     defines = ["EC_PROFILE"] if profile else []

@@ -26,7 +26,7 @@ else:
 Language = Literal["c", "opencl", "cuda"]
 Precision = Literal["fp32", "tf32", "fp16"]
 Arch = Literal["x86_64", "aarch64", "arm", "riscv64", "wasm32", "thumb"]
-Link = Literal["local", "qemu", "board", "ssh", "adb", "none"]
+Link = Literal["local", "qemu", "board", "node", "ssh", "adb", "none"]
 Names = tuple[str, ...]
 Measured = tuple[tuple[str, float], ...]
 

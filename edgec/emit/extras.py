@@ -24,6 +24,10 @@ _BUFFERS = {1: "ByteBuffer", 2: "ShortBuffer", 4: "IntBuffer", 8: "LongBuffer"}
 #: Java has no unsigned numbers; the bits are the same.
 JAVA = {c: _BUFFERS[size] for c, size in WIDTH.items()} | {"float": "FloatBuffer", "double": "DoubleBuffer"}
 
+JAVASCRIPT = {c: f"{'Ui' if c[0] == 'u' else 'I'}nt{8 * WIDTH[c]}Array" for c in WIDTH if c.endswith("_t")}
+JAVASCRIPT |= {f"{u}int64_t": f"Big{big}64Array" for u, big in (("", "Int"), ("u", "Uint"))}
+JAVASCRIPT |= {"float": "Float32Array", "double": "Float64Array"}
+
 _RUST_WORDS = """
 as box break const continue crate dyn else enum extern false final fn for if impl in let loop macro match mod move mut
 override priv pub ref return self static struct super trait true type unsafe use where yield
@@ -98,6 +102,13 @@ APPS: Mapping[str, Extra] = {
             ),
         },
     ),
+    "web": Extra(
+        {"web/{name}.js": "apps/web/network.js.jinja"},
+        with_system=False,
+        arches=("wasm32",),
+        only_pictures=True,
+        of_pictures={**_below("web", "apps/web", "index.html", "page.js"), **_below("web", "apps", "labels.txt")},
+    ),
 }
 
 EXTRAS: Mapping[str, Extra] = {**BINDINGS, **APPS}
@@ -159,7 +170,8 @@ def pages(
         found |= {**extra.pages, **(extra.of_pictures if picture is not None else {})}
     buffers = {JAVA[p.ctype] for p in (*inputs, *outputs)} - {"ByteBuffer"}
     return found, {
-        "rust": RUST, "java": JAVA, "width": WIDTH, "word": _word, "java_buffers": sorted(buffers),
+        "rust": RUST, "java": JAVA, "javascript": JAVASCRIPT, "width": WIDTH, "word": _word,
+        "java_buffers": sorted(buffers),
         "java_cast": lambda ctype: f"({JAVA[ctype].removesuffix('Buffer').lower()}) ",
         "compiled": sources, "package_version": "1.0.0", "picture": picture, "labels": prepared.labels,
         "abi": android.ABI.get(device.arch), "min_sdk": android.MIN_SDK, "system": android.SYSTEM,

@@ -8,10 +8,11 @@ from edgec.link.adb import Adb
 from edgec.link.base import Link
 from edgec.link.board import Board
 from edgec.link.local import Local, emulated
+from edgec.link.node import node
 from edgec.link.ssh import Ssh
 
 #: How links are written, with what stands behind the colon.
-FORMS = "local, qemu[:PROCESSOR], board[:MACHINE], ssh:HOST[:PORT], adb[:SERIAL]"
+FORMS = "local, qemu[:PROCESSOR], board[:MACHINE], node, ssh:HOST[:PORT], adb[:SERIAL]"
 
 
 def open_link(device: Device, text: str | None = None) -> Link:
@@ -23,6 +24,8 @@ def open_link(device: Device, text: str | None = None) -> Link:
     kind, _, rest = (text if text is not None else device.link).partition(":")
     if kind == "local" and not rest:
         return Local()
+    if kind == "node" and not rest:
+        return node()
     if kind == "qemu":
         return emulated(device, rest)
     if kind == "board" and (rest or device.qemu_machine):

