@@ -205,8 +205,8 @@ def files(
     wanted = extras.chosen(beside, device, name)
     language = language_of(device)
     language.refuse(program)
-    if language.name == "opencl" and device.precision != "fp32":
-        raise DeviceError(f"there are no OpenCL kernels for {device.precision} yet", hint="leave out --precision")
+    if language.name == "opencl" and device.precision == "tf32":
+        raise DeviceError("OpenCL has no TF32", hint="build with --precision fp32 or fp16")
     if name.lower() in _HEADERS:
         raise UsageError(f"{name}.h would hide a header of the C library", hint="choose another --name")
     sources = generate(program, name, templates, language)

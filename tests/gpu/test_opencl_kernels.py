@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,18 +32,25 @@ KINDS = {
 }
 EVERYTHING = {"host_pocl": sorted(GROUPS), "generic_opencl": sorted(GROUPS), "mali_g78": sorted(GROUPS)}
 KINDS = EVERYTHING if os.environ.get("EDGEC_TEST_OPENCL") else KINDS
-RUNS = [(kind, name) for kind, names in KINDS.items() for name in names]
+RUNS = [(kind, name, "fp32") for kind, names in KINDS.items() for name in names]
+#: What multiplies, or hands on halves.
+NARROW = ("contractions", "convolutions", "epilogues", "windows")
+RUNS += [(kind, name, "fp16") for kind, names in KINDS.items() for name in names if name in NARROW]
+#: Of the largest value: rounding of sums, and of factors and what is handed on to 11 bits.
+TOLERANCE = {"fp32": 1e-5, "fp16": 2e-3}
 
 pytestmark = pytest.mark.skipif(
     not driver(), reason="no OpenCL here: apt-get install pocl-opencl-icd ocl-icd-libopencl1"
 )
 
 
-@pytest.mark.parametrize(("kind", "name"), RUNS)
-def test_kernels_compute_their_formulas(kind: str, name: str, tmp_path: Path) -> None:
-    device = load_device(kind)
+@pytest.mark.parametrize(("kind", "name", "precision"), RUNS)
+def test_kernels_compute_their_formulas(kind: str, name: str, precision: str, tmp_path: Path) -> None:
+    device = replace(load_device(kind), precision=precision)
     wrong, graphs = [], {}
     for case, graph in GROUPS[name].items():
+        if precision != "fp32" and any(n.type.dtype != "f32" for _, n in graph.outputs):
+            continue  # what is rounded to whole numbers may go either way
         error = refused(graph, device)
         if error is None:
             graphs[case] = graph
@@ -55,6 +63,6 @@ def test_kernels_compute_their_formulas(kind: str, name: str, tmp_path: Path) ->
         want = evaluate.run(doubled(some), wide)
         with network(some, tmp_path / str(k), device) as run:
             results = run(given)
-        told = {output: difference(got, want[output], 1e-5) for output, got in results.items()}
+        told = {output: difference(got, want[output], TOLERANCE[precision]) for output, got in results.items()}
         wrong += [f"{output}: {what}" for output, what in told.items() if what]
     assert not wrong, f"seed {SEED}\n" + "\n".join(wrong)

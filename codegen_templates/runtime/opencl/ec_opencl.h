@@ -83,6 +83,30 @@ EC_DEVICE float4 ec_gather4(__global const float *p, int step) { return (float4)
 EC_DEVICE float8 ec_gather8(__global const float *p, int step) { return (float8)(ec_gather4(p, step), ec_gather4(p + 4 * step, step)); }
 EC_DEVICE float16 ec_gather16(__global const float *p, int step) { return (float16)(ec_gather8(p, step), ec_gather8(p + 8 * step, step)); }
 
+/* Half precision in memory, which every device of OpenCL 1.2 converts. */
+#define ec_load1_f16(p) vload_half(0, (__global const half *)(p))
+#define ec_load4_f16(p) vload_half4(0, (__global const half *)(p))
+#define ec_load8_f16(p) vload_half8(0, (__global const half *)(p))
+#define ec_load16_f16(p) vload_half16(0, (__global const half *)(p))
+#define ec_store1_f16(p, a) vstore_half_rte(a, 0, (__global half *)(p))
+#define ec_store4_f16(p, a) vstore_half4_rte(a, 0, (__global half *)(p))
+#define ec_store8_f16(p, a) vstore_half8_rte(a, 0, (__global half *)(p))
+#define ec_store16_f16(p, a) vstore_half16_rte(a, 0, (__global half *)(p))
+EC_DEVICE float4 ec_gather4_f16(__global const ushort *p, int step) {
+  return (float4)(ec_load1_f16(p), ec_load1_f16(p + step), ec_load1_f16(p + 2 * step), ec_load1_f16(p + 3 * step));
+}
+EC_DEVICE float8 ec_gather8_f16(__global const ushort *p, int step) { return (float8)(ec_gather4_f16(p, step), ec_gather4_f16(p + 4 * step, step)); }
+EC_DEVICE float16 ec_gather16_f16(__global const ushort *p, int step) { return (float16)(ec_gather8_f16(p, step), ec_gather8_f16(p + 8 * step, step)); }
+/* Neighbors wherever they begin. */
+#define ec_read1(p) (*(p))
+#define ec_read4(p) vload4(0, p)
+#define ec_read8(p) vload8(0, p)
+#define ec_read16(p) vload16(0, p)
+#define ec_read1_f16 ec_load1_f16
+#define ec_read4_f16 ec_load4_f16
+#define ec_read8_f16 ec_load8_f16
+#define ec_read16_f16 ec_load16_f16
+
 #define ec_fma(a, b, c) ((a) * (b) + (c)) /* one instruction where there is one: contraction is on; mad may be two */
 #define ec_lt(a, b) ((a) < (b))
 #define ec_le(a, b) ((a) <= (b))

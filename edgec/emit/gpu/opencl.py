@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from edgec.emit.c_expression import Printer
+from edgec.emit.c_literal import STORAGE
 from edgec.emit.gpu.base import GpuView
 from edgec.emit.gpu.contract import ContractView
 from edgec.emit.gpu.loops import MapView, ReduceView
@@ -18,6 +19,12 @@ from edgec.emit.gpu.window import WindowView
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient
 from edgec.schedule.gpu.kernel import is_aligned
+from edgec.schedule.program import Buffer
+
+
+def suffix(buffer: Buffer) -> str:
+    """What the names of loads and stores end with, by how numbers lie in memory."""
+    return "_f16" if buffer.dtype == "f16" else ""
 
 
 class OpenClPrinter(GpuPrinter):
@@ -34,13 +41,17 @@ class OpenClPrinter(GpuPrinter):
         return f"(int{self.lanes})({text} ? -1 : 0)" if dtype == "bool" else f"(float{self.lanes})({text})"
 
     def _load(self, e: Expr) -> str:
-        if not self.is_vector(e) or self.lane is None:
+        half = suffix(e.value) if isinstance(e.value, Buffer) and e.dtype == "f32" else ""
+        vector = self.is_vector(e) and self.lane is not None
+        if not vector and not half:
             return super()._load(e)
         pointer, (address,) = self.parameters[e.value], e.args
         place = f"{pointer} + {self.position(address)}"
+        if self.lane is None or not vector:
+            return f"ec_load1{half}({place})"
         if is_aligned(address, self.lane, self.lanes):
-            return f"ec_load{self.lanes}({place})"
-        return f"ec_gather{self.lanes}({place}, {coefficient(address, self.lane)})"
+            return f"ec_load{self.lanes}{half}({place})"
+        return f"ec_gather{self.lanes}{half}({place}, {coefficient(address, self.lane)})"
 
 
 class OpenClView(GpuView):
@@ -92,9 +103,11 @@ class OpenClView(GpuView):
         return printer
 
     def store_line(self, printer: Printer, address: Expr, value: str, lane: Expr | None, count: str | None) -> str:
-        if lane is None:
+        half = suffix(self.buffers[-1])
+        if lane is None and not half:
             return super().store_line(printer, address, value, lane, count)
-        return f"ec_store{self.lanes}({self.target} + {printer.position(address)}, {value});"
+        width = self.lanes if lane is not None else 1
+        return f"ec_store{width}{half}({self.target} + {printer.position(address)}, {value});"
 
 
 class OpenClMap(OpenClView, MapView):
@@ -107,6 +120,26 @@ class OpenClMap(OpenClView, MapView):
 
 class OpenClRegisters(OpenClView, RegistersView):
     """A product with its blocks in registers."""
+
+    @property
+    def s_half(self) -> str:
+        """What the names of loads of S end with."""
+        return suffix(self.params.s)
+
+    @property
+    def l_half(self) -> str:
+        """And those of L."""
+        return suffix(self.params.l)
+
+    @property
+    def s_type(self) -> str:
+        """The type of an element of S in memory."""
+        return STORAGE[self.params.s.dtype]
+
+    @property
+    def l_type(self) -> str:
+        """And of L."""
+        return STORAGE[self.params.l.dtype]
 
 
 class OpenClWindow(OpenClView, WindowView):

@@ -19,8 +19,9 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
+from edgec.ir.types import DTYPES
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned
+from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned, packed_as
 from edgec.schedule.gpu.tiles import AnyTile, TensorTile, tile_for
 from edgec.schedule.program import Buffer
 
@@ -126,7 +127,8 @@ def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None
     on_tensors = isinstance(tile, TensorTile)
     l_k, l_n = k, n
     if constant:
-        l, l_k, l_n = _packed(l, batch, k, n, weights, tile.bytes if isinstance(tile, TensorTile) else 0)
+        size = tile.bytes if isinstance(tile, TensorTile) else 0
+        l, l_k, l_n = _packed(l, batch, k, n, weights, size, packed_as(device))
     last = n[-1] if n else X.const(0)
     epilogue = with_contiguous_weights(epilogue, (*batch, *m, *n), last, weights)
     s_along, l_along = (next((v for v in reversed(loops)), X.const(0)) for loops in (k, l_k if on_tensors else l_n))
@@ -202,13 +204,15 @@ def _merged(loops: Loops, parts: tuple[Expr, ...], address: Expr, packs: bool) -
     return loops, (s, l, epilogue), address
 
 
-def _packed(l: Expr, batch: Loops, k: Loops, n: Loops, weights: Weights, size: int) -> tuple[Expr, Loops, Loops]:
+def _packed(
+    l: Expr, batch: Loops, k: Loops, n: Loops, weights: Weights, size: int, dtype: str
+) -> tuple[Expr, Loops, Loops]:
     """L as a load from [batch.., k, n], its rows padded with zeros to whole lanes.
 
     For tensor cores, which take elements of ``size`` bytes, it is [batch.., n, k].
     """
     outer = tuple(v for v in batch if v in X.free_variables(l))
-    values = evaluate_over(l, (*outer, *k, *n)).astype(np.float16 if size == 2 else np.float32)
+    values = evaluate_over(l, (*outer, *k, *n)).astype(DTYPES[dtype])
     depth, columns = prod(map(most, k)), prod(map(most, n))
     values = values.reshape(-1, depth, columns)
     if size:

@@ -77,6 +77,11 @@ class GpuProduct(GpuKernel):
         return f"{self.batches} x " * (self.batches > 1) + f"M={self.rows} N={self.columns} K={self.depth}"
 
 
+def packed_as(device: Device) -> str:
+    """How constant factors of products lie in memory."""
+    return "f16" if device.precision == "fp16" else "f32"
+
+
 def widths(device: Device) -> list[int]:
     """How many floats a thread can read or write at once, most first: OpenCL's vectors may be wider than 16 bytes."""
     return [w for w in (16, 8, LANES) if w == LANES or (device.language == "opencl" and w <= device.lanes(4))]

@@ -19,9 +19,10 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
+from edgec.ir.types import DTYPES
 from edgec.schedule.flat import Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.gpu.contract import Product
-from edgec.schedule.gpu.kernel import GpuProduct, has_lanes, widths
+from edgec.schedule.gpu.kernel import GpuProduct, has_lanes, packed_as, widths
 from edgec.schedule.program import Buffer
 
 
@@ -95,7 +96,7 @@ def registers(product: Product, device: Device, weights: Weights) -> GpuRegister
     width = vectors * lanes
     panel = X.fresh(ceil(columns / width))
     if constant:
-        l, l_place, l_step = _packed(p, width, panel, weights)
+        l, l_place, l_step = _packed(p, width, panel, weights, packed_as(device))
     else:
         found = _even(p.l, inner)
         if found is None or found[3] is not None or coefficient(found[1], last) != 1:
@@ -103,7 +104,7 @@ def registers(product: Product, device: Device, weights: Weights) -> GpuRegister
         l, l_place, l_step, _ = found
         l_place = X.substitute(l_place, {last: panel * width})
     buffer, place, step, inside = s
-    zeros = weights.add(np.zeros(step * (most(inner) - 1) + 1, np.float32)) if inside is not None else None
+    zeros = weights.add(np.zeros(step * (most(inner) - 1) + 1, DTYPES[buffer.dtype])) if inside is not None else None
     return GpuRegisters(
         p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, zeros, l, l_place, l_step, panel,
         epilogue, p.accumulator, lanes, tile_rows, vectors, device.group_items,
@@ -124,7 +125,7 @@ def _even(e: Expr, inner: Expr) -> tuple[Buffer, Expr, int, Expr | None] | None:
         inside, e = e.args[0], e.args[1]
         if inner in X.free_variables(inside):
             return None
-    if e.op != "load" or not isinstance(e.value, Buffer) or e.value.dtype != "f32":
+    if e.op != "load" or not isinstance(e.value, Buffer) or e.value.dtype not in ("f32", "f16"):
         return None
     step = coefficient(e.args[0], inner)
     if step is None or step < 0:
@@ -132,13 +133,13 @@ def _even(e: Expr, inner: Expr) -> tuple[Buffer, Expr, int, Expr | None] | None:
     return e.value, X.substitute(e.args[0], {inner: X.const(0)}), step, inside
 
 
-def _packed(p: Product, width: int, panel: Expr, weights: Weights) -> tuple[Buffer, Expr, int]:
+def _packed(p: Product, width: int, panel: Expr, weights: Weights, dtype: str) -> tuple[Buffer, Expr, int]:
     """Constant L as [batch.., panel, k, columns of the panel], zeros behind the last column."""
     outer = tuple(v for v in p.batch if v in X.free_variables(p.l))
     depth, columns = prod(map(most, p.k)), prod(map(most, p.n))
     values = evaluate_over(p.l, (*outer, *p.k, *p.n)).astype(np.float32).reshape(-1, depth, columns)
     panels = most(panel) if panel.op == "var" else 1
-    padded = np.zeros((len(values), depth, panels * width), np.float32)
+    padded = np.zeros((len(values), depth, panels * width), DTYPES[dtype])
     padded[:, :, :columns] = values
     buffer = weights.add(padded.reshape(len(values), depth, panels, width).transpose(0, 2, 1, 3))
     strides = [prod(map(most, p.k[i + 1 :])) * width for i in range(len(p.k))]
