@@ -49,7 +49,7 @@ def host_values(program: Program, sources: Sources, groups: Sequence[Sequence[Fu
     file = {f.name: k for k, group in enumerate(groups) for f in group}
     views = [_view(c) for c in sources.calls]
     text = "".join(f.text for f in sources.functions)
-    extensions = [name for name, word in (("cl_khr_fp64", "double"),) if word in text]
+    extensions = [name for name, word in (("cl_khr_fp64", "double"), ("cl_khr_fp16", "half")) if word in text]
     needs = Needs(
         max((v.threads for v in views), default=1), max((v.local_bytes for v in views), default=0), tuple(extensions)
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from edgec import ops
 from edgec.device.facts import Device
-from edgec.device.opencl import has_opencl
+from edgec.device.opencl import extensions, has_opencl
 from edgec.emit.project import files
 from edgec.errors import EdgecError
 from edgec.fuse import plan
@@ -34,7 +34,7 @@ def driver() -> bool:
         if shutil.which("apt-get") is not None:
             for attempt in (command, ["apt-get", "update", "-qq"], command):
                 if subprocess.run(attempt, capture_output=True, check=False, timeout=600).returncode == 0:
-                    has_opencl.cache_clear()
+                    extensions.cache_clear()
                     if has_opencl():
                         break
     return has_opencl()

@@ -106,6 +106,11 @@ EC_DEVICE float16 ec_gather16_f16(__global const ushort *p, int step) { return (
 #define ec_read4_f16 ec_load4_f16
 #define ec_read8_f16 ec_load8_f16
 #define ec_read16_f16 ec_load16_f16
+/* The same as what they are, on devices that calculate with it (cl_khr_fp16). */
+#define ec_read1_half(p) (*(__global const half *)(p))
+#define ec_read4_half(p) vload4(0, (__global const half *)(p))
+#define ec_read8_half(p) vload8(0, (__global const half *)(p))
+#define ec_read16_half(p) vload16(0, (__global const half *)(p))
 
 #define ec_fma(a, b, c) ((a) * (b) + (c)) /* one instruction where there is one: contraction is on; mad may be two */
 #define ec_lt(a, b) ((a) < (b))

@@ -25,6 +25,9 @@ from edgec.schedule.gpu.contract import Product
 from edgec.schedule.gpu.kernel import GpuProduct, has_lanes, packed_as, widths
 from edgec.schedule.program import Buffer
 
+#: Products of halves that are summed before the sum joins one of floats: its rounding stays below that of the factors.
+HALVES = 16
+
 
 @dataclass(frozen=True)
 class GpuRegisters(GpuProduct):
@@ -46,6 +49,7 @@ class GpuRegisters(GpuProduct):
     tile_rows: int
     vectors: int
     items: int  # of a work-group
+    halves: int  # steps of the innermost loop of k that are summed in half precision before floats take over; or 0
 
     @property
     def factors(self) -> list[Expr]:
@@ -60,7 +64,8 @@ class GpuRegisters(GpuProduct):
 
     @property
     def describe(self) -> str:
-        return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers"
+        halves = f", sums of {self.halves} in half precision" * (self.halves > 0)
+        return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers{halves}"
 
     @property
     def row_tiles(self) -> int:
@@ -92,13 +97,15 @@ def registers(product: Product, device: Device, weights: Weights) -> GpuRegister
     if not fitting or (most(last) != columns):
         return None
     lanes = fitting[0]
-    tile_rows, vectors = _tile(prod(map(most, p.batch)) * rows, columns, lanes, not constant, device)
+    halves = HALVES if "cl_khr_fp16" in device.opencl_extensions and s[0].dtype == packed_as(device) == "f16" else 0
+    tile_rows, vectors = _tile(prod(map(most, p.batch)) * rows, columns, lanes, not constant, device, bool(halves))
     width = vectors * lanes
     panel = X.fresh(ceil(columns / width))
     if constant:
         l, l_place, l_step = _packed(p, width, panel, weights, packed_as(device))
     else:
         found = _even(p.l, inner)
+        halves = halves if found is not None and found[0].dtype == "f16" else 0
         if found is None or found[3] is not None or coefficient(found[1], last) != 1:
             return None
         l, l_place, l_step, _ = found
@@ -107,7 +114,7 @@ def registers(product: Product, device: Device, weights: Weights) -> GpuRegister
     zeros = weights.add(np.zeros(step * (most(inner) - 1) + 1, DTYPES[buffer.dtype])) if inside is not None else None
     return GpuRegisters(
         p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, zeros, l, l_place, l_step, panel,
-        epilogue, p.accumulator, lanes, tile_rows, vectors, device.group_items,
+        epilogue, p.accumulator, lanes, tile_rows, vectors, device.group_items, halves,
     )  # fmt: skip
 
 
@@ -149,16 +156,16 @@ def _packed(p: Product, width: int, panel: Expr, weights: Weights, dtype: str) -
     return buffer, place, strides[-1]
 
 
-def _tile(rows: int, columns: int, lanes: int, whole: bool, device: Device) -> tuple[int, int]:
+def _tile(rows: int, columns: int, lanes: int, whole: bool, device: Device, halves: bool) -> tuple[int, int]:
     """(rows, vectors) of a work-item with the least predicted cycles for each step of k; ``whole``: no last panel is
-    narrower than the others."""
+    narrower than the others; sums in ``halves`` take half a register each beside the floats they join."""
     slots = device.cores if device.group_items == 1 else device.multiprocessors * device.group_items
     best: tuple[float, tuple[int, int]] | None = None
     for vectors in range(1, 5):
         if whole and columns % (vectors * lanes):
             continue
         for tall in range(1, 15):
-            if tall * vectors + vectors + 1 > device.vector_registers:
+            if tall * vectors * (1.5 if halves else 1) + vectors + 1 > device.vector_registers:
                 break
             # Two multiply-adds or two loads a cycle; each sum waits four cycles for itself.
             cycles = max(tall * vectors / 2, (tall + vectors) / 2, 4) + 0.5
