@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from handed_on import handed_on
 from kernel_cases import cases
 from opencl_networks import driver, extensions, joined, network, refused
 from small_graphs import arrays, doubled
@@ -18,7 +19,7 @@ from edgec.errors import DeviceError
 from edgec.ir import evaluate
 
 SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
-GROUPS = cases()
+GROUPS = {**cases(), "handed on": handed_on()}
 
 
 EACH = 12  # cases that are one program
@@ -26,15 +27,17 @@ EACH = 12  # cases that are one program
 
 #: Groups that reach every template on a device of each kind: a processor, tiles of local memory, blocks of four lanes.
 KINDS = {
-    "host_pocl": ("contractions", "convolutions", "epilogues", "functions", "maps", "placements", "rows", "windows"),
-    "generic_opencl": ("contractions", "convolutions", "rows"),
+    "host_pocl": (
+        "contractions", "convolutions", "epilogues", "functions", "handed on", "maps", "placements", "rows", "windows",
+    ),
+    "generic_opencl": ("contractions", "convolutions", "handed on", "rows"),
     "mali_g78": ("contractions", "convolutions", "windows"),
-}
+}  # fmt: skip
 EVERYTHING = {"host_pocl": sorted(GROUPS), "generic_opencl": sorted(GROUPS), "mali_g78": sorted(GROUPS)}
 KINDS = EVERYTHING if os.environ.get("EDGEC_TEST_OPENCL") else KINDS
 RUNS = [(kind, name, "fp32") for kind, names in KINDS.items() for name in names]
 #: What multiplies, or hands on halves.
-NARROW = ("contractions", "convolutions", "epilogues", "windows")
+NARROW = ("contractions", "convolutions", "epilogues", "windows", "handed on")
 RUNS += [(kind, name, "fp16") for kind, names in KINDS.items() for name in names if name in NARROW]
 HALVES = "cl_khr_fp16"
 #: Devices that calculate with halves are rarer than those that keep them: these run where there is one.

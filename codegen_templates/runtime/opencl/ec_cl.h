@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef int32_t cl_int;
 typedef uint32_t cl_uint;
@@ -21,6 +22,7 @@ typedef struct _cl_mem *cl_mem;
 typedef struct _cl_program *cl_program;
 typedef struct _cl_kernel *cl_kernel;
 typedef struct _cl_event *cl_event;
+typedef struct _cl_command_buffer *cl_command_buffer;
 
 enum {
   CL_SUCCESS = 0,
@@ -36,6 +38,12 @@ enum {
   CL_DRIVER_VERSION = 0x102D,
   CL_DEVICE_VERSION = 0x102F,
   CL_DEVICE_EXTENSIONS = 0x1030,
+  CL_DEVICE_PLATFORM = 0x1031,
+  CL_DEVICE_COMMAND_BUFFER_CAPABILITIES = 0x12A9,
+  CL_DEVICE_COMMAND_BUFFER_QUEUE = 0x12AA, /* properties that a queue must have */
+  CL_COMMAND_BUFFER_FLAGS = 0x1293,
+  CL_COMMAND_BUFFER_AGAIN = 1 << 0,        /* may be enqueued again before it is done */
+  CL_COMMAND_BUFFER_CAN_AGAIN = 1 << 2,
   CL_CONTEXT_PLATFORM = 0x1084,
   CL_QUEUE_CONTEXT = 0x1090,
   CL_QUEUE_DEVICE = 0x1091,
@@ -81,12 +89,22 @@ enum {
   F(cl_int, EnqueueFillBuffer, (cl_command_queue, cl_mem, const void *, size_t, size_t, size_t, cl_uint, const cl_event *, cl_event *)) \
   F(cl_int, GetEventProfilingInfo, (cl_event, cl_uint, size_t, void *, size_t *))                                      \
   F(cl_int, ReleaseEvent, (cl_event))                                                                                  \
+  F(void *, GetExtensionFunctionAddressForPlatform, (cl_platform_id, const char *))                                    \
   F(cl_int, Flush, (cl_command_queue))                                                                                 \
   F(cl_int, Finish, (cl_command_queue))
+
+/* Those of cl_khr_command_buffer: a run is recorded once, and one call enqueues it. */
+#define EC_CL_RECORDING(F)                                                                                             \
+  F(cl_command_buffer, CreateCommandBuffer, (cl_uint, const cl_command_queue *, const cl_ulong *, cl_int *))           \
+  F(cl_int, CommandNDRangeKernel, (cl_command_buffer, cl_command_queue, const cl_ulong *, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *, cl_uint, const cl_uint *, cl_uint *, void *)) \
+  F(cl_int, FinalizeCommandBuffer, (cl_command_buffer))                                                                \
+  F(cl_int, EnqueueCommandBuffer, (cl_uint, cl_command_queue *, cl_command_buffer, cl_uint, const cl_event *, cl_event *)) \
+  F(cl_int, ReleaseCommandBuffer, (cl_command_buffer))
 
 #define EC_CL_MEMBER(RESULT, NAME, PARAMETERS) RESULT(*NAME) PARAMETERS;
 typedef struct {
   EC_CL_FUNCTIONS(EC_CL_MEMBER)
+  EC_CL_RECORDING(EC_CL_MEMBER)
 } ec_cl;
 #undef EC_CL_MEMBER
 
@@ -106,6 +124,23 @@ static const char *ec_cl_open(ec_cl *cl) {
   EC_CL_FUNCTIONS(EC_CL_FIND)
 #undef EC_CL_FIND
   return NULL;
+}
+
+/* Finds the functions that record runs of a device; whether it has them, and takes a recording again before it is done. */
+static int ec_cl_records(ec_cl *cl, cl_device_id device, const char *extensions) {
+  cl_platform_id platform = NULL;
+  cl_ulong can = 0, queue = 0;
+  if (!strstr(extensions, "cl_khr_command_buffer")) return 0;
+  if (cl->GetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) != CL_SUCCESS) return 0;
+  if (cl->GetDeviceInfo(device, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES, sizeof can, &can, NULL) != CL_SUCCESS) return 0;
+  if (cl->GetDeviceInfo(device, CL_DEVICE_COMMAND_BUFFER_QUEUE, sizeof queue, &queue, NULL) != CL_SUCCESS) return 0;
+  if (!(can & CL_COMMAND_BUFFER_CAN_AGAIN) || queue) return 0;
+#define EC_CL_FIND(RESULT, NAME, PARAMETERS)                                                                           \
+  *(void **)(void *)&cl->NAME = cl->GetExtensionFunctionAddressForPlatform(platform, "cl" #NAME "KHR");                \
+  if (!cl->NAME) return 0;
+  EC_CL_RECORDING(EC_CL_FIND)
+#undef EC_CL_FIND
+  return 1;
 }
 
 #endif

@@ -1,0 +1,77 @@
+"""Kernels for every OpenCL device that has a file are OpenCL C 1.2 with the extensions of that file, and no others."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from handed_on import handed_on
+from kernel_cases import cases
+from opencl_networks import driver, joined, refused
+
+from edgec.device.facts import Device, list_devices, load_device
+from edgec.emit.project import files
+from edgec.fuse import plan
+from edgec.ir.graph import Graph
+from edgec.schedule.build import schedule
+
+DEVICES = [d.name for d in list_devices() if d.language == "opencl"]
+CLANG = ("-x", "cl", "--target=spir64", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-fsyntax-only")
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", "-Wno-unused-function", "-Wno-unused-parameter")
+GROUPS = ("contractions", "convolutions", "functions", "maps", "rows", "windows")
+EACH = 2  # cases of a group
+#: Extensions that the compiler knows; the others add functions that kernels do not call.
+CHECKED = frozenset({"cl_khr_fp16", "cl_khr_fp64", "cl_khr_subgroups", "cl_khr_image2d_from_buffer"})
+
+
+def clang() -> str | None:
+    """A clang with the headers of OpenCL C; PoCL comes with one."""
+    driver()
+    return next((path for n in (19, 18, 17, 16, 15, 14) if (path := shutil.which(f"clang-{n}"))), None)
+
+
+@functools.cache
+def shared_cases() -> dict[str, dict[str, Graph]]:
+    return cases()
+
+
+def told(compiler: str, folder: Path, device: Device, extensions: tuple[str, ...]) -> str:
+    """What the compiler has against kernels for ``device`` where there are these extensions."""
+    groups = shared_cases()
+    some = {f"{g}_{c}": graph for g in GROUPS for c, graph in list(groups[g].items())[:EACH]}
+    some |= handed_on()
+    graph = joined({case: graph for case, graph in some.items() if refused(graph, device) is None})
+    assert len(graph.outputs) > EACH
+    written = files(schedule(plan(graph, gpu=True), device), device, "net")
+    kernels = b"".join(text for name, text in written.items() if re.fullmatch(r"net_kernels_\d+\.cl", name))
+    (folder / "net.cl").write_bytes(written["ec_opencl.h"] + written["ec_scalar.h"] + kernels)
+    # Doubles are of the model, not of the device: the host asks for them when the network is opened.
+    own = [e for e in extensions if e in CHECKED] + ["cl_khr_fp64", "__opencl_c_fp64"] * (b"double" in kernels)
+    only = ",".join(["-all", *(f"+{e}" for e in own)])
+    command = [compiler, *CLANG, *WARNINGS, "-Xclang", f"-cl-ext={only}", "net.cl"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stderr
+
+
+@pytest.fixture(name="compiler")
+def found_compiler() -> str:
+    found = clang()
+    if found is None:
+        pytest.skip("no clang for OpenCL C here: apt-get install clang")
+    return found
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("kind", DEVICES)
+def test_kernels_are_opencl_c(kind: str, precision: str, compiler: str, tmp_path: Path) -> None:
+    device = replace(load_device(kind), precision=precision)
+    assert told(compiler, tmp_path, device, device.opencl_extensions) == ""
+
+
+def test_an_extension_that_is_not_there_is_noticed(compiler: str, tmp_path: Path) -> None:
+    device = replace(load_device("adreno_740"), precision="fp16")
+    assert "half" in told(compiler, tmp_path, device, ())
