@@ -1,6 +1,6 @@
 """Networks through OpenCL at batch 1: right or wrong, first run with and without the cache, milliseconds.
 
-    python benchmarks/opencl.py [--device host_pocl] [--beside host] [--profile] [--out FILE.json] [NAME ...]
+    python benchmarks/opencl.py [--device host_pocl] [--precision fp16] [--beside host] [--profile] [--out FILE.json] [NAME ...]
 
 Networks, weights and inputs are those of make_networks.py (--made FOLDER takes them from there when they are made),
 correctness is against onnxruntime on the processor. ``--beside`` builds them for another device too (host, on two
@@ -60,12 +60,14 @@ def measured(name: str, models: Path, folder: Path, options: argparse.Namespace)
     path = made(name, models)
     inputs, want = (dict(np.load(models / f"{name}.{what}.npz")) for what in ("in", "ref"))
     arrays = [np.ascontiguousarray(v) for v in inputs.values()]
-    built = edgec.build(str(path), folder / name, device=options.device, name="net")
-    cache = folder / f"{name}_cache"
+    label = f"{name}_{options.precision}"
+    built = edgec.build(str(path), folder / label, device=options.device, name="net", precision=options.precision)
+    cache = folder / f"{label}_cache"
     cache.mkdir(exist_ok=True)
     # What drivers keep by themselves would hide what a first run costs.
-    os.environ |= {"CUDA_CACHE_DISABLE": "1", "POCL_CACHE_DIR": str(folder / f"{name}_pocl")}
-    record: dict[str, Any] = {"name": name, "kernels": len(built.program.kernels)}
+    os.environ |= {"CUDA_CACHE_DISABLE": "1", "POCL_CACHE_DIR": str(folder / f"{label}_pocl")}
+    record: dict[str, Any] = {"name": name, "precision": options.precision}
+    record["kernels"] = len(built.program.kernels)
     for what in ("first", "cached"):
         network, record[f"{what}_open_s"] = opened(built.folder, cache)
         record[f"{what}_compiled"] = network.compiled
@@ -74,7 +76,7 @@ def measured(name: str, models: Path, folder: Path, options: argparse.Namespace)
         got = network(*arrays)
         record[f"{what}_run_s"] = time.perf_counter() - begun
     outputs = got if isinstance(got, tuple) else (got,)
-    record["device"] = network.device
+    record |= {"device": network.device, "recorded": network.recorded}
     record["errors"] = [
         float(np.abs(g.astype(np.float64) - w).max() / np.abs(w).max()) for g, w in zip(outputs, want.values())
     ]
@@ -108,6 +110,7 @@ def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("names", nargs="*", metavar="NAME")
     p.add_argument("--device", default="host_pocl")
+    p.add_argument("--precision", default="fp32", choices=["fp32", "fp16"])
     p.add_argument("--beside", help="a device to time beside it: host, cuda_sm90")
     p.add_argument("--runs", type=int, default=10, help="of the network, in a row")
     p.add_argument("--rounds", type=int, default=5)
