@@ -13,9 +13,8 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -23,7 +22,6 @@ import numpy as np
 
 from edgec import artefact, pipeline, tuning
 from edgec.artefact import Network
-from edgec.compress.calibrate import digest
 from edgec.emit.extras import chosen as choose_extras
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.errors import UsageError
@@ -32,6 +30,7 @@ from edgec.frontend.model import Model as OnnxModel
 from edgec.frontend.source import Parsed, Source
 from edgec.ir.graph import Graph
 from edgec.ir.types import Type
+from edgec.locking import lock_facts, locked
 from edgec.options import Options, Settings, resolve
 from edgec.pipeline import Context, Progress, Project, Run, silent
 from edgec.report.facts import operator_counts
@@ -250,56 +249,9 @@ def tune(
 tune_model = tune
 
 
-def locked(path: Path, facts: Mapping[str, Any]) -> Mapping[str, str]:
-    """The choices of an earlier build. Raises UsageError where that was of another model."""
-    lock = artefact.read_lock(path if path.is_dir() else path.parent)
-    if lock.get("model") != facts.get("model"):
-        raise UsageError("this lock belongs to another model", hint="build without --lock", where=str(path))
-    choices = lock.get("choices", {})
-    if not isinstance(choices, dict):
-        raise UsageError("cannot be read: it has no choices", where=str(path))
-    return {str(key): str(taken) for key, taken in choices.items()}
-
-
 def read(model: Buildable) -> Parsed:
     """The parsed model behind whatever can be built."""
     return model.parsed if isinstance(model, Model) else reader.read(model)
-
-
-def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str, Any]:
-    """What a build depends on, for its lock file: equal facts give equal bytes."""
-    facts: dict[str, Any] = {
-        "started_at": start,
-        "numeric": options.numeric,
-        "fuse": options.fuse,
-        "shapes": {name: list(shape) for name, shape in options.shapes.items()},
-        "dims": {name: list(given) for name, given in options.dims.items()},
-        "states": dict(options.states),
-        "loops": dict(options.loops),
-        "values": {name: sha256(np.asarray(v).tobytes()).hexdigest() for name, v in options.values.items()},
-        "device_facts": asdict(options.device),
-    }
-    if options.quantize != "float":
-        facts["quantize"] = {
-            "to": options.quantize,
-            "observer": options.observer,
-            "by": digest(options.calibrate),
-            "budget": options.loss_budget,
-            "corrections": options.corrections,
-        }
-    if parsed is not None:
-        facts["model"] = {"name": parsed.name, "sha256": reader.digest(parsed)}
-    for what in ("rules", "templates", "operators"):
-        folders: tuple[Path, ...] = getattr(options, what)
-        facts[f"{what}_sha256"] = [_folder_digest(folder) for folder in folders]
-    return facts
-
-
-def _folder_digest(folder: Path) -> str:
-    digest = sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 def _built(model: Buildable | Built, progress: Progress, settings: Settings) -> Built:
@@ -405,10 +357,15 @@ def score(
     metrics: Iterable[str | Path] = (),
     output: str | None = None,
     drop: float = 1.0,
+    link: str | None = None,
+    keep: str | Path | None = None,
+    timeout: float = 600.0,
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Scored:
     """A network on labelled data: its reference, compiled in floats and, where that is asked for, quantized.
+
+    With a ``link`` it is built for its device and runs there, as `check` says, in batches of what ``data`` hold.
 
     ``data`` is an .npz file or a folder of them: inputs by name, one or several along a first dimension, and
     ``labels``; without labels, the decisions of the reference are taken for right. ``metric`` is one of
@@ -419,6 +376,10 @@ def score(
     from edgec.check.score import score as scored
 
     known = known_metrics(metrics)
+    if link is not None:
+        built = build(model, compile=False, progress=progress, **settings)
+        with _there(built, link, keep, timeout, progress) as on:
+            return scored(built, None, Path(data), metric, known, output, drop, progress, on)
     quantize = settings.get("quantize", "float")
     narrow = build(model, progress=progress, **settings) if quantize != "float" else None
     plain: Settings = {**settings, "quantize": "float", "loss_budget": None}

@@ -99,10 +99,21 @@ def check(
     samples: Annotated[int, typer.Option(help="Random inputs to try.")] = 3,
     seed: Annotated[int, typer.Option(help="Where random inputs start.")] = 0,
     tolerance: Annotated[float, typer.Option(help="Largest difference over largest value that passes.")] = TOLERANCE,
+    data: Annotated[
+        Optional[Path], typer.Option(metavar="PATH", help="Score it instead, on labelled data: .npz, or a folder.")
+    ] = None,
+    metric: Annotated[str, typer.Option(help="What --data are scored by: top1, exact, iou, cosine.")] = "top1",
+    drop: Annotated[float, typer.Option(help="Points that the device may be below the reference.")] = 1.0,
     keep: Keep = None,
     timeout: Patience = 600.0,
 ) -> Answer:
     """Hold what MODEL gives on its device against what onnxruntime (LiteRT) gives here."""
+    if data is not None:
+        with shown() as progress:
+            scored = api.score(
+                model, data, metric, drop=drop, link=link, keep=keep, timeout=timeout, progress=progress, **settings
+            )
+        return Answer({**record.score(scored), "command": "device check"}, tables.score, scored.ok)
     with shown() as progress:
         checked = api.check(
             model, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance, link=link, keep=keep,
@@ -125,3 +136,32 @@ def bench(
         benched = api.bench(model, seconds=seconds, link=link, timeout=timeout, progress=progress, **settings)
     found = record.bench(benched, str(settings["device"]))
     return Answer({**found, "command": "device bench"}, tables.bench)
+
+
+@command(app, "farm")
+def farm(
+    model: ModelPath,
+    settings: Settings,
+    on: Annotated[
+        list[str], typer.Option("--on", metavar="DEVICE[@LINK]", help="A device of the farm; once for each.")
+    ],
+    samples: Annotated[int, typer.Option(help="Random inputs to try.")] = 3,
+    seed: Annotated[int, typer.Option(help="Where random inputs start.")] = 0,
+    tolerance: Annotated[float, typer.Option(help="Largest difference over largest value that passes.")] = TOLERANCE,
+    seconds: Annotated[float, typer.Option(help="How long to time on each.")] = 1.0,
+    keep: Keep = None,
+    timeout: Patience = 600.0,
+    scheduler: Annotated[
+        Optional[str], typer.Option(metavar="ADDRESS", help="A dask scheduler that is running; else one of our own.")
+    ] = None,
+) -> Answer:
+    """Check and time MODEL on several devices side by side; one that is lost costs its own line and nothing else."""
+    from edgec.check import farm as devices
+
+    places = [devices.place(text) for text in on]
+    with shown() as progress:
+        outcomes = devices.farm(
+            model, places, samples=samples, seed=seed, tolerance=tolerance, seconds=seconds, keep=keep,
+            timeout=timeout, scheduler=scheduler, progress=progress, **settings,
+        )  # fmt: skip
+    return Answer(record.farm(outcomes), tables.farm, all(o.ok for o in outcomes))

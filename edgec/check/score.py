@@ -17,6 +17,7 @@ from edgec.ir.graph import Graph
 
 if TYPE_CHECKING:
     from edgec.api import Built
+    from edgec.check.remote import Remote
     from edgec.pipeline import Progress
 
 Array = np.ndarray
@@ -96,8 +97,9 @@ def score(
     output: str | None,
     drop: float,
     progress: Progress,
+    on: Remote | None = None,
 ) -> Scored:
-    """See `edgec.score`."""
+    """See `edgec.score`; ``on`` is the network on its device, where it is to run there."""
     if metric not in known:
         raise UsageError(f"there is no metric '{metric}'", hint=f"it is one of {', '.join(known)}")
     graph = floats.run.graph
@@ -109,7 +111,8 @@ def score(
     notes: list[str] = []
     name, reference = reference_for(floats, notes)
     ways: dict[str, Callable[[Mapping[str, Array]], Mapping[str, Array]]] = {name: reference}
-    ways["compiled"] = floats.network.run
+    if on is None:
+        ways["compiled"] = floats.network.run
     if narrow is not None:
         ways[narrow.options.quantize] = narrow.network.run
     results: dict[str, Array] = {}
@@ -119,6 +122,8 @@ def score(
             progress("check", f"{label}, sample {k + 1}/{len(sets)}", k / len(sets))
             got.append(run(arrays)[output])
         results[label] = np.stack(got)
+    if on is not None:
+        results[on.link.name] = np.stack([ran.outputs[output] for ran in on.run(sets)])
     wanted = results[name]
     whose = "the data" if labels is not None else name
     if labels is None:

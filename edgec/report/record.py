@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from edgec.schedule.program import Kernel, Program
 
 if TYPE_CHECKING:
     from edgec.api import Built
+    from edgec.check.farm import Outcome
     from edgec.check.latency import Benched, Timing
     from edgec.check.score import Scored
     from edgec.check.verdict import Checked
@@ -189,6 +190,11 @@ def device_run(path: str, outputs: Mapping[str, np.ndarray], milliseconds: list[
     """What samples gave on a device: the file it was written to, and the time of each."""
     shapes = {name: {"dtype": str(a.dtype), "shape": list(a.shape)} for name, a in outputs.items()}
     return {**head("device run"), "file": path, "outputs": shapes, "milliseconds": milliseconds}
+
+
+def farm(outcomes: Sequence[Outcome]) -> Record:
+    """What became of every device of a farm."""
+    return {**head("device farm"), "ok": all(o.ok for o in outcomes), "devices": [asdict(o) for o in outcomes]}
 
 
 def _timing(timing: Timing) -> Record:

@@ -255,6 +255,18 @@ def device_run(record: Record) -> RenderableType:
     return pairs(rows)
 
 
+def farm(record: Record) -> RenderableType:
+    drawn = table("device", "", ">relative error", ">a run", ">took")
+    for d in record["devices"]:
+        verdict = "[green]ok[/]" if d["ok"] else "[red]lost[/]" if d["error"] else "[red]wrong[/]"
+        error = "" if d["max_rel"] is None else f"{d['max_rel']:.1e}"
+        time = "" if d["median_ms"] is None else duration(d["median_ms"])
+        drawn.add_row(escape(d["place"]), verdict, error, time, f"{d['seconds']:.1f} s")
+    lost = [Text(f"{d['place']}: {d['error']}", style="red") for d in record["devices"] if d["error"]]
+    done = sum(d["ok"] for d in record["devices"])
+    return Group(drawn, f"{done} of {len(record['devices'])} devices are right", *lost)
+
+
 def inspect(record: Record) -> RenderableType:
     opsets = ", ".join(f"{domain} {version}" for domain, version in record["opsets"].items())
     rows: list[tuple[str, RenderableType]] = [("file", escape(record["where"])), ("opset", escape(opsets))]

@@ -170,3 +170,16 @@ def test_integers_on_a_board(device: str) -> None:
         pytest.skip(f"no {model}")
     checked = edgec.check(str(model), samples=2, device=device, link="device")
     assert checked.ok and all(d.max_abs <= 1 for d in checked.outputs)
+
+
+def test_accuracy_on_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labelled data go over in batches, and what came back is kept."""
+    monkeypatch.setattr(remote, "BATCH_BYTES", 40 * 264)
+    with np.load(DIGITS.with_name("digits_test.npz")) as data:
+        np.savez(tmp_path / "data.npz", image=data["image"][:100], labels=data["label"][:100])
+    settings = {"device": "generic", "link": "local", "keep": tmp_path / "kept"}
+    scored = api.score(str(DIGITS), tmp_path / "data.npz", **settings)  # type: ignore[arg-type]
+    here = api.score(str(DIGITS), tmp_path / "data.npz", device="generic")
+    assert scored.ok and scored.samples == 100 and len(list((tmp_path / "kept").iterdir())) == 3
+    assert [v.name for v in scored.variants] == [here.variants[0].name, "local"]
+    assert scored.variants[1].value == here.variants[1].value > 90

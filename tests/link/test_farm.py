@@ -1,0 +1,64 @@
+"""Several emulated devices at once, and some of them lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from links import DIGITS, need
+
+from edgec.check.farm import Place, farm, place
+from edgec.cli import main
+from edgec.errors import UsageError
+
+PLACES = ["raspberry_pi_3@qemu", "raspberry_pi_4@qemu", "arm32", "riscv64"]
+
+
+@pytest.fixture
+def devices() -> None:
+    pytest.importorskip("distributed", reason="pip install 'edgec[farm]'")
+    need("qemu-aarch64", "qemu-user")
+    need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
+    need("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf", "libc6-dev-armhf-cross")
+    need("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross")
+
+
+def emulator_that(does: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A qemu-riscv64 that does something else in the middle of the work."""
+    real = shutil.which("qemu-riscv64")
+    program = folder / "qemu-riscv64"
+    program.write_text(f'#!/bin/sh\ncase "$*" in *_runner*) {does};; *) exec {real} "$@";; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_four_devices_one_of_which_is_killed(
+    devices: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    emulator_that("kill -9 $$", tmp_path, monkeypatch)
+    words = [word for text in PLACES for word in ("--on", text)]
+    with pytest.raises(SystemExit) as ended:
+        main(["device", "farm", str(DIGITS), *words, "--samples", "2", "--seconds", "0.01", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert ended.value.code == 1 and not told["ok"]
+    assert [d["place"] for d in told["devices"]] == PLACES
+    *others, lost = told["devices"]
+    assert all(d["ok"] and d["error"] is None and d["max_rel"] <= 1e-4 and d["median_ms"] > 0 for d in others)
+    assert not lost["ok"] and "died of SIGKILL" in lost["error"] and lost["median_ms"] is None
+
+
+def test_a_device_that_takes_its_process_along(devices: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    emulator_that("kill -9 $PPID", tmp_path, monkeypatch)
+    (lost,) = farm(str(DIGITS), [place("riscv64")], samples=1, seconds=0.01)
+    assert not lost.ok and lost.error is not None and "its process ended" in lost.error
+
+
+def test_what_is_no_farm(devices: None) -> None:
+    assert place("pixel_8@adb:127.0.0.1:5555") == Place("pixel_8", "adb:127.0.0.1:5555")
+    with pytest.raises(UsageError, match="names no device"):
+        place("@qemu")
+    with pytest.raises(UsageError, match="is there twice"):
+        farm(str(DIGITS), [place("arm32"), place("arm32")])
