@@ -116,6 +116,57 @@ def convolutions() -> Iterator[Named]:
     yield "conv separable", graph(ops.node("reshape", mean(x, 2, 3), shape=(1, 20)))
 
 
+def pooled() -> Iterator[Named]:
+    """Convolutions whose results are pooled while registers hold them, windows side by side."""
+    for c, o, h, w, kernel in (
+        (3, 17, 8, 9, (2, 2)),
+        (5, 16, 7, 12, (2, 2)),
+        (4, 40, 9, 8, (1, 2)),
+        (7, 5, 8, 7, (2, 1)),
+        (6, 24, 5, 13, (1, 4)),
+    ):
+        y = relu(ops.node("add", conv(value("x", 1, c, h, w), weights(o, c, 1, 1)), weights(o, 1, 1)))
+        yield f"conv {c}->{o} pooled {h}x{w} by {kernel}", graph(windowed(y, kernel))
+    x, by = value("x", 2, 6, 10, 11), ops.node("sub", value("r", 2, 33, 8, 9), number(0.5))
+    y = ops.node("add", conv(x, weights(33, 6, 3, 3)), by)
+    yield "conv and residual pooled", graph(relu(windowed(y, (2, 2))))
+    mean = ops.node("mul", windowed(silu(conv(x, weights(9, 6, 3, 2))), (2, 2), "add"), number(0.25))
+    yield "conv and means of windows", graph(conv(mean, weights(5, 9, 1, 1)))
+    yield "conv with steps pooled", graph(windowed(conv(value("x", 1, 4, 19, 23), weights(20, 4, 3, 3), 2), (2, 2)))
+    yield (
+        "conv pooled in three dimensions",
+        graph(windowed(conv(value("x", 1, 4, 4, 9, 8), weights(19, 4, 3, 3, 3)), (1, 2, 2))),
+    )
+    for c, o, h, w, kernel in (
+        (24, 33, 14, 18, (2, 2)),
+        (32, 40, 11, 13, (2, 2)),
+        (48, 32, 6, 27, (1, 2)),
+        (40, 24, 9, 8, (2, 1)),
+    ):
+        x = relu(conv(value("x", 1, 4, h, w), weights(c, 4, 1, 1)))
+        y = ops.node("add", conv(pad(x, 1, 1), weights(o, c, 3, 3)), weights(o, 1, 1))
+        yield (
+            f"winograd {c}->{o} pooled {h}x{w} by {kernel}",
+            graph(conv(windowed(relu(y), kernel), weights(5, o, 1, 1))),
+        )
+    y = conv(pad(value("x", 1, 48, 57), 1), weights(64, 48, 3))
+    yield "winograd pooled in one dimension", graph(windowed(silu(y), (2,)))
+    x = value("x", 1, 8, 9, 9)
+    yield (
+        "windows that overlap",
+        graph(
+            ops.node(
+                "pool", conv(x, weights(8, 8, 1, 1)), combine="max", kernel=(3, 3), strides=(2, 2), dilations=(1, 1)
+            )
+        ),
+    )
+
+
+def windowed(x: Node, kernel: tuple[int, ...], combine: str = "max") -> Node:
+    """Windows side by side."""
+    return ops.node("pool", x, combine=combine, kernel=kernel, strides=kernel, dilations=(1,) * len(kernel))
+
+
 def winograds() -> Iterator[Named]:
     """Few taps and unit steps, with channels enough to pay; sizes that tiles of 2 and 4 divide, and others."""
     for c, o, h, w in ((16, 16, 8, 8), (24, 33, 7, 9), (20, 19, 13, 10), (64, 40, 4, 5), (32, 130, 6, 27)):
@@ -462,6 +513,7 @@ GROUPS = {
         attentions,
         contractions,
         convolutions,
+        pooled,
         winograds,
         epilogues,
         windows,

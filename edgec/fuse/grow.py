@@ -15,6 +15,7 @@ from edgec.fuse.block import is_affine, stores_in_lanes
 from edgec.fuse.classify import Mapping
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
+from edgec.fuse.pooled import is_pooled_product
 from edgec.ir.graph import Node
 from edgec.ir.nest import split_formula
 from edgec.ir.vector import LANES, NARROWEST, has_vector_form
@@ -69,6 +70,8 @@ def grow(draft: Draft, anchor: Node) -> None:
 
 
 def _held(anchor: Node, reader: Node) -> str:
+    if anchor.op != "reduce" and not classify.is_elementwise(reader) and not classify.is_movement(reader):
+        return f"{reader.op} combines sums that are neighbors in the registers of {anchor.op}"
     if classify.is_elementwise(reader):
         return f"{reader.op} is applied to each element while {anchor.op} still holds it"
     return f"{reader.op} goes over the row that is in cache"
@@ -80,17 +83,41 @@ def _next(draft: Draft, block: Sequence[Node], end: Node, anchor: Node, rows: bo
         return Refusal("output", "its result has to stand in memory")
     found = _post_dominator(draft, end, anchor, rows)
     if isinstance(found, Refusal):
-        beyond = _beyond_movement(draft, block, end, anchor) if draft.mode.is_planner and not rows else None
+        more = draft.mode.is_planner and not rows
+        beyond = _pooled(draft, block, end) or _beyond_movement(draft, block, end, anchor) if more else None
         if beyond is None:
             return found
         found = beyond
-    if not rows and not _runs_on_lanes(block, found):
+    is_pooled = len(found) == 1 and classify.has_reduction(draft.composer.own(found[0]))
+    if not rows and not is_pooled and not _runs_on_lanes(block, found):
         return Refusal("registers", f"{found[-1].op} cannot act on the vectors that hold the sums")
     if len(block) + len(found) > BLOCK_LIMIT:
         return Refusal("code size", f"a block of more than {BLOCK_LIMIT} operators gains nothing")
     if not draft.mode.grows(block, found):
         return Refusal("mode", f"this build does not fuse it (--fuse {draft.mode.name})")
     return found
+
+
+def _pooled(draft: Draft, block: Sequence[Node], end: Node) -> list[Node] | None:
+    """What pools the sums that registers hold, in windows side by side, where that is not dearer."""
+    if draft.mode.gpu or len(draft.users[end]) != 1:
+        return None
+    (user,) = draft.users[end]
+    if user in draft.owner or not classify.has_reduction(draft.composer.own(user)):
+        return None
+    whole = draft.block(user, [*block, user])
+    if not is_pooled_product(split_formula(whole.formula)):
+        return None
+    ways = {
+        "pooled in registers": (whole,),
+        "stored, then pooled": (draft.block(end, [*block]), draft.block(user, [user])),
+    }
+    choice = draft.decisions.asked(draft.prices.choose("pool", user, ways))
+    if choice.taken.name == "pooled in registers":
+        return [user]
+    refusal = Refusal("price", "pooling what is stored is cheaper")
+    draft.decisions.apart(end, (user,), refusal, choice, first=Mapping.MANY_TO_MANY)
+    return None
 
 
 def _beyond_movement(draft: Draft, block: Sequence[Node], end: Node, anchor: Node) -> list[Node] | None:

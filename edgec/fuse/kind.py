@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgec.fuse.attention import attention_of
+from edgec.fuse.pooled import pooled_of
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula
@@ -29,7 +30,8 @@ def kind_of(derived: Formula) -> str:
     if not sums:
         return "map"
     variables = _loop_variables(derived)
-    factors = contraction_factors(derived.body)
+    pooled = pooled_of(derived.body)
+    factors = contraction_factors(derived.body if pooled is None else pooled.sum)
     if factors is not None and sums[0].dtype in ("f32", "i32"):
         left, right = (X.free_variables(f) & variables for f in factors)
         if left != right:  # some loop belongs to one factor alone: what the other holds is used again and again

@@ -20,6 +20,7 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
 from edgec.ir.types import DTYPES
 from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
+from edgec.schedule.epilogue import around_sum, over_lanes
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.products import Words, packed_words, with_bias_inside, with_numbers_in_memory, words_of
 from edgec.schedule.program import Buffer
@@ -51,6 +52,12 @@ class Contract:
     tile_chunk: int  # row tiles one task takes
     panel_first: bool  # panels outside row chunks (weights stay near), or the other way round
     words: Words | None = None  # of a sum over bytes: k ends in a loop over words of them, S is the first byte of one
+    window: tuple[Expr, ...] = ()  # loops of S over sums that are one result: ``epilogue`` combines as many of them
+
+    @property
+    def sums(self) -> int:
+        """How many sums are one result."""
+        return prod(map(most, self.window))
 
     @property
     def m_extent(self) -> Extent:
@@ -86,16 +93,12 @@ class Contract:
 
 def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     """Schedule ``flat`` as a contraction; None when it is not one."""
-    sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
-    if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul":
+    taken = around_sum(flat.body)
+    if taken is None or taken.sum.dtype not in ("f32", "i32"):
         return None
-    dtype = sums[0].dtype
-    if dtype not in ("f32", "i32"):
-        return None
-    k, product = X.opened(sums[0])
-    accumulator = X.load("accumulator", (), dtype)
-    epilogue = X.substitute(flat.body, {sums[0]: accumulator})
-    chosen = _choose_lanes(flat, product.args[0], product.args[1])
+    epilogue, accumulator, dtype, window = taken.epilogue, taken.accumulator, taken.sum.dtype, taken.window
+    k, product = X.opened(taken.sum)
+    chosen = _choose_lanes(flat, product.args[0], product.args[1], window)
     if chosen is None:
         return None
     lane_factor, scalar_factor, n = chosen
@@ -104,7 +107,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     mine = X.free_variables(lane_factor) | X.free_variables(scalar_factor)
     rows = [v for v in flat.loops if v not in X.free_variables(lane_factor)]
     own_rows = [v for v in rows if v in mine]
-    if not is_vectorizable(X.substitute(epilogue, {accumulator: X.load("accumulator", (n,), dtype)}), n):
+    if not is_vectorizable(over_lanes(epilogue, n), n):
         return None
     flat, scalar_factor, epilogue, m = _merge_rows(flat, scalar_factor, epilogue, own_rows)
     mode = _lane_mode(lane_factor, n)
@@ -121,7 +124,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     m_extent, n_extent = most(m), most(n)
     steps = prod(map(most, k)) if words is None else prod(map(most, k[:-1])) * words.count
     row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
-    nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step)
+    nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step, prod(map(most, window)))
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
     panel_outer = tuple(v for v in outer if v in X.free_variables(lane_factor))
     outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
@@ -139,7 +142,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
         epilogue = with_numbers_in_memory(epilogue, weights)
     tiles = ceil(m_extent / nr)
     panel_bytes = nv * lanes * steps * 4
-    chunk = _chunk(tiles, nr, steps, ceil(n_extent / (nv * lanes)), prod(map(most, outer)))
+    chunk = _chunk(tiles, nr * prod(map(most, window)), steps, ceil(n_extent / (nv * lanes)), prod(map(most, outer)))
     row_bytes = m_extent * steps * 4
     weight_bytes = n_extent * steps * 4
     # Whichever side is swept repeatedly should be the one that stays in cache.
@@ -147,16 +150,19 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or (row_bytes <= weight_bytes and not fits)
     return Contract(
         outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, packed, epilogue, accumulator,
-        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words,
+        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words, window,
     )  # fmt: skip
 
 
-def _choose_lanes(flat: Flat, left: Expr, right: Expr) -> tuple[Expr, Expr, Expr] | None:
-    """(lane factor, scalar factor, lane loop): contiguous in the result if possible, then as long as possible."""
+def _choose_lanes(flat: Flat, left: Expr, right: Expr, window: tuple[Expr, ...] = ()) -> tuple[Expr, Expr, Expr] | None:
+    """(lane factor, scalar factor, lane loop): contiguous in the result if possible, then as long as possible.
+
+    What a ``window`` is taken of has no lanes: its sums are rows of a tile.
+    """
     best: tuple[tuple[int, int, int, int], tuple[Expr, Expr, Expr]] | None = None
     for lane, scalar in ((left, right), (right, left)):
         mine, other = X.free_variables(lane), X.free_variables(scalar)
-        for v in flat.loops:
+        for v in () if mine & {*window} else flat.loops:
             if v in mine and v not in other:
                 contiguous = int(coefficient(flat.address, v) == 1)
                 ready = 2 if is_constant(lane) else int(_lane_mode(lane, v) == "direct")
@@ -255,8 +261,8 @@ def _bytes_along(load: Expr, loop: Expr) -> int:
     return abs(step or 0) * DTYPES[load.dtype].itemsize
 
 
-def tile_shape(m: int, n: int, k: int, device: Device, row_step: int = 0) -> tuple[int, int]:
-    """(rows, vectors) of the register tile with the least predicted time for M x N x K.
+def tile_shape(m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1) -> tuple[int, int]:
+    """(rows, vectors) of the register tile with the least predicted time for M x N x K; a row may be several ``sums``.
 
     Per step of k a tile of r x v issues r*v multiply-adds (two a cycle, four cycles of latency each) and r + v loads
     (two a cycle); accumulators, one row of L and one broadcast must fit the registers. A panel beyond the first-level
@@ -271,16 +277,17 @@ def tile_shape(m: int, n: int, k: int, device: Device, row_step: int = 0) -> tup
     for v in range(1, min(vectors_needed, 8) + 1):
         stream = 2.2 * v if k * v * lanes * 4 > device.l1d_bytes // 2 else 0.0
         for r in range(1, min(m, tallest) + 1):
-            if r * v + v + 1 > registers and r * v > 1:
+            if r * sums * v + v + 1 > registers and r * v > 1:
                 continue
             full_panels, last = divmod(vectors_needed, v)
             cost = 0.0
             for width, panels in ((v, full_panels), (last, 1)):
                 for height, tiles in ((r, m // r), (m % r, 1)):
                     if width and height and panels and tiles:
-                        latency = 4 if height * width < 8 else 0
-                        step = max(height * width / 2, (height + width) / 2, latency, stream)
-                        cost += panels * tiles * (k * step + 10 + height * width * 1.5)
+                        held = height * sums * width
+                        latency = 4 if held < 8 else 0
+                        step = max(held / 2, (height * sums + width) / 2, latency, stream)
+                        cost += panels * tiles * (k * step + 10 + held * 1.5)
             key = (cost, -r * v, -v)
             if best is None or key < (best[0], -best[1] * best[2], -best[2]):
                 best = (cost, r, v)

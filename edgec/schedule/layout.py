@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import prod
 
 from edgec.fuse import Block, Plan
+from edgec.fuse.pooled import pooled_of
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula, Node
@@ -52,7 +53,8 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
         return []
     derived = block.formula
     if anchor.op in ("conv", "pool"):
-        if anchor.type.rank < 3 or block.output.type.shape != anchor.type.shape:
+        pooled = pooled_of(derived.body)
+        if anchor.type.rank < 3 or (block.output.type.shape != anchor.type.shape and pooled is None):
             return []
         wishes = [(block.output, 1)]
         for load in X.loads(derived.body):
@@ -81,7 +83,7 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
 
 def _last_summed(derived: Formula) -> set[Expr]:
     """The loop of a convolution's sum over channels (its last one), when it has one."""
-    sums = [e for e in X.walk(derived.body) if e.op == "reduce"]
+    sums = [e for e in X.walk(derived.body) if e.op == "reduce"]  # of a pooled one, the sum comes before the window
     return {X.reduction_variables(sums[0])[-1]} if sums and len(sums[0].value[1]) > 0 else set()
 
 

@@ -104,7 +104,7 @@ def sparse(
 
     ``dense_cycles`` is what the sum takes by fewer products (`winograd.cycles_of`), where that is how it is done dense.
     """
-    rows = _rows_of(dense)
+    rows = _rows_of(dense) if not dense.window else None
     offsets = _offsets(dense)
     if rows is None or offsets is None or not rows.size:
         return None

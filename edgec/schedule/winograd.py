@@ -10,22 +10,33 @@ networks", 2016.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, prod
 
 import numpy as np
 
 from edgec.device.facts import Device
+from edgec.fuse.pooled import partners
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.vector import is_vectorizable, vector_lanes
 from edgec.schedule.contract import tile_shape
+from edgec.schedule.epilogue import Around, around_sum, over_lanes
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.program import Buffer
 from edgec.schedule.toom import PAIRS, Toom
+
+
+@dataclass(frozen=True)
+class Window:
+    """``extent`` neighboring outputs are one result of ``loop``; ``place`` is where their loop stands in the window."""
+
+    loop: Expr
+    extent: int
+    place: int
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,12 @@ class Side:
     loop: Expr
     tap: Expr
     toom: Toom
+    pooled: Window | None = None
+
+    @property
+    def step(self) -> int:
+        """Outputs of a tile that are one result."""
+        return self.pooled.extent if self.pooled is not None else 1
 
     @property
     def extent(self) -> int:
@@ -128,10 +145,16 @@ def _odd(size: int, lanes: int) -> int:
 
 def winograd(flat: Flat, device: Device, weights: Weights) -> Winograd | None:
     """Schedule ``flat`` by Winograd's method; None where it does not apply, or the direct sum is cheaper."""
-    sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
-    if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul" or sums[0].dtype != "f32":
+    taken = around_sum(flat.body)
+    if taken is None or taken.sum.dtype != "f32":
         return None
-    taps, term = X.opened(sums[0])
+    epilogue, accumulator = taken.epilogue, taken.accumulator
+    results = flat.loops
+    windows, total = _widened(flat, taken)
+    if len(windows) != len(taken.window):
+        return None
+    flat = replace(flat, loops=tuple(next((w for w, p in windows.items() if p.loop is v), v) for v in flat.loops))
+    taps, term = X.opened(total)
     if device.vector_bytes < 16 or not device.l2_bytes or not is_fixed(*flat.loops, *taps):
         return None
     l, s = sorted(term.args, key=is_constant, reverse=True)
@@ -141,12 +164,9 @@ def winograd(flat: Flat, device: Device, weights: Weights) -> Winograd | None:
     if len(across) != 1 or across[0] in X.free_variables(s) or coefficient(flat.address, across[0]) is None:
         return None
     (n,) = across
-    accumulator = X.load("accumulator", (), "f32")
-    epilogue = X.substitute(flat.body, {sums[0]: accumulator})
-    lanewise = X.substitute(epilogue, {accumulator: X.load("accumulator", (n,), "f32")})
-    if not is_vectorizable(lanewise, n):
+    if not is_vectorizable(over_lanes(epilogue, n), n):
         return None
-    found = _cheapest(flat, s, taps, n, device)
+    found = _cheapest(flat, s, taps, n, device, windows)
     if found is None:
         return None
     sides, block, rows, vectors = found
@@ -154,7 +174,7 @@ def winograd(flat: Flat, device: Device, weights: Weights) -> Winograd | None:
     outer = tuple(v for v in flat.loops if v is not n and all(v is not side.loop for side in sides))
     lanes = vector_lanes(device)
     packed = weights.add(_transformed(l, sides, k, n, vectors * lanes))
-    epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
+    epilogue = with_contiguous_weights(epilogue, results, n, weights)
     return Winograd(
         outer, sides, n, k, s, packed, epilogue, accumulator, flat.store, flat.address, block, rows, vectors, lanes
     )  # fmt: skip
@@ -166,14 +186,29 @@ def cycles_of(w: Winograd, device: Device) -> float:
     return _cycles(w.sides, w.tiles, w.k_extent, w.n_extent, w.block, device, busy)
 
 
+def _widened(flat: Flat, taken: Around) -> tuple[dict[Expr, Window], Expr]:
+    """Loops over all outputs where those over results and their windows were, and the sum over them."""
+    pairs = partners(taken.window, flat.loops, (i for load in X.loads(taken.sum) for i in load.args)) or {}
+    windows: dict[Expr, Window] = {}
+    change: dict[Expr, Expr] = {}
+    for place, w in enumerate(taken.window):
+        if w in pairs and is_fixed(pairs[w]):
+            wide = X.fresh(pairs[w].value.extent * w.value.extent)
+            windows[wide] = Window(pairs[w], w.value.extent, place)
+            change |= {pairs[w]: X.const(0), w: wide}
+    return windows, X.substitute(taken.sum, change)
+
+
 def _remaining(s: Expr, taps: tuple[Expr, ...], sides: tuple[Side, ...]) -> tuple[Expr, ...]:
     """The loops of the sum that tiles do not take, the one with the shortest step last."""
     rest = [v for v in taps if all(v is not side.tap for side in sides)]
     return tuple(sorted(rest, key=lambda v: -abs(coefficient(s.args[0], v) or 0)))
 
 
-def _candidates(flat: Flat, s: Expr, taps: tuple[Expr, ...], n: Expr) -> Iterator[tuple[Side, ...]]:
-    """Ways to tile: loops over outputs that step through S as a loop over taps does."""
+def _candidates(
+    flat: Flat, s: Expr, taps: tuple[Expr, ...], n: Expr, windows: Mapping[Expr, Window]
+) -> Iterator[tuple[Side, ...]]:
+    """Ways to tile: loops over outputs that step through S as a loop over taps does; tiles hold whole windows."""
     address = s.args[0]
     pairs = []
     for tap in taps:
@@ -183,24 +218,28 @@ def _candidates(flat: Flat, s: Expr, taps: tuple[Expr, ...], n: Expr) -> Iterato
                 pairs.append((loop, tap))
     pairs.sort(key=lambda pair: -abs(coefficient(address, pair[1]) or 0))
 
-    def forms(loop: Expr, tap: Expr) -> list[Toom]:
-        r = int(tap.value.extent)
+    def forms(loop: Expr, tap: Expr) -> list[Side]:
+        r, window = int(tap.value.extent), windows.get(loop)
         known = [Toom(inputs - r + 1, r) for inputs in PAIRS if inputs - r + 1 >= 2]
-        return [t for t in known if r >= 2 and t.outputs <= loop.value.extent]
+        fitting = [t for t in known if r >= 2 and t.outputs <= loop.value.extent]
+        sides = [Side(loop, tap, t, window) for t in fitting]
+        return [side for side in sides if side.toom.outputs % side.step == 0]
 
     for pair in pairs:
-        yield from ((Side(*pair, t),) for t in forms(*pair))
+        if {*windows} <= {pair[0]}:
+            yield from ((side,) for side in forms(*pair))
     for one, two in product(pairs, pairs):
-        if pairs.index(one) < pairs.index(two) and one[0] is not two[0] and one[1] is not two[1]:
-            yield from ((Side(*one, a), Side(*two, b)) for a in forms(*one) for b in forms(*two))
+        apart = pairs.index(one) < pairs.index(two) and one[0] is not two[0] and one[1] is not two[1]
+        if apart and {*windows} <= {one[0], two[0]}:
+            yield from product(forms(*one), forms(*two))
 
 
 def _cheapest(
-    flat: Flat, s: Expr, taps: tuple[Expr, ...], n: Expr, device: Device
+    flat: Flat, s: Expr, taps: tuple[Expr, ...], n: Expr, device: Device, windows: Mapping[Expr, Window]
 ) -> tuple[tuple[Side, ...], int, int, int] | None:
     """(sides, tiles of a block, rows, vectors) of the least predicted time; None where the direct sum has it."""
     best, choice = _direct_cycles(flat, taps, n, device), None
-    for sides in _candidates(flat, s, taps, n):
+    for sides in _candidates(flat, s, taps, n, windows):
         k = _remaining(s, taps, sides)
         if not k or coefficient(s.args[0], k[-1]) != 1 or most(k[-1]) < 4 or not prod(map(most, k)):
             continue

@@ -9,6 +9,7 @@ from math import prod
 from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.views.base import Loop, View, numbered
+from edgec.emit.views.epilogue import on_vectors
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent
@@ -86,6 +87,7 @@ class ContractView(View):
 
     @property
     def rows(self) -> int:
+        """Results of a tile along m; where they are pooled, each of them is several sums."""
         return self.params.rows
 
     @property
@@ -247,7 +249,7 @@ class ContractView(View):
         calls = []
         for k, rows in enumerate(self._heights):
             for vectors, live in self._widths:
-                (t,) = (t for t in self.tiles if (t.rows, t.vectors, t.live) == (rows, vectors, live))
+                (t,) = (t for t in self.tiles if (t.height, t.vectors, t.live) == (rows, vectors, live))
                 conditions, change = [], {}
                 if len(self._heights) > 1:
                     conditions.append(f"tile {'>=' if k else '<'} {extent_text(full)}")
@@ -292,26 +294,43 @@ class Call:
 
 
 class Tile:
-    """One unrolled tile: ``rows`` x ``vectors``; of the last vector ``live`` lanes exist (None: ``count`` of them)."""
+    """One unrolled tile: ``height`` results (``rows`` sums) x ``vectors``.
 
-    def __init__(self, view: ContractView, rows: int, vectors: int, live: int | None) -> None:
-        self.view, self.rows, self.vectors, self.live = view, rows, vectors, live
+    Of the last vector ``live`` lanes exist (None: ``count`` of them).
+    """
+
+    def __init__(self, view: ContractView, height: int, vectors: int, live: int | None) -> None:
+        self.view, self.height, self.vectors, self.live = view, height, vectors, live
         p = view.params
+        self.rows = height * p.sums
         suffix = "" if live == p.lanes else "_n" if live is None else f"_{live}"
-        self.name = f"{view.name}_{rows}x{vectors}{suffix}"
+        self.name = f"{view.name}_{height}x{vectors}{suffix}"
         self.hoisted: list[str] = []
         self._pointer: tuple[str, dict[Expr, int]] | None = None
         if p.s.op == "load" and p.s.value in view.pointers:
             self._hoist()
 
+    def _at(self, r: int) -> dict[Expr, int]:
+        """Where in the tile a sum stands: how far along m, and where in its window."""
+        p = self.view.params
+        place, inside = divmod(r, p.sums)
+        found = {p.m: place} if p.m.op == "var" else {}
+        for v in reversed(p.window):
+            inside, found[v] = divmod(inside, int(v.value.extent))
+        return found
+
+    def _sums(self, m: int) -> range:
+        """The sums of one result."""
+        return range(m * self.view.params.sums, (m + 1) * self.view.params.sums)
+
     def _hoist(self) -> None:
         """Point at the first element of S; the loops of the sum then add constants alone."""
         p = self.view.params
         address = p.s.args[0]
-        steps = {v: coefficient(address, v) for v in (*p.k, p.m) if v.op == "var"}
+        steps = {v: coefficient(address, v) for v in (*p.k, *p.window, p.m) if v.op == "var"}
         if any(c is None for c in steps.values()):
             return
-        start = X.substitute(address, {v: X.const(0) for v in p.k})
+        start = X.substitute(address, {v: X.const(0) for v in (*p.k, *p.window)})
         text = Printer(self.view.names, self.view.pointers).position(start)
         pointer = self.view.pointers[p.s.value]
         self.hoisted = [f"const {STORAGE[p.s.dtype]} *s = {pointer} + {text};"]
@@ -362,11 +381,10 @@ class Tile:
     def _place(self, r: int, loops: tuple[Expr, ...], offset: int = 0) -> str:
         """Where S is read inside loops of the sum, from its first element on."""
         assert self._pointer is not None
-        p = self.view.params
         _, steps = self._pointer
         parts = [f"{self.view.names[v]} * {steps[v]}" if steps[v] != 1 else self.view.names[v]
                  for v in loops if v.op == "var" and steps[v]]  # fmt: skip
-        offset += r * steps.get(p.m, 0)
+        offset += sum(far * steps[v] for v, far in self._at(r).items())
         if offset or not parts:
             parts.append(str(offset))
         return " + ".join(parts)
@@ -387,7 +405,7 @@ class Tile:
 
     def _computed(self, r: int) -> tuple[list[str], str]:
         p = self.view.params
-        shifted = X.substitute(p.s, {p.m: p.m + r}) if p.m.op == "var" else p.s
+        shifted = X.substitute(p.s, {v: v + far if v is p.m else X.const(far) for v, far in self._at(r).items()})
         printer = Printer(self.view.names, self.view.pointers, depth=0, prefix=f"a{r}_")
         text = printer.value(shifted)
         return printer.lines, text
@@ -419,11 +437,10 @@ class Tile:
         for v in range(self.vectors):
             count = self._count(v)
             printer = Printer(view.names, view.pointers, p.n, count, prefix=f"e{v}_")
-            for r in range(self.rows):
-                accumulated = X.load(("accumulator", r, v), (X.const(0) + p.n,), p.accumulator.dtype)
-                change = {p.n: p.n + v * p.lanes} | ({p.m: p.m + r} if p.m.op == "var" else {})
-                printer.define(accumulated, f"c{r}_{v}")
-                body = X.substitute(X.substitute(p.epilogue, change), {p.accumulator: accumulated})
+            for m in range(self.height):
+                names = {tuple(self._at(r)[w] for w in p.window): f"c{r}_{v}" for r in self._sums(m)}
+                change = {p.n: p.n + v * p.lanes} | ({p.m: p.m + m} if p.m.op == "var" else {})
+                body = on_vectors(printer, X.substitute(p.epilogue, change), p.n, names.__getitem__)
                 value = printer.to_store(body)
                 address = X.substitute(p.address, change)
                 printer.lines.append(f"  {view.store_line(printer, address, value, p.n, count)}")

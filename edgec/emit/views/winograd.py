@@ -9,6 +9,7 @@ from itertools import product
 
 from edgec.emit.c_expression import Printer
 from edgec.emit.views.base import Loop, View, numbered
+from edgec.emit.views.epilogue import on_vectors
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.schedule.program import Buffer, Kernel
@@ -41,7 +42,10 @@ class WinogradView(View):
         p = self.params
         self.outer = numbered(p.outer)
         self.names = {v: d.name for v, d in self.outer.items()}
-        self.names |= {side.loop: place for side, place in zip(p.sides, self.places)}
+        for side, place in zip(p.sides, self.places):
+            self.names[side.loop] = place
+            if side.pooled is not None:
+                self.names[side.pooled.loop] = f"({place} / {side.step})"
         self.sums = {v: Loop(f"k{d}", v.value.extent, d) for d, v in enumerate(p.k)}
 
     @property
@@ -259,12 +263,13 @@ class WinogradView(View):
         p = self.params
         count = str(self.tail) if counted else None
         found = []
-        for at, value in self._backward()[1].items():
+        values = self._backward()[1]
+        for at in product(*(range(0, side.toom.outputs, side.step) for side in p.sides)):
             printer = Printer(self.names | {p.n: "n"}, self.pointers, p.n, count, depth=2, prefix="e")
-            accumulated = X.load(("accumulator", at), (X.const(0) + p.n,), "f32")
-            printer.define(accumulated, value)
-            change = {side.loop: side.loop + i for side, i in zip(p.sides, at)}
-            body = X.substitute(X.substitute(p.epilogue, change), {p.accumulator: accumulated})
+            results = [side.pooled.loop if side.pooled is not None else side.loop for side in p.sides]
+            change = {v: v + i // side.step for v, side, i in zip(results, p.sides, at)}
+            names = self._window(at, values)
+            body = on_vectors(printer, X.substitute(p.epilogue, change), p.n, names.__getitem__)
             line = self.store_line(printer, X.substitute(p.address, change), printer.vector(body), p.n, count)
             tests = [
                 f"{name}_skip <= {i}"
@@ -272,6 +277,18 @@ class WinogradView(View):
                 if side.is_ragged and i < side.toom.outputs - side.extent % side.toom.outputs
             ]
             found.append(Pixel(" && ".join(tests), (*printer.lines, f"    {line}")))
+        return found
+
+    def _window(self, at: tuple[int, ...], values: dict[tuple[int, ...], str]) -> dict[tuple[int, ...], str]:
+        """What the sums are called that are one result, whose first stands ``at`` a place of the tile."""
+        p = self.params
+        found = {}
+        for far in product(*(range(side.step) for side in p.sides)):
+            place = [0] * sum(side.pooled is not None for side in p.sides)
+            for side, i in zip(p.sides, far):
+                if side.pooled is not None:
+                    place[side.pooled.place] = i
+            found[tuple(place)] = values[tuple(a + i for a, i in zip(at, far))]
         return found
 
     @cached_property
