@@ -241,11 +241,14 @@ def tune(
 def explain(
     model: ModelPath,
     node: Annotated[
-        str, typer.Argument(metavar="NODE|KERNEL", help="Name of a node of the model, or number of a kernel.")
+        str, typer.Argument(metavar="NODE|KERNEL|LAW", help="A node of the model, the number of a kernel, or a law.")
     ],
     settings: Settings,
 ) -> Answer:
-    """Say what became of NODE: its kernels, why they hold what they hold, and why their neighbors are others."""
+    """Say what became of NODE: its kernels, why they hold what they hold, and why their neighbors are others.
+
+    Of a law: where it changed the network, and why it does not apply to what is left.
+    """
     with shown() as progress:
         parsed = reader.read(model)
         run = pipeline.run(parsed, Context(resolve(settings), progress), until="schedule")

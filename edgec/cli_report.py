@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 from rich.console import RenderableType
 
-from edgec.command import Answer, command
+from edgec import config, toml_text
+from edgec.command import Answer, command, settings_of
+from edgec.errors import UsageError
+from edgec.report import diff
 from edgec.report.document import read_document
 from edgec.report.document.build import PAGE
-from edgec.report.page import page
-from edgec.report.record import Record
+from edgec.report.page import diff_page, page
+from edgec.report.progress import shown
+from edgec.report.record import Record, head
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a build with a report, or its report.json.")]
 
@@ -31,3 +37,50 @@ def register(app: typer.Typer) -> None:
             return f"{path}\n"
 
         return Answer(found, draw)
+
+    @command(app)
+    def serve(
+        folder: Annotated[
+            Path, typer.Argument(metavar="DIR", help="A folder with an edgec.toml, or of a build with a report.")
+        ] = Path(),
+        port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.")] = 0,
+    ) -> Answer:
+        """Show the report live: toggle decisions, build and measure again; they are kept in edgec.toml."""
+        from edgec.serve.server import Server
+        from edgec.serve.workbench import Workbench
+
+        path = _configuration(folder)
+        with shown() as progress:
+            bench = Workbench(path, settings_of, progress)
+        with Server(bench, port) as server:
+            sys.stderr.write(f"{server.url}  (stop with Ctrl-C; decisions go to {path})\n")
+            sys.stderr.flush()
+            with contextlib.suppress(KeyboardInterrupt):
+                server.serve_forever()
+        bench.close()
+        return Answer({**head("serve"), "file": str(path), "url": server.url}, lambda r: f"decisions are in {path}\n")
+
+    @command(app, "diff")
+    def compare(
+        before: Annotated[Path, typer.Argument(metavar="BEFORE", help="The folder of a build with a report.")],
+        after: Annotated[Path, typer.Argument(metavar="AFTER", help="The folder of another one.")],
+        markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")] = False,
+        html: Annotated[Optional[Path], typer.Option("--html", metavar="FILE", help="Write a page too.")] = None,
+    ) -> Answer:
+        """Compare two builds that have reports: kernels, bytes, latency, error, size."""
+        found = diff.diff(read_document(before), read_document(after))
+        if html is not None:
+            try:
+                html.write_text(diff_page(found), encoding="utf-8")
+            except OSError as error:
+                raise UsageError(f"cannot write: {error.strerror or error}", where=str(html)) from None
+        return Answer(found, diff.markdown if markdown else diff.draw)
+
+
+def _configuration(folder: Path) -> Path:
+    """The edgec.toml of a folder; one is written for a build that has a report and no such file yet."""
+    path = folder if folder.suffix == ".toml" else folder / config.FILE
+    if not path.is_file():
+        said = read_document(folder)["settings"]
+        path.write_text(toml_text.dump(config.written(said)), encoding="utf-8")
+    return path

@@ -113,6 +113,18 @@ def _shared(
     operators: Annotated[
         Optional[list[Path]], _option("--operators", "--ops", help="Folder of operators of your own.", metavar="DIR")
     ] = None,
+    without: Annotated[Optional[list[str]], _option("--without", help="Do without this law.", metavar="LAW")] = None,
+    apart: Annotated[
+        Optional[list[str]],
+        _option("--apart", help="Keep its result in memory: not fused with readers.", metavar="NODE"),
+    ] = None,
+    choose: Annotated[
+        Optional[list[str]],
+        _option("--choose", help="Decide what prices would (see explain).", metavar="'KIND NODE=WAY'"),
+    ] = None,
+    tile: Annotated[
+        Optional[list[str]], _option("--tile", help="Rows and vectors of a product's tile.", metavar="NODE=8x3")
+    ] = None,
 ) -> Settings:
     """Settings from the options that commands share; raises UsageError for a shape or value that does not read."""
     return Settings(
@@ -127,6 +139,9 @@ def _shared(
         fuse="none" if no_fuse else fuse, tuned=tuned, compiler=compiler,
         **({"precision": precision} if precision is not None else {}),
         rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),
+        without=without or (), apart=apart or (),
+        choose=dict(_named(text, "--choose", "'KIND NODE=WAY'") for text in choose or ()),
+        tiles=dict(_tile(text) for text in tile or ()),
     )  # fmt: skip
 
 
@@ -151,6 +166,15 @@ def _loop(text: str) -> tuple[str, int]:
     if not rest.isdecimal():
         raise UsageError(f"'{printable(rest)}' is no number", hint="write --loop NODE=16", where=printable(name))
     return name, int(rest)
+
+
+def _tile(text: str) -> tuple[str, tuple[int, int]]:
+    name, rest = _named(text, "--tile", "NODE=8x3")
+    found = re.fullmatch(r"(\d+)x(\d+)", rest)
+    if not found:
+        hint = "write --tile NODE=8x3: 8 rows, 3 vectors"
+        raise UsageError(f"'{printable(rest)}' is no tile", hint=hint, where=f"--tile {printable(name)}")
+    return name, (int(found[1]), int(found[2]))
 
 
 def _range(text: str) -> tuple[str, tuple[int, int, int]]:
@@ -220,6 +244,13 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
         return run
 
     return register
+
+
+def settings_of(found: config.Config) -> tuple[str, Settings]:
+    """The model and the settings that edgec.toml gives to commands without options of their own."""
+    shared = _parameters(_shared)
+    given = {key: p.default for key, p in shared.items()} | config.arguments(found, "serve", {}, shared, _SECTIONS)
+    return found.model, _shared(**given)
 
 
 def _configure(

@@ -195,10 +195,36 @@ def said(settings: Mapping[str, Any], model: str | Path, folder: Path) -> dict[s
     """Settings that differ from the usual ones as plain data, with the path of the model from ``folder``."""
     found: dict[str, Any] = {"model": os.path.relpath(Path(model).absolute(), folder.absolute())}
     for key, value in settings.items():
-        plain = _plain(value)
+        plain = _plain(_from(folder, key, value))
         if plain not in (None, [], {}, USUAL.get(key)):
             found[key] = plain
     return found
+
+
+#: What settings are called on the command line, where that is another word.
+_OPTIONS = {"shapes": "shape", "dims": "dim", "values": "value", "states": "state", "loops": "loop", "tiles": "tile"}
+
+
+def written(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings (as `said` gives them) by the keys of a file; decisions go into their table."""
+    found: dict[str, Any] = {}
+    for name, value in said.items():
+        key = _OPTIONS.get(name, name)
+        if key == "dim":
+            value = {n: f"{low}..{high}:{step}" for n, (low, high, step) in value.items()}
+        if key == "tile":
+            value = {n: f"{rows}x{vectors}" for n, (rows, vectors) in value.items()}
+        into = found.setdefault(DECISIONS, {}) if key in ("without", "apart", "choose", "tile") else found
+        into[key] = value
+    return found
+
+
+def _from(folder: Path, key: str, value: Any) -> Any:
+    """Paths among settings as they are from a folder."""
+    if key in ("rules", "templates", "devices", "operators"):
+        return [os.path.relpath(Path(path).absolute(), folder.absolute()) for path in value]
+    is_path = (key == "calibrate" and value != "random") or (key == "device" and str(value).endswith(".toml"))
+    return os.path.relpath(Path(value).absolute(), folder.absolute()) if is_path else value
 
 
 def _plain(value: Any) -> Any:

@@ -50,6 +50,14 @@ def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str,
             "budget": options.loss_budget,
             "corrections": options.corrections,
         }
+    decisions = {
+        "without": sorted(options.without),
+        "apart": sorted(options.apart),
+        "choose": dict(options.choose),
+        "tiles": {name: list(tile) for name, tile in options.tiles.items()},
+    }
+    if any(decisions.values()):
+        facts["decisions"] = decisions
     if parsed is not None:
         facts["model"] = {"name": parsed.name, "sha256": reader.digest(parsed)}
     for what in ("rules", "templates", "operators"):

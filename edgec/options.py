@@ -41,6 +41,10 @@ class Settings(TypedDict, total=False):
     ("auto", "none", or names with commas); `numeric` bounds what laws may change (`NUMERIC`); `name`
     is the prefix of everything in the generated C. `rules`, `templates`, `devices` and `operators` are folders of the
     user's own.
+
+    Decisions that are otherwise the compiler's: laws to do `without`, nodes whose results are to be kept `apart` from
+    who reads them, what to `choose` where prices decide ("attention NODE": the name of a way), and `tiles` (rows,
+    vectors) of the products that end in a node.
     """
 
     device: str | Path | Device
@@ -65,6 +69,10 @@ class Settings(TypedDict, total=False):
     templates: Folders
     devices: Folders
     operators: Folders
+    without: Sequence[str]
+    apart: Sequence[str]
+    choose: Mapping[str, str]
+    tiles: Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,10 @@ class Options:
     rules: tuple[Path, ...] = ()
     templates: tuple[Path, ...] = ()
     operators: tuple[Path, ...] = ()
+    without: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
+    choose: Mapping[str, str] = field(default_factory=dict)
+    tiles: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def resolve(settings: Settings) -> Options:
@@ -128,6 +140,10 @@ def resolve(settings: Settings) -> Options:
         rules=_folders(settings.get("rules", ()), "rules"),
         templates=_folders(settings.get("templates", ()), "templates"),
         operators=_folders(settings.get("operators", ()), "operators"),
+        without=frozenset(settings.get("without", ())),
+        apart=frozenset(settings.get("apart", ())),
+        choose=dict(settings.get("choose", {})),
+        tiles={n: _tile(n, *t) for n, t in settings.get("tiles", {}).items()},
     )
 
 
@@ -157,6 +173,12 @@ def _rounds(name: str, most: int) -> int:
     if most < 1:
         raise UsageError(f"a loop of {most} rounds", hint="give how many there are at most", where=name)
     return most
+
+
+def _tile(name: str, rows: int, vectors: int) -> tuple[int, int]:
+    if rows < 1 or vectors < 1:
+        raise UsageError(f"{rows}x{vectors} is no tile", hint="give rows and vectors, 1 or more of each", where=name)
+    return rows, vectors
 
 
 def _threads(threads: int) -> int:

@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
+from edgec import decided
 from edgec.check import execute
 from edgec.check.execute import Executor
 from edgec.check.invariants import verify_plan, verify_program
@@ -89,7 +90,10 @@ def import_(source: Any, context: Context) -> Graph:
 def simplify(graph: Graph, context: Context) -> Graph:
     o = context.options
     prices = OfRewriting.on(o.device)
-    simpler, applied = simplify_graph(outputs_alone(graph), load_rules(o.rules), numeric=o.numeric, prices=prices)
+    known = load_rules(o.rules)
+    decided.known(o.without, [r.name for r in known], "--without", "law")
+    rules = [r for r in known if r.name not in o.without]
+    simpler, applied = simplify_graph(outputs_alone(graph), rules, numeric=o.numeric, prices=prices)
     context.applied.extend(applied)
     return outputs_apart(simpler, graph)
 
@@ -107,7 +111,11 @@ def fuse(graph: Graph, context: Context) -> Plan:
 
     o = context.options
     prices = context.prices if context.prices is not None else prices_for(o)
-    plan = plan_graph(graph, o.fuse, prices=prices, gpu=o.device.is_gpu)
+    names = [name for n in graph.operations() for name in graph.names(n)]
+    decided.known(o.apart, names, "--apart", "node")
+    decided.known([key.partition(" ")[2] for key in o.choose], names, "--choose", "node")
+    plan = plan_graph(graph, o.fuse, prices=prices, gpu=o.device.is_gpu, apart=o.apart, chosen=o.choose)
+    decided.asked(o.choose, plan)
     context.chosen.update((c.key, c.taken.name) for c in plan.decisions.choices)
     return plan
 
@@ -119,7 +127,9 @@ def schedule(plan: Plan, context: Context) -> Program:
     def progress(name: str) -> None:
         context.progress("schedule", name, next(begun) / len(plan.blocks))
 
-    return schedule_plan(plan, o.device, workers(plan, o.device, o.threads), progress, o.numeric)
+    names = [name for b in plan.blocks for n in b.nodes for name in plan.graph.names(n)]
+    decided.known(o.tiles, names, "--tile", "node")
+    return schedule_plan(plan, o.device, workers(plan, o.device, o.threads), progress, o.numeric, o.tiles)
 
 
 def emit(program: Program, context: Context) -> Project:

@@ -49,6 +49,11 @@ def measure(
     return facts
 
 
+def measure_times(built: Built, progress: Progress = silent) -> Facts:
+    """Times alone, where the code of a build runs here: a decision is to be answered soon."""
+    return measure(built, (Budget("latency_ms", 0.0),), everything=False, progress=progress)
+
+
 def describe(
     built: Built, facts: Facts, *, budgets: Sequence[Record] = (), settings: Mapping[str, Any] | None = None
 ) -> Record:

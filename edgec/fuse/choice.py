@@ -7,13 +7,13 @@ is not; the ways of one choice are always compared by the same of the two. Choic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Literal
 
 from edgec.fuse.block import Block
 from edgec.ir.expr import Expr
-from edgec.ir.graph import Formula, Node
+from edgec.ir.graph import Formula, Graph, Node
 
 Source = Literal["measured", "model", "frozen"]
 #: Another way than the usual one has to be this much cheaper: measurements and models are no better.
@@ -85,6 +85,16 @@ class Prices:
     frozen: Mapping[str, str] = field(default_factory=dict)
     unknown: dict[str, Block] = field(default_factory=dict)
     estimated: dict[str, float] = field(default_factory=dict)
+
+    def deciding(self, graph: Graph, chosen: Mapping[str, str]) -> Prices:
+        """The same with decisions about a graph: ways by the kind of a choice and a node of the model it is about."""
+        if not chosen:
+            return self
+        found = dict(self.frozen)
+        for key, way in chosen.items():
+            kind, _, name = key.partition(" ")
+            found.update((f"{kind} {n.key}", way) for n in graph.operations() if name in graph.names(n))
+        return replace(self, frozen=found)
 
     def choose(self, kind: str, node: Node, ways: Mapping[str, Sequence[Block]]) -> Choice:
         """The cheapest of ``ways``, of which the first is the usual one; a way is the blocks that it would make."""

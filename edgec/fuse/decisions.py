@@ -19,10 +19,11 @@ from edgec.ir.graph import Node
 #: What kept two operators apart. ``class``: the cell of the table; ``registers``: no work on accumulators in registers;
 #: ``code size``: the block is long enough; ``recompute``: its reader would repeat it; ``readers``: there are several;
 #: ``output``: it has to stand in memory; ``shape``; ``index``: its loads would not be linear; ``width``: memory keeps
-#: the narrower integers; ``branch``; ``procedure``; ``placement``; ``mode``: the build does not fuse this; ``price``.
+#: the narrower integers; ``branch``; ``procedure``; ``placement``; ``mode``: the build does not fuse this; ``price``;
+#: ``decided`` by the user.
 Constraint = Literal[
     "class", "registers", "code size", "recompute", "readers", "output", "shape", "index", "width",
-    "branch", "procedure", "placement", "mode", "price",
+    "branch", "procedure", "placement", "mode", "price", "decided",
 ]  # fmt: skip
 
 
@@ -67,6 +68,8 @@ class Decisions:
 
     verdicts: list[Verdict] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
+    #: Results that were decided to stand in memory, with the sentence that says so.
+    decided: dict[Node, str] = field(default_factory=dict)
 
     def fused(self, writer: Node, reader: Node, why: str, choice: Choice | None = None) -> None:
         self.verdicts.append(Verdict(writer, reader, True, why, None, choice))
@@ -81,6 +84,8 @@ class Decisions:
         first: Mapping | None = None,
         second: Mapping | None = None,
     ) -> None:
+        if writer in self.decided:
+            refusal = Refusal("decided", self.decided[writer])
         for reader in dict.fromkeys(readers):
             verdict = Verdict(writer, reader, False, refusal.why, refusal.constraint, choice, first, second)
             self.verdicts.append(verdict)

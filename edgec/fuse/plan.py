@@ -8,8 +8,10 @@ A procedure is a block of its own, between values that lie in memory as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import prod
+from types import MappingProxyType
 
 from edgec.fuse import classify
 from edgec.fuse.attention import is_attention
@@ -31,13 +33,27 @@ from edgec.ops import is_procedure, meaning
 __all__ = ["Placement", "Plan", "copy_block", "plan"]
 
 
-def plan(graph: Graph, fuse: bool | str = True, prices: Prices | None = None, gpu: bool = False) -> Plan:
-    """Plan a graph; ``fuse`` is a mode (see `edgec.fuse.modes`), ``prices`` decides what could be either way."""
+def plan(
+    graph: Graph,
+    fuse: bool | str = True,
+    prices: Prices | None = None,
+    gpu: bool = False,
+    *,
+    apart: Collection[str] = (),
+    chosen: Mapping[str, str] = MappingProxyType({}),
+) -> Plan:
+    """Plan a graph; ``fuse`` is a mode (see `edgec.fuse.modes`), ``prices`` decides what could be either way.
+
+    Results of the nodes of the model in ``apart`` stand in memory, and ``chosen`` says which way to take by the kind of
+    a choice and the node that it is about ("attention NODE").
+    """
     mode = Mode(mode_of(fuse), graph, gpu)
     prices = prices if prices is not None else Prices(CostModel())
+    prices = prices.deciding(graph, chosen)
     graph, choices = stacked(graph, prices) if mode.is_planner and not gpu else (graph, [])
     mode = replace(mode, graph=graph)
-    draft = Draft(graph, mode, prices)
+    draft = Draft(graph, mode, prices.deciding(graph, chosen))
+    draft.keep_apart(apart)
     draft.decisions.choices += choices
     operations = graph.operations()
     for node in operations:

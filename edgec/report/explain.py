@@ -13,9 +13,10 @@ from edgec.ir import expr as X
 from edgec.ir.graph import Formula, Graph, Node
 from edgec.ops import meaning
 from edgec.pipeline import Run
-from edgec.report import facts, why
+from edgec.report import facts, laws, why
 from edgec.report.listing import describe_template, describe_view, formula_text, numbered, procedure_text
 from edgec.report.record import Record, head, kernel_cost
+from edgec.rewrite import Rule, consider, load_rules
 from edgec.rewrite.names import cover
 from edgec.schedule.program import Kernel, Program
 
@@ -24,7 +25,7 @@ _FORMULA = 400
 
 
 def explain(run: Run, model: Parsed, name: str) -> Record:
-    """Everything that is known of the node ``name``, or of the kernel of that number.
+    """Everything that is known of the node ``name``, of the kernel of that number, or of the law of that name.
 
     Raises UsageError when there is none of that name.
     """
@@ -35,6 +36,9 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
     program: Program = run["schedule"]
     if name not in names and name.isdecimal() and int(name) < len(program.kernels):
         return _of_kernel(run, int(name))
+    law = next((r for r in load_rules(run.context.options.rules) if r.name == name), None)
+    if name not in names and law is not None:
+        return _of_law(run, law)
     if name not in names:
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
         close = close or [o for o in names if name.lower() in o.lower()][:3]
@@ -42,7 +46,7 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
         raise UsageError(f"there is no node called '{printable(name)}'", hint=hint, where=model.where)
     planned: Graph = run["fuse"].graph
     kept = [n for n in planned.operations() if name in map(printable, planned.names(n))]
-    laws = [str(a) for a in run.context.applied if name in map(printable, getattr(a, "origin", ()))]
+    applied = [str(a) for a in run.context.applied if name in map(printable, getattr(a, "origin", ()))]
     mine = [(k, kernel) for k, kernel in enumerate(program.kernels) if name in map(printable, kernel.names)]
     plan: Plan = run["fuse"]
     filled = plan.filled
@@ -50,13 +54,14 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
         **head("explain"),
         "node": name,
         "imported_as": [_core(n) for n in written],
-        "laws": laws,
+        "laws": applied,
         "planned_as": [_core(n) for n in kept],
         "part_of": [o.name for o in cover(planned) if o.nodes.intersection(kept) and len(o.nodes) > 1],
         "placed": [_placed(plan, n) for n in kept if n in plan.placements]
         + [_filled(n) for n in kept if n in filled and n not in plan.placements],
         "inside_others": [_inlined(plan, n) for n in kept if not _homes(plan, n) and n not in filled],
         "kernels": [_kernel(run, k, kernel) for k, kernel in mine],
+        "law": None,
     }
 
 
@@ -66,7 +71,33 @@ def _of_kernel(run: Run, k: int) -> Record:
     kernel = run["schedule"].kernels[k]
     planned = [_core(n) for n in kernel.block.nodes if n.op != "copy"] if kernel.block is not None else []
     return {**head("explain"), "node": f"kernel {k}", **nothing, "planned_as": planned,
-            "kernels": [_kernel(run, k, kernel)]}  # fmt: skip
+            "kernels": [_kernel(run, k, kernel)], "law": None}  # fmt: skip
+
+
+def _of_law(run: Run, law: Rule) -> Record:
+    """Where a law changed the network, and what it says of the operators that are left."""
+    nothing: dict[str, list[str]] = {"imported_as": [], "part_of": [], "placed": [], "inside_others": []}
+    planned: Graph = run["fuse"].graph
+    applied = [a for a in run.context.applied if a.rule == law.name]
+    refused: dict[str, list[str]] = {}
+    for node in planned.operations():
+        if node.op in law.ops:
+            for found in consider(planned, node, [law]):
+                reason = found.outcome if isinstance(found.outcome, str) else "the network would not be cheaper"
+                refused.setdefault(reason, []).append(_title(planned, node))
+    told = {
+        **laws.law(law),
+        "times": len(applied),
+        "without": law.name in run.context.options.without,
+        "refused": [{"why": why, "nodes": nodes} for why, nodes in refused.items()],
+    }
+    steps = [str(a) for a in applied]
+    return {**head("explain"), "node": law.name, **nothing, "laws": steps, "planned_as": [], "kernels": [], "law": told}
+
+
+def _title(graph: Graph, node: Node) -> str:
+    names = graph.names(node)
+    return f"{node.op} '{printable(names[-1])}'" if names else node.op
 
 
 def _core(node: Node) -> Record:

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from edgec.report import record, tables
+from edgec.report import diff, record, tables
 from edgec.report.record import Record
 
 _FOLDER = Path(__file__).parent / "html"
@@ -34,15 +34,23 @@ def page(document: Record, token: str | None = None) -> str:
     )  # fmt: skip
 
 
+def diff_page(found: Record) -> str:
+    """The HTML of a comparison of two builds."""
+    return _environment().get_template("diff.html.jinja").render(diff=found, style=Markup(_text("style.css")))
+
+
 @cache
 def _environment() -> Environment:
     made = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=False)
-    made.filters |= {
+    filters: dict[str, Any] = {
         "size": tables.size,
         "duration": tables.duration,
         "error": lambda value: "differs" if value in (None, float("inf")) else f"{value:.1e}",
+        "percent": diff.percent,
+        "name_of": diff.name_of,
         "none_as_inf": lambda value: float("inf") if value is None else value,
     }
+    made.filters.update(filters)
     return made
 
 

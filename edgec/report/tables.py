@@ -364,6 +364,8 @@ def doctor(record: Record) -> RenderableType:
 
 def explain(record: Record) -> RenderableType:
     parts: list[RenderableType] = [Text(record["node"], style="bold")]
+    if record["law"]:
+        return _law(record)
     nothing = "  nothing: its result is known at build time, it changes nothing, or nobody reads it"
     if record["imported_as"] or not record["kernels"]:
         parts += ["", "[bold]Imported as[/]", *(list(map(_core, record["imported_as"])) or [nothing])]
@@ -388,6 +390,28 @@ def explain(record: Record) -> RenderableType:
             ("why", escape("\n".join(k["why"]))),
         ]
         parts += ["", f"[bold]Kernel {k['kernel']}[/] ({k['kind']})", pairs(rows)]
+    return Group(*parts)
+
+
+def _law(record: Record) -> RenderableType:
+    """Where a law changed the network, and why not elsewhere."""
+    law = record["law"]
+    times = "nowhere" if not law["times"] else "once" if law["times"] == 1 else f"{law['times']} times"
+    told = f"{times}{', because this build does without it' if law['without'] else ''}"
+    rows: list[tuple[str, RenderableType]] = [
+        ("says", escape(law["summary"])),
+        ("form", escape(law["statement"])),
+        ("family", f"{escape(law['family'])}, {law['numeric']}"),
+        ("applied", told),
+    ]
+    parts: list[RenderableType] = [Text(record["node"], style="bold"), pairs(rows)]
+    if record["laws"]:
+        parts += ["", "[bold]Applied[/]", *(f"  {escape(step)}" for step in record["laws"])]
+    if law["refused"]:
+        parts += ["", "[bold]Not applied to what is left[/]"]
+    for r in law["refused"]:
+        more = f" and {len(r['nodes']) - 4} more" if len(r["nodes"]) > 4 else ""
+        parts.append(f"  {escape(r['why'])}: {escape(', '.join(r['nodes'][:4]))}{more}")
     return Group(*parts)
 
 

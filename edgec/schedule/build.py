@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from edgec.device.facts import Device
@@ -57,18 +58,25 @@ def schedule(
     threads: int = 1,
     progress: Callable[[str], None] | None = None,
     numeric: Numeric = "reassociates",
+    tiles: Mapping[str, tuple[int, int]] = MappingProxyType({}),
 ) -> Program:
     """Choose layouts, a template and its parameters for every block, and a place for every buffer.
 
-    With ``numeric`` "exact", sums are taken as they stand: no schedule that gets them by fewer products.
+    With ``numeric`` "exact", sums are taken as they stand: no schedule that gets them by fewer products. ``tiles`` are
+    decided for the products that end in a node of the model: rows and vectors.
     """
-    program = _scheduled(plan, device, threads, progress, numeric)
+    program = _scheduled(plan, device, threads, progress, numeric, tiles)
     early = {b.name for b in overwritten_early(program.kernels, program.states)}
-    return _scheduled(copied_last(plan, early), device, threads, progress, numeric) if early else program
+    return _scheduled(copied_last(plan, early), device, threads, progress, numeric, tiles) if early else program
 
 
 def _scheduled(
-    plan: Plan, device: Device, threads: int, progress: Callable[[str], None] | None, numeric: Numeric
+    plan: Plan,
+    device: Device,
+    threads: int,
+    progress: Callable[[str], None] | None,
+    numeric: Numeric,
+    tiles: Mapping[str, tuple[int, int]],
 ) -> Program:
     graph = plan.graph
     names = _Names(
@@ -91,7 +99,7 @@ def _scheduled(
         if not block.output.type.elements:
             kernels += borders
             continue
-        kernel = kernel_of(block, views, device, weights, threads, _origin(plan, block), numeric)
+        kernel = kernel_of(block, views, device, weights, threads, _origin(plan, block), numeric, tiles)
         guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
         if guards:  # the inside may be skipped, the border is there in any case
             kernels += [*borders, replace(kernel, guards=guards)]
@@ -150,6 +158,7 @@ def kernel_of(
     threads: int,
     names: tuple[str, ...],
     numeric: Numeric = "reassociates",
+    tiles: Mapping[str, tuple[int, int]] = MappingProxyType({}),
 ) -> Kernel:
     """The kernel of one block: the first schedule, from the most to the least specialized, that accepts it."""
     template: str
@@ -158,7 +167,8 @@ def kernel_of(
     if block.is_procedure:
         template, params = "procedure", procedure_call(block, views, weights)
     else:
-        flat = flatten(block, views, weights)
+        decided = next((tiles[name] for name in reversed(names) if name in tiles), None)
+        flat = replace(flatten(block, views, weights), tile=decided)
         if device.is_gpu:
             template, params = gpu.choose(block, flat, device, weights)
         else:
@@ -205,6 +215,8 @@ def _product(
     flat: Flat, device: Device, weights: Weights, numeric: Numeric
 ) -> tuple[Contract | Winograd | None, Offer | None]:
     """A sum of products: by fewer of them, as it stands, or without its zeros, whichever the models say is cheapest."""
+    if flat.tile is not None:
+        return contract(flat, device, weights), None
     by_fewer = winograd(flat, device, weights) if numeric != "exact" else None
     zeros = has_zeros(flat)
     if by_fewer is not None and not zeros:

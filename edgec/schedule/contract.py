@@ -8,13 +8,14 @@ Constant L is packed at build time as [.., panel, k, NV * lanes]. Of bytes, a st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, prod
 
 import numpy as np
 
 from edgec.device.facts import Device
+from edgec.errors import UsageError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
@@ -124,7 +125,10 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     m_extent, n_extent = most(m), most(n)
     steps = prod(map(most, k)) if words is None else prod(map(most, k[:-1])) * words.count
     row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
-    nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step, prod(map(most, window)))
+    sums = prod(map(most, window))
+    nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step, sums)
+    if flat.tile is not None:
+        nr, nv = decided_tile(flat.tile, m_extent, n_extent, device, sums)
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
     panel_outer = tuple(v for v in outer if v in X.free_variables(lane_factor))
     outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
@@ -205,7 +209,7 @@ def _merge_rows(flat: Flat, scalar: Expr, epilogue: Expr, rows: list[Expr]) -> t
                 change = {outer: X.const(0), inner: joined}
                 scalar, epilogue = X.substitute(scalar, change), X.substitute(epilogue, change)
                 loops = tuple(joined if v is inner else v for v in flat.loops if v is not outer)
-                flat = Flat(loops, flat.body, flat.store, X.substitute(flat.address, change))
+                flat = replace(flat, loops=loops, address=X.substitute(flat.address, change))
                 rows = [joined if v is inner else v for v in rows if v is not outer]
                 again = True
                 break
@@ -269,10 +273,18 @@ def tile_shape(m: int, n: int, k: int, device: Device, row_step: int = 0, sums: 
     cache streams from the second at about half a line a cycle, for every tile anew. ``row_step`` is how many bytes of
     S lie between rows.
     """
+    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums))
+    return rows, vectors
+
+
+def tile_costs(
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1
+) -> list[tuple[float, int, int, int, int]]:
+    """Every tile that registers hold: its predicted cycles, what decides between equal ones, rows and vectors."""
     lanes, registers = vector_lanes(device), vector_registers(device)
     # Rows a page apart share the sets of the first-level cache: more of them than it has ways push one another out.
     tallest = 8 if row_step and row_step % 4096 == 0 else 30
-    best: tuple[float, int, int] | None = None
+    found: list[tuple[float, int, int, int, int]] = []
     vectors_needed = ceil(n / lanes)
     for v in range(1, min(vectors_needed, 8) + 1):
         stream = 2.2 * v if k * v * lanes * 4 > device.l1d_bytes // 2 else 0.0
@@ -288,11 +300,21 @@ def tile_shape(m: int, n: int, k: int, device: Device, row_step: int = 0, sums: 
                         latency = 4 if held < 8 else 0
                         step = max(held / 2, (height * sums + width) / 2, latency, stream)
                         cost += panels * tiles * (k * step + 10 + held * 1.5)
-            key = (cost, -r * v, -v)
-            if best is None or key < (best[0], -best[1] * best[2], -best[2]):
-                best = (cost, r, v)
-    assert best is not None
-    return best[1], best[2]
+            found.append((cost, -r * v, -v, r, v))
+    return found
+
+
+def decided_tile(tile: tuple[int, int], m: int, n: int, device: Device, sums: int = 1) -> tuple[int, int]:
+    """A tile that somebody decided, no larger than the product; raises UsageError where registers do not hold it."""
+    rows, vectors = min(tile[0], m), min(tile[1], ceil(n / vector_lanes(device)))
+    registers = vector_registers(device)
+    needed = rows * sums * vectors + vectors + 1
+    if needed > registers and rows * vectors > 1:
+        raise UsageError(
+            f"a tile of {rows} rows x {vectors} vectors needs {needed} registers",
+            hint=f"'{device.name}' has {registers}",
+        )
+    return rows, vectors
 
 
 def _chunk(tiles: int, rows: int, k: int, panels: int, outer: int) -> int:

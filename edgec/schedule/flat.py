@@ -42,6 +42,7 @@ class Flat:
     body: Expr
     store: Buffer
     address: Expr
+    tile: tuple[int, int] | None = None  # rows and vectors of a product, where somebody decided them
 
     @property
     def addresses(self) -> list[Expr]:

@@ -52,8 +52,9 @@ const C_WORDS =
   /(\/\*[\s\S]*?\*\/|\/\/[^\n]*)|("(?:[^"\\\n]|\\.)*")|\b(alignas|break|case|char|const|continue|do|double|else|enum|extern|float|for|if|inline|int|long|return|restrict|short|signed|sizeof|static|struct|switch|typedef|unsigned|void|volatile|while|__global__|__shared__|__kernel|kernel|global|local|ec_[a-z0-9_]+|[su]?int(?:8|16|32|64)_t|ptrdiff_t|size_t)\b|\b(0x[0-9a-fA-F]+|\d+\.?\d*(?:e[+-]?\d+)?f?)\b/g;
 
 /** C with its comments, words and numbers told apart. */
-function coloured(text) {
+function coloured(source) {
   const made = el("code");
+  const text = source.trim().replace(/\n{3,}/g, "\n\n");
   let last = 0;
   for (const found of text.matchAll(C_WORDS)) {
     made.append(text.slice(last, found.index));

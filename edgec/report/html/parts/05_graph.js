@@ -1,6 +1,6 @@
 // The graph of a stage, drawn by cytoscape on a canvas.
 
-const picture = { cy: null, stage: null, by: "class", picked: null };
+const picture = { cy: null, stage: null, by: "class", picked: null, then: null };
 
 const labelOf = (node) => {
   const head = node.label || node.op;
@@ -82,17 +82,20 @@ function showStage(name, then) {
   if (!stage) return;
   picture.stage = name;
   picture.picked = null;
+  picture.then = then;
   for (const button of byId("stages").children) button.setAttribute("aria-pressed", String(button.dataset.stage === name));
   picture.cy?.destroy();
   drawLegend();
   const container = byId("graph");
+  delete container.dataset.done;
   picture.cy = drawing(container, stage.nodes, stage.edges, {}, (cy, first, done) => {
     if (first) firstLook(cy);
     if (done) {
       if (stage.nodes.length <= 60) showAll();
       performance.mark("graph-done");
       container.dataset.done = name;
-      then?.();
+      picture.then?.();
+      picture.then = null;
     }
   });
   picture.cy.on("tap", "node", ({ target }) => { pick(target.data("k")); openNode(stage.nodes[target.data("k")]); });
@@ -124,7 +127,9 @@ function pick(k, center = false) {
   const view = cy.extent(), { x, y } = node.position();
   if (center || x < view.x1 || x > view.x2 || y < view.y1 || y > view.y2) {
     const zoom = Math.max(cy.zoom(), 0.8);
-    cy.viewport({ zoom, pan: { x: cy.width() / 2 - x * zoom, y: cy.height() / 2 - y * zoom } });
+    const covered = byId("detail").hidden ? 0 : byId("detail").offsetWidth;
+    const width = covered < cy.width() * 0.6 ? cy.width() - covered : cy.width();
+    cy.viewport({ zoom, pan: { x: width / 2 - x * zoom, y: cy.height() / 2 - y * zoom } });
   }
   const record = stages.get(picture.stage).nodes[k];
   say(`${labelOf(record).replace("\n", ", ")}, ${record.type || ""}`);

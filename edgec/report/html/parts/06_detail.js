@@ -100,7 +100,7 @@ function drawOperators(container, kernel, block) {
   const number = new Map(ids.map((id, k) => [id, k]));
   const nodes = ids.map((id) => {
     const n = doc.operators.nodes[id];
-    return inside.has(id) ? n : { ...n, op: "input", class: undefined, label: n.label || n.op };
+    return inside.has(id) ? n : { ...n, op: "input", class: undefined, label: n.names?.at(-1) || n.label || n.op };
   });
   small?.destroy();
   small = drawing(container, nodes, edges.map(([a, b]) => [number.get(a), number.get(b)]), { maxZoom: 1.2 }, (cy, first, done) => done && cy.fit(undefined, 14));

@@ -1,7 +1,15 @@
 // Charts, drawn by Observable Plot as SVG.
 
 const chartWidth = () => Math.max(320, Math.min(1280, byId("main").clientWidth - 84));
-const chart = (plotted, label) => { const svg = plotted.tagName === "svg" ? plotted : plotted.querySelector("svg"); svg?.setAttribute("role", "img"); svg?.setAttribute("aria-label", label); return el("div", { class: "chart" }, plotted); };
+
+/** A drawing with its label; those of its marks say nothing more. */
+function chart(plotted, label) {
+  const svg = plotted.tagName === "svg" ? plotted : plotted.querySelector("svg:not([class*=swatch]):last-of-type");
+  for (const part of plotted.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", label);
+  return el("div", { class: "chart" }, plotted);
+}
 const base = () => ({ width: chartWidth(), style: { background: "none", color: variable("--ink"), fontSize: "12px" } });
 
 function timeChart() {
@@ -99,7 +107,7 @@ function errorsView() {
     el("h2", {}, "Outputs"),
     table("Outputs", [
       { title: "output", value: (o) => o.name, cell: (o) => o.name }, { title: "largest difference", number: true, value: (o) => o.max_abs, cell: (o) => error(o.max_abs) },
-      { title: "of the largest value", number: true, value: (o) => o.max_rel, cell: (o) => error(o.max_rel) }, { title: "", value: (o) => o.ok, cell: (o) => (o.ok ? "ok" : "beyond the tolerance") },
+      { title: "of the largest value", number: true, value: (o) => o.max_rel, cell: (o) => error(o.max_rel) }, { title: "verdict", value: (o) => o.ok, cell: (o) => (o.ok ? "ok" : "beyond the tolerance") },
     ], c.outputs),
   ];
 }

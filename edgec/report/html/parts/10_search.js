@@ -23,6 +23,7 @@ function matches(text) {
 /** Show a name in the graph where the stage has it, and what became of it. */
 function goTo(name) {
   show("graph");
+  openName(name);
   const mark = () => {
     const ids = byName.get(name)?.get(picture.stage) || [];
     if (ids.length) {
@@ -30,9 +31,8 @@ function goTo(name) {
       picture.cy.batch(() => ids.forEach((id) => picture.cy.$id(`n${id}`).addClass("found")));
     } else byId("graph-status").textContent = `${name} is not in the stage ${picture.stage}`;
   };
-  if (byId("graph").dataset.done === picture.stage && picture.cy) mark();
-  else showStage(picture.stage || "fuse", mark);
-  openName(name);
+  if (byId("graph").dataset.done === picture.stage) mark();
+  else picture.then = mark;
 }
 
 function fillFound() {

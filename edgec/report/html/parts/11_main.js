@@ -13,7 +13,7 @@ function show(name) {
   }
   if (!drawn.has(name)) {
     drawn.add(name);
-    if (name === "overview") byId("time-chart").replaceChildren(timeChart());
+    if (name === "overview") { byId("time-chart").replaceChildren(timeChart()); showNetworkDecisions(); }
     else if (name === "graph") showStage(picture.stage || (stages.has("fuse") ? "fuse" : doc.stages.at(-1).name));
     else byId(`view-${name}`).replaceChildren(...VIEWS[name]());
   }

@@ -1,0 +1,107 @@
+"""One network being decided about: its settings, the decisions so far, and the build they give."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgec import api, artefact, config, reporting, toml_text
+from edgec.api import Built
+from edgec.check.compare import compare_all, quantized_outputs, worst
+from edgec.check.inputs import random_inputs
+from edgec.check.verdict import reference_for
+from edgec.errors import UsageError
+from edgec.options import Settings, resolve
+from edgec.pipeline import Progress, silent
+from edgec.report.diff import diff
+from edgec.report.record import Record
+from edgec.serve.decidable import decidable
+
+#: From the values of edgec.toml to settings; `edgec.command` knows how.
+Resolve = Callable[[config.Config], tuple[str, Settings]]
+
+
+class Workbench:
+    """Builds the network of a configuration again with every decision, and writes those down.
+
+    ``resolve`` gives the model and the settings of a configuration.
+    """
+
+    def __init__(self, path: Path, resolve: Resolve, progress: Progress = silent) -> None:
+        self.path, self.resolve, self.progress = path, resolve, progress
+        self.folder = Path(tempfile.mkdtemp(prefix="edgec-serve-"))
+        self.builds = 0
+        self.document = self._built()
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def decide(self, kind: str, key: str, value: str) -> Record:
+        """Take a decision: build, measure, keep it. Gives the document and what changed.
+
+        Raises EdgecError when the network cannot be built so; edgec.toml is as before then.
+        """
+        before_text = self.path.read_text(encoding="utf-8")
+        decisions = decided(self._decisions(), kind, key, value)
+        self.path.write_text(toml_text.replaced(before_text, config.DECISIONS, decisions), encoding="utf-8")
+        try:
+            fresh = self._built()
+        except BaseException:
+            self.path.write_text(before_text, encoding="utf-8")
+            raise
+        changed = [
+            {"name": t["name"], "before": t["before_text"], "after": t["after_text"], "better": t["better"]}
+            for t in diff(self.document, fresh)["totals"]
+        ]
+        self.document = fresh
+        return {"document": fresh, "changed": changed}
+
+    def _decisions(self) -> dict[str, Any]:
+        return dict(config.load(self.path).values.get(config.DECISIONS, {}))
+
+    def _built(self) -> Record:
+        model, settings = self.resolve(config.load(self.path))
+        options = resolve(settings)
+        runs = artefact.runs_here(options.device, options.compiler)
+        self.builds += 1  # a library is loaded once by each name, so every build has a folder of its own
+        folder = self.folder / str(self.builds)
+        built = api.build(model, folder, compile=runs, progress=self.progress, **settings)
+        facts = reporting.measure_times(built, self.progress)
+        said = config.said(settings, model, self.path.parent)
+        document = reporting.describe(built, facts, settings=said)
+        document["error"] = _error(built)
+        document["decidable"] = decidable(built, self._decisions())
+        shutil.rmtree(folder, ignore_errors=True)
+        return document
+
+
+def decided(decisions: Mapping[str, Any], kind: str, key: str, value: str) -> dict[str, Any]:
+    """Decisions with one more, or without it where the value is empty. Raises UsageError for a kind there is not."""
+    found: dict[str, Any] = dict(decisions)
+    if kind in ("apart", "without"):
+        names = [n for n in found.get(kind, []) if n != key]
+        found[kind] = [*names, key] if value else names
+    elif kind in ("tile", "choose"):
+        table = {k: v for k, v in found.get(kind, {}).items() if k != key}
+        found[kind] = {**table, key: value} if value else table
+    elif kind == "option" and key in ("quantize", "numeric", "fuse", "precision"):
+        found.pop(key, None)
+        if value:
+            found[key] = value
+    else:
+        raise UsageError(f"nothing can be decided about '{kind}' '{key}'")
+    return {k: v for k, v in found.items() if v not in ([], {})}
+
+
+def _error(built: Built) -> float | None:
+    """The largest difference from the reference on one random input, of the largest value; None where it cannot run."""
+    if built.compiler is None or not artefact.runs_here(built.options.device, built.options.compiler):
+        return None
+    _, reference = reference_for(built, [])
+    arrays = random_inputs(built.run.graph, 0)
+    found = built.network.run(arrays)
+    built.network.close()
+    return worst(compare_all(found, reference(arrays), quantized_outputs(built.run.graph))).max_rel

@@ -1,0 +1,150 @@
+"""The live page talks to itself only, and a decision that cannot be built changes nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgec import config, reporting, toml_text
+from edgec.command import settings_of
+from edgec.errors import UsageError
+from edgec.serve.server import Server
+from edgec.serve.workbench import Workbench, decided
+
+DIGITS = Path(__file__).parents[2] / "apps" / "digits" / "digits.onnx"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("serve")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(reporting, "SECONDS", 0.05)
+    shutil.copy(DIGITS, folder / "digits.onnx")
+    (folder / "edgec.toml").write_text('model = "digits.onnx"\n')
+    bench = Workbench(folder / "edgec.toml", settings_of)
+    with Server(bench) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield running
+        running.shutdown()
+    bench.close()
+    patch.undo()
+
+
+def ask(server: Server, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
+    given = {"Host": server.hosts[0], **{k.replace("_", "-"): v for k, v in headers.items()}}
+    connection.request(method, path, json.dumps(body) if body is not None else None, given)
+    answer = connection.getresponse()
+    return answer.status, dict(answer.headers), answer.read()
+
+
+def test_only_this_machine_listens(server: Server) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+
+
+def test_the_page_has_the_token(server: Server) -> None:
+    status, headers, body = ask(server, "GET", "/")
+    assert status == 200 and server.token in body.decode() and "connect-src 'self'" in body.decode()
+    assert headers["X-Frame-Options"] == "DENY" and headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "https://127.0.0.1"},
+    ],
+)
+def test_foreign_pages_get_nothing(server: Server, headers: dict[str, str]) -> None:
+    for method, path in (("GET", "/"), ("GET", "/api/document"), ("POST", "/api/decide")):
+        status, _, body = ask(server, method, path, **{"X-Edgec": server.token, **headers})
+        assert status == 403 and server.token.encode() not in body
+
+
+def test_decisions_need_the_token(server: Server) -> None:
+    decision = {"kind": "apart", "key": "Conv_3", "value": "apart"}
+    for token in ("", "guess", server.token[:-1]):
+        status, _, _ = ask(server, "POST", "/api/decide", decision, X_Edgec=token)
+        assert status == 403
+    assert config.load(server.workbench.path).values == {"model": "digits.onnx"}
+
+
+@pytest.mark.parametrize("body", [None, [], {}, {"kind": "apart"}, {"kind": 1, "key": "", "value": ""}])
+def test_what_is_no_decision(server: Server, body: Any) -> None:
+    status, _, _ = ask(server, "POST", "/api/decide", body, X_Edgec=server.token)
+    assert status == 400
+
+
+@pytest.mark.parametrize(
+    "kind, key, value",
+    [
+        ("apart", "nosuch", "apart"),
+        ("tile", "Clip_1", "60x60"),
+        ("without", "nosuch", "without"),
+        ("option", "threads", "2"),
+    ],
+)
+def test_what_cannot_be_built_is_not_kept(server: Server, kind: str, key: str, value: str) -> None:
+    before = server.workbench.path.read_text()
+    decision = {"kind": kind, "key": key, "value": value}
+    status, _, body = ask(server, "POST", "/api/decide", decision, X_Edgec=server.token)
+    assert status == 400 and json.loads(body)["error"]["message"]
+    assert server.workbench.path.read_text() == before
+
+
+def test_tiles_laws_and_modes_are_decided(server: Server) -> None:
+    asked = server.workbench.document["decidable"]
+    tile = next(q for q in asked["kernels"]["2"] if q["kind"] == "tile")
+    assert len(tile["values"]) >= 4, "some tiles to choose from"
+    kernels = server.workbench.document["build"]["kernels"]
+
+    def decide(kind: str, key: str, value: str) -> dict[str, Any]:
+        status, _, body = ask(
+            server, "POST", "/api/decide", {"kind": kind, "key": key, "value": value}, X_Edgec=server.token
+        )
+        assert status == 200, body
+        return dict(json.loads(body)["document"])
+
+    shape = next(v["value"] for v in tile["values"] if v["value"] and v["value"] not in tile["values"][0]["text"])
+    rows, vectors = shape.split("x")
+    assert f"tile {rows} rows x {vectors} vectors" in decide("tile", tile["key"], shape)["kernels"][2]["template"]
+    assert decide("option", "fuse", "none")["build"]["kernels"] > kernels
+    assert decide("option", "fuse", "")["build"]["kernels"] == kernels
+    rule = next(q["key"] for q in asked["kernels"]["2"] if q["kind"] == "without")
+    without = decide("without", rule, "without")
+    assert rule not in {law["rule"] for law in without["laws"]}
+    assert any(q["kind"] == "without" and q["now"] for q in without["decidable"]["network"]), "it can be taken back"
+    assert config.load(server.workbench.path).values["decide"] == {"without": [rule], "tile": {tile["key"]: shape}}
+
+
+def test_a_decision_is_taken_back() -> None:
+    one = decided({}, "apart", "a", "apart")
+    both = decided(one, "apart", "b", "apart")
+    assert both == {"apart": ["a", "b"]} and decided(decided(both, "apart", "a", ""), "apart", "b", "") == {}
+    assert decided({"tile": {"x": "1x1"}}, "tile", "x", "") == {}
+    with pytest.raises(UsageError):
+        decided({}, "price", "a", "b")
+
+
+def test_only_the_table_is_replaced() -> None:
+    text = (
+        '# mine\nmodel = "a.onnx"\n\n[decide]\napart = ["x"]\n'
+        '[decide.tile]\n"a/b" = "1x2"\n[shape]\nx = [1, 2]  # [decide]\n'
+    )
+    found = toml_text.replaced(text, "decide", {"apart": ['say "hi"\n'], "tile": {"k.k": "4x1"}})
+    assert found.startswith('# mine\nmodel = "a.onnx"') and "[shape]\nx = [1, 2]  # [decide]" in found
+    import tomllib
+
+    read = tomllib.loads(found)
+    assert read["decide"] == {"apart": ['say "hi"\n'], "tile": {"k.k": "4x1"}} and read["shape"] == {"x": [1, 2]}
+    assert "decide" not in tomllib.loads(toml_text.replaced(found, "decide", {}))
