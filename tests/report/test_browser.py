@@ -13,6 +13,7 @@ from chromium import chromium
 import edgec
 from edgec import config, reporting
 from edgec.command import settings_of
+from edgec.report.document import read_document
 from edgec.serve.server import Server
 from edgec.serve.workbench import Workbench
 
@@ -48,7 +49,7 @@ def test_the_page_works(report: Path) -> None:
         assert page.inner_text("#detail-title") == "Conv_3"
         assert "Imported as" in page.inner_text("#detail-body")
 
-        page.click("#detail-body button:has-text('kernel 2')")
+        page.click("#detail-body button:has-text('kernel ')")
         body = page.inner_text("#detail-body")
         assert "one kernel: max is applied" in body and "void net_" in body, "why, and the source"
         page.wait_for_selector("#detail-body .small-graph canvas")
@@ -72,7 +73,8 @@ def test_the_page_works(report: Path) -> None:
             assert page.locator(f"#view-{view}").inner_text().strip(), view
         page.click("#tab-kernels")
         page.click("th button:has-text('FLOPs')")
-        assert page.inner_text("tbody tr:first-child td:first-child") == "2", "the most arithmetic first"
+        most = max(read_document(report.parent)["kernels"], key=lambda k: k["flops"])["kernel"]
+        assert page.inner_text("#view-kernels tbody tr:first-child td:first-child") == str(most)
         page.keyboard.press("t")
         assert page.get_attribute("html", "data-theme") == "dark"
         assert complaints == [] and asked == []
@@ -139,7 +141,7 @@ def test_decisions_are_built_measured_and_kept(tmp_path: Path, monkeypatch: pyte
         page.wait_for_selector("html[data-ready]")
         kernels, latency = page.inner_text("[data-figure=kernels]"), page.inner_text("[data-figure=latency]")
         page.click("#tab-kernels")
-        page.click("#view-kernels tbody tr:nth-child(3) button")
+        page.click("#view-kernels tbody tr:has-text('Conv_3') button")
         page.select_option("#decide select[aria-label='Result of Conv_3']", "apart")
         page.wait_for_selector("#changed", timeout=60_000)
         changed = page.inner_text("#changed")
@@ -148,7 +150,7 @@ def test_decisions_are_built_measured_and_kept(tmp_path: Path, monkeypatch: pyte
         assert (tmp_path / "edgec.toml").read_text().startswith("# mine")
         page.keyboard.press("Escape")
         page.click("#tab-overview")
-        assert int(page.inner_text("[data-figure=kernels]")) == int(kernels) + 1
+        assert int(page.inner_text("[data-figure=kernels]")) > int(kernels)
         assert page.inner_text("[data-figure=latency]") != latency
         assert complaints == []
         server.shutdown()
