@@ -36,7 +36,7 @@ NETWORKS = {
     "image classification": "pretrainedResnet_quant.tflite",
     "visual wake words": "vww_96_int8.tflite",
 }
-BOARDS = {"M3": "mps2_an385", "M4": "mps2_an386", "M7": "mps2_an500", "M33": "mps2_an505"}
+BOARDS = {"M3": "mps2_an385", "M4": "mps2_an386", "M7": "mps2_an500", "M33": "mps2_an505", "M55": "mps3_an547"}
 _MICRO = """
 import sys
 from tflite_micro import runtime
@@ -68,7 +68,8 @@ MLPerf Tiny's integer networks as images for Cortex-M, run on boards that qemu e
 LiteRT's reference kernels (*off by*: units in the last place). *Instructions* are counted, one run, and are not cycles.
 *RAM* is the arena, and inputs and outputs; the arena of TensorFlow Lite Micro, which holds its inputs and outputs too,
 is what its own allocator records (a 64-bit build: its pointers are longer than on a board). *Stack* is measured by
-painting it, with all of the test program and newlib on it. *Code* is that of the network itself. All in bytes.
+painting it, with all of the test program and newlib on it. *Code* is that of the network itself. All in bytes. The M55
+works with Helium, compiled by clang (zig); the others by gcc.
 
 | network | core | off by | instructions | a multiply-add | RAM | TFLM arena | stack | weights | code |
 |---|---|---:|---:|---:|---:|---:|---:|---:|---:|"""

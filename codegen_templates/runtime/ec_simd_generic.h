@@ -102,6 +102,11 @@ EC_INLINE ec_vi ec_nearest_(ec_vf x)
 
 /* ---- Integers ----------------------------------------------------------------------------- */
 
+#if defined(__ARM_FEATURE_MVE) && __ARM_FEATURE_MVE
+#define EC_HELIUM 1
+#include "ec_simd_helium.h"
+#else
+#define EC_HELIUM 0
 EC_INLINE ec_vi ec_min_i(ec_vi a, ec_vi b)
 {
     ec_vi less = (ec_vi)(a < b);
@@ -125,6 +130,7 @@ EC_INLINE ec_vi ec_shr_i(ec_vi a, ec_vi n)
     ec_vi fits = (ec_vi)((ec_vu_)n < 32);
     return a >> ((n & fits) | (31 & ~fits));
 }
+#endif
 
 EC_INLINE ec_vi ec_whole(ec_vf x)
 {
@@ -148,17 +154,21 @@ EC_INLINE ec_vi ec_to_int(ec_vf x)
     {                                                              \
         return (ec_vi){p[0], p[1], p[2], p[3]};                    \
     }
+#if !EC_HELIUM
 EC_WIDEN_(u8, uint8_t)
 EC_WIDEN_(i8, int8_t)
+#endif
 EC_WIDEN_(u16, uint16_t)
 EC_WIDEN_(i16, int16_t)
 #undef EC_WIDEN_
 
+#if !EC_HELIUM
 EC_INLINE void ec_store_8_(uint8_t *p, ec_vi v)
 {
     for (int l = 0; l < 4; ++l)
         p[l] = (uint8_t)v[l];
 }
+#endif
 
 EC_INLINE void ec_store_16_(uint16_t *p, ec_vi v)
 {
@@ -172,12 +182,14 @@ EC_INLINE int32_t ec_mulshift_lane_(int32_t a, int32_t b, int32_t n)
     return (int32_t)((int64_t)sum >> (n & 63));
 }
 
+#if !EC_HELIUM
 EC_INLINE ec_vi ec_mulhigh(ec_vi a, ec_vi b)
 {
 #define EC_LANE_(l) ec_mulshift_lane_(a[l], b[l], 31)
     return (ec_vi){EC_LANES_(EC_LANE_)};
 #undef EC_LANE_
 }
+#endif
 
 EC_INLINE ec_vi ec_mulshift(ec_vi a, ec_vi b, ec_vi n)
 {
@@ -186,7 +198,8 @@ EC_INLINE ec_vi ec_mulshift(ec_vi a, ec_vi b, ec_vi n)
 #undef EC_LANE_
 }
 
-#if defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP
+#if EC_HELIUM
+#elif defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP
 #include <arm_acle.h>
 
 /* Cortex-M4 and its like: two bytes at a time, widened to halves of a word, multiplied and summed in pairs. */

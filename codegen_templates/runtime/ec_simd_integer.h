@@ -210,7 +210,7 @@ EC_INLINE ec_vi ec_bytes(ec_vi a, ec_vi b, ec_vi c, ec_vi d)
 EC_INLINE ec_vi ec_word(const void *p)
 {
     int32_t word;
-    memcpy(&word, p, 4);
+    __builtin_memcpy(&word, p, 4);
     return ec_set1_i(word);
 }
 
@@ -218,7 +218,7 @@ EC_INLINE ec_vi ec_word(const void *p)
 EC_INLINE ec_vi ec_word_last(const void *p, int n)
 {
     uint32_t word;
-    memcpy(&word, p, 4);
+    __builtin_memcpy(&word, p, 4);
     return ec_set1_i((int32_t)(word >> (32 - 8 * n)));
 }
 

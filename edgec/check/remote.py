@@ -20,7 +20,7 @@ from edgec.artefact import read_lock
 from edgec.check.execute import Executor, checked_input
 from edgec.check.latency import Timing
 from edgec.device.facts import Device
-from edgec.device.toolchain import Compiler, compile_program, pick_compiler
+from edgec.device.toolchain import Compiler, compile_image, compile_program, pick_compiler
 from edgec.emit.project import has_board
 from edgec.errors import CheckError, DeviceError, LinkError, UsageError
 from edgec.ir.expr import Expr
@@ -232,13 +232,14 @@ def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
     lock = read_lock(folder)
     names = [*lock["sources"], "runner.c"]
     compiler = pick_compiler(options.device, options.compiler)
-    flags: tuple[str, ...] = ()
-    if options.device.hosted:
-        compiler, flags = _alone(compiler, options.device)
-    elif options.device.arch != "wasm32":
-        flags = _on_board(compiler, options.device, folder / f"{lock['name']}.ld")
-        names.append("ec_board.c")
     defines = ["EC_PROFILE"] if profile else []
+    if not options.device.hosted and options.device.arch != "wasm32":
+        flags = _on_board(options.device, folder / f"{lock['name']}.ld")
+        sources = [folder / name for name in (*names, "ec_board.c")]
+        return compile_image(
+            compiler, options.device, sources, output, include=[folder], defines=defines, link_flags=flags
+        )
+    compiler, flags = _alone(compiler, options.device)
     sources = [folder / name for name in names]
     return compile_program(
         compiler, options.device, sources, output, include=[folder], defines=defines, extra_flags=flags
@@ -252,11 +253,9 @@ def _alone(compiler: Compiler, device: Device) -> tuple[Compiler, tuple[str, ...
     return compiler, ("-static",) if "linux" in compiler.target and device.gcc_target else ()
 
 
-def _on_board(compiler: Compiler, device: Device, script: Path) -> tuple[str, ...]:
+def _on_board(device: Device, script: Path) -> tuple[str, ...]:
     """How to link an image for a board, with newlib and its semihosting."""
     if not has_board(device):
         hint = "write flash_origin, ram_origin and their sizes into a device file"
         raise UsageError(f"where memory lies on '{device.name}' is not known", hint=hint)
-    if compiler.kind != "gcc":
-        raise UsageError(f"an image for '{device.name}' needs newlib", hint=f"install {device.gcc_target}-gcc")
     return "-nostartfiles", "--specs=rdimon.specs", f"-Wl,-T,{script}", "-lm"

@@ -89,6 +89,8 @@ class Device:
     """Options that select the processor, as gcc takes them."""
     gcc_target: str = ""
     """Prefix of the cross compiler (`<prefix>-gcc`); empty for the machine that edgec itself runs on."""
+    compiler: str = ""
+    """The kind of compiler to take ("zig") where another one makes wrong code; empty for any."""
     zig_target: str = ""
     """What `zig cc -target` takes; empty as for `gcc_target`."""
     zig_mcpu: str = ""

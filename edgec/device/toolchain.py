@@ -71,6 +71,7 @@ def find_compilers(device: Device) -> list[Compiler]:
 def pick_compiler(device: Device, wanted: str | None = None) -> Compiler:
     """The preferred compiler for the device, or the `wanted` kind ("zig") or command ("clang-19")."""
     kinds = get_args(CompilerKind)
+    wanted = wanted or device.compiler or None
     if wanted is None or wanted in kinds:
         for compiler in find_compilers(device):
             if wanted in (None, compiler.kind):
@@ -264,6 +265,40 @@ def _build(
         strip = ("-s",) if compiler.kind == "zig" and "-g" not in link_flags else ()
         link = [*device_flags(compiler, device), *map(str, objects), *strip, *link_flags, *libraries]
         _run(compiler, [*link, "-o", str(output)], where=output)
+    return output
+
+
+def compile_image(
+    compiler: Compiler,
+    device: Device,
+    sources: Sequence[Path],
+    output: Path,
+    *,
+    include: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+    link_flags: Sequence[str] = (),
+) -> Path:
+    """Compiles `sources` into a program for a device without an operating system, with the newlib of its gcc.
+
+    That gcc links; the objects may be another compiler's. Raises ToolchainError where gcc or newlib is missing.
+    """
+    hint = f"install {device.gcc_target}-gcc and its newlib"
+    linker = _identify((f"{device.gcc_target}-gcc",), device)
+    if linker is None:
+        raise ToolchainError(f"an image for '{device.name}' is linked by {device.gcc_target}-gcc", hint=hint)
+    library = Path(_output_of((*linker.command, *device.cflags, "-print-file-name=libc.a")))
+    while library.name != device.gcc_target and library != library.parent:  # it lies below, for each processor
+        library = library.parent
+    headers = library / "include"
+    if not (headers / "stdio.h").is_file():
+        raise ToolchainError(f"{linker} has no newlib", hint=hint)
+    flags = [*_options(include, defines)]
+    if compiler.kind != "gcc":
+        flags += ["-isystem", str(headers.resolve())]
+    with tempfile.TemporaryDirectory(prefix="edgec-") as folder:
+        objects = compile_objects(compiler, device, sources, Path(folder), flags)
+        link = [*device_flags(linker, device), *map(str, objects), *link_flags, "-o", str(output)]
+        _run(linker, link, where=output)
     return output
 
 

@@ -31,7 +31,7 @@ def test_every_shipped_device_loads(name: str) -> None:
     device = load_device(name)
     assert device.name == name
     assert hash(device) == hash(load_device(name))
-    assert device.is_gpu or device.vector_registers >= 13
+    assert device.is_gpu or device.vector_registers >= 6  # Helium has 8, and needs some in between
 
 
 def test_list_is_every_shipped_device() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from convnet import convnet
 from links import DIGITS, need, pictures, random_picture
 
 import edgec
@@ -56,6 +57,18 @@ def test_boards_without_an_operating_system(device: str) -> None:
     need("qemu-system-arm", "qemu-system-arm")
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi", "libnewlib-arm-none-eabi")
     assert edgec.check(str(DIGITS), samples=1, device=device, link="device").ok
+
+
+@pytest.mark.parametrize("device", ["mps2_an386", "mps3_an547"])
+def test_bytes_on_boards(device: str) -> None:
+    """Products of bytes by the instructions of a Cortex-M4 and by Helium, beside those in plain C here."""
+    need("qemu-system-arm", "qemu-system-arm")
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi", "libnewlib-arm-none-eabi")
+    image = np.random.default_rng(0).standard_normal((1, 1, 3, 10, 10)).astype(np.float32)
+    (there,) = api.run_on_device(convnet(), {"image": image}, device=device, link="device", quantize="int8")
+    here = edgec.build(convnet(), device="generic", quantize="int8").network.run({"image": image[0]})
+    for name, wanted in here.items():
+        np.testing.assert_allclose(there.outputs[name], wanted, atol=1e-5, err_msg=name)
 
 
 def test_instructions_of_a_board_are_counted_the_same_every_time() -> None:
