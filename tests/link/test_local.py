@@ -67,8 +67,8 @@ def test_bytes_on_boards(device: str) -> None:
     image = np.random.default_rng(0).standard_normal((1, 1, 3, 10, 10)).astype(np.float32)
     (there,) = api.run_on_device(convnet(), {"image": image}, device=device, link="device", quantize="int8")
     here = edgec.build(convnet(), device="generic", quantize="int8").network.run({"image": image[0]})
-    for name, wanted in here.items():
-        np.testing.assert_allclose(there.outputs[name], wanted, atol=1e-5, err_msg=name)
+    for name, wanted in here.items():  # but for a mean of floats that is rounded to the next byte
+        np.testing.assert_allclose(there.outputs[name], wanted, atol=0.01 * np.abs(wanted).max(), err_msg=name)
 
 
 def test_instructions_of_a_board_are_counted_the_same_every_time() -> None:
