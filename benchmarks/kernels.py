@@ -64,6 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--runs", type=int, default=50)
     p.add_argument("--top", type=int, default=25, help="kernels to show, those farthest over their floors")
+    p.add_argument("--precision", choices=("fp32", "fp16", "bf16"), help="floors stay those of fp32")
     p.add_argument("--compiler")
     p.add_argument("--under", type=shlex.split, default=[], metavar="COMMAND", help="run measurements under a command")
     p.add_argument("--measure", nargs=2, type=Path, metavar=("FOLDER", "FILE"), help=argparse.SUPPRESS)
@@ -90,7 +91,10 @@ def show(options: argparse.Namespace, folder: Path) -> None:
     compiler = pick_compiler(device, options.compiler)
     given = options.model.with_suffix(".in.npz").is_file()
     shapes = {name: array.shape for name, array in inputs_of(options.model).items()} if given else {}
-    built = edgec.build(options.model, folder / "net", compile=False, shapes=shapes, threads=options.threads)
+    precision = options.precision or device.precision
+    built = edgec.build(
+        options.model, folder / "net", compile=False, shapes=shapes, threads=options.threads, precision=precision
+    )
     model = options.model
     if not given:
         model = folder / "random.onnx"

@@ -88,6 +88,8 @@ class Onnxruntime:
 
 
 class Openvino:
+    precision = "f32"
+
     def __init__(self, model: Path, threads: int, inputs: Arrays, outputs: Arrays) -> None:
         import openvino
 
@@ -96,7 +98,7 @@ class Openvino:
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
             "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": self.precision,
         }
         self.names = list(outputs)
         self.request = openvino.Core().compile_model(str(model), "CPU", settings).create_infer_request()
@@ -115,6 +117,12 @@ class Openvino:
 
     def results(self) -> dict[str, np.ndarray]:
         return {name: np.array(self.request.get_tensor(name).data) for name in self.names}
+
+
+class OpenvinoBf16(Openvino):
+    """What OpenVINO takes by itself where the processor multiplies bf16."""
+
+    precision = "bf16"
 
 
 class Litert:
@@ -226,6 +234,7 @@ ENGINES: dict[str, type[Engine]] = {
     "edgec": Edgec,
     "onnxruntime": Onnxruntime,
     "openvino": Openvino,
+    "openvino bf16": OpenvinoBf16,
     "litert": Litert,
     "ncnn": Ncnn,
     "mnn": Mnn,
@@ -234,6 +243,7 @@ ENGINES: dict[str, type[Engine]] = {
 MODULES = {
     "onnxruntime": "onnxruntime",
     "openvino": "openvino",
+    "openvino bf16": "openvino",
     "litert": "ai_edge_litert.interpreter",
     "ncnn": "ncnn",
     "mnn": "MNN",

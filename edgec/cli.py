@@ -10,7 +10,6 @@ import typer
 
 from edgec import __version__, api, cli_device, cli_profiles, cli_report, config, pipeline, reporting
 from edgec.budget import BUDGETS, held, read_budgets
-from edgec.check.compare import TOLERANCE
 from edgec.command import Answer, command, refused
 from edgec.emit.extras import APPS, BINDINGS
 from edgec.emit.picture import preparation
@@ -148,7 +147,9 @@ def check(
     ] = None,
     samples: Annotated[int, typer.Option(help="Random inputs to try.")] = 3,
     seed: Annotated[int, typer.Option(help="Where random inputs start.")] = 0,
-    tolerance: Annotated[float, typer.Option(help="Largest difference over largest value that passes.")] = TOLERANCE,
+    tolerance: Annotated[
+        Optional[float], typer.Option(help="Largest difference over largest value that passes; by the precision.")
+    ] = None,
     locate: Annotated[bool, typer.Option("--locate", help="Find where an error comes in.")] = False,
     blocks: Annotated[
         bool, typer.Option("--blocks", help="Check every kernel alone too, beside the operators fused in it.")

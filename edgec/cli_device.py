@@ -9,7 +9,6 @@ import numpy as np
 import typer
 
 from edgec import api
-from edgec.check.compare import TOLERANCE
 from edgec.command import Answer, command
 from edgec.device.facts import list_devices, load_device
 from edgec.device.probe import probe_host
@@ -98,7 +97,9 @@ def check(
     ] = None,
     samples: Annotated[int, typer.Option(help="Random inputs to try.")] = 3,
     seed: Annotated[int, typer.Option(help="Where random inputs start.")] = 0,
-    tolerance: Annotated[float, typer.Option(help="Largest difference over largest value that passes.")] = TOLERANCE,
+    tolerance: Annotated[
+        Optional[float], typer.Option(help="Largest difference over largest value that passes; by the precision.")
+    ] = None,
     data: Annotated[
         Optional[Path], typer.Option(metavar="PATH", help="Score it instead, on labelled data: .npz, or a folder.")
     ] = None,
@@ -147,7 +148,9 @@ def farm(
     ],
     samples: Annotated[int, typer.Option(help="Random inputs to try.")] = 3,
     seed: Annotated[int, typer.Option(help="Where random inputs start.")] = 0,
-    tolerance: Annotated[float, typer.Option(help="Largest difference over largest value that passes.")] = TOLERANCE,
+    tolerance: Annotated[
+        Optional[float], typer.Option(help="Largest difference over largest value that passes; by the precision.")
+    ] = None,
     seconds: Annotated[float, typer.Option(help="How long to time on each.")] = 1.0,
     keep: Keep = None,
     timeout: Patience = 600.0,

@@ -98,7 +98,7 @@ def _shared(
         bool, _option("--tuned/--untuned", help="Let measured times decide where the profile database has them.")
     ] = True,
     precision: Annotated[
-        Optional[str], _option("--precision", help="Of a GPU: fp32, tf32 or fp16; the device's own when not given.")
+        Optional[str], _option("--precision", help="fp32, fp16, bf16; a GPU's fp16, tf32. The device's own by default.")
     ] = None,
     compiler: Annotated[Optional[str], _option("--compiler", help="gcc, clang, zig, or a command.")] = None,
     rules: Annotated[

@@ -33,8 +33,9 @@ class Settings(TypedDict, total=False):
     `device` is a name or a TOML file; `shapes` gives inputs the dimensions that the model leaves open, `dims` gives
     dimensions a range (least, most, step) inside which they are chosen when the network runs, `values` fixes inputs at
     build time, `states` says which output is the next value of which input, `loops` how often a Loop goes round at
-    most, by the name of its node; `precision` is that of a GPU; `fuse` says how much becomes one kernel
-    (`edgec.fuse.modes`: True is the planner, False is none), `tuned` whether times in the profile database count;
+    most, by the name of its node; `precision` is "fp32", "fp16", "bf16" or a GPU's "tf32"; `fuse` says how much becomes
+    one kernel (`edgec.fuse.modes`: True is the planner, False is none), `tuned` whether times in the profile database
+    count;
     `quantize` is "int8", "int8-dynamic", "mixed" or "float", with ranges that an `observer` ("minmax", "percentile",
     "mse", "entropy") finds in `calibrate`, an .npz file, a folder of them, or "random"; `loss_budget` bounds what
     that may lose ("top1_drop=0.5", "max_abs=0.1", "cosine=0.99"), `corrections` are those that may be taken
@@ -203,9 +204,9 @@ def _with_precision(device: Device, wanted: str | None) -> Device:
         if wanted is None or wanted == device.precision:
             return device
         if wanted == precision:
-            if not device.is_gpu:
-                hint = "precision is chosen for GPUs; a processor computes as the model says"
-                raise UsageError(f"'{device.name}' has no {wanted}", hint=hint)
+            if wanted == ("bf16" if device.is_gpu else "tf32"):
+                others = "fp16 and tf32" if device.is_gpu else "fp16 and bf16"
+                raise UsageError(f"there are no kernels in {wanted} for '{device.name}'", hint=f"there are {others}")
             return replace(device, precision=precision)
     raise UsageError(f"there is no precision '{wanted}'", hint=f"it is one of {', '.join(get_args(Precision))}")
 

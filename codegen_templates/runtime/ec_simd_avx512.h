@@ -284,6 +284,24 @@ EC_INLINE ec_vi ec_to_half_(ec_vf x)
     return (ec_vi)_mm512_cvtepu16_epi32(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
+#if defined(__AVX512BF16__)
+#define EC_HAS_BF16 1
+EC_INLINE void ec_keep_bf16(uint16_t *p, ec_vf x)
+{
+    _mm256_storeu_si256((void *)p, (__m256i)_mm512_cvtneps_pbh(x));
+}
+
+EC_INLINE void ec_keep_bf16_n(uint16_t *p, ec_vf x, int n)
+{
+    _mm256_mask_storeu_epi16(p, ec_first_(n), (__m256i)_mm512_cvtneps_pbh(x));
+}
+
+EC_INLINE ec_vf ec_dot_bf16(ec_vf c, ec_vi s, ec_vi l)
+{
+    return (ec_vf)_mm512_dpbf16_ps(c, (__m512bh)s, (__m512bh)l);
+}
+#endif
+
 /* Even and odd lanes apart, as products in 64 bits; those of odd lanes end in the upper halves. */
 EC_INLINE ec_vi ec_mulhigh(ec_vi a, ec_vi b)
 {

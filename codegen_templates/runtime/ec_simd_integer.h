@@ -10,7 +10,8 @@
  * for |x| < 2^31 (NaN gives 0 in the low 16 bits); ec_to_int(x), towards zero, saturated, 0 for NaN;
  * ec_load_TYPE and ec_store_8_, ec_store_16_ with their forms for the first n lanes;
  * ec_from_half_ and ec_to_half_ between floats and the bits of binary16; ec_mulhigh(a, b), the
- * product over 2^31 with halves up, and ec_mulshift(a, b, n), over 2^n; ec_dot_us and ec_dot_ss. */
+ * product over 2^31 with halves up, and ec_mulshift(a, b, n), over 2^n; ec_dot_us and ec_dot_ss;
+ * where it has instructions for bfloat16 (EC_HAS_BF16), ec_dot_bf16 and ec_keep_bf16. */
 #ifndef EC_SIMD_INTEGER_H
 #define EC_SIMD_INTEGER_H
 
@@ -226,5 +227,28 @@ EC_INLINE ec_vi ec_word_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
     return ec_set1_i((int32_t)((a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24));
 }
+
+/* ---- bfloat16 between kernels, and products of pairs of it -------------------------------- *
+ *
+ * ec_dot_bf16(c, s, l) adds to each lane of c the products of two bfloat16 of s with two of l, in
+ * float; ec_keep_bf16 stores floats rounded to even. Instructions for them take denormals for
+ * zeros, and round sums in their own way. */
+
+/* Two bfloat16 of a row for every lane, the first in the low half. */
+EC_INLINE ec_vi ec_pair_of(uint16_t a, uint16_t b)
+{
+    return ec_set1_i((int32_t)(a | (uint32_t)b << 16));
+}
+
+#if !defined(EC_HAS_BF16)
+EC_INLINE void ec_keep_bf16(uint16_t *p, ec_vf x) { ec_store_bf16(p, x); }
+EC_INLINE void ec_keep_bf16_n(uint16_t *p, ec_vf x, int n) { ec_store_bf16_n(p, x, n); }
+
+EC_INLINE ec_vf ec_dot_bf16(ec_vf c, ec_vi s, ec_vi l)
+{
+    const ec_vf low = ec_fma(ec_from_brain_(s), ec_from_brain_(l), c);
+    return ec_fma((ec_vf)(s & (int32_t)0xffff0000), (ec_vf)(l & (int32_t)0xffff0000), low);
+}
+#endif
 
 #endif

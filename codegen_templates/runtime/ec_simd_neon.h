@@ -167,6 +167,26 @@ EC_INLINE ec_vi ec_to_half_(ec_vf x)
     return (ec_vi)vmovl_u16(vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)x)));
 }
 
+#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#define EC_HAS_BF16 1
+EC_INLINE void ec_keep_bf16(uint16_t *p, ec_vf x)
+{
+    vst1_u16(p, (uint16x4_t)vcvt_bf16_f32((float32x4_t)x));
+}
+
+EC_INLINE void ec_keep_bf16_n(uint16_t *p, ec_vf x, int n)
+{
+    const uint16x4_t bits = (uint16x4_t)vcvt_bf16_f32((float32x4_t)x);
+    for (int l = 0; l < n; ++l)
+        p[l] = bits[l];
+}
+
+EC_INLINE ec_vf ec_dot_bf16(ec_vf c, ec_vi s, ec_vi l)
+{
+    return (ec_vf)vbfdotq_f32((float32x4_t)c, (bfloat16x8_t)s, (bfloat16x8_t)l);
+}
+#endif
+
 EC_INLINE ec_vi ec_mulhigh(ec_vi a, ec_vi b)
 {
     int32x4_t x = (int32x4_t)a, y = (int32x4_t)b;

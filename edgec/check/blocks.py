@@ -59,7 +59,7 @@ def blocks_alone(
         want = value_of(node, values)
         got = (real if kernels is not None else meant).array(node)
         difference: Difference = compare(node.op, got, want)
-        meant.array(node)[...] = want  # the next kernels begin with what should be there
+        meant.place(node)[...] = want  # the next kernels begin with what should be there
         operators = tuple(n.op for n in kernel.block.nodes)
         found.append(
             Alone(k, describe_template(kernel), operators, kernel.names, difference.max_abs, difference.max_rel,

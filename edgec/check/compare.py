@@ -8,12 +8,15 @@ from math import inf, isfinite
 
 import numpy as np
 
+from edgec.device.facts import Precision
 from edgec.frontend.states import SCALES
 from edgec.ir.graph import Graph
 from edgec.rewrite.affine import affine, value_of
 
-#: Largest difference, relative to the largest value of the reference, that passes.
-TOLERANCE = 1e-4
+#: Largest difference, relative to the largest value of the reference, that passes: by the precision of the build. Of
+#: less than fp32 it is 32 times what rounding one number may change of it.
+TOLERANCES: dict[Precision, float] = {"fp32": 1e-4, "tf32": 2.0**-6, "fp16": 2.0**-6, "bf16": 2.0**-3}
+TOLERANCE = TOLERANCES["fp32"]
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,7 @@ class ProgramRun:
                 if step.block is None:
                     self.fill(step.params)
                 else:
-                    self.array(step.block.output)[...] = step.block.evaluate(self.array, self.sizes)
+                    self.place(step.block.output)[...] = step.block.evaluate(self.array, self.sizes)
         values = kernel.block.evaluate(self.array, self.sizes)
         result = self.place(kernel.block.output)
         result[...] = values

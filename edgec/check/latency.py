@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgec.artefact import Network, runs_here
-from edgec.check.compare import TOLERANCE, compare_all, quantized_outputs, worst
+from edgec.check.compare import TOLERANCES, compare_all, quantized_outputs, worst
 from edgec.check.inputs import random_inputs
 from edgec.check.litert import LitertReference
 from edgec.check.reference import Reference, runtime
@@ -91,8 +91,9 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
             ours()
             theirs()
             differences = compare_all(results(), outputs(), quantized_outputs(built.run.graph))
-            found = next((d for d in differences if not d.within(TOLERANCE)), worst(differences))
-            if not found.within(TOLERANCE):
+            tolerance = TOLERANCES[built.options.device.precision]
+            found = next((d for d in differences if not d.within(tolerance)), worst(differences))
+            if not found.within(tolerance):
                 raise CheckError(
                     f"output '{found.name}' differs from {peer}'s by {found.max_rel:.2e}, so times say nothing",
                     hint="edgec check --locate finds where it comes in",

@@ -24,7 +24,7 @@ else:
     import tomli as tomllib
 
 Language = Literal["c", "opencl", "cuda"]
-Precision = Literal["fp32", "tf32", "fp16"]
+Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 Arch = Literal["x86_64", "aarch64", "arm", "riscv64", "wasm32", "thumb"]
 Link = Literal["local", "qemu", "board", "node", "ssh", "adb", "none"]
 Names = tuple[str, ...]
@@ -83,8 +83,8 @@ class Device:
     memory_gbps: int = 0
     """What the memory of a GPU delivers at most, in 10^9 bytes a second."""
     precision: Precision = "fp32"
-    """Of a GPU: fp16 keeps weights and what kernels hand on in half precision, tf32 multiplies in 19 bits; sums are of
-    floats in each. A build's own choice replaces it."""
+    """fp16 and bf16 keep weights, and what kernels hand on to products, in 16 bits; a GPU's tf32 multiplies in 19. Sums
+    are of floats in each. A build's own choice replaces it."""
     cflags: Names = ()
     """Options that select the processor, as gcc takes them."""
     gcc_target: str = ""

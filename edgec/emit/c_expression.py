@@ -20,6 +20,7 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient
 from edgec.ir.types import CODED, FLOATS
 from edgec.ir.vector import LANES, free
+from edgec.schedule.storage import memory_type
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -193,16 +194,16 @@ class Printer:
         return self._scalar_call(e)
 
     def _load(self, e: Expr) -> str:
-        pointer, address = self.parameters[e.value], e.args[0]
+        pointer, address, lies = self.parameters[e.value], e.args[0], memory_type(e)
         if self.is_vector(e):
             assert self.lane is not None
             place = self.position(address)
             stride = coefficient(address, self.lane)
             tail = f", {self.count})" if self.count else ")"
             if stride == 1:
-                return f"{c_lanes.access('load', e.dtype, self.count)}({pointer} + {place}{tail}"
-            return f"{c_lanes.access('gather', e.dtype, self.count)}({pointer} + {place}, {stride}{tail}"
-        return f"ec_from_{e.dtype}({self._place(e)})" if e.dtype in CODED else self._place(e)
+                return f"{c_lanes.access('load', lies, self.count)}({pointer} + {place}{tail}"
+            return f"{c_lanes.access('gather', lies, self.count)}({pointer} + {place}, {stride}{tail}"
+        return f"ec_from_{lies}({self._place(e)})" if lies in CODED else self._place(e)
 
     def _place(self, e: Expr) -> str:
         """What a load reads, as it lies in memory."""

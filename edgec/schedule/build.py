@@ -30,6 +30,7 @@ from edgec.schedule.procedure import ProcedureCall, procedure_call
 from edgec.schedule.program import Buffer, Kernel, Program, View
 from edgec.schedule.sparse import Offer, Sparse, has_zeros, sparse
 from edgec.schedule.states import copied_last, overwritten_early, pairs
+from edgec.schedule.storage import as_read, half_of, kept_narrow, with_copies
 from edgec.schedule.winograd import Winograd, cycles_of, winograd
 
 
@@ -39,7 +40,8 @@ class _Names:
 
     inputs: dict[Node, str]
     outputs: dict[Node, str]
-    halves: bool = False  # what kernels hand on is kept in half precision
+    narrow: frozenset[Node] = frozenset()  # what lies in memory in 16 bits, of the type ``half``
+    half: str = "f16"
     count: int = 0
 
     def buffer(self, node: Node, elements: int) -> Buffer:
@@ -48,7 +50,7 @@ class _Names:
         if node in self.inputs:
             return Buffer(self.inputs[node], "input", node.type.dtype, elements)
         self.count += 1
-        dtype = "f16" if self.halves and node.type.dtype == "f32" else node.type.dtype
+        dtype = self.half if node in self.narrow else node.type.dtype
         return Buffer(f"b{self.count}", "arena", dtype, elements)
 
 
@@ -65,6 +67,7 @@ def schedule(
     With ``numeric`` "exact", sums are taken as they stand: no schedule that gets them by fewer products. ``tiles`` are
     decided for the products that end in a node of the model: rows and vectors.
     """
+    plan = with_copies(plan, device)
     program = _scheduled(plan, device, threads, progress, numeric, tiles)
     early = {b.name for b in overwritten_early(program.kernels, program.states)}
     return _scheduled(copied_last(plan, early), device, threads, progress, numeric, tiles) if early else program
@@ -82,7 +85,8 @@ def _scheduled(
     names = _Names(
         {n: n.attributes["name"] for n in graph.inputs},
         {n: name for name, n in plan.outputs},
-        device.precision == "fp16",
+        kept_narrow(plan, device),
+        half_of(device) or "f16",
     )
     views = views_of(plan, names.buffer)
     for n in graph.inputs:
@@ -168,7 +172,9 @@ def kernel_of(
         template, params = "procedure", procedure_call(block, views, weights)
     else:
         decided = next((tiles[name] for name in reversed(names) if name in tiles), None)
-        flat = replace(flatten(block, views, weights), tile=decided)
+        looked_up = block.kind in ("map", "row")
+        flat = flatten(block, views, weights, (lambda value: as_read(value, device)) if looked_up else None)
+        flat = replace(flat, tile=decided)
         if device.is_gpu:
             template, params = gpu.choose(block, flat, device, weights)
         else:

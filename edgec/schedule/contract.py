@@ -3,7 +3,8 @@
 After flattening, a contraction is ``out[.., m, n] = f(sum over k of S[m, k] * L[k, n])``: one factor (L) gives the
 lanes, the other (S) is broadcast. A tile of MR x NV vectors accumulates in registers while k runs. A convolution is
 the same thing: its S has one stride along the output pixel and one along every loop of k, so no im2col buffer exists.
-Constant L is packed at build time as [.., panel, k, NV * lanes]. Of bytes, a step of k takes four (``products.py``).
+Constant L is packed at build time as [.., panel, k, NV * lanes]. Of bytes, a step of k takes four (``products.py``), of
+bf16 two (``pairs.py``).
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from edgec.ir.types import DTYPES
 from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
 from edgec.schedule.epilogue import around_sum, over_lanes
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.pairs import packed_pairs, pairs_of
 from edgec.schedule.products import Words, packed_words, with_bias_inside, with_numbers_in_memory, words_of
 from edgec.schedule.program import Buffer
+from edgec.schedule.storage import half_of, memory_type
 
 #: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
 PACK_LIMIT_BYTES = 1 << 20
@@ -52,7 +55,7 @@ class Contract:
     lanes: int  # lanes of one vector
     tile_chunk: int  # row tiles one task takes
     panel_first: bool  # panels outside row chunks (weights stay near), or the other way round
-    words: Words | None = None  # of a sum over bytes: k ends in a loop over words of them, S is the first byte of one
+    words: Words | None = None  # of bytes or pairs: k ends in a loop over words of them, S is the first of one
     window: tuple[Expr, ...] = ()  # loops of S over sums that are one result: ``epilogue`` combines as many of them
 
     @property
@@ -72,7 +75,7 @@ class Contract:
     def k_extent(self) -> Extent:
         """How many rows of lanes a panel has, what accumulators start at included."""
         if self.words is not None:
-            return X.plain(prod(map(extent, self.k[:-1])) * self.words.count + 1)
+            return X.plain(prod(map(extent, self.k[:-1])) * self.words.count + self.words.are_bytes)
         return X.plain(prod(map(extent, self.k)))
 
     @property
@@ -115,11 +118,13 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     if mode == "packed" and not is_fixed(*X.free_variables(lane_factor)):
         mode = "gathered"
     k, scalar_factor, lane_factor = _merge_sum(k, scalar_factor, lane_factor, mode)
-    bytes_of_sum, words = k, None
-    if dtype == "i32":
-        found = words_of(device, k, scalar_factor, lane_factor)
-        if found is None:
-            return None
+    each, words = k, None
+    found = words_of(device, k, scalar_factor, lane_factor) if dtype == "i32" else None
+    if dtype == "i32" and found is None:
+        return None
+    if dtype == "f32" and mode == "packed":
+        found = pairs_of(k, scalar_factor)
+    if found is not None:
         words, scalar_factor, k = found
     lanes = vector_lanes(device)
     m_extent, n_extent = most(m), most(n)
@@ -135,20 +140,22 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     packed = None
     if mode == "gathered" and nv * lanes * steps * 4 > PACK_LIMIT_BYTES:
         return None
-    if mode == "packed" and words is not None:
+    if mode == "packed" and words is not None and words.are_bytes:
         epilogue, bias = with_bias_inside(epilogue, accumulator, {*panel_outer, n})
-        values = packed_words(lane_factor, words, panel_outer, bytes_of_sum, n, nv * lanes, bias)
-        packed = weights.add(values)
+        packed = weights.add(packed_words(lane_factor, words, panel_outer, each, n, nv * lanes, bias))
+    elif mode == "packed" and words is not None:
+        packed = weights.add(packed_pairs(lane_factor, words, panel_outer, each, n, nv * lanes))
     elif mode == "packed":
-        packed = _pack(lane_factor, panel_outer, k, n, nv * lanes, weights)
+        packed = _pack(lane_factor, panel_outer, k, n, nv * lanes, half_of(device) or "f32", weights)
     epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
-    if words is not None:
+    if words is not None and words.are_bytes:
         epilogue = with_numbers_in_memory(epilogue, weights)
     tiles = ceil(m_extent / nr)
-    panel_bytes = nv * lanes * steps * 4
+    step_bytes = 4 if packed is None else DTYPES[packed.dtype].itemsize
+    panel_bytes = nv * lanes * steps * step_bytes
     chunk = _chunk(tiles, nr * prod(map(most, window)), steps, ceil(n_extent / (nv * lanes)), prod(map(most, outer)))
     row_bytes = m_extent * steps * 4
-    weight_bytes = n_extent * steps * 4
+    weight_bytes = n_extent * steps * step_bytes
     # Whichever side is swept repeatedly should be the one that stays in cache.
     fits = weight_bytes * prod(map(most, panel_outer)) <= device.l2_bytes // 4
     panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or (row_bytes <= weight_bytes and not fits)
@@ -248,13 +255,15 @@ def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[
     return tuple(loops), s, l
 
 
-def _pack(l: Expr, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, weights: Weights) -> Buffer:
+def _pack(
+    l: Expr, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, dtype: str, weights: Weights
+) -> Buffer:
     """[outer.., panel, k.., width], zero where the last panel reaches beyond n."""
     values = evaluate_over(l, (*outer, *k, n))
     sizes = [v.value.extent for v in outer], prod(v.value.extent for v in k), n.value.extent
     values = values.reshape(prod(sizes[0]), sizes[1], sizes[2])
     panels = ceil(sizes[2] / width)
-    padded = np.zeros((values.shape[0], sizes[1], panels * width), np.float32)
+    padded = np.zeros((values.shape[0], sizes[1], panels * width), DTYPES[dtype])
     padded[:, :, : sizes[2]] = values
     return weights.add(padded.reshape(values.shape[0], sizes[1], panels, width).transpose(0, 2, 1, 3))
 
@@ -262,7 +271,7 @@ def _pack(l: Expr, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width:
 def _bytes_along(load: Expr, loop: Expr) -> int:
     """How far a step of ``loop`` moves a load."""
     step = coefficient(load.args[0], loop) if loop.op == "var" and load.args else 0
-    return abs(step or 0) * DTYPES[load.dtype].itemsize
+    return abs(step or 0) * DTYPES[memory_type(load)].itemsize
 
 
 def tile_shape(m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1) -> tuple[int, int]:

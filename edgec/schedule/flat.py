@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,14 +49,22 @@ class Flat:
         return [self.address, *(e.args[0] for e in X.loads(self.body))]
 
 
-def flatten(block: Block, views: Mapping[Node, View], weights: Weights) -> Flat:
-    """Split the block's loops until indices are linear, then resolve every index to a position in memory."""
+def flatten(
+    block: Block,
+    views: Mapping[Node, View],
+    weights: Weights,
+    as_read: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Flat:
+    """Split the block's loops until indices are linear, then resolve every index to a position in memory.
+
+    ``as_read`` gives constants the type they have there.
+    """
     split = split_formula(block.formula)
 
     def resolve(slot: Any, place: tuple[Expr, ...]) -> Expr:
         node: Node = slot
         if node.is_const:
-            buffer = weights.add(node.value)
+            buffer = weights.add(as_read(node.value) if as_read is not None else node.value)
             return X.load(buffer, (index.linearize(place, node.type.shape),), node.type.dtype)
         view = views[node]
         return X.load(view.buffer, (view.address(place),), node.type.dtype)

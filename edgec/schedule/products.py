@@ -29,20 +29,25 @@ BYTES = ("i8", "u8")
 
 @dataclass(frozen=True)
 class Words:
-    """How a contraction of bytes takes its sum.
+    """How a contraction of bytes, or of pairs (``pairs.py``), takes its sum.
 
-    The innermost loop of the sum, ``inner``, becomes one over ``whole`` words; ``rest`` bytes are left over. ``step``
-    is how far apart the bytes of a word lie in S.
+    The innermost loop of the sum, ``inner``, becomes one over ``whole`` words of ``size`` elements; ``rest`` elements
+    are left over. ``step`` is how far apart the elements of a word lie in S. What follows is of bytes alone.
     """
 
     inner: Expr
     whole: int
     rest: int
     step: int
-    is_signed: bool  # the bytes of S, as the machine takes them
-    flip: bool  # their sign bits are turned first
-    row_offset: int  # a: what S is more than those
-    column_offset: int  # b: what L is more than the bytes of its panels
+    is_signed: bool = False  # the bytes of S, as the machine takes them
+    flip: bool = False  # their sign bits are turned first
+    row_offset: int = 0  # a: what S is more than those
+    column_offset: int = 0  # b: what L is more than the bytes of its panels
+    size: int = WORD
+
+    @property
+    def are_bytes(self) -> bool:
+        return self.size == WORD
 
     @property
     def count(self) -> int:

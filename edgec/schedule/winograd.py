@@ -27,6 +27,7 @@ from edgec.schedule.contract import tile_shape
 from edgec.schedule.epilogue import Around, around_sum, over_lanes
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.program import Buffer
+from edgec.schedule.storage import memory_type, multiplies_pairs
 from edgec.schedule.toom import PAIRS, Toom
 
 
@@ -238,7 +239,7 @@ def _cheapest(
     flat: Flat, s: Expr, taps: tuple[Expr, ...], n: Expr, device: Device, windows: Mapping[Expr, Window]
 ) -> tuple[tuple[Side, ...], int, int, int] | None:
     """(sides, tiles of a block, rows, vectors) of the least predicted time; None where the direct sum has it."""
-    best, choice = _direct_cycles(flat, taps, n, device), None
+    best, choice = _direct_cycles(flat, taps, n, device, memory_type(s) == "bf16" and multiplies_pairs(device)), None
     for sides in _candidates(flat, s, taps, n, windows):
         k = _remaining(s, taps, sides)
         if not k or coefficient(s.args[0], k[-1]) != 1 or most(k[-1]) < 4 or not prod(map(most, k)):
@@ -265,14 +266,15 @@ def _block(tiles: int, points: int, depth: int, device: Device) -> int:
     return ceil(tiles / ceil(tiles / limit))
 
 
-def _direct_cycles(flat: Flat, taps: tuple[Expr, ...], n: Expr, device: Device) -> float:
+def _direct_cycles(flat: Flat, taps: tuple[Expr, ...], n: Expr, device: Device, in_pairs: bool) -> float:
+    """Of the sum as it stands, which takes pairs of bf16 in one step where the machine does; here it is all fp32."""
     vectors = ceil(most(n) / vector_lanes(device))
     outputs = prod(most(v) for v in flat.loops if v is not n)
-    depth = prod(most(v) for v in taps)
+    depth = prod(most(v) for v in taps) / (2 if in_pairs else 1)
     return outputs * depth * vectors / 2 / 0.9 + _streaming(depth * vectors, 1, device)
 
 
-def _streaming(vectors: int, times: int, device: Device) -> float:
+def _streaming(vectors: float, times: int, device: Device) -> float:
     """What it costs to read packed weights: nothing where half of the second-level cache holds them."""
     size = vectors * vector_lanes(device) * 4
     return times * size / 12 if size > device.l2_bytes // 2 else 0.0

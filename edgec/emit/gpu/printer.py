@@ -8,17 +8,16 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
 from edgec.schedule.gpu.kernel import is_aligned
-from edgec.schedule.program import Buffer
+from edgec.schedule.storage import memory_type
 
 
 class GpuPrinter(Printer):
     """As in C, but that loads of neighbors are known to be aligned, or made one by one."""
 
     def _load(self, e: Expr) -> str:
-        # What is a float to the formula may lie in memory as less.
-        lies = e.value.dtype if isinstance(e.value, Buffer) else e.dtype
         if not self.is_vector(e) or self.lane is None:
-            return f"ec_from_{lies}({self._place(e)})" if lies != e.dtype else super()._load(e)
+            return super()._load(e)
+        lies = memory_type(e)
         pointer, (address,) = self.parameters[e.value], e.args
         place = f"{pointer} + {self.position(address)}"
         if is_aligned(address, self.lane):

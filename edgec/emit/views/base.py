@@ -89,6 +89,13 @@ class View:
         sizes = "".join(f"ec_int {s}, " for s in self.sizes)
         return f"{scratch}{sizes}ec_int thread, ec_int threads"
 
+    @property
+    def _store(self) -> str:
+        """A float that is kept as bf16 between kernels need not be rounded as one that the model makes bf16."""
+        block, out = self.kernel.block, self.buffers[-1]
+        is_kept = out.dtype == "bf16" and block is not None and block.output.type.dtype == "f32"
+        return "keep" if is_kept else "store"
+
     def store_line(self, printer: Printer, address: Expr, value: str, lane: Expr | None, count: str | None) -> str:
         out = self.buffers[-1]
         place = printer.position(address)
@@ -99,7 +106,7 @@ class View:
         stride = coefficient(address, lane)
         tail = f", {count}" if count else ""
         if stride == 1:
-            return f"{access('store', out.dtype, count)}({self.target} + {place}, {value}{tail});"
+            return f"{access(self._store, out.dtype, count)}({self.target} + {place}, {value}{tail});"
         return f"{access('scatter', out.dtype, count)}({self.target} + {place}, {stride}, {value}{tail});"
 
 

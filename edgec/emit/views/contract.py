@@ -7,15 +7,18 @@ from functools import cached_property
 from math import prod
 
 from edgec.emit.c_expression import Printer, extent_text
+from edgec.emit.c_lanes import access
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.views.base import Loop, View, numbered
 from edgec.emit.views.epilogue import on_vectors
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent
+from edgec.ir.types import CODED
 from edgec.schedule.contract import Contract
 from edgec.schedule.products import WORD, Words
 from edgec.schedule.program import Buffer, Kernel
+from edgec.schedule.storage import memory_type
 
 #: The sign bits of the four bytes of a word.
 SIGN_BITS = "(-2139062144)"
@@ -57,7 +60,7 @@ class ContractView(View):
         inner = self.sum_loops[-1] if self.sums else None
         if words is None:
             return [Step(inner)]
-        whole = [Step(inner if words.whole > 1 else None, WORD)] if words.whole else []
+        whole = [Step(inner if words.whole > 1 else None, words.size)] if words.whole else []
         return whole + ([Step(None, words.rest)] if words.rest else [])
 
     @property
@@ -70,12 +73,29 @@ class ContractView(View):
 
     @property
     def unit(self) -> str:
-        """What a panel is made of: a float or four bytes a lane."""
-        return "int32_t" if self.words is not None else "float"
+        """What a panel is made of: a number, four bytes or a pair of bf16 a lane."""
+        if self.words is not None:
+            return "int32_t"
+        return STORAGE[self.panel_dtype]
+
+    @property
+    def panel_dtype(self) -> str:
+        return self.params.packed.dtype if self.params.packed is not None else "f32"
 
     @property
     def vector(self) -> str:
+        """The type of what is multiplied."""
         return "ec_vi" if self.words is not None else "ec_vf"
+
+    @property
+    def total(self) -> str:
+        """The type of what products are added up in."""
+        return "ec_vi" if self.has_starts else "ec_vf"
+
+    @property
+    def has_starts(self) -> bool:
+        """Does a panel begin with what accumulators start at?"""
+        return self.words is not None and self.words.are_bytes
 
     @property
     def width(self) -> int:
@@ -282,6 +302,8 @@ class Step:
 
 
 def _dot(words: Words) -> str:
+    if not words.are_bytes:
+        return "ec_dot_bf16"
     return "ec_dot_ss" if words.is_signed else "ec_dot_us"
 
 
@@ -333,7 +355,7 @@ class Tile:
         start = X.substitute(address, {v: X.const(0) for v in (*p.k, *p.window)})
         text = Printer(self.view.names, self.view.pointers).position(start)
         pointer = self.view.pointers[p.s.value]
-        self.hoisted = [f"const {STORAGE[p.s.dtype]} *s = {pointer} + {text};"]
+        self.hoisted = [f"const {STORAGE[memory_type(p.s)]} *s = {pointer} + {text};"]
         self._pointer = ("s", {v: c for v, c in steps.items() if c is not None})
 
     @cached_property
@@ -350,7 +372,7 @@ class Tile:
         return self.interface[0]
 
     def accumulators(self, r: int) -> str:
-        start = [self.lanes(v) if self.view.words is not None else "ec_set1(0.0f)" for v in range(self.vectors)]
+        start = [self.lanes(v) if self.view.has_starts else "ec_set1(0.0f)" for v in range(self.vectors)]
         return ", ".join(f"c{r}_{v} = {text}" for v, text in enumerate(start))
 
     def _count(self, v: int) -> str | None:
@@ -360,7 +382,7 @@ class Tile:
     def lanes(self, v: int) -> str:
         p = self.view.params
         if self.view.uses_panel:
-            load = "ec_load" if p.words is None else "ec_load_i32"
+            load = access("load", "i32" if p.words is not None else self.view.panel_dtype, None)
             return f"{load}(panel + {v * p.lanes})" if v else f"{load}(panel)"
         shifted = X.substitute(p.l, {p.n: p.n + v * p.lanes})
         return Printer(self.view.names, self.view.pointers, p.n, self._count(v))._text(shifted)
@@ -397,11 +419,10 @@ class Tile:
         """S of one row in all lanes."""
         if step.live:
             return self._word(r, step)
-        return (
-            f"ec_set1(s[{self._place(r, self.view.params.k)}])"
-            if self._pointer is not None
-            else f"ec_set1({self._computed(r)[1]})"
-        )
+        if self._pointer is None:
+            return f"ec_set1({self._computed(r)[1]})"
+        lies, element = memory_type(self.view.params.s), f"s[{self._place(r, self.view.params.k)}]"
+        return f"ec_set1({f'ec_from_{lies}({element})' if lies in CODED else element})"
 
     def _computed(self, r: int) -> tuple[list[str], str]:
         p = self.view.params
@@ -413,11 +434,14 @@ class Tile:
     def _word(self, r: int, step: Step) -> str:
         words = self.view.words
         assert words is not None
-        loops, first = self.view.params.k, 0
-        if step.live < WORD:  # the last word stands behind the loop over the others
-            loops, first = loops[:-1], words.whole * WORD * words.step
-        if words.step == 1 and step.live == WORD:
+        loops, first, size = self.view.params.k, 0, words.size
+        if step.live < size:  # the last word stands behind the loop over the others
+            loops, first = loops[:-1], words.whole * size * words.step
+        if words.step == 1 and step.live == size:
             text = f"ec_word(s + {self._place(r, loops, first)})"
+        elif not words.are_bytes:
+            both = [f"s[{self._place(r, loops, first + b * words.step)}]" for b in range(step.live)]
+            text = f"ec_pair_of({', '.join([*both, *['0'] * (size - step.live)])})"
         elif words.step == 1 and words.whole:
             text = f"ec_word_last(s + {self._place(r, loops, first + step.live - WORD)}, {step.live})"
         else:

@@ -1,0 +1,127 @@
+"""How floats lie in memory: in 16 bits, where a processor is to be used so and products read them.
+
+Weights of products take half the memory and half the time to read. What kernels hand on is rounded where a sum of
+products reads it as a factor: there the rounding of each number is one of many. What only additions, normalizations
+and softmax read keeps its 32 bits, so that roundings do not add up along a residual stream; what is read both ways is
+copied for the products where they are worth it. All arithmetic is of floats, and so are inputs, outputs and what
+procedures touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from edgec.device.facts import Device
+from edgec.fuse import Plan
+from edgec.fuse.block import Block
+from edgec.fuse.plan import copy_block
+from edgec.fuse.price import work
+from edgec.ir import expr as X
+from edgec.ir.dtypes import DTYPES, ends
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Formula, Node
+from edgec.ir.vector import HALF
+
+#: What has fewer elements stays as it is: biases, scales, vectors, which cost nothing beside the weights they meet.
+LEAST = 1 << 12
+#: Multiply-adds with an element, from which a copy of it in 16 bits costs little beside them.
+WORTH_A_COPY = 64
+_TYPES = {"fp16": "f16", "bf16": "bf16"}
+
+
+def half_of(device: Device) -> str | None:
+    """The type of 16 bits that a processor keeps weights and factors of products in; None where it is to use fp32."""
+    return None if device.is_gpu else _TYPES.get(device.precision)
+
+
+def multiplies_pairs(device: Device) -> bool:
+    """Is a sum of products of two pairs of bf16 one instruction?"""
+    return device.has("avx512bf16") or device.has("bf16")
+
+
+def kept_narrow(plan: Plan, device: Device) -> frozenset[Node]:
+    """The owners of memory whose floats lie there in 16 bits."""
+    if device.is_gpu:
+        everything = {plan.root_of(b.output)[0] for b in plan.blocks}
+        return frozenset(n for n in everything if n.type.dtype == "f32") if device.precision == "fp16" else frozenset()
+    if half_of(device) is None:
+        return frozenset()
+    called = {plan.root_of(n)[0] for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs)}
+    read = {plan.root_of(n)[0] for b in plan.blocks for n in _factors(b)}
+    return frozenset(n for n in read - called if n.type.dtype == "f32" and n.type.elements >= LEAST)
+
+
+def _factors(block: Block) -> set[Node]:
+    """What a sum of products of a block multiplies."""
+    if block.is_procedure or block.kind not in ("contract", "window"):
+        return set()
+    sums = [e for e in X.walk(block.formula.body) if e.op == "reduce" and e.args[0].op == "mul"]
+    return {load.value for e in sums for load in X.loads(e) if not load.value.is_const}
+
+
+def with_copies(plan: Plan, device: Device) -> Plan:
+    """The plan with copies, to be kept in 16 bits, of what products read and others need in 32."""
+    if half_of(device) != "bf16":
+        return plan
+    products: dict[Node, list[Block]] = {}
+    others = {n for _, n in plan.outputs} | set(plan.graph.inputs)
+    for block in plan.blocks:
+        factors = _factors(block) if block.kind == "contract" else set()
+        for node in factors:
+            products.setdefault(node, []).append(block)
+        others |= _read_beside(block, factors)
+    placed = set(plan.placements) | {p.parent for p in plan.placements.values()} | set(plan.halos) | set(plan.guards)
+    copies = {
+        n: copy_block(n, n, ("narrow",))
+        for n, blocks in products.items()
+        if n in others - placed and n.type.dtype == "f32" and n.type.elements >= LEAST
+        and sum(map(work, blocks)) / 2 >= WORTH_A_COPY * n.type.elements
+    }  # fmt: skip
+    changed: list[Block] = []
+    waiting = dict(copies)
+    for block in plan.blocks:
+        read = {n: copies[n].output for n in block.inputs if n in copies and block in products[n]}
+        changed += [waiting.pop(n) for n in read if n in waiting]
+        changed.append(replace(block, meaning=_reading(block.formula, read)) if read else block)
+    return replace(plan, blocks=tuple(changed))
+
+
+def _read_beside(block: Block, factors: set[Node]) -> set[Node]:
+    """What a block reads otherwise than as a factor."""
+    if block.is_procedure:
+        return set(block.inputs)
+    outside = X.transform(block.formula.body, lambda e: X.const(0.0, e.dtype) if e.op == "reduce" else None)
+    return set(block.inputs) - factors | {load.value for load in X.loads(outside)}
+
+
+def _reading(formula: Formula, copies: Mapping[Node, Node]) -> Formula:
+    """The formula with the factors of its sums read from their copies."""
+
+    def change(slot: Any, place: tuple[Expr, ...]) -> Expr | None:
+        return X.load(copies[slot], place, slot.type.dtype) if slot in copies else None
+
+    def inside(e: Expr) -> Expr | None:
+        return X.replace_loads(e, change) if e.op == "reduce" else None
+
+    return Formula(formula.type, formula.variables, X.transform(formula.body, inside))
+
+
+def as_read(value: np.ndarray, device: Device) -> np.ndarray:
+    """A constant that is looked up, as it lies in memory: large tables of floats take 16 bits.
+
+    Nothing multiplies them in pairs, so that they are of the more exact type where their range allows it.
+    """
+    if half_of(device) is None or value.dtype != np.float32 or value.size < LEAST:
+        return value
+    fits = bool(np.abs(value).max() <= ends("f16")[1])
+    return value.astype(DTYPES["f16" if fits else "bf16"])
+
+
+def memory_type(load: Expr) -> str:
+    """The type in memory of what a formula loads: a float may lie there as less."""
+    lies: str = getattr(load.value, "dtype", load.dtype)
+    return lies if load.dtype == "f32" and lies in HALF else load.dtype
