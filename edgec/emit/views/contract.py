@@ -9,13 +9,13 @@ from math import prod
 from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.c_lanes import access
 from edgec.emit.c_literal import STORAGE
-from edgec.emit.views.base import Loop, View, numbered
+from edgec.emit.views.base import Loop
 from edgec.emit.views.epilogue import on_vectors
+from edgec.emit.views.packing import PackingView
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent
 from edgec.ir.types import CODED
-from edgec.schedule.contract import Contract
 from edgec.schedule.products import WORD, Words
 from edgec.schedule.program import Buffer, Kernel
 from edgec.schedule.storage import memory_type
@@ -24,34 +24,14 @@ from edgec.schedule.storage import memory_type
 SIGN_BITS = "(-2139062144)"
 
 
-class ContractView(View):
+class ContractView(PackingView):
     """A contraction: tile functions, and the tasks that sweep them over rows and panels."""
 
     def __init__(self, kernel: Kernel, name: str, aliases: frozenset[Buffer]) -> None:
         super().__init__(kernel, name, aliases)
-        p = self.params
-        self.outer = numbered(p.outer)
-        self.sums = {v: Loop(f"k{d}", extent(v), d) for d, v in enumerate(p.k)}
         self.panel_type = f"const {self.unit} *restrict "
-        self.names = {v: d.name for v, d in self.outer.items()} | {v: d.name for v, d in self.sums.items()}
-        self.names[p.n] = "n"
-        if p.m.op == "var":
-            self.names[p.m] = "m"
-
-    @property
-    def params(self) -> Contract:
-        params: Contract = self.kernel.params
-        return params
 
     # ---- facts the template writes down
-
-    @property
-    def sum_loops(self) -> list[Loop]:
-        return list(self.sums.values())
-
-    @property
-    def outer_sums(self) -> list[Loop]:
-        return self.sum_loops[:-1]
 
     @property
     def steps(self) -> list[Step]:
@@ -66,10 +46,6 @@ class ContractView(View):
     @property
     def sum_indent(self) -> str:
         return "  " * (len(self.sums) - 1)
-
-    @property
-    def words(self) -> Words | None:
-        return self.params.words
 
     @property
     def unit(self) -> str:
@@ -96,10 +72,6 @@ class ContractView(View):
     def has_starts(self) -> bool:
         """Does a panel begin with what accumulators start at?"""
         return self.words is not None and self.words.are_bytes
-
-    @property
-    def width(self) -> int:
-        return self.params.width
 
     @property
     def lanes(self) -> int:
@@ -176,59 +148,6 @@ class ContractView(View):
     @property
     def indices(self) -> list[str]:
         return [*(d.name for d in self.outer.values()), "m", "n"]
-
-    # ---- run-time packing
-
-    def _gather(self) -> tuple[list[str], str]:
-        p, inside = self.params, "j < width"
-        names = {v: t for v, t in self.names.items() if v is not p.n} | {p.n: "(n + j)"}
-        if p.words is not None and p.words.inner.op == "var":
-            names[p.words.inner] = "w"
-            inside += f" && w < {extent(p.words.inner)}" if p.words.rest else ""
-        printer = Printer(names, self.pointers, depth=len(self.sums) + 2)
-        guarded = X.select(X.load("inside", (), "bool"), p.l, X.const(0, p.l.dtype))
-        printer.define(X.load("inside", (), "bool"), inside)
-        value = printer.value(guarded)
-        return [line.strip() for line in printer.lines], value
-
-    @property
-    def gather_lines(self) -> list[str]:
-        return self._gather()[0]
-
-    @property
-    def gather(self) -> str:
-        return self._gather()[1]
-
-    @property
-    def sum_position(self) -> str:
-        text = ""
-        scale: Extent = 1
-        for loop in reversed(self.outer_sums if self.words is not None else self.sum_loops):
-            text = f"{loop.name} * {extent_text(scale)}" + (f" + {text}" if text else "")
-            scale = X.plain(scale * loop.extent)
-        return f"({text or '0'})"
-
-    @property
-    def gather_loops(self) -> list[Loop]:
-        """Loops over a panel that is packed at run time, byte by byte where words are packed."""
-        if self.words is None:
-            return self.sum_loops
-        return [*self.outer_sums, Loop("w", self.words.count * WORD, len(self.outer_sums))]
-
-    @property
-    def byte_position(self) -> str:
-        words = self.words
-        assert words is not None
-        row = f"{self.sum_position} * {words.count} + w / {WORD} + 1" if self.outer_sums else f"w / {WORD} + 1"
-        return f"(({row}) * {self.width} + j) * {WORD} + w % {WORD}"
-
-    @property
-    def gathered_byte(self) -> str:
-        """What a panel holds of an element; 0 where a word reaches beyond the sum."""
-        words = self.words
-        assert words is not None
-        text = f"(element - {words.column_offset})" if words.column_offset else "element"
-        return f"(w < {extent(words.inner)} ? {text} : 0)" if words.rest and words.column_offset else text
 
     # ---- tiles
 

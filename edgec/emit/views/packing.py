@@ -1,0 +1,98 @@
+"""Panels of a contraction that are packed when it runs: what is read for each of their elements, and where it goes."""
+
+from __future__ import annotations
+
+from edgec.emit.c_expression import Printer, extent_text
+from edgec.emit.views.base import Loop, View, numbered
+from edgec.ir import expr as X
+from edgec.ir.expr import Extent
+from edgec.ir.nest import extent
+from edgec.schedule.contract import Contract
+from edgec.schedule.products import WORD, Words
+from edgec.schedule.program import Buffer, Kernel
+
+
+class PackingView(View):
+    """Loops of a contraction by their names in C, and the packing of a panel."""
+
+    def __init__(self, kernel: Kernel, name: str, aliases: frozenset[Buffer]) -> None:
+        super().__init__(kernel, name, aliases)
+        p = self.params
+        self.outer = numbered(p.outer)
+        self.sums = {v: Loop(f"k{d}", extent(v), d) for d, v in enumerate(p.k)}
+        self.names = {v: d.name for v, d in self.outer.items()} | {v: d.name for v, d in self.sums.items()}
+        self.names[p.n] = "n"
+        if p.m.op == "var":
+            self.names[p.m] = "m"
+
+    @property
+    def params(self) -> Contract:
+        params: Contract = self.kernel.params
+        return params
+
+    @property
+    def sum_loops(self) -> list[Loop]:
+        return list(self.sums.values())
+
+    @property
+    def outer_sums(self) -> list[Loop]:
+        return self.sum_loops[:-1]
+
+    @property
+    def words(self) -> Words | None:
+        return self.params.words
+
+    @property
+    def width(self) -> int:
+        return self.params.width
+
+    def _gather(self) -> tuple[list[str], str]:
+        p, inside = self.params, "j < width"
+        names = {v: t for v, t in self.names.items() if v is not p.n} | {p.n: "(n + j)"}
+        if p.words is not None and p.words.inner.op == "var":
+            names[p.words.inner] = "w"
+            inside += f" && w < {extent(p.words.inner)}" if p.words.rest else ""
+        printer = Printer(names, self.pointers, depth=len(self.sums) + 2)
+        guarded = X.select(X.load("inside", (), "bool"), p.l, X.const(0, p.l.dtype))
+        printer.define(X.load("inside", (), "bool"), inside)
+        value = printer.value(guarded)
+        return [line.strip() for line in printer.lines], value
+
+    @property
+    def gather_lines(self) -> list[str]:
+        return self._gather()[0]
+
+    @property
+    def gather(self) -> str:
+        return self._gather()[1]
+
+    @property
+    def sum_position(self) -> str:
+        text = ""
+        scale: Extent = 1
+        for loop in reversed(self.outer_sums if self.words is not None else self.sum_loops):
+            text = f"{loop.name} * {extent_text(scale)}" + (f" + {text}" if text else "")
+            scale = X.plain(scale * loop.extent)
+        return f"({text or '0'})"
+
+    @property
+    def gather_loops(self) -> list[Loop]:
+        """Loops over a panel that is packed at run time, byte by byte where words are packed."""
+        if self.words is None:
+            return self.sum_loops
+        return [*self.outer_sums, Loop("w", self.words.count * WORD, len(self.outer_sums))]
+
+    @property
+    def byte_position(self) -> str:
+        words = self.words
+        assert words is not None
+        row = f"{self.sum_position} * {words.count} + w / {WORD} + 1" if self.outer_sums else f"w / {WORD} + 1"
+        return f"(({row}) * {self.width} + j) * {WORD} + w % {WORD}"
+
+    @property
+    def gathered_byte(self) -> str:
+        """What a panel holds of an element; 0 where a word reaches beyond the sum."""
+        words = self.words
+        assert words is not None
+        text = f"(element - {words.column_offset})" if words.column_offset else "element"
+        return f"(w < {extent(words.inner)} ? {text} : 0)" if words.rest and words.column_offset else text
