@@ -66,10 +66,13 @@ class Layer:
 def layers_of(graph: Graph) -> list[Layer]:
     """Every layer of f32, in the order they are computed."""
     found: list[Layer] = []
+    taken: dict[str, int] = {}
     for n in graph.operations():
         side = _weights_of(n)
         if side is not None:
             name = next(iter(graph.names(n)), f"{n.op}{len(found)}")
+            taken[name] = taken.get(name, 0) + 1  # several products may come from one node
+            name = name if taken[name] == 1 else f"{name}#{taken[name]}"
             found.append(Layer(n, name, side, _source(n.args[1 - side])))
     return found
 

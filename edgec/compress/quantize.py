@@ -14,6 +14,7 @@ import numpy as np
 from edgec import ops
 from edgec.compress.calibration import Calibration
 from edgec.compress.layers import Layer, layers_of
+from edgec.compress.readers import readers_of
 from edgec.compress.scales import remade
 from edgec.ir.graph import Graph, Node, constant
 
@@ -21,11 +22,13 @@ from edgec.ir.graph import Graph, Node, constant
 def quantized(graph: Graph, chosen: Collection[Layer], found: Calibration) -> Graph:
     """``graph`` with the ``chosen`` layers on bytes.
 
-    A tensor that only layers in bytes multiply is stored as bytes for everyone who reads it; one that a layer in
-    floats reads too stays as it is for all but the others.
+    A tensor that only layers in bytes multiply is stored as bytes for everyone who reads it, which saves most of what
+    a residual moves. One that a layer in floats reads too stays as it is for all but those; so does one that matrix
+    products read and others too: what runs through a transformer is small, and would be rounded again in every block.
     """
     layers = {layer.node: layer for layer in chosen}
     both = {layer.source for layer in layers_of(graph) if layer.node not in layers}
+    both |= {source for source, own in readers_of(graph).items() if own.kind == "matmul" and not own.is_alone}
     stored = {layer.source for layer in chosen} - both
     new: dict[Node, Node] = {}
     seen: dict[Node, Node] = {}  # as readers see it: quantized where it is to be

@@ -17,7 +17,8 @@ import numpy as np
 from edgec import ops
 from edgec.compress import equalize, smooth
 from edgec.compress.calibration import narrowed, nearest, noise, observed, weight_scale
-from edgec.compress.layers import Arrays, Layer, Walk, layers_of
+from edgec.compress.layers import Arrays, Layer, Walk
+from edgec.compress.readers import Readers, readers_of
 from edgec.ir.evaluate import evaluate_node
 from edgec.ir.graph import Graph, Node, constant
 from edgec.rewrite.facts import is_static
@@ -41,7 +42,7 @@ class Moved:
 def rescaled(graph: Graph, samples: Sequence[Arrays], observer: str, allowed: Collection[str]) -> Moved:
     """The same function, with the scales of tensors moved into weights where that makes products of bytes better."""
     ways = [name for name in WAYS if name in allowed]
-    readers = {s: own for s, own in _readers(graph).items() if _carried(s, _ones(s, own), graph) is not None}
+    readers = {s: own for s, own in readers_of(graph).items() if _is_open(graph, s, own)}
     if not ways or not readers:
         return Moved(graph, {})
     chosen: dict[Node, Array] = {}
@@ -50,50 +51,18 @@ def rescaled(graph: Graph, samples: Sequence[Arrays], observer: str, allowed: Co
     for n in walk:
         if n not in readers:
             continue
-        found = _best(graph, n, readers[n], walk[n], observer, ways)
+        found = _best(graph, n, readers[n].layers, walk[n], observer, ways)
         if found is not None:
             way, chosen[n] = found
-            taken.update((layer.name, way) for layer in readers[n])
+            taken.update((layer.name, way) for layer in readers[n].layers)
     return Moved(_applied(graph, readers, chosen), taken) if chosen else Moved(graph, {})
 
 
-def _readers(graph: Graph) -> dict[Node, list[Layer]]:
-    """The layers behind tensors that only layers read, a channel of the one being a channel of the others."""
-    users = graph.users()
-    shown = {n for _, n in (*graph.outputs, *graph.demands, *graph.sizes)}
-    layers = {layer.node: layer for layer in layers_of(graph)}
-    found = {}
-    for source in dict.fromkeys(layer.source for layer in layers.values()):
-        own: list[Layer] = []
-        stack = [source]
-        while stack:
-            n = stack.pop()
-            for u in users[n]:
-                layer = layers.get(u)
-                if layer is not None and layer.side == 1 and layer.operand is n:
-                    own.append(layer)
-                elif _keeps_channels(u):
-                    stack.append(u)
-                else:
-                    own, stack = [], []
-                    break
-            if n in shown:
-                own, stack = [], []
-        if own and source.op != "input" and len({layer.node.op for layer in own}) == 1:
-            found[source] = sorted(own, key=lambda layer: layer.name)
-    return found
-
-
-def _keeps_channels(n: Node) -> bool:
-    """Does it move or pick elements inside the channels, which stay dimension 1 (or the last, of a reshape)?"""
-    if n.op == "reshape":
-        return bool(n.type.rank and n.args[0].type.rank) and n.type.shape[-1] == n.args[0].type.shape[-1]
-    if n.op == "pad":
-        channels = slice(1, 2)
-        return n.attributes["value"] == 0 and not any(
-            n.attributes["before"][channels] + n.attributes["after"][channels]
-        )
-    return n.op == "pool" and n.attributes["combine"] == "max" and n.args[0].op != "pad"
+def _is_open(graph: Graph, source: Node, own: Readers) -> bool:
+    """Can scales be moved out of a tensor, or taken off where matrix products read it?"""
+    if own.is_alone and source.op != "input" and _carried(source, _ones(source, own.layers), graph) is not None:
+        return True
+    return own.kind == "matmul"
 
 
 def _axis(source: Node, own: Sequence[Layer]) -> int:
@@ -210,10 +179,15 @@ def _carried(source: Node, s: Array, graph: Graph, known: dict[Node, int] | None
     return found if isinstance(found, Node) else None
 
 
-def _applied(graph: Graph, readers: dict[Node, list[Layer]], chosen: dict[Node, Array]) -> Graph:
-    """The graph with the scales of ``chosen`` tensors moved."""
+def _applied(graph: Graph, readers: Mapping[Node, Readers], chosen: Mapping[Node, Array]) -> Graph:
+    """The graph with the scales of ``chosen`` tensors moved.
+
+    Where what makes a tensor cannot take them, or others read it too, its readers divide it: in one step with the
+    scale that they round it by.
+    """
     users = {n: len(u) for n, u in graph.users().items()}
-    by_node = {layer.node: (layer, chosen[s]) for s, own in readers.items() if s in chosen for layer in own}
+    by_node = {layer.node: (layer, chosen[s]) for s, own in readers.items() if s in chosen for layer in own.layers}
+    divided: set[Node] = set()
     new: dict[Node, Node] = {}
     known: dict[Node, int] = {}
     origin: dict[Node, tuple[str, ...]] = {}
@@ -222,15 +196,19 @@ def _applied(graph: Graph, readers: dict[Node, list[Layer]], chosen: dict[Node, 
         if n in by_node:
             layer, s = by_node[n]
             args[layer.side] = constant(_widened(layer, s))
+            if layer.source in divided:
+                args[0] = ops.node("div", args[0], constant(s.reshape(-1)))
         made = n if tuple(args) == n.args else ops.node(n.op, *args, **n.attributes)
         known[made] = users[n]
         if n in graph.origin:
             origin[made] = graph.origin[n]
         if n in chosen:
-            carried = _carried(made, chosen[n], graph, known)
-            assert carried is not None, "what could be carried with other scales cannot with these"
-            _name_alike(made, carried, origin)
-            made = carried
+            carried = _carried(made, chosen[n], graph, known) if readers[n].is_alone and n.op != "input" else None
+            if carried is None:
+                divided.add(n)
+            else:
+                _name_alike(made, carried, origin)
+                made = carried
         new[n] = made
     done = remade(graph, new)
     return replace(done, origin={**origin, **done.origin})

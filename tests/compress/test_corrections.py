@@ -10,9 +10,11 @@ import pytest
 from edgec import ops
 from edgec.compress import CORRECTIONS, Request, bias, compress, gptq, scales
 from edgec.compress.calibrate import samples
-from edgec.compress.calibration import nearest, noise, weight_scale
+from edgec.compress.calibration import calibrated, nearest, noise, weight_scale
 from edgec.compress.dynamic import dynamic
-from edgec.compress.layers import layers_of, results
+from edgec.compress.layers import Arrays, layers_of, results
+from edgec.compress.quantize import quantized
+from edgec.compress.readers import readers_of
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, constant, placeholder
 from edgec.ir.types import Type
@@ -22,6 +24,11 @@ from tests.compress.networks import PLAIN, data, hostile, uneven
 
 RANDOM = np.random.default_rng(6)
 UNEVEN = uneven()
+
+
+def compressed(graph: Graph, drawn: list[Arrays]) -> Graph:
+    layers = layers_of(graph)
+    return quantized(graph, layers, calibrated(graph, layers, drawn, "minmax"))
 
 
 @pytest.mark.parametrize("way", ["equalize", "smooth"])
@@ -46,9 +53,9 @@ def test_scales_pass_bounds_and_stop_at_what_is_not_linear() -> None:
         (ops.node("exp", ops.node("max", y, zero)), False),
     ):
         graph = Graph((x,), (("y", ops.node("conv", between, w[1], **PLAIN)),))
-        readers = scales._readers(graph)
-        assert (between in readers) and not any(s.op == "input" for s in readers)
-        s = scales._ones(between, readers[between])
+        readers = readers_of(graph)
+        assert readers[between].is_alone
+        s = scales._ones(between, readers[between].layers)
         carried = scales._carried(between, s, graph)
         assert (carried is not None) == passes
         if carried is not None:
@@ -78,6 +85,26 @@ def test_gptq_rounds_better_than_the_nearest(kind: str) -> None:
     assert q is not None and q.shape == layer.weights.shape and (q == np.rint(q)).all()
     better, plain = (layer.computed(operand, (v * scale).astype(np.float32)) for v in (q, nearest(layer, scale)))
     assert noise([wanted], [better]) < 0.8 * noise([wanted], [plain])
+
+
+def test_what_others_read_too_is_divided_where_it_is_multiplied() -> None:
+    """A residual behind a normalization, as in transformers: channels of very different sizes."""
+    x = placeholder("x", Type("f32", (1, 6, 16)))
+    w = [constant(RANDOM.standard_normal((16, 16)).astype(np.float32) / 4) for _ in range(2)]
+    wide = constant((np.float32(2.0) ** np.arange(-8, 8)).astype(np.float32))
+    y = ops.node("mul", ops.node("tanh", x), wide)
+    first = ops.node("matmul", ops.node("reshape", y, shape=(6, 16)), w[0])
+    second = ops.node("add", ops.node("reshape", first, shape=(1, 6, 16)), y)
+    graph = Graph((x,), (("y", ops.node("matmul", second, w[1])),))
+    drawn = [{"x": RANDOM.standard_normal((1, 6, 16)).astype(np.float32)} for _ in range(8)]
+    moved = scales.rescaled(graph, drawn, "minmax", ["smooth"])
+    assert moved.taken
+    before, after = ([r["y"] for r in results(g, drawn)] for g in (graph, moved.graph))
+    assert noise(before, after) < 1e-10
+    plain, better = ([r["y"] for r in results(compressed(g, drawn), drawn)] for g in (graph, moved.graph))
+    assert noise(before, better) < 0.5 * noise(before, plain)
+    narrow, _ = simplify(compressed(moved.graph, drawn))
+    assert all(is_widening(a) for n in narrow.operations() if n.op == "matmul" for a in n.args)
 
 
 def test_bias_correction_takes_the_mean_off() -> None:
