@@ -2,7 +2,9 @@
 
 The equality is that of two proved laws, `scale_the_weights_before` read from right to left and `scale_the_weights`
 (and of min(x, b)*s = min(x*s, b*s) for positive s). Before and after, the network is the same function; what changes
-is how well bytes with one scale stand for x. Since weights have a scale a channel, what makes x does not notice.
+is how well bytes with one scale stand for x. Since weights have a scale a channel, what makes x does not notice. What
+cannot take 1/s (a gelu, a normalization that a residual reads too) is divided as it is rounded to bytes: one number a
+channel in the place of one.
 
 Which s is good is what papers differ in: `equalize` and `smooth`.
 """
@@ -42,7 +44,7 @@ class Moved:
 def rescaled(graph: Graph, samples: Sequence[Arrays], observer: str, allowed: Collection[str]) -> Moved:
     """The same function, with the scales of tensors moved into weights where that makes products of bytes better."""
     ways = [name for name in WAYS if name in allowed]
-    readers = {s: own for s, own in readers_of(graph).items() if _is_open(graph, s, own)}
+    readers = {s: own for s, own in readers_of(graph).items() if _is_open(s, own)}
     if not ways or not readers:
         return Moved(graph, {})
     chosen: dict[Node, Array] = {}
@@ -58,11 +60,9 @@ def rescaled(graph: Graph, samples: Sequence[Arrays], observer: str, allowed: Co
     return Moved(_applied(graph, readers, chosen), taken) if chosen else Moved(graph, {})
 
 
-def _is_open(graph: Graph, source: Node, own: Readers) -> bool:
-    """Can scales be moved out of a tensor, or taken off where matrix products read it?"""
-    if own.is_alone and source.op != "input" and _carried(source, _ones(source, own.layers), graph) is not None:
-        return True
-    return own.kind == "matmul"
+def _is_open(source: Node, own: Readers) -> bool:
+    """Can a tensor have scales? Parts that are put together are rounded before, each by one number."""
+    return own.kind == "matmul" or (own.is_alone and source.op not in ("input", "concat"))
 
 
 def _axis(source: Node, own: Sequence[Layer]) -> int:
@@ -182,8 +182,8 @@ def _carried(source: Node, s: Array, graph: Graph, known: dict[Node, int] | None
 def _applied(graph: Graph, readers: Mapping[Node, Readers], chosen: Mapping[Node, Array]) -> Graph:
     """The graph with the scales of ``chosen`` tensors moved.
 
-    Where what makes a tensor cannot take them, or others read it too, its readers divide it: in one step with the
-    scale that they round it by.
+    Where what makes a tensor cannot take them it is divided, in one step with the scale that it is rounded by; where
+    others read it too, only for the layers.
     """
     users = {n: len(u) for n, u in graph.users().items()}
     by_node = {layer.node: (layer, chosen[s]) for s, own in readers.items() if s in chosen for layer in own.layers}
@@ -196,19 +196,21 @@ def _applied(graph: Graph, readers: Mapping[Node, Readers], chosen: Mapping[Node
         if n in by_node:
             layer, s = by_node[n]
             args[layer.side] = constant(_widened(layer, s))
-            if layer.source in divided:
+            if layer.source in divided:  # of a matrix product
                 args[0] = ops.node("div", args[0], constant(s.reshape(-1)))
         made = n if tuple(args) == n.args else ops.node(n.op, *args, **n.attributes)
         known[made] = users[n]
         if n in graph.origin:
             origin[made] = graph.origin[n]
         if n in chosen:
-            carried = _carried(made, chosen[n], graph, known) if readers[n].is_alone and n.op != "input" else None
-            if carried is None:
-                divided.add(n)
-            else:
+            carried = _carried(made, chosen[n], graph, known) if readers[n].is_alone else None
+            if carried is not None:
                 _name_alike(made, carried, origin)
                 made = carried
+            elif readers[n].is_alone:
+                made = ops.node("div", made, constant(chosen[n]))
+            else:
+                divided.add(n)
         new[n] = made
     done = remade(graph, new)
     return replace(done, origin={**origin, **done.origin})
