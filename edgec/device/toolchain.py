@@ -71,7 +71,7 @@ def find_compilers(device: Device) -> list[Compiler]:
 def pick_compiler(device: Device, wanted: str | None = None) -> Compiler:
     """The preferred compiler for the device, or the `wanted` kind ("zig") or command ("clang-19")."""
     kinds = get_args(CompilerKind)
-    wanted = wanted or device.compiler or None
+    wanted = wanted if wanted is not None else device.compiler or None
     if wanted is None or wanted in kinds:
         for compiler in find_compilers(device):
             if wanted in (None, compiler.kind):
