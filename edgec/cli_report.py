@@ -1,24 +1,29 @@
-"""Commands to look at builds: `edgec report`, `edgec diff`, `edgec serve`."""
+"""Commands to look at builds: `edgec report`, `edgec profile`, `edgec diff`, `edgec serve`."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.markup import escape
 
-from edgec import config, toml_text
+from edgec import api, config, reporting, toml_text
 from edgec.command import Answer, command, settings_of
 from edgec.errors import UsageError
+from edgec.options import Settings
 from edgec.report import diff
+from edgec.report import trace as traces
 from edgec.report.document import read_document
 from edgec.report.document.build import PAGE
 from edgec.report.page import diff_page, page
 from edgec.report.progress import shown
 from edgec.report.record import Record, head
+from edgec.report.tables import duration, table
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a build with a report, or its report.json.")]
 
@@ -37,6 +42,39 @@ def register(app: typer.Typer) -> None:
             return f"{path}\n"
 
         return Answer(found, draw)
+
+    @command(app)
+    def profile(
+        settings: Settings,
+        model: Annotated[str, typer.Argument(metavar="[MODEL]", help="A model, or a folder with an edgec.toml.")] = ".",
+        seconds: Annotated[float, typer.Option(help="How long to time, without building.")] = 0.5,
+        trace: Annotated[
+            Optional[Path], typer.Option("--trace", metavar="FILE", help="Write it for Chrome's trace viewer.")
+        ] = None,
+    ) -> Answer:
+        """Time every kernel of what MODEL compiles to, in a run on one thread."""
+        if not seconds > 0:
+            raise UsageError("nothing to time", hint="give it some seconds")
+        with shown() as progress:
+            built = api.build(model, progress=progress, **settings)
+            facts = reporting.measure_times(built, progress, seconds)
+            document = reporting.describe(built, facts)
+        if not facts["seconds"]:
+            where = built.options.device.name
+            raise UsageError(f"kernels for '{where}' cannot be timed here", hint="edgec device bench times them there")
+        if trace is not None:
+            _write(trace, json.dumps(traces.trace(document)))
+        keys = ("kernel", "kind", "template", "operators", "nodes", "flops", "bytes_read", "bytes_written",
+                "predicted_us", "measured_us")  # fmt: skip
+        rows = [{key: k[key] for key in keys} for k in document["kernels"]]
+        bench = document["bench"]
+        found = {
+            **head("profile"),
+            "median_ms": bench["median_ms"],
+            "kernels": rows,
+            "trace": str(trace) if trace else None,
+        }
+        return Answer(found, _draw_profile)
 
     @command(app)
     def serve(
@@ -70,11 +108,31 @@ def register(app: typer.Typer) -> None:
         """Compare two builds that have reports: kernels, bytes, latency, error, size."""
         found = diff.diff(read_document(before), read_document(after))
         if html is not None:
-            try:
-                html.write_text(diff_page(found), encoding="utf-8")
-            except OSError as error:
-                raise UsageError(f"cannot write: {error.strerror or error}", where=str(html)) from None
+            _write(html, diff_page(found))
         return Answer(found, diff.markdown if markdown else diff.draw)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write: {error.strerror or error}", where=str(path)) from None
+
+
+def _draw_profile(record: Record) -> RenderableType:
+    total = sum(k["measured_us"] or 0.0 for k in record["kernels"]) or 1.0
+    rows = table(">kernel", ">time", ">share", ">predicted", ">GFLOP/s", "template", "nodes", title="Slowest first")
+    for k in sorted(record["kernels"], key=lambda k: -(k["measured_us"] or 0.0)):
+        us = k["measured_us"]
+        if us is None:
+            continue
+        rate = f"{k['flops'] / us / 1e3:.1f}" if us > 0 else ""
+        times = duration(us / 1e3), f"{us / total:.1%}", duration(k["predicted_us"] / 1e3)
+        rows.add_row(
+            str(k["kernel"]), *times, rate, escape(k["template"].split(",")[0]), escape(", ".join(k["nodes"][-2:]))
+        )
+    together = f"kernels together {duration(total / 1e3)}; one run, median {duration(record['median_ms'])}"
+    return Group(rows, together)
 
 
 def _configuration(folder: Path) -> Path:

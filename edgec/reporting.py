@@ -33,25 +33,34 @@ class Facts(TypedDict):
 
 
 def measure(
-    built: Built, budgets: Sequence[Budget] = (), everything: bool = True, progress: Progress = silent
+    built: Built,
+    budgets: Sequence[Budget] = (),
+    everything: bool = True,
+    progress: Progress = silent,
+    seconds: float | None = None,
 ) -> Facts:
-    """Time and check a build where its code runs here: everything, or what its budgets are about."""
+    """Time and check a build where its code runs here: everything, or what its budgets are about.
+
+    ``seconds`` is how long the network is timed, and again its kernels (`SECONDS`).
+    """
+    seconds = SECONDS if seconds is None else seconds
     facts = Facts(benched=None, seconds=[], checked=None)
     runs = built.compiler is not None and artefact.runs_here(built.options.device, built.options.compiler)
     if runs and (everything or needs(budgets, "latency_ms")):
         progress("report", "times")
-        facts["benched"] = api.bench(built, seconds=SECONDS, progress=progress)
+        facts["benched"] = api.bench(built, seconds=seconds, progress=progress)
         if built.options.device.language == "c":
-            facts["seconds"] = kernel_seconds(built, SECONDS)
+            facts["seconds"] = kernel_seconds(built, seconds)
     if everything or needs(budgets, "max_error"):
         progress("report", "errors")
         facts["checked"] = api.check(built, samples=1, blocks=True, progress=progress)
     return facts
 
 
-def measure_times(built: Built, progress: Progress = silent) -> Facts:
+def measure_times(built: Built, progress: Progress = silent, seconds: float | None = None) -> Facts:
     """Times alone, where the code of a build runs here: a decision is to be answered soon."""
-    return measure(built, (Budget("latency_ms", 0.0),), everything=False, progress=progress)
+    budget = (Budget("latency_ms", 0.0),)
+    return measure(built, budget, everything=False, progress=progress, seconds=seconds)
 
 
 def describe(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 from edgec.errors import ModelError, UsageError
+from edgec.export_onnx import to_onnx
 from edgec.ir import text
 from edgec.ir.graph import Array, Graph
 from edgec.ir.types import CODED, DTYPES, plain
@@ -20,7 +22,7 @@ def show_graph(graph: Graph) -> str:
 
 
 def write(folder: Path, name: str, content: str, value: object) -> None:
-    """Write the text of a stage; the constants of a graph go to a folder beside it, once each."""
+    """Write the text of a stage, and of a graph an ONNX file too; constants go to a folder beside it, once each."""
     if folder.exists() and not folder.is_dir():
         raise UsageError("not a folder", where=str(folder))
     folder.mkdir(parents=True, exist_ok=True)
@@ -31,6 +33,7 @@ def write(folder: Path, name: str, content: str, value: object) -> None:
             path = constants / f"{digest}.npy"
             if array.value.size > text.INLINE_ELEMENTS and not path.exists():
                 np.save(path, plain(array.value))
+        onnx.save(to_onnx(value, constants), folder / f"{Path(name).stem}.onnx")
     (folder / name).write_text(content, encoding="utf-8")
 
 
