@@ -27,7 +27,7 @@ from networks import wanted
 from sparse_layers import F32, I8, LAYERS, Layer, graph, onnx_model
 from sparse_page import page, put
 
-from edgec import tuning
+from edgec import alone
 from edgec.device.facts import Device, load_device
 from edgec.device.toolchain import pick_compiler
 from edgec.fuse import plan
@@ -93,7 +93,7 @@ def compiled(cases: list[Case], device: Device, folder: Path) -> list[Callable[[
     found = []
     with _always_sparse():
         for start in range(0, len(blocks), 60):
-            found += tuning.loaded(blocks[start : start + 60], device, pick_compiler(device), folder / str(start))
+            found += alone.loaded(blocks[start : start + 60], device, pick_compiler(device), folder / str(start))
             print(f"{len(found)} of {len(blocks)} compiled", file=sys.stderr)
     assert all(call is not None for call in found)
     return [call for call in found if call is not None]
@@ -128,7 +128,7 @@ def timed(calls: dict[Case, Callable[[], None]], turns: int) -> dict[Case, float
     best = dict.fromkeys(calls, math.inf)
     for _ in range(turns):
         for case, call in calls.items():
-            best[case] = min(best[case], tuning.seconds_of(call))
+            best[case] = min(best[case], alone.seconds_of(call))
     return best
 
 

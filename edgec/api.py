@@ -35,6 +35,7 @@ from edgec.options import Options, Settings, resolve
 from edgec.pipeline import Context, Progress, Project, Run, silent
 from edgec.report.facts import operator_counts
 from edgec.schedule.program import Program
+from edgec.schedule.ways import Ways
 from edgec.tuning import Tuned, prices_for
 
 if TYPE_CHECKING:
@@ -199,7 +200,8 @@ def build(
     choose_extras(beside, options.device, options.name)
     context = Context(options, progress, lock_facts(options, parsed, start), beside=tuple(beside), prepared=prepared)
     if lock is not None:
-        context.prices = prices_for(options, locked(Path(lock), context.facts))
+        frozen = locked(Path(lock), context.facts)
+        context.prices, context.ways = prices_for(options, frozen), Ways(frozen=frozen)
     elif tune > 0:
         tune_model(model, tune, start=start, progress=progress, **settings)
     source = parsed if parsed is not None else model

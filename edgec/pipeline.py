@@ -39,6 +39,7 @@ from edgec.rewrite.measure import Prices as OfRewriting
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.program import Program
 from edgec.schedule.sharing import workers
+from edgec.schedule.ways import Ways
 
 
 class Progress(Protocol):
@@ -65,7 +66,9 @@ class Context:
     prepared: Preparation = AS_IS
     #: What the fusion planner goes by; None: the database where there is one, and a model of the device.
     prices: Prices | None = None
-    #: The choices that prices made: by their key, what was taken.
+    #: Which way products go; None: as the database has it.
+    ways: Ways | None = None
+    #: The choices that prices and measurements made: by their key, what was taken.
     chosen: dict[str, str] = field(default_factory=dict)
     #: The laws that were applied, in order.
     applied: list[Any] = field(default_factory=list)
@@ -121,7 +124,10 @@ def fuse(graph: Graph, context: Context) -> Plan:
 
 
 def schedule(plan: Plan, context: Context) -> Program:
+    from edgec.tuning import ways_for
+
     o = context.options
+    ways = context.ways if context.ways is not None else ways_for(o)
     begun = count(1)
 
     def progress(name: str) -> None:
@@ -129,7 +135,9 @@ def schedule(plan: Plan, context: Context) -> Program:
 
     names = [name for b in plan.blocks for n in b.nodes for name in plan.graph.names(n)]
     decided.known(o.tiles, names, "--tile", "node")
-    return schedule_plan(plan, o.device, workers(plan, o.device, o.threads), progress, o.numeric, o.tiles)
+    program = schedule_plan(plan, o.device, workers(plan, o.device, o.threads), progress, o.numeric, o.tiles, ways)
+    context.chosen.update(ways.chosen)
+    return program
 
 
 def emit(program: Program, context: Context) -> Project:

@@ -6,46 +6,31 @@ nothing is unknown or the time is up. Blocks that are equal are measured once, w
 
 from __future__ import annotations
 
-import ctypes
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from edgec import artefact
-from edgec.check.kernels import aligned, arguments
-from edgec.device.facts import Device
+from edgec.alone import alone, measured, program_of
 from edgec.device.profiles import Measured, Profiles, Target, target_of
-from edgec.device.toolchain import Compiler, compile_shared
-from edgec.emit.render import render
-from edgec.emit.source import generate
+from edgec.device.toolchain import Compiler
 from edgec.errors import EdgecError, ToolchainError, UsageError
-from edgec.fuse import Block, Plan
+from edgec.fuse import Block
 from edgec.fuse.choice import Prices
 from edgec.fuse.plan import plan as plan_graph
-from edgec.fuse.price import CostModel
+from edgec.fuse.price import CostModel, work
 from edgec.ir.graph import Graph
-from edgec.ir.types import DTYPES
-from edgec.ir.vector import vector_lanes
-from edgec.locate import data_folder
 from edgec.options import Options
 from edgec.pipeline import Progress, silent
 from edgec.schedule.build import kernel_of
-from edgec.schedule.flat import Weights
-from edgec.schedule.layout import views_of
-from edgec.schedule.memory import ALIGNMENT
-from edgec.schedule.program import Buffer, Program
+from edgec.schedule.build import schedule as schedule_plan
+from edgec.schedule.flat import Weights, flatten
+from edgec.schedule.program import Program
+from edgec.schedule.ways import Product, Ways, entry, measurements, name_of, proposed
 
 #: Blocks that are compiled together.
 BATCH = 12
-#: Seconds a block is timed for at least, in so many turns of which the quickest counts.
-TURN, TURNS = 2e-3, 7
-#: Operands larger than this together are not measured: they would not be in this machine's memory for long.
-LARGEST = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -67,6 +52,15 @@ def prices_for(options: Options, frozen: Mapping[str, str] | None = None) -> Pri
     return Prices(CostModel(options.device), known.get, frozen or {})
 
 
+def ways_for(options: Options) -> Ways:
+    """Which way products go in a build, by the times in the database."""
+    known: dict[str, float] = {}
+    if options.tuned and not options.device.is_gpu and Profiles().path.is_file():
+        with suppress(ToolchainError):
+            known = Profiles().known(target(options))
+    return Ways(measurements(known))
+
+
 def target(options: Options) -> Target:
     """The target of a build. Raises ToolchainError when there is no compiler for it."""
     compiler = artefact.compiler_for(options.device, options.compiler)
@@ -74,7 +68,7 @@ def target(options: Options) -> Target:
 
 
 def tune(graph: Graph, options: Options, budget: float, progress: Progress = silent) -> Tuned:
-    """Measure what planning ``graph`` asks for, for about ``budget`` seconds at most.
+    """Measure what planning ``graph`` asks for, then ways to schedule its products, for about ``budget`` seconds.
 
     Raises UsageError for a device that is not this machine, ToolchainError without a compiler.
     """
@@ -85,33 +79,81 @@ def tune(graph: Graph, options: Options, budget: float, progress: Progress = sil
     if not isinstance(compiler, Compiler):
         hint = "kernels of a GPU have one way each so far"
         raise UsageError(f"kernels for '{options.device.name}' are not timed alone yet", hint=hint)
-    database, where = Profiles(), target(options)
-    begun = time.monotonic()
-    known = database.known(where)
-    before, new = 0, 0
+    bench = Bench(options, compiler, budget, progress)
+    fusing = _tune_plan(graph, bench)
+    products = _tune_products(graph, bench)
+    known, left = fusing.known + products.known, fusing.left + products.left
+    return Tuned(fusing.measured + products.measured, known, left, time.monotonic() - bench.begun)
+
+
+class Bench:
+    """What measurements share: the database and what it knows of this target, and the time there is."""
+
+    def __init__(self, options: Options, compiler: Compiler, budget: float, progress: Progress) -> None:
+        self.options, self.compiler, self.budget, self.progress = options, compiler, budget, progress
+        self.database, self.target = Profiles(), target(options)
+        self.begun = time.monotonic()
+        self.known = self.database.known(self.target)
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() - self.begun > self.budget
+
+    def measure(self, programs: Mapping[str, Program | None], what: Mapping[str, str]) -> set[str]:
+        """Time kernels and keep the times under their names; gives the names of those that cannot be had."""
+        times = measured(list(programs.values()), self.options.device, self.compiler, self.options.templates)
+        found = {name: s for name, s in zip(programs, times) if s is not None}
+        self.database.put([Measured(name, self.target, s, what[name]) for name, s in found.items()])
+        self.known.update(found)
+        return set(programs) - set(found)
+
+
+def _tune_plan(graph: Graph, bench: Bench) -> Tuned:
+    """The blocks that the planner has choices about, until it asks for no more."""
+    options, before, new = bench.options, 0, 0
     refused: set[str] = set()
     while True:
         asked: set[str] = set()
 
         def look(fingerprint: str, asked: set[str] = asked) -> float | None:
             asked.add(fingerprint)
-            return known.get(fingerprint)
+            return bench.known.get(fingerprint)
 
         prices = Prices(CostModel(options.device), look)
         plan_graph(graph, options.fuse, prices)
-        before = max(before, len(asked & set(known)) - new)
+        before = max(before, len(asked & set(bench.known)) - new)
         unknown = [(f, b) for f, b in prices.unknown.items() if f not in refused]
-        late = time.monotonic() - begun > budget
-        if not unknown or late:
-            return Tuned(new, before, len(unknown), time.monotonic() - begun)
-        progress("tune", f"{new} measured, {len(unknown)} to go")
+        if not unknown or bench.is_late:
+            return Tuned(new, before, len(unknown), 0.0)
+        bench.progress("tune", f"{new} measured, {len(unknown)} to go")
         batch = dict(unknown[:BATCH])
-        times = measure(batch.values(), options.device, compiler, options.templates)
-        entries = [Measured(f, where, s, describe(b)) for (f, b), s in zip(batch.items(), times) if s is not None]
-        refused.update(f for f, s in zip(batch, times) if s is None)
-        database.put(entries)
-        known.update({m.block: m.seconds for m in entries})
-        new += len(entries)
+        programs = {f: alone(block, options.device) for f, block in batch.items()}
+        failed = bench.measure(programs, {f: describe(block) for f, block in batch.items()})
+        refused |= failed
+        new += len(batch) - len(failed)
+
+
+def _tune_products(graph: Graph, bench: Bench) -> Tuned:
+    """Ways to schedule every product of the network where it lies, those with the most arithmetic first."""
+    options = bench.options
+    ways = Ways()
+    plan = plan_graph(graph, options.fuse, Prices(CostModel(options.device), bench.known.get))
+    schedule_plan(plan, options.device, options.threads, numeric=options.numeric, ways=ways)
+    asked: dict[str, tuple[Product, str]] = {}
+    for key, product in sorted(ways.seen.items(), key=lambda item: -work(item[1].block)):
+        flat = flatten(product.block, product.views, Weights())
+        names = dict.fromkeys([product.usual, *proposed(flat, options.device, options.numeric)])
+        asked |= {entry(key, way): (product, way) for way in names}
+    unknown = [name for name in asked if name not in bench.known]
+    known, new, done = len(asked) - len(unknown), 0, 0
+    while done < len(unknown) and not bench.is_late:
+        bench.progress("tune", f"{new} ways of products measured, {len(unknown) - done} to go", done / len(unknown))
+        batch = unknown[done : done + BATCH]
+        done += len(batch)
+        programs = {name: _one_way(*asked[name], options) for name in batch}
+        failed = bench.measure(programs, {n: f"{asked[n][1]}: {describe(asked[n][0].block)}" for n in batch})
+        new += len(batch) - len(failed)
+    return Tuned(new, known, len(unknown) - done, 0.0)
 
 
 def describe(block: Block) -> str:
@@ -120,102 +162,11 @@ def describe(block: Block) -> str:
     return f"{block.kind}: {operators} -> {block.output.type}"
 
 
-def measure(
-    blocks: Iterable[Block], device: Device, compiler: Compiler, templates: Sequence[Path] = ()
-) -> list[float | None]:
-    """Seconds of every block as a kernel alone, on one thread with warm caches; None for one that cannot be had."""
-    with tempfile.TemporaryDirectory(prefix="edgec-tune-") as folder:
-        calls = loaded(blocks, device, compiler, Path(folder), templates)
-        best = [float("inf")] * len(calls)
-        for _ in range(TURNS):  # in turns, so that what else the machine does is shared out
-            best = [b if call is None else min(b, seconds_of(call)) for b, call in zip(best, calls)]
-        return [None if call is None else b for call, b in zip(calls, best)]
-
-
-def loaded(
-    blocks: Iterable[Block], device: Device, compiler: Compiler, folder: Path, templates: Sequence[Path] = ()
-) -> list[Callable[[], None] | None]:
-    """Every block compiled in ``folder`` as a kernel alone: a function that runs it once; None where there is none."""
-    programs = [_alone(block, device) for block in blocks]
-    texts = [None if p is None else generate(p, f"block{k}", templates).functions[0] for k, p in enumerate(programs)]
-    functions = [f for f in texts if f is not None]
-    folder.mkdir(parents=True, exist_ok=True)
-    for header in (data_folder("codegen_templates") / "runtime").glob("ec_*.h"):
-        (folder / header.name).write_bytes(header.read_bytes())
-    page = {
-        "name": "blocks", "NAME": "BLOCKS", "version": "tuning", "device": device,
-        "vector_lanes": vector_lanes(device), "sources": _Functions(tuple(functions)), "group": functions,
-    }  # fmt: skip
-    (folder / "blocks_kernels.h").write_text(render("project/kernels.h.jinja", templates, **page))
-    (folder / "blocks.c").write_text(render("project/kernels.c.jinja", templates, **page))
-    library = ctypes.CDLL(
-        str(compile_shared(compiler, device, [folder / "blocks.c"], folder / "blocks.so", include=[folder]))
-    )
-    return [None if p is None or f is None else _call(p, getattr(library, f.name)) for p, f in zip(programs, texts)]
-
-
-@dataclass(frozen=True)
-class _Functions:
-    functions: tuple[object, ...]
-
-
-def _alone(block: Block, device: Device) -> Program | None:
-    """A program of one kernel whose operands lie as it would like them to, none over another."""
-    graph = Graph((), ())
-    count = iter(range(1 << 30))
-    views = views_of(
-        Plan(graph, (block,), {}, ()), lambda node, n: Buffer(f"b{next(count)}", "arena", node.type.dtype, n)
-    )
+def _one_way(product: Product, way: str, options: Options) -> Program | None:
+    """A program of one product that goes a way, its operands as in their network, but none over another."""
+    views = {n: replace(v, buffer=replace(v.buffer, space="arena")) for n, v in product.views.items()}
     try:
-        kernel = kernel_of(block, views, device, Weights(), 1, ())
+        kernel = kernel_of(product.block, views, options.device, Weights(), 1, (), options.numeric, ways=way)
     except EdgecError:
         return None
-    offsets: dict[Buffer, int] = {}
-    end = 0
-    for buffer in kernel.operands:
-        offsets[buffer] = end
-        end += -(-buffer.bytes // ALIGNMENT) * ALIGNMENT
-    if end > LARGEST:
-        return None
-    return Program(graph, (kernel,), (), (), offsets, end, end, 0, kernel.scratch_bytes, 1, views)
-
-
-def _call(program: Program, function: Callable[..., None]) -> Callable[[], None]:
-    """A function that runs the one kernel of a program once, on memory of its own."""
-    (kernel,) = program.kernels
-    memory = aligned(program.arena_bytes)
-    for buffer in kernel.operands:
-        _fill(memory[program.offsets[buffer] :][: buffer.bytes], buffer)
-
-    def pointer(buffer: Buffer) -> ctypes.c_void_p:
-        return ctypes.c_void_p(memory.ctypes.data + program.offsets[buffer])
-
-    given = arguments(kernel, pointer, {s: s.value.high for s in kernel.sizes})
-
-    def call(memory: np.ndarray = memory) -> None:  # which has to live as long as it is called
-        function(*given)
-
-    return call
-
-
-def seconds_of(call: Callable[[], None]) -> float:
-    """Seconds of one call. The processor's time for this thread: what it does for others does not count."""
-    clock = time.thread_time
-    calls = 1
-    while True:
-        begun = clock()
-        for _ in range(calls):
-            call()
-        taken = clock() - begun
-        if taken >= TURN:
-            return taken / calls
-        calls *= max(2, min(16, int(TURN / max(taken, 1e-7))))
-
-
-def _fill(memory: np.ndarray, buffer: Buffer) -> None:
-    """Operands to time with: weights as they are, small floats, and zeros for everything that may be a position."""
-    if buffer.data is not None:
-        memory[...] = np.ascontiguousarray(buffer.data).reshape(-1).view(np.uint8)
-    elif buffer.dtype in ("f32", "f64", "f16"):
-        values = np.random.default_rng(0).standard_normal(buffer.elements)
-        memory[...] = values.astype(DTYPES[buffer.dtype]).view(np.uint8)
+    return program_of(kernel, views) if name_of(kernel.params) == way else None

@@ -220,6 +220,9 @@ def windows() -> Iterator[Named]:
             f"depthwise {k}x{k} by {s} dilated {d}",
             graph(conv(value("x", 2, 8, 10, 11), weights(8, 1, k, k), s, d, 8)),
         )
+    for rows, s in ((4, 1), (5, 1), (7, 2)):  # two rows of outputs at a time, and one
+        inside = pad(value("x", 1, 21, rows * s, 9), 1, 1)
+        yield f"depthwise {rows} rows by {s}", graph(relu(conv(inside, weights(21, 1, 3, 3), s, groups=21)))
     for multiplier in (2, 3):
         y = conv(pad(value("x", 1, 5, 6, 7), 1, 1), weights(5 * multiplier, 1, 3, 3), groups=5)
         yield f"depthwise times {multiplier}", graph(relu(ops.node("add", y, weights(5 * multiplier, 1, 1))))

@@ -31,6 +31,7 @@ from edgec.schedule.program import Buffer, Kernel, Program, View
 from edgec.schedule.sparse import Offer, Sparse, has_zeros, sparse
 from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, half_of, kept_narrow, with_copies
+from edgec.schedule.ways import Product, Ways, key_of, name_of, named
 from edgec.schedule.winograd import Winograd, cycles_of, winograd
 
 
@@ -61,16 +62,18 @@ def schedule(
     progress: Callable[[str], None] | None = None,
     numeric: Numeric = "reassociates",
     tiles: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+    ways: Ways | None = None,
 ) -> Program:
     """Choose layouts, a template and its parameters for every block, and a place for every buffer.
 
     With ``numeric`` "exact", sums are taken as they stand: no schedule that gets them by fewer products. ``tiles`` are
-    decided for the products that end in a node of the model: rows and vectors.
+    decided for the products that end in a node of the model: rows and vectors. ``ways`` knows which way products go
+    that were measured.
     """
     plan = with_copies(plan, device)
-    program = _scheduled(plan, device, threads, progress, numeric, tiles)
+    program = _scheduled(plan, device, threads, progress, numeric, tiles, ways)
     early = {b.name for b in overwritten_early(program.kernels, program.states)}
-    return _scheduled(copied_last(plan, early), device, threads, progress, numeric, tiles) if early else program
+    return _scheduled(copied_last(plan, early), device, threads, progress, numeric, tiles, ways) if early else program
 
 
 def _scheduled(
@@ -80,6 +83,7 @@ def _scheduled(
     progress: Callable[[str], None] | None,
     numeric: Numeric,
     tiles: Mapping[str, tuple[int, int]],
+    ways: Ways | None,
 ) -> Program:
     graph = plan.graph
     names = _Names(
@@ -103,7 +107,7 @@ def _scheduled(
         if not block.output.type.elements:
             kernels += borders
             continue
-        kernel = kernel_of(block, views, device, weights, threads, _origin(plan, block), numeric, tiles)
+        kernel = kernel_of(block, views, device, weights, threads, _origin(plan, block), numeric, tiles, ways)
         guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
         if guards:  # the inside may be skipped, the border is there in any case
             kernels += [*borders, replace(kernel, guards=guards)]
@@ -163,8 +167,12 @@ def kernel_of(
     names: tuple[str, ...],
     numeric: Numeric = "reassociates",
     tiles: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+    ways: Ways | str | None = None,
 ) -> Kernel:
-    """The kernel of one block: the first schedule, from the most to the least specialized, that accepts it."""
+    """The kernel of one block: the first schedule, from the most to the least specialized, that accepts it.
+
+    A product goes the way that is named, or the one that ``ways`` chooses; what ``tiles`` say comes first.
+    """
     template: str
     params: Any
     offer = None
@@ -178,7 +186,15 @@ def kernel_of(
         if device.is_gpu:
             template, params = gpu.choose(block, flat, device, weights)
         else:
-            template, params, offer = _choose(block, flat, device, weights, numeric)
+            way = ways if isinstance(ways, str) else None
+            template, params, offer = _choose(block, flat, device, weights, numeric, way)
+            usual = name_of(params)
+            if isinstance(ways, Ways) and usual is not None and decided is None:
+                key = key_of(block, views)
+                ways.seen.setdefault(key, Product(block, views, usual))
+                way = ways.choose(key, usual, numeric)
+                if way != usual:
+                    template, params, offer = _choose(block, flat, device, weights, numeric, way)
     scratch = scratch_of(params)
     operands = _operands(params)
     sizes = tuple(sizes_within(params))
@@ -194,7 +210,7 @@ def _is_alone(params: Any) -> bool:
 
 
 def _choose(
-    block: Block, flat: Flat, device: Device, weights: Weights, numeric: Numeric
+    block: Block, flat: Flat, device: Device, weights: Weights, numeric: Numeric, way: str | None = None
 ) -> tuple[str, Any, Offer | None]:
     params: Attention | Window | Row | None = None
     if block.kind == "attention":
@@ -202,6 +218,9 @@ def _choose(
         if params is not None:
             return "attention", params, None
     if block.kind == "contract":
+        found = named(flat, device, weights, way) if way is not None else None
+        if found is not None:
+            return *found, None
         product, offer = _product(flat, device, weights, numeric)
         if product is not None:
             names: dict[type, str] = {Contract: "contract", Sparse: "sparse", Winograd: "winograd"}

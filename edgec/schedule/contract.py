@@ -131,7 +131,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     steps = prod(map(most, k)) if words is None else prod(map(most, k[:-1])) * words.count
     row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
     sums = prod(map(most, window))
-    nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step, sums)
+    nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step, sums, words is not None)
     if flat.tile is not None:
         nr, nv = decided_tile(flat.tile, m_extent, n_extent, device, sums)
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
@@ -274,23 +274,38 @@ def _bytes_along(load: Expr, loop: Expr) -> int:
     return abs(step or 0) * DTYPES[memory_type(load)].itemsize
 
 
-def tile_shape(m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1) -> tuple[int, int]:
+def tile_shape(
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, of_words: bool = False
+) -> tuple[int, int]:
     """(rows, vectors) of the register tile with the least predicted time for M x N x K; a row may be several ``sums``.
 
     Per step of k a tile of r x v issues r*v multiply-adds (two a cycle, four cycles of latency each) and r + v loads
-    (two a cycle); accumulators, one row of L and one broadcast must fit the registers. A panel beyond the first-level
-    cache streams from the second at about half a line a cycle, for every tile anew. ``row_step`` is how many bytes of
-    S lie between rows.
+    (two a cycle); accumulators, one row of L and one broadcast must fit the registers. Where products take a factor
+    from one lane of a register (64-bit Arm), compilers load a step's column of S before they use it: it must fit too;
+    words of bytes (``of_words``) are spread there by the units that multiply. A panel beyond the first-level cache
+    streams from the second at about half a line a cycle, for every tile anew. ``row_step`` is how many bytes of S lie
+    between rows.
     """
-    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums))
-    return rows, vectors
+    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, of_words))
+    return ceil(m / ceil(m / rows)), vectors  # as even as can be, so that threads have shares of one size
+
+
+def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:
+    """All (rows, vectors) that a contraction could have, the least predicted time first."""
+    steps = prod(map(most, c.k)) if c.words is None else prod(map(most, c.k[:-1])) * c.words.count
+    row_step = max((_bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
+    m, sums = most(c.m), prod(map(most, c.window))
+    found = sorted(tile_costs(m, most(c.n), steps, device, row_step, sums, c.words is not None))
+    return list(dict.fromkeys((ceil(m / ceil(m / rows)), vectors) for *_, rows, vectors in found))
 
 
 def tile_costs(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, of_words: bool = False
 ) -> list[tuple[float, int, int, int, int]]:
     """Every tile that registers hold: its predicted cycles, what decides between equal ones, rows and vectors."""
     lanes, registers = vector_lanes(device), vector_registers(device)
+    takes_lanes = device.arch == "aarch64"
+    spread = int(takes_lanes and of_words)
     # Rows a page apart share the sets of the first-level cache: more of them than it has ways push one another out.
     tallest = 8 if row_step and row_step % 4096 == 0 else 30
     found: list[tuple[float, int, int, int, int]] = []
@@ -298,7 +313,7 @@ def tile_costs(
     for v in range(1, min(vectors_needed, 8) + 1):
         stream = 2.2 * v if k * v * lanes * 4 > device.l1d_bytes // 2 else 0.0
         for r in range(1, min(m, tallest) + 1):
-            if r * sums * v + v + 1 > registers and r * v > 1:
+            if r * sums * v + v + (r * sums if takes_lanes else 1) > registers and r * v > 1:
                 continue
             full_panels, last = divmod(vectors_needed, v)
             cost = 0.0
@@ -307,7 +322,8 @@ def tile_costs(
                     if width and height and panels and tiles:
                         held = height * sums * width
                         latency = 4 if held < 8 else 0
-                        step = max(held / 2, (height * sums + width) / 2, latency, stream)
+                        dots = height * sums * (width + spread)
+                        step = max(dots / 2, (height * sums + width) / 2, latency, stream)
                         cost += panels * tiles * (k * step + 10 + held * 1.5)
             found.append((cost, -r * v, -v, r, v))
     return found

@@ -36,7 +36,10 @@ class Map:
 
 @dataclass(frozen=True)
 class Window:
-    """A reduction over few elements: ``rows`` neighboring outputs along ``m`` at once, lanes along ``n``."""
+    """A reduction over few elements: ``deep`` x ``rows`` neighboring outputs at once, lanes along ``n``.
+
+    ``rows`` lie along ``m``, ``deep`` along the innermost of ``loops``: what is read for one serves the next.
+    """
 
     loops: tuple[Expr, ...]
     m: Expr
@@ -48,6 +51,7 @@ class Window:
     store: Buffer
     address: Expr
     taps: Taps | None = None  # of bytes: ``reduction`` then only stands for the sum
+    deep: int = 1
 
     @property
     def bodies(self) -> list[Expr]:
@@ -114,7 +118,28 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     if taps is not None:
         total = X.load("sum", (X.const(0) + n,), "i32")
         body, reduction = X.substitute(body, {reduction: total}), total
-    return Window(tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address, taps)
+    deep = _depth(reduction, others, device) if taps is None and rows > 1 else 1
+    return Window(
+        tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address, taps, deep
+    )
+
+
+def _depth(reduction: Expr, others: list[Expr], device: Device) -> int:
+    """2 where two outputs one above the other share what they read, and registers hold both; else 1.
+
+    Reading is what windows wait for: two rows of a 3 x 3 window read 4 rows where they read 6 one by one.
+    """
+    if not others or vector_registers(device) < 32 or not is_fixed(others[-1]) or most(others[-1]) < 4:
+        return 1
+    names, body = X.opened(reduction)
+    steps = [(coefficient(e.args[0], others[-1]), e) for e in X.loads(body) if e.args]
+    return 2 if any(step and any(_overlaps(e, step, v) for v in names) for step, e in steps) else 1
+
+
+def _overlaps(load: Expr, step: int, tap: Expr) -> bool:
+    """Is what the next output reads, ``step`` further on, a later tap of this one?"""
+    by = coefficient(load.args[0], tap) or 0
+    return by != 0 and step % by == 0 and 0 < step // by < most(tap)
 
 
 def _is_along_memory(reduction: Expr, n: Expr) -> bool:

@@ -144,8 +144,58 @@ def _odd(size: int, lanes: int) -> int:
     return (ceil(size / lanes) | 1) * lanes
 
 
-def winograd(flat: Flat, device: Device, weights: Weights) -> Winograd | None:
-    """Schedule ``flat`` by Winograd's method; None where it does not apply, or the direct sum is cheaper."""
+@dataclass(frozen=True)
+class _Parts:
+    """A sum that the method may apply to; ``loops`` are over all outputs, ``results`` over what is left of them."""
+
+    flat: Flat
+    results: tuple[Expr, ...]
+    windows: Mapping[Expr, Window]
+    taps: tuple[Expr, ...]
+    l: Expr
+    s: Expr
+    n: Expr
+    epilogue: Expr
+    accumulator: Expr
+
+
+def winograd(flat: Flat, device: Device, weights: Weights, outputs: tuple[int, ...] | None = None) -> Winograd | None:
+    """Schedule ``flat`` by Winograd's method; None where it does not apply, or the direct sum is cheaper.
+
+    With ``outputs`` a tile has so many along each side, whatever is cheaper.
+    """
+    p = _parts(flat, device)
+    if p is None:
+        return None
+    ranked = _ranked(p, device)
+    if outputs is not None:
+        ranked = [f for f in ranked if f.outputs == outputs]
+    else:
+        in_pairs = memory_type(p.s) == "bf16" and multiplies_pairs(device)
+        direct = _direct_cycles(p.flat, p.taps, p.n, device, in_pairs)
+        ranked = [f for f in ranked if f.cycles < direct]
+    if not ranked:
+        return None
+    sides, block, rows, vectors = ranked[0].sides, ranked[0].block, ranked[0].rows, ranked[0].vectors
+    k = _remaining(p.s, p.taps, sides)
+    outer = tuple(v for v in p.flat.loops if v is not p.n and all(v is not side.loop for side in sides))
+    lanes = vector_lanes(device)
+    packed = weights.add(_transformed(p.l, sides, k, p.n, vectors * lanes))
+    epilogue = with_contiguous_weights(p.epilogue, p.results, p.n, weights)
+    return Winograd(
+        outer, sides, p.n, k, p.s, packed, epilogue, p.accumulator, flat.store, flat.address,
+        block, rows, vectors, lanes,
+    )  # fmt: skip
+
+
+def outputs_for(flat: Flat, device: Device) -> list[tuple[int, ...]]:
+    """Outputs along each side of a tile, for every form of the method that applies, the cheapest first."""
+    p = _parts(flat, device)
+    return [f.outputs for f in _ranked(p, device)] if p is not None else []
+
+
+def _parts(flat: Flat, device: Device) -> _Parts | None:
+    """What the method is about in ``flat``; None where it does not apply."""
     taken = around_sum(flat.body)
     if taken is None or taken.sum.dtype != "f32":
         return None
@@ -167,18 +217,7 @@ def winograd(flat: Flat, device: Device, weights: Weights) -> Winograd | None:
     (n,) = across
     if not is_vectorizable(over_lanes(epilogue, n), n):
         return None
-    found = _cheapest(flat, s, taps, n, device, windows)
-    if found is None:
-        return None
-    sides, block, rows, vectors = found
-    k = _remaining(s, taps, sides)
-    outer = tuple(v for v in flat.loops if v is not n and all(v is not side.loop for side in sides))
-    lanes = vector_lanes(device)
-    packed = weights.add(_transformed(l, sides, k, n, vectors * lanes))
-    epilogue = with_contiguous_weights(epilogue, results, n, weights)
-    return Winograd(
-        outer, sides, n, k, s, packed, epilogue, accumulator, flat.store, flat.address, block, rows, vectors, lanes
-    )  # fmt: skip
+    return _Parts(flat, results, windows, taps, l, s, n, epilogue, accumulator)
 
 
 def cycles_of(w: Winograd, device: Device) -> float:
@@ -235,26 +274,37 @@ def _candidates(
             yield from product(forms(*one), forms(*two))
 
 
-def _cheapest(
-    flat: Flat, s: Expr, taps: tuple[Expr, ...], n: Expr, device: Device, windows: Mapping[Expr, Window]
-) -> tuple[tuple[Side, ...], int, int, int] | None:
-    """(sides, tiles of a block, rows, vectors) of the least predicted time; None where the direct sum has it."""
-    best, choice = _direct_cycles(flat, taps, n, device, memory_type(s) == "bf16" and multiplies_pairs(device)), None
-    for sides in _candidates(flat, s, taps, n, windows):
-        k = _remaining(s, taps, sides)
-        if not k or coefficient(s.args[0], k[-1]) != 1 or most(k[-1]) < 4 or not prod(map(most, k)):
+@dataclass(frozen=True)
+class _Form:
+    """A way to tile and what it is predicted to cost; ``block`` tiles of it are transformed together."""
+
+    cycles: float
+    sides: tuple[Side, ...]
+    block: int
+    rows: int
+    vectors: int
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        return tuple(side.toom.outputs for side in self.sides)
+
+
+def _ranked(p: _Parts, device: Device) -> list[_Form]:
+    """Every way to tile, the cheapest first."""
+    found = []
+    for sides in _candidates(p.flat, p.s, p.taps, p.n, p.windows):
+        k = _remaining(p.s, p.taps, sides)
+        if not k or coefficient(p.s.args[0], k[-1]) != 1 or most(k[-1]) < 4 or not prod(map(most, k)):
             continue
-        outer = prod(most(v) for v in flat.loops if v is not n and all(v is not t.loop for t in sides))
+        outer = prod(most(v) for v in p.flat.loops if v is not p.n and all(v is not t.loop for t in sides))
         tiles = outer * prod(side.tiles for side in sides)
         points = prod(side.toom.inputs for side in sides)
         depth = prod(most(v) for v in k)
         block = _block(tiles, points, depth, device)
-        rows, vectors = tile_shape(block, most(n), depth, device)
-        busy = _busy(rows, vectors)
-        cycles = _cycles(sides, tiles, depth, most(n), block, device, busy)
-        if cycles < best:
-            best, choice = cycles, (sides, block, rows, vectors)
-    return choice
+        rows, vectors = tile_shape(block, most(p.n), depth, device)
+        cycles = _cycles(sides, tiles, depth, most(p.n), block, device, _busy(rows, vectors))
+        found.append(_Form(cycles, sides, block, rows, vectors))
+    return sorted(found, key=lambda form: form.cycles)
 
 
 def _block(tiles: int, points: int, depth: int, device: Device) -> int:

@@ -128,9 +128,12 @@ class ContractView(PackingView):
     def task_dimensions(self) -> list[Loop]:
         p = self.params
         around = [self.outer[v] for v in p.panel_outer]
-        rest = [self.outer[v] for v in p.outer if v not in p.panel_outer]
         panel, chunk = Loop("panel_index", p.panels), Loop("chunk", p.chunks)
-        return [*around, panel, *rest, chunk] if p.panel_first else [*around, *rest, chunk, panel]
+        # As the result lies in memory: threads then share out rows of it, like the kernels before and after.
+        steps = {self.outer[v]: coefficient(p.address, v) or 0 for v in p.outer if v not in p.panel_outer}
+        steps[chunk] = coefficient(p.address, p.m) or 0 if p.m.op == "var" else 0
+        rows = sorted(steps, key=lambda d: -steps[d])
+        return [*around, panel, *rows] if p.panel_first else [*around, *rows, panel]
 
     @property
     def tasks(self) -> Extent:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from itertools import product
 
 from edgec.emit import c_lanes
 from edgec.emit.c_expression import Printer
 from edgec.emit.c_literal import literal
-from edgec.emit.views.base import LoopedView
+from edgec.emit.views.base import Loop, LoopedView
 from edgec.ir import expr as X
+from edgec.ir import index
 from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
@@ -27,6 +29,8 @@ class WindowView(LoopedView):
         super().__init__(kernel, name, aliases)
         self.names = self.outer_names
         self.names[self.params.n] = "n"
+        if self.deep > 1:
+            self.names[self.params.loops[-1]] = "h"
         if self.params.m.op == "var":
             self.names[self.params.m] = "m"
 
@@ -38,6 +42,27 @@ class WindowView(LoopedView):
     @property
     def rows(self) -> int:
         return self.params.rows
+
+    @property
+    def deep(self) -> int:
+        return self.params.deep
+
+    @property
+    def h_extent(self) -> int:
+        return int(self.params.loops[-1].value.extent)
+
+    @property
+    def last_deep(self) -> int:
+        """How deep the last tile is, where not like the others."""
+        return self.h_extent % self.deep
+
+    @cached_property
+    def outer_loops(self) -> dict[Expr, Loop]:
+        loops = super().outer_loops
+        if self.deep > 1:
+            last = self.params.loops[-1]
+            loops[last] = replace(loops[last], extent=-(-self.h_extent // self.deep))
+        return loops
 
     @property
     def m_extent(self) -> Extent:
@@ -77,25 +102,27 @@ class WindowView(LoopedView):
 
     @property
     def indices(self) -> list[str]:
-        return [*(d.name for d in self.outer), "m", "n"]
+        return [*(d.name for d in self.outer), "h", "m", "n"]
 
     @cached_property
     def tiles(self) -> list[WindowTile]:
-        heights = dict.fromkeys([*([self.rows] if self.full_tiles else []), *self.rest_heights])
+        depths = [self.deep, *([self.last_deep] if self.deep > 1 and self.last_deep else [])]
+        widths = dict.fromkeys([*([self.rows] if self.full_tiles else []), *self.rest_heights])
         tails = [False] * self.has_full + [True] * self.has_tail
-        return [WindowTile(self, h, t) for h in heights for t in tails]
+        return [WindowTile(self, d, w, t) for d in depths for w in widths for t in tails]
 
-    def call(self, rows: int, counted: bool) -> str:
-        (tile,) = (t for t in self.tiles if t.rows == rows and t.counted == counted)
+    def call(self, deep: int, rows: int, counted: bool) -> str:
+        (tile,) = (t for t in self.tiles if (t.deep, t.rows, t.counted) == (deep, rows, counted))
         return f"{tile.name}({tile.interface[1]})"
 
 
 class WindowTile:
-    """The body of one tile function."""
+    """The body of one tile function: ``deep`` x ``rows`` outputs."""
 
-    def __init__(self, view: WindowView, rows: int, counted: bool) -> None:
-        self.view, self.rows, self.counted = view, rows, counted
-        self.name = f"{view.name}_{rows}{'_tail' if counted else ''}"
+    def __init__(self, view: WindowView, deep: int, rows: int, counted: bool) -> None:
+        self.view, self.deep, self.rows, self.counted = view, deep, rows, counted
+        size = f"{deep}x{rows}" if view.deep > 1 else f"{rows}"
+        self.name = f"{view.name}_{size}{'_tail' if counted else ''}"
 
     @cached_property
     def interface(self) -> tuple[str, str]:
@@ -104,6 +131,14 @@ class WindowTile:
     @property
     def parameters(self) -> str:
         return self.interface[0]
+
+    @property
+    def outputs(self) -> list[dict[Expr, Expr]]:
+        """Where the outputs are, as seen from the first."""
+        p = self.view.params
+        along = p.loops[-1] if self.view.deep > 1 else X.const(0)
+        places = product(range(self.deep), range(self.rows))
+        return [{v: v + by for v, by in ((along, d), (p.m, r)) if v.op == "var"} for d, r in places]
 
     @cached_property
     def lines(self) -> list[str]:
@@ -116,37 +151,35 @@ class WindowTile:
             self._dots(printer, p.taps)
         else:
             self._updates(printer)
-        for r in range(self.rows):
-            shift = {p.m: p.m + r} if p.m.op == "var" else {}
+        for r, moved in enumerate(self.outputs):
             accumulated = X.load(("accumulator", r), (X.const(0) + p.n,), dtype)
             printer.define(accumulated, c_lanes.narrowed(f"c{r}", dtype) if dtype in HALF else f"c{r}")
-            whole = X.substitute(X.substitute(p.body, {p.reduction: accumulated}), shift)
+            whole = X.substitute(X.substitute(p.body, {p.reduction: accumulated}), moved)
             value = printer.to_store(whole)
-            lines.append("  " + view.store_line(printer, X.substitute(p.address, shift), value, p.n, count))
+            lines.append("  " + view.store_line(printer, X.substitute(p.address, moved), value, p.n, count))
         return lines
 
-    def _moved(self, r: int) -> dict[Expr, Expr]:
-        m = self.view.params.m
-        return {m: m + r} if m.op == "var" else {}
-
     def _updates(self, printer: Printer) -> None:
-        """Sums (or maxima, ...) of a tile, tap after tap."""
+        """Sums (or maxima, ...) of a tile, in the order of what they read: it is used at once, and then no more."""
         p = self.view.params
         combine, _ = p.reduction.value
         names, body = X.opened(p.reduction)
         dtype = p.reduction.dtype
         start = c_lanes.broadcast(literal(neutral(combine, dtype), dtype), dtype)
-        printer.lines.extend(f"  {c_lanes.vector_type(dtype)} c{r} = {start};" for r in range(self.rows))
+        printer.lines.extend(f"  {c_lanes.vector_type(dtype)} c{r} = {start};" for r in range(len(self.outputs)))
+        updates = []
         for taps in product(*(range(v.value.extent) for v in names)):
             at = {v: X.const(t) for v, t in zip(names, taps)}
-            for r in range(self.rows):
-                moved = X.substitute(body, at | self._moved(r))
-                printer.lines.append("  " + printer.vector_update(combine, f"c{r}", moved))
+            for r, moved in enumerate(self.outputs):
+                element = X.substitute(body, at | moved)
+                updates.append((_position(element, set(moved)), r, element))
+        for _, r, element in sorted(updates, key=lambda u: u[0]) if self.view.deep > 1 else updates:
+            printer.lines.append("  " + printer.vector_update(combine, f"c{r}", element))
 
     def _dots(self, printer: Printer, taps: Taps) -> None:
         """Sums of products of bytes of a tile, four taps at a time; what outputs share is put together once."""
-        for r in range(self.rows):
-            start = printer.vector(X.substitute(taps.start, self._moved(r)))
+        for r, moved in enumerate(self.outputs):
+            start = printer.vector(X.substitute(taps.start, moved))
             printer.lines.append(f"  ec_vi c{r} = {start};")
         words: dict[tuple[Expr, ...], str] = {}
         dot = "ec_dot_ss" if taps.is_signed else "ec_dot_us"
@@ -154,14 +187,20 @@ class WindowTile:
         for k, (other, word) in enumerate(product(others, range(taps.words))):
             at = {v: X.const(t) for v, t in zip(taps.names, other)}
             along = range(word * WORD, min((word + 1) * WORD, taps.along.value.extent))
-            for r in range(self.rows):
-                change = at | self._moved(r)
+            for r, moved in enumerate(self.outputs):
+                change = at | moved
                 loads = tuple(X.substitute(taps.x, change | {taps.along: X.const(t)}) for t in along)
                 if loads not in words:
                     words[loads] = name = f"w{len(words)}"
                     printer.lines.append(f"  const ec_vi {name} = {_word(printer, loads, taps)};")
-                weights = printer.vector(X.substitute(taps.word, {taps.place: X.const(k)} | self._moved(r)))
+                weights = printer.vector(X.substitute(taps.word, {taps.place: X.const(k)} | moved))
                 printer.lines.append(f"  c{r} = {dot}(c{r}, {words[loads]}, {weights});")
+
+
+def _position(element: Expr, loops: set[Expr]) -> tuple[int, ...]:
+    """Where what moves with the outputs is read, from the place of the first."""
+    moving = [e for e in X.loads(element) if e.args and loops & X.free_variables(e)]
+    return tuple(index.linear(e.args[0])[1] for e in moving)
 
 
 def _word(printer: Printer, loads: tuple[Expr, ...], taps: Taps) -> str:

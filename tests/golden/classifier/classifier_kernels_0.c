@@ -171,94 +171,146 @@ void classifier_0_contract(const float *restrict p0, const float *restrict p1, c
 
 
 
-static inline void classifier_1_window_4_tail(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int o0, ec_int m, ec_int n) {
+static inline void classifier_1_window_2x4_tail(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int h, ec_int m, ec_int n) {
   ec_vf c0 = ec_set1(0.0f);
   ec_vf c1 = ec_set1(0.0f);
   ec_vf c2 = ec_set1(0.0f);
   ec_vf c3 = ec_set1(0.0f);
-  const ec_vf t1 = ec_load_n(p0 + (n + o0 * 24 + m * 4), 4);
+  ec_vf c4 = ec_set1(0.0f);
+  ec_vf c5 = ec_set1(0.0f);
+  ec_vf c6 = ec_set1(0.0f);
+  ec_vf c7 = ec_set1(0.0f);
+  const ec_vf t1 = ec_load_n(p0 + (n + h * 24 + m * 4), 4);
   const ec_vf t2 = ec_load_n(p1 + n, 4);
   c0 = ec_fma(t1, t2, c0);
-  const ec_vf t3 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 4), 4);
+  const ec_vf t3 = ec_load_n(p0 + (n + h * 24 + m * 4 + 4), 4);
   c1 = ec_fma(t3, t2, c1);
-  const ec_vf t4 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 8), 4);
-  c2 = ec_fma(t4, t2, c2);
-  const ec_vf t5 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 12), 4);
-  c3 = ec_fma(t5, t2, c3);
-  const ec_vf t6 = ec_load_n(p1 + (n + 4), 4);
-  c0 = ec_fma(t3, t6, c0);
-  c1 = ec_fma(t4, t6, c1);
-  c2 = ec_fma(t5, t6, c2);
-  const ec_vf t7 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 16), 4);
-  c3 = ec_fma(t7, t6, c3);
-  const ec_vf t8 = ec_load_n(p1 + (n + 8), 4);
-  c0 = ec_fma(t4, t8, c0);
-  c1 = ec_fma(t5, t8, c1);
-  c2 = ec_fma(t7, t8, c2);
-  const ec_vf t9 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 20), 4);
-  c3 = ec_fma(t9, t8, c3);
-  const ec_vf t10 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 24), 4);
+  const ec_vf t4 = ec_load_n(p1 + (n + 4), 4);
+  c0 = ec_fma(t3, t4, c0);
+  const ec_vf t5 = ec_load_n(p0 + (n + h * 24 + m * 4 + 8), 4);
+  c2 = ec_fma(t5, t2, c2);
+  c1 = ec_fma(t5, t4, c1);
+  const ec_vf t6 = ec_load_n(p1 + (n + 8), 4);
+  c0 = ec_fma(t5, t6, c0);
+  const ec_vf t7 = ec_load_n(p0 + (n + h * 24 + m * 4 + 12), 4);
+  c3 = ec_fma(t7, t2, c3);
+  c2 = ec_fma(t7, t4, c2);
+  c1 = ec_fma(t7, t6, c1);
+  const ec_vf t8 = ec_load_n(p0 + (n + h * 24 + m * 4 + 16), 4);
+  c3 = ec_fma(t8, t4, c3);
+  c2 = ec_fma(t8, t6, c2);
+  const ec_vf t9 = ec_load_n(p0 + (n + h * 24 + m * 4 + 20), 4);
+  c3 = ec_fma(t9, t6, c3);
+  const ec_vf t10 = ec_load_n(p0 + (n + h * 24 + m * 4 + 24), 4);
+  c4 = ec_fma(t10, t2, c4);
   const ec_vf t11 = ec_load_n(p1 + (n + 12), 4);
   c0 = ec_fma(t10, t11, c0);
-  const ec_vf t12 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 28), 4);
+  const ec_vf t12 = ec_load_n(p0 + (n + h * 24 + m * 4 + 28), 4);
+  c5 = ec_fma(t12, t2, c5);
+  c4 = ec_fma(t12, t4, c4);
   c1 = ec_fma(t12, t11, c1);
-  const ec_vf t13 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 32), 4);
-  c2 = ec_fma(t13, t11, c2);
-  const ec_vf t14 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 36), 4);
-  c3 = ec_fma(t14, t11, c3);
-  const ec_vf t15 = ec_load_n(p1 + (n + 16), 4);
-  c0 = ec_fma(t12, t15, c0);
-  c1 = ec_fma(t13, t15, c1);
-  c2 = ec_fma(t14, t15, c2);
-  const ec_vf t16 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 40), 4);
-  c3 = ec_fma(t16, t15, c3);
-  const ec_vf t17 = ec_load_n(p1 + (n + 20), 4);
-  c0 = ec_fma(t13, t17, c0);
-  c1 = ec_fma(t14, t17, c1);
-  c2 = ec_fma(t16, t17, c2);
-  const ec_vf t18 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 44), 4);
-  c3 = ec_fma(t18, t17, c3);
-  const ec_vf t19 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 48), 4);
+  const ec_vf t13 = ec_load_n(p1 + (n + 16), 4);
+  c0 = ec_fma(t12, t13, c0);
+  const ec_vf t14 = ec_load_n(p0 + (n + h * 24 + m * 4 + 32), 4);
+  c6 = ec_fma(t14, t2, c6);
+  c5 = ec_fma(t14, t4, c5);
+  c4 = ec_fma(t14, t6, c4);
+  c2 = ec_fma(t14, t11, c2);
+  c1 = ec_fma(t14, t13, c1);
+  const ec_vf t15 = ec_load_n(p1 + (n + 20), 4);
+  c0 = ec_fma(t14, t15, c0);
+  const ec_vf t16 = ec_load_n(p0 + (n + h * 24 + m * 4 + 36), 4);
+  c7 = ec_fma(t16, t2, c7);
+  c6 = ec_fma(t16, t4, c6);
+  c5 = ec_fma(t16, t6, c5);
+  c3 = ec_fma(t16, t11, c3);
+  c2 = ec_fma(t16, t13, c2);
+  c1 = ec_fma(t16, t15, c1);
+  const ec_vf t17 = ec_load_n(p0 + (n + h * 24 + m * 4 + 40), 4);
+  c7 = ec_fma(t17, t4, c7);
+  c6 = ec_fma(t17, t6, c6);
+  c3 = ec_fma(t17, t13, c3);
+  c2 = ec_fma(t17, t15, c2);
+  const ec_vf t18 = ec_load_n(p0 + (n + h * 24 + m * 4 + 44), 4);
+  c7 = ec_fma(t18, t6, c7);
+  c3 = ec_fma(t18, t15, c3);
+  const ec_vf t19 = ec_load_n(p0 + (n + h * 24 + m * 4 + 48), 4);
+  c4 = ec_fma(t19, t11, c4);
   const ec_vf t20 = ec_load_n(p1 + (n + 24), 4);
   c0 = ec_fma(t19, t20, c0);
-  const ec_vf t21 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 52), 4);
+  const ec_vf t21 = ec_load_n(p0 + (n + h * 24 + m * 4 + 52), 4);
+  c5 = ec_fma(t21, t11, c5);
+  c4 = ec_fma(t21, t13, c4);
   c1 = ec_fma(t21, t20, c1);
-  const ec_vf t22 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 56), 4);
-  c2 = ec_fma(t22, t20, c2);
-  const ec_vf t23 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 60), 4);
-  c3 = ec_fma(t23, t20, c3);
-  const ec_vf t24 = ec_load_n(p1 + (n + 28), 4);
-  c0 = ec_fma(t21, t24, c0);
-  c1 = ec_fma(t22, t24, c1);
-  c2 = ec_fma(t23, t24, c2);
-  const ec_vf t25 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 64), 4);
-  c3 = ec_fma(t25, t24, c3);
-  const ec_vf t26 = ec_load_n(p1 + (n + 32), 4);
-  c0 = ec_fma(t22, t26, c0);
-  c1 = ec_fma(t23, t26, c1);
-  c2 = ec_fma(t25, t26, c2);
-  const ec_vf t27 = ec_load_n(p0 + (n + o0 * 24 + m * 4 + 68), 4);
-  c3 = ec_fma(t27, t26, c3);
-  ec_store_n(y + (n + o0 * 16 + m * 4), c0, 4);
-  ec_store_n(y + (n + o0 * 16 + m * 4 + 4), c1, 4);
-  ec_store_n(y + (n + o0 * 16 + m * 4 + 8), c2, 4);
-  ec_store_n(y + (n + o0 * 16 + m * 4 + 12), c3, 4);
+  const ec_vf t22 = ec_load_n(p1 + (n + 28), 4);
+  c0 = ec_fma(t21, t22, c0);
+  const ec_vf t23 = ec_load_n(p0 + (n + h * 24 + m * 4 + 56), 4);
+  c6 = ec_fma(t23, t11, c6);
+  c5 = ec_fma(t23, t13, c5);
+  c4 = ec_fma(t23, t15, c4);
+  c2 = ec_fma(t23, t20, c2);
+  c1 = ec_fma(t23, t22, c1);
+  const ec_vf t24 = ec_load_n(p1 + (n + 32), 4);
+  c0 = ec_fma(t23, t24, c0);
+  const ec_vf t25 = ec_load_n(p0 + (n + h * 24 + m * 4 + 60), 4);
+  c7 = ec_fma(t25, t11, c7);
+  c6 = ec_fma(t25, t13, c6);
+  c5 = ec_fma(t25, t15, c5);
+  c3 = ec_fma(t25, t20, c3);
+  c2 = ec_fma(t25, t22, c2);
+  c1 = ec_fma(t25, t24, c1);
+  const ec_vf t26 = ec_load_n(p0 + (n + h * 24 + m * 4 + 64), 4);
+  c7 = ec_fma(t26, t13, c7);
+  c6 = ec_fma(t26, t15, c6);
+  c3 = ec_fma(t26, t22, c3);
+  c2 = ec_fma(t26, t24, c2);
+  const ec_vf t27 = ec_load_n(p0 + (n + h * 24 + m * 4 + 68), 4);
+  c7 = ec_fma(t27, t15, c7);
+  c3 = ec_fma(t27, t24, c3);
+  const ec_vf t28 = ec_load_n(p0 + (n + h * 24 + m * 4 + 72), 4);
+  c4 = ec_fma(t28, t20, c4);
+  const ec_vf t29 = ec_load_n(p0 + (n + h * 24 + m * 4 + 76), 4);
+  c5 = ec_fma(t29, t20, c5);
+  c4 = ec_fma(t29, t22, c4);
+  const ec_vf t30 = ec_load_n(p0 + (n + h * 24 + m * 4 + 80), 4);
+  c6 = ec_fma(t30, t20, c6);
+  c5 = ec_fma(t30, t22, c5);
+  c4 = ec_fma(t30, t24, c4);
+  const ec_vf t31 = ec_load_n(p0 + (n + h * 24 + m * 4 + 84), 4);
+  c7 = ec_fma(t31, t20, c7);
+  c6 = ec_fma(t31, t22, c6);
+  c5 = ec_fma(t31, t24, c5);
+  const ec_vf t32 = ec_load_n(p0 + (n + h * 24 + m * 4 + 88), 4);
+  c7 = ec_fma(t32, t22, c7);
+  c6 = ec_fma(t32, t24, c6);
+  const ec_vf t33 = ec_load_n(p0 + (n + h * 24 + m * 4 + 92), 4);
+  c7 = ec_fma(t33, t24, c7);
+  ec_store_n(y + (n + h * 16 + m * 4), c0, 4);
+  ec_store_n(y + (n + h * 16 + m * 4 + 4), c1, 4);
+  ec_store_n(y + (n + h * 16 + m * 4 + 8), c2, 4);
+  ec_store_n(y + (n + h * 16 + m * 4 + 12), c3, 4);
+  ec_store_n(y + (n + h * 16 + m * 4 + 16), c4, 4);
+  ec_store_n(y + (n + h * 16 + m * 4 + 20), c5, 4);
+  ec_store_n(y + (n + h * 16 + m * 4 + 24), c6, 4);
+  ec_store_n(y + (n + h * 16 + m * 4 + 28), c7, 4);
 }
 
 void classifier_1_window(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
-  const ec_int first = 4 * thread / threads, last = 4 * (thread + 1) / threads;
+  const ec_int first = 2 * thread / threads, last = 2 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
-    const ec_int o0 = rest % 4;
-    rest /= 4;
+    const ec_int o0 = rest % 2;
+    rest /= 2;
     (void)rest;
+    const ec_int h = o0 * 2;
     ec_int n = 0;
     {
       ec_int m = 0;
-      for (; m + 4 <= 4; m += 4) classifier_1_window_4_tail(p0, p1, y, o0, m, n);
+      for (; m + 4 <= 4; m += 4) classifier_1_window_2x4_tail(p0, p1, y, h, m, n);
       (void)m;
 
     }
+
   }
 }
 
@@ -321,6 +373,7 @@ void classifier_2_row_0(const float *restrict p0, float *restrict y, ec_int thre
       (void)m;
 
     }
+
   }
 }
 

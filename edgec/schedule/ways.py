@@ -1,0 +1,113 @@
+"""Ways to schedule one product: the shape of its register tile, and Winograd's method or the sum as it stands.
+
+A way is called "12x2" (rows x vectors of a tile) or "winograd 4x4" (outputs of a tile). The model of the device takes
+one; where `edgec tune` has measured several, the quickest is taken. A measurement belongs to a block in its layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+from edgec.device.facts import Device
+from edgec.fuse.block import Block
+from edgec.fuse.choice import MARGIN, fingerprint
+from edgec.ir.graph import Node
+from edgec.rewrite.rule import Numeric
+from edgec.schedule.contract import Contract, contract, tiles_for
+from edgec.schedule.flat import Flat, Weights
+from edgec.schedule.program import View
+from edgec.schedule.winograd import Winograd, outputs_for, winograd
+
+#: Tiles and forms of Winograd's method that are worth measuring, by the model of the device.
+TILES, FORMS = 6, 2
+
+
+@dataclass(frozen=True)
+class Product:
+    """A block whose product was scheduled by the model: where everything lies, and the way that was taken."""
+
+    block: Block
+    views: dict[Node, View]
+    usual: str
+
+
+@dataclass
+class Ways:
+    """Which way each product goes: ``measured`` has seconds by key and way, ``frozen`` keeps earlier choices.
+
+    ``chosen`` is filled with what was decided by either, ``seen`` with all products.
+    """
+
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    frozen: Mapping[str, str] = field(default_factory=dict)
+    chosen: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, Product] = field(default_factory=dict)
+
+    def choose(self, key: str, usual: str, numeric: Numeric) -> str:
+        """The frozen way, else the quickest that is known to be quicker than the usual one."""
+        if key in self.frozen:
+            self.chosen[key] = self.frozen[key]
+            return self.frozen[key]
+        times = {w: s for w, s in self.measured.get(key, {}).items() if numeric != "exact" or "winograd" not in w}
+        if usual not in times:
+            return usual
+        best = min(times, key=lambda w: (times[w], w))
+        taken = best if times[best] < times[usual] * (1 - MARGIN["measured"]) else usual
+        self.chosen[key] = taken
+        return taken
+
+
+def entry(key: str, way: str) -> str:
+    """The name of a measurement in the profile database."""
+    return f"{key}/{way}"
+
+
+def measurements(known: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Seconds by key and way, of everything in a database that is of ways."""
+    found: dict[str, dict[str, float]] = {}
+    for name, seconds in known.items():
+        key, slash, way = name.partition("/")
+        if slash:
+            found.setdefault(key, {})[way] = seconds
+    return found
+
+
+def key_of(block: Block, views: Mapping[Node, View]) -> str:
+    """A name for everything that a product's speed depends on but its way and the device."""
+    places = [(views[n].strides, n.type.dtype) for n in (*block.inputs, block.output) if n in views]
+    return "product " + sha256(f"{fingerprint(block)} {places}".encode()).hexdigest()
+
+
+def name_of(params: Any) -> str | None:
+    """The way that a schedule is; None for one that is no product, or one without its zeros."""
+    if type(params) is Contract:
+        return f"{params.rows}x{params.vectors}"
+    if isinstance(params, Winograd):
+        return "winograd " + "x".join(str(side.toom.outputs) for side in params.sides)
+    return None
+
+
+def named(flat: Flat, device: Device, weights: Weights, way: str) -> tuple[str, Any] | None:
+    """Template and parameters of a product that goes this way; None where it cannot."""
+    if way.startswith("winograd "):
+        outputs = tuple(map(int, way.removeprefix("winograd ").split("x")))
+        quick = winograd(flat, device, weights, outputs)
+        return None if quick is None else ("winograd", quick)
+    rows, _, vectors = way.partition("x")
+    plain = contract(replace(flat, tile=(int(rows), int(vectors))), device, weights)
+    return None if plain is None else ("contract", plain)
+
+
+def proposed(flat: Flat, device: Device, numeric: Numeric) -> Sequence[str]:
+    """The ways worth measuring, by the model of the device."""
+    names: dict[str, None] = {}
+    plain = contract(flat, device, Weights())
+    if plain is not None:
+        names |= {f"{r}x{v}": None for r, v in tiles_for(plain, device)[:TILES]}
+    if numeric != "exact":
+        forms = ("x".join(map(str, outputs)) for outputs in outputs_for(flat, device)[:FORMS])
+        names |= {f"winograd {form}": None for form in forms}
+    return list(names)

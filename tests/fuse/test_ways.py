@@ -1,0 +1,80 @@
+"""Ways to schedule a product: proposed by the model, measured, kept in the database, chosen, frozen by a lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from small_models import model, node, tensor_input, weights
+
+import edgec
+from edgec.api import Context, resolve
+from edgec.artefact import read_lock
+from edgec.device.profiles import Measured, Profiles
+from edgec.pipeline import run
+from edgec.schedule.chain import Chain
+from edgec.schedule.contract import Contract
+from edgec.schedule.ways import entry, name_of
+from edgec.schedule.winograd import Winograd
+from edgec.tuning import target
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiles:
+    monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path / "profiles.sqlite"))
+    return Profiles()
+
+
+def convolutions() -> onnx.ModelProto:
+    """Two products: 1 x 1 and 3 x 3."""
+    rng = np.random.default_rng(0)
+    nodes = [
+        node("Conv", ["x", "one"], ["a"], "one"),
+        node("Relu", ["a"], ["b"]),
+        node("Conv", ["b", "three"], ["y"], "three", pads=[1, 1, 1, 1]),
+    ]
+    kernels = [
+        weights("one", rng.standard_normal((32, 8, 1, 1)).astype(np.float32)),
+        weights("three", rng.standard_normal((24, 32, 3, 3)).astype(np.float32)),
+    ]
+    return model(nodes, [tensor_input("x", [1, 8, 14, 14])], ("y",), kernels, opset=17)
+
+
+def taken(device: str = "host", **settings: str) -> list[str | None]:
+    program = run(convolutions().SerializeToString(), Context(resolve({"device": device, **settings})))["schedule"]
+    steps = [s for k in program.kernels for s in (k.params.steps if isinstance(k.params, Chain) else (k,))]
+    return [name_of(s.params) for s in steps if isinstance(s.params, Contract | Winograd)]
+
+
+def test_tuning_measures_ways_and_builds_take_the_quickest(database: Profiles, tmp_path: Path) -> None:
+    usual = taken()
+    done = edgec.tune(convolutions(), 120.0)
+    where = target(resolve({}))
+    known = {name: s for name, s in database.known(where).items() if name.startswith("product ")}
+    assert done.left == 0 and done.measured >= len(known) >= 6
+    assert edgec.tune(convolutions(), 120.0).measured == 0
+    keys = {name.partition("/")[0] for name in known}
+    assert len(keys) == 2
+    # Whatever was measured: from here on another way of each product is the quickest by far.
+    ways = {key: sorted(n.partition("/")[2] for n in known if n.startswith(key)) for key in keys}
+    other = {key: next(w for w in ways[key] if w not in usual) for key in keys}
+    database.put([Measured(entry(key, way), where, 1e-9, "made up") for key, way in other.items()])
+    assert set(taken()) == set(other.values())
+    built = edgec.build(convolutions(), tmp_path / "tuned")
+    assert read_lock(tmp_path / "tuned")["choices"].items() >= other.items()
+    assert edgec.check(convolutions(), samples=1).ok
+    database.clear()
+    assert taken() == usual
+    again = edgec.build(convolutions(), tmp_path / "again", compile=False, lock=tmp_path / "tuned")
+    assert dict(built.run["emit"].files) == dict(again.run["emit"].files)
+
+
+def test_exact_sums_take_no_form_of_winograd(database: Profiles) -> None:
+    edgec.tune(convolutions(), 120.0)
+    where = target(resolve({}))
+    forms = [n for n in database.known(where) if "/winograd" in n]
+    assert forms
+    database.put([Measured(name, where, 1e-9, "made up") for name in forms])
+    assert not any(way and way.startswith("winograd") for way in taken(numeric="exact"))
