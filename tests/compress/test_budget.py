@@ -38,7 +38,8 @@ def test_the_hostile_layer_stays_in_floats_and_the_budget_is_kept(tmp_path: Path
 
 def test_the_compiled_network_keeps_the_budget(tmp_path: Path) -> None:
     path = data(HOSTILE, tmp_path)
-    built = edgec.build(HOSTILE, start="compress", quantize="mixed", calibrate=path, loss_budget="max_rel=0.1")
+    asked = {"start": "compress", "quantize": "mixed", "calibrate": path, "loss_budget": "max_rel=0.1"}
+    built = edgec.build(HOSTILE, corrections="none", **asked)  # type: ignore[arg-type]
     floats = edgec.build(HOSTILE, start="compress")
     with np.load(path) as file:
         results = [(built(x), floats(x)) for x in file["x"]]
@@ -48,6 +49,14 @@ def test_the_compiled_network_keeps_the_budget(tmp_path: Path) -> None:
     assert [row["name"] for row in told["layers"] if row["reason"]] == [NAME]
     assert json.dumps(told)
     assert tables.compression(told)
+
+
+def test_scales_that_move_make_the_layer_bytes_again(tmp_path: Path) -> None:
+    report = compress(HOSTILE, Request("mixed", data(HOSTILE, tmp_path), budget="max_rel=0.1")).report
+    assert report is not None and report.value is not None and report.value <= 0.1
+    assert [row.precision for row in report.layers] == ["int8"] * 5
+    (row,) = (row for row in report.layers if row.name == NAME)
+    assert {"equalize", "smooth"} & {*row.corrections}
 
 
 def test_an_impossible_budget_names_the_three_largest(tmp_path: Path) -> None:
