@@ -107,12 +107,24 @@ def _is_placeable(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
     if not draft.mode.places(node, [m for r in readers for m in draft.members.get(r, ())]):
         return False
     if node.op == "concat":
-        return True
+        return not _is_rearranged(draft, node)
     around = (*node.attributes["before"], *node.attributes["after"])
     if min(map(least, around), default=0) < 0 or not node.args[0].type.elements:
         return False  # what is cropped, or not there at all, cannot lie inside
     # Padding is cheap as a choice inside maps and rows; windows and contractions want plain memory.
     return any(_is_windowed(draft, r) for r in readers)
+
+
+def _is_rearranged(draft: Draft, node: Node) -> bool:
+    """Are all parts of a concatenation moved from one value, so that all of it is an index, and rows stay whole?
+
+    A roll, say: as places in memory its parts would be copied one by one.
+    """
+    if node.attributes["axis"] == node.type.rank - 1 or node in draft.results:
+        return False
+    if len(node.args) < 2 or not all(draft.moves(a) for a in node.args):
+        return False
+    return len({draft.behind(a)[0] for a in node.args}) == 1
 
 
 def _is_padded(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
