@@ -116,6 +116,68 @@ def convolutions() -> Iterator[Named]:
     yield "conv separable", graph(ops.node("reshape", mean(x, 2, 3), shape=(1, 20)))
 
 
+def columns() -> Iterator[Named]:
+    """Reductions that lanes run across, and what uses them: one kernel."""
+    for shape, axis in (((3, 16, 4, 37), 1), ((5, 7, 64), 1), ((1, 33, 2, 16), 1), ((2, 9, 8, 5, 19), 2), ((6, 21), 0)):
+        yield f"softmax of {shape} along {axis}", graph(softmax(value("x", *shape), axis))
+    weighted = conv(softmax(value("x", 2, 16, 4, 45), 1), weights(1, 16, 1, 1))
+    yield "means weighted by a softmax", graph(ops.node("reshape", weighted, shape=(2, 4, 45)))
+    turned = transpose(ops.node("reshape", value("x", 2, 24, 50), shape=(2, 3, 8, 50)), 0, 2, 1, 3)
+    yield "softmax of what was turned", graph(conv(softmax(turned, 1), weights(1, 8, 1, 1)))
+    x = conv(value("x", 2, 5, 7, 6), weights(18, 5, 1, 1))
+    mean = ops.node("mul", total(x, 2, 3), number(1 / 42))
+    off = ops.node("sub", x, mean)
+    spread = ops.node(
+        "sqrt", ops.node("add", ops.node("mul", total(ops.node("mul", off, off), 2, 3), number(1 / 42)), number(0.1))
+    )
+    yield "channels normalized", graph(conv(ops.node("div", off, spread), weights(9, 18, 1, 1)))
+    yield "channels normalized as rows", graph(ops.node("div", off, spread))
+    y = ops.node("mul", softmax(value("z", 4, 30, 40), 1), value("by", 4, 1, 40))
+    yield "softmax times what is shared", graph(ops.node("add", y, value("r", 4, 30, 40)))
+
+
+def rearranged() -> Iterator[Named]:
+    """Concatenations that are an index: rolls, and parts that their one reader computes."""
+
+    def roll(x: Node, by: int, axis: int) -> Node:
+        rank = x.type.rank
+        parts = [
+            ops.node(
+                "slice", x, starts=tuple(start * (d == axis) for d in range(rank)), steps=(1,) * rank,
+                shape=tuple(size if d == axis else n for d, n in enumerate(x.type.shape)),
+            )
+            for start, size in ((x.type.shape[axis] - by, by), (0, x.type.shape[axis] - by))
+        ]  # fmt: skip
+        return ops.node("concat", *parts, axis=axis)
+
+    x = relu(value("x", 1, 6, 10, 24))
+    rolled = roll(roll(x, 2, 1), 7, 2)
+    yield "rolled twice", graph(ops.node("matmul", rolled, weights(24, 17)))
+    yield (
+        "rolled and normalized",
+        graph(layernorm(ops.node("add", roll(roll(x, 1, 1), 3, 2), value("y", 1, 6, 10, 24)), 3)),
+    )
+    yield "rolled as a result", graph(roll(x, 4, 2))
+    windows = transpose(ops.node("reshape", rolled, shape=(1, 3, 2, 2, 5, 24)), 0, 1, 3, 2, 4, 5)
+    yield (
+        "rolled in windows",
+        graph(ops.node("matmul", ops.node("reshape", windows, shape=(6, 10, 24)), weights(24, 9))),
+    )
+    low, high = value("low", 1, 2, 37), value("high", 1, 2, 37)
+    first, last = ops.node("sub", value("at", 1, 2, 37), low), ops.node("add", value("to", 1, 2, 37), high)
+    middle = ops.node("mul", ops.node("add", first, last), number(0.5))
+    boxes = ops.node("concat", middle, ops.node("sub", last, first), axis=1)
+    yield (
+        "boxes",
+        graph(ops.node("concat", ops.node("mul", boxes, value("by", 1, 1, 37)), value("s", 1, 3, 37), axis=1)),
+    )
+    costly = ops.node("exp", low)
+    both = ops.node(
+        "concat", ops.node("add", costly, high), ops.node("mul", costly, high), ops.node("sigmoid", high), axis=1
+    )
+    yield "parts that share something costly", graph(ops.node("mul", both, number(3)))
+
+
 def pooled() -> Iterator[Named]:
     """Convolutions whose results are pooled while registers hold them, windows side by side."""
     for c, o, h, w, kernel in (
@@ -516,7 +578,9 @@ GROUPS = {
         attentions,
         contractions,
         convolutions,
+        columns,
         pooled,
+        rearranged,
         winograds,
         epilogues,
         windows,

@@ -83,6 +83,11 @@ def _computes(body: Expr) -> int:
     return total
 
 
+def computes(derived: Formula) -> int:
+    """Scalar work for one element outside reductions."""
+    return _computes(derived.body)
+
+
 def _is_position(condition: Expr) -> bool:
     return all(e.op != "load" for e in X.walk(condition))
 

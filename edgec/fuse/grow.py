@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
+from math import prod
 
 from edgec.fuse import classify, narrow
 from edgec.fuse.attention import is_attention, queries_of, scores_bytes
@@ -16,6 +17,7 @@ from edgec.fuse.classify import Mapping
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
 from edgec.fuse.pooled import is_pooled_product
+from edgec.ir import expr as X
 from edgec.ir.graph import Node
 from edgec.ir.nest import split_formula
 from edgec.ir.vector import LANES, NARROWEST, has_vector_form
@@ -26,6 +28,8 @@ from edgec.ops import is_procedure
 SCORES_LIMIT = 256 << 10
 #: Below these its kernel, which takes blocks of queries and of keys, has no whole block.
 SCORES_LEAST, QUERIES_LEAST = 4 * 64 * 64, 64
+#: Reduced elements that several passes find in the first-level cache, a vector of each.
+ACROSS_LIMIT = 256
 #: Movement that takes every element once.
 ORDERS = ("reshape", "transpose")
 #: Paths from an operator are followed this far for the point where they meet.
@@ -186,13 +190,15 @@ def _refused(draft: Draft, node: Node, anchor: Node, rows: bool, shaped: Node) -
     if node in draft.owner:
         return Refusal("class", f"{node.op} reads each element several times, and would repeat its sum each time")
     full, reduced = anchor.args[0].type.shape, anchor.type.shape
-    if rows and node.type.shape != reduced and not _is_along_rows(draft, anchor):
+    if rows and node.type.shape != reduced and not _is_along_rows(draft, anchor) and not _is_across(draft, anchor):
         return Refusal("shape", f"{node.op} is of another shape, and lanes run across what is reduced")
     if rows and node.op == "reduce":
         if node.args[0].type.shape == full and node.attributes["axes"] == anchor.attributes["axes"]:
             return None
         return Refusal("class", f"{node.op} goes over other elements: many-to-many into many-to-many")
     if classify.has_reduction(draft.composer.own(node)):
+        if rows and node.type.shape == reduced and _is_across(draft, anchor) and _adds_up(draft, node, anchor):
+            return None
         return Refusal("class", f"{node.op} reads each element several times, and would repeat its sum each time")
     if not classify.is_elementwise(node):
         return Refusal("index", f"{node.op} only moves: it becomes an index of whoever reads it")
@@ -213,6 +219,32 @@ def _is_along_rows(draft: Draft, anchor: Node) -> bool:
         return any(n.op in ("conv", "matmul") for n in made) and anchor.args[0].type.bounds[1] >= NARROWEST
     is_spatial = rank >= 4 and set(axes) == set(range(2, rank))
     return rank - 1 in axes and not is_spatial
+
+
+def _is_across(draft: Draft, anchor: Node) -> bool:
+    """Are so few elements reduced, with lanes running across them, that they stay in cache while they are needed?"""
+    axes, bounds = anchor.attributes["axes"], anchor.args[0].type.bounds
+    is_spatial = len(bounds) >= 3 and tuple(axes) == tuple(range(2, len(bounds)))  # lanes are channels
+    if draft.mode.gpu or (len(bounds) - 1 in axes and not is_spatial) or bounds[1 if is_spatial else -1] < NARROWEST:
+        return False
+    return bool(prod(bounds[d] for d in axes) <= ACROSS_LIMIT)
+
+
+def _adds_up(draft: Draft, node: Node, anchor: Node) -> bool:
+    """Does a node reduce the same elements as ``anchor``, with constants beside them: a weighted mean, say?"""
+    own = draft.composer.own(node)
+    sums = [e for e in X.walk(own.body) if e.op == "reduce"]
+    axes = anchor.attributes["axes"]
+    if len(sums) != 1 or len(axes) != 1 or len(sums[0].value[1]) != 1:
+        return False
+    (row,) = X.reduction_variables(sums[0])
+    for load in X.loads(own.body):
+        if load.value.type.shape == anchor.args[0].type.shape:
+            if load.args != tuple(row if d in axes else v for d, v in enumerate(own.variables)):
+                return False
+        elif not load.value.is_const:
+            return False
+    return True
 
 
 def _runs_on_lanes(block: Sequence[Node], found: Sequence[Node]) -> bool:

@@ -107,7 +107,7 @@ def _is_placeable(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
     if not draft.mode.places(node, [m for r in readers for m in draft.members.get(r, ())]):
         return False
     if node.op == "concat":
-        return not _is_rearranged(draft, node)
+        return not _is_rearranged(draft, node) and not _is_chosen(draft, node, readers)
     around = (*node.attributes["before"], *node.attributes["after"])
     if min(map(least, around), default=0) < 0 or not node.args[0].type.elements:
         return False  # what is cropped, or not there at all, cannot lie inside
@@ -125,6 +125,36 @@ def _is_rearranged(draft: Draft, node: Node) -> bool:
     if len(node.args) < 2 or not all(draft.moves(a) for a in node.args):
         return False
     return len({draft.behind(a)[0] for a in node.args}) == 1
+
+
+def _is_chosen(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
+    """Is a concatenation of what nothing else reads read by element-wise work alone, which can compute its parts?
+
+    Each element is of one part, so that no work is done twice.
+    """
+    if node.attributes["axis"] == node.type.rank - 1 or node in draft.results or len(readers) != 1:
+        return False
+    (reader,) = readers
+    members = draft.members.get(reader, [])
+    if not members or not all(classify.is_elementwise(m) or classify.is_movement(m) for m in members):
+        return False
+    parts = all(classify.is_elementwise(a) and a not in draft.owner and {*draft.users[a]} == {node} for a in node.args)
+    return parts and draft.mode.is_planner and draft.mode.joins(node, members)
+
+
+def _is_of_parts(draft: Draft, node: Node) -> bool:
+    """Is a value needed only for parts of a concatenation that its reader computes?
+
+    What several parts need is computed for each, if that is hardly more than to load it.
+    """
+    users = {*draft.users[node]}
+    if len(users) > 1 and classify.computes(draft.composer.own(node)) > 1:
+        return False
+    return bool(users) and all(
+        (u.op == "concat" and u in draft.inlined)
+        or (classify.is_elementwise(u) and u.type.shape == node.type.shape and _is_of_parts(draft, u))
+        for u in users
+    )
 
 
 def _is_padded(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
@@ -185,7 +215,7 @@ def _repeats(draft: Draft, node: Node, members: Collection[Node], contraction: b
         return Refusal("recompute", "a sum reads each element several times and would repeat the work on it")
     if any(n.op == "pool" for n in members):
         return Refusal("recompute", "windows overlap and would repeat the work on each element")
-    if any(n.type.elements > node.type.elements for n in members):
+    if not _is_of_parts(draft, node) and any(n.type.elements > node.type.elements for n in members):
         return Refusal("recompute", f"its reader needs each element of {node.op} several times", is_yellow=True)
     if len(members) >= BLOCK_LIMIT:
         return Refusal("code size", f"a block of more than {BLOCK_LIMIT} operators gains nothing")

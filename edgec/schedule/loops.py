@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -24,14 +25,18 @@ UNROLL_LIMIT = 256
 
 @dataclass(frozen=True)
 class Map:
-    """One pass over the output; ``lane`` is None when the body has no vector form."""
+    """One pass over the output; ``lane`` is None when the body has no vector form.
 
-    loops: tuple[Expr, ...]  # outermost first, without the lane
+    Reductions that lanes run across are done once for all of ``inside``: a softmax of columns, say.
+    """
+
+    loops: tuple[Expr, ...]  # outermost first, without the lane and what is inside
     lane: Expr | None
     lanes: int  # of one vector
     body: Expr
     store: Buffer
     address: Expr
+    inside: tuple[Expr, ...] = ()  # loops inside that over lanes: no reduction depends on them
 
 
 @dataclass(frozen=True)
@@ -276,6 +281,15 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
         lane = lanes[0]
         body = repacked(flat.body, flat.loops, lane, weights)
         if is_vectorizable(body, lane):
-            outer = tuple(v for v in loops if v is not lane)
-            return Map(outer, lane, vector_lanes(device), body, flat.store, flat.address)
-    return Map(tuple(loops), None, 1, flat.body, flat.store, flat.address)
+            inside = _independent(body, loops) if lane not in _independent(body, loops) else ()
+            outer = tuple(v for v in loops if v is not lane and v not in inside)
+            return Map(outer, lane, vector_lanes(device), body, flat.store, flat.address, inside)
+    last = _independent(flat.body, loops)  # the innermost loop shares what does not depend on it
+    return Map((*(v for v in loops if v not in last), *last), None, 1, flat.body, flat.store, flat.address)
+
+
+def _independent(body: Expr, loops: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The loops that no reduction depends on, where there are reductions."""
+    within = [free(e) for e in X.walk(body) if e.op == "reduce" and {*loops} & free(e)]
+    outermost = frozenset().union(*within)
+    return tuple(v for v in loops if v not in outermost) if within else ()

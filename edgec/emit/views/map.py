@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
+from math import prod
 
-from edgec.emit.c_expression import Printer
+from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.views.base import Loop, LoopedView
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
@@ -36,7 +37,8 @@ class MapView(LoopedView):
 
     @property
     def lane_block(self) -> int:
-        return min(upper(self.lane_extent), MAP_BLOCK)
+        most = MAP_BLOCK // upper(X.plain(prod(d.extent for d in self.inside)))
+        return min(upper(self.lane_extent), max(most // 64, 1) * 64)
 
     @property
     def lane_blocks(self) -> Extent:
@@ -61,20 +63,35 @@ class MapView(LoopedView):
     def tasks(self) -> Extent:
         return X.plain(super().tasks * (self.lane_blocks if self.lane else 1))
 
-    def _lines(self, count: str | None) -> tuple[list[str], list[str]]:
-        """(before the inner loop, inside it): what does not depend on the inner loop is computed once."""
+    @property
+    def inside(self) -> list[Loop]:
+        """Loops inside that over lanes."""
+        return [Loop(f"i{k}", v.value.extent, k) for k, v in enumerate(self.params.inside)]
+
+    def _lines(self, count: str | None) -> tuple[list[str], list[str], list[str]]:
+        """(before the inner loop, inside it, inside all): what does not depend on a loop is computed once for it."""
         p = self.params
         inner = p.lane if p.lane is not None else p.loops[-1] if p.loops else None
         printer = Printer(self.outer_names, self.pointers, p.lane, count, depth=2 if inner is not None else 3)
-        lines = printer.lines if inner is None else printer.enter(inner, "j", 3)
+        around = printer.lines if inner is None else printer.enter(inner, "j", 3)
+        lines = around
+        for v, loop in zip(p.inside, self.inside):
+            lines = printer.enter(v, loop.name, 4 + loop.depth)
         value = printer.to_store(p.body) if p.lane is not None else printer.value(p.body)
         lines.append(f"      {self.store_line(printer, p.address, value, p.lane, count)}")
-        return (printer.lines, lines) if inner is not None else ([], lines)
+        before = printer.lines if inner is not None else []
+        if not p.inside:
+            return before, around, []
+        loops = [f"{'  ' * (3 + d.depth)}for (ec_int {d.name} = 0; {d.name} < {extent_text(d.extent)}; ++{d.name}) {{"
+                 for d in self.inside]  # fmt: skip
+        scopes = printer.scopes[-len(p.inside) :]
+        nested = [text for loop, scope in zip(loops, scopes) for text in (loop, *scope.lines)]
+        return before, around, [*nested, *("  " * (3 + d.depth) + "}" for d in reversed(self.inside))]
 
     @cached_property
-    def full(self) -> tuple[list[str], list[str]]:
+    def full(self) -> tuple[list[str], list[str], list[str]]:
         return self._lines(None)
 
     @cached_property
-    def tail(self) -> tuple[list[str], list[str]]:
+    def tail(self) -> tuple[list[str], list[str], list[str]]:
         return self._lines("count")
