@@ -22,9 +22,11 @@ import numpy as np
 
 from edgec import artefact, pipeline, tuning
 from edgec.artefact import Network
+from edgec.compress.prune import stored
 from edgec.emit.extras import chosen as choose_extras
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.errors import UsageError
+from edgec.frontend import export
 from edgec.frontend import source as reader
 from edgec.frontend.model import Model as OnnxModel
 from edgec.frontend.source import Parsed, Source
@@ -141,6 +143,24 @@ class Built:
         if self.compiler is None:
             raise UsageError("the artefact is not compiled", hint="build it with compile=True", where=str(self.folder))
         return Network(self.folder, self.options.threads)
+
+    def write_onnx(self, path: str | Path) -> None:
+        """The network that was planned as an ONNX model: pruned, with fewer channels where channels went.
+
+        Raises UsageError for operators that have no ONNX form here.
+        """
+        export.save(self.run["compress"], Path(path))
+
+    @property
+    def masks(self) -> Mapping[str, np.ndarray]:
+        """By layer, which weights stayed ([outputs, inputs, taps..] of truth); empty where nothing was pruned."""
+        return self.run.context.pruned.masks if self.run.context.pruned is not None else {}
+
+    def write_masks(self, path: str | Path) -> None:
+        """Masks as an .npz file, for a training loop and for `masks`. Raises UsageError where there are none."""
+        if not self.masks:
+            raise UsageError("nothing was pruned, so there are no masks", hint="prune by a kind of zeros, no channels")
+        stored.save(Path(path), self.masks)
 
     def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> Any:
         """Run once. Raises UsageError or ModelError for inputs that do not fit."""

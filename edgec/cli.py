@@ -88,6 +88,12 @@ def build(
         str, typer.Option("--from", metavar="STAGE", help="Start at this stage; MODEL is then a saved text.")
     ] = "import",
     until: Annotated[str, typer.Option(metavar="STAGE", help="Stop after this stage and print what it left.")] = "emit",
+    write_onnx: Annotated[
+        Optional[Path], typer.Option("--write-onnx", metavar="FILE", help="Write the pruned network as ONNX too.")
+    ] = None,
+    write_masks: Annotated[
+        Optional[Path], typer.Option("--write-masks", metavar="FILE", help="Write which weights stayed, as .npz.")
+    ] = None,
     report: Annotated[bool, typer.Option("--report", help="Write report.html too: all that is known of it.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A report without running anything.")] = False,
     limit: Annotated[
@@ -113,6 +119,10 @@ def build(
             progress=progress,
             **settings,
         )
+        if write_onnx is not None:
+            built.write_onnx(write_onnx)
+        if write_masks is not None:
+            built.write_masks(write_masks)
         facts = reporting.measure(built, budgets, report and not quick, progress)
         budgeted = held(built, budgets, **facts)
         written = None

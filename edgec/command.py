@@ -78,18 +78,33 @@ def _shared(
         _option("--quantize", help="What products are made of: float, int8, int8-dynamic, or mixed within --budget."),
     ] = "float",
     calibrate: Annotated[
-        str, _option("--calibrate", help="Inputs to quantize by: an .npz, a folder of them, or random.", metavar="PATH")
+        str, _option("--calibrate", help="Inputs to compress by: an .npz, a folder of them, or random.", metavar="PATH")
     ] = "random",
     observer: Annotated[
         str, _option("--observer", help="How ranges are found in them: minmax, percentile, mse, entropy.")
     ] = "minmax",
     budget: Annotated[
         Optional[str],
-        _option("--budget", help="What int8 may lose: top1_drop, max_abs, max_rel, cosine.", metavar="FIGURE=BOUND"),
+        _option("--budget", help="What that may lose: top1_drop, max_abs, max_rel, cosine.", metavar="FIGURE=BOUND"),
     ] = None,
     corrections: Annotated[
         str, _option("--corrections", help="What may make up for it: auto, none, equalize,smooth,gptq,bias.")
     ] = "auto",
+    prune: Annotated[
+        Optional[str],
+        _option(
+            "--prune",
+            help="Zeros to leave out: vector, block=8x4, pattern=4of9, 2:4; or channel.",
+            metavar="KIND",
+        ),
+    ] = None,
+    sparsity: Annotated[
+        Optional[str], _option("--sparsity", help="Share of zeros, or auto: as the budget allows.", metavar="SHARE")
+    ] = None,
+    prune_by: Annotated[str, _option("--prune-by", help="How zeros are chosen: obs, wanda, magnitude.")] = "obs",
+    masks: Annotated[
+        Optional[Path], _option("--masks", help="Which weights stay, as --write-masks writes it.", metavar="FILE")
+    ] = None,
     fuse: Annotated[
         str, _option("--fuse", help="What becomes one kernel: planner, fixed (patterns), operators, none.")
     ] = "planner",
@@ -135,7 +150,7 @@ def _shared(
         states=dict(_named(text, "--state", "INPUT=OUTPUT") for text in state or ()),
         loops=dict(_loop(text) for text in loop or ()),
         numeric=numeric, quantize=quantize, calibrate=calibrate, observer=observer,
-        loss_budget=budget, corrections=corrections,
+        loss_budget=budget, corrections=corrections, prune=prune, sparsity=sparsity, prune_by=prune_by, masks=masks,
         fuse="none" if no_fuse else fuse, tuned=tuned, compiler=compiler,
         **({"precision": precision} if precision is not None else {}),
         rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),

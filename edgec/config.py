@@ -36,6 +36,7 @@ FILE = "edgec.toml"
 USUAL: Mapping[str, Any] = {
     "device": "host", "threads": 1, "name": "net", "numeric": "reassociates", "quantize": "float",
     "calibrate": "random", "observer": "minmax", "fuse": "planner", "tuned": True, "corrections": "auto",
+    "prune_by": "obs",
 }  # fmt: skip
 #: A table whose keys are options of all commands: what `edgec serve` decides.
 DECISIONS = "decide"

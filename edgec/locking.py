@@ -58,6 +58,15 @@ def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str,
     }
     if any(decisions.values()):
         facts["decisions"] = decisions
+    if options.prune is not None:
+        facts["prune"] = {
+            "scheme": str(options.prune),
+            "sparsity": options.sparsity,
+            "chosen_by": options.prune_by,
+            "by": digest(options.calibrate),
+            "budget": options.loss_budget,
+            "masks": sha256(options.masks.read_bytes()).hexdigest() if options.masks is not None else None,
+        }
     if parsed is not None:
         facts["model"] = {"name": parsed.name, "sha256": reader.digest(parsed)}
     for what in ("rules", "templates", "operators"):

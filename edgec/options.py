@@ -10,11 +10,15 @@ from typing import Any, TypedDict, Union, get_args
 
 from edgec.compress import CORRECTIONS, OBSERVERS, PRECISIONS, RANDOM
 from edgec.compress.budget import parsed as budget_of
+from edgec.compress.prune import METHODS
+from edgec.compress.prune.scheme import Scheme
+from edgec.compress.prune.scheme import parsed as scheme_of
 from edgec.device.facts import Device, Precision, load_device
 from edgec.errors import UsageError
 from edgec.frontend.inputs import DimensionRange
 from edgec.frontend.text import identifier
 from edgec.fuse.modes import MODES, ModeName, mode_of
+from edgec.ir.vector import vector_lanes
 from edgec.rewrite.rule import Numeric
 
 #: How much a law may change numbers, from the least to the most; each level includes those before it.
@@ -39,9 +43,11 @@ class Settings(TypedDict, total=False):
     `quantize` is "int8", "int8-dynamic", "mixed" or "float", with ranges that an `observer` ("minmax", "percentile",
     "mse", "entropy") finds in `calibrate`, an .npz file, a folder of them, or "random"; `loss_budget` bounds what
     that may lose ("top1_drop=0.5", "max_abs=0.1", "cosine=0.99"), `corrections` are those that may be taken
-    ("auto", "none", or names with commas); `numeric` bounds what laws may change (`NUMERIC`); `name`
-    is the prefix of everything in the generated C. `rules`, `templates`, `devices` and `operators` are folders of the
-    user's own.
+    ("auto", "none", or names with commas); `prune` is a scheme ("vector", "vector=8", "block=8x4", "pattern=4of9",
+    "2:4", "channel"), `sparsity` its share of zeros (or "auto": as `loss_budget` allows), `prune_by` how they are
+    chosen ("obs", "wanda", "magnitude"), `masks` an .npz file of what stays; `numeric` bounds what laws may change
+    (`NUMERIC`); `name` is the prefix of everything in the generated C. `rules`, `templates`, `devices` and `operators`
+    are folders of the user's own.
 
     Decisions that are otherwise the compiler's: laws to do `without`, nodes whose results are to be kept `apart` from
     who reads them, what to `choose` where prices decide ("attention NODE": the name of a way), and `tiles` (rows,
@@ -62,6 +68,10 @@ class Settings(TypedDict, total=False):
     observer: str
     loss_budget: str | None
     corrections: str
+    prune: str | None
+    sparsity: float | str | None
+    prune_by: str
+    masks: str | Path | None
     fuse: bool | str
     tuned: bool
     precision: str
@@ -94,6 +104,10 @@ class Options:
     observer: str = "minmax"
     loss_budget: str | None = None
     corrections: tuple[str, ...] | None = None
+    prune: Scheme | None = None
+    sparsity: float | None = None
+    prune_by: str = "obs"
+    masks: Path | None = None
     fuse: ModeName = "planner"
     tuned: bool = True
     compiler: str | None = None
@@ -120,6 +134,7 @@ def resolve(settings: Settings) -> Options:
     threads = _threads(settings.get("threads", 1))
     if threads > 1 and not device.hosted:
         raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
+    prune, sparsity = _pruning(settings, device)
     return Options(
         device=device,
         threads=threads,
@@ -133,8 +148,12 @@ def resolve(settings: Settings) -> Options:
         quantize=_one_of("precision", settings.get("quantize", "float"), PRECISIONS),
         calibrate=settings.get("calibrate", RANDOM),
         observer=_one_of("observer", settings.get("observer", "minmax"), OBSERVERS),
-        loss_budget=_budget(settings.get("loss_budget"), settings.get("quantize", "float")),
+        loss_budget=_budget(settings.get("loss_budget"), settings.get("quantize", "float"), prune),
         corrections=_corrections(settings.get("corrections", "auto")),
+        prune=prune,
+        sparsity=sparsity,
+        prune_by=_one_of("way to choose zeros", settings.get("prune_by", "obs"), METHODS),
+        masks=_masks(settings.get("masks"), prune),
         fuse=_mode(settings.get("fuse", True)),
         tuned=bool(settings.get("tuned", True)),
         compiler=settings.get("compiler"),
@@ -218,11 +237,45 @@ def _mode(fuse: bool | str) -> ModeName:
         raise UsageError(f"there is no way to fuse called '{fuse}'", hint=f"it is one of {', '.join(MODES)}") from None
 
 
-def _budget(text: str | None, precision: str) -> str | None:
+def _pruning(settings: Settings, device: Device) -> tuple[Scheme | None, float | None]:
+    """The scheme and the share of zeros; without a share it is what the budget allows."""
+    text, given = settings.get("prune"), settings.get("sparsity")
+    if text is None and settings.get("masks") is not None:
+        text = "vector"
+    if text is None:
+        if given is not None:
+            raise UsageError("zeros of no kind are asked for", hint="give --prune vector with --sparsity")
+        return None, None
+    scheme = scheme_of(text, vector_lanes(device))
+    if given in (None, "auto"):
+        own = 1 - scheme.keep / scheme.of if scheme.of and settings.get("loss_budget") is None else None
+        return scheme, own
+    try:
+        share = float(given)
+    except ValueError:
+        share = 1.0
+    if not 0 < share < 1:
+        raise UsageError(f"'{given}' is no share of zeros", hint="give one between 0 and 1, or auto with --budget")
+    return scheme, share
+
+
+def _masks(given: str | Path | None, scheme: Scheme | None) -> Path | None:
+    if given is None:
+        return None
+    if scheme is not None and scheme.kind == "channel":
+        raise UsageError("masks say which weights stay, not which channels", hint="leave out --prune channel")
+    if not Path(given).is_file():
+        hint = "give an .npz file as --write-masks writes it"
+        raise UsageError("cannot be read: there is no such file of masks", hint=hint, where=str(given))
+    return Path(given)
+
+
+def _budget(text: str | None, precision: str, prune: Scheme | None) -> str | None:
     if text is None:
         return None
-    if precision not in ("int8", "mixed"):
-        raise UsageError("there is nothing a budget could bound", hint="give --quantize mixed, or int8, with it")
+    if precision not in ("int8", "mixed") and prune is None:
+        hint = "give --quantize mixed, or int8, or --prune with it"
+        raise UsageError("there is nothing a budget could bound", hint=hint)
     return str(budget_of(text))
 
 

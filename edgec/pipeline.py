@@ -19,6 +19,8 @@ from edgec.check.execute import Executor
 from edgec.check.invariants import verify_plan, verify_program
 from edgec.compress import Request
 from edgec.compress import compress as compress_graph
+from edgec.compress.budget import parsed as parsed_budget
+from edgec.compress.prune import Pruned, Pruning, prune
 from edgec.compress.report import Report as Compression
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.emit.project import files
@@ -74,6 +76,8 @@ class Context:
     applied: list[Any] = field(default_factory=list)
     #: What became of every layer, where the network was compressed.
     compression: Compression | None = None
+    #: What became of every layer, and of the weights, where the network was pruned.
+    pruned: Pruned | None = None
 
 
 @dataclass(frozen=True)
@@ -103,10 +107,23 @@ def simplify(graph: Graph, context: Context) -> Graph:
 
 def compress(graph: Graph, context: Context) -> Graph:
     o = context.options
+    if o.prune is not None:
+        budget = parsed_budget(o.loss_budget) if o.loss_budget is not None else None
+        wanted = Pruning(o.prune, o.sparsity, o.prune_by, o.calibrate, budget, o.masks)
+        context.pruned = prune(graph, wanted, lambda trial: _offers(trial, context))
+        graph = simplify(context.pruned.graph, context)
     asked = Request(o.quantize, o.calibrate, o.observer, o.loss_budget, o.corrections, o.device)
     compressed = compress_graph(graph, asked)
     context.compression = compressed.report
     return graph if compressed.graph is graph else simplify(compressed.graph, context)
+
+
+def _offers(graph: Graph, context: Context) -> dict[str, Any]:
+    """What the scheduler would do with zeros in a network's weights, by the names of their nodes."""
+    o = context.options
+    trial = Context(o, prices=context.prices)
+    program = schedule_plan(fuse(simplify(graph, trial), trial), o.device, 1, None, o.numeric)
+    return {name: k.sparsity for k in program.kernels if k.sparsity is not None for name in k.names}
 
 
 def fuse(graph: Graph, context: Context) -> Plan:

@@ -19,7 +19,7 @@ from edgec.frontend.tflite.model import TfliteModel
 from edgec.fuse import Block, Plan, classify
 from edgec.ir.expr import Extent
 from edgec.ir.graph import Graph
-from edgec.report import facts, traffic
+from edgec.report import facts, sparsity, traffic
 from edgec.report.fit import fit
 from edgec.report.listing import describe_template
 from edgec.schedule.chain import steps_of
@@ -95,6 +95,8 @@ def build(built: Built) -> Record:
         "files": {path: len(content) for path, content in built.run["emit"].files.items()},
         "seconds": {**built.seconds, "total": sum(built.seconds.values())},
         "compression": compression(built.run.context.compression),
+        "pruned": sparsity.layers(built.run.context.pruned.report if built.run.context.pruned else None),
+        "sparsity": sparsity.kernels(program),
     }
 
 

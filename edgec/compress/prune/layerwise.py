@@ -1,0 +1,108 @@
+"""Pruning a network layer by layer, each on what the pruned layers before it give it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec import ops
+from edgec.compress.layers import Arrays, Layer, Walk
+from edgec.compress.prune.choose import Chosen, Statistics, chosen, repaired
+from edgec.compress.prune.operands import as_weights, matrix, rows, taps
+from edgec.compress.prune.scheme import Scheme
+from edgec.ir.evaluate import evaluate_node
+from edgec.ir.graph import Graph, Node, constant
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What becomes of one layer: its scheme, and a share of zeros or a mask [panels, columns] of what stays."""
+
+    scheme: Scheme
+    sparsity: float
+    mask: Array | None = None
+
+
+def replaced(graph: Graph, new: Mapping[Layer, Chosen]) -> Graph:
+    """The graph with other weights; what is to be added to a layer's outputs is an addition of its own behind it."""
+    layers = {layer.node: layer for layer in new}
+    made: dict[Node, Node] = {}
+    for n in graph.nodes():
+        args = [made[a] for a in n.args]
+        if n in layers:
+            layer = layers[n]
+            args[layer.side] = constant(as_weights(layer, new[layer].matrix))
+        made[n] = n if tuple(args) == n.args else ops.node(n.op, *args, **n.attributes)
+        if n in layers and (shift := new[layers[n]].shift) is not None:
+            shape = [1] * n.type.rank
+            shape[layers[n].channel] = -1
+            made[n] = ops.node("add", made[n], constant(shift.astype(np.float32).reshape(shape)))
+    origin = {made[n]: names for n, names in graph.origin.items() if n in made}
+    for n, layer in layers.items():  # so that whoever schedules it can say of which layer it speaks
+        origin.setdefault(made[n], (layer.name,))
+    outputs = tuple((name, made[n]) for name, n in graph.outputs)
+    sizes = tuple((s, made[n]) for s, n in graph.sizes)
+    demands = tuple((message, made[n]) for message, n in graph.demands)
+    return Graph(graph.inputs, outputs, graph.name, origin, graph.metadata, sizes, demands)
+
+
+def by_magnitude(layer: Layer, plan: Plan) -> Chosen:
+    w = matrix(layer)
+    if plan.mask is not None:
+        return repaired(w, plan.mask, plan.scheme, None)
+    return chosen(w, taps(layer), plan.scheme, plan.sparsity, "magnitude", None)
+
+
+def pruned(
+    graph: Graph, plans: Mapping[Layer, Plan], samples: Iterable[Arrays], method: str, repair: bool = True
+) -> tuple[dict[Layer, Chosen], dict[Layer, float]]:
+    """New weights of every layer that has a plan, and the error of its results: mean square, as a part of theirs.
+
+    The dense network and the pruned one are evaluated side by side: a layer's operands are what the pruned layers
+    before it give, and what its results should come near to are the dense ones.
+    """
+    walk = Walk(graph, samples)
+    count = len(walk.samples)
+    layers = {layer.node: layer for layer in plans}
+    found: dict[Layer, Chosen] = {}
+    errors: dict[Layer, float] = {}
+    pruned: dict[Node, list[Array]] = {}  # where it differs from the dense network
+    left = {n: len(u) for n, u in graph.users().items()}
+    for n in walk:
+        if n in layers:
+            layer = layers[n]
+            operand = layer.operand
+            xs, wanted = pruned.get(operand, walk[operand]), walk[n]
+            x, y = rows(layer, xs, wanted)
+            new = _of_layer(layer, plans[layer], method, Statistics.of(x, y, matrix(layer)), repair)
+            got = x @ new.matrix.T + (0 if new.shift is None else new.shift)
+            errors[layer] = float(np.square(y - got).mean() / max(float(y.var(axis=0).mean()), 1e-30))
+            found[layer] = new
+            pruned[n] = [_result(layer, a, new) for a in xs]
+        elif any(a in pruned for a in n.args):
+            args = [pruned.get(a) or walk[a] for a in n.args]
+            pruned[n] = [evaluate_node(n, [a[k] for a in args]) for k in range(count)]
+        for a in dict.fromkeys(n.args):
+            left[a] -= 1
+            if not left[a]:
+                pruned.pop(a, None)
+    return found, errors
+
+
+def _of_layer(layer: Layer, plan: Plan, method: str, statistics: Statistics, repair: bool) -> Chosen:
+    if plan.mask is not None:
+        return repaired(matrix(layer), plan.mask, plan.scheme, statistics if repair else None)
+    return chosen(matrix(layer), taps(layer), plan.scheme, plan.sparsity, method, statistics, repair)
+
+
+def _result(layer: Layer, x: Array, new: Chosen) -> Array:
+    y = layer.computed(x, as_weights(layer, new.matrix))
+    if new.shift is None:
+        return y
+    shape = [1] * y.ndim
+    shape[layer.channel] = -1
+    return np.asarray(y + new.shift.astype(np.float32).reshape(shape))

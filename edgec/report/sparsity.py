@@ -1,0 +1,79 @@
+"""Zeros in weights, told: what pruning did to every layer, and where kernels leave zeros out, from which share on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.markup import escape
+
+from edgec.compress.prune.report import PruneReport
+from edgec.frontend.text import printable
+from edgec.schedule.chain import steps_of
+from edgec.schedule.program import Program
+
+if TYPE_CHECKING:
+    from edgec.report.record import Record
+
+#: Rows that a terminal shows.
+SHOWN = 12
+
+
+def kernels(program: Program) -> list[Record]:
+    """Every product whose weights have zeros: the share of them, of vectors that hold something, and both prices."""
+    rows: list[dict[str, Any]] = []
+    for k, kernel in enumerate(program.kernels):
+        for step in steps_of(kernel):
+            if step.sparsity is not None:
+                rows.append({"kernel": k, "nodes": list(map(printable, step.names)), **asdict(step.sparsity)})
+    return rows
+
+
+def layers(report: PruneReport | None) -> Record | None:
+    """What became of every layer of a pruned network; None for one that was not."""
+    if report is None:
+        return None
+    rows = [{**asdict(row), "name": printable(row.name)} for row in report.layers]
+    return {**asdict(report), "zeros": report.zeros, "layers": rows}
+
+
+def draw(found: Sequence[Record], pruned: Record | None) -> tuple[RenderableType, ...]:
+    """Both as tables; nothing where there are no zeros."""
+    from edgec.report.tables import table  # here, because tables are drawn with this
+
+    parts: list[RenderableType] = []
+    if pruned is not None:
+        parts.append(_draw_layers(pruned))
+    if found:
+        taken = sum(row["taken"] for row in found)
+        title = f"zeros in weights: left out by {taken} of {len(found)} kernels"
+        heads = (">kernel", "nodes", ">zeros", ">vectors kept", ">predicted gain", ">break-even", "kernel is")
+        drawn = table(*heads, title=title)
+        for row in sorted(found, key=lambda r: -r["dense_cycles"])[:SHOWN]:
+            gain = row["dense_cycles"] / max(row["sparse_cycles"], 1)
+            cells = f"{row['zeros']:.0%}", f"{row['density']:.0%}", f"{gain:.2f}", f"{row['break_even']:.0%}"
+            name = escape(row["nodes"][0] if row["nodes"] else "")
+            drawn.add_row(str(row["kernel"]), name, *cells, "sparse" if row["taken"] else "dense: it is quicker")
+        parts += [drawn, *_more(len(found))]
+    return tuple(parts)
+
+
+def _draw_layers(record: Record) -> RenderableType:
+    from edgec.report.tables import table
+
+    title = f"pruned by {record['scheme']} ({record['method']}): {record['zeros']:.0%} of the weights are zero or gone"
+    if record["value"] is not None:
+        title += f"; {record['budget'].partition('=')[0]} {record['value']:.4g}, budget {record['budget']}"
+    drawn = table("layer", "weights", ">zeros", ">error", "", title=title)
+    for row in sorted(record["layers"], key=lambda r: -(r["error"] or 0.0))[:SHOWN]:
+        error = "" if row["error"] is None else f"{row['error']:.3f}"
+        drawn.add_row(
+            escape(row["name"]), "x".join(map(str, row["shape"])), f"{row['zeros']:.0%}", error, row["reason"]
+        )
+    return drawn
+
+
+def _more(count: int) -> list[str]:
+    return [f"and {count - SHOWN} more (--json has them all)"] if count > SHOWN else []

@@ -1,0 +1,273 @@
+"""Pruning without training: structure, repair, budgets, masks; and channels that really go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from small_graphs import conv, graph, pad, pool, relu, value
+from typer.testing import CliRunner
+
+import edgec
+from edgec import ops
+from edgec.cli import app
+from edgec.compress.layers import results
+from edgec.compress.prune.channels import without_channels
+from edgec.compress.prune.choose import METHODS, Statistics, chosen
+from edgec.compress.prune.scheme import kept, parsed
+from edgec.errors import CheckError, UsageError
+from edgec.frontend.export import to_onnx
+from edgec.ir.graph import Graph, Node, constant
+from edgec.ir.verify import verify
+
+RANDOM = np.random.default_rng(3)
+
+
+def weights(*shape: int) -> Node:
+    fan = int(np.prod(shape[1:])) if len(shape) > 2 else shape[0]
+    return constant((RANDOM.standard_normal(shape) * fan**-0.5).astype(np.float32))
+
+
+def biased(x: Node, channels: int) -> Node:
+    shape = (1, channels, *([1] * (x.type.rank - 2)))
+    return ops.node("add", x, constant(RANDOM.standard_normal(shape).astype(np.float32) * 0.1))
+
+
+def network() -> Graph:
+    """Two 3x3 convolutions with a residual, a pointwise one, a pool, a dense layer."""
+    x = value("x", 1, 16, 10, 10)
+    first = relu(biased(conv(pad(x, 1, 1), weights(32, 16, 3, 3)), 32))
+    second = relu(ops.node("add", biased(conv(pad(first, 1, 1), weights(32, 32, 3, 3)), 32), first))
+    wide = relu(biased(conv(second, weights(96, 32, 1, 1)), 96))
+    small = pool(wide, "max", (5, 5), 5)
+    flat = ops.node("reshape", small, shape=(1, 96 * 4))
+    return graph(ops.node("matmul", flat, weights(96 * 4, 12)))
+
+
+GRAPH = network()
+
+
+def data(folder: Path, count: int = 12) -> Path:
+    path = folder / "data.npz"
+    np.savez(path, x=RANDOM.standard_normal((count, 16, 10, 10)).astype(np.float32))
+    return path
+
+
+# ---- masks
+
+
+@pytest.mark.parametrize("text", ["vector", "vector=4", "block=8x4", "pattern=4of9", "2:4"])
+def test_what_goes_goes_together(text: str) -> None:
+    scheme = parsed(text, 16)
+    stay = kept(RANDOM.random((3, 20 * 9)), scheme, 9, 0.75)
+    grid = stay.reshape(3, 20, 9)
+    if scheme.kind == "pattern":
+        assert set(np.unique(grid.sum(2))) <= {0, 4}
+        assert stay.mean() == pytest.approx(0.25, abs=0.02)
+    elif scheme.kind == "nm":
+        assert (grid.reshape(3, 5, 4, 9).sum(2) == 2).all()
+    else:
+        blocks = grid.reshape(3, 20 // scheme.inputs, scheme.inputs, 9)
+        assert (blocks == blocks[:, :, :1]).all()
+        assert stay.mean() == pytest.approx(0.25, abs=0.02)
+
+
+@pytest.mark.parametrize("text", ["", "vector=0", "block=8", "pattern=9of9", "4:2", "rows", "block=8x0"])
+def test_other_words_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="no way to prune"):
+        parsed(text, 16)
+
+
+def test_something_always_stays() -> None:
+    assert kept(np.zeros((2, 40)), parsed("vector", 16), 1, 0.9999).sum() == 1
+
+
+# ---- repair
+
+
+def correlated(rows: int, columns: int) -> np.ndarray:
+    return RANDOM.standard_normal((rows, columns // 3)) @ RANDOM.standard_normal((columns // 3, columns)) + (
+        0.1 * RANDOM.standard_normal((rows, columns))
+    )
+
+
+def test_weights_are_solved_for_what_is_kept() -> None:
+    x, w = correlated(900, 60) + 1.0, RANDOM.standard_normal((32, 60))
+    y = x @ w.T
+    statistics = Statistics.of(x, y, w)
+    errors = {}
+    for method in METHODS:
+        for repair in (True, False):
+            new = chosen(w, 1, parsed("vector=16", 16), 0.5, method, statistics, repair)
+            assert (new.matrix[~new.mask] == 0).all() and new.mask.mean() == pytest.approx(0.5)
+            got = x @ new.matrix.T + (0 if new.shift is None else new.shift)
+            errors[method, repair] = float(np.square(y - got).mean() / y.var())
+    for method in METHODS:
+        assert errors[method, True] < 0.3 * errors[method, False], errors
+    assert errors["obs", True] < 0.7 * errors["magnitude", True], errors
+
+
+def test_where_data_say_nothing_weights_stay() -> None:
+    w = RANDOM.standard_normal((16, 40))
+    x = np.zeros((50, 40))
+    new = chosen(w, 1, parsed("vector", 16), 0.5, "obs", Statistics.of(x, x @ w.T, w))
+    np.testing.assert_allclose(new.matrix, np.where(new.mask, w, 0))
+
+
+# ---- networks
+
+
+def test_a_pruned_network_runs_on_sparse_kernels(tmp_path: Path) -> None:
+    built = edgec.build(
+        GRAPH, tmp_path / "net", start="simplify", device="host", prune="vector", sparsity=0.8,
+        calibrate=data(tmp_path),
+    )  # fmt: skip
+    assert sum(k.template == "sparse" for k in built.program.kernels) >= 3
+    report = built.run.context.pruned.report
+    assert report.method == "obs" and report.samples == 12
+    done = [row for row in report.layers if not row.reason]
+    assert len(done) >= 3 and all(row.zeros == pytest.approx(0.8, abs=0.02) and row.gain > 1 for row in done)
+    x = RANDOM.standard_normal((1, 16, 10, 10)).astype(np.float32)
+    (want,) = results(built.run["compress"], [{"x": x}])
+    assert np.abs(built(x) - want["y0"]).max() <= 1e-4 * np.abs(want["y0"]).max()
+
+
+def figure(graph: Graph, samples: list[Mapping[str, np.ndarray]]) -> float:
+    pairs = list(zip(results(GRAPH, samples), results(graph, samples)))
+    return float(np.mean([np.square(a["y0"] - b["y0"]).mean() / a["y0"].var() for a, b in pairs]))
+
+
+def test_data_make_up_for_what_is_lost(tmp_path: Path) -> None:
+    path = data(tmp_path, 24)
+    fresh = [{"x": RANDOM.standard_normal((1, 16, 10, 10)).astype(np.float32)} for _ in range(4)]
+    options = {"start": "simplify", "compile": False, "prune": "vector", "sparsity": 0.5}
+    by_data = edgec.build(GRAPH, tmp_path / "a", calibrate=path, **options)
+    alone = edgec.build(GRAPH, tmp_path / "b", **options)
+    assert alone.run.context.pruned.report.method == "magnitude"
+    assert figure(by_data.run["compress"], fresh) < 0.8 * figure(alone.run["compress"], fresh)
+
+
+def test_as_much_as_the_budget_allows(tmp_path: Path) -> None:
+    options = {"start": "simplify", "compile": False, "prune": "vector", "calibrate": data(tmp_path)}
+    loose = edgec.build(GRAPH, tmp_path / "a", loss_budget="cosine=0.5", **options).run.context.pruned.report
+    tight = edgec.build(GRAPH, tmp_path / "b", loss_budget="cosine=0.9", **options).run.context.pruned.report
+    assert loose.value >= 0.5 and tight.value >= 0.9 and tight.budget == "cosine=0.9"
+    assert loose.zeros > tight.zeros > 0
+    with pytest.raises(CheckError, match="within max_abs=1e-07"):
+        edgec.build(GRAPH, loss_budget="max_abs=1e-7", **options)
+    with pytest.raises(CheckError, match="pruned it is cosine="):
+        edgec.build(GRAPH, loss_budget="cosine=0.9999", sparsity=0.9, **options)
+
+
+def test_masks_go_out_and_come_back(tmp_path: Path) -> None:
+    options = {"start": "simplify", "compile": False}
+    built = edgec.build(GRAPH, tmp_path / "a", prune="vector", sparsity=0.7, **options)
+    built.write_masks(tmp_path / "masks.npz")
+    again = edgec.build(GRAPH, tmp_path / "b", masks=tmp_path / "masks.npz", **options)
+    assert {k: v.shape for k, v in built.masks.items()} == {k: v.shape for k, v in again.masks.items()}
+    assert all((again.masks[k] == m).all() for k, m in built.masks.items())
+    assert again.run["compress"].outputs == built.run["compress"].outputs
+    np.savez(tmp_path / "other.npz", nobody=np.ones(3))
+    name, mask = next(iter(built.masks.items()))
+    np.savez(tmp_path / "small.npz", **{name: mask[:-1]})
+    for file, message in {"other": "no layer 'nobody'", "small": "its weights are", "none": "cannot be read"}.items():
+        with pytest.raises(UsageError, match=message):
+            edgec.build(GRAPH, masks=tmp_path / f"{file}.npz", **options)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"sparsity": 0.5}, "zeros of no kind"),
+        ({"prune": "vector", "sparsity": 1.5}, "no share of zeros"),
+        ({"prune": "vector", "sparsity": "most"}, "no share of zeros"),
+        ({"prune": "vector"}, "cannot be found out"),
+        ({"prune": "rows", "sparsity": 0.5}, "no way to prune"),
+        ({"prune": "vector", "sparsity": 0.5, "prune_by": "dice"}, "way to choose zeros"),
+        ({"prune": "vector=1", "sparsity": 0.4}, "gains nothing"),
+        ({"prune": "pattern=4of25"}, "nothing to prune"),
+        ({"prune": "channel"}, "removed by a share"),
+        ({"loss_budget": "cosine=0.9"}, "nothing a budget could bound"),
+    ],
+)
+def test_what_makes_no_sense_is_told(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        edgec.build(GRAPH, start="simplify", compile=False, **settings)  # type: ignore[arg-type]
+
+
+# ---- channels
+
+
+def branching() -> Graph:
+    """Residual, concatenation, depthwise, upsampling by a shuffle, a dense layer: all that ties channels together."""
+    x = value("x", 1, 3, 12, 12)
+    stem = relu(biased(conv(pad(x, 1, 1), weights(32, 3, 3, 3)), 32))
+    inner = relu(biased(conv(stem, weights(48, 32, 1, 1)), 48))
+    deep = relu(biased(conv(pad(inner, 1, 1), weights(48, 1, 3, 3), 1, 1, 48), 48))
+    back = ops.node("add", biased(conv(deep, weights(32, 48, 1, 1)), 32), stem)
+    down = relu(biased(conv(pad(back, 1, 1), weights(40, 32, 3, 3), 2), 40))
+    up = conv(down, weights(4 * 24, 40, 1, 1))
+    up = ops.node("reshape", up, shape=(1, 24, 2, 2, 6, 6))
+    up = ops.node("transpose", up, perm=(0, 1, 4, 2, 5, 3))
+    both = ops.node("concat", ops.node("reshape", up, shape=(1, 24, 12, 12)), back, axis=1)
+    last = relu(biased(conv(pad(both, 1, 1), weights(32, 56, 3, 3)), 32))
+    mean = ops.node("reduce", last, combine="add", axes=(2, 3))
+    return graph(ops.node("matmul", ops.node("reshape", mean, shape=(1, 32)), weights(32, 10)), last)
+
+
+@pytest.mark.parametrize("with_data", [False, True])
+def test_channels_leave_every_tensor_they_are_part_of(with_data: bool) -> None:
+    g = branching()
+    samples = [{"x": RANDOM.standard_normal((1, 3, 12, 12)).astype(np.float32)} for _ in range(6)]
+    smaller, removed = without_channels(g, 0.5, samples if with_data else [])
+    verify(smaller)
+    shapes = [shape for _, shape, _ in removed]
+    assert shapes == [
+        (16, 3, 3, 3), (24, 16, 1, 1), (24, 1, 3, 3), (16, 24, 1, 1), (24, 16, 3, 3), (4 * 16, 24, 1, 1),
+        (32, 32, 3, 3), (32, 10),
+    ]  # fmt: skip
+    assert [n.type for _, n in smaller.outputs] == [n.type for _, n in g.outputs]
+    session = onnxruntime.InferenceSession(to_onnx(smaller).SerializeToString(), providers=["CPUExecutionProvider"])
+    for sample in samples:
+        (want,) = results(smaller, [sample])
+        for name, got in zip(want, session.run(None, sample)):
+            np.testing.assert_allclose(got, want[name], atol=1e-4 * np.abs(want[name]).max())
+
+
+def test_channels_that_matter_least_go() -> None:
+    """Weights of some channels are all but nothing: without them the network is all but the same."""
+    x = value("x", 1, 8, 6, 6)
+    first = RANDOM.standard_normal((32, 8, 1, 1)).astype(np.float32)
+    second = RANDOM.standard_normal((16, 32, 1, 1)).astype(np.float32)
+    quiet = RANDOM.permutation(32)[:16]
+    second[:, quiet] *= 1e-6
+    g = graph(conv(relu(conv(x, constant(first))), constant(second)))
+    smaller, removed = without_channels(g, 0.5, [])
+    assert removed[0][1] == (16, 8, 1, 1)
+    sample = {"x": RANDOM.standard_normal((1, 8, 6, 6)).astype(np.float32)}
+    want, got = (results(n, [sample])[0]["y0"] for n in (g, smaller))
+    np.testing.assert_allclose(got, want, atol=1e-4)
+
+
+def test_the_smaller_network_is_written(tmp_path: Path) -> None:
+    model = to_onnx(network())
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    files = [str(tmp_path / "net.onnx"), "-o", str(tmp_path / "out"), "--write-onnx", str(tmp_path / "small.onnx")]
+    arguments = ["build", *files, "--prune", "channel", "--sparsity", "0.4"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    session = onnxruntime.InferenceSession(str(tmp_path / "small.onnx"), providers=["CPUExecutionProvider"])
+    x = RANDOM.standard_normal((1, 16, 10, 10)).astype(np.float32)
+    (want,) = session.run(None, {"x": x})
+    got = next(iter(edgec.Network(tmp_path / "out").run({"x": x}).values()))
+    np.testing.assert_allclose(got, want, atol=1e-4 * np.abs(want).max())
+    assert (tmp_path / "small.onnx").stat().st_size < 0.7 * (tmp_path / "net.onnx").stat().st_size
+
+
+def test_operators_without_a_form_in_onnx_are_named() -> None:
+    x = value("x", 3, 4)
+    with pytest.raises(UsageError, match="'argsort"):
+        to_onnx(graph(ops.node("argsort", x, axis=1, descending=False)))
