@@ -13,7 +13,7 @@ from typing import Any
 from edgec.device import android
 from edgec.device.facts import Device
 from edgec.emit.language import language_of
-from edgec.emit.picture import Preparation, picture_of
+from edgec.emit.picture import Preparation, is_keyword_spotter, picture_of, steps
 from edgec.errors import UsageError
 
 _FIXED = {"int8_t": 1, "int16_t": 2, "int32_t": 4, "int64_t": 8}
@@ -51,6 +51,8 @@ class Extra:
     needs: Sequence[str] = ()
     of_pictures: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that look at pictures
     only_pictures: bool = False
+    of_keywords: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that listen to a word
+    one_in_one_out: bool = False
 
 
 def _below(folder: str, templates: str, *files: str) -> dict[str, str]:
@@ -109,6 +111,19 @@ APPS: Mapping[str, Extra] = {
         only_pictures=True,
         of_pictures={**_below("web", "apps/web", "index.html", "page.js"), **_below("web", "apps", "labels.txt")},
     ),
+    "embedded": Extra(
+        _below("embedded", "apps/embedded", "main.c", "Makefile"),
+        with_system=False,
+        arches=("thumb",),
+        of_keywords=_below("embedded", "apps/embedded", "mfcc.c", "mfcc.h"),
+        one_in_one_out=True,
+    ),
+    "pi": Extra(
+        {},
+        arches=("aarch64", "arm", "riscv64", "x86_64"),
+        of_pictures=_below("pi", "apps/pi", "main.c", "CMakeLists.txt"),
+        only_pictures=True,
+    ),
 }
 
 EXTRAS: Mapping[str, Extra] = {**BINDINGS, **APPS}
@@ -154,12 +169,14 @@ def pages(
     outputs: Sequence[Any],
     sources: Sequence[str],
     prepared: Preparation,
+    metadata: Mapping[str, str],
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Templates by the paths of their files, and what they see beside what those of the project see.
 
     Raises UsageError where a network has to look at pictures and does not.
     """
-    picture = picture_of(inputs, outputs, prepared)
+    hears = is_keyword_spotter(inputs, outputs)
+    picture = None if hears else picture_of(inputs, outputs, prepared)
     found: dict[str, str] = {}
     for extra in wanted:
         if extra.only_pictures and picture is None:
@@ -167,12 +184,21 @@ def pages(
                 "its one input is [1, 3, height, width] or [1, height, width, 3], of floats or bytes; or of one channel"
             )
             raise UsageError("this app is for networks that look at a picture", hint=hint)
-        found |= {**extra.pages, **(extra.of_pictures if picture is not None else {})}
+        if extra.one_in_one_out and (len(inputs) != 1 or any(p.is_open for p in (*inputs, *outputs))):
+            raise UsageError("this app is for networks with one input, of fixed shape")
+        found |= extra.pages
+        found |= extra.of_pictures if picture is not None else extra.of_keywords if hears else {}
     buffers = {JAVA[p.ctype] for p in (*inputs, *outputs)} - {"ByteBuffer"}
     return found, {
         "rust": RUST, "java": JAVA, "javascript": JAVASCRIPT, "width": WIDTH, "word": _word,
         "java_buffers": sorted(buffers),
         "java_cast": lambda ctype: f"({JAVA[ctype].removesuffix('Buffer').lower()}) ",
         "compiled": sources, "package_version": "1.0.0", "picture": picture, "labels": prepared.labels,
+        "kind": "picture" if picture else "sound" if hears else "bytes",
+        "port": inputs[0] if inputs else None, "scores": outputs[0] if outputs else None,
+        "steps": steps(inputs[0].onnx_name, metadata) if inputs else None,
+        "score_steps": steps(outputs[0].onnx_name, metadata) if outputs else None,
+        "least": -128 if inputs and inputs[0].dtype == "i8" else 0,
+        "most": 127 if inputs and inputs[0].dtype == "i8" else 255,
         "abi": android.ABI.get(device.arch), "min_sdk": android.MIN_SDK, "system": android.SYSTEM,
     }  # fmt: skip

@@ -1,8 +1,9 @@
-"""Networks that look at a picture: what apps have to know to show them one."""
+"""Networks that look at a picture or listen to a word: what apps have to know to show them one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,22 @@ def picture_of(inputs: Sequence[Any], outputs: Sequence[Any], given: Preparation
             )
     spread = [numbers * channels if len(numbers) == 1 else numbers for numbers in (mean, deviation)]
     return Picture(port, outputs[0], width, height, channels, not is_first, spread[0], spread[1])
+
+
+def is_keyword_spotter(inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
+    """Whether the one input is MLPerf Tiny's: 10 cepstral coefficients of 49 frames."""
+    if len(inputs) != 1 or not outputs or any(p.is_open for p in (*inputs, *outputs)):
+        return False
+    return tuple(n for n in inputs[0].shape if n != 1) in ((49, 10), (490,)) and inputs[0].dtype in (_FLOAT, *_BYTES)
+
+
+def steps(name: str, metadata: Mapping[str, str]) -> tuple[float, int] | None:
+    """Scale and zero of a quantized input or output, where the model tells one of each."""
+    try:
+        scale, zero = json.loads(metadata.get(f"quantization {name}", ""))
+        return float(scale), int(zero)
+    except (ValueError, TypeError):
+        return None
 
 
 def preparation(normalize: str, labels: Sequence[str] = ()) -> Preparation:

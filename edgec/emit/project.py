@@ -258,7 +258,7 @@ def files(
         *(source.format(name=name) for source in language.sources if device.hosted or source != "ec_pool.c"),
         *(kernel_files if language.compiles_kernels else ()),
     ]
-    pages, of_extras = extras.pages(wanted, device, inputs, outputs, compiled, prepared)
+    pages, of_extras = extras.pages(wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata)
     for path, page in pages.items():
         put(path.format(name=name), page, **of_extras)
     runtime = [f"runtime/{shape}" for shape in language.runtime]

@@ -1,0 +1,133 @@
+"""Programs for boards: with Make and newlib on a microcontroller, with CMake on Linux."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from needed import need
+from small_models import model, node, tensor_input
+
+import edgec
+from edgec.emit.picture import Preparation
+from edgec.locate import data_folder
+
+DIGITS = data_folder("apps") / "digits"
+MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
+WORDS = ("Down", "Go", "Left", "No", "Off", "On", "Right", "Stop", "Up", "Yes", "Silence", "Unknown")
+DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+def pictures(folder: Path, count: int) -> list[tuple[Path, int]]:
+    """Digits as PGM files, three times as large and with a margin to the left and right, and what they are."""
+    with np.load(DIGITS / "digits_test.npz") as data:
+        found = []
+        for k in range(count):
+            pixels = np.rint(data["image"][k, 0] * 255).astype(np.uint8).repeat(3, 0).repeat(3, 1)
+            wide = np.pad(pixels, ((0, 0), (5, 5)))
+            path = folder / f"{k}.pgm"
+            path.write_bytes(b"P5\n# a digit\n%d %d\n255\n" % wide.shape[::-1] + wide.tobytes())
+            found.append((path, int(data["label"][k])))
+    return found
+
+
+def make(folder: Path, *words: str) -> str:
+    done = subprocess.run(["make", "-s", "-C", folder, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def need_board() -> None:
+    need("make", "make")
+    need("qemu-system-arm", "qemu-system-arm")
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi", "libnewlib-arm-none-eabi")
+
+
+def test_pictures_on_a_microcontroller(tmp_path: Path) -> None:
+    need_board()
+    out = tmp_path / "digits"
+    prepared = Preparation(labels=DIGIT_NAMES)
+    edgec.build(
+        str(DIGITS / "digits.onnx"), out, name="digits", device="mps2_an386", beside=["embedded"], prepared=prepared
+    )
+    make(out / "embedded")
+    for path, digit in pictures(tmp_path, 2):
+        (out / "embedded" / path.name).write_bytes(path.read_bytes())
+        assert make(out / "embedded", "run", f"FILE={path.name}").splitlines()[0] == DIGIT_NAMES[digit]
+
+
+def test_a_spoken_word_on_a_microcontroller(tmp_path: Path) -> None:
+    spotter, sounds = MODELS / "mlperf_tiny" / "kws_ref_model.tflite", MODELS / "tflm"
+    if not spotter.is_file() or not sounds.is_dir():
+        pytest.skip("the trained models are not beside the project")
+    need_board()
+    out = tmp_path / "kws"
+    edgec.build(
+        str(spotter), out, name="kws", device="mps2_an386", beside=["embedded"], prepared=Preparation(labels=WORDS)
+    )
+    make(out / "embedded")
+    for word, name in (("yes", "Yes"), ("silence", "Silence")):
+        file = f"{word}_1000ms.wav"
+        (out / "embedded" / file).write_bytes((sounds / file).read_bytes())
+        assert make(out / "embedded", "run", f"FILE={file}").splitlines()[0] == name
+
+
+def test_coefficients(tmp_path: Path) -> None:
+    """The front end beside the same in numpy: Hann windows, spectrum, triangles over mels, logarithm, cosines."""
+    gcc = need("gcc", "gcc")
+    net = model([node("Relu", ["x"], ["y"])], [tensor_input("x", [1, 49, 10, 1])])
+    edgec.build(net, tmp_path / "net", device="mps2_an386", beside=["embedded"])
+    library, source = tmp_path / "mfcc.so", tmp_path / "net" / "embedded" / "mfcc.c"
+    subprocess.run(
+        [gcc, "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", source, "-lm", "-o", library], check=True
+    )
+    random = np.random.default_rng(0)
+    time = np.arange(16000) / 16000
+    sound = np.sin(2 * np.pi * 440 * time * (1 + time)) + 0.05 * random.standard_normal(16000)
+    samples = np.rint(sound / np.abs(sound).max() * 20000).astype(np.int16)
+    got = np.empty((49, 10), np.float32)
+    ctypes.CDLL(str(library)).mfcc(samples.ctypes.data_as(ctypes.c_void_p), got.ctypes.data_as(ctypes.c_void_p))
+    np.testing.assert_allclose(got, coefficients(samples / np.abs(samples).max()), atol=2e-3)
+
+
+def coefficients(sound: np.ndarray) -> np.ndarray:
+    def mel(hertz: np.ndarray | float) -> np.ndarray:
+        return 1127 * np.log1p(np.asarray(hertz) / 700)
+
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(480) / 480)
+    edges = np.linspace(mel(20), mel(4000), 42)
+    bins = mel(np.arange(257) * 16000 / 512)[:, None]
+    rising, falling = (bins - edges[:-2]) / (edges[1:-1] - edges[:-2]), (edges[2:] - bins) / (edges[2:] - edges[1:-1])
+    triangles = np.maximum(np.minimum(rising, falling), 0)
+    cosines = np.cos(np.pi / 40 * (np.arange(40) + 0.5) * np.arange(10)[:, None]) * np.sqrt(2 / 40)
+    frames = np.stack([sound[320 * t : 320 * t + 480] * window for t in range(49)])
+    return np.log(np.abs(np.fft.rfft(frames, 512)) @ triangles + 1e-6) @ cosines.T
+
+
+def test_pictures_on_linux(tmp_path: Path) -> None:
+    cmake = need("cmake", "cmake")
+    out = tmp_path / "digits"
+    prepared = Preparation(labels=DIGIT_NAMES)
+    edgec.build(
+        str(DIGITS / "digits.onnx"),
+        out,
+        name="digits",
+        device="generic",
+        compile=False,
+        beside=["pi"],
+        prepared=prepared,
+    )
+    subprocess.run([cmake, "-S", out / "pi", "-B", tmp_path / "build"], check=True, capture_output=True)
+    subprocess.run(
+        [cmake, "--build", tmp_path / "build", "--target", "digits_pictures"], check=True, capture_output=True
+    )
+    given = pictures(tmp_path, 3)
+    program = tmp_path / "build" / "digits_pictures"
+    done = subprocess.run([program, "-t", "2", *(p for p, _ in given)], capture_output=True, text=True, check=True)
+    best = [line.split()[0] for line in done.stdout.splitlines()[1::4]]
+    assert best == [DIGIT_NAMES[digit] for _, digit in given]
+    (tmp_path / "broken.ppm").write_bytes(b"P6\n10 10\n255\n")
+    assert subprocess.run([program, tmp_path / "broken.ppm"], capture_output=True, check=False).returncode == 1
