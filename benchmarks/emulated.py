@@ -50,8 +50,9 @@ _HEAD = """# On emulated processors
 
 Written by `python benchmarks/emulated.py --write docs/emulated.md`.
 
-Each network is compiled for the device, run by qemu as the processor, and held against onnxruntime (LiteRT for int8) here: the
-largest difference over the largest value; for int8 in steps of the last place. Times are not told: qemu has none.
+Each network is compiled for the device, run by qemu as the processor, and held against onnxruntime (LiteRT for int8)
+here: the largest difference over the largest value; for int8 in steps of the last place. Times are not told: qemu has
+none.
 """
 
 
