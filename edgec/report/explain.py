@@ -166,6 +166,7 @@ def _kernel(run: Run, k: int, kernel: Kernel) -> Record:
         **kernel_cost(kernel),
     }
     block = kernel.block
+    index = why.Index(plan)
     if block is None:
         told = "the border is written once; its inside is written in place by whoever computes it"
         return {
@@ -187,8 +188,8 @@ def _kernel(run: Run, k: int, kernel: Kernel) -> Record:
         "formula": text if len(text) <= _FORMULA else f"{text[:_FORMULA]}...",
         "reads": [_read(program, names, n) for n in block.inputs],
         "writes": f"{block.output.type} {describe_view(program.views[block.output])}",
-        "why": why.sentences(plan, block),
-        "verdicts": [why.verdict_record(plan, v) for v in (*why.held(plan, block), *why.borders(plan, block))],
+        "why": why.sentences(index, block),
+        "verdicts": [why.verdict_record(plan, v) for v in (*why.held(index, block), *why.borders(index, block))],
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from edgec.frontend.text import printable
@@ -16,49 +15,61 @@ Record = dict[str, Any]
 SHOWN = 2
 
 
-def held(plan: Plan, block: Block) -> list[Verdict]:
+class Index:
+    """What is asked of a plan again and again: the last verdict on each pair, who reads what, what stands in memory."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        last = {
+            (v.writer, v.reader): v for v in plan.decisions.verdicts
+        }.values()  # a later one replaces an earlier one
+        self.by_writer: dict[Node, list[Verdict]] = {}
+        for v in last:
+            self.by_writer.setdefault(v.writer, []).append(v)
+        self.readers: dict[Node, list[Block]] = {}
+        for block in plan.blocks:
+            for value in block.inputs:
+                self.readers.setdefault(value, []).append(block)
+        self.placed = plan.filled
+        self.written = {b.output for b in plan.blocks}
+        self.stored = self.written | self.placed | set(plan.placements)
+
+    def computed(self, block: Block) -> set[Node]:
+        """The operators of a block, with the movement that is an index in it."""
+        found = set(block.nodes)
+        stack = list(block.nodes)
+        inputs = set(block.inputs)
+        while stack:
+            for a in stack.pop().args:
+                if a not in found and a not in inputs and a not in self.stored and a.op not in ("input", "const"):
+                    found.add(a)
+                    stack.append(a)
+        return found
+
+    def apart(self, value: Node, readers: set[Node]) -> list[Verdict]:
+        return [v for v in self.by_writer.get(value, ()) if v.reader in readers and not v.fused]
+
+
+def held(index: Index, block: Block) -> list[Verdict]:
     """Why the operators of a block are one kernel: a verdict for each pair."""
-    mine = computed(plan, block)
-    return [v for v in _last(plan) if v.fused and v.writer in mine and v.reader in mine]
+    mine = index.computed(block)
+    order = {v: k for k, v in enumerate(block.nodes)}
+    writers = sorted(mine, key=lambda n: order.get(n, len(order)))
+    return [v for w in writers for v in index.by_writer.get(w, ()) if v.fused and v.reader in mine]
 
 
-def borders(plan: Plan, block: Block) -> list[Verdict]:
+def borders(index: Index, block: Block) -> list[Verdict]:
     """Why the neighbors of a block are not part of it: what it reads first, then who reads it."""
     found: list[Verdict] = []
-    last = list(_last(plan))
-    placed = plan.filled
-    writers = {b.output: b for b in plan.blocks}
+    mine = index.computed(block)
     for value in block.inputs:
-        if value in writers or value in placed:
-            found += _between(last, value, computed(plan, block))
-    for other in plan.blocks:
-        if block.output in other.inputs and other is not block:
-            found += _between(last, block.output, computed(plan, other))
-    parents = [v for v in last if v.writer is block.output and v.reader in placed and v.fused]
-    return list(dict.fromkeys([*found, *parents]))
-
-
-def computed(plan: Plan, block: Block) -> set[Node]:
-    """The operators of a block, with the movement that is an index in it."""
-    stored = {b.output for b in plan.blocks} | plan.filled | set(plan.placements)
-    found = set(block.nodes)
-    stack = list(block.nodes)
-    inputs = set(block.inputs)
-    while stack:
-        for a in stack.pop().args:
-            if a not in found and a not in inputs and a not in stored and a.op not in ("input", "const"):
-                found.add(a)
-                stack.append(a)
-    return found
-
-
-def _last(plan: Plan) -> Iterable[Verdict]:
-    """The last verdict on every pair: a later one replaces an earlier one."""
-    return {(v.writer, v.reader): v for v in plan.decisions.verdicts}.values()
-
-
-def _between(verdicts: list[Verdict], value: Node, readers: set[Node]) -> list[Verdict]:
-    return [v for v in verdicts if v.writer is value and v.reader in readers and not v.fused]
+        if value in index.written or value in index.placed:
+            found += index.apart(value, mine)
+    for other in index.readers.get(block.output, ()):
+        if other is not block:
+            found += index.apart(block.output, index.computed(other))
+    found += [v for v in index.by_writer.get(block.output, ()) if v.reader in index.placed and v.fused]
+    return list(dict.fromkeys(found))
 
 
 # ---- as data and as sentences
@@ -91,11 +102,12 @@ def _way(way: Way) -> Record:
     return {"name": way.name, "us": way.seconds * 1e6}
 
 
-def sentences(plan: Plan, block: Block) -> list[str]:
+def sentences(index: Index, block: Block) -> list[str]:
     """The same for people: why it is one kernel, and why its neighbors are others."""
-    said = [f"one kernel: {v.why}{_prices(v.choice)}" for v in held(plan, block)]
+    plan = index.plan
+    said = [f"one kernel: {v.why}{_prices(v.choice)}" for v in held(index, block)]
     grouped: dict[tuple[bool, str], list[Verdict]] = {}
-    for v in borders(plan, block):
+    for v in borders(index, block):
         grouped.setdefault((v.writer is block.output, v.why), []).append(v)
     for (is_writer, reason), verdicts in grouped.items():
         others = list(dict.fromkeys(title(plan, v.reader if is_writer else v.writer) for v in verdicts))

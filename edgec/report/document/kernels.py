@@ -31,7 +31,7 @@ def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, 
     calls = _sources(built)
     price = CostModel(built.options.device)
     numbers = {b.output: k for k, b in enumerate(plan.blocks)}
-    names = numbered(plan.graph.nodes())
+    names, index = numbered(plan.graph.nodes()), why.Index(plan)
     rows, texts = [], {}
     for k, kernel in enumerate(program.kernels):
         function = calls.calls[k].function if calls is not None else None
@@ -56,7 +56,7 @@ def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, 
             "predicted_us": sum(map(price, blocks)) * 1e6,
             "measured_us": measured * 1e6 if measured is not None else None,
             "max_rel": errors.get(k),
-            "why": [line for b in planned for line in why.sentences(plan, b)],
+            "why": [line for b in planned for line in why.sentences(index, b)],
         })  # fmt: skip
     return rows, texts
 
