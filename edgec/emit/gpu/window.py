@@ -18,10 +18,14 @@ from edgec.schedule.gpu.window import OUTPUTS, GpuWindow
 
 @dataclass(frozen=True)
 class Path:
-    """So many outputs from ``first`` on: lines and conditions under which they lie inside, lines for every element."""
+    """So many outputs from ``first`` on: lines and conditions under which they lie inside, lines for every element.
+
+    Where windows are as large as what they look at, none lies inside.
+    """
 
     outputs: int
     first: str
+    never: bool  # lies a window of these inside
     lines: list[str]
     conditions: list[str]
     updates: list[str]
@@ -82,7 +86,8 @@ class WindowView(GpuView):
     def _path(self, outputs: int, first: str, inside: tuple[Expr, ...]) -> Path:
         p = self.params
         printer = self.printer(self._names(first))
-        conditions = [printer.value(c) for c in inside]
+        constant = [bool(c.value) for c in inside if c.op == "const"]
+        conditions = [printer.value(c) for c in inside if c.op != "const"]
         updates = []
         for r in range(outputs):
             names = self._names(f"({first} + {r})" if r else first)
@@ -91,7 +96,7 @@ class WindowView(GpuView):
             element.prefix = f"u{r}_"
             update = element.vector_update(p.sum.value[0], f"s{r}", p.element)
             updates += [*element.lines, f"      {update}"]
-        return Path(outputs, first, printer.lines, conditions, updates)
+        return Path(outputs, first, not all(constant), printer.lines, conditions, updates)
 
     def _slot(self, what: str, given: dict[Expr, str]) -> Slot:
         p = self.params
