@@ -91,7 +91,7 @@ function showStage(name, then) {
   picture.cy = drawing(container, stage.nodes, stage.edges, {}, (cy, first, done) => {
     if (first) firstLook(cy);
     if (done) {
-      if (stage.nodes.length <= 60) showAll();
+      if (isSmall(cy)) showAll();
       performance.mark("graph-done");
       container.dataset.done = name;
       picture.then?.();
@@ -109,6 +109,12 @@ function firstLook(cy) {
   const zoom = Math.min(1, Math.max(0.45, (cy.width() - 40) / Math.max(box.w, 1)));
   cy.viewport({ zoom, pan: { x: cy.width() / 2 - ((box.x1 + box.x2) / 2) * zoom, y: 24 - box.y1 * zoom } });
   performance.mark("graph-first");
+}
+
+/** Can all of it be seen at once at a size that can be read? */
+function isSmall(cy) {
+  const { w, h } = cy.elements().boundingBox();
+  return Math.min(cy.width() / w, cy.height() / h) > 0.6;
 }
 
 const showAll = () => picture.cy?.fit(undefined, 30);
