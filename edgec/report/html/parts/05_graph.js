@@ -13,8 +13,8 @@ function boxOf(node) {
   return [Math.max(64, longest * 6.3 + 22), 42];
 }
 
-function styleOf(nodes) {
-  const paint = painter(nodes, picture.by);
+function styleOf(nodes, by) {
+  const paint = painter(nodes, by);
   const node = (target) => nodes[target.data("k")];
   return [
     { selector: "node", style: {
@@ -45,10 +45,10 @@ function bent(from, to, points) {
 }
 
 /** Draw nodes and edges into an element; gives the drawing. `ready` is called when all is placed. */
-function drawing(container, nodes, edges, options, ready) {
+function drawing(container, nodes, edges, by, options, ready) {
   const many = nodes.length > 1200;
   const cy = cytoscape({
-    container, style: styleOf(nodes), minZoom: 0.01, maxZoom: 3, autoungrabify: true, boxSelectionEnabled: false,
+    container, style: styleOf(nodes, by), minZoom: 0.01, maxZoom: 3, autoungrabify: true, boxSelectionEnabled: false,
     hideEdgesOnViewport: many, pixelRatio: many ? 1 : "auto", ...options,
   });
   const boxes = nodes.map(boxOf);
@@ -88,7 +88,7 @@ function showStage(name, then) {
   drawLegend();
   const container = byId("graph");
   delete container.dataset.done;
-  picture.cy = drawing(container, stage.nodes, stage.edges, {}, (cy, first, done) => {
+  picture.cy = drawing(container, stage.nodes, stage.edges, picture.by, {}, (cy, first, done) => {
     if (first) firstLook(cy);
     if (done) {
       if (isSmall(cy)) showAll();
@@ -153,7 +153,7 @@ function walk(direction) {
 
 function recolour(by) {
   picture.by = by;
-  picture.cy?.style(styleOf(stages.get(picture.stage).nodes));
+  picture.cy?.style(styleOf(stages.get(picture.stage).nodes, by));
   drawLegend();
 }
 

@@ -103,5 +103,5 @@ function drawOperators(container, kernel, block) {
     return inside.has(id) ? n : { ...n, op: "input", class: undefined, label: n.names?.at(-1) || n.label || n.op };
   });
   small?.destroy();
-  small = drawing(container, nodes, edges.map(([a, b]) => [number.get(a), number.get(b)]), { maxZoom: 1.2 }, (cy, first, done) => done && cy.fit(undefined, 14));
+  small = drawing(container, nodes, edges.map(([a, b]) => [number.get(a), number.get(b)]), "class", { maxZoom: 1.2 }, (cy, first, done) => done && cy.fit(undefined, 14));
 }
