@@ -1,0 +1,151 @@
+"""Int8 files as others wrote them: results on real inputs beside onnxruntime, and beside LiteRT's reference kernels.
+
+    python benchmarks/int8_files.py [--only NAME ...]
+
+The files are those of the folder of trained models (EDGEC_MODELS, or ../shared/models), quantized with
+QuantizeLinear and DequantizeLinear (.onnx) or by TensorFlow Lite (.tflite). Differences are in steps: integers, or
+1/255 of the largest value of a float. Decisions count where there is one; with labels, how many are right. The exit
+code is 1 when a result of a .tflite file is more than a step off, or an accuracy differs by more than a decision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import networks
+import numpy as np
+from table import markdown
+
+import edgec
+from edgec.check.compare import quantized_outputs
+from edgec.check.verdict import reference_for
+
+#: Pictures that a network is run on.
+PICTURES = 60
+Example = tuple[np.ndarray, "int | None"]
+
+
+def pictures(folder: Path, size: int, signed: bool, grey: bool = False, labels: bool = False) -> Iterator[Example]:
+    """Bytes [1, size, size, 3] (or 1) of every fifth picture, and its class of 1001 where it has one."""
+    from PIL import Image
+
+    with open(folder / "imagenet_even/labels.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for row in rows[:: len(rows) // PICTURES][:PICTURES]:
+        with Image.open(folder / "imagenet_even" / row["file"]) as image:
+            sized = image.convert("L" if grey else "RGB").resize((size, size))
+        pixels = np.asarray(sized, np.int16).reshape(1, size, size, -1)
+        x = (pixels - 128).astype(np.int8) if signed else pixels.astype(np.uint8)
+        yield x, int(row["class_index"]) + 1 if labels else None
+
+
+def keywords(folder: Path) -> Iterator[Example]:
+    with np.load(folder / "mlperf_tiny/kws01_1000.npz") as data:
+        for x, label in zip(data["x"], data["y"]):
+            yield x.reshape(1, 49, 10, 1), int(label)
+
+
+def wake_words(folder: Path) -> Iterator[Example]:
+    with np.load(folder / "mlperf_tiny/calibration_samples.npz") as data:
+        stored = next(data[name] for name in data.files if data[name].ndim > 1)
+    for x in stored.reshape(-1, 30, 1, 40):
+        whole = x if x.dtype == np.int8 else np.clip(np.rint(x), -128, 127).astype(np.int8)
+        yield whole[None].reshape(1, 30, 1, 40), None
+
+
+def machine(folder: Path) -> Iterator[Example]:
+    """Five frames of a spectrogram, by the scale that the network's TensorFlow Lite twin has."""
+    frames = np.fromfile(folder / "mlperf_tiny/ad01_normal_id_01_00000000_hist_librosa.bin", np.float32)
+    twin = edgec.load(folder / "mlperf_tiny/ad01_int8.tflite")
+    scale, zero = np.array(eval_pair(twin.graph.metadata[f"quantization {next(iter(twin.inputs))}"]))
+    for k in range(0, len(frames) - 640, 128 * 4):
+        yield np.clip(np.rint(frames[k : k + 640] / scale) + zero, -128, 127).astype(np.int8).reshape(1, 640), None
+
+
+def eval_pair(text: str) -> list[float]:
+    import json
+
+    found: list[float] = json.loads(text)
+    return found
+
+
+def bird(folder: Path) -> Iterator[Example]:
+    from PIL import Image
+
+    with Image.open(folder / "coral/bird_segmentation.bmp") as image:
+        yield np.asarray(image.convert("RGB").resize((513, 513)), np.uint8)[None], None
+
+
+def noise(folder: Path) -> Iterator[Example]:
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        yield random.integers(-128, 128, (1, 1960)).astype(np.int8), None
+
+
+FILES: dict[str, Callable[[Path], Iterator[Example]]] = {
+    "mlperf_tiny/kws_ref_model": keywords,
+    "mlperf_tiny/pretrainedResnet_quant": lambda f: pictures(f, 32, signed=True),
+    "mlperf_tiny/vww_96_int8": lambda f: pictures(f, 96, signed=True),
+    "mlperf_tiny/ad01_int8": machine,
+    "mlperf_tiny/str_ww_ref_model": wake_words,
+    "tflm/person_detect": lambda f: pictures(f, 96, signed=True, grey=True),
+    "tflm/micro_speech_quantized": noise,
+    "coral/mobilenet_v1_0.25_128_quant": lambda f: pictures(f, 128, signed=False, labels=True),
+    "coral/mobilenet_v2_1.0_224_quant": lambda f: pictures(f, 224, signed=False, labels=True),
+    "coral/deeplabv3_mnv2_dm05_pascal_quant": bird,
+}
+
+
+def row(path: Path, examples: Iterator[Example]) -> tuple[list[str], bool]:
+    """A row of the table, and whether it is as it should be."""
+    with TemporaryDirectory(prefix="edgec-int8-files-") as folder:
+        built = edgec.build(path, folder, shapes=networks.SHAPES.get(path.stem, {}))
+        name, reference = reference_for(built, [])
+        (x,) = built.run.graph.inputs
+        steps = quantized_outputs(built.run.graph)
+        worst, differing, count, ours, theirs, labelled = 0.0, 0, 0, 0, 0, False
+        for array, label in examples:
+            given = {x.attributes["name"]: array.reshape(x.type.shape)}
+            got, want = built.network.run(given), reference(given)
+            for output, expected in want.items():
+                step = steps.get(output, 1.0) if expected.dtype.kind != "f" else steps.get(output)
+                step = step if step is not None else float(np.abs(expected).max()) / 255
+                far = np.abs(got[output].astype(np.float64) - expected).max()
+                worst = max(worst, float(far / step))
+            a, b = (next(iter(found.values())) for found in (got, want))
+            count += 1
+            if a.size <= 1001:
+                differing += int(np.argmax(a) != np.argmax(b))
+                ours, theirs = ours + (int(np.argmax(a)) == label), theirs + (int(np.argmax(b)) == label)
+            labelled = labelled or label is not None
+    accuracy = f"{ours / count:.3f} / {theirs / count:.3f}" if labelled else "-"
+    cells = [path.name, name.partition(",")[0], str(count), f"{worst:.2f}", str(differing), accuracy]
+    fine = abs(ours - theirs) <= 1 and (path.suffix == ".onnx" or worst <= 1.001)
+    return cells, fine
+
+
+def main() -> int:
+    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    p.add_argument("--only", nargs="+", metavar="NAME", default=list(FILES))
+    options = p.parse_args()
+    folder, rows, ok = networks.models_folder(), [], True
+    for entry in options.only:
+        for suffix in (".onnx", ".tflite"):
+            path = folder / f"{entry}{suffix}"
+            if path.is_file():
+                cells, fine = row(path, FILES[entry](folder))
+                print(" | ".join(cells), "" if fine else "NOT as it should be", flush=True)
+                rows.append(cells)
+                ok = ok and fine
+    heads = ["file", "beside", "inputs", "largest difference, steps", "decisions that differ", "accuracy ours / theirs"]
+    print(markdown(heads, rows, text_columns=2))
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
