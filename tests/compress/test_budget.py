@@ -17,7 +17,7 @@ from edgec.compress.search import most
 from edgec.device.facts import load_device
 from edgec.errors import CheckError, UsageError
 from edgec.report import record, tables
-from tests.compress.networks import data, hostile
+from tests.compress.compressible import data, hostile
 
 HOSTILE, NAME = hostile()
 

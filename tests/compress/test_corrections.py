@@ -20,7 +20,7 @@ from edgec.ir.graph import Graph, constant, placeholder
 from edgec.ir.types import Type
 from edgec.rewrite import simplify
 from edgec.rewrite.measure import is_widening
-from tests.compress.networks import PLAIN, data, hostile, uneven
+from tests.compress.compressible import PLAIN, data, hostile, uneven
 
 RANDOM = np.random.default_rng(6)
 UNEVEN = uneven()
