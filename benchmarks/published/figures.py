@@ -32,9 +32,7 @@ NETWORKS: Mapping[str, Published] = {
     "EfficientNet-B0": Published(
         pictures.efficientnet_b0, _DNNF, 309, 97, (108, 26), {"size": 64, "width": 0.25}
     ),
-    "VGG-16": Published(pictures.vgg16, _DNNF, 51, 17, (161, 52), {"size": 64, "width": 0.125},
-        "its five poolings are kernels of their own: convolution and pooling are not one kernel here",
-    ),
+    "VGG-16": Published(pictures.vgg16, _DNNF, 51, 17, (161, 52), {"size": 64, "width": 0.125}),
     "MobileNetV1-SSD": Published(
         detectors.mobilenet_ssd, _DNNF, 202, 71, (110, 37), {"size": 128, "width": 0.25, "classes": 5}
     ),
@@ -46,11 +44,13 @@ NETWORKS: Mapping[str, Published] = {
     ),
     "Faster R-CNN": Published(
         regions.faster_rcnn, _DNNF, 3640, 942, (914, 374),
-        {"size": 128, "width": 0.125, "before": 40, "regions": 20, "found": 8}, "one branch serves all classes",
+        {"size": 128, "width": 0.125, "before": 40, "regions": 20, "found": 8},
+        "one branch serves all classes; what its regions gather is stored",
     ),
     "Mask R-CNN": Published(
         regions.mask_rcnn, _DNNF, 3999, 981, (1524, 543),
-        {"size": 128, "width": 0.125, "before": 40, "regions": 20, "found": 8}, "one branch serves all classes",
+        {"size": 128, "width": 0.125, "before": 40, "regions": 20, "found": 8},
+        "one branch serves all classes; what its regions gather is stored",
     ),
     "TinyBERT": Published(text.tinybert, _DNNF, 366, 74, (183, 55), {**_TINY, "width": 156}),
     "DistilBERT": Published(text.distilbert, _DNNF, 457, 109, (540, 197), {**_TINY, "layers": 2, "width": 96}),
@@ -60,14 +60,12 @@ NETWORKS: Mapping[str, Published] = {
         text.mobilebert, _DNNF, 2387, 510, (744, 255), {**_TINY, "layers": 2, "width": 64, "narrow": 32}
     ),
     "GPT-2": Published(text.gpt2, _DNNF, 2533, 254, (1389, 356), {**_TINY, "layers": 2, "width": 96}),
-    "Swin": Published(vision.swin, _SMART, 765, 158, None, {"size": 64, "width": 24, "window": 2},
-        "a roll is a concatenation of slices, and so two copies along each dimension",
-    ),
+    "Swin": Published(vision.swin, _SMART, 765, 158, None, {"size": 64, "width": 24, "window": 2}),
     "ViT": Published(vision.vit, _SMART, 444, 112, None, {"size": 64, "layers": 2, "width": 96}),
     "ConvNext": Published(pictures.convnext, _SMART, 292, 81, None, {"size": 64, "width": 0.125}),
     "RegNet": Published(pictures.regnet, _SMART, 282, 122, None, {"size": 64, "width": 0.34}),
     "ResNeXt": Published(pictures.resnext, _SMART, 122, 55, None, {"size": 64, "width": 0.25}),
     "YOLOv8": Published(detectors.yolov8, _SMART, 233, 68, None, {"size": 64, "width": 0.5, "classes": 3},
-        "a softmax across rows takes four kernels, and small branches of its heads are stored",
+        "63 convolutions, three poolings and two copies of what is made larger are kernels, and three more at its end",
     ),
 }  # fmt: skip

@@ -16,7 +16,8 @@ from edgec.errors import EdgecError
 from edgec.frontend.source import Parsed
 from edgec.frontend.text import printable
 from edgec.frontend.tflite.model import TfliteModel
-from edgec.fuse import Block, Plan, classify
+from edgec.fuse import Block, Plan
+from edgec.fuse.price import work
 from edgec.ir.expr import Extent
 from edgec.ir.graph import Graph
 from edgec.report import facts, sparsity, traffic
@@ -127,9 +128,9 @@ def blocks_of(kernel: Kernel) -> list[Block]:
 
 
 def kernel_cost(kernel: Kernel) -> Record:
-    """FLOPs, and bytes read and written, every element counted once."""
+    """FLOPs, each value computed once for the loops it depends on; bytes read and written, each element once."""
     moved = traffic.of_kernel(kernel)
-    flops = sum(classify.flops(b.meaning) for b in blocks_of(kernel))
+    flops = int(sum(work(b) for b in blocks_of(kernel)))
     return {"flops": flops, "bytes_read": moved.read, "bytes_written": moved.written}
 
 

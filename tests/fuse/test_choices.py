@@ -21,7 +21,7 @@ from edgec.device.profiles import Measured, Profiles, Target, target_of
 from edgec.errors import UsageError
 from edgec.fuse import Block, Plan, plan
 from edgec.fuse.choice import Prices, fingerprint
-from edgec.fuse.price import CostModel
+from edgec.fuse.price import CostModel, work
 from edgec.ir.graph import Graph, Node, constant, placeholder
 from edgec.ir.types import Type
 from edgec.options import resolve
@@ -76,6 +76,35 @@ def test_attention_is_a_choice_below_a_size_and_none_above() -> None:
             assert names == ([taken] if asked else [])
             kinds = [b.kind for b in found.blocks]
             assert ("attention" in kinds) == (taken == "attention" or not asked)
+
+
+def test_pooling_in_registers_is_a_choice_and_right_both_ways() -> None:
+    x, w = value("x", 1, 5, 9, 8), constant(np.random.default_rng(3).standard_normal((16, 5, 3, 3), np.float32))
+    sums = ops.node("conv", x, w, strides=(1, 1), dilations=(1, 1), groups=1)
+    graphs = [
+        Graph((x,), (("y", ops.node("pool", sums, combine="max", kernel=(2, 2), strides=(s, s), dilations=(1, 1))),))
+        for s in (2, 1)
+    ]
+    inputs = random_inputs(graphs[0], 0)
+    whole = planned(graphs[0])
+    (choice,) = whole.decisions.choices
+    assert (choice.kind, choice.taken.name, len(whole.blocks)) == ("pool", "pooled in registers", 1)
+    frozen = {choice.key: "stored, then pooled"}
+    apart = plan(graphs[0], True, Prices(lambda block: 1.0, frozen=frozen))
+    assert [b.kind for b in apart.blocks] == ["contract", "window"]
+    assert any(v.constraint == "price" and v.choice is not None for v in apart.decisions.verdicts)
+    for found in (whole, apart):
+        assert all(d.within(1e-5) for d in compare_all(run_plan(found, inputs), run_graph(graphs[0], inputs)))
+    overlapping = planned(graphs[1])
+    assert [b.kind for b in overlapping.blocks] == ["contract", "window"] and not overlapping.decisions.choices
+
+
+def test_work_on_rows_is_counted_once() -> None:
+    """A softmax of n elements is a few operations each, though its formula has a sum inside its sum's terms."""
+    x = value("x", 40, 50)
+    e = ops.node("exp", ops.node("sub", x, ops.node("reduce", x, combine="max", axes=(1,))))
+    (block,) = plan(Graph((x,), (("y", ops.node("div", e, ops.node("reduce", e, combine="add", axes=(1,)))),))).blocks
+    assert 4 * 2000 <= work(block) <= 40 * 2000
 
 
 def test_verdicts_hold_the_prices() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgec.frontend.text import printable
 from edgec.fuse import Plan, classify
+from edgec.fuse.price import work
 from edgec.ir import expr as X
 from edgec.ir.graph import Formula, Graph, Node
 from edgec.ops import meaning
@@ -123,7 +124,7 @@ def of_plan(seconds: float, plan: Plan, numbers: dict[Node, int]) -> Record:
         known[block.output] = mine = drawn.add(
             op=block.kind, block=k, type=str(block.output.type), names=list(names),
             label=" ".join(dict.fromkeys(n.op for n in block.nodes)),
-            flops=int(classify.flops(block.meaning)), bytes=int(block.output.type.bytes),
+            flops=int(work(block)), bytes=int(block.output.type.bytes),
             weights=sum(int(v.type.bytes) for v in block.inputs if v.is_const),
             inside=[numbers[n] for n in (*block.nodes, *inlined.get(block.output, ())) if n in numbers],
         )  # fmt: skip
