@@ -39,15 +39,14 @@ class Settings(TypedDict, total=False):
     build time, `states` says which output is the next value of which input, `loops` how often a Loop goes round at
     most, by the name of its node; `precision` is "fp32", "fp16", "bf16" or a GPU's "tf32"; `fuse` says how much becomes
     one kernel (`edgec.fuse.modes`: True is the planner, False is none), `tuned` whether times in the profile database
-    count;
-    `quantize` is "int8", "int8-dynamic", "mixed" or "float", with ranges that an `observer` ("minmax", "percentile",
-    "mse", "entropy") finds in `calibrate`, an .npz file, a folder of them, or "random"; `loss_budget` bounds what
-    that may lose ("top1_drop=0.5", "max_abs=0.1", "cosine=0.99"), `corrections` are those that may be taken
-    ("auto", "none", or names with commas); `prune` is a scheme ("vector", "vector=8", "block=8x4", "pattern=4of9",
-    "2:4", "channel"), `sparsity` its share of zeros (or "auto": as `loss_budget` allows), `prune_by` how they are
-    chosen ("obs", "wanda", "magnitude"), `masks` an .npz file of what stays; `numeric` bounds what laws may change
-    (`NUMERIC`); `name` is the prefix of everything in the generated C. `rules`, `templates`, `devices` and `operators`
-    are folders of the user's own.
+    count; `quantize` is "int8", "int8-dynamic", "mixed", "int4-weight" or "float", with ranges that an `observer`
+    ("minmax", "percentile", "mse", "entropy") finds in `calibrate`, an .npz file, a folder of them, or "random";
+    `loss_budget` bounds what that may lose ("top1_drop=0.5", "max_abs=0.1", "cosine=0.99"), `corrections` are those
+    that may be taken ("auto", "none", or names with commas); `prune` is a scheme ("vector", "vector=8", "block=8x4",
+    "pattern=4of9", "2:4", "channel"), `sparsity` its share of zeros (or "auto": as `loss_budget` allows), `prune_by`
+    how they are chosen ("obs", "wanda", "magnitude"), `masks` an .npz file of what stays; `numeric` bounds what laws
+    may change (`NUMERIC`); `name` is the prefix of everything in the generated C. `rules`, `templates`, `devices` and
+    `operators` are folders of the user's own.
 
     Decisions that are otherwise the compiler's: laws to do `without`, nodes whose results are to be kept `apart` from
     who reads them, what to `choose` where prices decide ("attention NODE": the name of a way), and `tiles` (rows,

@@ -284,6 +284,14 @@ EC_INLINE ec_vi ec_to_half_(ec_vf x)
     return (ec_vi)_mm512_cvtepu16_epi32(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
+/* VPERMPS looks at the low four bits of a lane alone. */
+#define EC_HAS_NIBBLE 1
+EC_INLINE ec_vf ec_nibble(ec_vi word, int k)
+{
+    const ec_vf numbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return ec_lookup_(numbers, (ec_vf)((ec_vu_)word >> (4 * k)));
+}
+
 #if defined(__AVX512BF16__)
 #define EC_HAS_BF16 1
 EC_INLINE void ec_keep_bf16(uint16_t *p, ec_vf x)

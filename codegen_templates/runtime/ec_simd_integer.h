@@ -228,6 +228,14 @@ EC_INLINE ec_vi ec_word_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
     return ec_set1_i((int32_t)((a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24));
 }
 
+/* Code k of the eight of four bits in every lane, as a float. */
+#if !defined(EC_HAS_NIBBLE)
+EC_INLINE ec_vf ec_nibble(ec_vi word, int k)
+{
+    return ec_to_float((ec_vi)((ec_vu_)word >> (4 * k)) & 15);
+}
+#endif
+
 /* ---- bfloat16 between kernels, and products of pairs of it -------------------------------- *
  *
  * ec_dot_bf16(c, s, l) adds to each lane of c the products of two bfloat16 of s with two of l, in

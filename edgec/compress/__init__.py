@@ -11,6 +11,7 @@ from edgec.compress.budget import FIGURES, Budget, parsed
 from edgec.compress.calibrate import RANDOM, samples
 from edgec.compress.calibration import Calibration, calibrated, nearest, noise, weight_scale
 from edgec.compress.dynamic import dynamic
+from edgec.compress.four_bits import four_bits, may_be_four_bits
 from edgec.compress.gain import Gain, gain
 from edgec.compress.layers import Layer, layers_of
 from edgec.compress.observe import OBSERVERS
@@ -21,7 +22,9 @@ from edgec.errors import CheckError, UsageError
 from edgec.ir.graph import Graph
 
 #: What weights and what they are multiplied by can be stored as.
-PRECISIONS = ("float", "int8", "int8-dynamic", "mixed")
+PRECISIONS = ("float", "int8", "int8-dynamic", "mixed", "int4-weight", "int4-weight-64", "int4-weight-128")
+#: Weights that share a scale in int4-weight.
+GROUP = 32
 #: Ways of making up for what bytes lose, each a module of this folder; they need data that are like the real ones.
 CORRECTIONS = ("equalize", "smooth", "gptq", "bias")
 #: The budget of "mixed" where none is given.
@@ -81,6 +84,8 @@ def compress(graph: Graph, request: Request) -> Compressed:
         hint = "it has no convolution or matrix product of f32 by constant weights: leave out --quantize"
         raise UsageError("there is nothing to quantize", hint=hint)
     device = request.device if request.device is not None else load_device("host")
+    if request.precision.startswith("int4-weight"):
+        return _four_bits(graph, layers, int(request.precision.removeprefix("int4-weight").lstrip("-") or GROUP))
     if request.precision == "int8-dynamic":
         return _dynamic(graph, layers, device)
     data = list(samples(request.calibration, graph))
@@ -122,6 +127,14 @@ def _gaining(layers: Sequence[Layer], device: Device) -> tuple[_Verdicts, list[L
     if not candidates:
         raise UsageError(f"bytes gain nothing on '{device.name}'", hint="leave out --quantize")
     return verdicts, candidates
+
+
+def _four_bits(graph: Graph, layers: Sequence[Layer], group: int) -> Compressed:
+    chosen = [layer for layer in layers if may_be_four_bits(layer, group)]
+    if not chosen:
+        hint = "int4-weight is for matrix products whose sums are of a multiple of 32 terms"
+        raise UsageError(f"there are no weights in groups of {group}", hint=hint)
+    return Compressed(four_bits(graph, chosen, group))
 
 
 def _dynamic(graph: Graph, layers: Sequence[Layer], device: Device) -> Compressed:

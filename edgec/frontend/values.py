@@ -25,7 +25,7 @@ from edgec.ir.graph import constant as constant_node
 from edgec.ir.types import DTYPES, FLOATS, Type
 
 #: Results of more elements than this are left to the compiler, which may never need them as a whole.
-FOLD_ELEMENTS = 16_000_000
+FOLD_ELEMENTS = 1 << 26
 #: A constant repeated to more elements than this is kept as one copy, which costs no memory in the program.
 _REPEATED_ELEMENTS = 4096
 #: No tensor of a real model comes near this; a shape beyond it is a mistake or an attack.

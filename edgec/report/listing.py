@@ -17,6 +17,7 @@ from edgec.schedule.chain import Chain
 from edgec.schedule.contract import Contract
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.loops import Map, Row, Window
+from edgec.schedule.nibbles import Nibbles
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel, Program, View
 from edgec.schedule.sparse import Sparse
@@ -76,6 +77,9 @@ def describe_template(kernel: Kernel) -> str:
     p: Any = kernel.params
     if isinstance(p, Attention):
         return f"attention M={extent(p.m)} N={extent(p.n)} K={p.features} D={extent(p.d)}"
+    if isinstance(p, Nibbles):
+        sizes = f"M={p.m_extent} N={p.n_extent} K={p.k[0].value.extent * p.group}"
+        return f"weights of 4 bits {sizes}, groups of {p.group}, tile {p.rows} rows x {p.vectors} vectors of {p.lanes}"
     if isinstance(p, Sparse):
         sizes = f"M={p.m_extent} N={p.n_extent}"
         kept = f"{p.index.elements} rows of weights kept, {p.stride} a step"

@@ -26,6 +26,7 @@ from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.layout import views_of
 from edgec.schedule.loops import Row, Window, map_, row, window
 from edgec.schedule.memory import ALIGNMENT, plan_memory
+from edgec.schedule.nibbles import Nibbles, nibbles
 from edgec.schedule.procedure import ProcedureCall, procedure_call
 from edgec.schedule.program import Buffer, Kernel, Program, View
 from edgec.schedule.sparse import Offer, Sparse, has_zeros, sparse
@@ -223,7 +224,7 @@ def _choose(
             return *found, None
         product, offer = _product(flat, device, weights, numeric)
         if product is not None:
-            names: dict[type, str] = {Contract: "contract", Sparse: "sparse", Winograd: "winograd"}
+            names: dict[type, str] = {Contract: "contract", Sparse: "sparse", Nibbles: "nibbles", Winograd: "winograd"}
             return names[type(product)], product, offer
     if block.kind in ("window", "contract"):
         params = window(flat, device, weights)
@@ -247,8 +248,9 @@ def _product(
     if by_fewer is not None and not zeros:
         return by_fewer, None
     direct = contract(flat, device, weights)
-    if direct is None or not zeros:
-        return direct, None
+    few = nibbles(direct, device, weights) if direct is not None and by_fewer is None else None
+    if direct is None or few is not None or not zeros:
+        return few or direct, None
     found = sparse(direct, cycles_of(by_fewer, device) if by_fewer is not None else None, device, weights)
     if found is None:
         return by_fewer or direct, None

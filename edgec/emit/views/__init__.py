@@ -6,6 +6,7 @@ from edgec.emit.views.border import BorderView
 from edgec.emit.views.chain import ChainView
 from edgec.emit.views.contract import ContractView
 from edgec.emit.views.map import MapView
+from edgec.emit.views.nibbles import NibblesView
 from edgec.emit.views.procedure import ProcedureView
 from edgec.emit.views.row import RowView
 from edgec.emit.views.sparse import SparseView
@@ -17,6 +18,7 @@ VIEWS: dict[str, type[View]] = {
     "border": BorderView,
     "chain": ChainView,
     "contract": ContractView,
+    "nibbles": NibblesView,
     "map": MapView,
     "procedure": ProcedureView,
     "row": RowView,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from edgec.frontend.call import Call
 from edgec.frontend.operators.linear import matmul_of
 from edgec.frontend.operators.microsoft.domain import microsoft
@@ -30,10 +32,12 @@ def matmul_nbits(call: Call) -> Value:
     bits, block = call.attribute("bits", 4), call.required("block_size")
     outputs, inputs = call.required("N"), call.required("K")
     blocks = -(-inputs // block)
-    codes = _widened(unpacked(call, packed.reshape(outputs, blocks, block * bits // 8), bits))
-    zero = _zero_points(call, bits, outputs, blocks)
-    scales = call[2].reshape(outputs, blocks).cast("f32")
     groups = call.optional(4)
+    # In even blocks, four bits are found again by the values they give (schedule/nibbles.py).
+    widen = _widened if bits > 4 or groups is not None else (lambda x: x.cast("f32"))
+    codes = widen(unpacked(call, packed.reshape(outputs, blocks, block * bits // 8), bits))
+    zero = _zero_points(call, bits, outputs, blocks, widen)
+    scales = call[2].reshape(outputs, blocks).cast("f32")
     if groups is not None:  # each input says which block's scale and zero point it has
         codes = codes.reshape(outputs, blocks * block).part(1, 0, inputs)
         spread = [v.gather(groups, 1) if v.rank else v for v in (zero, scales)]
@@ -45,14 +49,14 @@ def matmul_nbits(call: Call) -> Value:
     return y if bias is None else y + bias
 
 
-def _zero_points(call: Call, bits: int, outputs: int, blocks: int) -> Value:
+def _zero_points(call: Call, bits: int, outputs: int, blocks: int, widen: Callable[[Value], Value]) -> Value:
     zero = call.optional(3)
     if zero is None:
         return constant(2.0 ** (bits - 1), "f32")
     if zero.is_float:
         return zero.reshape(outputs, blocks).cast("f32")
     row = -(-blocks * bits // 8)
-    return _widened(unpacked(call, zero.reshape(outputs, row), bits).part(1, 0, blocks))
+    return widen(unpacked(call, zero.reshape(outputs, row), bits).part(1, 0, blocks))
 
 
 @microsoft("GatherBlockQuantized")

@@ -1,0 +1,39 @@
+"""Contractions by weights of four bits as their template sees them."""
+
+from __future__ import annotations
+
+from edgec.emit.views.base import Loop
+from edgec.emit.views.contract import ContractView, Step
+from edgec.schedule.nibbles import Nibbles
+
+
+class NibblesView(ContractView):
+    """The loops of a sum are groups, words of a group, codes of a word."""
+
+    whole = Step(None)  # S is read number by number
+
+    @property
+    def params(self) -> Nibbles:
+        params: Nibbles = self.kernel.params
+        return params
+
+    @property
+    def groups(self) -> Loop:
+        return self.sum_loops[0]
+
+    @property
+    def group_words(self) -> Loop:
+        return self.sum_loops[1]
+
+    @property
+    def codes(self) -> Loop:
+        return self.sum_loops[2]
+
+    @property
+    def is_symmetric(self) -> bool:
+        return self.params.is_symmetric
+
+    def panel_vector(self, row: int, v: int) -> str:
+        """A vector of the panel, so many rows ahead."""
+        place = row * self.width + v * self.lanes
+        return f"ec_load_i32(panel + {place})" if place else "ec_load_i32(panel)"
