@@ -171,6 +171,8 @@ def rearranged() -> Iterator[Named]:
         "boxes",
         graph(ops.node("concat", ops.node("mul", boxes, value("by", 1, 1, 37)), value("s", 1, 3, 37), axis=1)),
     )
+    token = ops.node("concat", constant(np.ones((1, 1, 37), np.float32)), relu(low), value("raw", 1, 1, 37), axis=1)
+    yield "a part that is there already", graph(ops.node("mul", token, number(2)))
     costly = ops.node("exp", low)
     both = ops.node(
         "concat", ops.node("add", costly, high), ops.node("mul", costly, high), ops.node("sigmoid", high), axis=1

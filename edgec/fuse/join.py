@@ -138,7 +138,13 @@ def _is_chosen(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
     members = draft.members.get(reader, [])
     if not members or not all(classify.is_elementwise(m) or classify.is_movement(m) for m in members):
         return False
-    parts = all(classify.is_elementwise(a) and a not in draft.owner and {*draft.users[a]} == {node} for a in node.args)
+    parts = all(
+        a.op not in ("input", "const")
+        and a not in draft.owner
+        and {*draft.users[a]} == {node}
+        and classify.is_elementwise(a)
+        for a in node.args
+    )
     return parts and draft.mode.is_planner and draft.mode.joins(node, members)
 
 
