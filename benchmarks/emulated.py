@@ -108,19 +108,26 @@ def main() -> None:
                 f"{processor:12} {name:20} {'ok' if ok else 'WRONG':6} {text} ({time.perf_counter() - begun:.0f} s)",
                 flush=True,
             )
-    heads = [f"{p} ({PROCESSORS[p]})" for p in given.only]
-    lines = [_HEAD, f"| network | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
-    lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
-    lines += ["", "Code for instructions that are not there refuses to run, and says so:", ""]
+        if given.write:  # what is known so far
+            given.write.write_text(page(given.only[: given.only.index(processor) + 1], rows, []), encoding="utf-8")
+    refusals = []
     for device, processor in REFUSED:
         ok, text = refusal(networks.data_folder("apps") / "digits" / "digits.onnx", device, processor)
         right &= ok
-        lines.append(f"* built for `{device}`, on {processor}: *{text}*")
-    page = "\n".join(lines) + "\n"
-    print(page)
+        refusals.append(f"* built for `{device}`, on {processor}: *{text}*")
+    print(page(given.only, rows, refusals))
     if given.write:
-        given.write.write_text(page, encoding="utf-8")
+        given.write.write_text(page(given.only, rows, refusals), encoding="utf-8")
     sys.exit(0 if right else 1)
+
+
+def page(processors: list[str], rows: dict[str, list[str]], refusals: list[str]) -> str:
+    heads = [f"{p} ({PROCESSORS[p]})" for p in processors]
+    lines = [_HEAD, f"| network | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
+    lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
+    if refusals:
+        lines += ["", "Code for instructions that are not there refuses to run, and says so:", "", *refusals]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
