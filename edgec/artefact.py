@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from edgec.check.execute import POISON, Executor
-from edgec.device import android, wasm
+from edgec.device import android, apk, wasm
 from edgec.device.cuda import CudaCompiler, compile_cuda, has_gpu, pick_cuda_compiler
 from edgec.device.facts import Device
 from edgec.device.opencl import has_opencl
@@ -151,8 +151,8 @@ def compile_all(
     progress: Compiling | None = None,
 ) -> None:
     """Compile an artefact for where it is going: an AAR for Android, a module for the web, else the shared library."""
-    assemble = {"android": android.assemble, "web": wasm.assemble}
-    for app in assemble.keys() & set(beside):
+    assemble = {"apk": apk.assemble, "android": android.assemble, "web": wasm.assemble}
+    for app in (name for name in assemble if name in beside):
         lock = read_lock(folder)
         assemble[app](folder, lock["name"], device, lock["sources"], progress)
         return

@@ -41,7 +41,7 @@ SYSTEM = {
         "roundf sin sinf sinh sinhf sqrt sqrtf tan tanf tanh tanhf trunc truncf"
     ),
 }
-_TIME = (1980, 1, 1, 0, 0, 0)  # of everything in the archive, so that equal content gives equal bytes
+TIME = (1980, 1, 1, 0, 0, 0)  # of everything in the archive, so that equal content gives equal bytes
 
 Progress = Callable[[Path, int, int], None]
 
@@ -108,7 +108,7 @@ def _classes(sources: Path, work: Path) -> Path:
 def _archive(content: dict[str, bytes], output: Path) -> None:
     with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in content.items():
-            archive.writestr(zipfile.ZipInfo(path, _TIME), data, zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(path, TIME), data, zipfile.ZIP_DEFLATED)
 
 
 def _jdk() -> Path:

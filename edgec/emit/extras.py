@@ -53,6 +53,7 @@ class Extra:
     only_pictures: bool = False
     of_keywords: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that listen to a word
     one_in_one_out: bool = False
+    fixed: bool = False  # only for networks without open sizes
 
 
 def _below(folder: str, templates: str, *files: str) -> dict[str, str]:
@@ -103,6 +104,12 @@ APPS: Mapping[str, Extra] = {
                 "Pixels.java",
             ),
         },
+    ),
+    "apk": Extra(
+        _below("android/apk", "apps/apk", "AndroidManifest.xml", "Network.smali", "Trial.smali"),
+        arches=tuple(android.ABI),
+        needs=("java", "android"),
+        fixed=True,
     ),
     "web": Extra(
         {"web/{name}.js": "apps/web/network.js.jinja"},
@@ -186,6 +193,8 @@ def pages(
             raise UsageError("this app is for networks that look at a picture", hint=hint)
         if extra.one_in_one_out and (len(inputs) != 1 or any(p.is_open for p in (*inputs, *outputs))):
             raise UsageError("this app is for networks with one input, of fixed shape")
+        if extra.fixed and any(p.is_open for p in (*inputs, *outputs)):
+            raise UsageError("this app is for networks of fixed shapes", hint="leave out --dim")
         found |= extra.pages
         found |= extra.of_pictures if picture is not None else extra.of_keywords if hears else {}
     buffers = {JAVA[p.ctype] for p in (*inputs, *outputs)} - {"ByteBuffer"}

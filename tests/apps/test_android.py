@@ -140,6 +140,25 @@ def test_syntax_of_what_only_gradle_builds(made: Made) -> None:
     run([need("groovy", "groovy"), "-e", parse, *scripts], JAVA_HOME=str(Path(java).resolve().parent.parent))
 
 
+def test_a_signed_app(tmp_path: Path) -> None:
+    """By the distribution's tools: its library uncompressed at a page of 16 KiB, its classes as Dalvik's code."""
+    need("javac", "default-jdk-headless"), need("smali", "smali"), need("aapt2", "aapt", "android-framework-res")
+    signer, dump = need("apksigner", "apksigner"), need("dexdump", "dexdump")
+    edgec.build(DIGITS, tmp_path / "out", name="digits", device="android_arm64", beside=["apk"])
+    app = tmp_path / "out" / "android" / "digits.apk"
+    assert "Verified using v3 scheme (APK Signature Scheme v3): true" in run([signer, "verify", "-v", app])
+    code = run([dump, "-f", app])
+    assert "'Ledgec/digits/Network;'" in code and "'Ledgec/digits/Trial;'" in code
+    with zipfile.ZipFile(app) as archive, app.open("rb") as file:
+        entry = archive.getinfo("lib/arm64-v8a/libdigits_jni.so")
+        file.seek(entry.header_offset + 26)
+        name, extra = struct.unpack("<HH", file.read(4))
+        assert entry.compress_type == zipfile.ZIP_STORED
+        assert (entry.header_offset + 30 + name + extra) % 16384 == 0
+        with zipfile.ZipFile(tmp_path / "out" / "android" / "digits.aar") as aar:
+            assert archive.read(entry) == aar.read(LIBRARY)
+
+
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'android' is not for 'generic'"):
         edgec.build(DIGITS, tmp_path / "out", device="generic", beside=["android"])
