@@ -1,6 +1,6 @@
 """edgec beside onnxruntime in one run: every network built, checked and timed.
 
-    python benchmarks/latency.py --folder DIR --write docs/benchmarks.md --readme README.md
+    python benchmarks/latency.py --folder DIR --write latency.md
 
 Prints a line a network. The exit code is 1 when a network fails or is not within the bound, and 0 otherwise.
 """

@@ -1,4 +1,4 @@
-"""The measurements as Markdown: the page docs/benchmarks.md and the section of the README."""
+"""The measurements as Markdown: a page, and the section of a README."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def section(report: Report) -> str:
             markdown(heads, rows),
             f"These are {len(chosen)} of {len(report.measured)} networks. Over all of them the geometric mean of\n"
             f"edgec's time over onnxruntime's is {means}.\n"
-            "All of them, and how they were measured: [docs/benchmarks.md](docs/benchmarks.md).",
+            "All of them, and how they were measured, are on the page that the command writes.",
             f"```\n{report.command}\n```",
         ]
     )

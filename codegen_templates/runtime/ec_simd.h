@@ -469,7 +469,7 @@ EC_INLINE ec_vf ec_pow_magnitude_(ec_vf magnitude, ec_vf y)
     return ec_scale_(ec_expm1_near_0_(fraction * 0.693147181f) + 1.0f, whole);
 }
 
-/* x^y: 3 ULP while the result lies in 1e-7 ... 1e7, 20 ULP near overflow and underflow; with the
+/* x^y: 3 ULP [3.5] while the result lies in 1e-7 ... 1e7, 20 ULP near overflow and underflow; with the
  * special cases of C. */
 EC_INLINE ec_vf ec_pow(ec_vf x, ec_vf y)
 {
