@@ -207,11 +207,12 @@ def main() -> None:
             if asked.serve:
                 notes.append(f"{network.stem}: {toggled(page, network)}")
             fuse, imported = r["taken"]["fuse"], r["taken"]["import"]
-            print(
-                f"| {network.stem} | {r['nodes']['import']} | {r['nodes']['schedule']} | {r['kib']:.0f} KiB "
-                f"| {r['painted']:.0f} ms | {r['ready']:.0f} ms | {fuse[0]:.0f}, {fuse[1]:.0f} ms | {imported[0]:.0f}, {imported[1]:.0f} ms "
-                f"| {'; '.join(complaints) or 'nothing'} |", flush=True,
+            spent = [f"{first:.0f}, {all_:.0f} ms" for first, all_ in (fuse, imported)]
+            cells = (
+                network.stem, str(r["nodes"]["import"]), str(r["nodes"]["schedule"]), f"{r['kib']:.0f} KiB",
+                f"{r['painted']:.0f} ms", f"{r['ready']:.0f} ms", *spent, "; ".join(complaints) or "nothing",
             )  # fmt: skip
+            print(f"| {' | '.join(cells)} |", flush=True)
             browser.close()
     for note in notes:
         print(f"\n{note}")

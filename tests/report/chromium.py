@@ -30,6 +30,7 @@ def chromium(width: int = 1280, height: int = 860, scheme: str = "light") -> Ite
         page = browser.new_page(
             viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
         )
+        page.set_default_timeout(300_000)  # other work on the machine may hold it up
         complaints: list[str] = []
         page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda e: complaints.append(str(e)))

@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def ask(server: Server, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
-    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=600)
     given = {"Host": server.hosts[0], **{k.replace("_", "-"): v for k, v in headers.items()}}
     connection.request(method, path, json.dumps(body) if body is not None else None, given)
     answer = connection.getresponse()
