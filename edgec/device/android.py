@@ -73,12 +73,11 @@ def link_library(
     folder: Path, name: str, device: Device, sources: Sequence[str], output: Path, progress: Progress | None = None
 ) -> Path:
     """The shared library of ``edgec.NAME.Network`` for Android, in pages of 16 KiB."""
-    target = f"{device.arch}-linux-android.{MIN_SDK}"
+    target = f"{device.arch}-linux-musl"  # whose mutexes, conditions and threads are as large as Android's
     phone = replace(device, gcc_target="", zig_target=target)
     compiler = replace(pick_compiler(phone, "zig"), target=target)
-    include = [folder, _jdk() / "include", _jdk() / "include" / "linux", *_headers(device)]
-    flags = ["-fPIC", "-mno-outline-atomics", *(f"-I{path}" for path in include[:1])]
-    flags += [word for path in include[1:] for word in ("-isystem", str(path))]
+    java = _jdk() / "include"
+    flags = ["-fPIC", "-D__ANDROID__", f"-I{folder}", "-isystem", str(java), "-isystem", str(java / "linux")]
     with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
         work = Path(scratch)
         files = [folder / source for source in (*sources, f"java/{name}_jni.c")]
@@ -118,23 +117,10 @@ def _jdk() -> Path:
     return Path(javac).resolve().parent.parent
 
 
-def _zig_folder() -> Path:
-    found = importlib.util.find_spec("ziglang")
-    if found is None or found.origin is None:
-        raise ToolchainError(
-            "ziglang is not installed", hint="pip install ziglang, or leave it to Gradle: --no-compile"
-        )
-    return Path(found.origin).parent
-
-
-def _headers(device: Device) -> list[Path]:
-    """musl's, which zig brings along: its mutexes, conditions and threads are as large as Android's."""
-    home = _zig_folder() / "lib" / "libc" / "include"
-    return [home / f"{device.arch}-linux-musl", home / "generic-musl"]
-
-
 def _linker() -> list[str]:
-    _zig_folder()
+    if importlib.util.find_spec("ziglang") is None:
+        hint = "pip install ziglang, or leave the rest to Gradle: --no-compile"
+        raise ToolchainError("ziglang is not installed", hint=hint)
     return [sys.executable, "-m", "ziglang", "ld.lld"]
 
 
