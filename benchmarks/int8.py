@@ -191,6 +191,9 @@ def _beside_litert(results: Path, options: argparse.Namespace) -> None:
 
 def _litert_row(found: Mapping[str, Any]) -> list[str]:
     ours, theirs = (found["engines"][label] for label in ("edgec int8", "litert"))
+    if "failed" in ours or "failed" in theirs:
+        states = ["failed" if "failed" in e else "-" for e in (ours, theirs)]
+        return [found["network"], str(found["threads"]), *states, "-", "-"]
     turns = [np.array(e["blocks"]["median"]) for e in (ours, theirs)]
     times = [f"{median(t):.4g}" for t in turns]
     error = theirs.get("error")
