@@ -81,7 +81,9 @@ def quantized(values: Array, low: float, high: float) -> Array:
 def scale_and_zero(low: float, high: float) -> tuple[float, int]:
     """The step between two levels of u8, and the level of 0, which is always one."""
     low, high = min(low, 0.0), max(high, 0.0)
-    scale = float(np.float32((high - low) / 255)) or 1.0
+    scale = float(np.float32((high - low) / 255))
+    if scale < np.finfo(np.float32).tiny:  # below normal floats a step has no digits left: all of that is 0
+        scale = 1.0
     return scale, int(np.clip(np.rint(-low / scale), 0, 255))
 
 
