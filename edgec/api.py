@@ -22,7 +22,8 @@ import numpy as np
 
 from edgec import artefact, pipeline, tuning
 from edgec.artefact import Network
-from edgec.compress.prune import stored
+from edgec.compress.prune import Pruning, stored
+from edgec.compress.prune import prune as prune_graph
 from edgec.emit.extras import chosen as choose_extras
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.errors import UsageError
@@ -269,6 +270,20 @@ def tune(
 
 
 tune_model = tune
+
+
+def masks(model: Buildable, **settings: Unpack[Settings]) -> dict[str, np.ndarray]:
+    """Which weights a training loop should keep: arrays of truth [outputs, inputs, taps..] by the names of layers.
+
+    ``prune`` and ``sparsity`` say how many, ``calibrate`` and ``prune_by`` which; every layer is pruned, whether its
+    kernel gains on this device or not. Raises UsageError where there is nothing to prune.
+    """
+    options = resolve(settings)
+    if options.prune is None:
+        raise UsageError("zeros of no kind are asked for", hint='give prune="vector" and a sparsity')
+    graph = pipeline.run(read(model), Context(options), until="simplify").result
+    asked = Pruning(options.prune, options.sparsity, options.prune_by, options.calibrate)
+    return dict(prune_graph(graph, asked, None).masks)
 
 
 def read(model: Buildable) -> Parsed:

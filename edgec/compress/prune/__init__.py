@@ -67,8 +67,8 @@ class Pruned:
     masks: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-def prune(graph: Graph, asked: Pruning, worth: Worth) -> Pruned:
-    """Prune ``graph``.
+def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
+    """Prune ``graph``; without ``worth`` every layer, whether or not that gains anything.
 
     Raises UsageError where there is nothing to prune or masks do not fit, CheckError for a budget that cannot be kept.
     """
@@ -80,6 +80,11 @@ def prune(graph: Graph, asked: Pruning, worth: Worth) -> Pruned:
     if not layers:
         hint = f"it has no convolution or product by constant weights that '{asked.scheme}' is for"
         raise UsageError("there is nothing to prune", hint=hint)
+    if worth is None:
+        if asked.sparsity is None:
+            raise UsageError("how many weights are to stay is not said", hint="give a sparsity")
+        everything = {layer: Plan(asked.scheme, asked.sparsity) for layer in layers}
+        return _done(graph, asked, layers, everything, data, {})
     if asked.masks is not None:
         stays = masks_for(asked.masks, layers)
         plans = {layer: Plan(Scheme("mask"), 0.0, stays[layer]) for layer in layers if layer in stays}

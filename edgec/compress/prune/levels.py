@@ -25,7 +25,7 @@ from edgec.ir.graph import Graph
 if TYPE_CHECKING:
     from edgec.compress.prune import Offered
 
-LEVELS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
+LEVELS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 #: Networks that are run to find the one that keeps the budget.
 TRIALS = 7
 
