@@ -22,7 +22,7 @@ def product(g: Graph) -> Kernel:
 
 def test_the_cases_are_sparse() -> None:
     """Else the kernel's own tests would test another one."""
-    found = {name: product(g) for name, g in sparse()}
+    found = {name: product(g) for name, g in sparse() if name.startswith("sparse")}
     assert {name: k.sparsity for name, k in found.items() if k.template != "sparse"} == {}
 
 
