@@ -1,6 +1,6 @@
 """Networks through OpenCL at batch 1: right or wrong, first run with and without the cache, milliseconds.
 
-    python benchmarks/opencl.py [--device host_pocl] [--precision fp16] [--beside host] [--profile] [--out FILE.json] [NAME ...]
+    python benchmarks/opencl.py [--device host_pocl] [--precision fp16] [--beside host] [--profile] [NAME ...]
 
 Networks, weights and inputs are those of make_networks.py (--made FOLDER takes them from there when they are made),
 correctness is against onnxruntime on the processor. ``--beside`` builds them for another device too (host, on two
