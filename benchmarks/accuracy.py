@@ -69,9 +69,9 @@ def keywords(folder: Path) -> Iterator[Example]:
         yield keyword(x), int(label)
 
 
-def score(network: Network, examples: Iterator[Example], threads: int) -> Scores:
+def score(network: Network, examples: Iterator[Example], threads: int, **settings: str) -> Scores:
     """Both on every example; a decision is the largest score."""
-    built = edgec.build(network.path, shapes=network.shapes, threads=threads)
+    built = edgec.build(network.path, shapes=network.shapes, threads=threads, **settings)  # type: ignore[arg-type]
     peer = Peer(network.path, network.shapes, threads)
     name = next(iter(built.run.graph.inputs)).attributes["name"]
     count = ours = theirs = differing = 0
@@ -88,6 +88,8 @@ def score(network: Network, examples: Iterator[Example], threads: int) -> Scores
 def main() -> int:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--device", default="host")
+    p.add_argument("--precision", help="of a GPU: fp32, tf32, fp16, int8, mixed")
     p.add_argument("--differing", type=int, default=1, help="decisions that may differ, a data set")
     p.add_argument("--cache", type=Path, help="where wheels and what is made of them are kept")
     options = p.parse_args()
@@ -96,6 +98,7 @@ def main() -> int:
         "efficientnet_lite0": (pictures, folder / "imagenet_even"),
         "kws_ref_model_float32": (keywords, folder / "mlperf_tiny"),
     }
+    settings = {"device": options.device, **({"precision": options.precision} if options.precision else {})}
     found, missing = networks.find(only=list(data), cache=options.cache)
     for entry in missing:
         print(f"left out: {entry.name}: {entry.reason}")
@@ -107,7 +110,7 @@ def main() -> int:
         elif read is pictures and find_spec("PIL") is None:
             print(f"left out: {network.name}: pictures need Pillow (pip install pillow)")
         else:
-            rows.append(score(network, read(where), options.threads))
+            rows.append(score(network, read(where), options.threads, **settings))
     print(markdown(["network", "examples", "edgec", "onnxruntime", "decisions that differ"], [r.cells() for r in rows]))
     return 1 if any(r.differing > options.differing for r in rows) else 0
 

@@ -72,7 +72,7 @@ def made(shape: tuple[int, int, int], device: Device, folder: Path) -> list[dict
     left = list(wanted)
     scheduler.tile_for = lambda *_: left.pop(0)  # type: ignore[assignment]
     graph = Graph((given,), tuple(outputs), {}, {})
-    program = schedule(plan(graph, gpu=True), device)
+    program = schedule(plan(graph, gpu=True), device, floats=0)
     folder.mkdir(parents=True)
     for path, content in files(program, device, "net").items():
         (folder / path).write_bytes(content)

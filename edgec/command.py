@@ -113,7 +113,11 @@ def _shared(
         bool, _option("--tuned/--untuned", help="Let measured times decide where the profile database has them.")
     ] = True,
     precision: Annotated[
-        Optional[str], _option("--precision", help="fp32, fp16, bf16; a GPU's fp16, tf32. The device's own by default.")
+        Optional[str],
+        _option(
+            "--precision",
+            help="fp32, fp16, bf16; a GPU's fp16, tf32, int8, mixed or mixed:ERROR. The device's own by default.",
+        ),
     ] = None,
     compiler: Annotated[Optional[str], _option("--compiler", help="gcc, clang, zig, or a command.")] = None,
     rules: Annotated[

@@ -37,16 +37,17 @@ class Settings(TypedDict, total=False):
     `device` is a name or a TOML file; `shapes` gives inputs the dimensions that the model leaves open, `dims` gives
     dimensions a range (least, most, step) inside which they are chosen when the network runs, `values` fixes inputs at
     build time, `states` says which output is the next value of which input, `loops` how often a Loop goes round at
-    most, by the name of its node; `precision` is "fp32", "fp16", "bf16" or a GPU's "tf32"; `fuse` says how much becomes
-    one kernel (`edgec.fuse.modes`: True is the planner, False is none), `tuned` whether times in the profile database
-    count; `quantize` is "int8", "int8-dynamic", "mixed", "int4-weight" or "float", with ranges that an `observer`
-    ("minmax", "percentile", "mse", "entropy") finds in `calibrate`, an .npz file, a folder of them, or "random";
-    `loss_budget` bounds what that may lose ("top1_drop=0.5", "max_abs=0.1", "cosine=0.99"), `corrections` are those
-    that may be taken ("auto", "none", or names with commas); `prune` is a scheme ("vector", "vector=8", "block=8x4",
-    "pattern=4of9", "2:4", "channel"), `sparsity` its share of zeros (or "auto": as `loss_budget` allows), `prune_by`
-    how they are chosen ("obs", "wanda", "magnitude"), `masks` an .npz file of what stays; `numeric` bounds what laws
-    may change (`NUMERIC`); `name` is the prefix of everything in the generated C. `rules`, `templates`, `devices` and
-    `operators` are folders of the user's own.
+    most, by the name of its node; `precision` is "fp32", "fp16", "bf16" or a GPU's "tf32", "int8" (quantized
+    products, halves elsewhere) or "mixed:ERROR" (as many of the first kernels in floats as the error asks for); `fuse`
+    says how much becomes one kernel (`edgec.fuse.modes`: True is the planner, False is none), `tuned` whether times in
+    the profile database count; `quantize` is "int8", "int8-dynamic", "mixed", "int4-weight" or "float", with ranges
+    that an `observer` ("minmax", "percentile", "mse", "entropy") finds in `calibrate`, an .npz file, a folder of
+    them, or "random"; `loss_budget` bounds what that may lose ("top1_drop=0.5", "max_abs=0.1", "cosine=0.99"),
+    `corrections` are those that may be taken ("auto", "none", or names with commas); `prune` is a scheme ("vector",
+    "vector=8", "block=8x4", "pattern=4of9", "2:4", "channel"), `sparsity` its share of zeros (or "auto": as
+    `loss_budget` allows), `prune_by` how they are chosen ("obs", "wanda", "magnitude"), `masks` an .npz file of what
+    stays; `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything in the generated C.
+    `rules`, `templates`, `devices` and `operators` are folders of the user's own.
 
     Decisions that are otherwise the compiler's: laws to do `without`, nodes whose results are to be kept `apart` from
     who reads them, what to `choose` where prices decide ("attention NODE": the name of a way), and `tiles` (rows,
@@ -85,6 +86,10 @@ class Settings(TypedDict, total=False):
     tiles: Mapping[str, tuple[int, int]]
 
 
+#: What mixed precision may be off by, of the largest value, when nothing is said.
+MIXED_ERROR = 0.01
+
+
 @dataclass(frozen=True)
 class Options:
     """Everything that decides what a build makes of a model."""
@@ -98,6 +103,7 @@ class Options:
     states: Mapping[str, str] = field(default_factory=dict)
     loops: Mapping[str, int] = field(default_factory=dict)
     numeric: Numeric = "reassociates"
+    error: float = 0.0  # of mixed precision: at most, beside the largest value; 0 where precision is not mixed
     quantize: str = "float"
     calibrate: str | Path = RANDOM
     observer: str = "minmax"
@@ -129,7 +135,8 @@ def resolve(settings: Settings) -> Options:
     device = settings.get("device", "host")
     if not isinstance(device, Device):
         device = load_device(device, _folders(settings.get("devices", ()), "devices"))
-    device = _with_precision(device, settings.get("precision"))
+    wanted, quantize, error = _precision(settings.get("precision"), settings.get("quantize", "float"))
+    device = _with_precision(device, wanted)
     threads = _threads(settings.get("threads", 1))
     if threads > 1 and not device.hosted:
         raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
@@ -144,7 +151,8 @@ def resolve(settings: Settings) -> Options:
         states=dict(settings.get("states", {})),
         loops={n: _rounds(n, k) for n, k in settings.get("loops", {}).items()},
         numeric=_numeric(settings.get("numeric", "reassociates")),
-        quantize=_one_of("precision", settings.get("quantize", "float"), PRECISIONS),
+        error=error,
+        quantize=_one_of("precision", quantize, PRECISIONS),
         calibrate=settings.get("calibrate", RANDOM),
         observer=_one_of("observer", settings.get("observer", "minmax"), OBSERVERS),
         loss_budget=_budget(settings.get("loss_budget"), settings.get("quantize", "float"), prune),
@@ -216,6 +224,22 @@ def _name(name: str) -> str:
     )
 
 
+def _precision(wanted: str | None, quantize: str) -> tuple[str | None, str, float]:
+    """(precision of the device, what products are made of, error of mixed precision) behind a name of them all."""
+    name, colon, number = (wanted or "").partition(":")
+    if name == "int8" and not colon:
+        return "fp16", "int8", 0.0
+    if name != "mixed":
+        return wanted, quantize, 0.0
+    try:
+        error = float(number) if colon else MIXED_ERROR
+    except ValueError:
+        error = 0.0
+    if not 0 < error < 1:
+        raise UsageError(f"'{number}' is no error", hint=f"write mixed:{MIXED_ERROR}, of the largest value")
+    return "fp16", quantize, error
+
+
 def _with_precision(device: Device, wanted: str | None) -> Device:
     """The device, to be used in the precision that was asked for."""
     for precision in get_args(Precision):
@@ -226,7 +250,10 @@ def _with_precision(device: Device, wanted: str | None) -> Device:
                 others = "fp16 and tf32" if device.is_gpu else "fp16 and bf16"
                 raise UsageError(f"there are no kernels in {wanted} for '{device.name}'", hint=f"there are {others}")
             return replace(device, precision=precision)
-    raise UsageError(f"there is no precision '{wanted}'", hint=f"it is one of {', '.join(get_args(Precision))}")
+    raise UsageError(
+        f"there is no precision '{wanted}'",
+        hint=f"it is one of {', '.join(get_args(Precision))}, int8, mixed and mixed:ERROR",
+    )
 
 
 def _mode(fuse: bool | str) -> ModeName:

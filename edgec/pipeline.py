@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from edgec import decided
 from edgec.check import execute
 from edgec.check.execute import Executor
 from edgec.check.invariants import verify_plan, verify_program
+from edgec.check.mixed import mixed
 from edgec.compress import Request
 from edgec.compress import compress as compress_graph
 from edgec.compress.budget import parsed as parsed_budget
@@ -39,6 +41,7 @@ from edgec.rewrite import load_rules
 from edgec.rewrite import simplify as simplify_graph
 from edgec.rewrite.measure import Prices as OfRewriting
 from edgec.schedule.build import schedule as schedule_plan
+from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.program import Program
 from edgec.schedule.sharing import workers
 from edgec.schedule.ways import Ways
@@ -134,7 +137,9 @@ def fuse(graph: Graph, context: Context) -> Plan:
     names = [name for n in graph.operations() for name in graph.names(n)]
     decided.known(o.apart, names, "--apart", "node")
     decided.known([key.partition(" ")[2] for key in o.choose], names, "--choose", "node")
-    plan = plan_graph(graph, o.fuse, prices=prices, gpu=o.device.is_gpu, apart=o.apart, chosen=o.choose)
+    plan = plan_graph(
+        graph, o.fuse, prices=prices, gpu=o.device.is_gpu, head=largest_head(o.device), apart=o.apart, chosen=o.choose
+    )
     decided.asked(o.choose, plan)
     context.chosen.update((c.key, c.taken.name) for c in plan.decisions.choices)
     return plan
@@ -152,7 +157,10 @@ def schedule(plan: Plan, context: Context) -> Program:
 
     names = [name for b in plan.blocks for n in b.nodes for name in plan.graph.names(n)]
     decided.known(o.tiles, names, "--tile", "node")
-    program = schedule_plan(plan, o.device, workers(plan, o.device, o.threads), progress, o.numeric, o.tiles, ways)
+    scheduled = partial(
+        schedule_plan, plan, o.device, workers(plan, o.device, o.threads), progress, o.numeric, o.tiles, ways
+    )
+    program = mixed(plan, scheduled, o.error, o.calibrate) if o.error else scheduled()
     context.chosen.update(ways.chosen)
     return program
 

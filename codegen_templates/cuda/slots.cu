@@ -1,20 +1,14 @@
-EC_DEVICE ${s.ctype} ${s.name}(${s.parameters}) {
-//% for line in s.lines
+//% for slot in k.slots
+EC_DEVICE ${slot.ctype} ${slot.name}(${slot.parameters}) {
+//%   for line in slot.lines
 ${line}
-//% endfor
-  return ${s.value};
+//%   endfor
+  return ${slot.value};
 }
 
-EC_DEVICE ${l.ctype} ${l.name}(${l.parameters}) {
-//% for line in l.lines
-${line}
 //% endfor
-  return ${l.value};
-}
-
 EC_DEVICE void ${f.name}(${f.parameters}, ${f.ctype} sum) {
 //% for line in f.lines
 ${line}
 //% endfor
 }
-

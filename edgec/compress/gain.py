@@ -20,6 +20,10 @@ _ROUNDING = 6
 _SHARE, _DEPTHWISE = 0.8, 0.4
 
 
+#: Multiply-adds of a multiprocessor of a GPU in a cycle, and how many times more bytes tensor cores multiply.
+_THREADS, _TENSOR = 128, 16
+
+
 @dataclass(frozen=True)
 class Gain:
     """Seconds of a layer on one core in floats and in bytes."""
@@ -33,7 +37,9 @@ class Gain:
 
 
 def gain(layer: Layer, device: Device) -> Gain:
-    """What bytes gain in ``layer``; nothing on a GPU, whose kernels have no dot products of bytes yet."""
+    """What bytes gain in ``layer``; nothing on a GPU without tensor cores for bytes, which has no kernels for them."""
+    if device.is_gpu:
+        return _gain_on_gpu(layer, device)
     lanes = device.lanes(4)
     peak = (device.figure("fp32_gflops") or 2 * _GHZ * lanes) * 1e9
     rate = (device.figure("read_gbps") or _GHZ * _BYTES) * 1e9
@@ -46,4 +52,18 @@ def gain(layer: Layer, device: Device) -> Gain:
     moved = layer.weights.size + 2 * elements  # the operand is written, and read
     rounding = elements * _ROUNDING / (peak / 2)
     floats = max(arithmetic, 4 * moved / rate)
-    return Gain(floats, floats if device.is_gpu else max(arithmetic / factor, moved / rate) + rounding)
+    return Gain(floats, max(arithmetic / factor, moved / rate) + rounding)
+
+
+def _gain_on_gpu(layer: Layer, device: Device) -> Gain:
+    """Products on tensor cores take turns with memory; depthwise ones are as many operations either way."""
+    peak = device.multiprocessors * max(device.gpu_clock_mhz, 1) * 1e6 * 2 * _THREADS
+    rate = max(device.memory_gbps, 1) * 1e9
+    size, speed = {"fp32": (4, 1), "tf32": (4, 4), "fp16": (2, 8)}[device.precision]
+    is_depthwise = layer.node.op == "conv" and layer.weights.shape[1] == 1 and layer.weights.shape[0] > 1
+    moved = layer.weights.size + 2 * int(layer.source.type.elements)
+    arithmetic = 2.0 * layer.macs / peak
+    floats = max(arithmetic / (1 if is_depthwise else speed), size * moved / rate)
+    if not device.multiplies_bytes:
+        return Gain(floats, floats)
+    return Gain(floats, max(arithmetic / (1 if is_depthwise else _TENSOR), moved / rate))

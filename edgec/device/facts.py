@@ -72,6 +72,8 @@ class Device:
     gpu_clock_mhz: int = 0
     shared_bytes: int = 0
     """Fast memory that the threads of one group share (OpenCL calls it local)."""
+    group_shared_bytes: int = 0
+    """The most of it that a kernel may ask for; 0: no more than that."""
     has_local_memory: bool = True
     """Whether that memory is faster than memory; where it is plain memory, sums are blocked in registers."""
     opencl_extensions: Names = ()
@@ -103,6 +105,16 @@ class Device:
     """The board of qemu's system emulation that is like it."""
     measured: Measured = ()
     """Figures taken on the device, sorted by name, with the unit in the name: `fp32_gflops`, `read_gbps`."""
+
+    @property
+    def largest_shared_bytes(self) -> int:
+        """What the threads of one group can share at most."""
+        return max(self.shared_bytes, self.group_shared_bytes)
+
+    @property
+    def multiplies_bytes(self) -> bool:
+        """Whether it is a GPU with tensor cores for bytes, which kernels have."""
+        return self.language == "cuda" and self.compute_capability >= 80
 
     @property
     def is_gpu(self) -> bool:

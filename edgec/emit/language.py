@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from edgec.device.facts import Device
+from edgec.emit.gpu.attention import AttentionView
 from edgec.emit.gpu.contract import ContractView
 from edgec.emit.gpu.loops import MapView, ReduceView
 from edgec.emit.gpu.opencl import OpenClContract, OpenClMap, OpenClReduce, OpenClRegisters, OpenClWindow
@@ -72,7 +73,7 @@ C = Language(
 CUDA = Language(
     "cuda",
     "cu",
-    {"map": MapView, "reduce": ReduceView, "contract": ContractView},
+    {"map": MapView, "reduce": ReduceView, "contract": ContractView, "attention": AttentionView},
     {
         "{name}.h": "project/cuda/net.h.jinja",
         "{name}_kernels.h": "project/cuda/kernels.h.jinja",

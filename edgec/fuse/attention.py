@@ -10,6 +10,7 @@ Milakov & Gimelshein 2018, Dao et al. 2022). Here the formula is taken apart for
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
@@ -61,6 +62,15 @@ def queries_of(split: Split) -> int:
     key, value = X.free_variables(found.key), X.free_variables(found.value)
     queries = (v for v in split.variables if v in X.free_variables(found.query) and v not in key | value)
     return max(map(most, queries), default=1)
+
+
+def head_of(split: Split) -> int:
+    """Features of a head: of its queries and keys, or of its values if they have more."""
+    found = attention_of(split.body)
+    assert found is not None
+    others = X.free_variables(found.query) | X.free_variables(found.key)
+    values = [v for v in split.variables if v in X.free_variables(found.value) and v not in others]
+    return max([prod(map(most, found.features)), *map(most, values)])
 
 
 def scores_bytes(split: Split) -> int:

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from math import prod
 
 from edgec.fuse import classify, narrow
-from edgec.fuse.attention import is_attention, queries_of, scores_bytes
+from edgec.fuse.attention import head_of, is_attention, queries_of, scores_bytes
 from edgec.fuse.block import is_affine, stores_in_lanes
 from edgec.fuse.classify import Mapping
 from edgec.fuse.decisions import Refusal
@@ -19,7 +19,7 @@ from edgec.fuse.draft import BLOCK_LIMIT, Draft
 from edgec.fuse.pooled import is_pooled_product
 from edgec.ir import expr as X
 from edgec.ir.graph import Node
-from edgec.ir.nest import split_formula
+from edgec.ir.nest import Split, split_formula
 from edgec.ir.vector import LANES, NARROWEST, has_vector_form
 from edgec.ops import is_procedure
 
@@ -30,6 +30,8 @@ SCORES_LIMIT = 256 << 10
 SCORES_LEAST, QUERIES_LEAST = 4 * 64 * 64, 64
 #: Reduced elements that several passes find in the first-level cache, a vector of each.
 ACROSS_LIMIT = 256
+#: Rows of a product on tensor cores.
+GPU_QUERIES_LEAST = 16
 #: Movement that takes every element once.
 ORDERS = ("reshape", "transpose")
 #: Paths from an operator are followed this far for the point where they meet.
@@ -43,7 +45,7 @@ def grow(draft: Draft, anchor: Node) -> None:
     end = anchor
     ends, lengths = [end], [1]
     rows = anchor.op == "reduce"
-    merges = draft.mode.is_planner and not draft.mode.gpu and anchor.op == "matmul"
+    merges = draft.mode.is_planner and anchor.op == "matmul" and (draft.mode.head or not draft.mode.gpu)
     merged = _attention(draft, anchor) if merges else None
     if merged is not None:
         block = merged
@@ -286,10 +288,10 @@ def _attention(draft: Draft, product: Node) -> list[Node] | None:
         moving = {n for n in draft.upstream(merged) if draft.moves(n)}
         whole = draft.block(product, merged, *moving)
         split = split_formula(whole.formula)
-        if not is_attention(split) or scores_bytes(split) < SCORES_LEAST or queries_of(split) < QUERIES_LEAST:
+        if not is_attention(split) or not _is_worth_it(draft, split):
             continue
         choice = None
-        if scores_bytes(split) < SCORES_LIMIT:
+        if scores_bytes(split) < SCORES_LIMIT and not draft.mode.gpu:
             parts = [draft.block(e, draft.members[e], *moving) for e in (score, weights)]
             last = draft.block(product, [product], *moving)
             ways = {"products and softmax apart": (*parts, last), "attention": (whole,)}
@@ -303,3 +305,10 @@ def _attention(draft: Draft, product: Node) -> list[Node] | None:
         refusal = Refusal("price", "scores that fit into the cache are cheaper stored than computed in blocks")
         draft.decisions.apart(weights, (product,), refusal, choice)
     return None
+
+
+def _is_worth_it(draft: Draft, split: Split) -> bool:
+    """Has attention whole blocks of queries and keys? On a GPU one launch instead of three is worth smaller ones."""
+    if draft.mode.gpu:
+        return queries_of(split) >= GPU_QUERIES_LEAST and head_of(split) <= draft.mode.head
+    return scores_bytes(split) >= SCORES_LEAST and queries_of(split) >= QUERIES_LEAST

@@ -30,12 +30,13 @@ class Mode:
     """What a build may fuse: the planner asks here before it asks anything else.
 
     On a ``gpu`` a load under a condition costs nothing and a kernel costs its launch: padding is a choice where it is
-    read, not a border that somebody fills.
+    read, not a border that somebody fills; attention has a kernel there for heads of up to ``head`` features.
     """
 
     name: ModeName
     graph: Graph
     gpu: bool = False
+    head: int = 0
 
     @property
     def is_planner(self) -> bool:

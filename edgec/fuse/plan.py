@@ -39,18 +39,20 @@ def plan(
     prices: Prices | None = None,
     gpu: bool = False,
     *,
+    head: int = 0,
     apart: Collection[str] = (),
     chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """Plan a graph; ``fuse`` is a mode (see `edgec.fuse.modes`), ``prices`` decides what could be either way.
 
     Results of the nodes of the model in ``apart`` stand in memory, and ``chosen`` says which way to take by the kind of
-    a choice and the node that it is about ("attention NODE").
+    a choice and the node that it is about ("attention NODE"). On a ``gpu``, ``head`` is the largest head of attention
+    that has a kernel.
     """
-    mode = Mode(mode_of(fuse), graph, gpu)
+    mode = Mode(mode_of(fuse), graph, gpu, head)
     prices = prices if prices is not None else Prices(CostModel())
     prices = prices.deciding(graph, chosen)
-    graph, choices = stacked(graph, prices) if mode.is_planner and not gpu else (graph, [])
+    graph, choices = stacked(graph, prices, gpu) if mode.is_planner and (head or not gpu) else (graph, [])
     mode = replace(mode, graph=graph)
     draft = Draft(graph, mode, prices.deciding(graph, chosen))
     draft.keep_apart(apart)

@@ -47,11 +47,17 @@ class _Head:
         return Block(self.end, nodes, derived, kind_of(derived))
 
 
-def stacked(graph: Graph, prices: Prices) -> tuple[Graph, list[Choice]]:
-    """The graph with siblings made one where that is cheaper, and the choices about them."""
+def stacked(graph: Graph, prices: Prices, gpu: bool = False) -> tuple[Graph, list[Choice]]:
+    """The graph with siblings made one where that is cheaper, and the choices about them.
+
+    On a ``gpu`` it always is: a launch costs more than rows that lie further apart.
+    """
     choices: list[Choice] = []
     groups: dict[Node, Sequence[_Head]] = {}  # end of a head -> it and its siblings
     for heads in _groups(graph):
+        if gpu:
+            groups.update((head.end, heads) for head in heads)
+            continue
         one = _one(heads, heads[0].product.args[0])
         whole = _Head(one if one.op == "matmul" else one.args[0], one).block
         ways = {"stacked": [whole], "apart": [h.block for h in heads]}

@@ -76,8 +76,25 @@ class Attention:
         return [self.query, self.key, self.value, self.score, self.result]
 
 
-def attention(flat: Flat, device: Device, weights: Weights) -> Attention | None:
-    """Schedule ``flat`` as attention; None when it is not."""
+@dataclass(frozen=True)
+class Parts:
+    """Attention as any kernel of it sees it: ``m`` numbers queries, ``n`` keys, ``k`` features of both, ``d`` those of
+    values; each of ``loops`` has an attention of its own."""
+
+    loops: tuple[Expr, ...]
+    m: Expr
+    n: Expr
+    d: Expr
+    k: tuple[Expr, ...]
+    query: Expr
+    key: Expr
+    value: Expr
+    score: Expr
+    result: Expr
+
+
+def parts_of(flat: Flat, weights: Weights) -> Parts | None:
+    """``flat`` taken apart, results contiguous along features; None when it is no attention."""
     found = attention_of(flat.body)
     if found is None or not is_fixed(*found.features):
         return None
@@ -89,15 +106,25 @@ def attention(flat: Flat, device: Device, weights: Weights) -> Attention | None:
         return None
     m = max(ours, key=most)
     d = max(theirs, key=lambda v: (coefficient(flat.address, v) == 1, most(v)))
+    return Parts(
+        tuple(v for v in flat.loops if v is not m and v is not d), m, found.keys, d, found.features,
+        found.query, found.key, found.value, found.score,
+        with_contiguous_weights(found.result, flat.loops, d, weights),
+    )  # fmt: skip
+
+
+def attention(flat: Flat, device: Device, weights: Weights) -> Attention | None:
+    """Schedule ``flat`` as attention; None when it is not."""
+    p = parts_of(flat, weights)
+    if p is None:
+        return None
     lanes = vector_lanes(device)
     vectors, rows = (4, 8) if vector_registers(device) >= 32 else (2, 4)
     value_vectors = (vector_registers(device) - 1) // (rows + 1)  # sums, a row of values and a broadcast in registers
-    score = with_contiguous_weights(found.score, (*flat.loops, found.keys), m, weights)
-    result = with_contiguous_weights(found.result, flat.loops, d, weights)
+    score = with_contiguous_weights(p.score, (*flat.loops, p.n), p.m, weights)
     return Attention(
-        tuple(v for v in flat.loops if v is not m and v is not d), m, found.keys, d, found.features,
-        found.query, found.key, found.value, score, result, flat.store, flat.address,
+        p.loops, p.m, p.n, p.d, p.k, p.query, p.key, p.value, score, p.result, flat.store, flat.address,
         lanes, vectors, rows, value_vectors,
-        is_vectorizable(X.substitute(score, {DOT: X.load("dot", (m,), "f32")}), m),
-        is_vectorizable(X.substitute(result, {MIXED: X.load("mixed", (d,), "f32")}), d),
+        is_vectorizable(X.substitute(score, {DOT: X.load("dot", (p.m,), "f32")}), p.m),
+        is_vectorizable(X.substitute(p.result, {MIXED: X.load("mixed", (p.d,), "f32")}), p.d),
     )  # fmt: skip

@@ -64,17 +64,30 @@ def schedule(
     numeric: Numeric = "reassociates",
     tiles: Mapping[str, tuple[int, int]] = MappingProxyType({}),
     ways: Ways | None = None,
+    floats: int | None = None,
 ) -> Program:
     """Choose layouts, a template and its parameters for every block, and a place for every buffer.
 
     With ``numeric`` "exact", sums are taken as they stand: no schedule that gets them by fewer products. ``tiles`` are
     decided for the products that end in a node of the model: rows and vectors. ``ways`` knows which way products go
-    that were measured.
+    that were measured. On a device whose precision is less than floats, the first ``floats`` blocks compute in floats
+    all the same; left out, with CUDA those up to the first that multiplies: what they round off goes through the whole
+    network.
     """
     plan = with_copies(plan, device)
-    program = _scheduled(plan, device, threads, progress, numeric, tiles, ways)
+    if floats is None:
+        floats = leading(plan) if device.language == "cuda" else 0
+    program = _scheduled(plan, device, threads, progress, numeric, tiles, ways, floats)
     early = {b.name for b in overwritten_early(program.kernels, program.states)}
-    return _scheduled(copied_last(plan, early), device, threads, progress, numeric, tiles, ways) if early else program
+    if not early:
+        return program
+    return _scheduled(copied_last(plan, early), device, threads, progress, numeric, tiles, ways, floats)
+
+
+def leading(plan: Plan) -> int:
+    """How many blocks there are up to the first that multiplies what it is given, that one included."""
+    kinds = [block.kind for block in plan.blocks]
+    return kinds.index("contract") + 1 if "contract" in kinds else 0
 
 
 def _scheduled(
@@ -85,14 +98,16 @@ def _scheduled(
     numeric: Numeric,
     tiles: Mapping[str, tuple[int, int]],
     ways: Ways | None,
+    floats: int,
 ) -> Program:
     graph = plan.graph
     names = _Names(
         {n: n.attributes["name"] for n in graph.inputs},
         {n: name for name, n in plan.outputs},
-        kept_narrow(plan, device),
+        kept_narrow(plan, device) - {plan.root_of(b.output)[0] for b in plan.blocks[:floats]},
         half_of(device) or "f16",
     )
+    exact = replace(device, precision="fp32") if device.is_gpu else device
     views = views_of(plan, names.buffer)
     for n in graph.inputs:
         if n not in views:
@@ -101,14 +116,15 @@ def _scheduled(
     kernels: list[Kernel] = []
     bordered: set[Node] = set()
     vectors = Vectors(plan, views, device, threads)
-    for block in plan.blocks:
+    for number, block in enumerate(plan.blocks):
         if progress:
             progress(", ".join(_origin(plan, block)) or block.output.op)
         borders = _borders(plan, block, views, bordered)
         if not block.output.type.elements:
             kernels += borders
             continue
-        kernel = kernel_of(block, views, device, weights, threads, _origin(plan, block), numeric, tiles, ways)
+        target = exact if number < floats else device
+        kernel = kernel_of(block, views, target, weights, threads, _origin(plan, block), numeric, tiles, ways)
         guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
         if guards:  # the inside may be skipped, the border is there in any case
             kernels += [*borders, replace(kernel, guards=guards)]

@@ -22,6 +22,7 @@ from edgec.fuse import plan
 from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES
 from edgec.schedule.build import schedule
+from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.program import Program
 
 FLAGS = ("-x", "c++", "-std=c++17", "-O1", "-DEC_ON_CPU", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
@@ -61,7 +62,7 @@ def emulate(
     for number, (name, graph) in enumerate(graphs.items()):
         prefix = f"g{number}"
         try:
-            program = schedule(plan(graph, fuse, gpu=device.is_gpu), device)
+            program = schedule(plan(graph, fuse, gpu=device.is_gpu, head=largest_head(device)), device, floats=0)
             written = files(program, device, prefix)
         except EdgecError as error:
             made[name] = error

@@ -29,7 +29,7 @@ def test_kernels_for_orin_do_not_spill(precision: str, tmp_path: Path) -> None:
     sources: list[Path] = []
     for group, name in CHOSEN.items():
         graph = cases()[group][name] if name else next(iter(cases()[group].values()))
-        written = files(schedule(plan(graph, gpu=True), device), device, group)
+        written = files(schedule(plan(graph, gpu=True), device, floats=0), device, group)
         for path, content in written.items():
             if path.endswith((".cu", ".h")):
                 (tmp_path / path).write_bytes(content)

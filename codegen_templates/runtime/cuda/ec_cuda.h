@@ -8,7 +8,10 @@
 #include "ec_cuda_cpu.h"
 #else
 #include <cuda_runtime.h>
-#define EC_LAUNCH(kernel, groups, threads, stream, ...) kernel<<<(unsigned)(groups), threads, 0, stream>>>(__VA_ARGS__)
+/* More than 48 KiB of shared memory a group have to be asked for. */
+#define EC_LAUNCH(kernel, groups, threads, shared, stream, ...)                                    \
+  ((shared) > 48 * 1024 ? (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared) : (void)0, \
+   kernel<<<(unsigned)(groups), threads, shared, stream>>>(__VA_ARGS__))
 #endif
 
 #define EC_SCALAR static __device__ __forceinline__
@@ -21,6 +24,16 @@
 #define EC_SHARED __shared__
 #define EC_ALIGNED __align__(16)
 
+#ifndef EC_ON_CPU
+/* Shared memory of the group, as much as the launch says. */
+EC_DEVICE unsigned char *ec_room(void) {
+  extern __shared__ __align__(16) unsigned char ec_shared_bytes[];
+  return ec_shared_bytes;
+}
+/* 2^x, to about six digits. */
+EC_DEVICE float ec_exp2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+#endif
+#define EC_LOG2E 1.44269504f
 EC_DEVICE int ec_group(void) { return (int)blockIdx.x; }
 EC_DEVICE int ec_thread(void) { return (int)threadIdx.x; }
 EC_DEVICE void ec_barrier(void) { __syncthreads(); }
@@ -28,6 +41,7 @@ EC_DEVICE void ec_barrier(void) { __syncthreads(); }
 EC_DEVICE float ec_shuffle(float x, int bits) { return __shfl_xor_sync(0xffffffffu, x, bits); }
 /* Memory that another group has written. */
 EC_DEVICE float ec_fresh(const float *p) { return __ldcg(p); }
+EC_DEVICE int ec_fresh(const int *p) { return __ldcg(p); }
 /* Is this the last of so many groups to come here? Then it sees what the others have written. */
 EC_DEVICE bool ec_is_last(int *lock, int groups) {
   __shared__ bool last;
@@ -42,16 +56,19 @@ EC_DEVICE bool ec_is_last(int *lock, int groups) {
   return last;
 }
 
-/* 16 bytes from global to shared memory, or zeros where there is nothing to copy; they are there after ec_arrived. */
-EC_DEVICE void ec_copy(void *to, const void *from) {
+/* 16 bytes from global to shared memory, or four times ``fill`` where there is nothing to copy; they are there after
+ * ec_arrived. */
+EC_DEVICE void ec_fill(void *to, unsigned fill) { *(uint4 *)to = uint4{fill, fill, fill, fill}; }
+EC_DEVICE void ec_copy(void *to, const void *from, unsigned fill = 0) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("" : "+l"(from)); /* nvcc 13 took a place that is null in some lanes for one that never is */
   const unsigned place = (unsigned)__cvta_generic_to_shared(to);
   if (from)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
   else
-    *(uint4 *)to = uint4{0, 0, 0, 0};
+    ec_fill(to, fill);
 #else
-  *(uint4 *)to = from ? *(const uint4 *)from : uint4{0, 0, 0, 0};
+  *(uint4 *)to = from ? *(const uint4 *)from : uint4{fill, fill, fill, fill};
 #endif
 }
 /* Ends a batch of copies; waits until all but the last so many batches are there. */
@@ -66,22 +83,36 @@ template <int BATCHES> EC_DEVICE void ec_arrived(void) {
 #endif
 }
 /* Products of matrices by a warp: 32 bytes of k at once, whatever the type. A register holds 4 bytes of a row: of row
- * lane / 4, from byte lane % 4 * 4 on. ec_matrices loads four 8 x 16-byte matrices whose rows the lanes point at. */
+ * lane / 4, from byte lane % 4 * 4 on. ec_matrices loads four 8 x 16-byte matrices whose rows the lanes point at;
+ * ec_matrices_turned the same of halves, rows for columns: column lane / 4, from row lane % 4 * 2 on. */
 #ifndef EC_ON_CPU
 EC_DEVICE void ec_matrices(unsigned (&r)[4], const void *row) {
   const unsigned place = (unsigned)__cvta_generic_to_shared(row);
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(place) : "memory");
 }
-#define EC_MULTIPLY(NAME, SHAPE)                                                                   \
-  EC_DEVICE void NAME(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {           \
+EC_DEVICE void ec_matrices_turned(unsigned (&r)[4], const void *row) {
+  const unsigned place = (unsigned)__cvta_generic_to_shared(row);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(place) : "memory");
+}
+#define EC_MULTIPLY(NAME, SHAPE, SUM, IN)                                                          \
+  EC_DEVICE void NAME(SUM (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {             \
     asm volatile("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                  \
+                 : IN(c[0]), IN(c[1]), IN(c[2]), IN(c[3])                                          \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                  \
   }
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-EC_MULTIPLY(ec_multiply_f16, "m16n8k16.row.col.f32.f16.f16.f32")
-EC_MULTIPLY(ec_multiply_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32")
+#define EC_F(x) "+f"(x)
+#define EC_R(x) "+r"(x)
+EC_MULTIPLY(ec_multiply_f16, "m16n8k16.row.col.f32.f16.f16.f32", float, EC_F)
+EC_MULTIPLY(ec_multiply_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32", float, EC_F)
+EC_MULTIPLY(ec_multiply_i8_i8, "m16n8k32.row.col.s32.s8.s8.s32", int, EC_R)
+EC_MULTIPLY(ec_multiply_i8_u8, "m16n8k32.row.col.s32.s8.u8.s32", int, EC_R)
+EC_MULTIPLY(ec_multiply_u8_i8, "m16n8k32.row.col.s32.u8.s8.s32", int, EC_R)
+EC_MULTIPLY(ec_multiply_u8_u8, "m16n8k32.row.col.s32.u8.u8.s32", int, EC_R)
+#undef EC_F
+#undef EC_R
 #endif
 #undef EC_MULTIPLY
 #endif
@@ -109,6 +140,7 @@ EC_DEVICE ec_vf ec_load_f16(const ec_f16 *p) {
   const uint2 w = *(const uint2 *)p;
   return ec_make(ec_from_f16((ec_f16)w.x), ec_from_f16((ec_f16)(w.x >> 16)), ec_from_f16((ec_f16)w.y), ec_from_f16((ec_f16)(w.y >> 16)));
 }
+EC_DEVICE unsigned ec_two_f16(float low, float high) { return ec_to_f16(low) | (unsigned)ec_to_f16(high) << 16; }
 EC_DEVICE ec_vf ec_gather_f16(const ec_f16 *p, int step) {
   return ec_make(ec_from_f16(p[0]), ec_from_f16(p[step]), ec_from_f16(p[2 * step]), ec_from_f16(p[3 * step]));
 }
@@ -118,6 +150,25 @@ EC_DEVICE void ec_store_f16(ec_f16 *p, ec_vf a) {
   w.y = ec_to_f16(a.v.z) | (unsigned)ec_to_f16(a.v.w) << 16;
   *(uint2 *)p = w;
 }
+
+/* Bytes in memory, four to a word; what is stored is cut to a whole number, which the caller knows to fit. */
+EC_DEVICE float ec_from_u8(unsigned char x) { return (float)x; }
+EC_DEVICE float ec_from_i8(signed char x) { return (float)x; }
+EC_DEVICE ec_vf ec_load_u8(const unsigned char *p) {
+  const unsigned w = *(const unsigned *)(const void *)p;
+  return ec_make((float)(w & 255), (float)(w >> 8 & 255), (float)(w >> 16 & 255), (float)(w >> 24));
+}
+EC_DEVICE ec_vf ec_load_i8(const signed char *p) {
+  const unsigned w = *(const unsigned *)(const void *)p;
+  return ec_make((float)(signed char)w, (float)(signed char)(w >> 8), (float)(signed char)(w >> 16), (float)(signed char)(w >> 24));
+}
+EC_DEVICE ec_vf ec_gather_u8(const unsigned char *p, int step) { return ec_make((float)p[0], (float)p[step], (float)p[2 * step], (float)p[3 * step]); }
+EC_DEVICE ec_vf ec_gather_i8(const signed char *p, int step) { return ec_make((float)p[0], (float)p[step], (float)p[2 * step], (float)p[3 * step]); }
+EC_DEVICE unsigned ec_four_bytes(ec_vf a) {
+  return ((unsigned)(int)a.v.x & 255) | ((unsigned)(int)a.v.y & 255) << 8 | ((unsigned)(int)a.v.z & 255) << 16 | (unsigned)(int)a.v.w << 24;
+}
+EC_DEVICE void ec_store_u8(unsigned char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
+EC_DEVICE void ec_store_i8(signed char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
 
 #define EC_LANEWISE(EXPRESSION)                                                                    \
   float4 r;                                                                                        \

@@ -132,14 +132,21 @@ static inline __attribute__((unused)) void __syncthreads() { ec_fibers::all().ba
 static inline __attribute__((unused)) void __threadfence() {}
 static inline __attribute__((unused)) float __shfl_xor_sync(unsigned, float x, int bits) { return ec_fibers::all().exchange(x, bits); }
 static inline __attribute__((unused)) float __ldcg(const float *p) { return *p; }
+static inline __attribute__((unused)) int __ldcg(const int *p) { return *p; }
 static inline __attribute__((unused)) int atomicAdd(int *p, int x) { const int old = *p; *p += x; return old; }
+
+static inline __attribute__((unused)) unsigned char *ec_room(void) {
+  alignas(16) static unsigned char room[227 * 1024];
+  return room;
+}
+static inline __attribute__((unused)) float ec_exp2(float x) { return exp2f(x); }
 
 template <class... P, class... A>
 static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned threads, A... arguments) {
   ec_fibers::all().launch(groups, threads, [=] { kernel(arguments...); });
 }
-#define EC_LAUNCH(kernel, groups, threads, stream, ...)                                         \
-  ((void)(stream), ec_launch(kernel, (unsigned)(groups), threads, __VA_ARGS__))
+#define EC_LAUNCH(kernel, groups, threads, shared, stream, ...)                                 \
+  ((void)(stream), (void)(shared), ec_launch(kernel, (unsigned)(groups), threads, __VA_ARGS__))
 
 /* Tensor cores: see ec_cuda.h for who holds what. */
 static inline __attribute__((unused)) void ec_matrices(unsigned (&r)[4], const void *row) {
@@ -152,29 +159,43 @@ static inline __attribute__((unused)) void ec_matrices(unsigned (&r)[4], const v
     memcpy(&r[i], from + lane % 4 * 4, 4);
   }
 }
+static inline __attribute__((unused)) void ec_matrices_turned(unsigned (&r)[4], const void *row) {
+  ec_fibers &f = ec_fibers::all();
+  const unsigned lane = f.thread.x % ec_fibers::WARP;
+  f.show(&row, sizeof row);
+  for (unsigned i = 0; i < 4; ++i) {
+    uint16_t two[2];
+    for (unsigned half = 0; half < 2; ++half) {
+      const unsigned char *from;
+      memcpy(&from, f.seen(8 * i + lane % 4 * 2 + half).words, sizeof from);
+      memcpy(&two[half], from + lane / 4 * 2, 2);
+    }
+    memcpy(&r[i], two, 4);
+  }
+}
 static inline float ec_from_f16(uint16_t h);
 /* Products of rows of A (16) and of B (8), ``per`` elements to a register of 4 bytes. */
-template <class Element>
-static inline void ec_multiply_on_cpu(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, unsigned per, Element element) {
+template <class Sum, class Element>
+static inline void ec_multiply_on_cpu(Sum (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, unsigned per, Element element) {
   ec_fibers &f = ec_fibers::all();
   const unsigned lane = f.thread.x % ec_fibers::WARP, mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
   f.show(mine, sizeof mine);
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned row = lane / 4, column = lane % 4 * 2 + i % 2;
-    float sum = 0;
+    Sum sum = 0;
     for (unsigned k = 0; k < 8 * per; ++k) {
       const unsigned half = k / (4 * per), holder = k % (4 * per) / per, part = k % per;
-      sum += element(f.seen(4 * row + holder).words[i / 2 + 2 * half], part) *
-             element(f.seen(4 * column + holder).words[4 + half], part);
+      sum += element(f.seen(4 * row + holder).words[i / 2 + 2 * half], part, false) *
+             element(f.seen(4 * column + holder).words[4 + half], part, true);
     }
     c[i] += sum;
   }
 }
 static inline __attribute__((unused)) void ec_multiply_f16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  ec_multiply_on_cpu(c, a, b0, b1, 2, [](unsigned w, unsigned part) { return ec_from_f16((uint16_t)(w >> 16 * part)); });
+  ec_multiply_on_cpu(c, a, b0, b1, 2, [](unsigned w, unsigned part, bool) { return ec_from_f16((uint16_t)(w >> 16 * part)); });
 }
 static inline __attribute__((unused)) void ec_multiply_tf32(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  ec_multiply_on_cpu(c, a, b0, b1, 1, [](unsigned w, unsigned) {
+  ec_multiply_on_cpu(c, a, b0, b1, 1, [](unsigned w, unsigned, bool) {
     w &= 0xffffe000u; /* 10 bits of mantissa */
     float x;
     memcpy(&x, &w, 4);
@@ -182,12 +203,24 @@ static inline __attribute__((unused)) void ec_multiply_tf32(float (&c)[4], const
   });
 }
 
+#define EC_MULTIPLY_BYTES(NAME, S, L)                                                              \
+  static inline __attribute__((unused)) void NAME(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { \
+    ec_multiply_on_cpu(c, a, b0, b1, 4, [](unsigned w, unsigned part, bool is_l) {                 \
+      return is_l ? (int)(L)(w >> 8 * part) : (int)(S)(w >> 8 * part);                             \
+    });                                                                                            \
+  }
+EC_MULTIPLY_BYTES(ec_multiply_i8_i8, int8_t, int8_t)
+EC_MULTIPLY_BYTES(ec_multiply_i8_u8, int8_t, uint8_t)
+EC_MULTIPLY_BYTES(ec_multiply_u8_i8, uint8_t, int8_t)
+EC_MULTIPLY_BYTES(ec_multiply_u8_u8, uint8_t, uint8_t)
+#undef EC_MULTIPLY_BYTES
+
 /* The host's side. */
 typedef int cudaError_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef std::vector<std::function<void()>> *cudaGraph_t, *cudaGraphExec_t;
 enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
-enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaStreamNonBlocking, cudaStreamCaptureModeThreadLocal };
+enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaStreamNonBlocking, cudaMemAttachGlobal, cudaHostAllocDefault, cudaStreamCaptureModeThreadLocal };
 #define EC_CPU static inline __attribute__((unused)) cudaError_t
 static inline const char *cudaGetErrorString(cudaError_t e) { return e == cudaSuccess ? "no error" : "out of memory"; }
 EC_CPU cudaGetLastError() { return cudaSuccess; }
@@ -195,6 +228,9 @@ EC_CPU cudaMalloc(void **p, size_t bytes) {
   *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
   return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }
+EC_CPU cudaMallocManaged(void **p, size_t bytes, unsigned) { return cudaMalloc(p, bytes); }
+EC_CPU cudaHostAlloc(void **p, size_t bytes, unsigned) { return cudaMalloc(p, bytes); }
+EC_CPU cudaFreeHost(void *p) { free(p); return cudaSuccess; }
 EC_CPU cudaFree(void *p) { free(p); return cudaSuccess; }
 EC_CPU cudaMemcpyAsync(void *to, const void *from, size_t bytes, int, cudaStream_t) { memcpy(to, from, bytes); return cudaSuccess; }
 EC_CPU cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) { memset(to, value, bytes); return cudaSuccess; }

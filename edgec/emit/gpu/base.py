@@ -37,6 +37,11 @@ class GpuView(View, ABC):
         return GROUP
 
     @property
+    def shared_bytes(self) -> int:
+        """Memory of a group whose size the launch says."""
+        return 0
+
+    @property
     @abstractmethod
     def groups(self) -> Extent:
         """Groups of one launch."""

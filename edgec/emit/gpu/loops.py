@@ -40,7 +40,7 @@ class MapView(GpuView):
         loops = p.loops if p.lane is None else (*p.loops, p.lane)
         names, lines = numbered(loops, "task", "i", p.width)
         printer = self.printer(names, p.lane)
-        value = printer.vector(p.body) if p.lane is not None else printer.value(p.body)
+        value = printer.to_store(p.body) if p.lane is not None else printer.value(p.body)
         store = self.store_line(printer, p.address, value, p.lane, None)
         return [*(f"  {line}" for line in lines), *printer.lines, f"  {store}"]
 
@@ -146,6 +146,6 @@ class ReduceView(GpuView):
         if lane is None:
             printer.lane = None
         lines = printer.enter(p.row, "j", 2) if p.keeps_row else printer.lines
-        value = printer.vector(p.result) if lane is not None else printer.value(p.result)
+        value = printer.to_store(p.result) if lane is not None else printer.value(p.result)
         place = self.store_line(printer, p.address, value, lane, None)
         return (printer.lines, [*lines, f"    {place}"]) if p.keeps_row else ([], [*lines, f"  {place}"])

@@ -7,6 +7,7 @@ from edgec.emit.c_lanes import access
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
+from edgec.schedule.gpu.integer import BYTES
 from edgec.schedule.gpu.kernel import is_aligned
 from edgec.schedule.storage import memory_type
 
@@ -23,6 +24,10 @@ class GpuPrinter(Printer):
         if is_aligned(address, self.lane):
             return f"{access('load', lies, None)}({place})"
         return f"{access('gather', lies, None)}({place}, {coefficient(address, self.lane)})"
+
+    def to_store(self, e: Expr) -> str:
+        """Lanes are floats; where bytes lie in memory, the store cuts them."""
+        return self.vector(e.args[0] if e.op == "cast" and e.dtype in BYTES and e.args[0].dtype == "f32" else e)
 
     def _scalar_call(self, e: Expr) -> str:
         if e.op in COMPARE and all(a.dtype == "i64" and _is_position(a) for a in e.args):

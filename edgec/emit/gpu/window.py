@@ -7,7 +7,7 @@ from functools import cached_property
 
 from edgec.emit.c_literal import literal
 from edgec.emit.gpu.base import GpuView, numbered
-from edgec.emit.gpu.contract import Slot
+from edgec.emit.gpu.slots import Slot
 from edgec.emit.views.base import Loop
 from edgec.ir import expr as X
 from edgec.ir.evaluate import neutral

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from edgec.device.facts import Device
 from edgec.fuse import Block
 from edgec.schedule.flat import Flat, Weights
+from edgec.schedule.gpu.attention import attention
 from edgec.schedule.gpu.contract import contract, product_of
+from edgec.schedule.gpu.integer import exact_in_floats, of_floats
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.gpu.loops import map_, reduce
 from edgec.schedule.gpu.registers import registers
@@ -18,6 +22,12 @@ FEW_ROWS = 2
 def choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple[str, GpuKernel]:
     """The schedule's name and its record."""
     params: GpuKernel | None
+    if device.language == "cuda":
+        flat = replace(flat, body=of_floats(flat.body))
+    if block.kind == "attention" and device.language == "cuda":
+        params = attention(flat, device, weights)
+        if params is not None:
+            return "attention", params
     if block.kind == "contract" and not device.has_local_memory:
         product = product_of(flat)
         params = registers(product, device, weights) if product is not None else None
@@ -30,6 +40,8 @@ def choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple[
         if params is not None:  # a vector times a matrix: every weight is read once, and a tile would be mostly empty
             team = reduce(flat, device, weights)
             return ("reduce", team) if team is not None and team.lanes else ("contract", params)
+    if device.language == "cuda":
+        flat = replace(flat, body=exact_in_floats(flat.body, weights))
     if block.kind in ("window", "contract") and not device.has_local_memory:
         params = window(flat, device, weights)
         if params is not None:

@@ -21,7 +21,8 @@ from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
 from edgec.ir.types import DTYPES
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned, packed_as
+from edgec.schedule.gpu.integer import BYTES, factors, started, sums_of_columns
+from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned, loads_lanes, packed_as
 from edgec.schedule.gpu.tiles import AnyTile, TensorTile, tile_for
 from edgec.schedule.program import Buffer
 
@@ -42,10 +43,18 @@ class GpuContract(GpuProduct):
     s_copied: bool  # 16 bytes of S along k can be copied as they lie
     l_copied: bool  # and those of L
     tile: AnyTile
+    start: Expr | None = None  # of bytes: what is added to a sum before it is a float; None where it stays an integer
+    types: tuple[str, str] = ("f32", "f32")  # what is multiplied; bytes where sums are integers
+    fill: int = 0  # what copied elements of S are where S chooses not to load
+
+    @property
+    def is_integer(self) -> bool:
+        """Are sums integers?"""
+        return self.types[0] in BYTES
 
     @property
     def bodies(self) -> list[Expr]:
-        return [self.s, self.l, self.epilogue]
+        return [self.s, self.l, self.epilogue, *([self.start] if self.start is not None else [])]
 
     @property
     def describe(self) -> str:
@@ -90,15 +99,15 @@ class Product:
     accumulator: Expr
 
 
-def product_of(flat: Flat) -> Product | None:
-    """``flat`` as a matrix product; None when it is none, or when an extent is open."""
+def product_of(flat: Flat, dtype: str = "f32") -> Product | None:
+    """``flat`` as a matrix product with sums of ``dtype``; None when it is none, or when an extent is open."""
     sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
-    if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul" or sums[0].dtype != "f32":
+    if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul" or sums[0].dtype != dtype:
         return None
     k, product = X.opened(sums[0])
     if not is_fixed(*flat.loops, *k):
         return None
-    accumulator = X.load("accumulator", (), "f32")
+    accumulator = X.load("accumulator", (), dtype)
     epilogue = X.substitute(flat.body, {sums[0]: accumulator})
     found = _factors(flat, product.args[0], product.args[1])
     if found is None:
@@ -117,7 +126,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None
     """Schedule ``flat`` as a matrix product; None when it is none, or when an extent is open."""
     p = product_of(flat)
     if p is None:
-        return None
+        return contract_of_bytes(flat, device, weights)
     address, batch, m, n, k, s, l, epilogue, accumulator = (
         p.address, p.batch, p.m, p.n, p.k, p.s, p.l, p.epilogue, p.accumulator
     )  # fmt: skip
@@ -127,32 +136,64 @@ def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None
     on_tensors = isinstance(tile, TensorTile)
     l_k, l_n = k, n
     if constant:
-        size = tile.bytes if isinstance(tile, TensorTile) else 0
-        l, l_k, l_n = _packed(l, batch, k, n, weights, size, packed_as(device))
+        kind = ("f16" if tile.bytes == 2 else "f32") if isinstance(tile, TensorTile) else packed_as(device)
+        l, l_k, l_n = _packed(l, batch, k, n, weights, kind, on_tensors)
     last = n[-1] if n else X.const(0)
     epilogue = with_contiguous_weights(epilogue, (*batch, *m, *n), last, weights)
     s_along, l_along = (next((v for v in reversed(loops)), X.const(0)) for loops in (k, l_k if on_tensors else l_n))
     return GpuContract(
         flat.store, address, batch, m, n, k, s, l, l_k, l_n, epilogue, accumulator,
-        _loads_lanes(s, s_along), _loads_lanes(l, l_along),
+        loads_lanes(s, s_along), loads_lanes(l, l_along),
         has_lanes(X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")}),
-                  flat.store, address, last),
+                  flat.store, address, last, cuda=device.language == "cuda"),
         is_copied(s, s_along, tile), is_copied(l, l_along, tile), tile,
     )  # fmt: skip
 
 
-def is_copied(e: Expr, along: Expr, tile: AnyTile) -> bool:
+def contract_of_bytes(flat: Flat, device: Device, weights: Weights) -> GpuContract | None:
+    """Schedule sums of products of bytes, on tensor cores; None where ``flat`` is none, or the device has none."""
+    p = product_of(flat, "i32")
+    if p is None or not device.multiplies_bytes:
+        return None
+    found = factors(p.s, p.l)
+    if found is None:
+        return None
+    s, l, epilogue, accumulator, l_k, l_n = found.s, found.l, p.epilogue, p.accumulator, p.k, p.n
+    batches, rows, columns, depth = (prod(map(most, loops)) for loops in (p.batch, p.m, p.n, p.k))
+    tile = tile_for(batches, rows, columns, depth, device, "s8")
+    if found.offset:
+        more = sums_of_columns(l, p.n, p.k, weights) * X.const(found.offset, "i32")
+        epilogue = X.substitute(epilogue, {accumulator: accumulator + more})
+    if is_constant(l):
+        l, l_k, l_n = _packed(l, p.batch, p.k, p.n, weights, found.types[1], True)
+    last = p.n[-1] if p.n else X.const(0)
+    parts = started(epilogue, accumulator)
+    start, epilogue, accumulator = parts if parts is not None else (None, epilogue, accumulator)
+    epilogue = with_contiguous_weights(epilogue, (*p.batch, *p.m, *p.n), last, weights)
+    on_lanes = X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")})
+    s_along, l_along = (next((v for v in reversed(loops)), X.const(0)) for loops in (p.k, l_k))
+    fill = s.args[2].value if s.op == "select" and s.args[2].op == "const" else 0
+    return GpuContract(
+        flat.store, p.address, p.batch, p.m, p.n, p.k, s, l, l_k, l_n, epilogue, accumulator, False, False,
+        start is not None and has_lanes(on_lanes, flat.store, p.address, last, cuda=True),
+        is_copied(s, s_along, tile, found.types[0]), is_copied(l, l_along, tile, found.types[1]),
+        tile, start, found.types, int(fill),
+    )  # fmt: skip
+
+
+def is_copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> bool:
     """Does a factor lie in memory just as tensor cores want it, 16 bytes at a time?"""
     place = plain_load(e)
     if not isinstance(tile, TensorTile) or place is None or along.op != "var":
         return False
-    stored = {"f16": "f16", "tf32": "f32"}[tile.element]
-    return place.value.dtype == stored and is_aligned(place.args[0], along, 16 // tile.bytes)
+    kind = kind or {"f16": "f16", "tf32": "f32"}[tile.element]
+    return place.value.dtype == kind and is_aligned(place.args[0], along, 16 // tile.bytes)
 
 
 def plain_load(e: Expr) -> Expr | None:
-    """The load that ``e`` is, or chooses under a condition over zero."""
-    if e.op == "select" and e.args[2].op == "const" and e.args[2].value == 0 and not X.loads(e.args[0]):
+    """The load that ``e`` is, or chooses under a condition over zero, or of bytes over any number."""
+    other = e.args[2] if e.op == "select" else None
+    if other is not None and other.op == "const" and (not other.value or e.dtype in BYTES) and not X.loads(e.args[0]):
         e = e.args[1]
     return e if e.op == "load" and isinstance(e.value, Buffer) else None
 
@@ -205,14 +246,15 @@ def _merged(loops: Loops, parts: tuple[Expr, ...], address: Expr, packs: bool) -
 
 
 def _packed(
-    l: Expr, batch: Loops, k: Loops, n: Loops, weights: Weights, size: int, dtype: str
+    l: Expr, batch: Loops, k: Loops, n: Loops, weights: Weights, kind: str, on_tensors: bool
 ) -> tuple[Expr, Loops, Loops]:
     """L as a load from [batch.., k, n], its rows padded with zeros to whole lanes.
 
-    For tensor cores, which take elements of ``size`` bytes, it is [batch.., n, k].
+    For tensor cores it is [batch.., n, k].
     """
     outer = tuple(v for v in batch if v in X.free_variables(l))
-    values = evaluate_over(l, (*outer, *k, *n)).astype(DTYPES[dtype])
+    values = evaluate_over(l, (*outer, *k, *n)).astype(DTYPES[kind])
+    size = values.itemsize if on_tensors else 0
     depth, columns = prod(map(most, k)), prod(map(most, n))
     values = values.reshape(-1, depth, columns)
     if size:
@@ -224,14 +266,5 @@ def _packed(
     buffer = weights.add(padded)
     row, column = X.fresh(values.shape[1]), X.fresh(width)
     place = index.linearize((*outer, row, column), (*map(most, outer), values.shape[1], width))
-    load = X.load(buffer, (place,), "f32")
+    load = X.load(buffer, (place,), kind if kind in BYTES else "f32")
     return (load, (column,), (row,)) if size else (load, (row,), (column,))
-
-
-def _loads_lanes(e: Expr, lane: Expr) -> bool:
-    """Are LANES neighbors along ``lane`` one load each, everything else shared?"""
-    inside = [load for load in X.loads(e) if lane in X.free_variables(load)]
-    if lane.op != "var" or not inside or any(load.dtype != "f32" for load in inside):
-        return False
-    stand_in = inside[0]
-    return has_lanes(e, Buffer("", "arena", "f32", 0), stand_in.args[0], lane)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from edgec.device.facts import Device
@@ -12,6 +12,7 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.vector import free, is_vectorizable
+from edgec.schedule.gpu.integer import stored
 from edgec.schedule.program import Buffer
 
 #: Elements that one thread reads or writes at once where they are neighbors: 16 bytes of floats.
@@ -98,8 +99,13 @@ def is_aligned(address: Expr, lane: Expr, lanes: int = LANES) -> bool:
     return all(v is lane or step % lanes == 0 for v, step in terms.items())
 
 
-def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr, lanes: int = LANES) -> bool:
-    """Can a thread compute ``lanes`` neighbors along ``lane`` at once, and store them as one?"""
+def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr, lanes: int = LANES, cuda: bool = False) -> bool:
+    """Can a thread compute ``lanes`` neighbors along ``lane`` at once, and store them as one?
+
+    Only with ``cuda`` can they be stored as bytes.
+    """
+    if cuda and stored(body, store.dtype) is not body:
+        body, store = body.args[0], replace(store, dtype="f32")
     return (
         lane.op == "var"
         and is_fixed(lane)
@@ -116,3 +122,12 @@ def on_lanes(body: Expr, lane: Expr) -> bool:
     kinds = all(e.dtype in ("f32", "bool", "i64") and e.op != "cast" for e in mine)
     kinds = kinds and all(e.dtype == "f32" for e in mine if e.op == "load")
     return kinds and is_vectorizable(body, lane)
+
+
+def loads_lanes(e: Expr, lane: Expr) -> bool:
+    """Are LANES neighbors along ``lane`` one load each, everything else shared?"""
+    inside = [load for load in X.loads(e) if lane in X.free_variables(load)]
+    if lane.op != "var" or not inside or any(load.dtype != "f32" for load in inside):
+        return False
+    stand_in = inside[0]
+    return has_lanes(e, Buffer("", "arena", "f32", 0), stand_in.args[0], lane)

@@ -74,7 +74,8 @@ class TensorTile:
     """A group computes ``m`` x ``n`` results on tensor cores; ``warps_m`` x ``warps_n`` warps share them out.
 
     ``slices`` sets of warps each take their steps of k; operands of ``stages`` rounds are in shared memory or on their
-    way there. ``element`` is what is multiplied: f16 or tf32.
+    way there. ``element`` is what is multiplied: f16, tf32
+    or s8, which stands for signed and unsigned bytes.
     """
 
     m: int
@@ -90,7 +91,7 @@ class TensorTile:
     @property
     def bytes(self) -> int:
         """Of an element."""
-        return 2 if self.element == "f16" else 4
+        return {"f16": 2, "s8": 1}.get(self.element, 4)
 
     @property
     def warps(self) -> int:
@@ -116,7 +117,10 @@ class TensorTile:
 TENSOR_SHAPES = (
     (16, 32, 1, 1, 4, 4), (16, 64, 1, 2, 2, 4), (32, 32, 1, 1, 4, 4), (32, 64, 1, 2, 2, 4), (64, 32, 2, 1, 2, 4),
     (64, 64, 2, 2, 1, 4), (64, 128, 2, 4, 1, 2), (128, 64, 4, 2, 1, 2), (128, 128, 2, 4, 1, 2),
+    (128, 128, 2, 4, 1, 4), (128, 256, 2, 4, 1, 4), (256, 128, 4, 2, 1, 4),
 )  # fmt: skip
+#: Results of a group that is not alone on its multiprocessor, so that it shares its memory.
+SMALL = 64 * 128
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 AnyTile = Union[Tile, TensorTile]
 
@@ -126,9 +130,9 @@ def has_tensor_cores(device: Device) -> bool:
     return device.language == "cuda" and device.compute_capability >= 80 and device.precision != "fp32"
 
 
-def tile_for(batches: int, rows: int, columns: int, depth: int, device: Device) -> AnyTile:
-    """The tile and the split with the least predicted cycles."""
-    offers = _tensor_offers(device) if has_tensor_cores(device) else _offers()
+def tile_for(batches: int, rows: int, columns: int, depth: int, device: Device, element: str = "") -> AnyTile:
+    """The tile and the split with the least predicted cycles; ``element`` "s8" is of bytes."""
+    offers = _tensor_offers(device, element) if element or has_tensor_cores(device) else _offers()
     best: tuple[float, AnyTile] | None = None
     for offer in offers:
         for split in SPLITS:
@@ -147,13 +151,14 @@ def _offers() -> Iterator[Tile]:
         yield Tile(m, n, DEPTH, thread_m, thread_n, 1)
 
 
-def _tensor_offers(device: Device) -> Iterator[TensorTile]:
-    element = "f16" if device.precision == "fp16" else "tf32"
-    step = 16 if element == "f16" else 8
+def _tensor_offers(device: Device, element: str = "") -> Iterator[TensorTile]:
+    element = element or ("f16" if device.precision == "fp16" else "tf32")
+    step = {"s8": 32, "f16": 16, "tf32": 8}[element]
     for m, n, warps_m, warps_n, slices, steps in TENSOR_SHAPES:
-        for stages in (4, 3, 2):
+        for stages in (4, 3, 2) if steps > slices else (4, 3):  # a round of one step asks for the next one early
             tile = TensorTile(m, n, steps * step, warps_m, warps_n, slices, stages, 1, element)
-            if tile.shared_bytes <= device.shared_bytes:
+            limit = device.shared_bytes if m * n <= SMALL else device.largest_shared_bytes
+            if tile.shared_bytes <= limit:
                 yield tile
                 break
 
@@ -167,8 +172,8 @@ def _cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, de
     rate = costs.rate * min(1.0, resident * tile.threads / 32 / costs.full)
     if isinstance(tile, Tile):
         rate *= min(1.0, tile.thread_m * tile.thread_n / (tile.thread_m + tile.thread_n) / costs.reuse)
-    elif tile.element == "tf32":
-        rate /= 2
+    else:
+        rate *= {"s8": 2.0, "f16": 1.0, "tf32": 0.5}[tile.element]
     compute = tile.m * tile.n * tile.k * resident / rate
     load = (tile.m + tile.n) * tile.k * tile.bytes * resident / costs.bytes
     step = max(compute, load, costs.latency) + costs.barriers

@@ -1,0 +1,123 @@
+"""Attention as its GPU templates see it: slots for queries, keys, values, scores and results, and a tile."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from edgec.emit.c_expression import extent_text
+from edgec.emit.gpu.slots import Slot, SlotView
+from edgec.fuse.attention import DOT, MIXED
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.nest import extent, most
+from edgec.schedule.gpu.attention import AttentionTile, GpuAttention
+
+
+class AttentionView(SlotView):
+    """In the template ``m`` numbers queries, ``n`` keys, ``k`` features of both and ``d`` those of values."""
+
+    @property
+    def params(self) -> GpuAttention:
+        params: GpuAttention = self.kernel.params
+        return params
+
+    @property
+    def tile(self) -> AttentionTile:
+        return self.params.tile
+
+    @property
+    def threads(self) -> int:
+        return self.tile.threads
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.tile.shared_bytes
+
+    @property
+    def blocks(self) -> Extent:
+        return self.params.blocks
+
+    @property
+    def groups(self) -> Extent:
+        return X.plain(self.blocks * self.params.batches)
+
+    @property
+    def queries(self) -> Extent:
+        return extent(self.params.m)
+
+    @property
+    def keys(self) -> Extent:
+        return extent(self.params.n)
+
+    @property
+    def features(self) -> int:
+        return self.params.features
+
+    @property
+    def width(self) -> int:
+        return most(self.params.d)
+
+    @property
+    def element(self) -> str:
+        return "ec_f16" if self.tile.element == "f16" else "float"
+
+    def exists(self, m: str, n: str) -> str:
+        """Of a score: the condition that its query and its key exist, where tiles are not all whole."""
+        whole = self.queries, self.tile.queries, self.keys, self.tile.keys
+        parts = [f"{i} < {extent_text(e)}" for i, e, t in ((m, *whole[:2]), (n, *whole[2:])) if not _divides(t, e)]
+        return f"{' && '.join(parts)} ? " if parts else ""
+
+    @property
+    def otherwise(self) -> str:
+        return " : -(float)INFINITY" if self.exists("m", "n") else ""
+
+    @property
+    def slots(self) -> list[Slot]:
+        return [self.query, self.key, self.value, self.score]
+
+    @cached_property
+    def query(self) -> Slot:
+        p = self.params
+        return self._operand("query", "m", p.m, "k", p.k, p.query, p.query_lanes, p.query_copied)
+
+    @cached_property
+    def key(self) -> Slot:
+        p = self.params
+        return self._operand("key", "n", p.n, "k", p.k, p.key, p.key_lanes, p.key_copied)
+
+    @cached_property
+    def value(self) -> Slot:
+        p = self.params
+        return self._operand("value", "n", p.n, "d", (p.d,), p.value, p.value_lanes, p.value_copied)
+
+    def _operand(
+        self,
+        what: str,
+        row: str,
+        rows: Expr,
+        along: str,
+        columns: tuple[Expr, ...],
+        load: Expr,
+        lanes: bool,
+        copied: bool,
+    ) -> Slot:
+        loops = {"batch": self.params.batch, row: (rows,), along: columns}
+        if copied:
+            return self.place(what, loops, load)
+        return self.slot(what, loops, load, columns[-1] if lanes else None)
+
+    @cached_property
+    def score(self) -> Slot:
+        """The score of a query and a key from ``dot``, their inner product."""
+        p = self.params
+        return self.slot("score", {"batch": p.batch, "m": (p.m,), "n": (p.n,)}, p.score, None, {DOT: "dot"})
+
+    @cached_property
+    def finish(self) -> Slot:
+        p = self.params
+        loops = {"batch": p.batch, "m": (p.m,), "d": (p.d,)}
+        return self.finisher(loops, p.result, MIXED, p.d if p.store_lanes else None)
+
+
+def _divides(tile: int, extent: Extent) -> bool:
+    return isinstance(extent, int) and extent % tile == 0

@@ -1,0 +1,118 @@
+"""Kernels that are loops around device functions: slots, which say what an element of an operand or a result is.
+
+The functions are what differs between a product, a convolution, attention and whatever else is a sum of products; the
+templates hold the loops around them and know none of that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from edgec.emit.c_literal import C_TYPES, STORAGE
+from edgec.emit.gpu.base import GpuView, numbered
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.schedule.gpu.contract import plain_load
+from edgec.schedule.gpu.integer import BYTES
+from edgec.schedule.gpu.kernel import LANES
+
+_NUMBERS = ("batch", "m", "n", "k", "d")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A device function: ``lanes`` elements at once, the lines of its body, and what a call passes."""
+
+    name: str
+    lanes: int
+    parameters: str
+    arguments: str
+    lines: list[str]
+    value: str = ""
+    fill: str = ""  # of those that are copied: four bytes where there is nothing to copy
+    scalar: str = "float"
+    pointer: str = ""  # the type of a place in memory, for slots that say where elements lie (``lanes`` is 0)
+
+    @property
+    def ctype(self) -> str:
+        return self.pointer or ("ec_vf" if self.lanes > 1 else self.scalar)
+
+    def call(self, *more: str, **change: str) -> str:
+        names = [change.get(a, a) for a in self.arguments.split(", ") if a]
+        return f"{self.name}({', '.join([*names, *more])})"
+
+
+class SlotView(GpuView):
+    """A kernel with slots; ``batch``, ``m``, ``n``, ``k`` and ``d`` number its loops in the template."""
+
+    def slot(
+        self,
+        what: str,
+        loops: Mapping[str, Sequence[Expr]],
+        value: Expr,
+        lane: Expr | None,
+        given: Mapping[Expr, str] = MappingProxyType({}),
+    ) -> Slot:
+        """An element of an operand, or LANES of them along ``lane``; ``given`` are values that a call passes."""
+        names, lines = _numbered(loops)
+        printer = self.printer(names, lane)
+        for known, name in given.items():
+            printer.define(known, name)
+        text = printer.vector(value) if lane is not None else printer.value(value)
+        lines = _used(lines, [*printer.lines, text])
+        parameters, arguments = self.tile_interface(_NUMBERS, [*lines, *printer.lines, text])
+        parameters = ", ".join([*([parameters] if parameters else []), *(f"float {name}" for name in given.values())])
+        body = [*lines, *printer.lines]
+        lanes = LANES if lane is not None else 1
+        return Slot(f"{self.name}_{what}", lanes, parameters, arguments, body, text, scalar=C_TYPES[value.dtype])
+
+    def place(self, what: str, loops: Mapping[str, Sequence[Expr]], value: Expr) -> Slot:
+        """Where a factor lies, or a null pointer where it is zero by choice."""
+        names, lines = _numbered(loops)
+        printer = self.printer(names)
+        load = plain_load(value)
+        assert load is not None
+        where = f"{self.pointers[load.value]} + {printer.position(load.args[0])}"
+        text = f"{printer.value(value.args[0])} ? {where} : 0" if value.op == "select" else where
+        lines = _used(lines, [*printer.lines, text])
+        parameters, arguments = self.tile_interface(_NUMBERS, [*lines, *printer.lines, text])
+        body = [*lines, *printer.lines]
+        fill = value.args[2].value & 255 if value.op == "select" and value.dtype in BYTES else 0
+        pointer = f"{self.qualifier}const {STORAGE[load.value.dtype]} *"
+        return Slot(
+            f"{self.name}_{what}", 0, parameters, arguments, body, text, f"0x{fill * 0x1010101:08x}u", pointer=pointer
+        )
+
+    def finisher(self, loops: Mapping[str, Sequence[Expr]], result: Expr, accumulator: Expr, lane: Expr | None) -> Slot:
+        """Stores f(sum), where ``sum`` is one element or LANES neighbors along ``lane``."""
+        names, lines = _numbered(loops)
+        printer = self.printer(names, lane)
+        accumulated = X.load("sum", (X.const(0) + lane,), "f32") if lane is not None else accumulator
+        printer.define(accumulated, "sum")
+        body = X.substitute(result, {accumulator: accumulated})
+        value = printer.to_store(body) if lane is not None else printer.value(body)
+        store = self.store_line(printer, self.record.address, value, lane, None)
+        text = [*_used(lines, [*printer.lines, store]), *printer.lines, f"  {store}"]
+        parameters, arguments = self.tile_interface(_NUMBERS, text)
+        lanes = LANES if lane is not None else 1
+        return Slot(f"{self.name}_finish", lanes, parameters, arguments, text, scalar=C_TYPES[accumulator.dtype])
+
+
+def _numbered(loops: Mapping[str, Sequence[Expr]]) -> tuple[dict[Expr, str], list[str]]:
+    """Names of loops, and the lines that take the numbers they are given by apart."""
+    names: dict[Expr, str] = {}
+    lines: list[str] = []
+    for number, variables in loops.items():
+        mine, apart = numbered(variables, number, f"{number[0]}_")
+        names |= mine
+        lines += (f"  {line}" for line in apart)
+    return names, lines
+
+
+def _used(lines: Sequence[str], text: Sequence[str]) -> list[str]:
+    """The lines that define a loop which the text asks for."""
+    words = set(re.findall(r"[A-Za-z_]\w*", " ".join(text)))
+    return [line for line in lines if line.split("=")[0].split()[-1] in words]

@@ -1,0 +1,211 @@
+"""Attention on a GPU in one kernel: a group takes a block of queries, keys and values come by in tiles.
+
+Scores are of one tile, in registers; what was summed up is scaled down when a larger score comes (online softmax).
+Products run on tensor cores where the device has them for its precision, else on its threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from edgec.device.facts import Device
+from edgec.fuse.attention import MIXED
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.nest import extent, is_fixed, most
+from edgec.schedule.attention import parts_of
+from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
+from edgec.schedule.gpu.kernel import GpuKernel, has_lanes, is_aligned, loads_lanes
+from edgec.schedule.gpu.tiles import has_tensor_cores
+from edgec.schedule.program import Buffer
+
+#: Rows of a product of tensor cores, and queries and keys of one thread where there are none.
+ROWS, EACH = 16, 4
+#: Share of the multiprocessors that have to get a block before blocks are made smaller.
+FULL = 0.85
+
+
+@dataclass(frozen=True)
+class AttentionTile:
+    """A group takes ``queries``, and ``keys`` at a time; ``features`` and ``width`` are padded to whole products.
+
+    Each of ``slices`` sets of threads has its share of the keys. On tensor cores a warp has ``high`` times 16 of the
+    queries; ``stages`` tiles of keys and values are in shared memory or on their way there. ``element`` is what is
+    multiplied.
+    """
+
+    queries: int
+    keys: int
+    features: int
+    width: int
+    element: Literal["f32", "f16", "tf32"]
+    high: int = 0
+    slices: int = 1
+    stages: int = 1
+
+    @property
+    def bytes(self) -> int:
+        """Of an element."""
+        return 2 if self.element == "f16" else 4
+
+    @property
+    def warps(self) -> int:
+        """Warps that share the queries, on tensor cores."""
+        return self.queries // (ROWS * self.high)
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps * self.slices if self.high else self.queries // EACH * (self.keys // EACH)
+
+    @property
+    def chunk(self) -> int:
+        """Elements of 16 bytes: what is copied at once."""
+        return 16 // self.bytes
+
+    @property
+    def pitch(self) -> int:
+        """Elements from one query or key in shared memory to the next."""
+        return self.features + self.chunk
+
+    @property
+    def value_pitch(self) -> int:
+        """The same of values."""
+        return self.width + self.chunk
+
+    @property
+    def stage(self) -> int:
+        """Elements of a tile of keys and values."""
+        return self.keys * (self.pitch + self.value_pitch)
+
+    @property
+    def slice(self) -> int:
+        """Floats of a slice where there are no tensor cores: weights, and keys by feature or values in their place."""
+        own = self.keys // self.slices
+        return own * (self.queries + 4) + max(self.features * (own + 4), own * self.value_pitch)
+
+    @property
+    def _held(self) -> int:
+        """Floats that a thread has summed up, without tensor cores."""
+        return EACH * self.width * EACH * self.slices // self.keys + 8
+
+    @property
+    def shared_bytes(self) -> int:
+        if not self.high:
+            sums = (self.slices - 1) * self.queries // EACH * self.keys // EACH // self.slices * self._held
+            return 4 * max(self.features * (self.queries + 4) + self.slices * self.slice, sums)
+        operands = self.bytes * (self.queries * self.pitch + self.stages * self.stage)
+        return max(operands, 4 * (self.slices - 1) * self.queries * (self.width + 8))
+
+
+@dataclass(frozen=True)
+class GpuAttention(GpuKernel):
+    """Loops and parts as in `edgec.schedule.attention.Parts`, and how what is loaded and stored lies."""
+
+    batch: tuple[Expr, ...]
+    m: Expr
+    n: Expr
+    d: Expr
+    k: tuple[Expr, ...]
+    query: Expr
+    key: Expr
+    value: Expr
+    score: Expr
+    result: Expr
+    query_lanes: bool  # LANES neighbors along k are one load
+    key_lanes: bool
+    value_lanes: bool  # the same along d
+    query_copied: bool  # 16 bytes can be copied as they lie
+    key_copied: bool
+    value_copied: bool
+    store_lanes: bool  # LANES neighbors of the result are stored at once
+    tile: AttentionTile
+
+    @property
+    def bodies(self) -> list[Expr]:
+        return [self.query, self.key, self.value, self.score, self.result]
+
+    @property
+    def features(self) -> int:
+        return prod(map(most, self.k))
+
+    @property
+    def batches(self) -> int:
+        return prod(map(most, self.batch))
+
+    @property
+    def blocks(self) -> Extent:
+        return X.plain(-(-extent(self.m) // self.tile.queries))
+
+    @property
+    def describe(self) -> str:
+        t = self.tile
+        where = f" on tensor cores ({t.element}), {t.warps} x {t.slices} warps" if t.high else ""
+        sizes = f"{extent(self.m)} queries, {extent(self.n)} keys of {self.features}, values of {most(self.d)}"
+        return f"{self.batches} x {sizes}, blocks of {t.queries} x {t.keys}{where}"
+
+
+def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | None:
+    """Schedule ``flat`` as attention; None when it is none, or when a head is too large for shared memory."""
+    p = parts_of(flat, weights)
+    if p is None or not is_fixed(*p.loops):
+        return None
+    tile = tile_for(prod(map(most, p.loops)), most(p.m), most(p.n), prod(map(most, p.k)), most(p.d), device)
+    if tile is None:
+        return None
+    last = p.k[-1] if p.k else X.const(0)
+    score = with_contiguous_weights(p.score, (*flat.loops, p.n), p.n, weights)
+    whole = X.substitute(p.result, {MIXED: X.load("mixed", (p.d,), "f32")})
+    return GpuAttention(
+        flat.store, flat.address, p.loops, p.m, p.n, p.d, p.k, p.query, p.key, p.value, score, p.result,
+        loads_lanes(p.query, last), loads_lanes(p.key, last), loads_lanes(p.value, p.d),
+        _is_copied(p.query, last, tile), _is_copied(p.key, last, tile), _is_copied(p.value, p.d, tile),
+        has_lanes(whole, flat.store, flat.address, p.d, cuda=True), tile,
+    )  # fmt: skip
+
+
+def _is_copied(load: Expr, along: Expr, tile: AttentionTile) -> bool:
+    stored = {"f16": "f16", "tf32": "f32", "f32": ""}[tile.element]
+    buffer = load.value
+    is_plain = isinstance(buffer, Buffer) and buffer.dtype == stored and along.op == "var"
+    return is_plain and is_aligned(load.args[0], along, tile.chunk)
+
+
+def largest_head(device: Device) -> int:
+    """The largest head that a kernel of attention takes on a device; 0 where there is no such kernel."""
+    if device.language != "cuda":
+        return 0
+    return next((h for h in range(256, 0, -16) if tile_for(1, 64, 64, h, h, device) is not None), 0)
+
+
+def tile_for(batches: int, queries: int, keys: int, features: int, width: int, device: Device) -> AttentionTile | None:
+    """The largest block of queries that leaves hardly a multiprocessor without work; None where none fits."""
+    offers = _tensor_tiles(features, width, device) if has_tensor_cores(device) else _tiles(features, width)
+    fitting = [t for t in offers if t.shared_bytes <= device.largest_shared_bytes]
+    least = min((-(-keys // t.keys) * t.keys for t in fitting), default=0)
+    for tile in fitting:
+        is_wasteful = tile.keys > keys and tile.keys > least
+        if not is_wasteful and batches * -(-queries // tile.queries) >= FULL * device.multiprocessors:
+            return tile
+    return min(fitting, key=lambda t: (t.queries, -(-keys // t.keys) * t.keys, -t.stages), default=None)
+
+
+def _tensor_tiles(features: int, width: int, device: Device) -> list[AttentionTile]:
+    """Most queries first; a warp's sums have to stay in its registers."""
+    element: Literal["f16", "tf32"] = "f16" if device.precision == "fp16" else "tf32"
+    step = 16 if element == "f16" else 8
+    features, width = (-(-x // step) * step for x in (features, width))
+    found = []
+    for high, warps, slices in ((2, 4, 1), (1, 4, 1), (1, 2, 2), (1, 1, 4)):
+        for keys, stages in ((64, 2), (32, 2), (32, 1), (16, 1)):
+            if high * (keys + width) <= (320 if keys == 32 else 288) and (high == 1 or keys >= 32):
+                tile = AttentionTile(16 * high * warps, keys * slices, features, width, element, high, slices, stages)
+                found.append(tile)
+    return found
+
+
+def _tiles(features: int, width: int) -> list[AttentionTile]:
+    width = -(-width // 32) * 32
+    shapes = ((64, 1), (32, 2), (16, 4), (32, 1), (16, 1))
+    return [AttentionTile(queries, 32 * slices, features, width, "f32", slices=slices) for queries, slices in shapes]
