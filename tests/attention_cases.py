@@ -51,6 +51,8 @@ def attentions() -> Iterator[Named]:
     yield "attention with a matrix of masks", graph(attention(*qkv, value("mask", 1, 260, 270)))
     causal = np.where(np.tril(np.ones((260, 270), bool)), 0, -np.inf).astype(np.float32)
     yield "attention to what came before", graph(attention(*qkv, constant(causal)))
+    least = np.where(np.tril(np.ones((260, 270), bool)), 0, np.finfo(np.float32).min).astype(np.float32)
+    yield "attention beside the least float", graph(attention(*qkv, constant(least)))
     yield "attention chosen by truth values", graph(attention(*qkv, value("mask", 1, 260, 270, dtype="bool")))
     x = value("x", 1, 256, 24)
     parts = [ops.node("matmul", x, weights(24, 24, scale=0.2)) for _ in range(3)]

@@ -21,7 +21,7 @@ SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time;
 TOLERANCE = {"fp32": 1e-5, "tf32": 1e-2, "fp16": 1e-2}
 GROUPS = cases()
 #: What runs on tensor cores, or hands on halves.
-NARROW = ("contractions", "convolutions", "epilogues")
+NARROW = ("contractions", "convolutions", "epilogues", "attentions")
 DEVICE = "cuda_sm90" if os.environ.get("EDGEC_TEST_GPU") else "jetson"
 WHAT = [(g, "fp32") for g in sorted(GROUPS)] + [(g, p) for g in NARROW for p in ("tf32", "fp16")]
 
