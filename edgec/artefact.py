@@ -10,7 +10,8 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -198,7 +199,8 @@ class Network:
         if not library.is_file():
             raise UsageError("the artefact is not compiled", hint="build it without --no-compile", where=str(folder))
         try:
-            self._net = _module(self.folder, self.name).Net(threads=threads)
+            with _as_new(library) as path:
+                self._net = _module(self.folder, self.name).Net(library=path, threads=threads)
         except OSError as error:
             raise UsageError(f"cannot load the library: {error}", where=str(library)) from None
         self._lock = threading.RLock()
@@ -276,6 +278,25 @@ class Network:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+#: Which file was loaded under a name in this process.
+_loaded: dict[Path, tuple[int, int]] = {}
+
+
+@contextmanager
+def _as_new(library: Path) -> Iterator[Path]:
+    """A path to load a library by: another one where an earlier build was loaded by this one.
+
+    The system's loader goes by names, and would hand out the earlier library.
+    """
+    found = library.stat()
+    mine = (found.st_ino, found.st_mtime_ns)
+    if _loaded.setdefault(library, mine) == mine:
+        yield library
+        return
+    with tempfile.TemporaryDirectory(prefix="edgec-") as folder:
+        yield Path(shutil.copy(library, folder))
 
 
 def _port(entry: Mapping[str, Any]) -> Port:

@@ -121,3 +121,15 @@ def test_without_arena(tmp_path: Path) -> None:
     pointers = [ctypes.c_void_p(a) for a in (network.weights.address, 0, given.ctypes.data, result.ctypes.data)]
     assert network.run(*pointers) == OK
     np.testing.assert_array_equal(result, np.maximum(given, 0))
+
+
+def test_a_folder_that_is_built_again(tmp_path: Path) -> None:
+    """In one process: the loader must not hand out the library that lay there before."""
+    for power in (2.0, 3.0):
+        source = model(
+            [node("Mul", ["x", "k"], ["y"])], [tensor_input("x", [4])],
+            initializers=[weights("k", np.float32(power))],
+        )  # fmt: skip
+        edgec.build(source, tmp_path / "net")
+        network = edgec.Network(tmp_path / "net")
+        assert network.run({"x": np.ones(4, np.float32)})["y"].tolist() == [power] * 4
