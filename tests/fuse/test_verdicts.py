@@ -28,22 +28,24 @@ def planned(name: str, mode: str = "planner") -> Plan:
 @pytest.mark.parametrize("name", networks.here())
 def test_every_pair_of_neighbors_has_a_verdict(name: str, mode: str) -> None:
     found = planned(name, mode)
+    index = why.Index(found)
     writers = {b.output: b for b in found.blocks}
     for block in found.blocks:
         for value in block.inputs:
             if value in writers and value.op != "copy":
-                apart = [v for v in why.borders(found, block) if v.writer is value and not v.fused]
+                apart = [v for v in why.borders(index, block) if v.writer is value and not v.fused]
                 assert apart, (value, block.output)
                 assert all(v.constraint in get_args(Constraint) and v.why for v in apart)
-                assert any(v in why.borders(found, writers[value]) for v in apart), "both sides tell it"
+                assert any(v in why.borders(index, writers[value]) for v in apart), "both sides tell it"
 
 
 @pytest.mark.parametrize("name", networks.here())
 def test_blocks_are_held_together_by_verdicts(name: str) -> None:
     found = planned(name)
+    index = why.Index(found)
     for block in found.blocks:
         connected = {block.output}
-        verdicts = why.held(found, block)
+        verdicts = why.held(index, block)
         for _ in block.nodes:
             for v in verdicts:
                 if v.writer in connected or v.reader in connected:
@@ -53,7 +55,8 @@ def test_blocks_are_held_together_by_verdicts(name: str) -> None:
 
 def test_sentences_name_cell_and_constraint() -> None:
     found = planned("convnet")
-    told = [line for block in found.blocks for line in why.sentences(found, block)]
+    index = why.Index(found)
+    told = [line for block in found.blocks for line in why.sentences(index, block)]
     assert any("still holds it" in line for line in told)
     assert any("[class; many-to-many into many-to-many: red]" in line for line in told)
     assert any("written where it belongs in the buffer of concat" in line for line in told)
