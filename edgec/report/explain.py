@@ -9,12 +9,11 @@ from edgec.errors import UsageError
 from edgec.frontend.source import Parsed, nodes_with_outputs
 from edgec.frontend.text import printable
 from edgec.fuse import Block, Plan, classify
-from edgec.ir import expr as X
-from edgec.ir.graph import Formula, Graph, Node
+from edgec.ir.graph import Graph, Node
 from edgec.ops import meaning
 from edgec.pipeline import Run
 from edgec.report import facts, laws, why
-from edgec.report.listing import describe_template, describe_view, formula_text, numbered, procedure_text
+from edgec.report.listing import describe_template, describe_view, formula_text, numbered, operator_text
 from edgec.report.record import Record, head, kernel_cost
 from edgec.rewrite import Rule, consider, load_rules
 from edgec.rewrite.names import cover
@@ -102,16 +101,11 @@ def _title(graph: Graph, node: Node) -> str:
 
 def _core(node: Node) -> Record:
     derived = meaning(node)
-    if isinstance(derived, Formula):
-        variables = ", ".join(X.show(v) for v in derived.variables)
-        text = f"y[{variables}] = {X.show(derived.body, lambda slot: f'x{slot}')}"
-    else:
-        text = f"y = {procedure_text(node, (f'x{k}' for k in range(len(node.args))))}"
     return {
         "operator": node.op,
         "type": str(node.type),
         "operands": [str(a.type) for a in node.args],
-        "formula": text if len(text) <= _FORMULA else f"{text[:_FORMULA]}...",
+        "formula": operator_text(node, _FORMULA),
         "mapping": classify.mapping(node).label,
         "flops": classify.flops(derived),
         "macs": facts.multiply_adds(derived),

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from edgec.frontend.text import printable
 from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
-from edgec.ir.graph import Node
+from edgec.ir.graph import Formula, Node
 from edgec.ir.nest import extent
+from edgec.ops import meaning
 from edgec.schedule.attention import Attention
 from edgec.schedule.border import Border
 from edgec.schedule.chain import Chain
@@ -51,6 +52,17 @@ def formula_text(block: Block, names: Mapping[Node, str]) -> str:
 
 def procedure_text(node: Node, args: Iterable[str]) -> str:
     return f"{node.op}({', '.join([*args, *(f'{key}={value!r}' for key, value in node.attrs)])})"
+
+
+def operator_text(node: Node, limit: int) -> str:
+    """What one operator computes, of its operands ``x0``.. and in at most so many characters."""
+    derived = meaning(node)
+    if isinstance(derived, Formula):
+        variables = ", ".join(X.show(v) for v in derived.variables)
+        text = f"y[{variables}] = {X.show(derived.body, lambda slot: f'x{slot}')}"
+    else:
+        text = f"y = {procedure_text(node, (f'x{k}' for k in range(len(node.args))))}"
+    return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 def show_plan(plan: Plan) -> str:

@@ -61,7 +61,7 @@ EC_DEVICE bool ec_is_last(int *lock, int groups) {
 EC_DEVICE void ec_fill(void *to, unsigned fill) { *(uint4 *)to = uint4{fill, fill, fill, fill}; }
 EC_DEVICE void ec_copy(void *to, const void *from, unsigned fill = 0) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("" : "+l"(from)); /* without this nvcc 13 read from null where some lanes have no place */
+  asm volatile("" : "+l"(from)); /* reads from null were seen without it, and without ec_fill; which of the two ended them is open */
   const unsigned place = (unsigned)__cvta_generic_to_shared(to);
   if (from)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");

@@ -8,10 +8,9 @@ from typing import Any
 from edgec.frontend.text import printable
 from edgec.fuse import Plan, classify
 from edgec.fuse.price import work
-from edgec.ir import expr as X
-from edgec.ir.graph import Formula, Graph, Node
+from edgec.ir.graph import Graph, Node
 from edgec.ops import meaning
-from edgec.report.listing import describe_template, procedure_text
+from edgec.report.listing import describe_template, operator_text
 from edgec.report.record import Record
 from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Buffer, Program
@@ -65,11 +64,6 @@ def operator(node: Node, graph: Graph) -> Record:
         name = printable(node.attributes["name"])
         return {"op": "input", "label": name, "type": str(node.type), "names": [name], "bytes": int(node.type.bytes)}
     derived = meaning(node)
-    if isinstance(derived, Formula):
-        variables = ", ".join(X.show(v) for v in derived.variables)
-        text = f"y[{variables}] = {X.show(derived.body, lambda slot: f'x{slot}')}"
-    else:
-        text = f"y = {procedure_text(node, (f'x{k}' for k in range(len(node.args))))}"
     return {
         "op": node.op,
         "type": str(node.type),
@@ -78,7 +72,7 @@ def operator(node: Node, graph: Graph) -> Record:
         "flops": int(classify.flops(derived)),
         "bytes": int(node.type.bytes),
         "weights": sum(int(a.type.bytes) for a in dict.fromkeys(node.args) if a.is_const),
-        "formula": text if len(text) <= FORMULA else f"{text[:FORMULA]}...",
+        "formula": operator_text(node, FORMULA),
     }
 
 
