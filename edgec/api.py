@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
+import onnx
 
 from edgec import artefact, pipeline, tuning
 from edgec.artefact import Network
@@ -27,7 +28,7 @@ from edgec.compress.prune import prune as prune_graph
 from edgec.emit.extras import chosen as choose_extras
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.errors import UsageError
-from edgec.frontend import export
+from edgec.export_onnx import runnable
 from edgec.frontend import source as reader
 from edgec.frontend.model import Model as OnnxModel
 from edgec.frontend.source import Parsed, Source
@@ -150,7 +151,7 @@ class Built:
 
         Raises UsageError for operators that have no ONNX form here.
         """
-        export.save(self.run["compress"], Path(path))
+        onnx.save(runnable(self.run["compress"]), str(path))
 
     @property
     def masks(self) -> Mapping[str, np.ndarray]:

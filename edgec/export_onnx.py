@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from edgec.errors import UsageError
 from edgec.frontend.text import printable
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Array, Graph, Node
@@ -135,6 +136,19 @@ def to_onnx(graph: Graph, constants: Path | None = None) -> onnx.ModelProto:
         opsets.append(helper.make_opsetid(DOMAIN, 1))
     model = helper.make_model(made, opset_imports=opsets, ir_version=IR_VERSION, producer_name="edgec")
     helper.set_model_props(model, {str(k): str(v) for k, v in graph.metadata.items()})
+    return model
+
+
+def runnable(graph: Graph) -> onnx.ModelProto:
+    """The model of a graph for other engines. Raises UsageError where ONNX has no operator for one of it."""
+    if graph.sizes or not all(n.type.is_fixed for n in graph.nodes()):
+        raise UsageError("a network with open dimensions is not written as ONNX", hint="fix them with --shape")
+    model = to_onnx(graph)
+    for n in model.graph.node:
+        if n.domain == DOMAIN:
+            hint = "write a network of convolutions, products, pools, movement and element-wise operators"
+            raise UsageError(f"'{n.op_type}' is not written as ONNX", hint=hint, where=n.doc_string)
+    onnx.checker.check_model(model)
     return model
 
 

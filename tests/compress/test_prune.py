@@ -19,7 +19,7 @@ from edgec.compress.prune.channels import without_channels
 from edgec.compress.prune.choose import METHODS, Statistics, chosen
 from edgec.compress.prune.scheme import kept, parsed
 from edgec.errors import CheckError, UsageError
-from edgec.frontend.export import to_onnx
+from edgec.export_onnx import runnable
 from edgec.ir.graph import Graph, Node, constant
 from edgec.ir.verify import verify
 
@@ -230,7 +230,7 @@ def test_channels_leave_every_tensor_they_are_part_of(with_data: bool) -> None:
         (32, 32, 3, 3), (32, 10),
     ]  # fmt: skip
     assert [n.type for _, n in smaller.outputs] == [n.type for _, n in g.outputs]
-    session = onnxruntime.InferenceSession(to_onnx(smaller).SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(runnable(smaller).SerializeToString(), providers=["CPUExecutionProvider"])
     for sample in samples:
         (want,) = results(smaller, [sample])
         for name, got in zip(want, session.run(None, sample)):
@@ -253,7 +253,7 @@ def test_channels_that_matter_least_go() -> None:
 
 
 def test_the_smaller_network_is_written(tmp_path: Path) -> None:
-    model = to_onnx(network())
+    model = runnable(network())
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
     files = [str(tmp_path / "net.onnx"), "-o", str(tmp_path / "out"), "--write-onnx", str(tmp_path / "small.onnx")]
     arguments = ["build", *files, "--prune", "channel", "--sparsity", "0.4"]
@@ -270,4 +270,4 @@ def test_the_smaller_network_is_written(tmp_path: Path) -> None:
 def test_operators_without_a_form_in_onnx_are_named() -> None:
     x = value("x", 3, 4)
     with pytest.raises(UsageError, match="'argsort"):
-        to_onnx(graph(ops.node("argsort", x, axis=1, descending=False)))
+        runnable(graph(ops.node("argsort", x, axis=1, descending=False)))
