@@ -44,7 +44,7 @@ def attentions() -> Iterator[Named]:
     for m, n, k, d in sizes:
         qkv = value("q", m, k), value("k", n, k), value("v", n, d)
         yield f"attention {m}x{n}x{k}x{d}", graph(attention(*qkv))
-    qkv = value("q", 3, 72, 32), value("k", 3, 40, 32), value("v", 3, 40, 32)
+    qkv = value("q", 3, 1700, 32), value("k", 3, 40, 32), value("v", 3, 40, 32)
     yield "attention to few keys", graph(attention(*qkv))
     qkv = value("q", 2, 260, 12), value("k", 2, 270, 12), value("v", 2, 270, 20)
     yield "attention with a row of masks", graph(attention(*qkv, value("mask", 2, 1, 270)))
