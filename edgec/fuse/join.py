@@ -153,14 +153,20 @@ def _is_of_parts(draft: Draft, node: Node) -> bool:
 
     What several parts need is computed for each, if that is hardly more than to load it.
     """
-    users = {*draft.users[node]}
-    if len(users) > 1 and classify.computes(draft.composer.own(node)) > 1:
-        return False
-    return bool(users) and all(
-        (u.op == "concat" and u in draft.inlined)
-        or (classify.is_elementwise(u) and u.type.shape == node.type.shape and _is_of_parts(draft, u))
-        for u in users
-    )
+    seen, stack = {node}, [node]
+    while stack:
+        n = stack.pop()
+        users = {*draft.users[n]}
+        if not users or (len(users) > 1 and classify.computes(draft.composer.own(n)) > 1):
+            return False
+        for u in users - seen:
+            if u.op == "concat" and u in draft.inlined:
+                continue
+            if not classify.is_elementwise(u) or u.type.shape != n.type.shape:
+                return False
+            seen.add(u)
+            stack.append(u)
+    return True
 
 
 def _is_padded(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
@@ -221,7 +227,7 @@ def _repeats(draft: Draft, node: Node, members: Collection[Node], contraction: b
         return Refusal("recompute", "a sum reads each element several times and would repeat the work on it")
     if any(n.op == "pool" for n in members):
         return Refusal("recompute", "windows overlap and would repeat the work on each element")
-    if not _is_of_parts(draft, node) and any(n.type.elements > node.type.elements for n in members):
+    if any(n.type.elements > node.type.elements for n in members) and not _is_of_parts(draft, node):
         return Refusal("recompute", f"its reader needs each element of {node.op} several times", is_yellow=True)
     if len(members) >= BLOCK_LIMIT:
         return Refusal("code size", f"a block of more than {BLOCK_LIMIT} operators gains nothing")
