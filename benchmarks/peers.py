@@ -94,6 +94,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     p.add_argument("--under", type=shlex.split, default=[], metavar="COMMAND", help="run measurements under a command")
     p.add_argument("--write", type=Path, metavar="FILE", help="write the page")
     options = p.parse_args(arguments)
+    if options.write and len(options.compilers) > 1:
+        p.error("the page is of one compiler: leave out --write, or --compilers")
     options.folder = options.folder or options.cache / "networks"
     return options
 
