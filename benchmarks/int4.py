@@ -13,9 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -24,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import peak
 import peer_install
 import peers
 from networks import wanted
@@ -34,7 +31,6 @@ from peer_install import NotHad
 import edgec
 from edgec.compress.four_bits import rounded
 from edgec.device.facts import load_device
-from edgec.device.toolchain import pick_compiler
 
 DECODER = "decoder"
 NETWORKS = ("bert_base_128", "gpt2_64", DECODER)
@@ -205,16 +201,8 @@ def _measured(
     for label, model in zip(LABELS[2:], (files[0], files[4], path)):
         engine = {"engine": "onnxruntime", "python": python, "model": str(model.absolute()), "threads": threads}
         engines.append({"label": label, **engine})
-    inputs, reference = path.with_suffix(".in.npz").absolute(), peers._reference(path, options.cache).absolute()
-    job = {"engines": engines, "threads": threads, "seconds": options.seconds}
-    job |= {"inputs": str(inputs), "reference": str(reference)}
-    device = load_device("host")
-    with tempfile.TemporaryDirectory(prefix="edgec-int4-") as folder:
-        task, result = Path(folder, "job.json"), Path(folder, "result.json")
-        job["peak"] = [str(program) for program in peak.programs(device, pick_compiler(device), Path(folder))]
-        task.write_text(json.dumps(job))
-        subprocess.run([*options.under, sys.executable, peers.ROUNDS, str(task), str(result)], check=True)
-        found = json.loads(result.read_text())
+    inputs, reference = path.with_suffix(".in.npz"), peers._reference(path, options.cache)
+    found = peers.in_turns(engines, inputs, reference, threads, options)
     sizes = {label: b["bytes"] for label, b in built.items()} | {"file": files[0].stat().st_size}
     return {"network": path.stem, "threads": threads, "bytes": sizes, **found}
 

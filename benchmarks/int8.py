@@ -14,7 +14,6 @@ import argparse
 import json
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -24,7 +23,6 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import peak
 import peer_install
 import peers
 import wheels
@@ -34,7 +32,6 @@ from peer_install import NotHad
 import edgec
 from edgec.check.inputs import random_inputs
 from edgec.device.facts import load_device
-from edgec.device.toolchain import pick_compiler
 
 NETWORKS = ("mobilenetv2_224", "efficientnet_lite0", "resnet50_224", "bert_base_128", "dscnn_kws", "resnet8_cifar")
 #: Files of TensorFlow Lite in int8, of the folder of trained models, that LiteRT runs too.
@@ -179,12 +176,9 @@ def _beside_litert(results: Path, options: argparse.Namespace) -> None:
                 {"label": label, "engine": engine, "python": python, "model": str(model.absolute()), "threads": threads}
                 for label, engine, python, model in ways
             ]
-            job = {"engines": engines, "threads": threads, "seconds": options.seconds}
-            job |= {
-                "inputs": str(folder.with_suffix(".in.npz").absolute()),
-                "reference": str(folder.with_suffix(".out.npz").absolute()),
-            }
-            found = {"network": f"{source.stem}.tflite", "threads": threads, **_in_turns(job, options)}
+            inputs, reference = (folder.with_suffix(suffix) for suffix in (".in.npz", ".out.npz"))
+            took = peers.in_turns(engines, inputs, reference, threads, options)
+            found = {"network": f"{source.stem}.tflite", "threads": threads, **took}
             (results / f"{source.stem}.tflite.{threads}.json").write_text(json.dumps(found, indent=1) + "\n")
             print(" | ".join(_litert_row(found)), flush=True)
 
@@ -218,22 +212,9 @@ def _measured(
     for engine, python in pythons.items():
         model = str(narrow.absolute())
         engines.append({"label": engine, "engine": engine, "python": python, "model": model, "threads": threads})
-    inputs, reference = path.with_suffix(".in.npz").absolute(), peers._reference(path, options.cache).absolute()
-    job = {"engines": engines, "threads": threads, "seconds": options.seconds}
-    job |= {"inputs": str(inputs), "reference": str(reference)}
-    return {"network": path.stem, "threads": threads, **_in_turns(job, options)}
-
-
-def _in_turns(job: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """What the engines of a job took."""
-    device = load_device("host")
-    with tempfile.TemporaryDirectory(prefix="edgec-int8-") as folder:
-        task, result = Path(folder, "job.json"), Path(folder, "result.json")
-        job["peak"] = [str(program) for program in peak.programs(device, pick_compiler(device), Path(folder))]
-        task.write_text(json.dumps(job))
-        subprocess.run([*options.under, sys.executable, peers.ROUNDS, str(task), str(result)], check=True)
-        found: dict[str, Any] = json.loads(result.read_text())
-        return found
+    inputs, reference = path.with_suffix(".in.npz"), peers._reference(path, options.cache)
+    took = peers.in_turns(engines, inputs, reference, threads, options)
+    return {"network": path.stem, "threads": threads, **took}
 
 
 def _row(found: Mapping[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -182,6 +182,22 @@ def _models(path: Path, pythons: Mapping[str, str], cache: Path) -> tuple[dict[s
     return models, missing
 
 
+def in_turns(
+    engines: Sequence[Mapping[str, Any]], inputs: Path, reference: Path, threads: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """What engines took that ran in turns on the same inputs, held against the same outputs."""
+    job = {"engines": list(engines), "threads": threads, "seconds": options.seconds}
+    job |= {"inputs": str(inputs.absolute()), "reference": str(reference.absolute())}
+    device = load_device("host")
+    with tempfile.TemporaryDirectory(prefix="edgec-peers-") as folder:
+        task, result = Path(folder, "job.json"), Path(folder, "result.json")
+        job["peak"] = [str(program) for program in peak.programs(device, pick_compiler(device), Path(folder))]
+        task.write_text(json.dumps(job))
+        subprocess.run([*options.under, sys.executable, ROUNDS, str(task), str(result)], check=True)
+        found: dict[str, Any] = json.loads(result.read_text())
+        return found
+
+
 def _measure(
     path: Path,
     threads: int,
@@ -201,16 +217,8 @@ def _measure(
     for engine, model in models.items():
         entry = {"label": engine, "engine": engine, "python": pythons[engine], "model": model, "threads": threads}
         engines.append(entry)
-    inputs, reference = path.with_suffix(".in.npz").absolute(), _reference(path, options.cache).absolute()
-    job = {"engines": engines, "threads": threads, "seconds": options.seconds}
-    job |= {"inputs": str(inputs), "reference": str(reference)}
     device = load_device("host")
-    with tempfile.TemporaryDirectory(prefix="edgec-peers-") as folder:
-        task, result = Path(folder, "job.json"), Path(folder, "result.json")
-        job["peak"] = [str(program) for program in peak.programs(device, pick_compiler(device), Path(folder))]
-        task.write_text(json.dumps(job))
-        subprocess.run([*options.under, sys.executable, ROUNDS, str(task), str(result)], check=True)
-        found = json.loads(result.read_text())
+    found = in_turns(engines, path.with_suffix(".in.npz"), _reference(path, options.cache), threads, options)
     return {
         "network": path.stem,
         "date": date.today().isoformat(),

@@ -12,9 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -22,7 +20,6 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import peak
 import peer_install
 import peers
 from networks import wanted
@@ -30,7 +27,6 @@ from peer_install import NotHad
 
 import edgec
 from edgec.device.facts import load_device
-from edgec.device.toolchain import pick_compiler
 
 PRECISIONS = ("bf16", "fp16", "fp32")
 PEER = "openvino bf16"
@@ -98,16 +94,9 @@ def _measured(
     for python in pythons.values():
         model = str(path.absolute())
         engines.append({"label": PEER, "engine": PEER, "python": python, "model": model, "threads": threads})
-    inputs, reference = path.with_suffix(".in.npz").absolute(), peers._reference(path, options.cache).absolute()
-    job = {"engines": engines, "threads": threads, "seconds": options.seconds}
-    job |= {"inputs": str(inputs), "reference": str(reference)}
-    device = load_device("host")
-    with tempfile.TemporaryDirectory(prefix="edgec-precision-") as folder:
-        task, result = Path(folder, "job.json"), Path(folder, "result.json")
-        job["peak"] = [str(program) for program in peak.programs(device, pick_compiler(device), Path(folder))]
-        task.write_text(json.dumps(job))
-        subprocess.run([*options.under, sys.executable, peers.ROUNDS, str(task), str(result)], check=True)
-        return {"network": path.stem, "threads": threads, **json.loads(result.read_text())}
+    inputs, reference = path.with_suffix(".in.npz"), peers._reference(path, options.cache)
+    took = peers.in_turns(engines, inputs, reference, threads, options)
+    return {"network": path.stem, "threads": threads, **took}
 
 
 def _row(found: Mapping[str, Any]) -> list[str]:

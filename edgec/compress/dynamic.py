@@ -13,8 +13,7 @@ import numpy as np
 from edgec import ops
 from edgec.compress.calibration import nearest, weight_scale
 from edgec.compress.layers import Layer
-from edgec.compress.scales import remade
-from edgec.ir.graph import Graph, Node, constant
+from edgec.ir.graph import Graph, Node, constant, rewrite
 
 #: The least step, so that rows of zeros are divided by something.
 _LEAST = 2.0**-100
@@ -23,15 +22,14 @@ _LEAST = 2.0**-100
 def dynamic(graph: Graph, chosen: Collection[Layer]) -> Graph:
     """``graph`` with the ``chosen`` layers on bytes whose scales are found at run time."""
     layers = {layer.node: layer for layer in chosen}
-    new: dict[Node, Node] = {}
-    for n in graph.nodes():
-        args = [new[a] for a in n.args]
-        layer = layers.get(n)
+
+    def change(old: Node, args: tuple[Node, ...]) -> Node:
+        layer = layers.get(old)
         if layer is not None:
-            new[n] = _product(layer, args[1 - layer.side])
-        else:
-            new[n] = n if tuple(args) == n.args else ops.node(n.op, *args, **n.attributes)
-    return remade(graph, new)
+            return _product(layer, args[1 - layer.side])
+        return old if args == old.args else ops.node(old.op, *args, **old.attributes)
+
+    return rewrite(graph, change)
 
 
 def _product(layer: Layer, x: Node) -> Node:

@@ -11,8 +11,7 @@ import numpy as np
 
 from edgec import ops
 from edgec.compress.layers import Layer
-from edgec.compress.scales import remade
-from edgec.ir.graph import Graph, Node, constant
+from edgec.ir.graph import Graph, Node, constant, rewrite
 
 #: Shares of the range of a group that its sixteen values may cover; what loses least is taken.
 SHARES = (1.0, 0.93, 0.86, 0.79)
@@ -27,14 +26,15 @@ def may_be_four_bits(layer: Layer, group: int) -> bool:
 def four_bits(graph: Graph, chosen: Collection[Layer], group: int) -> Graph:
     """``graph`` with the weights of the ``chosen`` layers at the nearest of sixteen values a group."""
     layers = {layer.node: layer for layer in chosen}
-    new: dict[Node, Node] = {}
-    for n in graph.nodes():
-        args = [new[a] for a in n.args]
-        layer = layers.get(n)
+
+    def change(old: Node, args: tuple[Node, ...]) -> Node:
+        layer = layers.get(old)
         if layer is not None:
-            args[layer.side] = constant(rounded(layer.weights, layer.summed[0], group))
-        new[n] = n if tuple(args) == n.args else ops.node(n.op, *args, **n.attributes)
-    return remade(graph, new)
+            own = constant(rounded(layer.weights, layer.summed[0], group))
+            args = (*args[: layer.side], own, *args[layer.side + 1 :])
+        return old if args == old.args else ops.node(old.op, *args, **old.attributes)
+
+    return rewrite(graph, change)
 
 
 def rounded(weights: np.ndarray, axis: int, group: int) -> np.ndarray:

@@ -55,8 +55,8 @@ class Words:
         return self.whole + (self.rest > 0)
 
 
-def byte_load(factor: Expr) -> tuple[Expr, int] | None:
-    """(load, offset) where a factor is a byte from memory plus a constant, in i32."""
+def byte_of(factor: Expr) -> tuple[Expr, int] | None:
+    """(byte, offset) where a factor in i32 is a byte plus a constant."""
     offset = 0
     while factor.op in ("add", "sub"):
         a, b = factor.args
@@ -66,9 +66,15 @@ def byte_load(factor: Expr) -> tuple[Expr, int] | None:
             return None
         offset += b.value if factor.op == "add" else -b.value
         factor = a
-    if factor.op != "cast" or factor.args[0].op != "load" or factor.args[0].dtype not in BYTES:
+    if factor.op != "cast" or factor.args[0].dtype not in BYTES:
         return None
-    return factor.args[0], offset
+    return factor.args[0], int(offset)
+
+
+def byte_load(factor: Expr) -> tuple[Expr, int] | None:
+    """The same where the byte is read from memory as it stands."""
+    found = byte_of(factor)
+    return found if found is not None and found[0].op == "load" else None
 
 
 def words_of(device: Device, k: tuple[Expr, ...], s: Expr, l: Expr) -> tuple[Words, Expr, tuple[Expr, ...]] | None:

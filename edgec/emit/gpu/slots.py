@@ -16,8 +16,8 @@ from edgec.emit.gpu.base import GpuView, numbered
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.schedule.gpu.contract import plain_load
-from edgec.schedule.gpu.integer import BYTES
 from edgec.schedule.gpu.kernel import LANES
+from edgec.schedule.products import BYTES
 
 _NUMBERS = ("batch", "m", "n", "k", "d")
 

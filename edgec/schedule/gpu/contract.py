@@ -21,9 +21,10 @@ from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
 from edgec.ir.types import DTYPES
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.gpu.integer import BYTES, factors, started, sums_of_columns
+from edgec.schedule.gpu.integer import factors, started, sums_of_columns
 from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned, loads_lanes, packed_as
 from edgec.schedule.gpu.tiles import AnyTile, TensorTile, tile_for
+from edgec.schedule.products import BYTES
 from edgec.schedule.program import Buffer
 
 

@@ -17,9 +17,9 @@ from edgec.ir.expr import Expr
 from edgec.ir.nest import most
 from edgec.ir.vector import bounds
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
+from edgec.schedule.products import BYTES, byte_of
 from edgec.schedule.program import Buffer
 
-BYTES = ("i8", "u8")
 #: Whole numbers up to here are floats.
 EXACT = 2.0**24
 
@@ -52,19 +52,9 @@ def factors(s: Expr, l: Expr) -> Factors | None:
 
 
 def _byte(factor: Expr) -> tuple[Expr, int] | None:
-    """(byte, what is added to it) of a factor in i32."""
-    offset = 0
-    while factor.op in ("add", "sub"):
-        a, b = factor.args
-        if factor.op == "add" and a.op == "const":
-            a, b = b, a
-        if b.op != "const":
-            return None
-        offset += b.value if factor.op == "add" else -b.value
-        factor = a
-    if factor.op != "cast" or factor.args[0].dtype not in BYTES or not X.loads(factor.args[0]):
-        return None
-    return factor.args[0], int(offset)
+    """A byte made of what lies in memory, and what is added to it."""
+    found = byte_of(factor)
+    return found if found is not None and X.loads(found[0]) else None
 
 
 def sums_of_columns(l: Expr, n: tuple[Expr, ...], k: tuple[Expr, ...], weights: Weights) -> Expr:
