@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from edgec.device.facts import Device
 from edgec.fuse.attention import DOT, MIXED, attention_of
@@ -18,6 +19,7 @@ from edgec.ir.nest import coefficient, extent, is_fixed, most
 from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
 from edgec.schedule.program import Buffer
+from edgec.schedule.record import Record
 
 #: Keys whose scores are in memory at once.
 KEY_BLOCK = 48
@@ -26,9 +28,10 @@ KEY_ROWS = 6
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(Record):
     """Loops and parts; ``score`` is over ``DOT``, its lanes along ``m``; ``result`` over ``MIXED``, along ``d``."""
 
+    template: ClassVar[str] = "attention"
     loops: tuple[Expr, ...]
     m: Expr  # queries
     n: Expr  # keys

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from edgec.fuse import Halo
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 from edgec.schedule.program import Buffer, View
+from edgec.schedule.record import Record
 
 
 @dataclass(frozen=True)
@@ -20,12 +22,17 @@ class Slab:
 
 
 @dataclass(frozen=True)
-class Border:
+class Border(Record):
     """Fill ``slabs`` of ``store`` with ``value``."""
 
+    template: ClassVar[str] = "border"
     slabs: tuple[Slab, ...]
     value: Expr
     store: Buffer
+
+    @property
+    def bodies(self) -> list[Expr]:
+        return []
 
 
 def border(halo: Halo, root: View, dtype: str) -> Border:

@@ -13,23 +13,22 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
 from edgec.ir.graph import Node, sizes_in
-from edgec.ir.index import upper
-from edgec.ir.nest import most
 from edgec.rewrite.rule import Numeric
-from edgec.schedule.attention import Attention, attention
-from edgec.schedule.border import Border, border
+from edgec.schedule.attention import attention
+from edgec.schedule.border import border
 from edgec.schedule.chain import Vectors, chained
 from edgec.schedule.contract import Contract, contract
 from edgec.schedule.flat import Flat, Weights, flatten
 from edgec.schedule.gpu import choose as gpu
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.layout import views_of
-from edgec.schedule.loops import Row, Window, map_, row, window
+from edgec.schedule.loops import map_, row, window
 from edgec.schedule.memory import ALIGNMENT, plan_memory
-from edgec.schedule.nibbles import Nibbles, nibbles
-from edgec.schedule.procedure import ProcedureCall, procedure_call
+from edgec.schedule.nibbles import nibbles
+from edgec.schedule.procedure import procedure_call
 from edgec.schedule.program import Buffer, Kernel, Program, View
-from edgec.schedule.sparse import Offer, Sparse, has_zeros, sparse
+from edgec.schedule.record import Record
+from edgec.schedule.sparse import Offer, has_zeros, sparse
 from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, half_of, kept_narrow, with_copies
 from edgec.schedule.ways import Product, Ways, key_of, name_of, named
@@ -172,7 +171,7 @@ def _borders(plan: Plan, block: Block, views: dict[Node, View], done: set[Node])
     params = border(plan.halos[root], replace(mine, shape=root.type.shape, offset=start), root.type.dtype)
     if not params.slabs:
         return []
-    return [Kernel("border", params, (params.store,), None, plan.graph.names(root), 0, tuple(sizes_within(params)))]
+    return [Kernel(params, params.operands, None, plan.graph.names(root), 0, tuple(sizes_within(params)))]
 
 
 def kernel_of(
@@ -190,67 +189,58 @@ def kernel_of(
 
     A product goes the way that is named, or the one that ``ways`` chooses; what ``tiles`` say comes first.
     """
-    template: str
-    params: Any
+    params: Record
     offer = None
     if block.is_procedure:
-        template, params = "procedure", procedure_call(block, views, weights)
+        params = procedure_call(block, views, weights)
     else:
         decided = next((tiles[name] for name in reversed(names) if name in tiles), None)
         looked_up = block.kind in ("map", "row")
         flat = flatten(block, views, weights, (lambda value: as_read(value, device)) if looked_up else None)
         flat = replace(flat, tile=decided)
         if device.is_gpu:
-            template, params = gpu.choose(block, flat, device, weights)
+            params = gpu.choose(block, flat, device, weights)
         else:
             way = ways if isinstance(ways, str) else None
-            template, params, offer = _choose(block, flat, device, weights, numeric, way)
+            params, offer = _choose(block, flat, device, weights, numeric, way)
             usual = name_of(params)
             if isinstance(ways, Ways) and usual is not None and decided is None:
                 key = key_of(block, views)
                 ways.seen.setdefault(key, Product(block, views, usual))
                 way = ways.choose(key, usual, numeric)
                 if way != usual:
-                    template, params, offer = _choose(block, flat, device, weights, numeric, way)
-    scratch = scratch_of(params)
-    operands = _operands(params)
-    sizes = tuple(sizes_within(params))
+                    params, offer = _choose(block, flat, device, weights, numeric, way)
+    operands, scratch = params.operands, params.scratch_bytes
     if scratch:
-        copies = 1 if device.is_gpu or _is_alone(params) else threads
+        copies = 1 if params.shares_scratch else threads
         operands = (Buffer(f"scratch_{block.output.key}", "arena", "u8", scratch * copies), *operands)
-    return Kernel(template, params, operands, block, names, scratch, sizes, sparsity=offer)
-
-
-def _is_alone(params: Any) -> bool:
-    """Does one thread do it all, so that no other needs scratch?"""
-    return isinstance(params, ProcedureCall) and params.procedure.tasks == 1
+    return Kernel(params, operands, block, names, scratch, tuple(sizes_within(params)), sparsity=offer)
 
 
 def _choose(
     block: Block, flat: Flat, device: Device, weights: Weights, numeric: Numeric, way: str | None = None
-) -> tuple[str, Any, Offer | None]:
-    params: Attention | Window | Row | None = None
+) -> tuple[Record, Offer | None]:
+    params: Record | None = None
     if block.kind == "attention":
         params = attention(flat, device, weights)
         if params is not None:
-            return "attention", params, None
+            return params, None
     if block.kind == "contract":
-        found = named(flat, device, weights, way) if way is not None else None
-        if found is not None:
-            return *found, None
-        product, offer = _product(flat, device, weights, numeric)
-        if product is not None:
-            names: dict[type, str] = {Contract: "contract", Sparse: "sparse", Nibbles: "nibbles", Winograd: "winograd"}
-            return names[type(product)], product, offer
+        params = named(flat, device, weights, way) if way is not None else None
+        if params is not None:
+            return params, None
+        params, offer = _product(flat, device, weights, numeric)
+        if params is not None:
+            return params, offer
     if block.kind in ("window", "contract"):
         params = window(flat, device, weights)
         if params is not None:
-            return "window", params, None
+            return params, None
     if block.kind in ("window", "row"):
         params = row(flat, device)
         if params is not None:
-            return "row", params, None
-    return "map", map_(flat, device, weights), None
+            return params, None
+    return map_(flat, device, weights), None
 
 
 def _product(
@@ -273,16 +263,6 @@ def _product(
     return found[0] or by_fewer or direct, found[1]
 
 
-def bodies_of(params: Any) -> list[Expr]:
-    if isinstance(params, Contract):
-        return [params.s, params.epilogue, *([params.l] if params.l_mode != "packed" else [])]
-    if isinstance(params, Attention | Row | Window | Winograd | GpuKernel):
-        return params.bodies
-    if isinstance(params, Border | ProcedureCall):
-        return []
-    return [params.body]
-
-
 def sizes_within(record: Any) -> list[Expr]:
     """The run-time sizes that anything in a schedule's record depends on, by name."""
     found: set[Expr] = set()
@@ -298,25 +278,3 @@ def sizes_within(record: Any) -> list[Expr]:
         elif is_dataclass(value) and not isinstance(value, Buffer):
             stack.extend(getattr(value, f.name) for f in fields(value))
     return sorted(found, key=lambda s: str(s.value.name))
-
-
-def _operands(params: Any) -> tuple[Buffer, ...]:
-    loaded = [e.value for body in bodies_of(params) for e in X.loads(body) if isinstance(e.value, Buffer)]
-    if isinstance(params, Contract | Winograd) and params.packed is not None:
-        loaded.append(params.packed)
-    if isinstance(params, Sparse):
-        loaded += [params.index, params.starts]
-    if isinstance(params, ProcedureCall):
-        loaded = [buffer for buffer, _ in params.operands]
-    return (*dict.fromkeys(loaded), params.store)
-
-
-def scratch_of(params: Any) -> int:
-    """Bytes each thread needs for itself."""
-    if isinstance(params, Contract) and params.l_mode == "gathered":
-        return upper(params.k_extent) * params.width * 4
-    if isinstance(params, Row):
-        return -(-most(params.row) // 16) * 64 * len(params.saved)
-    if isinstance(params, Attention | ProcedureCall | Winograd | GpuKernel):
-        return params.scratch_bytes
-    return 0

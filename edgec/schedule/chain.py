@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from edgec.device.facts import Device
 from edgec.fuse import Plan
@@ -31,6 +32,7 @@ class Chain:
     as scratch of their own begins behind them.
     """
 
+    template: ClassVar[str] = "chain"
     steps: tuple[Kernel, ...]
     places: Mapping[Buffer, int] = field(default_factory=dict)
     is_alone: bool = False  # it runs on one thread
@@ -73,7 +75,7 @@ def chained(first: Iterable[Kernel], last: Kernel, private: Iterable[Buffer] = (
     sizes = sorted({size for s in steps for size in s.sizes}, key=lambda size: str(size.value.name))
     names = tuple(dict.fromkeys(name for s in steps if s.block is not None for name in s.names))
     return replace(
-        last, template="chain", params=chain, operands=(*scratch, *read, last.writes), names=names,
+        last, params=chain, operands=(*scratch, *read, last.writes), names=names,
         sizes=tuple(sizes), scratch_bytes=scratch_bytes,
     )  # fmt: skip
 

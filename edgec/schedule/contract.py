@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, prod
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from edgec.device.facts import Device
 from edgec.errors import UsageError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
+from edgec.ir.index import upper
 from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
 from edgec.ir.types import DTYPES
 from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
@@ -27,6 +29,7 @@ from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_
 from edgec.schedule.pairs import packed_pairs, pairs_of
 from edgec.schedule.products import Words, packed_words, with_bias_inside, with_numbers_in_memory, words_of
 from edgec.schedule.program import Buffer
+from edgec.schedule.record import Record
 from edgec.schedule.storage import half_of, memory_type
 
 #: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
@@ -34,9 +37,10 @@ PACK_LIMIT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Contract:
+class Contract(Record):
     """Everything the template needs; loops carry their expressions so that addresses can be printed."""
 
+    template: ClassVar[str] = "contract"
     outer: tuple[Expr, ...]  # loops around the tiles
     panel_outer: tuple[Expr, ...]  # those of them the L factor depends on
     m: Expr  # tiled over rows (extent 1: a constant 0)
@@ -57,6 +61,22 @@ class Contract:
     panel_first: bool  # panels outside row chunks (weights stay near), or the other way round
     words: Words | None = None  # of bytes or pairs: k ends in a loop over words of them, S is the first of one
     window: tuple[Expr, ...] = ()  # loops of S over sums that are one result: ``epilogue`` combines as many of them
+
+    @property
+    def bodies(self) -> list[Expr]:
+        return [self.s, self.epilogue, *([self.l] if self.l_mode != "packed" else [])]
+
+    @property
+    def at_store(self) -> list[Expr]:
+        return [self.epilogue]
+
+    @property
+    def tables(self) -> list[Buffer]:
+        return [self.packed] if self.packed is not None else []
+
+    @property
+    def scratch_bytes(self) -> int:
+        return upper(self.k_extent) * self.width * 4 if self.l_mode == "gathered" else 0
 
     @property
     def sums(self) -> int:

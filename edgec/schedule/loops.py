@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from edgec.device.facts import Device
 from edgec.ir import expr as X
@@ -14,6 +15,7 @@ from edgec.ir.vector import always_computed, free, is_vectorizable, vector_lanes
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
 from edgec.schedule.products import Taps, taps_of
 from edgec.schedule.program import Buffer
+from edgec.schedule.record import Record
 
 #: Lanes of one map task: large enough that sharing out tasks costs nothing.
 MAP_BLOCK = 4096
@@ -24,12 +26,13 @@ UNROLL_LIMIT = 256
 
 
 @dataclass(frozen=True)
-class Map:
+class Map(Record):
     """One pass over the output; ``lane`` is None when the body has no vector form.
 
     Reductions that lanes run across are done once for all of ``inside``: a softmax of columns, say.
     """
 
+    template: ClassVar[str] = "map"
     loops: tuple[Expr, ...]  # outermost first, without the lane and what is inside
     lane: Expr | None
     lanes: int  # of one vector
@@ -38,14 +41,23 @@ class Map:
     address: Expr
     inside: tuple[Expr, ...] = ()  # loops inside that over lanes: no reduction depends on them
 
+    @property
+    def bodies(self) -> list[Expr]:
+        return [self.body]
+
+    @property
+    def at_store(self) -> list[Expr]:
+        return [self.body]
+
 
 @dataclass(frozen=True)
-class Window:
+class Window(Record):
     """A reduction over few elements: ``deep`` x ``rows`` neighboring outputs at once, lanes along ``n``.
 
     ``rows`` lie along ``m``, ``deep`` along the innermost of ``loops``: what is read for one serves the next.
     """
 
+    template: ClassVar[str] = "window"
     loops: tuple[Expr, ...]
     m: Expr
     n: Expr
@@ -65,13 +77,14 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Record):
     """Reductions along the contiguous loop ``row``, and element-wise work between them and after them.
 
     ``reductions`` are (combine, body) pairs in order; ``reduced(k)`` stands for the value of the k-th in later bodies
     and in ``result``. ``saved`` are row values kept in scratch because a later pass needs them again.
     """
 
+    template: ClassVar[str] = "row"
     loops: tuple[Expr, ...]
     row: Expr
     lanes: int  # of one vector
@@ -85,6 +98,10 @@ class Row:
     @property
     def bodies(self) -> list[Expr]:
         return [*(body for _, body in self.reductions), self.result]
+
+    @property
+    def scratch_bytes(self) -> int:
+        return -(-most(self.row) // 16) * 64 * len(self.saved)
 
 
 def reduced(k: int, dtype: str) -> Expr:

@@ -11,16 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from edgec.ir import expr as X
 from edgec.schedule.chain import Chain, main_of
-from edgec.schedule.contract import Contract
-from edgec.schedule.gpu.contract import GpuContract
-from edgec.schedule.gpu.loops import GpuMap
-from edgec.schedule.gpu.registers import GpuRegisters
-from edgec.schedule.loops import Map
-from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel
-from edgec.schedule.winograd import Winograd
 
 ALIGNMENT = 64
 #: Placement orders tried beyond the fixed ones when those leave a gap to the lower bound.
@@ -102,31 +94,10 @@ def overwrites_in_place(kernel: Kernel, operand: Buffer) -> bool:
     shared = kernel.params.steps[:-1] if isinstance(kernel.params, Chain) and not kernel.params.is_alone else ()
     if any(operand in step.operands for step in shared):
         return False  # another thread may still be reading it for an earlier step
-    kernel = main_of(kernel)
-    p = kernel.params
-    if operand.dtype != kernel.writes.dtype or operand.elements != kernel.writes.elements:
+    record = main_of(kernel).params
+    if operand.dtype != record.store.dtype or operand.elements != record.store.elements:
         return False
-    if isinstance(p, Map | GpuMap):
-        bodies, elsewhere = [p.body], []
-    elif isinstance(p, Contract | GpuContract):
-        bodies, elsewhere = [p.epilogue], [p.s, p.l]
-    elif isinstance(p, Winograd):
-        bodies, elsewhere = [p.epilogue], [p.s]
-    elif isinstance(p, GpuRegisters):
-        bodies, elsewhere = [p.epilogue], p.factors
-    elif isinstance(p, ProcedureCall):
-        return [k for k, (b, _) in enumerate(p.operands) if b is operand] == [p.procedure.overwrites]
-    else:
-        return False
-    if any(e.value is operand for x in elsewhere for e in X.loads(x)):
-        return False
-    for body in bodies:
-        outside = X.transform(body, lambda e: X.const(0.0, e.dtype) if e.op == "reduce" else None)
-        reads = [e for e in X.loads(body) if e.value is operand]
-        direct = [e for e in X.loads(outside) if e.value is operand]
-        if len(reads) != len(direct) or any(e.args[0] is not p.address for e in reads):
-            return False
-    return True
+    return bool(record.overwrites(operand))
 
 
 def _place(order: Sequence[_Group]) -> tuple[list[_Group], int, list[int]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from math import ceil, prod
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,6 +41,7 @@ SLACK, ROUGHLY, EXACT = 2e-3, 3e-2, 1e-5
 class Nibbles(Contract):
     """A contraction whose k is three loops: groups, words of a group, codes of a word."""
 
+    template: ClassVar[str] = "nibbles"
     group: int
     is_symmetric: bool
 

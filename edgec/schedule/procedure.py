@@ -4,32 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from edgec.fuse import Block
+from edgec.ir.expr import Expr
 from edgec.ir.graph import Node, Procedure
 from edgec.ir.index import upper
 from edgec.ir.types import Type
 from edgec.schedule.flat import Weights
 from edgec.schedule.layout import strides_of
 from edgec.schedule.program import Buffer, View
+from edgec.schedule.record import Record
 
 #: Scratch of threads is apart by whole cache lines.
 _LINE = 64
 
 
 @dataclass(frozen=True)
-class ProcedureCall:
+class ProcedureCall(Record):
     """A procedure on buffers, each of which holds its operand alone, in row-major order."""
 
+    template: ClassVar[str] = "procedure"
     node: Node
     procedure: Procedure
-    operands: tuple[tuple[Buffer, Type], ...]  # one buffer may serve several operands
+    arguments: tuple[tuple[Buffer, Type], ...]  # one buffer may serve several operands
     store: Buffer
 
     @property
+    def bodies(self) -> list[Expr]:
+        return []
+
+    @property
+    def tables(self) -> list[Buffer]:
+        return [buffer for buffer, _ in self.arguments]
+
+    @property
     def scratch_bytes(self) -> int:
-        """Bytes each thread needs for itself."""
         return -(-upper(self.procedure.scratch) // _LINE) * _LINE
+
+    @property
+    def shares_scratch(self) -> bool:
+        return self.procedure.tasks == 1
+
+    def overwrites(self, operand: Buffer) -> bool:
+        return [k for k, b in enumerate(self.tables) if b is operand] == [self.procedure.overwrites]
 
 
 def procedure_call(block: Block, views: Mapping[Node, View], weights: Weights) -> ProcedureCall:

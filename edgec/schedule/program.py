@@ -62,7 +62,7 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """One kernel: a template, the record it is rendered from, and the buffers it touches.
+    """One kernel: the record it is rendered from, and the buffers it touches.
 
     ``operands`` are the buffers in the order of the function's parameters; the last one is written. ``sizes`` are the
     run-time sizes it needs, ``guards`` the truth values (i.e. buffers of one) that decide whether it runs at all.
@@ -70,8 +70,7 @@ class Kernel:
     the first operand holds it, once for every thread that needs it.
     """
 
-    template: str
-    params: Any
+    params: Any  # a `edgec.schedule.record.Record`, or a `Chain` of kernels
     operands: tuple[Buffer, ...]
     block: Block | None
     names: tuple[str, ...]
@@ -79,6 +78,11 @@ class Kernel:
     sizes: tuple[Expr, ...] = ()
     guards: tuple[tuple[Buffer, bool], ...] = ()
     sparsity: Any = None  # of weights with zeros: what leaving them out would cost, and whether it is done
+
+    @property
+    def template(self) -> str:
+        """What kind of kernel it is."""
+        return str(self.params.template)
 
     @property
     def touches(self) -> tuple[Buffer, ...]:

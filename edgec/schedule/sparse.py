@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from itertools import product
 from math import ceil, prod
+from typing import ClassVar
 
 import numpy as np
 
@@ -59,10 +60,15 @@ class Sparse(Contract):
     ``stride`` rows are one step of the inner loop, ``group`` panels are swept for every tile of rows.
     """
 
+    template: ClassVar[str] = "sparse"
     index: Buffer
     starts: Buffer
     stride: int
     group: int
+
+    @property
+    def tables(self) -> list[Buffer]:
+        return [*super().tables, self.index, self.starts]
 
     @property
     def groups(self) -> Extent:

@@ -92,15 +92,13 @@ def name_of(params: Any) -> str | None:
     return None
 
 
-def named(flat: Flat, device: Device, weights: Weights, way: str) -> tuple[str, Any] | None:
-    """Template and parameters of a product that goes this way; None where it cannot."""
+def named(flat: Flat, device: Device, weights: Weights, way: str) -> Contract | Winograd | None:
+    """The record of a product that goes this way; None where it cannot."""
     if way.startswith("winograd "):
         outputs = tuple(map(int, way.removeprefix("winograd ").split("x")))
-        quick = winograd(flat, device, weights, outputs)
-        return None if quick is None else ("winograd", quick)
+        return winograd(flat, device, weights, outputs)
     rows, _, vectors = way.partition("x")
-    plain = contract(replace(flat, tile=(int(rows), int(vectors))), device, weights)
-    return None if plain is None else ("contract", plain)
+    return contract(replace(flat, tile=(int(rows), int(vectors))), device, weights)
 
 
 def proposed(flat: Flat, device: Device, numeric: Numeric) -> Sequence[str]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, prod
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from edgec.schedule.contract import tile_shape
 from edgec.schedule.epilogue import Around, around_sum, over_lanes
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.program import Buffer
+from edgec.schedule.record import Record
 from edgec.schedule.storage import memory_type, multiplies_pairs
 from edgec.schedule.toom import PAIRS, Toom
 
@@ -69,9 +71,10 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Winograd:
+class Winograd(Record):
     """One or two sides, the slowest first; tiles are numbered through ``outer`` and the sides."""
 
+    template: ClassVar[str] = "winograd"
     outer: tuple[Expr, ...]
     sides: tuple[Side, ...]
     n: Expr  # the lanes of the result
@@ -90,6 +93,14 @@ class Winograd:
     @property
     def bodies(self) -> list[Expr]:
         return [self.s, self.epilogue]
+
+    @property
+    def at_store(self) -> list[Expr]:
+        return [self.epilogue]
+
+    @property
+    def tables(self) -> list[Buffer]:
+        return [self.packed]
 
     @property
     def points(self) -> int:

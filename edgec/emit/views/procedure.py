@@ -106,7 +106,7 @@ class ProcedureView(View):
 
     @property
     def x(self) -> list[Operand]:
-        return [Operand(self.pointers[buffer], type) for buffer, type in self.params.operands]
+        return [Operand(self.pointers[buffer], type) for buffer, type in self.params.arguments]
 
     @property
     def result(self) -> Operand:
@@ -127,7 +127,7 @@ class ProcedureView(View):
     @property
     def _overwritten(self) -> Buffer | None:
         which = self.params.procedure.overwrites
-        operand = None if which is None else self.params.operands[which][0]
+        operand = None if which is None else self.params.arguments[which][0]
         return operand if operand in self.aliases else None
 
     def updates(

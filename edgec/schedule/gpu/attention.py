@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Literal
+from typing import ClassVar, Literal
 
 from edgec.device.facts import Device
 from edgec.fuse.attention import MIXED
@@ -103,6 +103,7 @@ class AttentionTile:
 class GpuAttention(GpuKernel):
     """Loops and parts as in `edgec.schedule.attention.Parts`, and how what is loaded and stored lies."""
 
+    template: ClassVar[str] = "attention"
     batch: tuple[Expr, ...]
     m: Expr
     n: Expr

@@ -19,35 +19,35 @@ from edgec.schedule.gpu.window import window
 FEW_ROWS = 2
 
 
-def choose(block: Block, flat: Flat, device: Device, weights: Weights) -> tuple[str, GpuKernel]:
-    """The schedule's name and its record."""
+def choose(block: Block, flat: Flat, device: Device, weights: Weights) -> GpuKernel:
+    """The record of the schedule."""
     params: GpuKernel | None
     if device.language == "cuda":
         flat = replace(flat, body=of_floats(flat.body))
     if block.kind == "attention" and device.language == "cuda":
         params = attention(flat, device, weights)
         if params is not None:
-            return "attention", params
+            return params
     if block.kind == "contract" and not device.has_local_memory:
         product = product_of(flat)
         params = registers(product, device, weights) if product is not None else None
         if params is not None:
-            return "registers", params
+            return params
     if block.kind == "contract":
         params = contract(flat, device, weights)
         if params is not None and params.rows * params.batches > FEW_ROWS:
-            return "contract", params
+            return params
         if params is not None:  # a vector times a matrix: every weight is read once, and a tile would be mostly empty
             team = reduce(flat, device, weights)
-            return ("reduce", team) if team is not None and team.lanes else ("contract", params)
+            return team if team is not None and team.lanes else params
     if device.language == "cuda":
         flat = replace(flat, body=exact_in_floats(flat.body, weights))
     if block.kind in ("window", "contract") and not device.has_local_memory:
         params = window(flat, device, weights)
         if params is not None:
-            return "window", params
+            return params
     if block.kind in ("window", "row", "contract"):
         params = reduce(flat, device, weights)
         if params is not None:
-            return "reduce", params
-    return "map", map_(flat, weights, device)
+            return params
+    return map_(flat, weights, device)

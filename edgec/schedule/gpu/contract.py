@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from edgec.schedule.program import Buffer
 class GpuContract(GpuProduct):
     """The loops of L are its own where it is packed."""
 
+    template: ClassVar[str] = "contract"
     s: Expr  # one element of S, over batch, m and k
     l: Expr  # one element of L, over batch, l_k and l_n
     l_k: tuple[Expr, ...]
@@ -56,6 +58,10 @@ class GpuContract(GpuProduct):
     @property
     def bodies(self) -> list[Expr]:
         return [self.s, self.l, self.epilogue, *([self.start] if self.start is not None else [])]
+
+    @property
+    def at_store(self) -> list[Expr]:
+        return [self.epilogue]
 
     @property
     def describe(self) -> str:

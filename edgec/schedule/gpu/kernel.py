@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -14,13 +14,14 @@ from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.vector import free, is_vectorizable
 from edgec.schedule.gpu.integer import stored
 from edgec.schedule.program import Buffer
+from edgec.schedule.record import Record
 
 #: Elements that one thread reads or writes at once where they are neighbors: 16 bytes of floats.
 LANES = 4
 
 
 @dataclass(frozen=True)
-class GpuKernel(ABC):
+class GpuKernel(Record):
     """A record of one of the GPU schedules. ``store`` is written at ``address``."""
 
     store: Buffer
@@ -28,18 +29,13 @@ class GpuKernel(ABC):
 
     @property
     @abstractmethod
-    def bodies(self) -> list[Expr]:
-        """Everything that loads from buffers."""
-
-    @property
-    @abstractmethod
     def describe(self) -> str:
         """What shapes its loops, in words."""
 
     @property
-    def scratch_bytes(self) -> int:
-        """Memory of the device that the groups of one launch share."""
-        return 0
+    def shares_scratch(self) -> bool:
+        """Scratch is what all groups of a launch share."""
+        return True
 
     @property
     def locks(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from edgec.device.facts import Device
 from edgec.ir import expr as X
@@ -23,6 +24,7 @@ TEAM_FROM = 32
 class GpuMap(GpuKernel):
     """Every thread computes one element, or ``width`` of them along ``lane``; it accepts any formula."""
 
+    template: ClassVar[str] = "map"
     loops: tuple[Expr, ...]  # outermost first, without the lane
     lane: Expr | None
     body: Expr
@@ -30,6 +32,10 @@ class GpuMap(GpuKernel):
 
     @property
     def bodies(self) -> list[Expr]:
+        return [self.body]
+
+    @property
+    def at_store(self) -> list[Expr]:
         return [self.body]
 
     @property
@@ -47,6 +53,7 @@ class GpuReduce(GpuKernel):
     side too (the mean of a picture whose channels are innermost); 1 where the reduction itself runs along memory.
     """
 
+    template: ClassVar[str] = "reduce"
     loops: tuple[Expr, ...]  # one result, or one row of them, an iteration
     row: Expr
     reductions: tuple[tuple[str, Expr], ...]

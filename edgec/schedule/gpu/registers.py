@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, prod
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,6 +35,7 @@ class GpuRegisters(GpuProduct):
     """``s_place`` and ``l_place`` are where elements lie, over batch and their
     loops; they move ``s_step`` and ``l_step`` along the innermost loop of k."""
 
+    template: ClassVar[str] = "registers"
     s: Buffer
     s_place: Expr
     s_step: int
@@ -61,6 +63,10 @@ class GpuRegisters(GpuProduct):
     @property
     def bodies(self) -> list[Expr]:
         return [*self.factors, self.epilogue]
+
+    @property
+    def at_store(self) -> list[Expr]:
+        return [self.epilogue]
 
     @property
     def describe(self) -> str:

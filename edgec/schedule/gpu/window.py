@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from typing import ClassVar
 
 from edgec.device.facts import Device
 from edgec.ir import expr as X
@@ -25,6 +26,7 @@ OUTPUTS = 4
 class GpuWindow(GpuKernel):
     """``body`` over ``loops``, ``along`` and ``lane``; ``element`` is what its one reduction is of, inside."""
 
+    template: ClassVar[str] = "window"
     loops: tuple[Expr, ...]  # outermost first
     along: Expr
     lane: Expr
