@@ -26,7 +26,8 @@ from edgec.rewrite import load_rules
 
 app = typer.Typer(
     name="edgec",
-    help="ONNX and TFLite models into readable, fast C. Exit codes: 0 ok, 1 a check failed, 2 bad input or usage.",
+    help="ONNX and TFLite models into readable, fast C, CUDA or OpenCL. "
+    "Exit codes: 0 ok, 1 a check failed, 2 bad input or usage.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -36,7 +37,6 @@ app.add_typer(cli_device.app, name="device")
 rules_app = typer.Typer(help="Laws that models are rewritten by.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
 app.add_typer(cli_profiles.app, name="profiles")
-cli_report.register(app)
 
 ModelPath = Annotated[
     str, typer.Argument(metavar="[MODEL]", help="An ONNX or TensorFlow Lite file, or a folder with an edgec.toml.")
@@ -65,7 +65,9 @@ def build(
     bindings: Annotated[
         str, typer.Option("--bindings", metavar="LIST", help=f"Other languages: {', '.join(BINDINGS)}, with commas.")
     ] = "",
-    app: Annotated[Optional[list[str]], typer.Option("--app", help=f"A program around it: {', '.join(APPS)}.")] = None,
+    app: Annotated[
+        Optional[list[str]], typer.Option("--app", metavar="KIND", help=f"A program around it: {', '.join(APPS)}.")
+    ] = None,
     normalize: Annotated[
         str,
         typer.Option(
@@ -100,7 +102,7 @@ def build(
         Optional[list[str]], typer.Option("--limit", metavar="NAME=MOST", help=f"Fail above it: {', '.join(BUDGETS)}.")
     ] = None,
 ) -> Answer:
-    """Compile MODEL to C: by default in the folder MODEL-edgec."""
+    """Compile MODEL: by default into the folder MODEL-edgec."""
     budgets = read_budgets(limit or ())
     if until != "emit":
         return _partial(model, settings, start, until, save_stages)
@@ -267,11 +269,7 @@ def explain(
     return Answer(found, tables.explain)
 
 
-@command(app)
-def doctor() -> Answer:
-    """Show which compilers and packages are here."""
-    found = examination.doctor()
-    return Answer(found, tables.doctor, bool(found["ok"]))
+cli_report.register(app)
 
 
 @command(app)
@@ -292,6 +290,13 @@ def demo(settings: Settings, out: Out = None) -> Answer:
         "bench": record.bench(done.benched, done.built.options.device.name),
     }
     return Answer(found, tables.demo)
+
+
+@command(app)
+def doctor() -> Answer:
+    """Show which compilers and packages are here."""
+    found = examination.doctor()
+    return Answer(found, tables.doctor, bool(found["ok"]))
 
 
 @command(rules_app, "list")

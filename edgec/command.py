@@ -45,8 +45,19 @@ class Answer:
     ok: bool = True
 
 
+#: Shared options as --help groups them, by the first name of each.
+_PANELS = {
+    "Target": "--device --threads --name --precision --compiler",
+    "Shapes, inputs and states": "--shape --dim --value --state --loop",
+    "Compression": ("--quantize --calibrate --observer --budget --corrections --prune --sparsity --prune-by --masks"),
+    "Rewriting and fusion": "--numeric --fuse --no-fuse --tuned/--untuned --without --apart --choose --tile",
+    "Parts of your own": "--rules --templates --devices --operators",
+}
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
+
+
 def _option(*names: str, help: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel="Build options")
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=_PANEL_OF[names[0]])
 
 
 def _shared(
@@ -75,7 +86,10 @@ def _shared(
     ] = "reassociates",
     quantize: Annotated[
         str,
-        _option("--quantize", help="What products are made of: float, int8, int8-dynamic, or mixed within --budget."),
+        _option(
+            "--quantize",
+            help="What products are made of: float, int8, int8-dynamic, int4-weight, or mixed within --budget.",
+        ),
     ] = "float",
     calibrate: Annotated[
         str, _option("--calibrate", help="Inputs to compress by: an .npz, a folder of them, or random.", metavar="PATH")
