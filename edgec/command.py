@@ -133,6 +133,10 @@ def _shared(
             help="fp32, fp16, bf16; a GPU's fp16, tf32, int8, mixed or mixed:ERROR. The device's own by default.",
         ),
     ] = None,
+    place: Annotated[
+        Optional[str],
+        _option("--place", help="Where kernels run: auto (processor and GPU, by price), gpu, cpu.", metavar="PLACE"),
+    ] = None,
     compiler: Annotated[Optional[str], _option("--compiler", help="gcc, clang, zig, or a command.")] = None,
     rules: Annotated[
         Optional[list[Path]], _option("--rules", help="Folder of laws of your own.", metavar="DIR")
@@ -171,6 +175,7 @@ def _shared(
         loss_budget=budget, corrections=corrections, prune=prune, sparsity=sparsity, prune_by=prune_by, masks=masks,
         fuse="none" if no_fuse else fuse, tuned=tuned, compiler=compiler,
         **({"precision": precision} if precision is not None else {}),
+        **({"place": place} if place is not None else {}),
         rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),
         without=without or (), apart=apart or (),
         choose=dict(_named(text, "--choose", "'KIND NODE=WAY'") for text in choose or ()),

@@ -25,6 +25,8 @@ from edgec.rewrite.rule import Numeric
 NUMERIC: tuple[Numeric, ...] = ("exact", "reassociates", "approximates")
 #: Other names of levels.
 _LEVELS: dict[str, Numeric] = {**{level: level for level in NUMERIC}, "fast": "approximates"}
+#: Where kernels run on a device with a GPU beside its processor: on the cheaper of the two, or all on one.
+PLACES = ("auto", "gpu", "cpu")
 #: More threads than this are a slip of the finger.
 MAX_THREADS = 256
 
@@ -47,6 +49,7 @@ class Settings(TypedDict, total=False):
     "vector=8", "block=8x4", "pattern=4of9", "2:4", "channel"), `sparsity` its share of zeros (or "auto": as
     `loss_budget` allows), `prune_by` how they are chosen ("obs", "wanda", "magnitude"), `masks` an .npz file of what
     stays; `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything in the generated C.
+    `place` says what runs on the GPU beside the device ("auto", "gpu", "cpu").
     `rules`, `templates`, `devices` and `operators` are folders of the user's own.
 
     Decisions that are otherwise the compiler's: laws to do `without`, nodes whose results are to be kept `apart` from
@@ -76,6 +79,7 @@ class Settings(TypedDict, total=False):
     tuned: bool
     precision: str
     compiler: str | None
+    place: str | None
     rules: Folders
     templates: Folders
     devices: Folders
@@ -116,6 +120,7 @@ class Options:
     fuse: ModeName = "planner"
     tuned: bool = True
     compiler: str | None = None
+    gpu: Device | None = None  # beside the device, where blocks go to the cheaper of the two
     rules: tuple[Path, ...] = ()
     templates: tuple[Path, ...] = ()
     operators: tuple[Path, ...] = ()
@@ -136,7 +141,9 @@ def resolve(settings: Settings) -> Options:
     if not isinstance(device, Device):
         device = load_device(device, _folders(settings.get("devices", ()), "devices"))
     wanted, quantize, error = _precision(settings.get("precision"), settings.get("quantize", "float"))
+    device, gpu = _placed(device, settings.get("place"), _folders(settings.get("devices", ()), "devices"))
     device = _with_precision(device, wanted)
+    gpu = _with_precision(gpu, wanted) if gpu is not None else None
     threads = _threads(settings.get("threads", 1))
     if threads > 1 and not device.hosted:
         raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
@@ -164,6 +171,7 @@ def resolve(settings: Settings) -> Options:
         fuse=_mode(settings.get("fuse", True)),
         tuned=bool(settings.get("tuned", True)),
         compiler=settings.get("compiler"),
+        gpu=gpu,
         rules=_folders(settings.get("rules", ()), "rules"),
         templates=_folders(settings.get("templates", ()), "templates"),
         operators=_folders(settings.get("operators", ()), "operators"),
@@ -254,6 +262,26 @@ def _with_precision(device: Device, wanted: str | None) -> Device:
         f"there is no precision '{wanted}'",
         hint=f"it is one of {', '.join(get_args(Precision))}, int8, mixed and mixed:ERROR",
     )
+
+
+def _placed(device: Device, place: str | None, folders: tuple[Path, ...]) -> tuple[Device, Device | None]:
+    """(device to build for, GPU that may take blocks of it) behind a way to place them."""
+    if place is None:
+        return device, None
+    _one_of("way to place kernels", place, PLACES)
+    if place != "cpu" and not device.gpu:
+        hint = (
+            f"'{device.name}' is one: leave out --place"
+            if device.is_gpu
+            else 'a device file says it: gpu = "mali_g710"'
+        )
+        raise UsageError(f"no GPU is known beside '{device.name}'", hint=hint)
+    if place == "cpu":
+        return device, None
+    gpu = load_device(device.gpu, folders)
+    if gpu.language != "opencl":
+        raise UsageError(f"'{gpu.name}' is not programmed in OpenCL", hint="--place goes with OpenCL devices")
+    return (gpu, None) if place == "gpu" else (device, gpu)
 
 
 def _mode(fuse: bool | str) -> ModeName:

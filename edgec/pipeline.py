@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -25,6 +25,7 @@ from edgec.compress.budget import parsed as parsed_budget
 from edgec.compress.prune import Pruned, Pruning, prune
 from edgec.compress.report import Report as Compression
 from edgec.emit.picture import AS_IS, Preparation
+from edgec.emit.placed import placed_files
 from edgec.emit.project import files
 from edgec.errors import UsageError
 from edgec.frontend.source import import_graph, read
@@ -36,13 +37,15 @@ from edgec.ir.graph import Graph
 from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.ir.verify import verify
 from edgec.options import Options
+from edgec.place import Assignment, Segment, assign, divide
 from edgec.report import listing, saved
 from edgec.rewrite import load_rules
 from edgec.rewrite import simplify as simplify_graph
 from edgec.rewrite.measure import Prices as OfRewriting
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.gpu.attention import largest_head
-from edgec.schedule.program import Program
+from edgec.schedule.parts import joined
+from edgec.schedule.program import Part, Program
 from edgec.schedule.sharing import workers
 from edgec.schedule.ways import Ways
 
@@ -77,6 +80,8 @@ class Context:
     chosen: dict[str, str] = field(default_factory=dict)
     #: The laws that were applied, in order.
     applied: list[Any] = field(default_factory=list)
+    #: What runs where, on a device with a GPU beside it.
+    placed: Assignment | None = None
     #: What became of every layer, where the network was compressed.
     compression: Compression | None = None
     #: What became of every layer, and of the weights, where the network was pruned.
@@ -141,6 +146,11 @@ def fuse(graph: Graph, context: Context) -> Plan:
         graph, o.fuse, prices=prices, gpu=o.device.is_gpu, head=largest_head(o.device), apart=o.apart, chosen=o.choose
     )
     decided.asked(o.choose, plan)
+    if o.gpu is not None:
+        context.placed = assign(plan, o.device, o.gpu, o.threads)
+        if context.placed.sides == {"gpu"}:
+            context.options = replace(o, device=o.gpu, gpu=None)
+            return fuse(graph, context)
     context.chosen.update((c.key, c.taken.name) for c in plan.decisions.choices)
     return plan
 
@@ -149,6 +159,8 @@ def schedule(plan: Plan, context: Context) -> Program:
     from edgec.tuning import ways_for
 
     o = context.options
+    if context.placed is not None and len(context.placed.sides) > 1:
+        return joined(plan, [_part(segment, context) for segment in divide(plan.graph, context.placed)])
     ways = context.ways if context.ways is not None else ways_for(o)
     begun = count(1)
 
@@ -165,10 +177,29 @@ def schedule(plan: Plan, context: Context) -> Program:
     return program
 
 
+def _part(segment: Segment, context: Context) -> Part:
+    """What the stages make of a segment on its device."""
+    o = context.options
+    device = o.gpu if segment.place == "gpu" and o.gpu is not None else o.device
+    names = {name for n in segment.graph.operations() for name in segment.graph.names(n)}
+    own = replace(
+        o,
+        device=device,
+        gpu=None,
+        apart=o.apart & names,
+        choose={key: way for key, way in o.choose.items() if key.partition(" ")[2] in names},
+        tiles={name: tile for name, tile in o.tiles.items() if name in names},
+    )
+    inner = replace(context, options=own, placed=None)
+    return Part(device, schedule(fuse(segment.graph, inner), inner), segment.reads, segment.writes)
+
+
 def emit(program: Program, context: Context) -> Project:
     o = context.options
     # Threads as asked for: the program may be better off with one.
     facts = {**context.facts, "threads": o.threads, "choices": context.chosen}
+    if program.parts:
+        return Project(program, placed_files(program, o.device, o.name, o.templates, facts, context.beside))
     return Project(program, files(program, o.device, o.name, o.templates, facts, context.beside, context.prepared))
 
 

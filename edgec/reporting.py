@@ -49,11 +49,11 @@ def measure(
     if runs and (everything or needs(budgets, "latency_ms")):
         progress("report", "times")
         facts["benched"] = api.bench(built, seconds=seconds, progress=progress)
-        if built.options.device.language == "c":
+        if built.options.device.language == "c" and not built.program.parts:
             facts["seconds"] = kernel_seconds(built, seconds)
     if everything or needs(budgets, "max_error"):
         progress("report", "errors")
-        facts["checked"] = api.check(built, samples=1, blocks=True, progress=progress)
+        facts["checked"] = api.check(built, samples=1, blocks=not built.program.parts, progress=progress)
     return facts
 
 

@@ -14,7 +14,7 @@ from edgec.locate import data_folder
 PACKAGE = Path(edgec.__file__).parent
 ROOT = PACKAGE.parent
 #: Folders that are no stage: what the stages work on, what they are written for, and what looks at them.
-BESIDE = {"ir", "ops", "device", "link", "check", "report", "serve"}
+BESIDE = {"place", "ir", "ops", "device", "link", "check", "report", "serve"}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts)
 
 

@@ -221,8 +221,15 @@ class ProgramRun:
 
 
 def run_program(program: Program, inputs: Arrays) -> dict[str, np.ndarray]:
-    """Outputs of a program by name, computed by its kernels' formulas in its own arena."""
-    return ProgramRun(program, inputs).run()
+    """Outputs of a program by name, computed by its kernels' formulas in its own arena, or its parts' one by one."""
+    if not program.parts:
+        return ProgramRun(program, inputs).run()
+    known = {n: checked_input(name, n.type, inputs, {}) for name, _, n in program.inputs}
+    for part in program.parts:
+        given = {name: known[value] for (name, _, _), value in zip(part.program.inputs, part.reads)}
+        results = run_program(part.program, given)
+        known.update((value, results[name]) for (name, _, _), value in zip(part.program.outputs, part.writes))
+    return {name: known[n] for name, _, n in program.outputs}
 
 
 def executor(run: Callable[[Any, Arrays], dict[str, np.ndarray]], value: Any) -> Executor:

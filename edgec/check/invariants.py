@@ -48,6 +48,10 @@ def verify_plan(plan: Plan) -> None:
 
 def verify_program(program: Program) -> None:
     """Buffers lie aligned inside the arena, and no two that are alive at once overlap."""
+    if program.parts:
+        for part in program.parts:
+            verify_program(part.program)
+        return
     for buffer in dict.fromkeys(b for k in program.kernels for b in k.operands):
         if buffer.space in ("arena", "weights"):
             limit = program.arena_bytes if buffer.space == "arena" else program.weights_bytes

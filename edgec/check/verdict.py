@@ -131,10 +131,13 @@ def check(
     ok = all(d.within(tolerance) for d in found.values())
     if not ok:
         notes += _conditioning(built, found, tolerance, sets, wanted)
+    if blocks and built.program.parts:
+        hint = "check it with --place cpu, then gpu"
+        raise UsageError("kernels of two devices are not run one by one yet", hint=hint)
     alone = blocks_alone(_ready(built, threads), sets[0], tolerance, progress) if blocks else ()
     ok = ok and all(a.ok for a in alone)
     located = None
-    if locate and not ok:
+    if locate and not ok and not built.program.parts:
         from edgec.check.locate import locate as search
 
         progress("locate", "")

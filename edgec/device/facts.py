@@ -70,6 +70,10 @@ class Device:
     multiprocessors: int = 0
     """Of a GPU: how many groups of threads (work-groups, blocks) run side by side without sharing a core."""
     gpu_clock_mhz: int = 0
+    gpu_multiply_adds: int = 0
+    """Multiply-adds of floats that one multiprocessor begins a clock; 0: unknown, and prices are a processor's."""
+    gpu: str = ""
+    """The device file of the GPU beside this processor, for `--place`."""
     shared_bytes: int = 0
     """Fast memory that the threads of one group share (OpenCL calls it local)."""
     group_shared_bytes: int = 0

@@ -37,9 +37,10 @@ class Language:
 
 def _refuse_data_on_the_host(program: Program) -> None:
     """Everything of a run is launched before anything of it has happened."""
+    guarded = next((k for k in program.kernels if k.guards), None)
     reasons = {
         "a size that the network computes": bool(program.sizes),
-        "a branch that depends on data": any(k.guards for k in program.kernels),
+        "a branch that depends on data": guarded is not None,
         "a condition that outputs depend on": bool(program.demands),
     }
     for what, holds in reasons.items():
@@ -47,6 +48,7 @@ def _refuse_data_on_the_host(program: Program) -> None:
             raise DeviceError(
                 f"the model has {what}, for which the GPU back end has no kernels yet",
                 hint="build it for a processor, or fix the value with --value",
+                where=", ".join(guarded.names) or None if guarded is not None and "branch" in what else None,
             )
 
 

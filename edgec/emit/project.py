@@ -270,6 +270,20 @@ def files(
     for file in sorted(f for shape in runtime for f in data_folder("codegen_templates").glob(shape) if f.is_file()):
         if device.hosted or file.name != "ec_pool.c":
             result[file.name] = file.read_bytes()
+    own = {"language": language.name, "sources": compiled, "weights_bytes": len(weights)}
+    return sealed(result, program, device, name, inputs, outputs, {**own, **facts})
+
+
+def sealed(
+    result: dict[str, bytes],
+    program: Program,
+    device: Device,
+    name: str,
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+    facts: Mapping[str, Any],
+) -> dict[str, bytes]:
+    """The files of a project with the lock that says what they are."""
     digest = sha256()
     for path in sorted(result):
         for part in (path.encode(), b"\0", result[path], b"\0"):
@@ -277,10 +291,8 @@ def files(
     lock = {
         "edgec": __version__, "name": name, "device": device.name, "threads": program.threads,
         "arena_bytes": program.arena_bytes, "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
-        "weights_bytes": len(weights), "kernels": len(program.kernels),
+        "kernels": len(program.kernels),
         "inputs": [_entry(p) for p in inputs], "outputs": [_entry(p) for p in outputs],
-        "language": language.name,
-        "sources": compiled,
         "files": sorted(result),
         "license": program.graph.metadata.get("license"), "files_sha256": digest.hexdigest(), **facts,
     }  # fmt: skip

@@ -33,21 +33,53 @@ EXPONENTIAL = 24
 ATTENTION_QUERIES = 48
 
 
+#: The same of a GPU whose driver and kernels were not measured; of its peak, kernels reach less than a processor's.
+GPU_LAUNCH, GPU_SHARE, GPU_CACHE_BYTES = 8e-6, 0.5, 64.0
+#: Results that keep one lane of a GPU busy: fewer leave it waiting for its own sums.
+GPU_RESULTS = 4
+#: Seconds until one side knows that the other is done, and bytes a second between them, where nobody measured.
+HANDOVER, COPIED = 6e-5, 8e9
+
+
 @dataclass(frozen=True)
 class CostModel:
-    """Seconds of a block on one core; without a device, of a core with vectors of 16 bytes."""
+    """Seconds of a block on ``threads`` cores, or on a GPU whose multiply-adds are known; without a device, on a core
+    with vectors of 16 bytes."""
 
     device: Device | None = None
+    threads: int = 1
 
     def __call__(self, block: Block) -> float:
+        if self.device is not None and self.device.gpu_multiply_adds:
+            return self._on_gpu(block, self.device)
         lanes = self.device.lanes(4) if self.device is not None else 4
         cache = (self.device.l2_bytes if self.device is not None else 0) or 256 << 10
         figure = self.device.figure if self.device is not None else lambda name: None
-        peak = (figure("fp32_gflops") or GHZ * 4 * lanes) * 1e9
+        peak = (figure("fp32_gflops") or GHZ * 4 * lanes) * 1e9 * self.threads
         moved = bytes_of(block)
-        rate = (figure("read_gbps") or GHZ * MEMORY_BYTES) * 1e9 if moved > cache else GHZ * CACHE_BYTES * 1e9
+        near = GHZ * CACHE_BYTES * 1e9 * self.threads
+        rate = (figure("read_gbps") or GHZ * MEMORY_BYTES) * 1e9 if moved > cache else near
         speed = peak * self._share(block) / (1 if runs_on_lanes(block) else lanes)
         return LAUNCH + max(work(block) / speed, moved / rate)
+
+    @staticmethod
+    def _on_gpu(block: Block, device: Device) -> float:
+        """Every formula is computed by as many work-items as it has results; a procedure has no kernel."""
+        clock = device.gpu_clock_mhz * 1e6
+        lanes = device.multiprocessors * device.gpu_multiply_adds
+        peak = device.figure("fp32_gflops") or 2e-9 * lanes * clock
+        filled = min(1.0, block.output.type.elements / (lanes * GPU_RESULTS))
+        moved = bytes_of(block)
+        near, far = device.multiprocessors * GPU_CACHE_BYTES * clock, (device.memory_gbps or 30) * 1e9
+        launch = (device.figure("launch_us") or GPU_LAUNCH * 1e6) * 1e-6
+        speed = peak * 1e9 * GPU_SHARE * max(filled, 1e-3)
+        return launch + max(work(block) / speed, moved / (far if moved > device.gpu_l2_bytes else near))
+
+    def transfer(self, bytes: int) -> float:
+        """Seconds of handing a value to the other of a processor and a GPU, which this is the model of."""
+        figure = self.device.figure if self.device is not None else lambda name: None
+        handover = (figure("handover_us") or HANDOVER * 1e6) * 1e-6
+        return handover + bytes / ((figure("copy_gbps") or COPIED * 1e-9) * 1e9)
 
     @staticmethod
     def _share(block: Block) -> float:

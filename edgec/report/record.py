@@ -20,7 +20,7 @@ from edgec.fuse import Block, Plan
 from edgec.fuse.price import work
 from edgec.ir.expr import Extent
 from edgec.ir.graph import Graph
-from edgec.report import facts, sparsity, traffic
+from edgec.report import facts, placing, sparsity, traffic
 from edgec.report.fit import fit
 from edgec.report.listing import describe_template
 from edgec.schedule.chain import steps_of
@@ -98,6 +98,7 @@ def build(built: Built) -> Record:
         "compression": compression(built.run.context.compression),
         "pruned": sparsity.layers(built.run.context.pruned.report if built.run.context.pruned else None),
         "sparsity": sparsity.kernels(program),
+        "placement": placing.record(built),
     }
 
 

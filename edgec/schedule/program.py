@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from edgec.device.facts import Device
 from edgec.fuse.block import Block
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
@@ -99,10 +100,24 @@ class Kernel:
 
 
 @dataclass(frozen=True, eq=False)
+class Part:
+    """A program that runs as a whole on one device, as a part of a larger one.
+
+    ``reads`` and ``writes`` are the values of the whole that its inputs and outputs stand for, in order.
+    """
+
+    device: Device
+    program: Program
+    reads: tuple[Node, ...]
+    writes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Program:
     """Kernels in order, and where every buffer lies (``offsets`` in bytes, arena and weights alike).
 
-    ``threads`` is how many share the work at most.
+    ``threads`` is how many share the work at most. Where several devices share it, ``parts`` are programs of their own,
+    and the figures of the whole are their sums.
     """
 
     graph: Graph
@@ -120,3 +135,4 @@ class Program:
     demands: tuple[tuple[str, Buffer], ...] = ()  # truth values that must hold after the run
     locks: int = 0  # counters that groups of GPU kernels meet at: zero before a run and after it
     states: Mapping[Buffer, Buffer] = field(default_factory=dict)  # outputs that may lie where an input lies, and those
+    parts: tuple[Part, ...] = ()  # in the order in which they run

@@ -127,7 +127,7 @@ static const char *ec_cl_open(ec_cl *cl) {
 }
 
 /* Finds the functions that record runs of a device; whether it has them, and takes a recording again before it is done. */
-static int ec_cl_records(ec_cl *cl, cl_device_id device, const char *extensions) {
+static inline int ec_cl_records(ec_cl *cl, cl_device_id device, const char *extensions) {
   cl_platform_id platform = NULL;
   cl_ulong can = 0, queue = 0;
   if (!strstr(extensions, "cl_khr_command_buffer")) return 0;

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgec.emit.language import language_of
+from edgec.emit.placed import part_names
 from edgec.emit.source import Sources, generate
 from edgec.errors import EdgecError
 from edgec.fuse import Block, Plan
@@ -69,7 +70,10 @@ def _sources(built: Built) -> Sources | None:
     """The functions of every kernel; None where a language cannot render one alone."""
     o = built.options
     try:
-        return generate(built.program, o.name, o.templates, language_of(o.device))
+        named = zip(part_names(built.program, o.name), built.program.parts)
+        shared = [(p.program, name, p.device) for name, p in named] or [(built.program, o.name, o.device)]
+        found = [generate(program, name, o.templates, language_of(device)) for program, name, device in shared]
+        return Sources(tuple(f for s in found for f in s.functions), tuple(c for s in found for c in s.calls))
     except EdgecError:
         return None
 
