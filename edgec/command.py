@@ -47,7 +47,7 @@ class Answer:
 
 #: Shared options as --help groups them, by the first name of each.
 _PANELS = {
-    "Target": "--device --threads --name --precision --compiler",
+    "Target": "--device --place --threads --name --precision --compiler",
     "Shapes, inputs and states": "--shape --dim --value --state --loop",
     "Compression": ("--quantize --calibrate --observer --budget --corrections --prune --sparsity --prune-by --masks"),
     "Rewriting and fusion": "--numeric --fuse --no-fuse --tuned/--untuned --without --apart --choose --tile",
