@@ -229,11 +229,11 @@ def inspect(
         except UsageError as error:  # shapes are missing: what the file says can be shown all the same
             problem = error
     ledger, memory = None, None
-    if graph is not None and (traffic or not options.device.hosted):  # where memory is scarce, say whether it fits
+    if graph is not None and (traffic or options.room):  # where memory is scarce, say whether it fits
         with shown() as progress:
             run = pipeline.run(parsed, Context(options, progress), until="schedule")
         ledger = record.byte_ledger(run) if traffic else None
-        memory = fit(run["schedule"], options.device)
+        memory = fit(run["schedule"], options.device, options.room, run.context.striped)
     found = record.inspect(parsed, graph, missing, problem, ledger, memory)
     return Answer(found, tables.inspect)
 

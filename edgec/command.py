@@ -47,7 +47,7 @@ class Answer:
 
 #: Shared options as --help groups them, by the first name of each.
 _PANELS = {
-    "Target": "--device --place --threads --name --precision --compiler",
+    "Target": "--device --place --threads --ram --name --precision --compiler",
     "Shapes, inputs and states": "--shape --dim --value --state --loop",
     "Compression": ("--quantize --calibrate --observer --budget --corrections --prune --sparsity --prune-by --masks"),
     "Rewriting and fusion": "--numeric --fuse --no-fuse --tuned/--untuned --without --apart --choose --tile",
@@ -138,6 +138,9 @@ def _shared(
         _option("--place", help="Where kernels run: auto (processor and GPU, by price), gpu, cpu.", metavar="PLACE"),
     ] = None,
     compiler: Annotated[Optional[str], _option("--compiler", help="gcc, clang, zig, or a command.")] = None,
+    ram: Annotated[
+        Optional[int], _option("--ram", help="Most for arena, inputs and outputs; a board's own.", metavar="BYTES")
+    ] = None,
     rules: Annotated[
         Optional[list[Path]], _option("--rules", help="Folder of laws of your own.", metavar="DIR")
     ] = None,
@@ -173,7 +176,7 @@ def _shared(
         loops=dict(_loop(text) for text in loop or ()),
         numeric=numeric, quantize=quantize, calibrate=calibrate, observer=observer,
         loss_budget=budget, corrections=corrections, prune=prune, sparsity=sparsity, prune_by=prune_by, masks=masks,
-        fuse="none" if no_fuse else fuse, tuned=tuned, compiler=compiler,
+        fuse="none" if no_fuse else fuse, tuned=tuned, compiler=compiler, ram=ram,
         **({"precision": precision} if precision is not None else {}),
         **({"place": place} if place is not None else {}),
         rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),

@@ -50,6 +50,9 @@ class Settings(TypedDict, total=False):
     `loss_budget` allows), `prune_by` how they are chosen ("obs", "wanda", "magnitude"), `masks` an .npz file of what
     stays; `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything in the generated C.
     `place` says what runs on the GPU beside the device ("auto", "gpu", "cpu").
+    stays; `ram` is the bytes that arena, inputs and outputs may take (a board's own where nothing is said): beyond
+    them, the head of the network is computed stripe by stripe; `numeric` bounds what laws may change (`NUMERIC`);
+    `name` is the prefix of everything in the generated C.
     `rules`, `templates`, `devices` and `operators` are folders of the user's own.
 
     Decisions that are otherwise the compiler's: laws to do `without`, nodes whose results are to be kept `apart` from
@@ -80,6 +83,7 @@ class Settings(TypedDict, total=False):
     precision: str
     compiler: str | None
     place: str | None
+    ram: int | None
     rules: Folders
     templates: Folders
     devices: Folders
@@ -121,6 +125,7 @@ class Options:
     tuned: bool = True
     compiler: str | None = None
     gpu: Device | None = None  # beside the device, where blocks go to the cheaper of the two
+    ram: int | None = None
     rules: tuple[Path, ...] = ()
     templates: tuple[Path, ...] = ()
     operators: tuple[Path, ...] = ()
@@ -128,6 +133,13 @@ class Options:
     apart: frozenset[str] = frozenset()
     choose: Mapping[str, str] = field(default_factory=dict)
     tiles: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def room(self) -> int:
+        """Bytes for arena, inputs and outputs, beyond which the head is computed in stripes; 0: as many as it takes."""
+        if self.ram is not None:
+            return self.ram
+        return 0 if self.device.hosted else self.device.ram_bytes
 
 
 def resolve(settings: Settings) -> Options:
@@ -172,6 +184,7 @@ def resolve(settings: Settings) -> Options:
         tuned=bool(settings.get("tuned", True)),
         compiler=settings.get("compiler"),
         gpu=gpu,
+        ram=_ram(settings.get("ram")),
         rules=_folders(settings.get("rules", ()), "rules"),
         templates=_folders(settings.get("templates", ()), "templates"),
         operators=_folders(settings.get("operators", ()), "operators"),
@@ -208,6 +221,12 @@ def _rounds(name: str, most: int) -> int:
     if most < 1:
         raise UsageError(f"a loop of {most} rounds", hint="give how many there are at most", where=name)
     return most
+
+
+def _ram(given: int | None) -> int | None:
+    if given is not None and given < 1:
+        raise UsageError(f"{given} bytes of RAM hold nothing", hint="give 1 or more")
+    return given
 
 
 def _tile(name: str, rows: int, vectors: int) -> tuple[int, int]:

@@ -33,12 +33,14 @@ from edgec.frontend.states import with_states
 from edgec.fuse import Plan
 from edgec.fuse import plan as plan_graph
 from edgec.fuse.choice import Prices
+from edgec.fuse.stripes import Lives, Striped, fitting
 from edgec.ir.graph import Graph
 from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.ir.verify import verify
 from edgec.options import Options
 from edgec.place import Assignment, Segment, assign, divide
 from edgec.report import listing, saved
+from edgec.report.fit import fit
 from edgec.rewrite import load_rules
 from edgec.rewrite import simplify as simplify_graph
 from edgec.rewrite.measure import Prices as OfRewriting
@@ -48,6 +50,9 @@ from edgec.schedule.parts import joined
 from edgec.schedule.program import Part, Program
 from edgec.schedule.sharing import workers
 from edgec.schedule.ways import Ways
+
+#: Values that lie in memory take no more than this many times their bytes, borders and gaps between them included.
+CERTAIN = 2
 
 
 class Progress(Protocol):
@@ -86,6 +91,8 @@ class Context:
     compression: Compression | None = None
     #: What became of every layer, and of the weights, where the network was pruned.
     pruned: Pruned | None = None
+    #: How the head of the network is computed, where memory asked for stripes.
+    striped: Striped | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +142,24 @@ def _offers(graph: Graph, context: Context) -> dict[str, Any]:
 
 
 def fuse(graph: Graph, context: Context) -> Plan:
+    plan, room = _planned(graph, context), context.options.room
+    standing = {b.output for b in plan.blocks}
+    if not room or graph.sizes or context.options.gpu or Lives(plan.graph, standing).peak * CERTAIN <= room:
+        return plan
+
+    def ram(of: Plan) -> int:
+        program = schedule(of, Context(context.options, prices=context.prices, ways=context.ways))
+        return int(fit(program, context.options.device)["ram"]["bytes"])
+
+    def ram_of(trial: Graph) -> int:
+        return ram(_planned(trial, Context(context.options, prices=context.prices)))
+
+    whole = ram(plan)
+    context.striped = fitting(plan.graph, standing, room, whole, ram_of) if whole > room else None
+    return plan if context.striped is None else _planned(context.striped.graph, context)
+
+
+def _planned(graph: Graph, context: Context) -> Plan:
     from edgec.tuning import prices_for  # here, because tuning runs the stages after this one
 
     o = context.options

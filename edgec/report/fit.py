@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from edgec.device.facts import Device
+from edgec.fuse.stripes import Striped
 from edgec.schedule.program import Program
 
 #: How many values are named that need the most memory.
 NAMED = 3
 
 
-def fit(program: Program, device: Device) -> dict[str, Any]:
+def fit(program: Program, device: Device, room: int | None = None, striped: Striped | None = None) -> dict[str, Any]:
     """RAM (arena, inputs and outputs) and flash (weights; code comes on top) in bytes, beside what the device has.
 
     ``fits`` is None where the device's memory is not known. ``largest`` are the values of the arena that need the most.
+    ``room`` is what RAM may be taken instead of all of the device's, ``striped`` how the head is computed for that.
     """
+    room = room or device.ram_bytes
     ports = sum(buffer.bytes for _, buffer, _ in (*program.inputs, *program.outputs))
     ram, flash = program.arena_bytes + ports, program.weights_bytes
     values = sorted((b for b in program.offsets if b.space == "arena"), key=lambda b: -b.bytes)
@@ -25,8 +28,8 @@ def fit(program: Program, device: Device) -> dict[str, Any]:
             "arena": program.arena_bytes,
             "inputs_and_outputs": ports,
             "bytes": ram,
-            "of": device.ram_bytes,
-            "fits": ram <= device.ram_bytes if device.ram_bytes else None,
+            "of": room,
+            "fits": ram <= room if room else None,
         },
         "flash": {
             "bytes": flash,
@@ -36,4 +39,13 @@ def fit(program: Program, device: Device) -> dict[str, Any]:
         "largest": [
             {"bytes": b.bytes, "nodes": list(writers[b].names[:3]) if b in writers else []} for b in values[:NAMED]
         ],
+        "stripes": None
+        if striped is None
+        else {
+            "count": striped.count,
+            "until": list(striped.cut[:1]),
+            "shape": list(striped.shape),
+            "ram_without": striped.whole_bytes,
+            "work": striped.work,
+        },
     }

@@ -91,7 +91,7 @@ def build(built: Built) -> Record:
         "arena_lower_bound_bytes": built.arena_lower_bound_bytes,
         "weights_bytes": built.weights_bytes,
         "traffic": bytes_moved(built.run["fuse"]),
-        "memory": fit(program, built.options.device),
+        "memory": fit(program, built.options.device, built.options.room, built.run.context.striped),
         "largest_kernels": largest(program),
         "files": {path: len(content) for path, content in built.run["emit"].files.items()},
         "seconds": {**built.seconds, "total": sum(built.seconds.values())},

@@ -153,6 +153,10 @@ def memory(record: Record) -> list[tuple[str, RenderableType]]:
             text = f"{size(need['bytes'])} of {size(need['of'])}: {what}"
             mark = Text(text) if need["fits"] else Text(f"{text}: DOES NOT FIT", style="bold red")
             rows.append((name.upper() if name == "ram" else name, mark))
+    if (stripes := record["stripes"]) is not None:
+        until = "x".join(map(str, stripes["shape"]))
+        more = f"{stripes['work'] - 1:.0%} more arithmetic, {size(stripes['ram_without'])} of RAM without"
+        rows.append(("", f"in {stripes['count']} stripes up to {until}: {more}"))
     if record["ram"]["fits"] is False:
         for value in record["largest"]:
             rows.append(
