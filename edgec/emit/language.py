@@ -10,6 +10,7 @@ from edgec.emit.gpu.attention import AttentionView
 from edgec.emit.gpu.contract import ContractView
 from edgec.emit.gpu.loops import MapView, ReduceView
 from edgec.emit.gpu.opencl import OpenClContract, OpenClMap, OpenClReduce, OpenClRegisters, OpenClWindow
+from edgec.emit.gpu.procedure import GpuProcedureView
 from edgec.emit.views import VIEWS, View
 from edgec.errors import DeviceError
 from edgec.schedule.program import Program
@@ -75,7 +76,13 @@ C = Language(
 CUDA = Language(
     "cuda",
     "cu",
-    {"map": MapView, "reduce": ReduceView, "contract": ContractView, "attention": AttentionView},
+    {
+        "map": MapView,
+        "reduce": ReduceView,
+        "contract": ContractView,
+        "attention": AttentionView,
+        "procedure": GpuProcedureView,
+    },
     {
         "{name}.h": "project/cuda/net.h.jinja",
         "{name}_kernels.h": "project/cuda/kernels.h.jinja",

@@ -58,7 +58,8 @@ class Procedure:
 
     ``compute`` is its meaning: the result from the arrays of the operands. The template is the one that requires the
     operator's name; it sees ``sizes`` under their names. The work is cut into ``tasks`` that no other task waits for
-    (1: one thread does it all), and each thread has ``scratch`` bytes to itself. ``steps`` is about how many scalar
+    (1: one thread does it all), and each thread has ``scratch`` bytes to itself; on a GPU a group of threads shares
+    ``room`` bytes for a task, where that is not as much. ``steps`` is about how many scalar
     steps it takes. The result may lie over operand ``overwrites``, where that is needed no more.
     """
 
@@ -67,6 +68,7 @@ class Procedure:
     tasks: Extent
     steps: Extent
     scratch: Extent = 0
+    room: Extent | None = None
     overwrites: int | None = None
     sizes: Mapping[str, Any] = field(default_factory=dict)
 

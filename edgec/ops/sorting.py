@@ -49,6 +49,7 @@ def argsort(x: Tensor, *, axis: int, descending: bool = False, count: Extent | N
         tasks=outer * inner,
         steps=x.type.elements * max(1, upper(count if is_part else extent).bit_length()),
         scratch=item * (count if is_part else 2 * extent),
+        room=item * extent,
         sizes={"extent": extent, "inner": inner, "is_part": is_part, "wanted": count},
     )
 

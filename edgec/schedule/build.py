@@ -192,7 +192,7 @@ def kernel_of(
     params: Record
     offer = None
     if block.is_procedure:
-        params = procedure_call(block, views, weights)
+        params = procedure_call(block, views, weights, device.is_gpu)
     else:
         decided = next((tiles[name] for name in reversed(names) if name in tiles), None)
         looked_up = block.kind in ("map", "row")

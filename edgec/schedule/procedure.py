@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from edgec.fuse import Block
-from edgec.ir.expr import Expr
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Node, Procedure
 from edgec.ir.index import upper
 from edgec.ir.types import Type
@@ -18,6 +18,8 @@ from edgec.schedule.record import Record
 
 #: Scratch of threads is apart by whole cache lines.
 _LINE = 64
+#: Bytes that a group of a GPU keeps in the memory its threads share; what needs more lies in the arena.
+_SHARED = 32 * 1024
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class ProcedureCall(Record):
     procedure: Procedure
     arguments: tuple[tuple[Buffer, Type], ...]  # one buffer may serve several operands
     store: Buffer
+    scratch: int  # bytes: of every thread of a processor; of a GPU, of all groups of the launch
+    room: int = 0  # bytes that a group of a GPU has for its task, there or in shared memory
 
     @property
     def bodies(self) -> list[Expr]:
@@ -40,17 +44,17 @@ class ProcedureCall(Record):
 
     @property
     def scratch_bytes(self) -> int:
-        return -(-upper(self.procedure.scratch) // _LINE) * _LINE
+        return self.scratch
 
     @property
     def shares_scratch(self) -> bool:
-        return self.procedure.tasks == 1
+        return self.procedure.tasks == 1 or self.room > 0  # of a GPU, it is that of all groups
 
     def overwrites(self, operand: Buffer) -> bool:
         return [k for k, b in enumerate(self.tables) if b is operand] == [self.procedure.overwrites]
 
 
-def procedure_call(block: Block, views: Mapping[Node, View], weights: Weights) -> ProcedureCall:
+def procedure_call(block: Block, views: Mapping[Node, View], weights: Weights, gpu: bool = False) -> ProcedureCall:
     """The call of a block that is a procedure."""
     assert isinstance(block.meaning, Procedure)
 
@@ -62,4 +66,13 @@ def procedure_call(block: Block, views: Mapping[Node, View], weights: Weights) -
         return view.buffer
 
     operands = tuple((buffer(a), a.type) for a in block.output.args)
-    return ProcedureCall(block.output, block.meaning, operands, buffer(block.output))
+    found = block.meaning
+    if not gpu:
+        return ProcedureCall(block.output, found, operands, buffer(block.output), _lines(found.scratch))
+    room = _lines(found.scratch if found.room is None else found.room)
+    scratch = room * upper(found.tasks) if room > _SHARED else 0
+    return ProcedureCall(block.output, found, operands, buffer(block.output), scratch, room)
+
+
+def _lines(count: Extent) -> int:
+    return -(-upper(count) // _LINE) * _LINE

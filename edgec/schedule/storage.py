@@ -25,6 +25,7 @@ from edgec.ir.dtypes import DTYPES, ends
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Node
 from edgec.ir.vector import HALF
+from edgec.schedule.products import BYTES
 
 #: What has fewer elements stays as it is: biases, scales, vectors, which cost nothing beside the weights they meet.
 LEAST = 1 << 12
@@ -45,12 +46,12 @@ def multiplies_pairs(device: Device) -> bool:
 
 def kept_narrow(plan: Plan, device: Device) -> frozenset[Node]:
     """The owners of memory whose floats lie there in 16 bits."""
+    called = {plan.root_of(n)[0] for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs)}
     if device.is_gpu:
-        everything = {plan.root_of(b.output)[0] for b in plan.blocks}
+        everything = {plan.root_of(b.output)[0] for b in plan.blocks} - called
         return frozenset(n for n in everything if n.type.dtype == "f32") if device.precision == "fp16" else frozenset()
     if half_of(device) is None:
         return frozenset()
-    called = {plan.root_of(n)[0] for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs)}
     read = {plan.root_of(n)[0] for b in plan.blocks for n in _factors(b)}
     return frozenset(n for n in read - called if n.type.dtype == "f32" and n.type.elements >= LEAST)
 
@@ -124,4 +125,4 @@ def as_read(value: np.ndarray, device: Device) -> np.ndarray:
 def memory_type(load: Expr) -> str:
     """The type in memory of what a formula loads: a float may lie there as less."""
     lies: str = getattr(load.value, "dtype", load.dtype)
-    return lies if load.dtype == "f32" and lies in HALF else load.dtype
+    return lies if load.dtype == "f32" and lies in (*HALF, *BYTES) else load.dtype

@@ -125,6 +125,24 @@ template <int N> EC_DEVICE void ec_round_tf32(unsigned (&r)[N][4]) {
     for (int j = 0; j < 4; ++j) r[i][j] += 0x1000u;
 }
 
+/* Sorts n items by the threads of a group: a bitonic network whose every step is upwards, so that what would lie beyond
+ * the end is never moved. It is as stable as ``after`` says. */
+template <int THREADS, class Item, class After> EC_DEVICE void ec_sort(Item *items, ec_int n, After after) {
+  for (ec_int size = 2; size < 2 * n; size *= 2)
+    for (ec_int step = size / 2; step > 0; step /= 2) {
+      for (ec_int pair = ec_thread(); pair / step * 2 * step < n; pair += THREADS) {
+        const ec_int first = pair / step * 2 * step, low = first + pair % step;
+        const ec_int high = 2 * step == size ? first + size - 1 - pair % step : low + step; /* merged, then halved */
+        if (high < n && after(items[low], items[high])) {
+          const Item held = items[low];
+          items[low] = items[high];
+          items[high] = held;
+        }
+      }
+      ec_barrier();
+    }
+}
+
 /* Four floats, and what comparing them gives. */
 struct ec_vf { float4 v; };
 struct ec_vi { int x, y, z, w; };

@@ -47,6 +47,11 @@ class GpuView(View, ABC):
         """Groups of one launch."""
 
     @property
+    def locks(self) -> int:
+        """Counters that groups of the launch meet at."""
+        return self.record.locks
+
+    @property
     def declarations(self) -> dict[str, str]:
         return {name: f"{self.qualifier}{kind}" for name, kind in super().declarations.items()}
 
@@ -55,12 +60,12 @@ class GpuView(View, ABC):
         """Operands, what groups share beside them, and run-time sizes."""
         more = [f"{self.qualifier}unsigned char *scratch_bytes"] if self.kernel.scratch_bytes else []
         more += [f"ec_int {s}" for s in self.sizes]
-        more += [f"{self.qualifier}int *locks"] if self.record.locks else []
+        more += [f"{self.qualifier}int *locks"] if self.locks else []
         return ", ".join([self.parameters, *more])
 
     @property
     def last_arguments(self) -> tuple[str, ...]:
-        return ("locks",) if self.record.locks else ()
+        return ("locks",) if self.locks else ()
 
     def declared(self, name: str) -> str:
         return f"EC_KERNEL({self.threads}) {name}({self.kernel_parameters});"
