@@ -48,11 +48,10 @@ class Settings(TypedDict, total=False):
     `corrections` are those that may be taken ("auto", "none", or names with commas); `prune` is a scheme ("vector",
     "vector=8", "block=8x4", "pattern=4of9", "2:4", "channel"), `sparsity` its share of zeros (or "auto": as
     `loss_budget` allows), `prune_by` how they are chosen ("obs", "wanda", "magnitude"), `masks` an .npz file of what
-    stays; `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything in the generated C.
-    `place` says what runs on the GPU beside the device ("auto", "gpu", "cpu").
-    stays; `ram` is the bytes that arena, inputs and outputs may take (a board's own where nothing is said): beyond
-    them, the head of the network is computed stripe by stripe; `numeric` bounds what laws may change (`NUMERIC`);
-    `name` is the prefix of everything in the generated C.
+    stays; `place` says what runs on the GPU beside the device ("auto", "gpu", "cpu"); `ram` is the bytes that arena,
+    inputs and outputs may take (a board's own where nothing is said): beyond them, the head of the network is computed
+    stripe by stripe; `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything in the
+    generated C.
     `rules`, `templates`, `devices` and `operators` are folders of the user's own.
 
     Decisions that are otherwise the compiler's: laws to do `without`, nodes whose results are to be kept `apart` from
