@@ -54,6 +54,42 @@ EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
     return (ec_vi)ec_add_halves_(ec_add_halves_((int32x4_t)c, vmullbq_int_s8(x, y)), vmulltq_int_s8(x, y));
 }
 
+/* Four sums, one a lane, in registers of integers: an instruction adds sixteen products of bytes to one of them. */
+typedef struct {
+    int32_t a, b, c, d;
+} ec_sums;
+
+EC_INLINE ec_sums ec_sums_from(const int32_t *p)
+{
+    ec_sums sums = {p[0], p[1], p[2], p[3]};
+    return sums;
+}
+
+EC_INLINE ec_vi ec_lanes_of(ec_sums sums)
+{
+    ec_vi lanes = {sums.a, sums.b, sums.c, sums.d};
+    return lanes;
+}
+
+/* Sixteen bytes as they lie, or so many of them and zeros. */
+EC_INLINE ec_vi ec_block(const void *p) { return (ec_vi)vldrbq_s8((const int8_t *)p); }
+EC_INLINE ec_vi ec_block_first(const void *p, uint32_t count)
+{
+    return (ec_vi)vldrbq_z_s8((const int8_t *)p, vctp8q(count));
+}
+
+/* Four blocks of l, one behind the other, are a step of four sums. */
+EC_INLINE ec_sums ec_dot_blocks(ec_sums sums, ec_vi s, const int32_t *l)
+{
+    const int8x16_t x = (int8x16_t)s;
+    const int8_t *const bytes = (const int8_t *)l;
+    sums.a = vmladavaq_s8(sums.a, x, vldrbq_s8(bytes));
+    sums.b = vmladavaq_s8(sums.b, x, vldrbq_s8(bytes + 16));
+    sums.c = vmladavaq_s8(sums.c, x, vldrbq_s8(bytes + 32));
+    sums.d = vmladavaq_s8(sums.d, x, vldrbq_s8(bytes + 48));
+    return sums;
+}
+
 /* Products with an unsigned byte take 17 bits: with 128 less in every byte of s, and 128 times the bytes of l more. */
 EC_INLINE ec_vi ec_dot_us(ec_vi c, ec_vi s, ec_vi l)
 {

@@ -34,6 +34,8 @@ from edgec.schedule.storage import half_of, memory_type
 
 #: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
 PACK_LIMIT_BYTES = 1 << 20
+#: Rows of a tile whose sums lie in registers of integers, four a row: with a third, there are not enough.
+BLOCK_ROWS = 2
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Contract(Record):
     def k_extent(self) -> Extent:
         """How many rows of lanes a panel has, what accumulators start at included."""
         if self.words is not None:
-            return X.plain(prod(map(extent, self.k[:-1])) * self.words.count + self.words.are_bytes)
+            return X.plain(prod(map(extent, self.k[:-1])) * self.words.count * self.words.rows + self.words.are_bytes)
         return X.plain(prod(map(extent, self.k)))
 
     @property
@@ -152,6 +154,8 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
     sums = prod(map(most, window))
     nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step, sums, words is not None)
+    if words is not None and words.are_blocks:
+        nr, nv = min(m_extent, BLOCK_ROWS), 1
     if flat.tile is not None:
         nr, nv = decided_tile(flat.tile, m_extent, n_extent, device, sums)
     outer = tuple(v for v in flat.loops if v is not m and v is not n)

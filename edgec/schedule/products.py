@@ -8,6 +8,9 @@ that start: with S = s + a and L = l + b, where s and l are the bytes the machin
     sum(S * L) = sum(s * l) + b * sum(s) + a * sum(L)
 
 The last term belongs to a column, and is known when L is packed; the middle one is summed up beside the products.
+
+Helium adds up sixteen products at once, to a register of integers. There a word is a block of sixteen bytes, a panel
+``[k/16][lanes][16]``, and S is not broadcast but read as it lies; sums become lanes when they are complete.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from edgec.ir.nest import coefficient, is_fixed
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
 
 WORD = 4
+#: Bytes that Helium multiplies in one instruction that adds them all up: a sum of its own for every lane of L.
+BLOCK = 16
 BYTES = ("i8", "u8")
 
 
@@ -47,7 +52,16 @@ class Words:
 
     @property
     def are_bytes(self) -> bool:
-        return self.size == WORD
+        return self.size >= WORD
+
+    @property
+    def are_blocks(self) -> bool:
+        return self.size == BLOCK
+
+    @property
+    def rows(self) -> int:
+        """Rows of a panel that a word takes: one number, or one of four bytes, a lane."""
+        return max(self.size // WORD, 1)
 
     @property
     def count(self) -> int:
@@ -97,10 +111,12 @@ def words_of(device: Device, k: tuple[Expr, ...], s: Expr, l: Expr) -> tuple[Wor
     step = coefficient(address, inner) or 0 if inner.op == "var" else 0
     is_signed, flip = _as_taken(load.dtype == "i8", device)
     offset += 0 if not flip else 128 if is_signed else -128
-    whole, rest = divmod(extent, WORD)
+    in_blocks = device.has("mve") and extent > WORD and step == 1 and column == 0 and is_constant(l)
+    size = BLOCK if in_blocks else WORD
+    whole, rest = divmod(extent, size)
     word = X.fresh(whole) if whole else X.const(0)
-    first = X.substitute(load, {inner: word * WORD}) if inner.op == "var" else load
-    words = Words(inner, whole, rest, step, is_signed, flip, offset, column)
+    first = X.substitute(load, {inner: word * size}) if inner.op == "var" else load
+    words = Words(inner, whole, rest, step, is_signed, flip, offset, column, size)
     return words, first, (*k[:-1], word)
 
 
@@ -108,7 +124,7 @@ def _as_taken(is_signed: bool, device: Device) -> tuple[bool, bool]:
     """(are the bytes signed as the machine takes them, are sign bits turned for that)"""
     if is_signed and (device.has("avx512vnni") or device.has("avxvnni")):
         return False, True
-    if not is_signed and device.has("dotprod") and not device.has("i8mm"):
+    if not is_signed and (device.has("mve") or (device.has("dotprod") and not device.has("i8mm"))):
         return True, True
     return is_signed, False
 
@@ -131,7 +147,7 @@ def _column_offset(l: Expr) -> int | None:
 def packed_words(
     l: Expr, words: Words, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, start: Expr | None
 ) -> np.ndarray:
-    """[outer.., panel, 1 + words, width] in i32: what accumulators start at, then four bytes of L a lane.
+    """[outer.., panel, 1 + words, width] in i32: what accumulators start at, then the bytes of a word, lane by lane.
 
     ``start`` is added to what they start at. Zeros stand where a word or the last panel reaches beyond L.
     """
@@ -144,11 +160,11 @@ def packed_words(
     if start is not None:
         first = first + evaluate_over(start, (*outer, n)).astype(np.int64).reshape(-1, columns)
     panels = -(-columns // width)
-    shape = (values.shape[0], values.shape[1], words.count * WORD, panels * width)
+    shape = (values.shape[0], values.shape[1], words.count * words.size, panels * width)
     padded = np.zeros(shape, np.int8)
     padded[:, :, :extent, :columns] = values - words.column_offset
-    split = padded.reshape(shape[0], shape[1] * words.count, WORD, panels, width).transpose(0, 3, 1, 4, 2)
-    taken = np.ascontiguousarray(split).view(np.int32)[..., 0]
+    split = padded.reshape(shape[0], shape[1] * words.count, words.size, panels, width).transpose(0, 3, 1, 4, 2)
+    taken = np.ascontiguousarray(split).view(np.int32).reshape(shape[0], panels, -1, width)
     starts = np.zeros((shape[0], panels * width), np.int64)
     starts[:, :columns] = first
     starts = starts.astype(np.int32).reshape(shape[0], panels, 1, width)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from convnet import convnet
 from links import DIGITS, need, pictures, random_picture
+from onnx import TensorProto
+from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec import api
@@ -71,6 +73,33 @@ def test_bytes_on_boards(device: str) -> None:
         np.testing.assert_allclose(there.outputs[name], wanted, atol=0.01 * np.abs(wanted).max(), err_msg=name)
 
 
+def test_sums_of_bytes_by_helium_to_the_bit() -> None:
+    """Blocks of sixteen bytes: full ones, what is left over, odd rows and columns, bytes of either sign."""
+    need("qemu-system-arm", "qemu-system-arm")
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi", "libnewlib-arm-none-eabi")
+    random = np.random.default_rng(1)
+    given, kernels, nodes, inputs = {}, [], [], []
+    for k, (rows, inner, columns, is_signed) in enumerate([(3, 37, 5, True), (1, 16, 4, False), (4, 100, 9, False)]):
+        kind = np.int8 if is_signed else np.uint8
+        limits = np.iinfo(kind)
+        given[f"x{k}"] = random.integers(limits.min, limits.max + 1, (rows, inner)).astype(kind)
+        kernels.append(weights(f"w{k}", random.integers(-128, 128, (inner, columns)).astype(np.int8)))
+        inputs.append(tensor_input(f"x{k}", [rows, inner], TensorProto.INT8 if is_signed else TensorProto.UINT8))
+        nodes.append(node("MatMulInteger", [f"x{k}", f"w{k}"], [f"y{k}"]))
+    given["x3"] = random.integers(0, 256, (1, 3, 7, 6)).astype(np.uint8)
+    inputs.append(tensor_input("x3", [1, 3, 7, 6], TensorProto.UINT8))
+    kernels += [weights("w3", random.integers(-128, 128, (6, 3, 3, 3)).astype(np.int8)), weights("z", np.uint8(9))]
+    nodes.append(node("ConvInteger", ["x3", "w3", "z"], ["y3"], pads=[1, 1, 1, 1]))
+    made = model(nodes, inputs, [f"y{k}" for k in range(4)], kernels).SerializeToString()
+    there = edgec.build(made, device="mps3_an547", compile=False)
+    sources = "".join(f.decode() for name, f in there.run["emit"].files.items() if name.endswith(".c"))
+    assert "ec_dot_blocks" in sources and "ec_block_first" in sources
+    (ran,) = api.run_on_device(there, given, link="device")
+    want = edgec.build(made, device="generic").network.run(given)
+    for name, array in want.items():
+        np.testing.assert_array_equal(ran.outputs[name], array, err_msg=name)
+
+
 def test_instructions_of_a_board_are_counted_the_same_every_time() -> None:
     need("qemu-system-arm", "qemu-system-arm")
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi", "libnewlib-arm-none-eabi")
@@ -112,7 +141,7 @@ def test_threads() -> None:
 
 
 def test_sizes_chosen_and_computed_at_run_time() -> None:
-    from onnx import TensorProto, helper
+    from onnx import helper
 
     nodes = [helper.make_node("NonZero", ["x"], ["where"]), helper.make_node("Relu", ["x"], ["y"])]
     graph = helper.make_graph(

@@ -64,8 +64,24 @@ class ContractView(PackingView):
         return "ec_vi" if self.words is not None else "ec_vf"
 
     @property
+    def columns(self) -> str:
+        """The type of what a vector of L is multiplied as: blocks are read where they lie."""
+        return "int32_t *" if self.has_blocks else self.vector
+
+    @property
+    def has_blocks(self) -> bool:
+        return self.words is not None and self.words.are_blocks
+
+    @property
+    def step_width(self) -> int:
+        """How far the panel goes on with every step of the sum."""
+        return self.width * (self.words.rows if self.words is not None else 1)
+
+    @property
     def total(self) -> str:
         """The type of what products are added up in."""
+        if self.has_blocks:
+            return "ec_sums"
         return "ec_vi" if self.has_starts else "ec_vf"
 
     @property
@@ -294,8 +310,12 @@ class Tile:
         return self.interface[0]
 
     def accumulators(self, r: int) -> str:
-        start = [self.lanes(v) if self.view.has_starts else "ec_set1(0.0f)" for v in range(self.vectors)]
+        start = [self._starts(v) if self.view.has_starts else "ec_set1(0.0f)" for v in range(self.vectors)]
         return ", ".join(f"c{r}_{v} = {text}" for v, text in enumerate(start))
+
+    def _starts(self, v: int) -> str:
+        p = self.view.params
+        return f"ec_sums_from(panel + {v * p.lanes})" if self.view.has_blocks else self.lanes(v)
 
     def _count(self, v: int) -> str | None:
         whole = self.live == self.view.params.lanes
@@ -303,6 +323,8 @@ class Tile:
 
     def lanes(self, v: int) -> str:
         p = self.view.params
+        if self.view.has_blocks:
+            return f"panel + {v * p.lanes * self.view.step_width // self.view.width}"
         if self.view.uses_panel:
             load = access("load", "i32" if p.words is not None else self.view.panel_dtype, None)
             return f"{load}(panel + {v * p.lanes})" if v else f"{load}(panel)"
@@ -314,7 +336,7 @@ class Tile:
         words = self.view.words
         if words is None:
             return f"ec_fma(s{r}, l{v}, c{r}_{v})"
-        return f"{_dot(words)}(c{r}_{v}, s{r}, l{v})"
+        return f"{'ec_dot_blocks' if words.are_blocks else _dot(words)}(c{r}_{v}, s{r}, l{v})"
 
     def row_total(self, r: int, step: Step) -> str:
         """The bytes of S added up, those alone that exist."""
@@ -359,7 +381,10 @@ class Tile:
         loops, first, size = self.view.params.k, 0, words.size
         if step.live < size:  # the last word stands behind the loop over the others
             loops, first = loops[:-1], words.whole * size * words.step
-        if words.step == 1 and step.live == size:
+        if words.are_blocks:
+            place = f"s + {self._place(r, loops, first)}"
+            text = f"ec_block({place})" if step.live == size else f"ec_block_first({place}, {step.live})"
+        elif words.step == 1 and step.live == size:
             text = f"ec_word(s + {self._place(r, loops, first)})"
         elif not words.are_bytes:
             both = [f"s[{self._place(r, loops, first + b * words.step)}]" for b in range(step.live)]
@@ -370,6 +395,10 @@ class Tile:
             bytes_ = [f"s[{self._place(r, loops, first + b * words.step)}]" for b in range(step.live)]
             text = f"ec_word_of({', '.join([*bytes_, *['0'] * (WORD - step.live)])})"
         return f"{text} ^ ec_set1_i({SIGN_BITS})" if words.flip else text
+
+    def _lanes_of(self, r: int, v: int) -> str:
+        """A complete sum, on lanes."""
+        return f"ec_lanes_of(c{r}_{v})" if self.view.has_blocks else f"c{r}_{v}"
 
     @cached_property
     def epilogue(self) -> list[str]:
@@ -384,7 +413,7 @@ class Tile:
             count = self._count(v)
             printer = Printer(view.names, view.pointers, p.n, count, prefix=f"e{v}_")
             for m in range(self.height):
-                names = {tuple(self._at(r)[w] for w in p.window): f"c{r}_{v}" for r in self._sums(m)}
+                names = {tuple(self._at(r)[w] for w in p.window): self._lanes_of(r, v) for r in self._sums(m)}
                 change = {p.n: p.n + v * p.lanes} | ({p.m: p.m + m} if p.m.op == "var" else {})
                 body = on_vectors(printer, X.substitute(p.epilogue, change), p.n, names.__getitem__)
                 value = printer.to_store(body)
