@@ -16,7 +16,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import networks
@@ -45,11 +45,12 @@ VARIANTS = {
 LEAST, MOST = 1.9, 1.03
 
 
-def build(network: Network, cache: Path, fresh: bool) -> None:
+def build(network: Network, cache: Path, fresh: bool, variants: Collection[str] = tuple(VARIANTS)) -> None:
     """Every variant of a network as an artefact in the cache."""
     shapes = {**network.shapes, **{name: a.shape for name, a in given(network).items()}}
     imported = None
-    for variant, (mode, rules) in VARIANTS.items():
+    for variant in variants:
+        mode, rules = VARIANTS[variant]
         folder = cache / network.name / variant.replace(" + ", "_")
         if (folder / "edgec.lock").is_file() and not fresh:
             continue
@@ -150,6 +151,7 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("what", choices=("build", "time", "write"))
     p.add_argument("--folder", type=Path, action="append", default=[], help="networks: DIR/NAME.onnx, NAME.in.npz")
     p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names; may be repeated")
+    p.add_argument("--variant", action="append", choices=tuple(VARIANTS), help="build this one only; may be repeated")
     p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     p.add_argument("--seconds", type=float, default=3.0, help="of timing, for each network and number of threads")
     p.add_argument("--cache", type=Path, default=Path("ablation"), help="where builds and times are kept")
@@ -163,7 +165,7 @@ def main(arguments: list[str] | None = None) -> int:
     for network in found if o.what != "write" else ():
         try:
             if o.what == "build":
-                build(network, o.cache, o.fresh)
+                build(network, o.cache, o.fresh, o.variant or tuple(VARIANTS))
             elif o.fresh or o.more or not _results(o.cache, network.name).is_file():
                 result = timed(network, o.cache, o.threads, o.seconds)
                 if _results(o.cache, network.name).is_file() and o.more:

@@ -302,3 +302,39 @@ def test_siblings_with_biases_keep_their_names() -> None:
     assert [k.block.output.type.shape for k in products if k.block] == [(6, 16), (6, 6), (6, 8)], "z is an output"
     assert {"query", "key"} <= set(products[0].names)
     assert edgec.check(proto, samples=2, blocks=True).ok
+
+
+def test_convolutions_of_one_picture_are_one() -> None:
+    """Two heads look at one picture, one with a bias, both with an activation; then each goes on with what it found.
+
+    A third is read by more than convolutions, and a fourth has other strides: both stay alone.
+    """
+    random = np.random.default_rng(1)
+
+    def values(*shape: int) -> np.ndarray:
+        return random.standard_normal(shape).astype(np.float32)
+
+    around = {"pads": [1, 1, 1, 1]}
+    nodes = [
+        node("Conv", ["x", "wa", "b"], ["a"], "first", **around), node("Sigmoid", ["a"], ["sa"]),
+        node("Mul", ["a", "sa"], ["ma"]), node("Conv", ["ma", "w1"], ["y1"], "far", pads=[2, 2, 2, 2]),
+        node("Conv", ["x", "wb"], ["c"], "second", **around), node("Sigmoid", ["c"], ["sc"]),
+        node("Mul", ["c", "sc"], ["mc"]), node("Conv", ["mc", "w2"], ["y2"], "near"),
+        node("Conv", ["x", "wd"], ["d"], "third", **around), node("Conv", ["d", "w1"], ["e"]),
+        node("GlobalAveragePool", ["d"], ["y3"]), node("GlobalAveragePool", ["e"], ["y4"]),
+        node("Conv", ["x", "wa"], ["g"], "fourth", strides=[2, 2], **around), node("Conv", ["g", "w1"], ["y5"]),
+    ]  # fmt: skip
+    constants = [
+        weights("wa", values(5, 3, 3, 3)),
+        weights("wb", values(7, 3, 3, 3)),
+        weights("wd", values(5, 3, 3, 3)),
+        weights("w1", values(2, 5, 5, 5)),
+        weights("w2", values(3, 7, 1, 1)),
+        weights("b", values(5)),
+    ]
+    proto = model(nodes, [tensor_input("x", [1, 3, 11, 10])], ("y1", "y2", "y3", "y4", "y5"), constants)
+    built = edgec.build(proto)
+    blocks = [k.block for k in built.program.kernels if k.block and any(n.op == "conv" for n in k.block.nodes)]
+    stacked = [b for b in blocks if b.output.type.shape == (1, 12, 11, 10)]
+    assert (len(blocks), len(stacked)) == (7, 1)
+    assert edgec.check(proto, samples=2, blocks=True).ok
