@@ -10,6 +10,7 @@ Milakov & Gimelshein 2018, Dao et al. 2022). Here the formula is taken apart for
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from edgec.ir import expr as X
@@ -36,6 +37,7 @@ class Attention:
     result: Expr
 
 
+@lru_cache(maxsize=256)  # several questions are asked about one block
 def attention_of(body: Expr) -> Attention | None:
     """The parts of a formula that is attention, else None."""
     for e in X.walk(body):

@@ -58,13 +58,14 @@ class Expr:
     ``value`` is the constant, the Var, the Size, the slot that is loaded from, or ``(combine, variables)``.
     """
 
-    __slots__ = ("__weakref__", "args", "dtype", "height", "op", "value")
+    __slots__ = ("__weakref__", "args", "dtype", "free", "height", "op", "value")
 
     op: str
     args: tuple[Expr, ...]
     value: Any
     dtype: str
     height: int  # how deeply reductions nest in it; names their variables canonically
+    free: frozenset[Expr] | None  # what `free_variables` found, once it was asked
 
     def __repr__(self) -> str:
         return show(self)
@@ -164,7 +165,7 @@ def _intern(op: str, args: tuple[Expr, ...], value: Any, dtype: str) -> Expr:
     found = _TABLE.get(key)
     if found is None:
         found = Expr()
-        found.op, found.args, found.value, found.dtype = op, args, value, dtype
+        found.op, found.args, found.value, found.dtype, found.free = op, args, value, dtype, None
         inner = max((a.height for a in args), default=0)
         found.height = inner + 1 if op == "reduce" else inner
         _TABLE[key] = found
@@ -384,7 +385,14 @@ def substitute(expr: Expr, replacement: Mapping[Expr, Expr]) -> Expr:
     replacement = {k: v for k, v in replacement.items() if k is not v}
     if not replacement:
         return expr
-    return transform(expr, replacement.get)
+    if any(k.op != "var" for k in replacement):
+        return transform(expr, replacement.get)
+    variables = frozenset(replacement)
+
+    def change(e: Expr) -> Expr | None:
+        return e if variables.isdisjoint(free_variables(e)) else replacement.get(e)
+
+    return transform(expr, change)
 
 
 def replace_loads(expr: Expr, change: Callable[[Any, tuple[Expr, ...]], Expr | None]) -> Expr:
@@ -422,14 +430,21 @@ def loads(expr: Expr) -> list[Expr]:
 
 def free_variables(expr: Expr) -> frozenset[Expr]:
     """Variables that no reduction inside ``expr`` binds."""
-    done: dict[Expr, frozenset[Expr]] = {}
-    for e in walk(expr):
-        if e.op == "var":
-            done[e] = frozenset((e,))
-        else:
-            inside: frozenset[Expr] = frozenset().union(*(done[a] for a in e.args)) if e.args else frozenset()
-            done[e] = inside - frozenset(reduction_variables(e)) if e.op == "reduce" else inside
-    return done[expr]
+    stack = [expr]
+    while stack:
+        e = stack[-1]
+        waiting = [a for a in e.args if a.free is None and a.op != "var"] if e.free is None else []
+        if not waiting:
+            stack.pop()
+            if e.free is None and e.op != "var":  # a variable that kept itself would never be forgotten
+                inside: frozenset[Expr] = frozenset().union(*map(_free, e.args))
+                e.free = inside - frozenset(reduction_variables(e)) if e.op == "reduce" else inside
+        stack.extend(waiting)
+    return _free(expr)
+
+
+def _free(e: Expr) -> frozenset[Expr]:
+    return frozenset((e,)) if e.op == "var" else e.free or frozenset()
 
 
 def show(expr: Expr, slot: Callable[[Any], str] = str) -> str:
