@@ -65,7 +65,7 @@ class Expr:
     value: Any
     dtype: str
     height: int  # how deeply reductions nest in it; names their variables canonically
-    free: frozenset[Expr] | None  # what `free_variables` found, once it was asked
+    free: frozenset[Expr]  # its free variables; empty for a variable, which would never be forgotten if it kept itself
 
     def __repr__(self) -> str:
         return show(self)
@@ -165,7 +165,10 @@ def _intern(op: str, args: tuple[Expr, ...], value: Any, dtype: str) -> Expr:
     found = _TABLE.get(key)
     if found is None:
         found = Expr()
-        found.op, found.args, found.value, found.dtype, found.free = op, args, value, dtype, None
+        found.op, found.args, found.value, found.dtype = op, args, value, dtype
+        found.free = frozenset().union(*map(free_variables, args))
+        if op == "reduce":
+            found.free -= {*reduction_variables(found)}
         inner = max((a.height for a in args), default=0)
         found.height = inner + 1 if op == "reduce" else inner
         _TABLE[key] = found
@@ -430,21 +433,7 @@ def loads(expr: Expr) -> list[Expr]:
 
 def free_variables(expr: Expr) -> frozenset[Expr]:
     """Variables that no reduction inside ``expr`` binds."""
-    stack = [expr]
-    while stack:
-        e = stack[-1]
-        waiting = [a for a in e.args if a.free is None and a.op != "var"] if e.free is None else []
-        if not waiting:
-            stack.pop()
-            if e.free is None and e.op != "var":  # a variable that kept itself would never be forgotten
-                inside: frozenset[Expr] = frozenset().union(*map(_free, e.args))
-                e.free = inside - frozenset(reduction_variables(e)) if e.op == "reduce" else inside
-        stack.extend(waiting)
-    return _free(expr)
-
-
-def _free(e: Expr) -> frozenset[Expr]:
-    return frozenset((e,)) if e.op == "var" else e.free or frozenset()
+    return frozenset((expr,)) if expr.op == "var" else expr.free
 
 
 def show(expr: Expr, slot: Callable[[Any], str] = str) -> str:
