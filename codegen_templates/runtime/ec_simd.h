@@ -97,6 +97,15 @@ EC_INLINE void ec_prefetch(const void *p)
  * is not kept in registers, but loaded again. */
 #define EC_FORGET(p) __asm__("" : "+r"(p))
 
+/* A function whose instructions shall stand in the order they are written in. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define EC_AS_WRITTEN                                                                              \
+    __attribute__((optimize("no-schedule-insns", "no-schedule-insns2", "no-schedule-fusion",       \
+                            "no-tree-ter", "ira-algorithm=priority")))
+#else
+#define EC_AS_WRITTEN
+#endif
+
 EC_INLINE void ec_store(float *p, ec_vf v)
 {
     *(ec_vf_memory_ *)p = v;

@@ -76,6 +76,74 @@ EC_INLINE ec_vi ec_nearest_(ec_vf x)
     return (ec_vi)vcvtnq_s32_f32((float32x4_t)x);
 }
 
+/* ---- For cores that run instructions in order --------------------------------------------- *
+ *
+ * They have a way to memory of 64 bits: a vector is loaded as two halves, which start beside other
+ * instructions. ec_low and ec_high load them, ec_join puts them together; none of them moves from
+ * where it stands. An ec_pair is also two floats, or two words of four bytes, one of which
+ * ec_fma_lane(s, lane, l, c) = s[lane] * l + c and ec_dot_ss_lane, ec_dot_us_lane multiply by. */
+
+typedef float32x2_t ec_pair;
+typedef int32x2_t ec_pair_i;
+typedef uint64_t ec_high_ __attribute__((aligned(4), may_alias));
+
+EC_INLINE ec_pair ec_low(const float *p)
+{
+    return vld1_f32(p);
+}
+
+EC_INLINE ec_pair_i ec_low_i(const void *p)
+{
+    return vld1_s32(p);
+}
+
+/* The one at p, and 0. */
+EC_INLINE ec_pair ec_low_one(const float *p)
+{
+    return vset_lane_f32(*p, vdup_n_f32(0.0f), 0);
+}
+
+EC_INLINE ec_pair_i ec_low_one_i(const void *p)
+{
+    uint32_t word;
+    memcpy(&word, p, sizeof word);
+    return vcreate_s32(word);
+}
+
+EC_INLINE uint64_t ec_high(const void *p)
+{
+    uint64_t high;
+    __asm__("ldr %0, %1" : "=r"(high) : "m"(*(const ec_high_ *)((const char *)p + 8)));
+    return high;
+}
+
+EC_INLINE ec_vf ec_join(ec_pair low, uint64_t high)
+{
+    return (ec_vf)vcombine_f32(low, vcreate_f32(high));
+}
+
+EC_INLINE ec_vi ec_join_i(ec_pair_i low, uint64_t high)
+{
+    return (ec_vi)vcombine_s32(low, vcreate_s32(high));
+}
+
+/* Bytes with their sign bits turned. */
+EC_INLINE ec_pair_i ec_turned(ec_pair_i bytes)
+{
+    return veor_s32(bytes, vdup_n_s32((int32_t)0x80808080));
+}
+
+#define ec_fma_lane(s, lane, l, c)                                                                 \
+    ((ec_vf)vfmaq_lane_f32((float32x4_t)(c), (float32x4_t)(l), s, lane))
+#if defined(__ARM_FEATURE_DOTPROD)
+#define ec_dot_ss_lane(c, s, lane, l)                                                              \
+    ((ec_vi)vdotq_lane_s32((int32x4_t)(c), (int8x16_t)(l), vreinterpret_s8_s32(s), lane))
+#endif
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+#define ec_dot_us_lane(c, s, lane, l)                                                              \
+    ((ec_vi)vsudotq_lane_s32((int32x4_t)(c), (int8x16_t)(l), vreinterpret_u8_s32(s), lane))
+#endif
+
 /* ---- Integers ----------------------------------------------------------------------------- */
 
 EC_INLINE ec_vi ec_min_i(ec_vi a, ec_vi b)

@@ -47,6 +47,9 @@ class Device:
     """Width of one vector register; 4 is scalar code."""
     vector_registers: int = 8
     """How many registers of that width a kernel may count on."""
+    in_order: bool = False
+    """Whether cores run instructions as they stand: sums of products then load what the next step reads between the
+    multiply-adds of this one."""
     cores: int = 1
     l1d_bytes: int = 0
     """First-level data cache of one core."""

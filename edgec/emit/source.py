@@ -105,7 +105,8 @@ def _rendered(
             its_view, text, kind = _rendered(inner, f"{name}_{k}", aliases & set(inner.operands), templates, language)
             view.add(inner, its_view, text)
     template = choose(kernel.template, view, language.name, templates)
-    return view, render(template.source, templates, k=view), kind or template.kernel
+    text = render(template.source, templates, k=view).lstrip("\n")  # comments at the head leave empty lines
+    return view, text, kind or template.kernel
 
 
 def pointer_text(buffer: Buffer, program: Program) -> str:

@@ -63,6 +63,7 @@ class Contract(Record):
     panel_first: bool  # panels outside row chunks (weights stay near), or the other way round
     words: Words | None = None  # of bytes or pairs: k ends in a loop over words of them, S is the first of one
     window: tuple[Expr, ...] = ()  # loops of S over sums that are one result: ``epilogue`` combines as many of them
+    in_order: bool = False  # what a step reads is loaded between the multiply-adds of the one before, S two at a time
 
     @property
     def bodies(self) -> list[Expr]:
@@ -153,7 +154,8 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     steps = prod(map(most, k)) if words is None else prod(map(most, k[:-1])) * words.count
     row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
     sums = prod(map(most, window))
-    nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step, sums, words is not None)
+    in_order = _is_for_in_order(device, mode, k, scalar_factor, words, (m, *window))
+    nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step, sums, words is not None, in_order)
     if words is not None and words.are_blocks:
         nr, nv = min(m_extent, BLOCK_ROWS), 1
     if flat.tile is not None:
@@ -185,8 +187,26 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or (row_bytes <= weight_bytes and not fits)
     return Contract(
         outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, packed, epilogue, accumulator,
-        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words, window,
+        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words, window, in_order,
     )  # fmt: skip
+
+
+def _is_for_in_order(
+    device: Device, mode: str, k: tuple[Expr, ...], s: Expr, words: Words | None, around: tuple[Expr, ...]
+) -> bool:
+    """Can loads stand between multiply-adds: a panel of L, pairs of S beside one another, eight or more in a loop?"""
+    if not device.in_order or device.arch != "aarch64" or mode == "direct" or half_of(device):
+        return False
+    if not k or not is_fixed(*k) or s.op != "load" or k[-1].op != "var":
+        return False
+    if any(coefficient(s.args[0], v) is None for v in (*k, *around) if v.op == "var"):
+        return False
+    if prod(map(most, k[-walked_as_one(s, k) :])) < 8:
+        return False
+    step = coefficient(s.args[0], k[-1])
+    if words is None:
+        return memory_type(s) == "f32" and step == 1
+    return words.are_bytes and words.step == 1 and not words.rest and not words.column_offset and device.has("dotprod")
 
 
 def _choose_lanes(flat: Flat, left: Expr, right: Expr, window: tuple[Expr, ...] = ()) -> tuple[Expr, Expr, Expr] | None:
@@ -299,8 +319,9 @@ def _bytes_along(load: Expr, loop: Expr) -> int:
 
 
 def tile_shape(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, of_words: bool = False
-) -> tuple[int, int]:
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, of_words: bool = False,
+    in_order: bool = False,
+) -> tuple[int, int]:  # fmt: skip
     """(rows, vectors) of the register tile with the least predicted time for M x N x K; a row may be several ``sums``.
 
     Per step of k a tile of r x v issues r*v multiply-adds (two a cycle, four cycles of latency each) and r + v loads
@@ -308,9 +329,9 @@ def tile_shape(
     from one lane of a register (64-bit Arm), compilers load a step's column of S before they use it: it must fit too;
     words of bytes (``of_words``) are spread there by the units that multiply. A panel beyond the first-level cache
     streams from the second at about half a line a cycle, for every tile anew. ``row_step`` is how many bytes of S lie
-    between rows.
+    between rows. For cores that run ``in_order``, ``in_order_step`` says what a step takes.
     """
-    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, of_words))
+    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, of_words, in_order))
     return ceil(m / ceil(m / rows)), vectors  # as even as can be, so that threads have shares of one size
 
 
@@ -319,13 +340,14 @@ def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:
     steps = prod(map(most, c.k)) if c.words is None else prod(map(most, c.k[:-1])) * c.words.count
     row_step = max((_bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     m, sums = most(c.m), prod(map(most, c.window))
-    found = sorted(tile_costs(m, most(c.n), steps, device, row_step, sums, c.words is not None))
+    found = sorted(tile_costs(m, most(c.n), steps, device, row_step, sums, c.words is not None, c.in_order))
     return list(dict.fromkeys((ceil(m / ceil(m / rows)), vectors) for *_, rows, vectors in found))
 
 
 def tile_costs(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, of_words: bool = False
-) -> list[tuple[float, int, int, int, int]]:
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, of_words: bool = False,
+    in_order: bool = False,
+) -> list[tuple[float, int, int, int, int]]:  # fmt: skip
     """Every tile that registers hold: its predicted cycles, what decides between equal ones, rows and vectors."""
     lanes, registers = vector_lanes(device), vector_registers(device)
     takes_lanes = device.arch == "aarch64"
@@ -337,7 +359,10 @@ def tile_costs(
     for v in range(1, min(vectors_needed, 8) + 1):
         stream = 2.2 * v if k * v * lanes * 4 > device.l1d_bytes // 2 else 0.0
         for r in range(1, min(m, tallest) + 1):
-            if r * sums * v + v + (r * sums if takes_lanes else 1) > registers and r * v > 1:
+            if in_order and v == 1 and vectors_needed > 1:
+                continue
+            ready = 3 if in_order else v  # vectors of L that are held; halves that are joined want one more
+            if r * sums * v + ready + (r * sums if takes_lanes else 1) > registers and r * v > 1:
                 continue
             full_panels, last = divmod(vectors_needed, v)
             cost = 0.0
@@ -348,9 +373,31 @@ def tile_costs(
                         latency = 4 if held < 8 else 0
                         dots = height * sums * (width + spread)
                         step = max(dots / 2, (height * sums + width) / 2, latency, stream)
+                        if in_order:
+                            step = in_order_step(height * sums, width)
                         cost += panels * tiles * (k * step + 10 + held * 1.5)
             found.append((cost, -r * v, -v, r, v))
     return found
+
+
+def walked_as_one(s: Expr, k: tuple[Expr, ...]) -> int:
+    """How many of the innermost loops of a sum S walks as if they were one; panels are always walked so."""
+    count = 1
+    for outer, inner in reversed([*pairwise(k)]):
+        if coefficient(s.args[0], outer) != (coefficient(s.args[0], inner) or 0) * most(inner):
+            break
+        count += 1
+    return count
+
+
+def in_order_step(rows: int, vectors: int) -> float:
+    """Cycles of a step of k where one multiply-add starts in a cycle, and one other instruction beside it.
+
+    A vector of L is three others (its halves, and joining them), which want eight rows between the first and the last;
+    S is a load for two steps, and the loop five instructions.
+    """
+    others = 3 * vectors + rows / 2 + 2.5
+    return max(rows * vectors + max(0, 8 - rows) * vectors / 2, others, 4)
 
 
 def decided_tile(tile: tuple[int, int], m: int, n: int, device: Device, sums: int = 1) -> tuple[int, int]:

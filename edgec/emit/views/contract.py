@@ -16,6 +16,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent
 from edgec.ir.types import CODED
+from edgec.schedule.contract import walked_as_one
 from edgec.schedule.products import WORD, Words
 from edgec.schedule.program import Buffer, Kernel
 from edgec.schedule.storage import memory_type
@@ -168,6 +169,35 @@ class ContractView(PackingView):
     def indices(self) -> list[str]:
         return [*(d.name for d in self.outer.values()), "m", "n"]
 
+    # ---- sums for cores that run instructions in order
+
+    @property
+    def in_order(self) -> bool:
+        return self.params.in_order
+
+    @property
+    def suffix(self) -> str:
+        return "_i" if self.words is not None else ""
+
+    @property
+    def pairs_outer(self) -> list[Loop]:
+        """The loops of the sum around the one that is taken in pairs."""
+        return self.sum_loops[: len(self.sums) - walked_as_one(self.params.s, self.params.k)]
+
+    @property
+    def pairs_loop(self) -> Loop:
+        """The loop that is taken in pairs of steps: all those together that S walks as one."""
+        inner = self.sum_loops[len(self.pairs_outer) :]
+        return Loop(inner[-1].name, prod(int(d.extent) for d in inner), len(self.pairs_outer))
+
+    @property
+    def pairs_end(self) -> int:
+        return int(self.pairs_loop.extent) // 2 * 2
+
+    @property
+    def has_odd_step(self) -> bool:
+        return int(self.pairs_loop.extent) % 2 == 1
+
     # ---- tiles
 
     @property
@@ -237,6 +267,16 @@ class Step:
 
     loop: Loop | None
     live: int = 0
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a tile of vectors in one of the steps that are written out: which of all, and is it the last?"""
+
+    number: int
+    step: int
+    vector: int
+    is_last: bool
 
 
 def _dot(words: Words) -> str:
@@ -343,6 +383,30 @@ class Tile:
         words = self.view.words
         assert words is not None
         return f"{_dot(words)}(total{r}, s{r}, ec_set1_i({0x01010101 >> 8 * (WORD - step.live):#x}))"
+
+    def columns(self, steps: int) -> list[Column]:
+        """The columns of the tile in so many steps of the innermost loop, in the order they are multiplied."""
+        return [Column(j, *divmod(j, self.vectors), j == steps * self.vectors - 1) for j in range(steps * self.vectors)]
+
+    def place_of(self, column: int) -> int:
+        """Where in the panel a column of L lies, from the first of the step at hand on."""
+        step, vector = divmod(column, self.vectors)
+        return step * self.view.width + vector * self.view.lanes
+
+    def update_lane(self, r: int, column: Column) -> str:
+        """Products of a column of L with one of the two of S that a row has ready."""
+        to = f"c{r}_{column.vector}"
+        if self.view.words is not None:
+            return f"{_dot(self.view.words)}_lane({to}, s{r}, {column.step}, l{column.number % 2})"
+        return f"ec_fma_lane(s{r}, {column.step}, l{column.number % 2}, {to})"
+
+    def two(self, r: int, is_first: bool, load: str = "ec_low") -> str:
+        """Two steps of S of one row, those at the head of the loop that is taken in pairs or where it stands."""
+        k = self.view.params.k
+        loops = k[: len(self.view.pairs_outer)] + (() if is_first else k[-1:])
+        load += self.view.suffix
+        text = f"{load}(s + {self._place(r, loops)})"
+        return f"ec_turned({text})" if self.view.words is not None and self.view.words.flip else text
 
     def _place(self, r: int, loops: tuple[Expr, ...], offset: int = 0) -> str:
         """Where S is read inside loops of the sum, from its first element on."""

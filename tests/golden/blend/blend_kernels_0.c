@@ -7,10 +7,6 @@
 #error "generated for vectors of 4 floats: compile for the device's instruction set (see CMakeLists.txt)"
 #endif
 
-
-
-
-
 void blend_0_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 3 * thread / threads, last = 3 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
@@ -36,10 +32,6 @@ void blend_0_map(const float *restrict p0, float *restrict y, ec_int thread, ec_
   }
 }
 
-
-
-
-
 void blend_1_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 3 * thread / threads, last = 3 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
@@ -53,10 +45,6 @@ void blend_1_map(const float *restrict p0, float *restrict y, ec_int thread, ec_
     }
   }
 }
-
-
-
-
 
 void blend_2_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 7 * thread / threads, last = 7 * (thread + 1) / threads;
@@ -72,10 +60,6 @@ void blend_2_map(const float *restrict p0, float *restrict y, ec_int thread, ec_
     }
   }
 }
-
-
-
-
 
 void blend_3_map(const int64_t *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 4 * thread / threads, last = 4 * (thread + 1) / threads;

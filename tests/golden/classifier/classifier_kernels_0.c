@@ -7,13 +7,7 @@
 #error "generated for vectors of 16 floats: compile for the device's instruction set (see CMakeLists.txt)"
 #endif
 
-
-
-
-
 static void classifier_0_contract_0(float *restrict y, ec_int thread, ec_int threads);
-
-
 void classifier_0_contract_0(float *restrict y, ec_int thread, ec_int threads) {
   if (0 % threads == thread) {
     for (ec_int i0 = 0; i0 < 2; ++i0)
@@ -38,10 +32,6 @@ void classifier_0_contract_0(float *restrict y, ec_int thread, ec_int threads) {
 }
 
 static void classifier_0_contract_1(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
-
-
-
-
 void classifier_0_contract_1(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 16 * thread / threads, last = 16 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
@@ -64,8 +54,6 @@ void classifier_0_contract_1(const float *restrict p0, float *restrict y, ec_int
 }
 
 static void classifier_0_contract_2(float *restrict y, ec_int thread, ec_int threads);
-
-
 void classifier_0_contract_2(float *restrict y, ec_int thread, ec_int threads) {
   if (0 % threads == thread) {
     for (ec_int i0 = 0; i0 < 24; ++i0)
@@ -88,14 +76,6 @@ void classifier_0_contract_2(float *restrict y, ec_int thread, ec_int threads) {
 }
 
 static void classifier_0_contract_3(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads);
-
-
-
-
-
-
-
-
 static __attribute__((noinline)) void classifier_0_contract_3_4x1_4(const float *restrict p0, const float *restrict p1, float *restrict y, const float *restrict panel, ec_int o0, ec_int m, ec_int n) {
   const float *s = p0 + (o0 * 20 + m * 2);
   ec_vf c0_0 = ec_set1(0.0f);
@@ -165,11 +145,6 @@ void classifier_0_contract(const float *restrict p0, const float *restrict p1, c
   classifier_0_contract_2(y, thread, threads);
   classifier_0_contract_3(p1, p2, p3, y, thread, threads);
 }
-
-
-
-
-
 
 static inline void classifier_1_window_2x4_tail(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int h, ec_int m, ec_int n) {
   ec_vf c0 = ec_set1(0.0f);
@@ -314,16 +289,7 @@ void classifier_1_window(const float *restrict p0, const float *restrict p1, flo
   }
 }
 
-
-
-
-
 static void classifier_2_row_0(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
-
-
-
-
-
 static inline void classifier_2_row_0_1_tail(const float *restrict p0, float *restrict y, ec_int n) {
   ec_vf c0 = ec_set1(0.0f);
   const ec_vf t1 = ec_load_n(p0 + n, 4);
@@ -378,14 +344,6 @@ void classifier_2_row_0(const float *restrict p0, float *restrict y, ec_int thre
 }
 
 static void classifier_2_row_1(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads);
-
-
-
-
-
-
-
-
 static __attribute__((noinline)) void classifier_2_row_1_1x1_5(const float *restrict p0, float *restrict y, const float *restrict panel, ec_int n) {
   const float *s = p0 + 0;
   ec_vf c0_0 = ec_set1(0.0f);
@@ -422,10 +380,6 @@ void classifier_2_row_1(const float *restrict p0, const float *restrict p1, floa
 }
 
 static void classifier_2_row_2(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads);
-
-
-
-
 void classifier_2_row_2(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
   float *const saved0 = (float *)scratch_bytes + 0;
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
