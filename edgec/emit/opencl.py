@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgec.emit.c_expression import extent_text, size_name
-from edgec.emit.gpu.opencl import OpenClView
+from edgec.emit.gpu.opencl import OpenClView, place_widths
 from edgec.emit.source import CallSite, Function, Sources
 from edgec.ir.index import upper
 from edgec.schedule.program import Buffer, Program
@@ -20,14 +20,18 @@ BUILD_OPTIONS = "-cl-std=CL1.2 -cl-mad-enable"
 class Launch:
     """One kernel on its way to the device: its number, its name, the file it is in, and what it is given.
 
-    ``operands`` are (memory object, place in bytes) pairs; objects are numbered weights, arena, inputs, outputs.
+    ``objects`` are memory objects, numbered weights, arena, inputs, outputs; ``places`` are bytes into them, with zeros
+    behind the last so that they are whole vectors.
     """
 
     number: int
     name: str
     file: int
-    first: int  # of its operands among those of all launches
-    operands: tuple[tuple[int, int], ...]
+    first: int  # of its objects among those of all launches
+    objects: tuple[int, ...]
+    from_place: int  # the first of its places, likewise
+    places: tuple[int, ...]
+    arguments: int  # before its sizes
     threads: int
     groups: str  # in C, for the sizes of a run
     most: int  # groups, for the greatest sizes
@@ -64,25 +68,30 @@ def _view(call: CallSite) -> OpenClView:
 def _launches(program: Program, sources: Sources, file: Mapping[str, int]) -> list[Launch]:
     ports = [b for _, b, _ in (*program.inputs, *program.outputs)]
     found: list[Launch] = []
-    first = 0
+    first = from_place = 0
     for call in sources.calls:
-        kernel = call.kernel
+        kernel, view = call.kernel, _view(call)
         scratch, operands = kernel.operands[:1] if kernel.scratch_bytes else (), kernel.operands
-        operands = (*operands[len(scratch) :], *scratch)
-        places = tuple(_place(b, program, ports) for b in operands)
-        for suffix, groups in _view(call).launches:
+        buffers = dict(zip(view.operands, (*operands[len(scratch) :], *scratch)))
+        objects = {view.objects[name]: _object(b, ports) for name, b in buffers.items()}
+        places = [program.offsets[buffers[name]] for name in view.placed]
+        widths = place_widths(len(places))
+        places += [0] * (sum(widths) - len(places))
+        for suffix, groups in view.launches:
             name = call.function.name
             found.append(
                 Launch(
-                    len(found), f"{name}{suffix}", file[name], first, places, _view(call).threads, extent_text(groups),
-                    upper(groups), tuple(map(size_name, kernel.sizes)), call.comment,
+                    len(found), f"{name}{suffix}", file[name], first, tuple(objects.values()), from_place, tuple(places),
+                    len(objects) + len(widths), view.threads, extent_text(groups), upper(groups),
+                    tuple(map(size_name, kernel.sizes)), call.comment,
                 )
             )  # fmt: skip
-            first += len(places)
+            first += len(objects)
+            from_place += len(places)
     return found
 
 
-def _place(buffer: Buffer, program: Program, ports: Sequence[Buffer]) -> tuple[int, int]:
+def _object(buffer: Buffer, ports: Sequence[Buffer]) -> int:
     if buffer.space in ("weights", "arena"):
-        return int(buffer.space == "arena"), program.offsets[buffer]
-    return 2 + ports.index(buffer), 0
+        return int(buffer.space == "arena")
+    return 2 + ports.index(buffer)

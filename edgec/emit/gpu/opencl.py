@@ -1,7 +1,8 @@
 """GPU kernels as templates of OpenCL see them.
 
 A kernel of OpenCL C 1.2 gets memory objects, which have no arithmetic: every operand is an object and how many bytes
-into it the operand lies (``p0_in``, ``p0_at``), and becomes a pointer in the first lines of the kernel.
+into it the operand lies, and becomes a pointer in the first lines of the kernel. Drivers take their time for every
+parameter of every launch (docs/opencl.md), so that weights and arena are passed once, and all places as one vector.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ from edgec.schedule.program import Buffer
 def suffix(buffer: Buffer) -> str:
     """What the names of loads and stores end with, by how numbers lie in memory."""
     return "_f16" if buffer.dtype == "f16" else ""
+
+
+def place_widths(places: int) -> list[int]:
+    """The widths of the vectors that so many places are passed in: 16, and one of what is left."""
+    left = places % 16
+    return [16] * (places // 16) + [1 << (left - 1).bit_length()] * (left > 0)
 
 
 class OpenClPrinter(GpuPrinter):
@@ -77,18 +84,36 @@ class OpenClView(GpuView):
         more = {"scratch": "__global unsigned char *"} if self.kernel.scratch_bytes else {}
         return {**self.declarations, **more}
 
+    @cached_property
+    def objects(self) -> dict[str, str]:
+        """The memory object that each operand lies in, as a parameter: inputs and outputs are one each."""
+        spaces = {**{self.pointers[b]: b.space for b in self.buffers[:-1]}, self.target: self.buffers[-1].space}
+        spaces["scratch"] = "arena"
+        return {n: spaces[n] if spaces[n] in ("weights", "arena") else f"{n}_in" for n in self.operands}
+
+    @property
+    def placed(self) -> list[str]:
+        """The operands that lie somewhere inside their object, in the order of their places."""
+        return [n for n, o in self.objects.items() if o in ("weights", "arena")]
+
     @property
     def kernel_parameters(self) -> str:
-        operands = [f"__global unsigned char *{name}_in, uint {name}_at" for name in self.operands]
-        return ", ".join([*operands, *(f"ec_int {s}" for s in self.sizes)])
+        objects = [f"__global unsigned char *{o}" for o in dict.fromkeys(self.objects.values())]
+        widths = place_widths(len(self.placed))
+        places = [f"uint{width if width > 1 else ''} at{k}" for k, width in enumerate(widths)]
+        return ", ".join([*objects, *places, *(f"ec_int {s}" for s in self.sizes)])
 
     @cached_property
     def unpacked(self) -> list[str]:
         """The lines that make pointers of the operands."""
-        return [
-            f"{kind}{name} = ({kind.replace('restrict ', '')})({name}_in + {name}_at);"
-            for name, kind in self.operands.items()
-        ]
+        widths, lines = place_widths(len(self.placed)), []
+        for name, kind in self.operands.items():
+            value = self.objects[name]
+            if name in self.placed:
+                vector, k = divmod(self.placed.index(name), 16)
+                value += f" + at{vector}" + (f".s{k:x}" if widths[vector] > 1 else "")
+            lines.append(f"{kind}{name} = ({kind.replace('restrict ', '')})({value});")
+        return lines
 
     @property
     def last_arguments(self) -> tuple[str, ...]:
