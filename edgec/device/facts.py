@@ -75,6 +75,9 @@ class Device:
     gpu_clock_mhz: int = 0
     gpu_multiply_adds: int = 0
     """Multiply-adds of floats that one multiprocessor begins a clock; 0: unknown, and prices are a processor's."""
+    visible: bool = False
+    """Whether an OpenCL device shows one group what another has written before it counted itself in. OpenCL 1.2 promises
+    nothing of the kind; CUDA does."""
     gpu: str = ""
     """The device file of the GPU beside this processor, for `--place`."""
     shared_bytes: int = 0
@@ -112,6 +115,11 @@ class Device:
     """The board of qemu's system emulation that is like it."""
     measured: Measured = ()
     """Figures taken on the device, sorted by name, with the unit in the name: `fp32_gflops`, `read_gbps`."""
+
+    @property
+    def groups_meet(self) -> bool:
+        """Whether the last group of a kernel can go on with what the others have written."""
+        return self.language == "cuda" or self.visible
 
     @property
     def largest_shared_bytes(self) -> int:

@@ -9,7 +9,14 @@ from edgec.device.facts import Device
 from edgec.emit.gpu.attention import AttentionView
 from edgec.emit.gpu.contract import ContractView
 from edgec.emit.gpu.loops import MapView, ReduceView
-from edgec.emit.gpu.opencl import OpenClContract, OpenClMap, OpenClReduce, OpenClRegisters, OpenClWindow
+from edgec.emit.gpu.opencl import (
+    OpenClAttention,
+    OpenClContract,
+    OpenClMap,
+    OpenClReduce,
+    OpenClRegisters,
+    OpenClWindow,
+)
 from edgec.emit.gpu.procedure import GpuProcedureView
 from edgec.emit.views import VIEWS, View
 from edgec.errors import DeviceError
@@ -106,6 +113,7 @@ OPENCL = Language(
         "map": OpenClMap,
         "reduce": OpenClReduce,
         "contract": OpenClContract,
+        "attention": OpenClAttention,
         "registers": OpenClRegisters,
         "window": OpenClWindow,
     },

@@ -74,15 +74,17 @@ def _launches(program: Program, sources: Sources, file: Mapping[str, int]) -> li
         scratch, operands = kernel.operands[:1] if kernel.scratch_bytes else (), kernel.operands
         buffers = dict(zip(view.operands, (*operands[len(scratch) :], *scratch)))
         objects = {view.objects[name]: _object(b, ports) for name, b in buffers.items()}
-        places = [program.offsets[buffers[name]] for name in view.placed]
+        objects |= {"arena": 1} if view.record.locks else {}
+        # The counters that groups meet at lie behind the arena.
+        places = [program.offsets[buffers[n]] if n in buffers else program.arena_bytes for n in view.placed]
         widths = place_widths(len(places))
         places += [0] * (sum(widths) - len(places))
         for suffix, groups in view.launches:
             name = call.function.name
             found.append(
                 Launch(
-                    len(found), f"{name}{suffix}", file[name], first, tuple(objects.values()), from_place, tuple(places),
-                    len(objects) + len(widths), view.threads, extent_text(groups), upper(groups),
+                    len(found), f"{name}{suffix}", file[name], first, tuple(objects.values()), from_place,
+                    tuple(places), len(objects) + len(widths), view.threads, extent_text(groups), upper(groups),
                     tuple(map(size_name, kernel.sizes)), call.comment,
                 )
             )  # fmt: skip

@@ -22,6 +22,7 @@ from edgec.fuse import plan
 from edgec.ir.graph import Graph, Node, placeholder, rewrite
 from edgec.ir.types import DTYPES
 from edgec.schedule.build import schedule
+from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.program import Program
 
 FLAGS = ("-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror")
@@ -78,7 +79,7 @@ class OpenClNetwork:
 
 def network(graph: Graph, folder: Path, device: Device, fuse: bool = True) -> OpenClNetwork:
     """A graph, compiled; raises what building it raises."""
-    program = schedule(plan(graph, fuse, gpu=device.is_gpu), device)
+    program = schedule(plan(graph, fuse, gpu=device.is_gpu, head=largest_head(device)), device)
     written = files(program, device, "net")
     folder.mkdir()
     for path, content in written.items():
@@ -92,7 +93,7 @@ def network(graph: Graph, folder: Path, device: Device, fuse: bool = True) -> Op
 def refused(graph: Graph, device: Device) -> EdgecError | None:
     """Why a graph cannot be built for a device."""
     try:
-        files(schedule(plan(graph, gpu=device.is_gpu), device), device)
+        files(schedule(plan(graph, gpu=device.is_gpu, head=largest_head(device)), device), device)
     except EdgecError as error:
         return error
     return None

@@ -19,6 +19,7 @@ from edgec.emit.project import files
 from edgec.fuse import plan
 from edgec.ir.graph import Graph
 from edgec.schedule.build import schedule
+from edgec.schedule.gpu.attention import largest_head
 
 DEVICES = [d.name for d in list_devices() if d.language == "opencl"]
 CLANG = ("-x", "cl", "--target=spir64", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-fsyntax-only")
@@ -47,7 +48,7 @@ def told(compiler: str, folder: Path, device: Device, extensions: tuple[str, ...
     some |= handed_on()
     graph = joined({case: graph for case, graph in some.items() if refused(graph, device) is None})
     assert len(graph.outputs) > EACH
-    written = files(schedule(plan(graph, gpu=True), device), device, "net")
+    written = files(schedule(plan(graph, gpu=True, head=largest_head(device)), device), device, "net")
     kernels = b"".join(text for name, text in written.items() if re.fullmatch(r"net_kernels_\d+\.cl", name))
     (folder / "net.cl").write_bytes(written["ec_opencl.h"] + written["ec_scalar.h"] + kernels)
     # Doubles are of the model, not of the device: the host asks for them when the network is opened.

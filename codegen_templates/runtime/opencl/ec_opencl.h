@@ -28,6 +28,12 @@ typedef ulong uint64_t;
 #define ec_group() ((int)get_group_id(0))
 #define ec_thread() ((int)get_local_id(0))
 #define ec_barrier() barrier(CLK_LOCAL_MEM_FENCE)
+/* What this work-item has written is there for every group, where the device does such a thing. */
+#ifdef cl_nv_pragma_unroll
+#define ec_publish() asm volatile("membar.gl;" ::: "memory")
+#else
+#define ec_publish() mem_fence(CLK_GLOBAL_MEM_FENCE)
+#endif
 
 /* A float is a float by its argument, not by its name. */
 #define fabsf fabs

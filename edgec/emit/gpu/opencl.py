@@ -11,6 +11,7 @@ from functools import cached_property
 
 from edgec.emit.c_expression import Printer
 from edgec.emit.c_literal import STORAGE
+from edgec.emit.gpu.attention import AttentionView
 from edgec.emit.gpu.base import GpuView
 from edgec.emit.gpu.contract import ContractView
 from edgec.emit.gpu.loops import MapView, ReduceView
@@ -80,15 +81,16 @@ class OpenClView(GpuView):
 
     @property
     def operands(self) -> dict[str, str]:
-        """How each operand is declared as a pointer, by its name; scratch comes last."""
+        """How each operand is declared as a pointer, by its name; what groups share comes last."""
         more = {"scratch": "__global unsigned char *"} if self.kernel.scratch_bytes else {}
+        more |= {"locks": "__global volatile int *"} if self.record.locks else {}
         return {**self.declarations, **more}
 
     @cached_property
     def objects(self) -> dict[str, str]:
         """The memory object that each operand lies in, as a parameter: inputs and outputs are one each."""
         spaces = {**{self.pointers[b]: b.space for b in self.buffers[:-1]}, self.target: self.buffers[-1].space}
-        spaces["scratch"] = "arena"
+        spaces |= {"scratch": "arena", "locks": "arena"}
         return {n: spaces[n] if spaces[n] in ("weights", "arena") else f"{n}_in" for n in self.operands}
 
     @property
@@ -171,6 +173,14 @@ class OpenClWindow(OpenClView, WindowView):
     """Windows, several outputs a work-item."""
 
 
+class OpenClAttention(OpenClView, AttentionView):
+    """Attention; neighbors meet in local memory."""
+
+    @property
+    def local_bytes(self) -> int:
+        return self.tile.shared_bytes + self.tile.met_bytes
+
+
 class OpenClReduce(OpenClView, ReduceView):
     """Reductions along one loop."""
 
@@ -180,12 +190,16 @@ class OpenClReduce(OpenClView, ReduceView):
 
 
 class OpenClContract(OpenClView, ContractView):
-    """A matrix product in tiles of local memory; a sum in parts is added up by a second kernel."""
+    """A matrix product in tiles of local memory; a sum in parts is added up by the last group or a second kernel."""
+
+    @property
+    def meets(self) -> bool:
+        return self.params.meets
 
     @property
     def launches(self) -> tuple[tuple[str, Extent], ...]:
         first = ("", self.groups)
-        return (first, ("_sum", self.params.tiles)) if self.split > 1 else (first,)
+        return (first, ("_sum", self.params.tiles)) if self.split > 1 and not self.meets else (first,)
 
     @property
     def local_bytes(self) -> int:

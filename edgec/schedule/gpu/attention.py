@@ -86,6 +86,11 @@ class AttentionTile:
         return own * (self.queries + 4) + max(self.features * (own + 4), own * self.value_pitch)
 
     @property
+    def met_bytes(self) -> int:
+        """What threads show one another where they cannot ask: a number of each of their queries."""
+        return 4 * EACH * self.threads
+
+    @property
     def _held(self) -> int:
         """Floats that a thread has summed up, without tensor cores."""
         return EACH * self.width * EACH * self.slices // self.keys + 8
@@ -162,7 +167,7 @@ def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | No
         flat.store, flat.address, p.loops, p.m, p.n, p.d, p.k, p.query, p.key, p.value, score, p.result,
         loads_lanes(p.query, last), loads_lanes(p.key, last), loads_lanes(p.value, p.d),
         _is_copied(p.query, last, tile), _is_copied(p.key, last, tile), _is_copied(p.value, p.d, tile),
-        has_lanes(whole, flat.store, flat.address, p.d, cuda=True), tile,
+        has_lanes(whole, flat.store, flat.address, p.d, cuda=device.language == "cuda"), tile,
     )  # fmt: skip
 
 
@@ -175,7 +180,7 @@ def _is_copied(load: Expr, along: Expr, tile: AttentionTile) -> bool:
 
 def largest_head(device: Device) -> int:
     """The largest head that a kernel of attention takes on a device; 0 where there is no such kernel."""
-    if device.language != "cuda":
+    if not device.is_gpu or not device.has_local_memory:
         return 0
     return next((h for h in range(256, 0, -16) if tile_for(1, 64, 64, h, h, device) is not None), 0)
 
@@ -183,7 +188,8 @@ def largest_head(device: Device) -> int:
 def tile_for(batches: int, queries: int, keys: int, features: int, width: int, device: Device) -> AttentionTile | None:
     """The largest block of queries that leaves hardly a multiprocessor without work; None where none fits."""
     offers = _tensor_tiles(features, width, device) if has_tensor_cores(device) else _tiles(features, width)
-    fitting = [t for t in offers if t.shared_bytes <= device.largest_shared_bytes]
+    shuffles = device.language == "cuda"  # else threads show one another their scores in shared memory
+    fitting = [t for t in offers if t.shared_bytes + (0 if shuffles else t.met_bytes) <= device.largest_shared_bytes]
     least = min((-(-keys // t.keys) * t.keys for t in fitting), default=0)
     for tile in fitting:
         is_wasteful = tile.keys > keys and tile.keys > least

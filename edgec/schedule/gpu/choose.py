@@ -24,7 +24,7 @@ def choose(block: Block, flat: Flat, device: Device, weights: Weights) -> GpuKer
     params: GpuKernel | None
     if device.language == "cuda":
         flat = replace(flat, body=of_floats(flat.body))
-    if block.kind == "attention" and device.language == "cuda":
+    if block.kind == "attention" and device.has_local_memory:
         params = attention(flat, device, weights)
         if params is not None:
             return params

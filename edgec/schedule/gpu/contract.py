@@ -49,6 +49,7 @@ class GpuContract(GpuProduct):
     start: Expr | None = None  # of bytes: what is added to a sum before it is a float; None where it stays an integer
     types: tuple[str, str] = ("f32", "f32")  # what is multiplied; bytes where sums are integers
     fill: int = 0  # what copied elements of S are where S chooses not to load
+    meets: bool = True  # the last group of a tile adds up its parts; else another kernel does
 
     @property
     def is_integer(self) -> bool:
@@ -84,7 +85,7 @@ class GpuContract(GpuProduct):
 
     @property
     def locks(self) -> int:
-        return self.tiles if self.tile.split > 1 else 0
+        return self.tiles if self.tile.split > 1 and self.meets else 0
 
 
 Loops = tuple[Expr, ...]
@@ -153,7 +154,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None
         loads_lanes(s, s_along), loads_lanes(l, l_along),
         has_lanes(X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")}),
                   flat.store, address, last, cuda=device.language == "cuda"),
-        is_copied(s, s_along, tile), is_copied(l, l_along, tile), tile,
+        is_copied(s, s_along, tile), is_copied(l, l_along, tile), tile, meets=device.groups_meet,
     )  # fmt: skip
 
 

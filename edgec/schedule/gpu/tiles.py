@@ -31,9 +31,9 @@ class Costs:
 
 THREADS = Costs(128, 4.7, 2.2, 72, 163, 66, 189, 3.0, 1990, 5.5)
 TENSORS = Costs(585, 3.35, 0, 40, 259, 30, 1000, 4.0, 3450, 3.7)
-#: Cycles until the host has enqueued one more kernel: in OpenCL groups that share a tile meet in a second one (6.4 us
-#: on the H200's driver, benchmarks/opencl.py).
-LAUNCH = 12_700.0
+#: Cycles until the host has enqueued one more kernel, where groups that share a tile meet in a second one (4.3 us and
+#: more on the H200's driver, benchmarks/opencl_enqueue.c).
+LAUNCH = 9_000.0
 #: (rows, columns, rows a thread, columns a thread) of the tiles on offer.
 SHAPES = (
     (16, 32, 2, 4), (16, 64, 4, 4), (32, 32, 4, 4), (32, 64, 4, 4), (64, 32, 4, 4), (64, 64, 4, 4), (64, 64, 8, 4),
@@ -178,6 +178,6 @@ def _cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, de
     load = (tile.m + tile.n) * tile.k * tile.bytes * resident / costs.bytes
     step = max(compute, load, costs.latency) + costs.barriers
     each_thread = tile.m * tile.n / tile.threads
-    meet = LAUNCH if device.language == "opencl" else costs.meeting
+    meet = costs.meeting if device.groups_meet else LAUNCH
     meeting = meet + tile.split * each_thread * costs.part if tile.split > 1 else 0.0
     return ceil(each / resident) * (rounds * step + costs.start + each_thread * costs.out * resident) + meeting
