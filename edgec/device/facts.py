@@ -76,8 +76,7 @@ class Device:
     gpu_multiply_adds: int = 0
     """Multiply-adds of floats that one multiprocessor begins a clock; 0: unknown, and prices are a processor's."""
     visible: bool = False
-    """Whether an OpenCL device shows one group what another has written before it counted itself in. OpenCL 1.2 promises
-    nothing of the kind; CUDA does."""
+    """Whether groups see what others wrote before they counted themselves in, which OpenCL 1.2 does not promise."""
     gpu: str = ""
     """The device file of the GPU beside this processor, for `--place`."""
     shared_bytes: int = 0

@@ -30,7 +30,7 @@ KINDS = {
     "host_pocl": (
         "contractions", "convolutions", "epilogues", "functions", "handed on", "maps", "placements", "rows", "windows",
     ),
-    "generic_opencl": ("contractions", "convolutions", "handed on", "rows"),
+    "generic_opencl": ("attentions", "contractions", "convolutions", "handed on"),
     "mali_g78": ("contractions", "convolutions", "windows"),
 }  # fmt: skip
 EVERYTHING = {"host_pocl": sorted(GROUPS), "generic_opencl": sorted(GROUPS), "mali_g78": sorted(GROUPS)}
