@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from edgec.check.execute import POISON, Executor
 from edgec.device import android, apk, wasm
-from edgec.device.cuda import CudaCompiler, compile_cuda, has_gpu, pick_cuda_compiler
+from edgec.device.cuda import CudaCompiler, KernelReport, compile_cuda, has_gpu, pick_cuda_compiler
 from edgec.device.facts import Device
 from edgec.device.opencl import has_opencl
 from edgec.device.toolchain import Compiler, compile_shared, pick_compiler
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: What a report leaves in the folder of its build (edgec.report.document).
 REPORTS = ("report.json", "report.html")
+#: What the compiler said of the kernels of a GPU, beside the library made of them.
+RESOURCES = "resources.json"
 #: (what is being compiled, how many are done, of how many)
 Compiling = Callable[[Path, int, int], None]
 
@@ -100,7 +102,7 @@ def _keep_foreign(folder: Path, fresh: Path) -> None:
     """Copy what is in the old folder but was not made by edgec, such as a build folder of CMake."""
     lock = read_lock(folder)
     own = {Path(path).parts[0] for path in lock.get("files", ())} | {LOCK, library_name(str(lock.get("name")))}
-    own |= {"__pycache__", *REPORTS}  # a report is of the build that it was written for
+    own |= {"__pycache__", RESOURCES, *REPORTS}  # a report is of the build that it was written for
     for path in folder.iterdir():
         if path.name not in own and not (fresh / path.name).exists():
             if path.is_dir() and not path.is_symlink():
@@ -139,7 +141,10 @@ def compile_library(
     output = folder / library_name(lock["name"])
     jobs = jobs or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(compiler, CudaCompiler):
-        compile_cuda(compiler, device, sources, output, jobs, progress)
+        found = {r.name: r for r in compile_cuda(compiler, device, sources, output, jobs, progress)}
+        if found:
+            text = json.dumps({name: asdict(report) for name, report in found.items()}, indent=1)
+            (folder / RESOURCES).write_text(text + "\n", "utf-8")
         return output
     return compile_shared(compiler, device, sources, output, include=[folder], jobs=jobs, progress=progress)
 
@@ -158,6 +163,14 @@ def compile_all(
         assemble[app](folder, lock["name"], device, lock["sources"], progress)
         return
     compile_library(folder, device, compiler, progress)
+
+
+def resources(folder: Path) -> dict[str, KernelReport]:
+    """What the compiler said of the GPU kernels of an artefact, by function; nothing where it was not compiled."""
+    path = folder / RESOURCES
+    if not path.is_file():
+        return {}
+    return {name: KernelReport(**said) for name, said in json.loads(path.read_text(encoding="utf-8")).items()}
 
 
 @dataclass(frozen=True)
@@ -211,6 +224,10 @@ class Network:
             self._net.poison(POISON)
         else:
             self._net._arena[...] = POISON
+
+    def profile(self) -> list[float]:
+        """Milliseconds of every launch on a GPU by itself, in order; the network must have run once."""
+        return [float(ms) for ms in self._net.profile()]
 
     def bind(
         self, inputs: Mapping[str, np.ndarray], into: Mapping[str, np.ndarray] = {}

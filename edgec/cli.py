@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
+from rich.console import Group
 
 from edgec import __version__, api, cli_device, cli_profiles, cli_report, config, pipeline, reporting
 from edgec.budget import BUDGETS, held, read_budgets
@@ -19,7 +20,7 @@ from edgec.options import Settings, resolve
 from edgec.pipeline import Context
 from edgec.report import doctor as examination
 from edgec.report import explain as explanation
-from edgec.report import laws, profiles, record, tables
+from edgec.report import launches, laws, profiles, record, tables
 from edgec.report.fit import fit
 from edgec.report.progress import shown
 from edgec.rewrite import load_rules
@@ -217,6 +218,9 @@ def inspect(
     settings: Settings,
     model: ModelPath = ".",
     traffic: Annotated[bool, typer.Option("--traffic", help="Plan it too: bytes that each kernel moves.")] = False,
+    kernels: Annotated[
+        bool, typer.Option("--kernels", help="Compile it for its GPU too: what each kernel takes of it.")
+    ] = False,
 ) -> Answer:
     """Show what is in MODEL, and every operator that is not supported."""
     options = resolve(settings)
@@ -235,6 +239,11 @@ def inspect(
         ledger = record.byte_ledger(run) if traffic else None
         memory = fit(run["schedule"], options.device, options.room, run.context.striped)
     found = record.inspect(parsed, graph, missing, problem, ledger, memory)
+    if kernels and graph is not None:
+        with shown() as progress:
+            rows = reporting.gpu_kernels(pipeline.run(parsed, Context(options, progress)), progress)
+        found |= {"kernels": rows, "resources": launches.totals([row["launch"] for row in rows])}
+        return Answer(found, lambda r: Group(tables.inspect(r), "", launches.draw(r["kernels"])))
     return Answer(found, tables.inspect)
 
 

@@ -16,7 +16,7 @@ from edgec import api, config, reporting, toml_text
 from edgec.command import Answer, command, settings_of
 from edgec.errors import UsageError
 from edgec.options import Settings
-from edgec.report import diff
+from edgec.report import diff, launches
 from edgec.report import trace as traces
 from edgec.report.document import read_document
 from edgec.report.document.build import PAGE
@@ -65,7 +65,7 @@ def register(app: typer.Typer) -> None:
         if trace is not None:
             _write(trace, json.dumps(traces.trace(document)))
         keys = ("kernel", "kind", "template", "operators", "nodes", "flops", "bytes_read", "bytes_written",
-                "predicted_us", "measured_us")  # fmt: skip
+                "predicted_us", "measured_us", "launch")  # fmt: skip
         rows = [{key: k[key] for key in keys} for k in document["kernels"]]
         bench = document["bench"]
         found = {
@@ -131,6 +131,9 @@ def _draw_profile(record: Record) -> RenderableType:
         rows.add_row(
             str(k["kernel"]), *times, rate, escape(k["template"].split(",")[0]), escape(", ".join(k["nodes"][-2:]))
         )
+    on_gpu = [k for k in record["kernels"] if k["launch"] is not None]
+    if on_gpu:
+        return Group(launches.draw(on_gpu), f"one run, median {duration(record['median_ms'])}")
     together = f"kernels together {duration(total / 1e3)}; one run, median {duration(record['median_ms'])}"
     return Group(rows, together)
 

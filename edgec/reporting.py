@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from edgec import api, artefact
 from edgec.budget import Budget, needs
 from edgec.check.latency import Benched
-from edgec.check.profile import kernel_seconds
+from edgec.check.profile import kernel_seconds, launch_seconds
 from edgec.check.verdict import Checked
-from edgec.pipeline import Progress, silent
+from edgec.device.cuda import compile_cuda, pick_cuda_compiler
+from edgec.emit.language import language_of
+from edgec.emit.source import generate
+from edgec.errors import UsageError
+from edgec.pipeline import Progress, Run, silent
 from edgec.report.document import document, write_document
 from edgec.report.document.build import PAGE
+from edgec.report.launches import launch
 from edgec.report.page import page
-from edgec.report.record import Record
+from edgec.report.record import Record, kernel_record
 
 if TYPE_CHECKING:
     from edgec.api import Built
@@ -30,6 +37,35 @@ class Facts(TypedDict):
     benched: Benched | None
     seconds: list[float | None]
     checked: Checked | None
+
+
+def gpu_kernels(run: Run, progress: Progress = silent) -> list[Record]:
+    """What every kernel of a network takes of its GPU, compiled but not linked; ``run`` came as far as emitting.
+
+    Raises UsageError for a device without kernels of its own to compile, ToolchainError where there is no nvcc.
+    """
+    options, project = run.context.options, run["emit"]
+    device = options.device
+    if device.language != "cuda":
+        raise UsageError(f"'{device.name}' is no GPU whose kernels are compiled here", hint="--device jetson is one")
+    compiler = pick_cuda_compiler(device, options.compiler)
+    calls = generate(project.program, options.name, options.templates, language_of(device)).calls
+    with tempfile.TemporaryDirectory(prefix="edgec-") as folder:
+        for path, content in project.files.items():
+            if Path(path).suffix in (".cu", ".h"):
+                Path(folder, path).write_bytes(content)
+        kernels = [Path(folder, path) for path in project.files if fnmatch(path, "*_kernels_*.cu")]
+        found = compile_cuda(compiler, device, kernels, Path(folder), link=False, progress=_compiling(progress))
+    said = {report.name: report for report in found}
+    rows = []
+    for number, call in enumerate(calls):
+        row = launch(call, project.program, device, said)
+        rows.append({"kernel": number, **kernel_record(call.kernel), "launch": row})
+    return rows
+
+
+def _compiling(progress: Progress) -> Callable[[Path, int, int], None]:
+    return lambda path, done, of: progress("compile", path.name, done / of)
 
 
 def measure(
@@ -51,6 +87,8 @@ def measure(
         facts["benched"] = api.bench(built, seconds=seconds, progress=progress)
         if built.options.device.language == "c" and not built.program.parts:
             facts["seconds"] = kernel_seconds(built, seconds)
+        elif built.options.device.language == "cuda" and not built.program.parts:
+            facts["seconds"] = launch_seconds(built)
     if everything or needs(budgets, "max_error"):
         progress("report", "errors")
         facts["checked"] = api.check(built, samples=1, blocks=not built.program.parts, progress=progress)

@@ -51,6 +51,13 @@ def kernel_seconds(built: Built, seconds: float = 0.5, seed: int = 0) -> list[fl
     return [max(median(t) - cost, 0.0) if t else None for t in times]
 
 
+def launch_seconds(built: Built, seed: int = 0) -> list[float | None]:
+    """Seconds of every launch of a network on a GPU, each many times in a row by the device's clock."""
+    network = built.network
+    network.run(random_inputs(built.run.graph, seed, greatest=True))
+    return [ms * 1e-3 if ms >= 0 else None for ms in network.profile()]
+
+
 def _first_run(program: Program, kernels: Kernels, execution: ProgramRun) -> list[Callable[[], None] | None]:
     """Run everything once, so that sizes and guards are known; the calls, None where guards skip one."""
     calls: list[Callable[[], None] | None] = []

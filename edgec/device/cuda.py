@@ -112,7 +112,7 @@ def compile_cuda(
         objects = [Path(folder, f"{source.stem}.o") for source in sources]
         said = pool.map(lambda pair: _compile(compiler, device, *pair), zip(sources, objects))
         for done, source in enumerate(sources, start=1):
-            reports += _reports(next(said))
+            reports += kernel_reports(next(said))
             if progress is not None:
                 progress(source, done, len(sources))
         if link:
@@ -143,7 +143,8 @@ def _run(compiler: CudaCompiler, arguments: Sequence[str], where: Path) -> str:
     return done.stderr
 
 
-def _reports(said: str) -> list[KernelReport]:
+def kernel_reports(said: str) -> list[KernelReport]:
+    """What ptxas, asked to be verbose, said of every kernel."""
     found: list[KernelReport] = []
     name, spills = "", 0
     for line in said.splitlines():

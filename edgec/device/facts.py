@@ -77,6 +77,14 @@ class Device:
     """Multiply-adds of floats that one multiprocessor begins a clock; 0: unknown, and prices are a processor's."""
     visible: bool = False
     """Whether groups see what others wrote before they counted themselves in, which OpenCL 1.2 does not promise."""
+    tensor_multiply_adds: int = 0
+    """The same of halves on its tensor cores, with sums of floats."""
+    registers: int = 0
+    """Registers of 32 bits of one multiprocessor of an NVIDIA GPU; it holds at most ``resident_threads`` in
+    ``resident_groups`` at once, which share ``resident_shared_bytes``."""
+    resident_threads: int = 0
+    resident_groups: int = 0
+    resident_shared_bytes: int = 0
     gpu: str = ""
     """The device file of the GPU beside this processor, for `--place`."""
     shared_bytes: int = 0

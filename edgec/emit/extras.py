@@ -13,7 +13,7 @@ from typing import Any
 from edgec.device import android
 from edgec.device.facts import Device
 from edgec.emit.language import language_of
-from edgec.emit.picture import Preparation, is_keyword_spotter, picture_of, steps
+from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, steps
 from edgec.errors import UsageError
 
 _FIXED = {"int8_t": 1, "int16_t": 2, "int32_t": 4, "int64_t": 8}
@@ -50,7 +50,9 @@ class Extra:
     arches: Sequence[str] = ()
     needs: Sequence[str] = ()
     of_pictures: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that look at pictures
+    of_flow: Mapping[str, str] = field(default_factory=dict)  # and for those that look at two
     only_pictures: bool = False
+    language: str = "c"
     of_keywords: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that listen to a word
     one_in_one_out: bool = False
     fixed: bool = False  # only for networks without open sizes
@@ -60,6 +62,10 @@ def _below(folder: str, templates: str, *files: str) -> dict[str, str]:
     """Files of a folder, each from the template of its name."""
     return {f"{folder}/{file}": f"{templates}/{file}.jinja" for file in files}
 
+
+_CAMERA = _below(
+    "jetson", "apps/jetson", "CMakeLists.txt", "frames.cpp", "frames.h", "main.cu", "pictures.h", "prepare.h"
+)
 
 BINDINGS: Mapping[str, Extra] = {
     "cpp": Extra({"{name}.hpp": "bindings/net.hpp.jinja"}, with_system=False),
@@ -131,6 +137,13 @@ APPS: Mapping[str, Extra] = {
         of_pictures=_below("pi", "apps/pi", "main.c", "CMakeLists.txt"),
         only_pictures=True,
     ),
+    "jetson": Extra(
+        {},
+        language="cuda",
+        of_pictures={**_CAMERA, "jetson/answer.h": "apps/jetson/{answer}.h.jinja"},
+        of_flow={**_CAMERA, "jetson/answer.h": "apps/jetson/answer_flow.h.jinja"},
+        only_pictures=True,
+    ),
 }
 
 EXTRAS: Mapping[str, Extra] = {**BINDINGS, **APPS}
@@ -152,8 +165,9 @@ def chosen(names: Iterable[str], device: Device, prefix: str) -> list[Extra]:
 
 
 def _refuse(name: str, extra: Extra, device: Device, prefix: str) -> None:
-    if language_of(device).name != "c":
-        raise UsageError(f"'{name}' is for networks in C; '{device.name}' is programmed in {device.language}")
+    if language_of(device).name != extra.language:
+        wanted = {"c": "C", "cuda": "CUDA"}[extra.language]
+        raise UsageError(f"'{name}' is for networks in {wanted}; '{device.name}' is programmed in {device.language}")
     if extra.arches and device.arch not in extra.arches:
         hint = f"choose a --device of {' or '.join(extra.arches)}"
         raise UsageError(f"'{name}' is not for '{device.name}', whose processor is {device.arch}", hint=hint)
@@ -184,9 +198,11 @@ def pages(
     """
     hears = is_keyword_spotter(inputs, outputs)
     picture = None if hears else picture_of(inputs, outputs, prepared)
+    flow = flow_of(inputs, outputs, prepared)
+    detector = detector_of(picture, outputs) if picture is not None else None
     found: dict[str, str] = {}
     for extra in wanted:
-        if extra.only_pictures and picture is None:
+        if extra.only_pictures and picture is None and not (flow and extra.of_flow):
             hint = (
                 "its one input is [1, 3, height, width] or [1, height, width, 3], of floats or bytes; or of one channel"
             )
@@ -197,12 +213,16 @@ def pages(
             raise UsageError("this app is for networks of fixed shapes", hint="leave out --dim")
         found |= extra.pages
         found |= extra.of_pictures if picture is not None else extra.of_keywords if hears else {}
+        found |= extra.of_flow if flow is not None else {}
     buffers = {JAVA[p.ctype] for p in (*inputs, *outputs)} - {"ByteBuffer"}
+    answer = "answer_boxes" if detector is not None else "answer_classes"
+    found = {path: page.replace("{answer}", answer) for path, page in found.items()}
     return found, {
         "rust": RUST, "java": JAVA, "javascript": JAVASCRIPT, "width": WIDTH, "word": _word,
         "java_buffers": sorted(buffers),
         "java_cast": lambda ctype: f"({JAVA[ctype].removesuffix('Buffer').lower()}) ",
-        "compiled": sources, "package_version": "1.0.0", "picture": picture, "labels": prepared.labels,
+        "compiled": sources, "package_version": "1.0.0", "picture": picture, "flow": flow, "detector": detector,
+        "labels": prepared.labels,
         "kind": "picture" if picture else "sound" if hears else "bytes",
         "port": inputs[0] if inputs else None, "scores": outputs[0] if outputs else None,
         "steps": steps(inputs[0].onnx_name, metadata) if inputs else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from edgec.errors import UsageError
@@ -40,6 +40,71 @@ class Picture:
     channels_last: bool
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Flow(Picture):
+    """Two pictures, and an output [1, 2, height, width]: where every pixel of the first went."""
+
+    output: int
+
+
+def flow_of(inputs: Sequence[Any], outputs: Sequence[Any], given: Preparation) -> Flow | None:
+    """How the network takes two pictures of one size; None where it takes something else."""
+    if len(inputs) != 2 or inputs[0].shape != inputs[1].shape or inputs[0].dtype != inputs[1].dtype:
+        return None
+    seen = picture_of(inputs[:1], outputs, given)
+    if seen is None or any(p.is_open for p in inputs) or seen.port.dtype != _FLOAT:
+        return None
+    wanted = (1, 2, seen.height, seen.width)
+    found = [k for k, p in enumerate(outputs) if p.shape == wanted and p.dtype == _FLOAT]
+    facts = {f.name: getattr(seen, f.name) for f in fields(seen)}
+    return Flow(**facts, output=found[-1]) if found else None  # the last one is the finest
+
+
+@dataclass(frozen=True)
+class Detector:
+    """Boxes of a network that looks at a picture, by the number of the output that they are in.
+
+    ``kind`` says how they lie there: "pair" [1, count, 4] corners as parts of the picture, beside ``scores`` [1, count,
+    classes] (UltraLight); "columns" [1, 4 + classes, count] middles and sizes in pixels (YOLOv8); "rows" [1, count, 5 +
+    classes] the same (YOLOv5); "grid" the same still to be decoded by cells of 8, 16 and 32 pixels (YOLOX); "cells" [1,
+    5 + classes, down, across] (FastestDet).
+    """
+
+    kind: str
+    boxes: int
+    classes: int
+    count: int = 0
+    scores: int = 0
+    down: int = 0
+    across: int = 0
+
+
+def detector_of(picture: Picture, outputs: Sequence[Any]) -> Detector | None:
+    """How boxes lie in the outputs of a network that looks at a picture; None where none do."""
+    if any(p.dtype != _FLOAT for p in outputs):
+        return None
+    cells = sum((picture.width // s) * (picture.height // s) for s in (8, 16, 32))
+    shapes = [p.shape for p in outputs]
+    if len(shapes) == 1 and len(shapes[0]) == 4 and shapes[0][0] == 1 and shapes[0][1] > 5:
+        _, channels, down, across = shapes[0]
+        is_coarse = 1 < down <= picture.height // 8 and 1 < across <= picture.width // 8
+        return Detector("cells", 0, channels - 5, down=down, across=across) if is_coarse else None
+    if any(len(s) != 3 or s[0] != 1 for s in shapes):
+        return None
+    if len(shapes) == 2 and shapes[0][1] == shapes[1][1] and 4 in (shapes[0][2], shapes[1][2]):
+        boxes = 1 if shapes[1][2] == 4 else 0
+        classes = shapes[1 - boxes][2]
+        return Detector("pair", boxes, classes, shapes[0][1], scores=1 - boxes) if classes > 1 else None
+    if len(shapes) != 1:
+        return None
+    _, first, second = shapes[0]
+    if second == cells and first > 4:
+        return Detector("columns", 0, first - 4, cells)
+    if first in (cells, 3 * cells) and second > 5:
+        return Detector("grid" if first == cells else "rows", 0, second - 5, first)
+    return None
 
 
 def picture_of(inputs: Sequence[Any], outputs: Sequence[Any], given: Preparation) -> Picture | None:

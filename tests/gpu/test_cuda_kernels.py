@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated import emulate
+from emulated import Emulated, emulate
 from kernel_cases import cases
-from opencl_networks import joined
+from opencl_networks import joined, refused
 from small_graphs import arrays, doubled
 
 from edgec.device.facts import load_device
-from edgec.errors import DeviceError, EdgecError
+from edgec.errors import DeviceError
 from edgec.ir import evaluate
 
 SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
@@ -23,8 +23,6 @@ TOLERANCE = {"fp32": 1e-5, "tf32": 1e-2, "fp16": 1e-2}
 GROUPS = cases()
 #: What runs on tensor cores, or hands on halves.
 NARROW = ("contractions", "convolutions", "epilogues", "attentions")
-#: What is one network each here: procedures are small kernels, and a network's host is most of what is compiled.
-PROCEDURES = ("recurring", "scanning", "scattering", "selection", "sorting")
 DEVICE = "cuda_sm90" if os.environ.get("EDGEC_TEST_GPU") else "jetson"
 WHAT = [(g, "fp32") for g in sorted(GROUPS)] + [(g, p) for g in NARROW for p in ("tf32", "fp16")]
 WHAT.append(("recurring", "fp16"))
@@ -33,22 +31,23 @@ WHAT.append(("recurring", "fp16"))
 @pytest.mark.parametrize(("group", "precision"), WHAT)
 def test_kernels_compute_their_formulas(group: str, precision: str, tmp_path: Path) -> None:
     device = replace(load_device(DEVICE), precision=precision)
-    wrong = []
-    graphs = {group: joined(GROUPS[group])} if group in PROCEDURES else GROUPS[group]
-    if precision != "fp32":  # what is rounded to whole numbers may go either way
-        graphs = {k: g for k, g in graphs.items() if all(n.type.dtype == "f32" for _, n in g.outputs)}
-    for case, network in emulate(graphs, tmp_path, device).items():
-        if isinstance(network, EdgecError):
-            if not isinstance(network, DeviceError) or "yet" not in network.message:
-                wrong.append(f"{case}: {network}")
-            continue
-        given = arrays(graphs[case], SEED)
-        wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in given.items()}
-        want = evaluate.run(doubled(graphs[case]), wide)
-        for output, got in network(given).items():
-            told = difference(got, want[output], TOLERANCE[precision])
-            if told:
-                wrong.append(f"{case} {output}: {told}")
+    graphs, wrong = {}, []
+    for case, graph in GROUPS[group].items():
+        if precision != "fp32" and any(n.type.dtype != "f32" for _, n in graph.outputs):
+            continue  # what is rounded to whole numbers may go either way
+        error = refused(graph, device)
+        if error is None:
+            graphs[case] = graph
+        elif not isinstance(error, DeviceError) or "yet" not in error.message:
+            wrong.append(f"{case}: {error}")
+    whole = joined(graphs)  # one network: its host is most of what is compiled
+    network = emulate({group: whole}, tmp_path, device)[group]
+    assert isinstance(network, Emulated)
+    given = arrays(whole, SEED)
+    wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in given.items()}
+    want = evaluate.run(doubled(whole), wide)
+    told = {output: difference(got, want[output], TOLERANCE[precision]) for output, got in network(given).items()}
+    wrong += [f"{output}: {what}" for output, what in told.items() if what]
     assert not wrong, f"seed {SEED}\n" + "\n".join(wrong)
 
 

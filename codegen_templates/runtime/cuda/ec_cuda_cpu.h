@@ -220,7 +220,7 @@ typedef int cudaError_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef std::vector<std::function<void()>> *cudaGraph_t, *cudaGraphExec_t;
 enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
-enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaStreamNonBlocking, cudaMemAttachGlobal, cudaHostAllocDefault, cudaStreamCaptureModeThreadLocal };
+enum { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaStreamNonBlocking, cudaMemAttachGlobal, cudaHostAllocDefault, cudaStreamCaptureModeThreadLocal };
 #define EC_CPU static inline __attribute__((unused)) cudaError_t
 static inline const char *cudaGetErrorString(cudaError_t e) { return e == cudaSuccess ? "no error" : "out of memory"; }
 EC_CPU cudaGetLastError() { return cudaSuccess; }

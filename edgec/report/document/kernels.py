@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgec import artefact
 from edgec.emit.language import language_of
 from edgec.emit.placed import part_names
 from edgec.emit.source import Sources, generate
@@ -14,6 +15,7 @@ from edgec.errors import EdgecError
 from edgec.fuse import Block, Plan
 from edgec.fuse.price import GHZ, MEMORY_BYTES, CostModel
 from edgec.report import why
+from edgec.report.launches import launch
 from edgec.report.listing import formula_text, numbered
 from edgec.report.record import Record, blocks_of, kernel_cost, kernel_record
 from edgec.schedule.chain import steps_of
@@ -33,6 +35,7 @@ def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, 
     price = CostModel(built.options.device)
     numbers = {b.output: k for k, b in enumerate(plan.blocks)}
     names, index = numbered(plan.graph.nodes()), why.Index(plan)
+    said = artefact.resources(built.folder)
     rows, texts = [], {}
     for k, kernel in enumerate(program.kernels):
         function = calls.calls[k].function if calls is not None else None
@@ -56,6 +59,7 @@ def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, 
             "scratch_bytes": kernel.scratch_bytes,
             "predicted_us": sum(map(price, blocks)) * 1e6,
             "measured_us": measured * 1e6 if measured is not None else None,
+            "launch": launch(calls.calls[k], program, built.options.device, said) if calls is not None else None,
             "max_rel": errors.get(k),
             "why": [line for b in planned for line in why.sentences(index, b)],
         })  # fmt: skip
@@ -96,9 +100,12 @@ def sparsity(kernel: Kernel) -> float | None:
 
 
 def roofline(built: Built) -> Record:
-    """The roofs of the device on one core: arithmetic a second, bytes a second, and whether they were measured."""
+    """The roofs of the device (of one core): arithmetic a second, bytes a second, and whether they were measured."""
     device = built.options.device
     peak, memory = device.figure("fp32_gflops"), device.figure("read_gbps")
+    if device.is_gpu and device.gpu_multiply_adds:
+        peak = peak or 2e-3 * device.multiprocessors * device.gpu_multiply_adds * device.gpu_clock_mhz
+        return {"gflops": peak, "gbytes": float(device.memory_gbps), "is_measured": False, "lanes": 1}
     return {
         "gflops": peak or GHZ * 4 * device.lanes(4),
         "gbytes": memory or GHZ * MEMORY_BYTES,

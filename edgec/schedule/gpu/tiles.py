@@ -139,9 +139,9 @@ def tile_for(batches: int, rows: int, columns: int, depth: int, device: Device, 
             if split > 1 and depth // split < 2 * offer.k:
                 break
             tile = replace(offer, split=split)
-            cycles = _cycles(tile, batches, rows, columns, depth, device)
-            if best is None or cycles < best[0]:
-                best = (cycles, tile)
+            predicted = cycles(tile, batches, rows, columns, depth, device)
+            if best is None or predicted < best[0]:
+                best = (predicted, tile)
     assert best is not None
     return best[1]
 
@@ -163,7 +163,8 @@ def _tensor_offers(device: Device, element: str = "") -> Iterator[TensorTile]:
                 break
 
 
-def _cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, device: Device) -> float:
+def cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, device: Device) -> float:
+    """Of a launch, by the model that tiles are chosen with."""
     costs = TENSORS if isinstance(tile, TensorTile) else THREADS
     groups = batches * ceil(rows / tile.m) * ceil(columns / tile.n) * tile.split
     each = ceil(groups / device.multiprocessors)

@@ -1,0 +1,35 @@
+"""How many threads of a kernel a multiprocessor of an NVIDIA GPU holds at once, by what a group of them takes."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from edgec.device.facts import Device
+
+WARP = 32
+#: A warp gets registers in blocks of so many, and a multiprocessor hands them out in four parts.
+_REGISTERS, _PARTS = 256, 4
+#: Shared memory is given in blocks of so many bytes; from compute capability 8.0 on the driver keeps 1 KiB of each.
+_SHARED, _KEPT = 128, 1024
+
+
+def resident_groups(device: Device, threads: int, registers: int, shared_bytes: int) -> int:
+    """Groups of ``threads`` that one multiprocessor holds: each thread has ``registers``, a group ``shared_bytes``.
+
+    0 where the device's facts are not known, or where a group does not fit.
+    """
+    if not device.resident_threads or threads < 1:
+        return 0
+    warps = ceil(threads / WARP)
+    of_a_warp = ceil(max(registers, 1) * WARP / _REGISTERS) * _REGISTERS
+    by_registers = device.registers // of_a_warp // _PARTS * _PARTS // warps
+    kept = _KEPT if device.compute_capability >= 80 else 0
+    of_a_group = ceil((shared_bytes + kept) / _SHARED) * _SHARED
+    by_memory = device.resident_shared_bytes // of_a_group if of_a_group else device.resident_groups
+    return min(device.resident_groups, device.resident_threads // (warps * WARP), by_registers, by_memory)
+
+
+def occupancy(device: Device, threads: int, registers: int, shared_bytes: int) -> float:
+    """The share of the threads that a multiprocessor can hold that it holds, 0 to 1."""
+    groups = resident_groups(device, threads, registers, shared_bytes)
+    return groups * ceil(threads / WARP) * WARP / device.resident_threads if groups else 0.0

@@ -1,0 +1,124 @@
+"""What the kernels of a GPU take of it: registers, memory, occupancy, and how near they come to its roofs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.markup import escape
+
+from edgec.device.facts import Device
+from edgec.device.occupancy import occupancy
+from edgec.emit.gpu.base import GpuView
+from edgec.emit.source import CallSite
+from edgec.fuse.price import GPU_LAUNCH, CostModel, work
+from edgec.ir.index import upper
+from edgec.ir.touched import touched
+from edgec.ir.types import DTYPES
+from edgec.report.tables import duration, number, size, table
+from edgec.schedule.gpu.contract import GpuContract
+from edgec.schedule.gpu.tiles import TensorTile, cycles
+from edgec.schedule.program import Kernel, Program
+
+if TYPE_CHECKING:
+    from edgec.device.cuda import KernelReport
+
+Record = dict[str, Any]
+
+
+def launch(call: CallSite, program: Program, device: Device, said: Mapping[str, KernelReport]) -> Record | None:
+    """One kernel's launch on ``device``; None on a processor. ``said`` is what the compiler says, by function.
+
+    ``bound_us`` is the least time that the roofs allow: arithmetic of floats, or of tensor cores where they multiply,
+    and bytes of memory, each element once.
+    """
+    if not isinstance(call.view, GpuView):
+        return None
+    kernel, view = call.kernel, call.view
+    report = said.get(call.function.name)
+    shared = view.shared_bytes + (report.shared_bytes if report is not None else 0)
+    flops = sum(work(b) for b in [kernel.block] if b is not None)
+    moved = bytes_of(kernel, program)
+    return {
+        "groups": upper(view.groups),
+        "threads": view.threads,
+        "registers": report.registers if report is not None else None,
+        "shared_bytes": shared,
+        "spill_bytes": report.spill_bytes if report is not None else None,
+        "occupancy": occupancy(device, view.threads, report.registers, shared) if report is not None else None,
+        "flops": int(flops),
+        "bytes": moved,
+        "predicted_us": predicted(kernel, device) * 1e6,
+        "bound_us": bound(kernel, flops, moved, device) * 1e6,
+    }
+
+
+def bytes_of(kernel: Kernel, program: Program) -> int:
+    """Bytes a launch moves, each element once, as it lies in memory."""
+    total = sum(b.bytes for b in dict.fromkeys(kernel.reads) if b.space == "weights")
+    block = kernel.block
+    if block is None:
+        return total + kernel.writes.bytes
+    read = {n: n.type.elements for n in block.inputs} if block.is_procedure else touched(block.formula)
+    for node, elements in read.items():
+        view = program.views.get(node)
+        if view is not None and not node.is_const:
+            total += int(elements) * DTYPES[view.buffer.dtype].itemsize
+    return total + block.output.type.elements * DTYPES[kernel.writes.dtype].itemsize
+
+
+def predicted(kernel: Kernel, device: Device) -> float:
+    """Seconds by the models that schedules are chosen with."""
+    p = kernel.params
+    if isinstance(p, GpuContract) and device.language == "cuda":
+        start = (device.figure("launch_us") or GPU_LAUNCH * 1e6) * 1e-6
+        return start + cycles(p.tile, p.batches, p.rows, p.columns, p.depth, device) / (device.gpu_clock_mhz * 1e6)
+    return CostModel(device)(kernel.block) if kernel.block is not None else 0.0
+
+
+def bound(kernel: Kernel, flops: float, moved: int, device: Device) -> float:
+    """Seconds that arithmetic or memory take at the least."""
+    tile = getattr(kernel.params, "tile", None)
+    rate = float(device.gpu_multiply_adds)
+    if isinstance(tile, TensorTile) and device.tensor_multiply_adds:
+        rate = device.tensor_multiply_adds * {"s8": 2.0, "f16": 1.0}.get(tile.element, 0.5)
+    peak = 2.0 * device.multiprocessors * rate * device.gpu_clock_mhz * 1e6
+    return max(flops / peak if peak else 0.0, moved / (device.memory_gbps * 1e9) if device.memory_gbps else 0.0)
+
+
+def totals(rows: Sequence[Record]) -> Record:
+    """The largest of every resource, the sums of times, and how many kernels spill."""
+    known = [r for r in rows if r["registers"] is not None]
+    return {
+        "kernels": len(rows),
+        "functions": len(known),
+        "registers": max((r["registers"] for r in known), default=None),
+        "shared_bytes": max((r["shared_bytes"] for r in rows), default=0),
+        "spilling": sum(bool(r["spill_bytes"]) for r in known),
+        "predicted_us": sum(r["predicted_us"] for r in rows),
+        "bound_us": sum(r["bound_us"] for r in rows),
+    }
+
+
+def draw(rows: Sequence[Record]) -> RenderableType:
+    """A line a kernel; ``rows`` are kernels of a report that have a ``launch``."""
+    drawn = table(
+        ">kernel", "template", ">groups x threads", ">regs", ">shared", ">spills", ">occupancy", ">FLOPs", ">bytes",
+        ">predicted", ">measured", ">of roof", title="What kernels take of the GPU",
+    )  # fmt: skip
+    for row in rows:
+        g, us = row["launch"], row.get("measured_us")
+        time = us or g["predicted_us"]
+        drawn.add_row(
+            str(row["kernel"]), escape(row["template"].split(",")[0]), f"{g['groups']} x {g['threads']}",
+            _known(g["registers"]), size(g["shared_bytes"]), _known(g["spill_bytes"]),
+            "" if g["occupancy"] is None else f"{g['occupancy']:.0%}", number(g["flops"]), size(g["bytes"]),
+            duration(g["predicted_us"] / 1e3), "" if us is None else duration(us / 1e3),
+            f"{g['bound_us'] / time:.0%}" if time else "",
+        )  # fmt: skip
+    return drawn
+
+
+def _known(value: int | None) -> str:
+    return "" if value is None else str(value)
