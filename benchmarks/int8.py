@@ -3,7 +3,8 @@
     python benchmarks/int8.py --write docs/int8.md
 
 onnxruntime quantizes every network (QDQ, activations u8 by min-max, weights i8 by channel; matrix products alone in
-transformers), calibrated on permutations of its input. All engines then run that one file. The error is the largest
+transformers), calibrated on permutations of its input. All engines then run that one file, but for LiteRT: its own
+quantizer makes a file from the same network and the same data (`litert_int8.py`). The error is the largest
 difference from the fp32 network over its largest value; how much of it is the quantization's, the peers' columns say.
 Networks, engines and caches are those of peers.py.
 """
@@ -39,7 +40,7 @@ TFLITE = (
     "mlperf_tiny/kws_ref_model", "mlperf_tiny/pretrainedResnet_quant", "mlperf_tiny/vww_96_int8",
     "coral/mobilenet_v1_0.25_128_quant", "tflm/person_detect",
 )  # fmt: skip
-ENGINES = ("onnxruntime", "openvino")
+ENGINES = ("onnxruntime", "openvino", "litert")
 #: Permutations of the input that activations are calibrated on, beside the input itself.
 CALIBRATIONS = 11
 _HEAD = """\
@@ -48,7 +49,8 @@ _HEAD = """\
 Written by `{command}` on {date}; {cpu}.
 
 Every engine runs the same int8 file, which onnxruntime's quantizer wrote, in a process of its own; all take turns on
-the same cores. A time is the median of its turns in ms, a ratio a median over rounds. `gain` is edgec's fp32 build over
+the same cores. LiteRT cannot read it: it runs (with XNNPACK) what its own quantizer makes of the same network, by the
+same data. A time is the median of its turns in ms, a ratio a median over rounds. `gain` is edgec's fp32 build over
 its int8 build, `over best` edgec's int8 build over the fastest of the others. Errors are against fp32: the largest
 difference over the largest value. Most of it is what quantization costs, and the same for everyone.
 """
@@ -83,11 +85,12 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         path = options.folder / f"{name}.onnx"
         narrow = quantized(path, results)
+        models = _models(path, narrow, results, pythons, options.cache)
         folders = {
             label: _built(source, path, results, options) for label, source in (("int8", narrow), ("fp32", path))
         }
         for threads in [] if options.prepare else options.threads:
-            found = _measured(path, narrow, folders, threads, pythons, options)
+            found = _measured(path, models, folders, threads, pythons, options)
             (results / f"{name}.{threads}.json").write_text(json.dumps(found, indent=1) + "\n")
             print(" | ".join(_row(found)), flush=True)
     if options.tflite:
@@ -133,6 +136,34 @@ def quantized(path: Path, folder: Path) -> Path:
             activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
             op_types_to_quantize=["MatMul", "Gemm"] if is_transformer else None,
         )  # fmt: skip
+    return target
+
+
+def _models(path: Path, narrow: Path, results: Path, pythons: Mapping[str, str], cache: Path) -> dict[str, Path]:
+    """The int8 file that each engine runs."""
+    found = {}
+    for engine in pythons:
+        try:
+            found[engine] = _for_litert(path, results, pythons[engine], cache) if engine == "litert" else narrow
+        except NotHad as problem:
+            print(f"{path.stem}: {engine} left out: {problem}", flush=True)
+    return found
+
+
+def _for_litert(path: Path, folder: Path, python: str, cache: Path) -> Path:
+    """The network in int8 as LiteRT's quantizer writes it, calibrated on the same data."""
+    target = folder / f"{path.stem}_int8.tflite"
+    if not target.is_file():
+        here, floats = Path(__file__).parent, path.with_suffix(".tflite")
+        if not floats.is_file():  # a wheel's network, that has no module for make_networks.py
+            given = [str(path), str(path.with_suffix(".in.npz")), str(floats)]
+            peer_install._run([python, str(here / "litert_float.py"), *given], "litert-torch", folder)
+        sets = list(permuted(peers._inputs(path)))
+        samples = {str(k): np.stack([s[name] for s in sets]) for k, name in enumerate(sets[0])}
+        with tempfile.TemporaryDirectory(prefix="edgec-int8-") as temporary:
+            np.savez(Path(temporary, "samples.npz"), **samples)
+            given = [str(floats), str(Path(temporary, "samples.npz")), str(target)]
+            peer_install._run([python, str(here / "litert_int8.py"), *given], "LiteRT's quantizer", folder)
     return target
 
 
@@ -196,7 +227,7 @@ def _litert_row(found: Mapping[str, Any]) -> list[str]:
 
 
 def _measured(
-    path: Path, narrow: Path, folders: Mapping[str, Path], threads: int, pythons: Mapping[str, str],
+    path: Path, models: Mapping[str, Path], folders: Mapping[str, Path], threads: int, pythons: Mapping[str, str],
     options: argparse.Namespace,
 ) -> dict[str, Any]:  # fmt: skip
     engines = [
@@ -209,9 +240,9 @@ def _measured(
         }
         for label, folder in folders.items()
     ]
-    for engine, python in pythons.items():
-        model = str(narrow.absolute())
-        engines.append({"label": engine, "engine": engine, "python": python, "model": model, "threads": threads})
+    for engine, model in models.items():
+        entry = {"label": engine, "engine": engine, "python": pythons[engine], "threads": threads}
+        engines.append({**entry, "model": str(model.absolute())})
     inputs, reference = path.with_suffix(".in.npz"), peers._reference(path, options.cache)
     took = peers.in_turns(engines, inputs, reference, threads, options)
     return {"network": path.stem, "threads": threads, **took}

@@ -15,8 +15,7 @@ from edgec import ops
 from edgec.compress.calibration import Calibration
 from edgec.compress.layers import Layer, layers_of
 from edgec.compress.readers import readers_of
-from edgec.compress.scales import remade
-from edgec.ir.graph import Graph, Node, constant
+from edgec.ir.graph import Graph, Node, constant, rewrite
 
 
 def quantized(graph: Graph, chosen: Collection[Layer], found: Calibration) -> Graph:
@@ -30,27 +29,29 @@ def quantized(graph: Graph, chosen: Collection[Layer], found: Calibration) -> Gr
     both = {layer.source for layer in layers_of(graph) if layer.node not in layers}
     both |= {source for source, own in readers_of(graph).items() if own.kind == "matmul" and not own.is_alone}
     stored = {layer.source for layer in chosen} - both
-    new: dict[Node, Node] = {}
-    seen: dict[Node, Node] = {}  # as readers see it: quantized where it is to be
-    for n in graph.nodes():
-        args = [seen[a] for a in n.args]
-        layer = layers.get(n)
+    made: dict[Node, Node] = {}
+
+    def change(old: Node, args: tuple[Node, ...]) -> Node:
+        given = [_pair(a, *found.ranges[o]) if o in stored else a for o, a in zip(old.args, args)]
+        layer = layers.get(old)
         if layer is not None:
-            args[layer.side] = _weights(layer, found)
+            given[layer.side] = _weights(layer, found)
             if layer.source in both:
-                args[1 - layer.side] = _through(layer.operand, layer.source, found, new)
-        new[n] = n if tuple(args) == n.args else ops.node(n.op, *args, **n.attributes)
+                given[1 - layer.side] = _through(layer.operand, layer.source, found, made)
+        new = old if tuple(given) == old.args else ops.node(old.op, *given, **old.attributes)
         if layer is not None and (shift := found.numbers[layer].shift) is not None:
-            new[n] = ops.node("add", new[n], constant(shift))
-        seen[n] = _pair(new[n], *found.ranges[n]) if n in stored else new[n]
-    return remade(graph, new)
+            new = ops.node("add", new, constant(shift))
+        made[old] = new
+        return new
+
+    return rewrite(graph, change)
 
 
-def _through(operand: Node, source: Node, found: Calibration, new: dict[Node, Node]) -> Node:
+def _through(operand: Node, source: Node, found: Calibration, made: dict[Node, Node]) -> Node:
     """The operand made of the quantized source, for one reader alone."""
     if operand is source:
-        return _pair(new[source], *found.ranges[source])
-    return ops.node(operand.op, _through(operand.args[0], source, found, new), **operand.attributes)
+        return _pair(made[source], *found.ranges[source])
+    return ops.node(operand.op, _through(operand.args[0], source, found, made), **operand.attributes)
 
 
 def _pair(x: Node, scale: float, zero: int) -> Node:

@@ -22,7 +22,7 @@ from edgec.compress.calibration import narrowed, nearest, noise, observed, weigh
 from edgec.compress.layers import Arrays, Layer, Walk
 from edgec.compress.readers import Readers, readers_of
 from edgec.ir.evaluate import evaluate_node
-from edgec.ir.graph import Graph, Node, constant
+from edgec.ir.graph import Graph, Node, constant, rewrite
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.scaling import scaled
 
@@ -188,31 +188,32 @@ def _applied(graph: Graph, readers: Mapping[Node, Readers], chosen: Mapping[Node
     users = {n: len(u) for n, u in graph.users().items()}
     by_node = {layer.node: (layer, chosen[s]) for s, own in readers.items() if s in chosen for layer in own.layers}
     divided: set[Node] = set()
-    new: dict[Node, Node] = {}
     known: dict[Node, int] = {}
     origin: dict[Node, tuple[str, ...]] = {}
-    for n in graph.nodes():
-        args = [new[a] for a in n.args]
-        if n in by_node:
-            layer, s = by_node[n]
-            args[layer.side] = constant(_widened(layer, s))
+
+    def change(old: Node, args: tuple[Node, ...]) -> Node:
+        given = list(args)
+        if old in by_node:
+            layer, s = by_node[old]
+            given[layer.side] = constant(_widened(layer, s))
             if layer.source in divided:  # of a matrix product
-                args[0] = ops.node("div", args[0], constant(s.reshape(-1)))
-        made = n if tuple(args) == n.args else ops.node(n.op, *args, **n.attributes)
-        known[made] = users[n]
-        if n in graph.origin:
-            origin[made] = graph.origin[n]
-        if n in chosen:
-            carried = _carried(made, chosen[n], graph, known) if readers[n].is_alone else None
+                given[0] = ops.node("div", given[0], constant(s.reshape(-1)))
+        made = old if tuple(given) == old.args else ops.node(old.op, *given, **old.attributes)
+        known[made] = users[old]
+        if old in graph.origin:
+            origin[made] = graph.origin[old]
+        if old in chosen:
+            carried = _carried(made, chosen[old], graph, known) if readers[old].is_alone else None
             if carried is not None:
                 _name_alike(made, carried, origin)
                 made = carried
-            elif readers[n].is_alone:
-                made = ops.node("div", made, constant(chosen[n]))
+            elif readers[old].is_alone:
+                made = ops.node("div", made, constant(chosen[old]))
             else:
-                divided.add(n)
-        new[n] = made
-    done = remade(graph, new)
+                divided.add(old)
+        return made
+
+    done = rewrite(graph, change)
     return replace(done, origin={**origin, **done.origin})
 
 
@@ -227,12 +228,3 @@ def _name_alike(old: Node, new: Node, origin: dict[Node, tuple[str, ...]]) -> No
         if not changed:
             break
         old, new = changed[0]
-
-
-def remade(graph: Graph, new: dict[Node, Node]) -> Graph:
-    """The graph with every node replaced by what ``new`` says."""
-    origin = {new[n]: names for n, names in graph.origin.items() if n in new}
-    outputs = tuple((name, new[n]) for name, n in graph.outputs)
-    sizes = tuple((s, new[n]) for s, n in graph.sizes if n in new)
-    demands = tuple((message, new[n]) for message, n in graph.demands)
-    return Graph(graph.inputs, outputs, graph.name, origin, graph.metadata, sizes, demands)
