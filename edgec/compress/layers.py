@@ -58,6 +58,17 @@ class Layer:
         terms = int(np.prod([w[d] for d in self.summed]))
         return terms * int(self.node.type.elements)
 
+    def operand_of(self, value: Array) -> Array:
+        """The operand made of a value of the source."""
+        steps = []
+        operand = self.operand
+        while operand is not self.source:
+            steps.append(operand)
+            (operand,) = operand.args
+        for step in reversed(steps):
+            value = evaluate_node(step, [value])
+        return value
+
     def computed(self, x: Array, w: Array) -> Array:
         """The result for other operands."""
         return evaluate_node(self.node, (x, w) if self.side == 1 else (w, x))

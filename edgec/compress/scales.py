@@ -21,7 +21,6 @@ from edgec.compress import equalize, smooth
 from edgec.compress.calibration import narrowed, nearest, noise, observed, weight_scale
 from edgec.compress.layers import Arrays, Layer, Walk
 from edgec.compress.readers import Readers, readers_of
-from edgec.ir.evaluate import evaluate_node
 from edgec.ir.graph import Graph, Node, constant, rewrite
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.scaling import scaled
@@ -90,7 +89,7 @@ def _best(
     values = values[-JUDGED:]
     weights = np.max([_reach_of_weights(layer) for layer in own], axis=0)
     shape = _shape(source, own)
-    exact = {x: [x.computed(_moved(x.operand, source, v), x.weights) for v in values] for x in own}
+    exact = {x: [x.computed(x.operand_of(v), x.weights) for v in values] for x in own}
 
     def error(s: Array | None) -> float:
         x = [v if s is None else (v / s).astype(np.float32) for v in values]
@@ -101,7 +100,7 @@ def _best(
             own_scale = weight_scale(layer) if s is None else _scale(w, layer.summed)
             q = nearest(layer, own_scale) if s is None else np.clip(np.rint(w / own_scale), -127, 127)
             narrow = (q * own_scale).astype(np.float32)
-            got = [layer.computed(narrowed(_moved(layer.operand, source, v), *pair), narrow) for v in x]
+            got = [layer.computed(narrowed(layer.operand_of(v), *pair), narrow) for v in x]
             total += noise(exact[layer], got)
         return total
 
@@ -119,17 +118,6 @@ def _best(
 def _scale(w: Array, summed: tuple[int, ...]) -> Array:
     scale = (np.abs(w).max(axis=summed, keepdims=True) / 127).astype(np.float32)
     return np.where(scale > 0, scale, np.float32(1))
-
-
-def _moved(operand: Node, source: Node, value: Array) -> Array:
-    """The operand made of a value of its source."""
-    steps = []
-    while operand is not source:
-        steps.append(operand)
-        (operand,) = operand.args
-    for step in reversed(steps):
-        value = evaluate_node(step, [value])
-    return value
 
 
 def _reach_of_weights(layer: Layer) -> Array:
