@@ -95,8 +95,8 @@ def _shared(
         str, _option("--calibrate", help="Inputs to compress by: an .npz, a folder of them, or random.", metavar="PATH")
     ] = "random",
     observer: Annotated[
-        str, _option("--observer", help="How ranges are found in them: minmax, percentile, mse, entropy.")
-    ] = "minmax",
+        str, _option("--observer", help="How ranges are found in them: best, minmax, percentile, mse, entropy.")
+    ] = "best",
     budget: Annotated[
         Optional[str],
         _option("--budget", help="What that may lose: top1_drop, max_abs, max_rel, cosine.", metavar="FIGURE=BOUND"),

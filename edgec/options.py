@@ -43,10 +43,10 @@ class Settings(TypedDict, total=False):
     products, halves elsewhere) or "mixed:ERROR" (as many of the first kernels in floats as the error asks for); `fuse`
     says how much becomes one kernel (`edgec.fuse.modes`: True is the planner, False is none), `tuned` whether times in
     the profile database count; `quantize` is "int8", "int8-dynamic", "mixed", "int4-weight" or "float", with ranges
-    that an `observer` ("minmax", "percentile", "mse", "entropy") finds in `calibrate`, an .npz file, a folder of
-    them, or "random"; `loss_budget` bounds what that may lose ("top1_drop=0.5", "max_abs=0.1", "cosine=0.99"),
-    `corrections` are those that may be taken ("auto", "none", or names with commas); `prune` is a scheme ("vector",
-    "vector=8", "block=8x4", "pattern=4of9", "2:4", "channel"), `sparsity` its share of zeros (or "auto": as
+    that an `observer` ("best" of "minmax", "percentile", "mse" and "entropy") finds in `calibrate`, an .npz file, a
+    folder of them, or "random"; `loss_budget` bounds what that may lose ("top1_drop=0.5", "max_abs=0.1",
+    "cosine=0.99"), `corrections` are those that may be taken ("auto", "none", names with commas); `prune` is a scheme
+    ("vector", "vector=8", "block=8x4", "pattern=4of9", "2:4", "channel"), `sparsity` its share of zeros (or "auto": as
     `loss_budget` allows), `prune_by` how they are chosen ("obs", "wanda", "magnitude"), `masks` an .npz file of what
     stays; `place` says what runs on the GPU beside the device ("auto", "gpu", "cpu"); `ram` is the bytes that arena,
     inputs and outputs may take (a board's own where nothing is said): beyond them, the head of the network is computed
@@ -113,7 +113,7 @@ class Options:
     error: float = 0.0  # of mixed precision: at most, beside the largest value; 0 where precision is not mixed
     quantize: str = "float"
     calibrate: str | Path = RANDOM
-    observer: str = "minmax"
+    observer: str = "best"
     loss_budget: str | None = None
     corrections: tuple[str, ...] | None = None
     prune: Scheme | None = None
@@ -172,7 +172,7 @@ def resolve(settings: Settings) -> Options:
         error=error,
         quantize=_one_of("precision", quantize, PRECISIONS),
         calibrate=settings.get("calibrate", RANDOM),
-        observer=_one_of("observer", settings.get("observer", "minmax"), OBSERVERS),
+        observer=_one_of("observer", settings.get("observer", "best"), OBSERVERS),
         loss_budget=_budget(settings.get("loss_budget"), settings.get("quantize", "float"), prune),
         corrections=_corrections(settings.get("corrections", "auto")),
         prune=prune,

@@ -89,6 +89,8 @@ class Context:
     placed: Assignment | None = None
     #: What became of every layer, where the network was compressed.
     compression: Compression | None = None
+    #: The layers that multiply bf16 where the device's precision is fp32; None: as the precision says.
+    halves: frozenset[str] | None = None
     #: What became of every layer, and of the weights, where the network was pruned.
     pruned: Pruned | None = None
     #: How the head of the network is computed, where memory asked for stripes.
@@ -130,6 +132,7 @@ def compress(graph: Graph, context: Context) -> Graph:
     asked = Request(o.quantize, o.calibrate, o.observer, o.loss_budget, o.corrections, o.device)
     compressed = compress_graph(graph, asked)
     context.compression = compressed.report
+    context.halves = compressed.halves
     return graph if compressed.graph is graph else simplify(compressed.graph, context)
 
 
@@ -195,8 +198,9 @@ def schedule(plan: Plan, context: Context) -> Program:
     names = [name for b in plan.blocks for n in b.nodes for name in plan.graph.names(n)]
     decided.known(o.tiles, names, "--tile", "node")
     scheduled = partial(
-        schedule_plan, plan, o.device, workers(plan, o.device, o.threads), progress, o.numeric, o.tiles, ways
-    )
+        schedule_plan, plan, o.device, workers(plan, o.device, o.threads), progress, o.numeric, o.tiles, ways,
+        halves=context.halves,
+    )  # fmt: skip
     program = mixed(plan, scheduled, o.error, o.calibrate) if o.error else scheduled()
     context.chosen.update(ways.chosen)
     return program

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgec.compress import scales, search, sensitivity
 from edgec.compress.budget import FIGURES, Budget, parsed
 from edgec.compress.calibrate import RANDOM, samples
-from edgec.compress.calibration import Calibration, calibrated, nearest, noise, weight_scale
+from edgec.compress.calibration import BEST, Calibration, calibrated, nearest, noise, weight_scale
 from edgec.compress.dynamic import dynamic
 from edgec.compress.four_bits import four_bits, may_be_four_bits
 from edgec.compress.gain import Gain, gain
 from edgec.compress.layers import Layer, layers_of
-from edgec.compress.observe import OBSERVERS
+from edgec.compress.observe import OBSERVERS as _OBSERVERS
 from edgec.compress.quantize import quantized
 from edgec.compress.report import LayerReport, Report
 from edgec.device.facts import Device, load_device
@@ -25,6 +25,8 @@ from edgec.ir.graph import Graph
 PRECISIONS = ("float", "int8", "int8-dynamic", "mixed", "int4-weight", "int4-weight-64", "int4-weight-128")
 #: Weights that share a scale in int4-weight.
 GROUP = 32
+#: What finds the ranges of tensors in calibration data.
+OBSERVERS = (BEST, *_OBSERVERS)
 #: Ways of making up for what bytes lose, each a module of this folder; they need data that are like the real ones.
 CORRECTIONS = ("equalize", "smooth", "gptq", "bias")
 #: The budget of "mixed" where none is given.
@@ -41,7 +43,7 @@ class Request:
 
     precision: str = "float"
     calibration: str | Path = RANDOM
-    observer: str = "minmax"
+    observer: str = BEST
     budget: str | None = None
     corrections: Collection[str] | None = None
     device: Device | None = None
@@ -60,10 +62,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Compressed:
-    """A network, and what became of its layers."""
+    """A network, and what became of its layers; of those in bf16 the scheduler rounds what they read."""
 
     graph: Graph
     report: Report | None = None
+    halves: frozenset[str] | None = None  # layers that are to multiply bf16, where that is not for all to do
 
 
 @dataclass
@@ -89,18 +92,26 @@ def compress(graph: Graph, request: Request) -> Compressed:
     if request.precision == "int8-dynamic":
         return _dynamic(graph, layers, device)
     data = list(samples(request.calibration, graph))
-    moved = scales.rescaled(graph, data, request.observer, request.allowed)
+    observer = "minmax" if request.observer == BEST and str(request.calibration) == RANDOM else request.observer
+    moved = scales.rescaled(graph, data, observer, request.allowed)
     graph = moved.graph
     layers = layers_of(graph)
-    found = calibrated(graph, layers, data, request.observer, request.allowed)
+    found = calibrated(graph, layers, data, observer, request.allowed)
     verdicts, candidates = _gaining(layers, device)
     chosen, value, measured = candidates, None, "layer"
+    halves: list[Layer] = []
     errors: Mapping[Layer, float] = {layer: found.numbers[layer].noise for layer in layers}
     budget = request.bound
     if request.precision == "mixed" and budget is not None:
         errors, measured = sensitivity.added(graph, candidates, data, found)
         costs = {layer: errors[layer] / verdicts.gains[layer].saved for layer in candidates}
         chosen, value = search.within(graph, candidates, data, found, costs, budget)
+        left = [layer for layer in _halvable(layers, verdicts) if layer not in chosen]
+        if left:
+            halves, with_halves = search.halves_within(graph, left, data, found, chosen, budget)
+            value = with_halves if halves else value
+        if not chosen and not halves:
+            raise search.refusal(candidates, found, budget, value)
         kept = set(chosen)
         verdicts.refused.update({c: f"with it, {budget} is not kept" for c in candidates if c not in kept})
     elif budget is not None:
@@ -111,10 +122,16 @@ def compress(graph: Graph, request: Request) -> Compressed:
                 hint=f"most of the error comes from {search.contributors(candidates, found)}; "
                 "--quantize mixed leaves such layers in floats",
             )
-    rows = _rows(layers, found, errors, verdicts, moved.taken)
+    rows = _rows(layers, found, errors, verdicts, moved.taken, halves)
     told = str(budget) if budget is not None else None
-    report = Report(request.precision, request.observer, len(data), measured, rows, told, value)
-    return Compressed(quantized(graph, chosen, found), report)
+    report = Report(request.precision, observer, len(data), measured, rows, told, value)
+    names = frozenset(layer.name for layer in halves) if halves else None
+    return Compressed(quantized(graph, chosen, found), report, names)
+
+
+def _halvable(layers: Sequence[Layer], verdicts: _Verdicts) -> list[Layer]:
+    """The layers that gain in bf16, and that their names tell from the others."""
+    return [layer for layer in layers if verdicts.gains[layer].saved_by_halves > 0 and not layer.is_part]
 
 
 def _gaining(layers: Sequence[Layer], device: Device) -> tuple[_Verdicts, list[Layer]]:
@@ -150,14 +167,16 @@ def _dynamic(graph: Graph, layers: Sequence[Layer], device: Device) -> Compresse
 
 def _rows(
     layers: Sequence[Layer], found: Calibration, errors: Mapping[Layer, float], verdicts: _Verdicts,
-    moved: Mapping[str, str],
+    moved: Mapping[str, str], halves: Collection[Layer],
 ) -> tuple[LayerReport, ...]:  # fmt: skip
     total = sum(errors.values())
     rows = []
     for layer in layers:
         numbers = found.numbers[layer]
         taken = (*((moved[layer.name],) if layer.name in moved else ()), *numbers.corrections)
-        rows.append(_row(layer, numbers.noise, errors.get(layer, 0.0), total, verdicts, taken))
+        row = _row(layer, numbers.noise, errors.get(layer, 0.0), total, verdicts, taken)
+        saved = verdicts.gains[layer].saved_by_halves * 1e6
+        rows.append(replace(row, precision="bf16", gain_us=saved, corrections=()) if layer in halves else row)
     return tuple(rows)
 
 

@@ -22,7 +22,7 @@ from edgec.ir.graph import Graph, Node
 Array = np.ndarray
 #: Samples that layers are measured on, evenly spread, and the part of its noise that a correction has to save.
 MEASURED, WORTH = 8, 0.02
-#: The observer that is, for each tensor, the best of the others; and samples that they are judged on.
+#: The observer that is, for each tensor, the best of the others, and samples that they are judged on.
 BEST, JUDGED = "best", 3
 
 
@@ -67,7 +67,7 @@ def calibrated(
     for n in walk:
         if n in wanted:
             own = [layer for layer in layers if layer.source is n]
-            ranges[n] = chosen_range(graph, n, own, walk[n], observer)
+            ranges[n] = observed(graph, n, walk[n], observer) if observer != BEST else _best(graph, n, own, walk[n])
         if n in at:
             layer, some = at[n], slice(None, None, -(-len(walk.samples) // MEASURED))
             operands, wanted_ones = walk[layer.operand][some], walk[n][some]
@@ -75,12 +75,8 @@ def calibrated(
     return Calibration(ranges, numbers, walk.outputs())
 
 
-def chosen_range(
-    graph: Graph, n: Node, own: Sequence[Layer], values: Sequence[Array], observer: str
-) -> tuple[float, int]:
-    """Scale and zero point of a tensor; of observers "best" takes the one with the least noise in the layers behind."""
-    if observer != BEST:
-        return observed(graph, n, values, observer)
+def _best(graph: Graph, n: Node, own: Sequence[Layer], values: Sequence[Array]) -> tuple[float, int]:
+    """Scale and zero point by the observer with the least noise in the layers behind."""
     judged = values[:: -(-len(values) // JUDGED)]
     operands = {layer: [layer.operand_of(v) for v in judged] for layer in own}
     exact = {layer: [layer.computed(x, layer.weights) for x in operands[layer]] for layer in own}
@@ -89,13 +85,12 @@ def chosen_range(
         got = {layer: [layer.computed(narrowed(x, *pair), layer.weights) for x in operands[layer]] for layer in own}
         return sum(noise(exact[layer], got[layer]) for layer in own)
 
-    least = observed(graph, n, values, "minmax")
-    least_error = (1 - WORTH) * error(least)
-    for name in OBSERVERS:
-        pair = observed(graph, n, values, name)
-        if pair != least and (now := error(pair)) < least_error:
-            least, least_error = pair, now
-    return least
+    found = observed(graph, n, values, "minmax")
+    least = (1 - WORTH) * error(found)
+    for pair in dict.fromkeys(observed(graph, n, values, name) for name in OBSERVERS if name != "minmax"):
+        if pair != found and (now := error(pair)) < least:
+            found, least = pair, now
+    return found
 
 
 def observed(graph: Graph, n: Node, values: Sequence[Array], observer: str) -> tuple[float, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Layer:
     name: str
     side: int  # which operand are the weights
     source: Node
+    is_part: bool = False  # one of several products of one node of the model
 
     @property
     def operand(self) -> Node:
@@ -85,7 +86,7 @@ def layers_of(graph: Graph) -> list[Layer]:
             taken[name] = taken.get(name, 0) + 1  # several products may come from one node
             name = name if taken[name] == 1 else f"{name}#{taken[name]}"
             found.append(Layer(n, name, side, _source(n.args[1 - side])))
-    return found
+    return [replace(x, is_part=True) if taken.get(x.name.partition("#")[0], 1) > 1 else x for x in found]
 
 
 def _weights_of(n: Node) -> int | None:

@@ -37,6 +37,7 @@ def percentile(values: Array) -> Range:
 def least_error(values: Array) -> Range:
     """The part of the range whose quantization is nearest to the values, in the mean of squares."""
     low, high = minmax(values)
+    values = sampled(values)
     errors = [float(np.mean((quantized(values, low * part, high * part) - values) ** 2)) for part in _TRIED]
     part = float(_TRIED[int(np.argmin(errors))])
     return low * part, high * part

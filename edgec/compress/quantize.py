@@ -18,8 +18,8 @@ from edgec.compress.readers import readers_of
 from edgec.ir.graph import Graph, Node, constant, rewrite
 
 
-def quantized(graph: Graph, chosen: Collection[Layer], found: Calibration) -> Graph:
-    """``graph`` with the ``chosen`` layers on bytes.
+def quantized(graph: Graph, chosen: Collection[Layer], found: Calibration, halves: Collection[Layer] = ()) -> Graph:
+    """``graph`` with the ``chosen`` layers on bytes, and with what ``halves`` multiply rounded to bf16.
 
     A tensor that only layers in bytes multiply is stored as bytes for everyone who reads it, which saves most of what
     a residual moves. One that a layer in floats reads too stays as it is for all but those; so does one that matrix
@@ -29,6 +29,7 @@ def quantized(graph: Graph, chosen: Collection[Layer], found: Calibration) -> Gr
     both = {layer.source for layer in layers_of(graph) if layer.node not in layers}
     both |= {source for source, own in readers_of(graph).items() if own.kind == "matmul" and not own.is_alone}
     stored = {layer.source for layer in chosen} - both
+    rounded = {layer.node for layer in halves}
     made: dict[Node, Node] = {}
 
     def change(old: Node, args: tuple[Node, ...]) -> Node:
@@ -38,6 +39,8 @@ def quantized(graph: Graph, chosen: Collection[Layer], found: Calibration) -> Gr
             given[layer.side] = _weights(layer, found)
             if layer.source in both:
                 given[1 - layer.side] = _through(layer.operand, layer.source, found, made)
+        elif old in rounded:
+            given = [_half(a) for a in given]
         new = old if tuple(given) == old.args else ops.node(old.op, *given, **old.attributes)
         if layer is not None and (shift := found.numbers[layer].shift) is not None:
             new = ops.node("add", new, constant(shift))
@@ -61,6 +64,11 @@ def _pair(x: Node, scale: float, zero: int) -> Node:
     low, high = (constant(np.array(v, np.float32)) for v in (0, 255))
     q = ops.node("cast", ops.node("min", ops.node("max", y, low), high), to="u8")
     return ops.node("mul", ops.node("sub", ops.node("cast", q, to="f32"), z), s)
+
+
+def _half(x: Node) -> Node:
+    """x with the digits that bf16 has."""
+    return ops.node("cast", ops.node("cast", x, to="bf16"), to="f32")
 
 
 def _weights(layer: Layer, found: Calibration) -> Node:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class LayerReport:
     """One layer. ``share`` is its part of the error of all layers in bytes (0 to 1), ``gain_us`` what bytes are
-    predicted to save, ``reason`` why it stayed in floats (empty where it did not)."""
+    predicted to save (bf16, where it is in that), ``reason`` why it is not in bytes (empty where it is)."""
 
     name: str
     operator: str

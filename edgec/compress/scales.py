@@ -18,7 +18,7 @@ import numpy as np
 
 from edgec import ops
 from edgec.compress import equalize, smooth
-from edgec.compress.calibration import narrowed, nearest, noise, observed, weight_scale
+from edgec.compress.calibration import BEST, narrowed, nearest, noise, observed, weight_scale
 from edgec.compress.layers import Arrays, Layer, Walk
 from edgec.compress.readers import Readers, readers_of
 from edgec.ir.graph import Graph, Node, constant, rewrite
@@ -93,7 +93,7 @@ def _best(
 
     def error(s: Array | None) -> float:
         x = [v if s is None else (v / s).astype(np.float32) for v in values]
-        pair = observed(graph, source, x, observer)
+        pair = observed(graph, source, x, "minmax" if observer == BEST else observer)
         total = 0.0
         for layer in own:
             w = layer.weights if s is None else _widened(layer, s)

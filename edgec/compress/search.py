@@ -1,8 +1,9 @@
-"""Which layers become bytes: all that gain, or as many as a budget allows.
+"""Which layers become bytes, or bf16: all that gain, or as many as a budget allows.
 
 Layers are ordered by the error they add for what they save. The network is run with the first so many of them in
 bytes, as the products of bytes will compute it, and the most that keep the budget are found by leaving out the last
-1, 2, 4, ... and then halving: an outlier is found in two runs, and what is chosen was always measured.
+1, 2, 4, ... and then halving: an outlier is found in two runs, and what is chosen was always measured. The layers left
+are then put in bf16, where that saves something, in the same way.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def within(
 ) -> tuple[list[Layer], float]:
     """The layers to be bytes, and what the figure of the budget is then. ``costs``: error for what is saved.
 
-    Raises CheckError where not even one layer keeps the budget.
+    The list is empty where not even one layer keeps the budget: the value is that of the first alone.
     """
     order = sorted(layers, key=lambda layer: (costs[layer], layer.name))
     known: dict[int, float] = {}
@@ -39,12 +40,39 @@ def within(
         return known[count]
 
     count = most(len(order), lambda k: budget.allows(value(k)))
-    if not count:
-        raise CheckError(
-            f"no layer can be in bytes within {budget}: the first alone gives {value(1):.4g}",
-            hint=f"most of the error comes from {contributors(order, found)}",
-        )
+    return order[:count], value(max(count, 1))
+
+
+def halves_within(
+    graph: Graph,
+    layers: Sequence[Layer],
+    samples: Sequence[Arrays],
+    found: Calibration,
+    chosen: Sequence[Layer],
+    budget: Budget,
+) -> tuple[list[Layer], float]:
+    """The ``layers`` to be bf16 beside the ``chosen`` ones in bytes, and what the figure of the budget is then.
+
+    They are taken in the order of their noise in bytes, which that in bf16 follows.
+    """
+    order = sorted(layers, key=lambda layer: (found.numbers[layer].noise, layer.name))
+    known: dict[int, float] = {}
+
+    def value(count: int) -> float:
+        if count not in known:
+            known[count] = figure(graph, chosen, samples, found, budget, order[:count])
+        return known[count]
+
+    count = most(len(order), lambda k: budget.allows(value(k)))
     return order[:count], value(count)
+
+
+def refusal(layers: Sequence[Layer], found: Calibration, budget: Budget, value: float) -> CheckError:
+    """What is said where a budget leaves nothing to do."""
+    return CheckError(
+        f"no layer can be in bytes within {budget}: the first alone gives {value:.4g}",
+        hint=f"most of the error comes from {contributors(layers, found)}",
+    )
 
 
 def most(count: int, holds: Callable[[int], bool]) -> int:
@@ -62,10 +90,15 @@ def most(count: int, holds: Callable[[int], bool]) -> int:
 
 
 def figure(
-    graph: Graph, chosen: Sequence[Layer], samples: Sequence[Arrays], found: Calibration, budget: Budget
+    graph: Graph,
+    chosen: Sequence[Layer],
+    samples: Sequence[Arrays],
+    found: Calibration,
+    budget: Budget,
+    halves: Sequence[Layer] = (),
 ) -> float:
-    """The figure of a budget with these layers in bytes."""
-    return budget.of(found.expected, results(quantized(graph, chosen, found), samples))
+    """The figure of a budget with these layers in bytes, and ``halves`` in bf16."""
+    return budget.of(found.expected, results(quantized(graph, chosen, found, halves), samples))
 
 
 def contributors(layers: Sequence[Layer], found: Calibration) -> str:

@@ -139,6 +139,11 @@ class Device:
         return self.language == "cuda" and self.compute_capability >= 80
 
     @property
+    def multiplies_pairs(self) -> bool:
+        """Whether a sum of products of two pairs of bf16 is one instruction of a processor."""
+        return not self.is_gpu and (self.has("avx512bf16") or self.has("bf16"))
+
+    @property
     def is_gpu(self) -> bool:
         """Whether kernels are launched on a GPU, each with a grid of threads, rather than called."""
         return self.language != "c"

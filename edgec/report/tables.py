@@ -130,8 +130,11 @@ SHOWN = 12
 def compression(record: Record) -> tuple[RenderableType, ...]:
     """What became of the layers: those that stayed floats, and those that the error comes from."""
     layers = record["layers"]
-    floats = [row for row in layers if row["reason"]]
-    title = f"{record['precision']}: {len(layers) - len(floats)} of {len(layers)} layers in bytes"
+    halves = sum(row["precision"] == "bf16" for row in layers)
+    title = (
+        f"{record['precision']}: {sum(row['precision'] == 'int8' for row in layers)} of {len(layers)} layers in bytes"
+    )
+    title += f", {halves} in bf16" if halves else ""
     if record["budget"] is not None:
         title += f"; {record['budget'].partition('=')[0]} {record['value']:.4g}, budget {record['budget']}"
     drawn = table("layer", "in", ">share of error", ">gain", "corrections, or why not", title=title)

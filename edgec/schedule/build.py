@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -30,7 +30,7 @@ from edgec.schedule.program import Buffer, Kernel, Program, View
 from edgec.schedule.record import Record
 from edgec.schedule.sparse import Offer, has_zeros, sparse
 from edgec.schedule.states import copied_last, overwritten_early, pairs
-from edgec.schedule.storage import as_read, half_of, kept_narrow, with_copies
+from edgec.schedule.storage import as_read, half_of, in_half, kept_narrow, with_copies
 from edgec.schedule.ways import Product, Ways, key_of, name_of, named
 from edgec.schedule.winograd import Winograd, cycles_of, winograd
 
@@ -64,6 +64,7 @@ def schedule(
     tiles: Mapping[str, tuple[int, int]] = MappingProxyType({}),
     ways: Ways | None = None,
     floats: int | None = None,
+    halves: Collection[str] | None = None,
 ) -> Program:
     """Choose layouts, a template and its parameters for every block, and a place for every buffer.
 
@@ -71,16 +72,16 @@ def schedule(
     decided for the products that end in a node of the model: rows and vectors. ``ways`` knows which way products go
     that were measured. On a device whose precision is less than floats, the first ``floats`` blocks compute in floats
     all the same; left out, with CUDA those up to the first that multiplies: what they round off goes through the whole
-    network.
+    network. ``halves`` are layers, by their names, that alone multiply bf16 on a processor.
     """
-    plan = with_copies(plan, device)
+    plan = with_copies(plan, device, halves)
     if floats is None:
         floats = leading(plan) if device.language == "cuda" else 0
-    program = _scheduled(plan, device, threads, progress, numeric, tiles, ways, floats)
+    program = _scheduled(plan, device, threads, progress, numeric, tiles, ways, floats, halves)
     early = {b.name for b in overwritten_early(program.kernels, program.states)}
     if not early:
         return program
-    return _scheduled(copied_last(plan, early), device, threads, progress, numeric, tiles, ways, floats)
+    return _scheduled(copied_last(plan, early), device, threads, progress, numeric, tiles, ways, floats, halves)
 
 
 def leading(plan: Plan) -> int:
@@ -98,13 +99,14 @@ def _scheduled(
     tiles: Mapping[str, tuple[int, int]],
     ways: Ways | None,
     floats: int,
+    halves: Collection[str] | None,
 ) -> Program:
     graph = plan.graph
     names = _Names(
         {n: n.attributes["name"] for n in graph.inputs},
         {n: name for name, n in plan.outputs},
-        kept_narrow(plan, device) - {plan.root_of(b.output)[0] for b in plan.blocks[:floats]},
-        half_of(device) or "f16",
+        kept_narrow(plan, device, halves) - {plan.root_of(b.output)[0] for b in plan.blocks[:floats]},
+        half_of(device) or ("f16" if halves is None else "bf16"),
     )
     exact = replace(device, precision="fp32") if device.is_gpu else device
     views = views_of(plan, names.buffer)
@@ -122,7 +124,7 @@ def _scheduled(
         if not block.output.type.elements:
             kernels += borders
             continue
-        target = exact if number < floats else device
+        target = exact if number < floats else in_half(plan, block, device, halves)
         kernel = kernel_of(block, views, target, weights, threads, _origin(plan, block), numeric, tiles, ways)
         guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
         if guards:  # the inside may be skipped, the border is there in any case

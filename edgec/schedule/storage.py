@@ -9,7 +9,7 @@ procedures touch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,13 +39,18 @@ def half_of(device: Device) -> str | None:
     return None if device.is_gpu else _TYPES.get(device.precision)
 
 
-def multiplies_pairs(device: Device) -> bool:
-    """Is a sum of products of two pairs of bf16 one instruction?"""
-    return device.has("avx512bf16") or device.has("bf16")
+def in_half(plan: Plan, block: Block, device: Device, chosen: Collection[str] | None) -> Device:
+    """The device as a block is to use it: where layers are ``chosen``, by their names, they alone are in bf16."""
+    if chosen is None:
+        return device
+    names = {name for n in block.nodes for name in plan.graph.names(n)}
+    return replace(device, precision="fp32" if names.isdisjoint(chosen) else "bf16")
 
 
-def kept_narrow(plan: Plan, device: Device) -> frozenset[Node]:
-    """The owners of memory whose floats lie there in 16 bits."""
+def kept_narrow(plan: Plan, device: Device, chosen: Collection[str] | None = None) -> frozenset[Node]:
+    """The owners of memory whose floats lie there in 16 bits. Of ``chosen`` layers: what nobody else reads."""
+    if chosen is not None:
+        return _read_by(plan, device, chosen)
     called = {plan.root_of(n)[0] for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs)}
     if device.is_gpu:
         everything = {plan.root_of(b.output)[0] for b in plan.blocks} - called
@@ -56,6 +61,17 @@ def kept_narrow(plan: Plan, device: Device) -> frozenset[Node]:
     return frozenset(n for n in read - called if n.type.dtype == "f32" and n.type.elements >= LEAST)
 
 
+def _read_by(plan: Plan, device: Device, chosen: Collection[str]) -> frozenset[Node]:
+    """What ``chosen`` layers alone read, and read as factors."""
+    mine, others = set[Node](), {n for _, n in plan.outputs} | set(plan.graph.inputs)
+    for block in plan.blocks:
+        is_chosen = half_of(in_half(plan, block, device, chosen)) is not None
+        factors = _factors(block) if is_chosen and block.kind == "contract" else set()
+        mine |= {plan.root_of(n)[0] for n in factors}
+        others |= {plan.root_of(n)[0] for n in _read_beside(block, factors)}
+    return frozenset(n for n in mine - others if n.type.dtype == "f32" and n.type.elements >= LEAST)
+
+
 def _factors(block: Block) -> set[Node]:
     """What a sum of products of a block multiplies."""
     if block.is_procedure or block.kind not in ("contract", "window"):
@@ -64,14 +80,15 @@ def _factors(block: Block) -> set[Node]:
     return {load.value for e in sums for load in X.loads(e) if not load.value.is_const}
 
 
-def with_copies(plan: Plan, device: Device) -> Plan:
-    """The plan with copies, to be kept in 16 bits, of what products read and others need in 32."""
-    if half_of(device) != "bf16":
+def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = None) -> Plan:
+    """The plan with copies, to be kept in 16 bits, of what products (of ``chosen`` layers) and others read."""
+    if half_of(device) != "bf16" and chosen is None:
         return plan
     products: dict[Node, list[Block]] = {}
     others = {n for _, n in plan.outputs} | set(plan.graph.inputs)
     for block in plan.blocks:
-        factors = _factors(block) if block.kind == "contract" else set()
+        is_half = half_of(in_half(plan, block, device, chosen)) is not None
+        factors = _factors(block) if is_half and block.kind == "contract" else set()
         for node in factors:
             products.setdefault(node, []).append(block)
         others |= _read_beside(block, factors)

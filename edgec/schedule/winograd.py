@@ -29,7 +29,7 @@ from edgec.schedule.epilogue import Around, around_sum, over_lanes
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.program import Buffer
 from edgec.schedule.record import Record
-from edgec.schedule.storage import memory_type, multiplies_pairs
+from edgec.schedule.storage import memory_type
 from edgec.schedule.toom import PAIRS, Toom
 
 
@@ -182,7 +182,7 @@ def winograd(flat: Flat, device: Device, weights: Weights, outputs: tuple[int, .
     if outputs is not None:
         ranked = [f for f in ranked if f.outputs == outputs]
     else:
-        in_pairs = memory_type(p.s) == "bf16" and multiplies_pairs(device)
+        in_pairs = memory_type(p.s) == "bf16" and device.multiplies_pairs
         direct = _direct_cycles(p.flat, p.taps, p.n, device, in_pairs)
         ranked = [f for f in ranked if f.cycles < direct]
     if not ranked:

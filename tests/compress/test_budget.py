@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,20 +21,38 @@ from edgec.report import record, tables
 from tests.compress.compressible import data, hostile
 
 HOSTILE, NAME = hostile()
+PLAIN = load_device("x86_64_avx512")
+PAIRS = replace(PLAIN, instruction_sets=(*PLAIN.instruction_sets, "avx512bf16"))
 
 
 def test_the_hostile_layer_stays_in_floats_and_the_budget_is_kept(tmp_path: Path) -> None:
     path = data(HOSTILE, tmp_path)
-    alone = compress(HOSTILE, Request("int8", path, corrections=()))
+    alone = compress(HOSTILE, Request("int8", path, corrections=(), device=PLAIN))
     assert alone.report is not None
     assert max(alone.report.layers, key=lambda row: row.share).name == NAME
-    found = compress(HOSTILE, Request("mixed", path, budget="max_rel=0.1", corrections=()))
+    found = compress(HOSTILE, Request("mixed", path, budget="max_rel=0.1", corrections=(), device=PLAIN))
     report = found.report
     assert report is not None and report.value is not None and report.value <= 0.1
     floats = [row for row in report.layers if row.precision == "float"]
     assert [row.name for row in floats] == [NAME]
     assert "budget" in floats[0].reason or "not kept" in floats[0].reason
     assert report.errors == "outputs" and 0.5 < floats[0].share <= 1
+
+
+@pytest.mark.parametrize("budget, precision", [("max_rel=0.1", "bf16"), ("max_rel=3e-3", "float")])
+def test_what_cannot_be_bytes_is_bf16_where_that_is_quicker(budget: str, precision: str, tmp_path: Path) -> None:
+    """The hostile layer would lose little of its results in bf16: only the tighter budget keeps it in floats."""
+    network, _ = hostile(32)  # tensors that are worth 16 bits
+    found = compress(network, Request("mixed", data(network, tmp_path), budget=budget, corrections=(), device=PAIRS))
+    report = found.report
+    assert report is not None and report.value is not None and report.value <= parsed(budget).bound
+    (row,) = (row for row in report.layers if row.name == NAME)
+    assert row.precision == precision and "not kept" in row.reason
+    assert (NAME in (found.halves or ())) == (precision == "bf16")
+    built = edgec.build(network, start="compress", quantize="mixed", calibrate=tmp_path / "data.npz", numeric="exact",
+                        loss_budget=budget, corrections="none", device=PAIRS, compile=False)  # fmt: skip
+    (kernel,) = (k for k in built.program.kernels if NAME in k.names)
+    assert any(b.dtype == "bf16" for b in kernel.operands if b is not kernel.writes) == (precision == "bf16")
 
 
 def test_the_compiled_network_keeps_the_budget(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import edgec
 from edgec import ops
-from edgec.compress import OBSERVERS, Request
+from edgec.compress import OBSERVERS, Request, observe
 from edgec.compress import compress as compressed
 from edgec.compress.calibrate import samples
 from edgec.compress.observe import quantized, scale_and_zero
@@ -83,10 +83,10 @@ def test_the_compiled_network_computes_the_same(tmp_path: Path) -> None:
 
 def test_observers_leave_out_what_is_rare() -> None:
     values = np.concatenate([RANDOM.standard_normal(100_000), [400.0]])
-    low, high = OBSERVERS["minmax"](values)
+    low, high = observe.minmax(values)
     assert high == 400.0
     for name in ("percentile", "entropy", "mse"):
-        clipped_low, clipped_high = OBSERVERS[name](values)
+        clipped_low, clipped_high = observe.OBSERVERS[name](values)
         assert low <= clipped_low <= 0 < clipped_high < high, name
     wide, narrow = (np.mean((quantized(values[:-1], low, h) - values[:-1]) ** 2) for h in (high, 5.0))
     assert narrow < wide
@@ -135,3 +135,21 @@ def test_what_cannot_be_calibrated_by_is_told(tmp_path: Path) -> None:
 
 def test_without_being_asked_nothing_changes() -> None:
     assert compress(GRAPH) is GRAPH
+
+
+def test_the_best_observer_is_that_of_the_least_noise_behind(tmp_path: Path) -> None:
+    """Few elements are far out, where the layer's weights are zero: only the others matter."""
+    x = placeholder("x", Type("f32", (1, 64, 32)))
+    w = RANDOM.standard_normal((32, 8)).astype(np.float32)
+    w[0] = 0
+    graph = Graph((x,), (("y", ops.node("matmul", x, constant(w))),))
+    values = RANDOM.standard_normal((4, *x.type.shape)).astype(np.float32)
+    values[:, :, 5, 0] = 300.0
+    path = tmp_path / "data.npz"
+    np.savez(path, x=values)
+    noises = {}
+    for name in ("minmax", "best"):
+        report = compressed(graph, Request("int8", path, name, corrections=())).report
+        assert report is not None and report.observer == name
+        noises[name] = report.layers[0].noise
+    assert noises["best"] < 0.5 * noises["minmax"]
