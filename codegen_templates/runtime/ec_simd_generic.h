@@ -220,6 +220,28 @@ EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
     return (ec_vi){EC_LANES_(EC_LANE_)};
 #undef EC_LANE_
 }
+#elif defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+/* Other cores without vectors: byte by byte, a multiply-add each. */
+#define EC_BYTE_OF_(type, v, k) ((uint32_t)(type)((uint32_t)(v) >> (8 * (k))))
+#define EC_DOT_LANE_(type, c, s, l) \
+    (int32_t)((uint32_t)(c) + EC_BYTE_OF_(type, s, 0) * EC_BYTE_OF_(int8_t, l, 0) + \
+              EC_BYTE_OF_(type, s, 1) * EC_BYTE_OF_(int8_t, l, 1) + \
+              EC_BYTE_OF_(type, s, 2) * EC_BYTE_OF_(int8_t, l, 2) + \
+              EC_BYTE_OF_(type, s, 3) * EC_BYTE_OF_(int8_t, l, 3))
+
+EC_INLINE ec_vi ec_dot_us(ec_vi c, ec_vi s, ec_vi l)
+{
+#define EC_LANE_(k) EC_DOT_LANE_(uint8_t, c[k], s[k], l[k])
+    return (ec_vi){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+}
+
+EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
+{
+#define EC_LANE_(k) EC_DOT_LANE_(int8_t, c[k], s[k], l[k])
+    return (ec_vi){EC_LANES_(EC_LANE_)};
+#undef EC_LANE_
+}
 #else
 /* Byte k of every lane, with and without its sign. */
 #define EC_SIGNED_BYTE_(v, k) ((ec_vi)((ec_vu_)(v) << (24 - 8 * (k))) >> 24)
