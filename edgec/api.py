@@ -197,6 +197,7 @@ def build(
     save_stages: str | Path | None = None,
     start: str = "import",
     lock: str | Path | None = None,
+    ways: Mapping[str, str] | None = None,
     tune: float = 0,
     progress: Progress = silent,
     **settings: Unpack[Settings],
@@ -208,8 +209,9 @@ def build(
     ``save_stages`` keeps the text of every stage; such a text is the ``model`` when the build is to ``start`` at a
     later stage.
 
-    ``lock`` is an earlier artefact (or its edgec.lock) whose choices are made again, whatever is known now. ``tune``
-    measures what the planner asks for first, for so many seconds, and keeps the times in the profile database.
+    ``lock`` is an earlier artefact (or its edgec.lock) whose choices are made again, whatever is known now; ``ways``
+    says which way products go, by their keys (`edgec.schedule.ways`), and what was measured does not. ``tune`` measures
+    what the planner asks for first, for so many seconds, and keeps the times in the profile database.
 
     Raises EdgecError (see `edgec.errors`); nothing is written then.
     """
@@ -224,6 +226,8 @@ def build(
     if lock is not None:
         frozen = locked(Path(lock), context.facts)
         context.prices, context.ways = prices_for(options, frozen), Ways(frozen=frozen)
+    elif ways is not None:
+        context.ways = Ways(frozen=ways)
     elif tune > 0:
         tune_model(model, tune, start=start, progress=progress, **settings)
     source = parsed if parsed is not None else model
@@ -260,10 +264,18 @@ def tune(
     budget: float = 60.0,
     *,
     start: str = "import",
+    link: str | None = None,
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Tuned:
-    """Measure the blocks that planning a model has choices about, for about ``budget`` seconds, into the database."""
+    """Measure the blocks that planning a model has choices about, for about ``budget`` seconds, into the database.
+
+    With a ``link`` ("device" for the one of the device's file) products are timed on the device, in the network.
+    """
+    if link is not None:
+        from edgec.check.tuning_there import tune_there
+
+        return tune_there(model, budget, link=link, progress=progress, **settings)
     options = resolve(settings)
     source = read(model) if start == "import" else model
     run = pipeline.run(source, Context(options, progress), start, until="compress")
@@ -313,10 +325,15 @@ def _written(model: Buildable | Built, progress: Progress, settings: Settings) -
 
 
 @contextmanager
-def _there(
-    built: Built, link: str, keep: str | Path | None, timeout: float, progress: Progress, profile: bool = False
+def there(
+    built: Built,
+    link: str,
+    keep: str | Path | None = None,
+    timeout: float = 600.0,
+    progress: Progress = silent,
+    profile: bool = False,
 ) -> Iterator[Remote]:
-    """The network on its device."""
+    """A network on its device; with ``profile`` it tells how long each kernel takes."""
     from edgec.check.remote import Remote
     from edgec.link import open_link
 
@@ -340,7 +357,7 @@ def run_on_device(
 
     built = _written(model, progress, settings)
     sets = inputs_for(built.run.graph, inputs, 1, 0)
-    with _there(built, link, keep, timeout, progress) as on:
+    with there(built, link, keep, timeout, progress) as on:
         return on.run(sets)
 
 
@@ -383,7 +400,7 @@ def check(
     if link is None:
         return judge(_built(model, progress, settings))
     built = _written(model, progress, settings)
-    with _there(built, link, keep, timeout, progress) as on:
+    with there(built, link, keep, timeout, progress) as on:
         return judge(built, on)
 
 
@@ -416,7 +433,7 @@ def score(
     known = known_metrics(metrics)
     if link is not None:
         built = build(model, compile=False, progress=progress, **settings)
-        with _there(built, link, keep, timeout, progress) as on:
+        with there(built, link, keep, timeout, progress) as on:
             return scored(built, None, Path(data), metric, known, output, drop, progress, on)
     quantize = settings.get("quantize", "float")
     narrow = build(model, progress=progress, **settings) if quantize != "float" else None
@@ -447,7 +464,7 @@ def bench(
         if vs is not None:
             raise UsageError("a peer is timed on this machine only", hint="leave out --vs, or the link")
         built = _written(model, progress, settings)
-        with _there(built, link, None, timeout, progress, profile=True) as on:
+        with there(built, link, None, timeout, progress, profile=True) as on:
             return latency.bench_there(built, on, seconds=seconds, seed=seed)
     built = _built(model, progress, settings)
     return latency.bench(built, vs=vs, seconds=seconds, rounds=rounds, seed=seed, progress=progress)

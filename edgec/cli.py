@@ -252,10 +252,13 @@ def tune(
     settings: Settings,
     model: ModelPath = ".",
     budget: Annotated[float, typer.Option("--budget", metavar="SECONDS", help="How long to measure at most.")] = 60.0,
+    link: Annotated[
+        Optional[str], typer.Option("--link", metavar="LINK", help="Measure there: 'device' is what its file says.")
+    ] = None,
 ) -> Answer:
     """Measure the kernels that fusing MODEL has choices about, and keep their times in the profile database."""
     with shown() as progress:
-        done = api.tune(model, budget, progress=progress, **settings)
+        done = api.tune(model, budget, link=link, progress=progress, **settings)
     return Answer(profiles.tuned(done), profiles.draw_tuned)
 
 

@@ -152,19 +152,20 @@ def farm(
         Optional[float], typer.Option(help="Largest difference over largest value that passes; by the precision.")
     ] = None,
     seconds: Annotated[float, typer.Option(help="How long to time on each.")] = 1.0,
+    tune: Annotated[float, typer.Option(metavar="SECONDS", help="Tune each for about so long first.")] = 0.0,
     keep: Keep = None,
     timeout: Patience = 600.0,
     scheduler: Annotated[
         Optional[str], typer.Option(metavar="ADDRESS", help="A dask scheduler that is running; else one of our own.")
     ] = None,
 ) -> Answer:
-    """Check and time MODEL on several devices side by side; one that is lost costs its own line and nothing else."""
+    """Check, time and tune MODEL on several devices side by side; one that is lost costs its own line alone."""
     from edgec.check import farm as devices
 
     places = [devices.place(text) for text in on]
     with shown() as progress:
         outcomes = devices.farm(
-            model, places, samples=samples, seed=seed, tolerance=tolerance, seconds=seconds, keep=keep,
+            model, places, samples=samples, seed=seed, tolerance=tolerance, seconds=seconds, tune=tune, keep=keep,
             timeout=timeout, scheduler=scheduler, progress=progress, **settings,
         )  # fmt: skip
     return Answer(record.farm(outcomes), tables.farm, all(o.ok for o in outcomes))

@@ -1,4 +1,4 @@
-"""Several devices at once: each checks and times the same network in a process of its own, under dask.
+"""Several devices at once: each tunes, checks and times the same network in a process of its own, under dask.
 
 What goes wrong on one of them, the end of its process included, becomes its outcome; the others go on.
 """
@@ -37,11 +37,15 @@ class Place:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one device came to. ``max_rel`` and ``median_ms`` are None, and ``error`` says why, where it was lost."""
+    """What one device came to. ``max_rel`` and ``median_ms`` are None, and ``error`` says why, where it was lost.
+
+    ``measured`` is how many ways of products it timed for the profile database, None where nothing was to be tuned.
+    """
 
     place: str
     ok: bool
     seconds: float
+    measured: int | None = None
     max_rel: float | None = None
     median_ms: float | None = None
     error: str | None = None
@@ -63,6 +67,7 @@ def farm(
     seed: int = 0,
     tolerance: float | None = None,
     seconds: float = 1.0,
+    tune: float = 0.0,
     keep: Path | None = None,
     timeout: float = 600.0,
     scheduler: str | None = None,
@@ -70,6 +75,9 @@ def farm(
     **settings: Unpack[Settings],
 ) -> list[Outcome]:
     """Check and time a network on every device, side by side; outcomes are in the order of ``places``.
+
+    With ``tune``, each device first times the ways of the network's products for about so many seconds, and what is
+    checked is built by those times.
 
     ``scheduler`` is the address of a dask scheduler whose workers reach the devices and the file of the model; without
     one, processes are started here, one a device.
@@ -89,7 +97,7 @@ def farm(
         begun = perf_counter()
         running = {
             client.submit(
-                _check, str(model), p, {**settings, "device": p.device}, work, seconds,
+                _check, str(model), p, {**settings, "device": p.device}, work, seconds, tune,
                 keep / str(k) if keep is not None else None, pure=False, retries=0,
             ): p
             for k, p in enumerate(places)
@@ -105,19 +113,24 @@ def farm(
     return [found[str(p)] for p in places]
 
 
-def _check(model: str, where: Place, settings: Any, work: dict[str, Any], seconds: float, keep: Path | None) -> Outcome:
+def _check(
+    model: str, where: Place, settings: Any, work: dict[str, Any], seconds: float, tune: float, keep: Path | None
+) -> Outcome:
     """One device, in a process of its own."""
     from edgec import api
 
     begun = perf_counter()
+    measured = None
     try:
+        if tune > 0:
+            measured = api.tune(model, tune, link=where.link, **settings).measured
         built = api.build(model, compile=False, **settings)
         checked = api.check(built, link=where.link, keep=keep, **work)
         worst = max((d.max_rel for d in checked.outputs), default=0.0)
         timing = api.bench(built, link=where.link, seconds=seconds, timeout=work["timeout"]).timing
     except EdgecError as error:
         return Outcome(str(where), False, perf_counter() - begun, error=str(error))
-    return Outcome(str(where), checked.ok, perf_counter() - begun, worst, timing.median_ms)
+    return Outcome(str(where), checked.ok, perf_counter() - begun, measured, worst, timing.median_ms)
 
 
 @contextmanager

@@ -266,12 +266,13 @@ def device_run(record: Record) -> RenderableType:
 
 
 def farm(record: Record) -> RenderableType:
-    drawn = table("device", "", ">relative error", ">a run", ">took")
+    drawn = table("device", "", ">tuned", ">relative error", ">a run", ">took")
     for d in record["devices"]:
         verdict = "[green]ok[/]" if d["ok"] else "[red]lost[/]" if d["error"] else "[red]wrong[/]"
         error = "" if d["max_rel"] is None else f"{d['max_rel']:.1e}"
         time = "" if d["median_ms"] is None else duration(d["median_ms"])
-        drawn.add_row(escape(d["place"]), verdict, error, time, f"{d['seconds']:.1f} s")
+        tuned = "" if d["measured"] is None else str(d["measured"])
+        drawn.add_row(escape(d["place"]), verdict, tuned, error, time, f"{d['seconds']:.1f} s")
     lost = [Text(f"{d['place']}: {d['error']}", style="red") for d in record["devices"] if d["error"]]
     done = sum(d["ok"] for d in record["devices"])
     return Group(drawn, f"{done} of {len(record['devices'])} devices are right", *lost)

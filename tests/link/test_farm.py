@@ -7,11 +7,15 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 from links import DIGITS, need
+from small_models import model, node, tensor_input, weights
 
 from edgec.check.farm import Place, farm, place
 from edgec.cli import main
+from edgec.device.profiles import Profiles
 from edgec.errors import UsageError
 
 PLACES = ["raspberry_pi_3@qemu", "raspberry_pi_4@qemu", "arm32", "riscv64"]
@@ -24,6 +28,15 @@ def devices() -> None:
     need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
     need("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf", "libc6-dev-armhf-cross")
     need("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross")
+
+
+def product(folder: Path) -> str:
+    """A network of one product, which has several ways to go."""
+    kernel = np.random.default_rng(0).standard_normal((24, 40)).astype(np.float32)
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])]
+    made = model(nodes, [tensor_input("x", [16, 24])], ("y",), [weights("w", kernel)])
+    onnx.save(made, folder / "product.onnx")
+    return str(folder / "product.onnx")
 
 
 def emulator_that(does: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,20 +52,37 @@ def test_four_devices_one_of_which_is_killed(
     devices: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     emulator_that("kill -9 $$", tmp_path, monkeypatch)
-    words = [word for text in PLACES for word in ("--on", text)]
+    monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path / "profiles.sqlite"))
+    words = [*(word for text in PLACES for word in ("--on", text)), "--samples", "2", "--seconds", "0.01"]
     with pytest.raises(SystemExit) as ended:
-        main(["device", "farm", str(DIGITS), *words, "--samples", "2", "--seconds", "0.01", "--json"])
+        main(
+            [
+                "device",
+                "farm",
+                product(tmp_path),
+                *words,
+                "--samples",
+                "2",
+                "--seconds",
+                "0.01",
+                "--tune",
+                "0.1",
+                "--json",
+            ]
+        )
     told = json.loads(capsys.readouterr().out)
     assert ended.value.code == 1 and not told["ok"]
     assert [d["place"] for d in told["devices"]] == PLACES
     *others, lost = told["devices"]
     assert all(d["ok"] and d["error"] is None and d["max_rel"] <= 1e-4 and d["median_ms"] > 0 for d in others)
+    assert all(d["measured"] > 0 for d in others)
+    assert {e.target.device for e in Profiles().entries()} == {"raspberry_pi_3", "raspberry_pi_4", "arm32"}
     assert not lost["ok"] and "died of SIGKILL" in lost["error"] and lost["median_ms"] is None
 
 
 def test_a_device_that_takes_its_process_along(devices: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     emulator_that("kill -9 $PPID", tmp_path, monkeypatch)
-    (lost,) = farm(str(DIGITS), [place("riscv64")], samples=1, seconds=0.01)
+    (lost,) = farm(product(tmp_path), [place("riscv64")], samples=1, seconds=0.01)
     assert not lost.ok and lost.error is not None and "its process ended" in lost.error
 
 

@@ -75,7 +75,7 @@ def test_bytes_on_boards(device: str) -> None:
 
 @pytest.mark.parametrize("device", ["mps2_an385", "mps3_an547"])
 def test_sums_of_bytes_on_boards_to_the_bit(device: str) -> None:
-    """Words of four bytes, blocks of sixteen by Helium: full ones and not, odd rows and columns, bytes of either sign."""
+    """Words of four bytes, blocks of sixteen by Helium: full ones and not, odd rows and columns, either sign."""
     need("qemu-system-arm", "qemu-system-arm")
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi", "libnewlib-arm-none-eabi")
     random = np.random.default_rng(1)
