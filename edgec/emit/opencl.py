@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgec.device.facts import Device
 from edgec.emit.c_expression import extent_text, size_name
 from edgec.emit.gpu.opencl import OpenClView, place_widths
 from edgec.emit.source import CallSite, Function, Sources
 from edgec.ir.index import upper
+from edgec.schedule.gpu.loops import SUB_GROUPS
 from edgec.schedule.program import Buffer, Program
 
 #: Options of the compiler in the driver: sums of products may keep the bits that a rounding between would lose.
-BUILD_OPTIONS = "-cl-std=CL1.2 -cl-mad-enable"
+BUILD_OPTIONS = "-cl-std=CL{version} -cl-mad-enable"
+#: What kernels ask of a device beyond OpenCL 1.2, any one of each, by a word of their text.
+WORDS = {"double": ("cl_khr_fp64",), "half": ("cl_khr_fp16",), "sub_group_reduce": tuple(sorted(SUB_GROUPS))}
 
 
 @dataclass(frozen=True)
@@ -48,16 +52,20 @@ class Needs:
     extensions: tuple[str, ...]
 
 
-def host_values(program: Program, sources: Sources, groups: Sequence[Sequence[Function]]) -> dict[str, Any]:
+def host_values(
+    program: Program, sources: Sources, groups: Sequence[Sequence[Function]], device: Device
+) -> dict[str, Any]:
     """What the templates of the project see beside the names of all languages."""
     file = {f.name: k for k, group in enumerate(groups) for f in group}
     views = [_view(c) for c in sources.calls]
     text = "".join(f.text for f in sources.functions)
-    extensions = [name for name, word in (("cl_khr_fp64", "double"), ("cl_khr_fp16", "half")) if word in text]
+    used = [names for word, names in WORDS.items() if word in text]
+    extensions = [next((n for n in names if n in device.opencl_extensions), names[0]) for names in used]
+    options = BUILD_OPTIONS.format(version="1.2" if SUB_GROUPS.isdisjoint(extensions) else "2.0")
     needs = Needs(
         max((v.threads for v in views), default=1), max((v.local_bytes for v in views), default=0), tuple(extensions)
     )
-    return {"launches": _launches(program, sources, file), "needs": needs, "build_options": BUILD_OPTIONS}
+    return {"launches": _launches(program, sources, file), "needs": needs, "build_options": options}
 
 
 def _view(call: CallSite) -> OpenClView:

@@ -247,7 +247,7 @@ def files(
 
     groups = _groups(sources)
     if language.name == "opencl":
-        values |= host_values(program, sources, groups)
+        values |= host_values(program, sources, groups, device)
     template, pattern = language.kernels
     values["kernel_files"] = kernel_files = [pattern.format(name=name, k=k) for k in range(len(groups))]
     for path, page in language.pages.items():

@@ -22,12 +22,14 @@ from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
 
 DEVICES = [d.name for d in list_devices() if d.language == "opencl"]
-CLANG = ("-x", "cl", "--target=spir64", "-cl-std=CL1.2", "-Xclang", "-finclude-default-header", "-fsyntax-only")
+CLANG = ("-x", "cl", "--target=spir64", "-Xclang", "-finclude-default-header", "-fsyntax-only")
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", "-Wno-unused-function", "-Wno-unused-parameter")
 GROUPS = ("contractions", "convolutions", "functions", "maps", "rows", "windows")
 EACH = 2  # cases of a group
 #: Extensions that the compiler knows; the others add functions that kernels do not call.
-CHECKED = frozenset({"cl_khr_fp16", "cl_khr_fp64", "cl_khr_subgroups", "cl_khr_image2d_from_buffer"})
+CHECKED = frozenset(
+    {"cl_khr_fp16", "cl_khr_fp64", "cl_khr_subgroups", "cl_intel_subgroups", "cl_khr_image2d_from_buffer"}
+)
 
 
 def clang() -> str | None:
@@ -54,7 +56,9 @@ def told(compiler: str, folder: Path, device: Device, extensions: tuple[str, ...
     # Doubles are of the model, not of the device: the host asks for them when the network is opened.
     own = [e for e in extensions if e in CHECKED] + ["cl_khr_fp64", "__opencl_c_fp64"] * (b"double" in kernels)
     only = ",".join(["-all", *(f"+{e}" for e in own)])
-    command = [compiler, *CLANG, *WARNINGS, "-Xclang", f"-cl-ext={only}", "net.cl"]
+    version = re.search(rb"-cl-std=CL[0-9.]+", written["net.c"])
+    assert version is not None
+    command = [compiler, *CLANG, version[0].decode(), *WARNINGS, "-Xclang", f"-cl-ext={only}", "net.cl"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stderr
 
 

@@ -185,6 +185,11 @@ class OpenClReduce(OpenClView, ReduceView):
     """Reductions along one loop."""
 
     @property
+    def by_sub_groups(self) -> list[bool]:
+        """Of each pass: do sub-groups sum by themselves? What they find largest is undefined where there is a NaN."""
+        return [self.params.sub_groups and combine == "add" for combine, _ in self.params.reductions]
+
+    @property
     def local_bytes(self) -> int:
         return sum(4 * self.threads for _ in self.params.reductions)
 

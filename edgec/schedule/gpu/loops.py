@@ -16,6 +16,8 @@ from edgec.schedule.loops import merge_reductions, repacked, taken_apart
 
 #: Threads of one group.
 GROUP, LARGEST_GROUP = 256, 1024
+#: Extensions of OpenCL with sums of sub-groups.
+SUB_GROUPS = frozenset({"cl_khr_subgroups", "cl_intel_subgroups"})
 #: A reduction of fewer elements is the work of one thread.
 TEAM_FROM = 32
 
@@ -62,6 +64,7 @@ class GpuReduce(GpuKernel):
     lanes: bool  # a thread takes LANES neighbors of the row at once
     team: int  # a power of two
     neighbors: int  # a power of two
+    sub_groups: bool = False  # a team is a group of OpenCL, whose sub-groups sum by themselves
 
     @property
     def bodies(self) -> list[Expr]:
@@ -115,7 +118,8 @@ def reduce(flat: Flat, device: Device, weights: Weights) -> GpuReduce | None:
         lanes = lanes and has_lanes(result, flat.store, parts.address, row, cuda=device.language == "cuda")
     team, neighbors = _team(prod(map(most, loops)), most(row) // (LANES if lanes else 1), strided, device)
     return GpuReduce(
-        flat.store, parts.address, loops, row, reductions, result, parts.keeps_row, lanes, team, neighbors
+        flat.store, parts.address, loops, row, reductions, result, parts.keeps_row, lanes, team, neighbors,
+        neighbors == 1 and team >= GROUP and not SUB_GROUPS.isdisjoint(device.opencl_extensions),
     )  # fmt: skip
 
 
