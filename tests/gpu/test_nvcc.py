@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 from kernel_cases import cases
 from opencl_networks import joined
+from small_models import model, node, tensor_input
 
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.device.facts import load_device
 from edgec.emit.project import files
 from edgec.emit.registry import templates
-from edgec.errors import ToolchainError
+from edgec.errors import ToolchainError, UsageError
 from edgec.fuse import plan
+from edgec.options import resolve
+from edgec.pipeline import Context, run
+from edgec.reporting import gpu_kernels
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
 
@@ -54,3 +58,22 @@ def test_kernels_for_orin_do_not_spill(precision: str, tmp_path: Path) -> None:
     assert (tensor if is_half else known - tensor) - reached == set()
     assert [r for r in reports if r.spill_bytes] == []
     assert [r for r in reports if r.shared_bytes > device.shared_bytes] == []
+
+
+def test_what_kernels_take_of_the_gpu() -> None:
+    net = model([node("Relu", ["x"], ["y"])], [tensor_input("x", [4, 256])])
+    try:
+        rows = gpu_kernels(run(net, Context(resolve({"device": "jetson"}))))
+    except ToolchainError as missing:
+        pytest.skip(str(missing))
+    (launch,) = [row["launch"] for row in rows]
+    assert (launch["groups"], launch["threads"], launch["spill_bytes"]) == (1, 256, 0)
+    assert launch["bytes"] == 2 * 4 * 256 * 4 and launch["flops"] == 1024
+    assert 0 < launch["registers"] <= 42 and launch["occupancy"] == 1
+    assert launch["predicted_us"] > launch["bound_us"] > 0
+
+
+def test_a_processor_has_no_kernels_to_launch() -> None:
+    net = model([node("Relu", ["x"], ["y"])], [tensor_input("x", [4])])
+    with pytest.raises(UsageError, match="no GPU"):
+        gpu_kernels(run(net, Context(resolve({"device": "generic"}))))
