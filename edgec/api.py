@@ -264,18 +264,10 @@ def tune(
     budget: float = 60.0,
     *,
     start: str = "import",
-    link: str | None = None,
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Tuned:
-    """Measure the blocks that planning a model has choices about, for about ``budget`` seconds, into the database.
-
-    With a ``link`` ("device" for the one of the device's file) products are timed on the device, in the network.
-    """
-    if link is not None:
-        from edgec.check.tuning_there import tune_there
-
-        return tune_there(model, budget, link=link, progress=progress, **settings)
+    """Measure the blocks that planning a model has choices about, for about ``budget`` seconds, into the database."""
     options = resolve(settings)
     source = read(model) if start == "import" else model
     run = pipeline.run(source, Context(options, progress), start, until="compress")
@@ -326,12 +318,7 @@ def _written(model: Buildable | Built, progress: Progress, settings: Settings) -
 
 @contextmanager
 def there(
-    built: Built,
-    link: str,
-    keep: str | Path | None = None,
-    timeout: float = 600.0,
-    progress: Progress = silent,
-    profile: bool = False,
+    built: Built, link: str, keep: str | Path | None, timeout: float, progress: Progress, profile: bool = False
 ) -> Iterator[Remote]:
     """A network on its device; with ``profile`` it tells how long each kernel takes."""
     from edgec.check.remote import Remote

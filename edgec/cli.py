@@ -11,6 +11,7 @@ from rich.console import Group
 
 from edgec import __version__, api, cli_device, cli_profiles, cli_report, config, pipeline, reporting
 from edgec.budget import BUDGETS, held, read_budgets
+from edgec.check.tuning_there import tune_there
 from edgec.command import Answer, command, refused
 from edgec.emit.extras import APPS, BINDINGS
 from edgec.emit.picture import preparation
@@ -258,7 +259,10 @@ def tune(
 ) -> Answer:
     """Measure the kernels that fusing MODEL has choices about, and keep their times in the profile database."""
     with shown() as progress:
-        done = api.tune(model, budget, link=link, progress=progress, **settings)
+        if link is not None:
+            done = tune_there(model, budget, link=link, progress=progress, **settings)
+        else:
+            done = api.tune(model, budget, progress=progress, **settings)
     return Answer(profiles.tuned(done), profiles.draw_tuned)
 
 

@@ -91,8 +91,7 @@ def measure(
             facts["seconds"] = launch_seconds(built)
     if everything or needs(budgets, "max_error"):
         progress("report", "errors")
-        alone = built.options.device.language == "c" and not built.program.parts
-        facts["checked"] = api.check(built, samples=1, blocks=alone, progress=progress)
+        facts["checked"] = api.check(built, samples=1, blocks=not built.program.parts, progress=progress)
     return facts
 
 

@@ -118,12 +118,13 @@ def _check(
 ) -> Outcome:
     """One device, in a process of its own."""
     from edgec import api
+    from edgec.check.tuning_there import tune_there
 
     begun = perf_counter()
     measured = None
     try:
         if tune > 0:
-            measured = api.tune(model, tune, link=where.link, **settings).measured
+            measured = tune_there(model, tune, link=where.link, timeout=work["timeout"], **settings).measured
         built = api.build(model, compile=False, **settings)
         checked = api.check(built, link=where.link, keep=keep, **work)
         worst = max((d.max_rel for d in checked.outputs), default=0.0)

@@ -62,7 +62,7 @@ def tune_there(
         progress("tune", f"round {k + 1} of {rounds} on {link}", k / rounds)
         frozen = {key: names[k] for key, names in new.items() if k < len(names)}
         built = api.build(model, compile=False, ways=frozen, progress=progress, **settings)
-        with api.there(built, link, timeout=timeout, progress=progress, profile=True) as device:
+        with api.there(built, link, None, timeout, progress, profile=True) as device:
             device.run([arrays], RUNS)
             nanoseconds = device.kernels
         found = {}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from edgec.emit.views.base import Loop
-from edgec.emit.views.contract import ContractView, Step
+from edgec.emit.views.contract import ContractView
+from edgec.emit.views.tile import Step
 from edgec.schedule.nibbles import Nibbles
 
 

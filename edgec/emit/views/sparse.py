@@ -6,7 +6,8 @@ from functools import cached_property
 
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.views.base import Loop
-from edgec.emit.views.contract import ContractView, Step, Tile
+from edgec.emit.views.contract import ContractView
+from edgec.emit.views.tile import Step, Tile
 from edgec.schedule.products import WORD
 from edgec.schedule.sparse import Sparse, ways_of
 

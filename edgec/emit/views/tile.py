@@ -1,0 +1,243 @@
+"""One unrolled tile of a contraction, line by line: what it reads, what a step of its sum does, what it stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from edgec.emit.c_expression import Printer, extent_text
+from edgec.emit.c_lanes import access
+from edgec.emit.c_literal import STORAGE
+from edgec.emit.views.base import Loop
+from edgec.emit.views.epilogue import on_vectors
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient
+from edgec.ir.types import CODED
+from edgec.schedule.products import WORD, Words
+from edgec.schedule.storage import memory_type
+
+if TYPE_CHECKING:
+    from edgec.emit.views.contract import ContractView
+
+#: The sign bits of the four bytes of a word.
+SIGN_BITS = "(-2139062144)"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is done once for every round of ``loop`` (None: once): of bytes, ``live`` ones at a time."""
+
+    loop: Loop | None
+    live: int = 0
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a tile of vectors in one of the steps that are written out: which of all, and is it the last?"""
+
+    number: int
+    step: int
+    vector: int
+    is_last: bool
+
+
+def _dot(words: Words) -> str:
+    if not words.are_bytes:
+        return "ec_dot_bf16"
+    return "ec_dot_ss" if words.is_signed else "ec_dot_us"
+
+
+class Tile:
+    """One unrolled tile: ``height`` results (``rows`` sums) x ``vectors``.
+
+    Of the last vector ``live`` lanes exist (None: ``count`` of them).
+    """
+
+    def __init__(self, view: ContractView, height: int, vectors: int, live: int | None) -> None:
+        self.view, self.height, self.vectors, self.live = view, height, vectors, live
+        p = view.params
+        self.rows = height * p.sums
+        suffix = "" if live == p.lanes else "_n" if live is None else f"_{live}"
+        self.name = f"{view.name}_{height}x{vectors}{suffix}"
+        self.hoisted: list[str] = []
+        self._pointer: tuple[str, dict[Expr, int]] | None = None
+        if p.s.op == "load" and p.s.value in view.pointers:
+            self._hoist()
+
+    def _at(self, r: int) -> dict[Expr, int]:
+        """Where in the tile a sum stands: how far along m, and where in its window."""
+        p = self.view.params
+        place, inside = divmod(r, p.sums)
+        found = {p.m: place} if p.m.op == "var" else {}
+        for v in reversed(p.window):
+            inside, found[v] = divmod(inside, int(v.value.extent))
+        return found
+
+    def _sums(self, m: int) -> range:
+        """The sums of one result."""
+        return range(m * self.view.params.sums, (m + 1) * self.view.params.sums)
+
+    def _hoist(self) -> None:
+        """Point at the first element of S; the loops of the sum then add constants alone."""
+        p = self.view.params
+        address = p.s.args[0]
+        steps = {v: coefficient(address, v) for v in (*p.k, *p.window, p.m) if v.op == "var"}
+        if any(c is None for c in steps.values()):
+            return
+        start = X.substitute(address, {v: X.const(0) for v in (*p.k, *p.window)})
+        text = Printer(self.view.names, self.view.pointers).position(start)
+        pointer = self.view.pointers[p.s.value]
+        self.hoisted = [f"const {STORAGE[memory_type(p.s)]} *s = {pointer} + {text};"]
+        self._pointer = ("s", {v: c for v, c in steps.items() if c is not None})
+
+    @cached_property
+    def interface(self) -> tuple[str, str]:
+        lines = [*self.hoisted, *self.epilogue, *(self.lanes(v) for v in range(self.vectors))]
+        lines += [extent_text(loop.extent) for loop in self.view.sum_loops]
+        for r in range(self.rows):
+            for step in self.view.steps:
+                lines += [*self.broadcast_lines(r), self.broadcast(r, step)]
+        return self.view.tile_interface(self.view.indices, lines)
+
+    @property
+    def parameters(self) -> str:
+        return self.interface[0]
+
+    def accumulators(self, r: int) -> str:
+        start = [self._starts(v) if self.view.has_starts else "ec_set1(0.0f)" for v in range(self.vectors)]
+        return ", ".join(f"c{r}_{v} = {text}" for v, text in enumerate(start))
+
+    def _starts(self, v: int) -> str:
+        p = self.view.params
+        return f"ec_sums_from(panel + {v * p.lanes})" if self.view.has_blocks else self.lanes(v)
+
+    def _count(self, v: int) -> str | None:
+        whole = self.live == self.view.params.lanes
+        return None if v < self.vectors - 1 or whole else str(self.live) if self.live is not None else "count"
+
+    def lanes(self, v: int) -> str:
+        p = self.view.params
+        if self.view.has_blocks:
+            return f"panel + {v * p.lanes * self.view.step_width // self.view.width}"
+        if self.view.uses_panel:
+            load = access("load", "i32" if p.words is not None else self.view.panel_dtype, None)
+            return f"{load}(panel + {v * p.lanes})" if v else f"{load}(panel)"
+        shifted = X.substitute(p.l, {p.n: p.n + v * p.lanes})
+        return Printer(self.view.names, self.view.pointers, p.n, self._count(v))._text(shifted)
+
+    def update(self, r: int, v: int) -> str:
+        """One step of the sum on accumulators."""
+        words = self.view.words
+        if words is None:
+            return f"ec_fma(s{r}, l{v}, c{r}_{v})"
+        return f"{'ec_dot_blocks' if words.are_blocks else _dot(words)}(c{r}_{v}, s{r}, l{v})"
+
+    def row_total(self, r: int, step: Step) -> str:
+        """The bytes of S added up, those alone that exist."""
+        words = self.view.words
+        assert words is not None
+        return f"{_dot(words)}(total{r}, s{r}, ec_set1_i({0x01010101 >> 8 * (WORD - step.live):#x}))"
+
+    def columns(self, steps: int) -> list[Column]:
+        """The columns of the tile in so many steps of the innermost loop, in the order they are multiplied."""
+        return [Column(j, *divmod(j, self.vectors), j == steps * self.vectors - 1) for j in range(steps * self.vectors)]
+
+    def place_of(self, column: int) -> int:
+        """Where in the panel a column of L lies, from the first of the step at hand on."""
+        step, vector = divmod(column, self.vectors)
+        return step * self.view.width + vector * self.view.lanes
+
+    def update_lane(self, r: int, column: Column) -> str:
+        """Products of a column of L with one of the two of S that a row has ready."""
+        to = f"c{r}_{column.vector}"
+        if self.view.words is not None:
+            return f"{_dot(self.view.words)}_lane({to}, s{r}, {column.step}, l{column.number % 2})"
+        return f"ec_fma_lane(s{r}, {column.step}, l{column.number % 2}, {to})"
+
+    def two(self, r: int, is_first: bool, load: str = "ec_low") -> str:
+        """Two steps of S of one row, those at the head of the loop that is taken in pairs or where it stands."""
+        k = self.view.params.k
+        loops = k[: len(self.view.pairs_outer)] + (() if is_first else k[-1:])
+        load += self.view.suffix
+        text = f"{load}(s + {self._place(r, loops)})"
+        return f"ec_turned({text})" if self.view.words is not None and self.view.words.flip else text
+
+    def _place(self, r: int, loops: tuple[Expr, ...], offset: int = 0) -> str:
+        """Where S is read inside loops of the sum, from its first element on."""
+        assert self._pointer is not None
+        _, steps = self._pointer
+        parts = [f"{self.view.names[v]} * {steps[v]}" if steps[v] != 1 else self.view.names[v]
+                 for v in loops if v.op == "var" and steps[v]]  # fmt: skip
+        offset += sum(far * steps[v] for v, far in self._at(r).items())
+        if offset or not parts:
+            parts.append(str(offset))
+        return " + ".join(parts)
+
+    def broadcast_lines(self, r: int) -> list[str]:
+        """What is computed before S is broadcast."""
+        return self._computed(r)[0] if self._pointer is None else []
+
+    def broadcast(self, r: int, step: Step) -> str:
+        """S of one row in all lanes."""
+        if step.live:
+            return self._word(r, step)
+        if self._pointer is None:
+            return f"ec_set1({self._computed(r)[1]})"
+        lies, element = memory_type(self.view.params.s), f"s[{self._place(r, self.view.params.k)}]"
+        return f"ec_set1({f'ec_from_{lies}({element})' if lies in CODED else element})"
+
+    def _computed(self, r: int) -> tuple[list[str], str]:
+        p = self.view.params
+        shifted = X.substitute(p.s, {v: v + far if v is p.m else X.const(far) for v, far in self._at(r).items()})
+        printer = Printer(self.view.names, self.view.pointers, depth=0, prefix=f"a{r}_")
+        text = printer.value(shifted)
+        return printer.lines, text
+
+    def _word(self, r: int, step: Step) -> str:
+        words = self.view.words
+        assert words is not None
+        loops, first, size = self.view.params.k, 0, words.size
+        if step.live < size:  # the last word stands behind the loop over the others
+            loops, first = loops[:-1], words.whole * size * words.step
+        if words.are_blocks:
+            place = f"s + {self._place(r, loops, first)}"
+            text = f"ec_block({place})" if step.live == size else f"ec_block_first({place}, {step.live})"
+        elif words.step == 1 and step.live == size:
+            text = f"ec_word(s + {self._place(r, loops, first)})"
+        elif not words.are_bytes:
+            both = [f"s[{self._place(r, loops, first + b * words.step)}]" for b in range(step.live)]
+            text = f"ec_pair_of({', '.join([*both, *['0'] * (size - step.live)])})"
+        elif words.step == 1 and words.whole:
+            text = f"ec_word_last(s + {self._place(r, loops, first + step.live - WORD)}, {step.live})"
+        else:
+            bytes_ = [f"s[{self._place(r, loops, first + b * words.step)}]" for b in range(step.live)]
+            text = f"ec_word_of({', '.join([*bytes_, *['0'] * (WORD - step.live)])})"
+        return f"{text} ^ ec_set1_i({SIGN_BITS})" if words.flip else text
+
+    def _lanes_of(self, r: int, v: int) -> str:
+        """A complete sum, on lanes."""
+        return f"ec_lanes_of(c{r}_{v})" if self.view.has_blocks else f"c{r}_{v}"
+
+    @cached_property
+    def epilogue(self) -> list[str]:
+        p, view = self.view.params, self.view
+        lines: list[str] = []
+        if p.words is not None and p.words.column_offset:
+            for r in range(self.rows):
+                lines += [f"  c{r}_{v} = ec_add_i(c{r}_{v}, ec_mul_i(total{r}, ec_set1_i({p.words.column_offset})));"
+                          for v in range(self.vectors)]  # fmt: skip
+        # Whole vectors share one printer, so that a bias is loaded once for all rows.
+        for v in range(self.vectors):
+            count = self._count(v)
+            printer = Printer(view.names, view.pointers, p.n, count, prefix=f"e{v}_")
+            for m in range(self.height):
+                names = {tuple(self._at(r)[w] for w in p.window): self._lanes_of(r, v) for r in self._sums(m)}
+                change = {p.n: p.n + v * p.lanes} | ({p.m: p.m + m} if p.m.op == "var" else {})
+                body = on_vectors(printer, X.substitute(p.epilogue, change), p.n, names.__getitem__)
+                value = printer.to_store(body)
+                address = X.substitute(p.address, change)
+                printer.lines.append(f"  {view.store_line(printer, address, value, p.n, count)}")
+            lines += printer.lines
+        return lines
