@@ -85,7 +85,8 @@ is what its own allocator records (a 64-bit build: its pointers are longer than 
 painting it, with all of the test program and newlib on it. *Code* is that of the network itself. All in bytes. The M55
 works with Helium, compiled by clang (zig); the others by gcc. *CMSIS-NN* are the instructions of its kernels (July
 2026) for the same file and input on the same board by the same compiler, counted once by hand: calling it is not a part
-of this project. Zeros among the weights of visual wake words are left out where that pays.
+of this project. Zeros among the weights of visual wake words are left out where that pays. TinyEngine has published
+figures of MCUNet's networks alone, of none of these.
 
 | network | core | off by | instructions | a product | CMSIS-NN | of it | RAM | TFLM arena | stack | weights | code |
 |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"""
