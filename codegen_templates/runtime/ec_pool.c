@@ -147,7 +147,8 @@ static void ec_spread(ec_pool *pool)
             while (!CPU_ISSET(next, &cores))
                 ++next;
             CPU_ZERO(&own);
-            CPU_SET(next++, &own);
+            CPU_SET(next, &own);
+            ++next;
         }
         pthread_setaffinity_np(pool->seats[i].thread, sizeof own, &own);
     }

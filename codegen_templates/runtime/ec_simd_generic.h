@@ -5,10 +5,17 @@
 #ifndef EC_SIMD_GENERIC_H
 #define EC_SIMD_GENERIC_H
 
+#if defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
 /* a * b + c, rounded once where the machine fuses. */
 EC_INLINE ec_vf ec_fma(ec_vf a, ec_vf b, ec_vf c)
 {
-#if EC_FUSED
+#if defined(__ARM_NEON) && defined(__ARM_FEATURE_FMA)
+    /* Operators on vectors are scalar code here, for compilers keep what NEON flushes to zero. */
+    return (ec_vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#elif EC_FUSED
 #define EC_LANE_(l) __builtin_fmaf(a[l], b[l], c[l])
     return (ec_vf){EC_LANES_(EC_LANE_)};
 #undef EC_LANE_

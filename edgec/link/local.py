@@ -51,13 +51,16 @@ def emulated(device: Device, processor: str) -> Local:
     known = {line.strip().split()[-1] for line in call([emulator, "-cpu", "help"], "qemu").output.splitlines() if line}
     if processor and processor.partition(",")[0] not in known:
         raise LinkError(f"qemu knows no processor '{processor}'", hint=f"{Path(emulator).name} -cpu help", where="qemu")
-    chosen = processor or next((c for c in _processors(device) if c in known), "max" if "max" in known else "")
+    own = (c for c in _processors(device) if c.partition(",")[0] in known)
+    chosen = processor or next(own, "max" if "max" in known else "")
     prefix = [emulator, *(["-cpu", chosen] if chosen else [])]
     return Local(f"qemu:{chosen}" if chosen else "qemu", prefix)
 
 
 def _processors(device: Device) -> list[str]:
-    """The processors that the device's own compiler options name."""
+    """The processors that the device's own compiler options name, or that have its vectors."""
+    if device.arch == "riscv64" and device.has("v"):
+        return [f"rv64,v=true,vext_spec=v1.0,vlen={8 * device.vector_bytes}"]
     return [flag.split("=", 1)[1] for flag in device.cflags if flag.startswith("-mcpu=")]
 
 

@@ -226,3 +226,9 @@ def test_accuracy_on_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert scored.ok and scored.samples == 100 and len(list((tmp_path / "kept").iterdir())) == 3
     assert [v.name for v in scored.variants] == [here.variants[0].name, "local"]
     assert scored.variants[1].value == here.variants[1].value > 90
+
+
+def test_emulated_vectors_of_riscv() -> None:
+    need("qemu-riscv64", "qemu-user")
+    with open_link(load_device("riscv64_rvv"), "qemu") as link:
+        assert link.name == "qemu:rv64,v=true,vext_spec=v1.0,vlen=128"
