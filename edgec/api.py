@@ -280,8 +280,9 @@ tune_model = tune
 def masks(model: Buildable, **settings: Unpack[Settings]) -> dict[str, np.ndarray]:
     """Which weights a training loop should keep: arrays of truth [outputs, inputs, taps..] by the names of layers.
 
-    ``prune`` and ``sparsity`` say how many, ``calibrate`` and ``prune_by`` which; every layer is pruned, whether its
-    kernel gains on this device or not. Raises UsageError where there is nothing to prune.
+    ``prune`` and ``sparsity`` say how many of all weights go, ``calibrate`` and ``prune_by`` which; every layer is
+    pruned, whether its kernel gains on this device or not, small ones less than large ones. Raises UsageError where
+    there is nothing to prune.
     """
     options = resolve(settings)
     if options.prune is None:

@@ -45,16 +45,17 @@ TEST_PICTURES = 360
 Labels = npt.NDArray[np.int64]
 
 
-def digits_network(rng: np.random.Generator) -> Chain:
-    """The demo network, with weights drawn from `rng`."""
+def digits_network(rng: np.random.Generator, width: int = 1) -> Chain:
+    """The demo network, with weights drawn from `rng`, or one with `width` times its channels."""
+    few, many = 16 * width, 32 * width
     return Chain(
-        *(Conv(rng, 3, 1, 16), BatchNorm(16), Relu()),
-        *(Depthwise(rng, 16), Conv(rng, 1, 16, 32), BatchNorm(32), Relu(limit=6)),
+        *(Conv(rng, 3, 1, few), BatchNorm(few), Relu()),
+        *(Depthwise(rng, few), Conv(rng, 1, few, many), BatchNorm(many), Relu(limit=6)),
         MaxPool(),
-        Residual(Depthwise(rng, 32), Conv(rng, 1, 32, 32), BatchNorm(32)),
+        Residual(Depthwise(rng, many), Conv(rng, 1, many, many), BatchNorm(many)),
         Relu(),
         AveragePool(),
-        Linear(rng, 32, 10),
+        Linear(rng, many, 10),
     )
 
 

@@ -178,6 +178,16 @@ def test_masks_go_out_and_come_back(tmp_path: Path) -> None:
             edgec.build(GRAPH, masks=tmp_path / f"{file}.npz", **options)
 
 
+def test_masks_for_training_spare_small_layers() -> None:
+    masks = edgec.masks(runnable(GRAPH), prune="vector=1", sparsity=0.9)
+    kept = {name: float(m.mean()) for name, m in masks.items()}
+    assert sum(m.sum() for m in masks.values()) == pytest.approx(0.1 * sum(m.size for m in masks.values()), rel=0.01)
+    by_size = sorted(masks, key=lambda name: masks[name].size)
+    assert kept[by_size[0]] > 2 * kept[by_size[-1]]
+    everything = edgec.masks(runnable(GRAPH), prune="vector=1", sparsity=0.05)
+    assert everything[by_size[0]].all() and len(everything) == len(masks)
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [

@@ -19,7 +19,7 @@ from edgec.compress.layers import Arrays, Layer, layers_of, results
 from edgec.compress.prune import levels
 from edgec.compress.prune.channels import without_channels
 from edgec.compress.prune.choose import METHODS, Chosen
-from edgec.compress.prune.layerwise import Plan, by_magnitude, pruned, replaced
+from edgec.compress.prune.layerwise import Plan, by_magnitude, pruned, replaced, spread
 from edgec.compress.prune.operands import matrix, prunable, taps
 from edgec.compress.prune.report import PrunedLayer, PruneReport
 from edgec.compress.prune.scheme import Scheme, fits
@@ -68,7 +68,7 @@ class Pruned:
 
 
 def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
-    """Prune ``graph``; without ``worth`` every layer, whether or not that gains anything.
+    """Prune ``graph``; without ``worth`` every layer, whether or not that gains anything, small ones less (`spread`).
 
     Raises UsageError where there is nothing to prune or masks do not fit, CheckError for a budget that cannot be kept.
     """
@@ -83,8 +83,7 @@ def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
     if worth is None:
         if asked.sparsity is None:
             raise UsageError("how many weights are to stay is not said", hint="give a sparsity")
-        everything = {layer: Plan(asked.scheme, asked.sparsity) for layer in layers}
-        return _done(graph, asked, layers, everything, data, {})
+        return _done(graph, asked, layers, spread(layers, asked.scheme, asked.sparsity), data, {})
     if asked.masks is not None:
         stays = masks_for(asked.masks, layers)
         plans = {layer: Plan(Scheme("mask"), 0.0, stays[layer]) for layer in layers if layer in stays}

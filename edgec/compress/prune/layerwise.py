@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,26 @@ class Plan:
     scheme: Scheme
     sparsity: float
     mask: Array | None = None
+
+
+def spread(layers: Sequence[Layer], scheme: Scheme, sparsity: float) -> dict[Layer, Plan]:
+    """Plans by which all layers together have a share of zeros, small ones fewer of them.
+
+    A layer keeps in proportion to the sum of its extents, not to their product (Erdos-Renyi-Kernel: Evci et al.,
+    "Rigging the lottery", 2020): first and last layers are small, and what they lose is lost for all others.
+    """
+    sizes = {layer: layer.weights.size for layer in layers}
+    wanted = {layer: float(sum(layer.weights.shape)) for layer in layers}
+    left = (1 - sparsity) * sum(sizes.values())
+    whole: set[Layer] = set()
+    while True:  # what is kept whole leaves less for the others
+        others = sum(wanted[layer] for layer in layers if layer not in whole)
+        each = (left - sum(sizes[layer] for layer in whole)) / max(others, 1e-30)
+        over = {layer for layer in layers if layer not in whole and each * wanted[layer] >= sizes[layer]}
+        if not over:
+            break
+        whole |= over
+    return {x: Plan(scheme, 0.0 if x in whole else 1 - each * wanted[x] / sizes[x]) for x in layers}
 
 
 def replaced(graph: Graph, new: Mapping[Layer, Chosen]) -> Graph:
