@@ -112,13 +112,13 @@ def _off(got: np.ndarray, want: np.ndarray) -> float:
 def page(rows: Sequence[Row], command: str, device: str) -> str:
     heads = (
         "network", "paper", "operators", "paper's", "kernels", "paper's", "MB before", "MB after", "shrinks",
-        "paper's MB", "planned in",
+        "paper's MB",
     )  # fmt: skip
     lines = [
         (
             row.name, row.published.paper, str(row.operators), str(row.published.operators),
             f"{row.kernels}{'' if row.is_met else ' (more)'}", str(row.published.kernels), f"{row.before / 1e6:.0f}",
-            f"{row.after / 1e6:.0f}", f"{row.shrinks:.1f}x", _theirs(row.published), f"{row.seconds:.1f} s",
+            f"{row.after / 1e6:.0f}", f"{row.shrinks:.1f}x", _theirs(row.published),
         )
         for row in rows
     ]  # fmt: skip

@@ -45,12 +45,12 @@ NETWORKS: Mapping[str, Published] = {
     "Faster R-CNN": Published(
         regions.faster_rcnn, _DNNF, 3640, 942, (914, 374),
         {"size": 128, "width": 0.125, "before": 40, "regions": 20, "found": 8},
-        "one branch serves all classes; what its regions gather is stored",
+        "one branch serves all classes; regions are read where they lie",
     ),
     "Mask R-CNN": Published(
         regions.mask_rcnn, _DNNF, 3999, 981, (1524, 543),
         {"size": 128, "width": 0.125, "before": 40, "regions": 20, "found": 8},
-        "one branch serves all classes; what its regions gather is stored",
+        "one branch serves all classes; regions are read where they lie",
     ),
     "TinyBERT": Published(text.tinybert, _DNNF, 366, 74, (183, 55), {**_TINY, "width": 156}),
     "DistilBERT": Published(text.distilbert, _DNNF, 457, 109, (540, 197), {**_TINY, "layers": 2, "width": 96}),
@@ -66,6 +66,6 @@ NETWORKS: Mapping[str, Published] = {
     "RegNet": Published(pictures.regnet, _SMART, 282, 122, None, {"size": 64, "width": 0.34}),
     "ResNeXt": Published(pictures.resnext, _SMART, 122, 55, None, {"size": 64, "width": 0.25}),
     "YOLOv8": Published(detectors.yolov8, _SMART, 233, 68, None, {"size": 64, "width": 0.5, "classes": 3},
-        "63 convolutions, three poolings and two copies of what is made larger are kernels, and three more at its end",
+        "first convolutions of the two heads of a level are one",
     ),
 }  # fmt: skip
