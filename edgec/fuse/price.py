@@ -101,7 +101,8 @@ def runs_on_lanes(block: Block) -> bool:
             continue
         seen.add(e)
         if e.op == "load":
-            if X.free_variables(e) and (e.dtype not in LANES or any(X.loads(i) for i in e.args[-1:])):
+            rows = [i for i in e.args if i.op == "var"] if any(map(X.loads, e.args)) else e.args
+            if X.free_variables(e) and (e.dtype not in LANES or not rows):
                 return False
             continue  # where a row is found is no work on lanes
         if e.op in FUNCTIONS and X.free_variables(e) and not has_vector_form(e.op, e.dtype, e.args[-1].dtype):

@@ -16,6 +16,8 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula, Node
 from edgec.ir.index import upper
+from edgec.ir.nest import most
+from edgec.ir.vector import NARROWEST
 from edgec.schedule.program import Buffer, View
 
 
@@ -49,6 +51,8 @@ def _winner(count: Counter[int], root: Node) -> int:
 def _wishes(block: Block) -> list[tuple[Node, int]]:
     """(value, dimension) pairs: what this block would like to find contiguous, read off its formula's accesses."""
     anchor = next((n for n in block.nodes if n.op in ("conv", "pool", "matmul", "reduce")), None)
+    if block.kind in ("map", "window") and (chosen := _whole_rows(block)):
+        return chosen
     if anchor is None:
         return []
     derived = block.formula
@@ -79,6 +83,17 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
     if axes == (1,) and block.output.type.shape == anchor.args[0].type.shape:
         wishes.append((block.output, 1))
     return list(dict.fromkeys(wishes))
+
+
+def _whole_rows(block: Block) -> list[tuple[Node, int]]:
+    """Where data says what is read: what it leaves alone should be contiguous, there and in the result."""
+    variables = block.formula.variables
+    for load in X.loads(block.formula.body):
+        is_chosen = any(X.loads(i) for i in load.args)
+        rows = [v for v in load.args if v.op == "var" and v in variables and most(v) >= NARROWEST]
+        if is_chosen and rows and not load.value.is_const:
+            return [(load.value, load.args.index(rows[-1])), (block.output, variables.index(rows[-1]))]
+    return []
 
 
 def _last_summed(derived: Formula) -> set[Expr]:

@@ -338,3 +338,22 @@ def test_convolutions_of_one_picture_are_one() -> None:
     stacked = [b for b in blocks if b.output.type.shape == (1, 12, 11, 10)]
     assert (len(blocks), len(stacked)) == (7, 1)
     assert edgec.check(proto, samples=2, blocks=True).ok
+
+
+def test_regions_are_read_where_they_lie() -> None:
+    """Four neighbors of every sample, all channels of each side by side: nothing that was gathered is stored."""
+    random = np.random.default_rng(2)
+    nodes = [
+        node("Conv", ["x", "w"], ["f"], kernel_shape=[1, 1]),
+        node("RoiAlign", ["f", "b", "i"], ["y"], output_height=3, output_width=2, sampling_ratio=2),
+    ]
+    constants = [
+        weights("w", random.standard_normal((19, 3, 1, 1)).astype(np.float32)),
+        weights("i", np.zeros(5, np.int64)),
+    ]
+    inputs = [tensor_input("x", [1, 3, 9, 10]), tensor_input("b", [5, 4])]
+    proto = model(nodes, inputs, ("y",), constants)
+    built = edgec.build(proto)
+    gathers = [k.block for k in built.program.kernels if k.block and k.block.output.op == "gather"]
+    assert not gathers
+    assert edgec.check(proto, samples=2, blocks=True).ok
