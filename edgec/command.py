@@ -96,7 +96,7 @@ def _shared(
     ] = "random",
     observer: Annotated[
         str, _option("--observer", help="How ranges are found in them: best, minmax, percentile, mse, entropy.")
-    ] = "best",
+    ] = "minmax",
     budget: Annotated[
         Optional[str],
         _option("--budget", help="What that may lose: top1_drop, max_abs, max_rel, cosine.", metavar="FIGURE=BOUND"),

@@ -35,7 +35,7 @@ FILE = "edgec.toml"
 #: What settings are where nothing is said.
 USUAL: Mapping[str, Any] = {
     "device": "host", "threads": 1, "name": "net", "numeric": "reassociates", "quantize": "float",
-    "calibrate": "random", "observer": "best", "fuse": "planner", "tuned": True, "corrections": "auto",
+    "calibrate": "random", "observer": "minmax", "fuse": "planner", "tuned": True, "corrections": "auto",
     "prune_by": "obs",
 }  # fmt: skip
 #: A table whose keys are options of all commands: what `edgec serve` decides.

@@ -113,7 +113,7 @@ class Options:
     error: float = 0.0  # of mixed precision: at most, beside the largest value; 0 where precision is not mixed
     quantize: str = "float"
     calibrate: str | Path = RANDOM
-    observer: str = "best"
+    observer: str = "minmax"
     loss_budget: str | None = None
     corrections: tuple[str, ...] | None = None
     prune: Scheme | None = None
@@ -172,7 +172,7 @@ def resolve(settings: Settings) -> Options:
         error=error,
         quantize=_one_of("precision", quantize, PRECISIONS),
         calibrate=settings.get("calibrate", RANDOM),
-        observer=_one_of("observer", settings.get("observer", "best"), OBSERVERS),
+        observer=_one_of("observer", settings.get("observer", "minmax"), OBSERVERS),
         loss_budget=_budget(settings.get("loss_budget"), settings.get("quantize", "float"), prune),
         corrections=_corrections(settings.get("corrections", "auto")),
         prune=prune,

@@ -43,7 +43,7 @@ class Request:
 
     precision: str = "float"
     calibration: str | Path = RANDOM
-    observer: str = BEST
+    observer: str = "minmax"
     budget: str | None = None
     corrections: Collection[str] | None = None
     device: Device | None = None
@@ -92,11 +92,10 @@ def compress(graph: Graph, request: Request) -> Compressed:
     if request.precision == "int8-dynamic":
         return _dynamic(graph, layers, device)
     data = list(samples(request.calibration, graph))
-    observer = "minmax" if request.observer == BEST and str(request.calibration) == RANDOM else request.observer
-    moved = scales.rescaled(graph, data, observer, request.allowed)
+    moved = scales.rescaled(graph, data, request.observer, request.allowed)
     graph = moved.graph
     layers = layers_of(graph)
-    found = calibrated(graph, layers, data, observer, request.allowed)
+    found = calibrated(graph, layers, data, request.observer, request.allowed)
     verdicts, candidates = _gaining(layers, device)
     chosen, value, measured = candidates, None, "layer"
     halves: list[Layer] = []
@@ -124,7 +123,7 @@ def compress(graph: Graph, request: Request) -> Compressed:
             )
     rows = _rows(layers, found, errors, verdicts, moved.taken, halves)
     told = str(budget) if budget is not None else None
-    report = Report(request.precision, observer, len(data), measured, rows, told, value)
+    report = Report(request.precision, request.observer, len(data), measured, rows, told, value)
     names = frozenset(layer.name for layer in halves) if halves else None
     return Compressed(quantized(graph, chosen, found), report, names)
 

@@ -127,8 +127,9 @@ def _measured(
     q = nearest(layer, own)
     got = _results(layer, x, q, own)
     taken: list[str] = []
-    # Made from every other sample, and judged by the rest.
-    fit, judge = (slice(0, None, 2), slice(1, None, 2)) if len(x) > 1 else (slice(None), slice(None))
+    # Made from the first half, and judged by the other: neighbors are often alike.
+    half = len(x) // 2
+    fit, judge = (slice(None, half), slice(half, None)) if half else (slice(None), slice(None))
     if "gptq" in allowed:
         tried = gptq.rounded(layer, x[fit], own)
         if tried is not None:
