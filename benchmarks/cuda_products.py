@@ -1,11 +1,11 @@
-"""Matrix products on an NVIDIA GPU beside cuBLAS: microseconds of one kernel, halves and bytes.
+"""Matrix products on an NVIDIA GPU beside cuBLAS: microseconds of one kernel, of halves, bytes and floats.
 
     python benchmarks/cuda_products.py [--device cuda_sm90] [--tiles] [--out FILE.json]
 
 Twelve shapes: square, skinny, of transformers at batch 1, of convolutions. Both read the right factor as [n, k], as a
-dense layer has it, and leave a result of the same size. edgec's time is of the kernel; cuBLAS's, through PyTorch, of a
-CUDA graph of many calls. With --tiles every tile is timed, not only the one that the scheduler takes. Needs nvcc, torch
-and a GPU.
+dense layer has it, and leave a result of the same size. Both times are of a CUDA graph of many calls, one behind the
+other; cuBLAS is called through PyTorch, of floats without TF32. With --tiles every tile is timed,
+not only the one that the scheduler takes. Needs nvcc, torch and a GPU.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SHAPES = (
     (128, 768, 768), (128, 3072, 768), (128, 768, 3072), (197, 768, 192),
     (3136, 64, 576), (784, 512, 128), (196, 256, 2304),
 )  # fmt: skip
-KINDS = {"f16": "fp16", "s8": "fp16"}
+KINDS = {"f16": "fp16", "s8": "fp16", "f32": "fp32"}
 
 
 def graph(shape: tuple[int, int, int], kind: str, count: int) -> Graph:
@@ -49,7 +49,7 @@ def graph(shape: tuple[int, int, int], kind: str, count: int) -> Graph:
     rows, columns, depth = shape
     random = np.random.default_rng(0)
     given = placeholder("a", Type("f32", (rows, depth)))
-    if kind == "f16":
+    if kind != "s8":
         w = constant((random.standard_normal((depth, columns)) / depth**0.5).astype(np.float32))
     else:
         w = constant(random.integers(-127, 128, (depth, columns)).astype(np.int8))
@@ -122,9 +122,10 @@ def theirs(shape: tuple[int, int, int], kind: str) -> float:
     import torch
 
     rows, columns, depth = shape
-    if kind == "f16":
-        a = torch.randn(rows, depth, device="cuda").half()
-        w = (torch.randn(columns, depth, device="cuda") / depth**0.5).half()
+    if kind != "s8":
+        dtype = torch.float16 if kind == "f16" else torch.float32
+        a = torch.randn(rows, depth, device="cuda").to(dtype)
+        w = (torch.randn(columns, depth, device="cuda") / depth**0.5).to(dtype)
         run = lambda: torch.nn.functional.linear(a, w)  # noqa: E731
     else:
         a = torch.randint(-127, 128, (max(rows, 32), depth), device="cuda", dtype=torch.int8)  # it takes no fewer

@@ -1,35 +1,48 @@
 //# What kernels on tensor cores share: bringing tiles into shared memory, and storing what the lanes of a warp hold.
 //#
-//# fetch: ``rows`` rows of ``columns`` elements, from number first_ROW on and from ``at`` on along ``along``; zeros where
-//# ``inside`` does not hold and from ``end`` on.
-//% macro fetch(slot, t, element, rows, pitch, target, row, inside, along, columns, at, end)
+//# fetch: ``rows`` rows of ``columns`` elements, row number ``number`` of ``row`` and from ``at`` on along ``along``; zeros
+//# where ``inside`` does not hold and from ``end`` on. With ``pieces`` the copies of a thread come in so many parts, of
+//# which this is number ``piece`` (all of them where it is negative).
+//% macro fetch(slot, t, element, rows, pitch, target, row, number, inside, along, columns, at, end, pieces=1)
 //%   set chunk = 16 // t.bytes
 //%   set chunks = columns // chunk
 //%   set total = rows * chunks
-//%   set inside = inside ~ " && " if inside else ""
+//%   set copies = (total + t.threads - 1) // t.threads
+//%   set there = (inside ~ " && " if inside else "") ~ along ~ " < " ~ end
 #pragma unroll
-    for (ec_int i = 0; i < ${(total + t.threads - 1) // t.threads}; ++i) {
-      const ec_int place = i * ${t.threads} + thread;
-//%   if total % t.threads
-      if (place >= ${total}) break;
+    for (ec_int i = 0; i < ${copies}; ++i) {
+//%   if pieces > 1
+      if (piece >= 0 && i * ${pieces} / ${copies} != piece) continue;
 //%   endif
-      const ec_int row = place / ${chunks}, ${along} = ${at} + place % ${chunks} * ${chunk};
-      const ec_int ${row} = first_${row} + row;
-      ${element} *const to = ${target} + row * ${pitch} + place % ${chunks} * ${chunk};
+//%   if t.threads % chunks
+      const ec_int place = i * ${t.threads} + thread, row = place / ${chunks}, column = place % ${chunks} * ${chunk};
+//%   else
+      const ec_int row = i * ${t.threads // chunks} + thread / ${chunks}, column = thread % ${chunks} * ${chunk};
+//%   endif
+//%   if total % t.threads
+      if (row >= ${rows}) break;
+//%   endif
+      const ec_int ${row} = ${number}, ${along} = ${at} + column;
+      (void)${row};
+      ${element} *const to = ${target} + row * ${pitch} + column;
 //%   if slot.lanes == 0
-      if (${inside}${along} < ${end}) {
-        ec_copy(to, ${slot.call()}${"" if slot.fill == "0x00000000u" else ", " ~ slot.fill});
-      } else {
-        ec_fill(to, 0);
-      }
+      const auto from = ${slot.call()};
+//%     if not slot.fill
+      ec_copy_if(to, from, ${there});
+//%     elif slot.fill == "0x00000000u"
+      ec_copy_if(to, from, from && ${there});
+//%     else
+      if (from && ${there}) ec_copy_if(to, from, true);
+      else ec_fill(to, ${there} ? ${slot.fill} : 0);
+//%     endif
 //%   elif slot.lanes > 1
 //%     for part in range(0, chunk, slot.lanes)
-      ec_store${"_f16" if t.bytes == 2 else ""}(to + ${part}, ${inside}${along} + ${part} < ${end} ? ${slot.call(**{along: "%s + %d" % (along, part)})} : ec_set1(0.0f));
+      ec_store${"_f16" if t.bytes == 2 else ""}(to + ${part}, ${inside ~ " && " if inside else ""}${along} + ${part} < ${end} ? ${slot.call(**{along: "%s + %d" % (along, part)})} : ec_set1(0.0f));
 //%     endfor
 //%   else
 #pragma unroll
       for (ec_int j = 0; j < ${chunk}; ++j) {
-        const ${slot.ctype} x = ${inside}${along} + j < ${end} ? ${slot.call(**{along: "%s + j" % along})} : (${slot.ctype})0;
+        const ${slot.ctype} x = ${inside ~ " && " if inside else ""}${along} + j < ${end} ? ${slot.call(**{along: "%s + j" % along})} : (${slot.ctype})0;
         to[j] = ${"ec_to_f16(x)" if t.bytes == 2 else "(%s)x" % element};
       }
 //%   endif
@@ -39,23 +52,23 @@
 //# stored: ``high`` x ``wide`` products of 16 x 8 results, as tensor cores leave them, from number ``top`` and ``left`` on.
 //% macro stored(sums, high, wide, f, top, rows, column, left, columns)
 #pragma unroll
-  for (ec_int i = 0; i < ${high}; ++i) {
+  for (ec_int i = 0; i < ${high * 2}; ++i) {
+    const ec_int m = ${top} + i / 2 * 16 + lane / 4 + i % 2 * 8;
 #pragma unroll
-    for (ec_int j = 0; j < ${wide}; ++j) {
-      const ec_int upper = ${top} + i * 16 + lane / 4, first = ${left} + j * 8;
+    for (ec_int j = 0; j < ${wide}; j += 2) {
 //%   if f.lanes > 1
-      /* Two lanes hold two neighbors of two rows each: the even one takes four of the upper, the odd one of the lower. */
-      const bool lower = lane % 2;
-      const float *const mine = ${sums}[i][j];
-      const float even = ec_shuffle(lower ? mine[0] : mine[2], 1), odd = ec_shuffle(lower ? mine[1] : mine[3], 1);
-      const ec_vf sum = lower ? ec_make(even, odd, mine[2], mine[3]) : ec_make(mine[0], mine[1], even, odd);
-      const ec_int m = upper + (lower ? 8 : 0), ${column} = first + lane % 4 / 2 * 4;
+      /* Two lanes hold two neighbors of two products each: the even one takes four of the first, the odd one of the second. */
+      const bool second = lane % 2;
+      const float *const one = ${sums}[i / 2][j] + i % 2 * 2, *const two = ${sums}[i / 2][j + 1] + i % 2 * 2;
+      const float even = ec_shuffle(second ? one[0] : two[0], 1), odd = ec_shuffle(second ? one[1] : two[1], 1);
+      const ec_vf sum = second ? ec_make(even, odd, two[0], two[1]) : ec_make(one[0], one[1], even, odd);
+      const ec_int ${column} = ${left} + (j + lane % 2) * 8 + lane % 4 / 2 * 4;
       if (m < ${rows} && ${column} < ${columns}) ${f.call("sum")};
 //%   else
 #pragma unroll
       for (ec_int e = 0; e < 4; ++e) {
-        const ec_int m = upper + e / 2 * 8, ${column} = first + lane % 4 * 2 + e % 2;
-        if (m < ${rows} && ${column} < ${columns}) ${f.call(sums ~ "[i][j][e]")};
+        const ec_int ${column} = ${left} + (j + e / 2) * 8 + lane % 4 * 2 + e % 2;
+        if (m < ${rows} && ${column} < ${columns}) ${f.call(sums ~ "[i / 2][j + e / 2][i % 2 * 2 + e % 2]")};
       }
 //%   endif
     }

@@ -5,6 +5,9 @@ products reads it as a factor: there the rounding of each number is one of many.
 and softmax read keeps its 32 bits, so that roundings do not add up along a residual stream; what is read both ways is
 copied for the products where they are worth it. All arithmetic is of floats, and so are inputs, outputs and what
 procedures touch.
+
+A GPU keeps all that kernels hand on in 16 bits, but for positions: what says where something else is read, and what was
+added up to it. A rounded coordinate reads from elsewhere, and what a loop adds to it is rounded again each time.
 """
 
 from __future__ import annotations
@@ -53,7 +56,8 @@ def kept_narrow(plan: Plan, device: Device, chosen: Collection[str] | None = Non
         return _read_by(plan, device, chosen)
     called = {plan.root_of(n)[0] for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs)}
     if device.is_gpu:
-        everything = {plan.root_of(b.output)[0] for b in plan.blocks} - called
+        positions = {plan.root_of(n)[0] for n in _positions(plan)}
+        everything = {plan.root_of(b.output)[0] for b in plan.blocks} - called - positions
         return frozenset(n for n in everything if n.type.dtype == "f32") if device.precision == "fp16" else frozenset()
     if half_of(device) is None:
         return frozenset()
@@ -70,6 +74,32 @@ def _read_by(plan: Plan, device: Device, chosen: Collection[str]) -> frozenset[N
         mine |= {plan.root_of(n)[0] for n in factors}
         others |= {plan.root_of(n)[0] for n in _read_beside(block, factors)}
     return frozenset(n for n in mine - others if n.type.dtype == "f32" and n.type.elements >= LEAST)
+
+
+def _positions(plan: Plan) -> set[Node]:
+    """Values that say where others are read, and the terms they are sums of, block after block."""
+    bodies = {b.output: b.formula.body for b in plan.blocks if not b.is_procedure}
+    indices = (a for body in bodies.values() for load in X.loads(body) for a in load.args)
+    waiting = [load.value for a in indices for load in X.loads(a)]
+    found: set[Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node not in found and not node.is_const:
+            found.add(node)
+            waiting += _terms(bodies[node]) if node in bodies else ()
+    return found
+
+
+def _terms(e: Expr) -> set[Node]:
+    """What a formula is a sum of, up to constant factors: 1/8 (x + y) + c has x and y."""
+    if e.op == "load":
+        return {e.value}
+    if e.op in ("add", "sub", "neg", "select"):
+        return {n for a in e.args for n in _terms(a)}
+    if e.op in ("mul", "div"):
+        varying = [a for a in e.args if any(not load.value.is_const for load in X.loads(a))]
+        return _terms(varying[0]) if len(varying) == 1 else set()
+    return set()
 
 
 def _factors(block: Block) -> set[Node]:

@@ -21,16 +21,22 @@ SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time;
 #: Of the largest value: rounding of sums, and of factors to 10 bits of mantissa, which a softmax of products enlarges.
 TOLERANCE = {"fp32": 1e-5, "tf32": 1e-2, "fp16": 1e-2}
 GROUPS = cases()
-#: What runs on tensor cores, or hands on halves.
+#: What hands on halves; what has templates of its own on tensor cores, and where there are none.
 NARROW = ("contractions", "convolutions", "epilogues", "attentions")
+PRODUCTS = ("contractions", "attentions")
 DEVICE = "cuda_sm90" if os.environ.get("EDGEC_TEST_GPU") else "jetson"
-WHAT = [(g, "fp32") for g in sorted(GROUPS)] + [(g, p) for g in NARROW for p in ("tf32", "fp16")]
-WHAT.append(("recurring", "fp16"))
+OLDER = 75
+WHAT = [
+    *((g, "fp32", 0) for g in sorted(GROUPS)), *((g, "fp16", 0) for g in (*NARROW, "recurring")),
+    *((g, "tf32", 0) for g in PRODUCTS), *((g, "fp32", OLDER) for g in PRODUCTS),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("group", "precision"), WHAT)
-def test_kernels_compute_their_formulas(group: str, precision: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("group", "precision", "capability"), WHAT)
+def test_kernels_compute_their_formulas(group: str, precision: str, capability: int, tmp_path: Path) -> None:
     device = replace(load_device(DEVICE), precision=precision)
+    if capability:
+        device = replace(device, compute_capability=capability)
     graphs, wrong = {}, []
     for case, graph in GROUPS[group].items():
         if precision != "fp32" and any(n.type.dtype != "f32" for _, n in graph.outputs):

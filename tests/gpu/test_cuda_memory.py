@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from emulated import Emulated, emulate
-from small_graphs import graph, relu, value
+from small_graphs import constant, graph, relu, value
 
+from edgec import ops
 from edgec.device.facts import load_device
+from edgec.fuse import plan
+from edgec.schedule.build import schedule
 
 PINNED, UNIFIED = 1, 2
 
@@ -39,3 +43,15 @@ def test_a_session_of_its_own_memory_has_no_ports(tmp_path: Path) -> None:
     network = emulate({"relu": graph(relu(value("x", 3, 5)))}, tmp_path, load_device("jetson"))["relu"]
     assert isinstance(network, Emulated)
     assert getattr(network.library, f"{network.prefix}_run_ports")(network.session) != 0
+
+
+def test_what_is_summed_up_to_a_position_keeps_its_bits() -> None:
+    """Of halves: where something is read, and what was added to it, are floats; what is read there is not."""
+    device = replace(load_device("jetson"), precision="fp16")
+    start, move, x = (ops.node("reduce", value(n, 6, 4), combine="add", axes=(1,)) for n in "abx")
+    place = ops.node("add", start, ops.node("mul", move, constant(np.float32(0.5))))
+    read = ops.node("gather", x, ops.node("cast", ops.node("floor", place), to="i64"), axis=0)
+    made = graph(ops.node("reduce", read, combine="add", axes=(0,)), *(ops.node("neg", n) for n in (start, move, x)))
+    program = schedule(plan(made, gpu=True), device, floats=0)
+    types = {n: program.views[n].buffer.dtype for n in (start, move, x) if n in program.views}
+    assert types == {start: "f32", move: "f32", x: "f16"}

@@ -9,9 +9,31 @@
 #else
 #include <cuda_runtime.h>
 /* More than 48 KiB of shared memory a group have to be asked for. */
-#define EC_LAUNCH(kernel, groups, threads, shared, stream, ...)                                    \
-  ((shared) > 48 * 1024 ? (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared) : (void)0, \
-   kernel<<<(unsigned)(groups), threads, shared, stream>>>(__VA_ARGS__))
+#define EC_ASK(kernel, shared) \
+  ((shared) > 48 * 1024 ? (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared) : (void)0)
+#if EC_OVERLAP
+/* With ``overlaps`` the kernel may start while the one before it on the stream ends (see ec_wait). */
+template <class... P, class... A>
+static inline void ec_launch(bool overlaps, void (*kernel)(P...), unsigned groups, unsigned threads, int shared, cudaStream_t stream, A... arguments) {
+  cudaLaunchConfig_t config = {};
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.gridDim = dim3(groups);
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = (size_t)shared;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = overlaps;
+  EC_ASK(kernel, shared);
+  cudaLaunchKernelEx(&config, kernel, (P)arguments...);
+}
+#define EC_LAUNCH(overlaps, kernel, groups, threads, shared, stream, ...) \
+  ec_launch(overlaps, kernel, (unsigned)(groups), threads, shared, stream, __VA_ARGS__)
+#else
+#define EC_LAUNCH(overlaps, kernel, groups, threads, shared, stream, ...) \
+  (EC_ASK(kernel, shared), kernel<<<(unsigned)(groups), threads, shared, stream>>>(__VA_ARGS__))
+#endif
 #endif
 
 #define EC_SCALAR static __device__ __forceinline__
@@ -19,7 +41,7 @@
 #include "ec_scalar.h"
 
 #define restrict __restrict__
-#define EC_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+#define EC_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #define EC_DEVICE static __device__ __forceinline__
 #define EC_SHARED __shared__
 #define EC_ALIGNED __align__(16)
@@ -42,6 +64,19 @@ EC_DEVICE float ec_shuffle(float x, int bits) { return __shfl_xor_sync(0xfffffff
 /* Memory that another group has written. */
 EC_DEVICE float ec_fresh(const float *p) { return __ldcg(p); }
 EC_DEVICE int ec_fresh(const int *p) { return __ldcg(p); }
+/* Kernels of compute capability 9.0 start while the one before ends: nothing that a kernel has written is read, and
+ * nothing written, before ec_wait. After ec_let_next the next one may come to wait, once all groups of this one run: only
+ * kernels that leave it room say so, or it would crowd where they end first. */
+EC_DEVICE void ec_wait(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+EC_DEVICE void ec_let_next(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 /* Is this the last of so many groups to come here? Then it sees what the others have written. */
 EC_DEVICE bool ec_is_last(int *lock, int groups) {
   __shared__ bool last;
@@ -57,18 +92,14 @@ EC_DEVICE bool ec_is_last(int *lock, int groups) {
 }
 
 /* 16 bytes from global to shared memory, or four times ``fill`` where there is nothing to copy; they are there after
- * ec_arrived. */
+ * ec_arrived. ec_copy_if asks nobody to branch: where ``there`` does not hold, the 16 bytes are zeros. */
 EC_DEVICE void ec_fill(void *to, unsigned fill) { *(uint4 *)to = uint4{fill, fill, fill, fill}; }
-EC_DEVICE void ec_copy(void *to, const void *from, unsigned fill = 0) {
+EC_DEVICE void ec_copy_if(void *to, const void *from, bool there) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("" : "+l"(from)); /* reads from null were seen without it, and without ec_fill; which of the two ended them is open */
-  const unsigned place = (unsigned)__cvta_generic_to_shared(to);
-  if (from)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
-  else
-    ec_fill(to, fill);
+  const unsigned place = (unsigned)__cvta_generic_to_shared(to), bytes = there ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
 #else
-  *(uint4 *)to = from ? *(const uint4 *)from : uint4{fill, fill, fill, fill};
+  *(uint4 *)to = there ? *(const uint4 *)from : uint4{0, 0, 0, 0};
 #endif
 }
 /* Ends a batch of copies; waits until all but the last so many batches are there. */
@@ -98,7 +129,7 @@ EC_DEVICE void ec_matrices_turned(unsigned (&r)[4], const void *row) {
 }
 #define EC_MULTIPLY(NAME, SHAPE, SUM, IN)                                                          \
   EC_DEVICE void NAME(SUM (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {             \
-    asm volatile("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+    asm("mma.sync.aligned." SHAPE " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
                  : IN(c[0]), IN(c[1]), IN(c[2]), IN(c[3])                                          \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                  \
   }
@@ -142,6 +173,29 @@ template <int THREADS, class Item, class After> EC_DEVICE void ec_sort(Item *ite
       ec_barrier();
     }
 }
+
+/* Products of floats as three of TF32: of the first 11 bits of each, and of those with what is left of the other. What
+ * is left of both would change the last bit of a product. Infinity leaves nothing. Tensor cores cut their sums where
+ * threads round them: they add up no more than eight products. */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+EC_DEVICE void ec_split(unsigned x, unsigned &high, unsigned &low) {
+  high = x & 0xffffe000u;
+  low = high == x ? 0 : ec_float_to_bits(ec_bits_to_float(x) - ec_bits_to_float(high));
+}
+EC_DEVICE void ec_multiply_f32(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  unsigned high[4], low[4], high0, high1, low0, low1;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) ec_split(a[i], high[i], low[i]);
+  ec_split(b0, high0, low0);
+  ec_split(b1, high1, low1);
+  float sum[4] = {};
+  ec_multiply_tf32(sum, low, high0, high1);
+  ec_multiply_tf32(sum, high, low0, low1);
+  ec_multiply_tf32(sum, high, high0, high1);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) c[i] += sum[i];
+}
+#endif
 
 /* Four floats, and what comparing them gives. */
 struct ec_vf { float4 v; };

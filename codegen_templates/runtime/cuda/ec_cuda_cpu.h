@@ -145,8 +145,8 @@ template <class... P, class... A>
 static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned threads, A... arguments) {
   ec_fibers::all().launch(groups, threads, [=] { kernel(arguments...); });
 }
-#define EC_LAUNCH(kernel, groups, threads, shared, stream, ...)                                 \
-  ((void)(stream), (void)(shared), ec_launch(kernel, (unsigned)(groups), threads, __VA_ARGS__))
+#define EC_LAUNCH(overlaps, kernel, groups, threads, shared, stream, ...)                                 \
+  ((void)(overlaps), (void)(stream), (void)(shared), ec_launch(kernel, (unsigned)(groups), threads, __VA_ARGS__))
 
 /* Tensor cores: see ec_cuda.h for who holds what. */
 static inline __attribute__((unused)) void ec_matrices(unsigned (&r)[4], const void *row) {

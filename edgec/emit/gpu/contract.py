@@ -105,6 +105,11 @@ class ContractView(SlotView):
     def l_along_n(self) -> bool:
         return self.params.l_lanes or _step(self.params.l, self.params.l_k) != 1
 
+    @property
+    def l_is_given(self) -> bool:
+        """Is L made of weights alone, so that no kernel has to end before it is read?"""
+        return all(load.value.space == "weights" for load in X.loads(self.params.l))
+
     # ---- slots
 
     @cached_property

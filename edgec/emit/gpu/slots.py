@@ -32,7 +32,7 @@ class Slot:
     arguments: str
     lines: list[str]
     value: str = ""
-    fill: str = ""  # of those that are copied: four bytes where there is nothing to copy
+    fill: str = ""  # of those that are copied under a condition: four bytes where there is nothing to copy
     scalar: str = "float"
     pointer: str = ""  # the type of a place in memory, for slots that say where elements lie (``lanes`` is 0)
 
@@ -80,11 +80,12 @@ class SlotView(GpuView):
         lines = _used(lines, [*printer.lines, text])
         parameters, arguments = self.tile_interface(_NUMBERS, [*lines, *printer.lines, text])
         body = [*lines, *printer.lines]
-        fill = value.args[2].value & 255 if value.op == "select" and value.dtype in BYTES else 0
+        fill = ""
+        if value.op == "select":
+            byte = value.args[2].value & 255 if value.dtype in BYTES else 0
+            fill = f"0x{byte * 0x1010101:08x}u"
         pointer = f"{self.qualifier}const {STORAGE[load.value.dtype]} *"
-        return Slot(
-            f"{self.name}_{what}", 0, parameters, arguments, body, text, f"0x{fill * 0x1010101:08x}u", pointer=pointer
-        )
+        return Slot(f"{self.name}_{what}", 0, parameters, arguments, body, text, fill, pointer=pointer)
 
     def finisher(self, loops: Mapping[str, Sequence[Expr]], result: Expr, accumulator: Expr, lane: Expr | None) -> Slot:
         """Stores f(sum), where ``sum`` is one element or LANES neighbors along ``lane``."""

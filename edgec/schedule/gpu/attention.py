@@ -18,7 +18,7 @@ from edgec.ir.nest import extent, is_fixed, most
 from edgec.schedule.attention import parts_of
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
 from edgec.schedule.gpu.kernel import GpuKernel, has_lanes, is_aligned, loads_lanes
-from edgec.schedule.gpu.tiles import has_tensor_cores
+from edgec.schedule.gpu.tiles import has_tensor_cores, multiplied
 from edgec.schedule.program import Buffer
 
 #: Rows of a product of tensor cores, and queries and keys of one thread where there are none.
@@ -172,7 +172,7 @@ def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | No
 
 
 def _is_copied(load: Expr, along: Expr, tile: AttentionTile) -> bool:
-    stored = {"f16": "f16", "tf32": "f32", "f32": ""}[tile.element]
+    stored = ("f16" if tile.element == "f16" else "f32") if tile.high else ""
     buffer = load.value
     is_plain = isinstance(buffer, Buffer) and buffer.dtype == stored and along.op == "var"
     return is_plain and is_aligned(load.args[0], along, tile.chunk)
@@ -200,7 +200,7 @@ def tile_for(batches: int, queries: int, keys: int, features: int, width: int, d
 
 def _tensor_tiles(features: int, width: int, device: Device) -> list[AttentionTile]:
     """Most queries first; a warp's sums have to stay in its registers."""
-    element: Literal["f16", "tf32"] = "f16" if device.precision == "fp16" else "tf32"
+    element = multiplied(device)
     step = 16 if element == "f16" else 8
     features, width = (-(-x // step) * step for x in (features, width))
     found = []

@@ -194,7 +194,7 @@ def is_copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> bool:
     place = plain_load(e)
     if not isinstance(tile, TensorTile) or place is None or along.op != "var":
         return False
-    kind = kind or {"f16": "f16", "tf32": "f32"}[tile.element]
+    kind = kind or ("f16" if tile.element == "f16" else "f32")
     return place.value.dtype == kind and is_aligned(place.args[0], along, 16 // tile.bytes)
 
 

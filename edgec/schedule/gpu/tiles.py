@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Union
+from typing import Literal, Union
 
 from edgec.device.facts import Device
 
@@ -29,8 +29,29 @@ class Costs:
     part: float  # of adding up one part of one result
 
 
+@dataclass(frozen=True)
+class TensorCosts:
+    """The same of tensor cores, fitted to the times of 900 tiles."""
+
+    rate: float  # multiply-adds a cycle
+    full: float  # warps that reach it
+    bytes: float  # from the shared cache, a cycle
+    share: float  # of a multiprocessor, where all of them ask that cache
+    latency: float  # of a copy from there
+    barrier: float  # of a round
+    step: float  # of a warp's loads and products of 32 bytes of k
+    products: float  # results of a warp for each further cycle of a step
+    start: float  # of a group
+    out: float  # of a result that a thread stores
+    slice: float  # of a result that slices add up
+    meeting: float  # of groups that share a tile
+    part: float  # of adding up one part of one result
+
+
 THREADS = Costs(128, 4.7, 2.2, 72, 163, 66, 189, 3.0, 1990, 5.5)
-TENSORS = Costs(585, 3.35, 0, 40, 259, 30, 1000, 4.0, 3450, 3.7)
+TENSORS = TensorCosts(815, 2.4, 39, 28, 1040, 54, 38, 15.7, 1800, 18, 6.3, 2030, 14)
+#: Of floats, each product three.
+FLOATS = TensorCosts(166, 8.1, 31, 21, 1430, 2.8, 24, 8.6, 1715, 50, 0.5, 1240, 19)
 #: Cycles until the host has enqueued one more kernel, where groups that share a tile meet in a second one (4.3 us and
 #: more on the H200's driver, benchmarks/opencl_enqueue.c).
 LAUNCH = 9_000.0
@@ -74,8 +95,8 @@ class TensorTile:
     """A group computes ``m`` x ``n`` results on tensor cores; ``warps_m`` x ``warps_n`` warps share them out.
 
     ``slices`` sets of warps each take their steps of k; operands of ``stages`` rounds are in shared memory or on their
-    way there. ``element`` is what is multiplied: f16, tf32
-    or s8, which stands for signed and unsigned bytes.
+    way there. ``element`` is what is multiplied: f16, tf32,
+    f32 (each product as three of TF32), or s8, which stands for signed and unsigned bytes.
     """
 
     m: int
@@ -115,19 +136,24 @@ class TensorTile:
 
 #: (rows, columns, warps along rows, along columns, slices, steps of 32 bytes a round) of the tiles on offer.
 TENSOR_SHAPES = (
-    (16, 32, 1, 1, 4, 4), (16, 64, 1, 2, 2, 4), (32, 32, 1, 1, 4, 4), (32, 64, 1, 2, 2, 4), (64, 32, 2, 1, 2, 4),
-    (64, 64, 2, 2, 1, 4), (64, 128, 2, 4, 1, 2), (128, 64, 4, 2, 1, 2), (128, 128, 2, 4, 1, 2),
-    (128, 128, 2, 4, 1, 4), (128, 256, 2, 4, 1, 4), (256, 128, 4, 2, 1, 4),
+    (16, 32, 1, 1, 4, 4), (16, 32, 1, 1, 4, 8), (16, 64, 1, 2, 2, 4), (16, 64, 1, 2, 4, 8), (32, 32, 1, 1, 4, 4),
+    (32, 32, 1, 1, 4, 8), (32, 64, 1, 2, 2, 4), (64, 32, 2, 1, 2, 4), (64, 64, 2, 2, 1, 4), (64, 64, 2, 2, 2, 4),
+    (64, 128, 2, 2, 1, 4), (128, 64, 2, 2, 1, 4), (128, 128, 2, 2, 1, 4), (128, 256, 2, 4, 1, 4),
 )  # fmt: skip
-#: Results of a group that is not alone on its multiprocessor, so that it shares its memory.
-SMALL = 64 * 128
+#: The most rounds whose operands are in shared memory or on their way there.
+STAGES = 5
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 AnyTile = Union[Tile, TensorTile]
 
 
 def has_tensor_cores(device: Device) -> bool:
-    """Does the device multiply matrices of the precision asked for, the way the templates ask it to?"""
-    return device.language == "cuda" and device.compute_capability >= 80 and device.precision != "fp32"
+    """Does the device multiply matrices, the way the templates ask it to?"""
+    return device.language == "cuda" and device.compute_capability >= 80
+
+
+def multiplied(device: Device) -> Literal["f16", "tf32", "f32"]:
+    """What its tensor cores multiply in the precision asked for; f32 is three products of TF32."""
+    return "f16" if device.precision == "fp16" else "tf32" if device.precision == "tf32" else "f32"
 
 
 def tile_for(batches: int, rows: int, columns: int, depth: int, device: Device, element: str = "") -> AnyTile:
@@ -152,29 +178,32 @@ def _offers() -> Iterator[Tile]:
 
 
 def _tensor_offers(device: Device, element: str = "") -> Iterator[TensorTile]:
-    element = element or ("f16" if device.precision == "fp16" else "tf32")
-    step = {"s8": 32, "f16": 16, "tf32": 8}[element]
+    element = element or multiplied(device)
+    step = {"s8": 32, "f16": 16}.get(element, 8)
     for m, n, warps_m, warps_n, slices, steps in TENSOR_SHAPES:
-        for stages in (4, 3, 2) if steps > slices else (4, 3):  # a round of one step asks for the next one early
-            tile = TensorTile(m, n, steps * step, warps_m, warps_n, slices, stages, 1, element)
-            limit = device.shared_bytes if m * n <= SMALL else device.largest_shared_bytes
-            if tile.shared_bytes <= limit:
-                yield tile
-                break
+        tile = TensorTile(m, n, steps * step, warps_m, warps_n, slices, 1, 1, element)
+        beside = 3 if m * n <= 64 * 64 else 2 if m * n <= 128 * 128 else 1  # groups of a multiprocessor
+        stages = max(3, min(STAGES, device.largest_shared_bytes // beside // tile.shared_bytes))
+        tile = replace(tile, stages=stages)
+        if tile.shared_bytes <= device.largest_shared_bytes:
+            yield tile
 
 
 def cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, device: Device) -> float:
     """Of a launch, by the model that tiles are chosen with."""
-    costs = TENSORS if isinstance(tile, TensorTile) else THREADS
     groups = batches * ceil(rows / tile.m) * ceil(columns / tile.n) * tile.split
+    rounds = ceil(ceil(depth / tile.k) / tile.split)
+    if isinstance(tile, Tile):
+        return _on_threads(tile, groups, rounds, device)
+    return _on_tensors(tile, groups, rounds, (rows / ceil(rows / tile.m), columns / ceil(columns / tile.n)), device)
+
+
+def _on_threads(tile: Tile, groups: int, rounds: int, device: Device) -> float:
+    costs = THREADS
     each = ceil(groups / device.multiprocessors)
     resident = max(1, min(each, 1024 // tile.threads, 4 * device.shared_bytes // tile.shared_bytes))
-    rounds = ceil(ceil(depth / tile.k) / tile.split)
     rate = costs.rate * min(1.0, resident * tile.threads / 32 / costs.full)
-    if isinstance(tile, Tile):
-        rate *= min(1.0, tile.thread_m * tile.thread_n / (tile.thread_m + tile.thread_n) / costs.reuse)
-    else:
-        rate *= {"s8": 2.0, "f16": 1.0, "tf32": 0.5}[tile.element]
+    rate *= min(1.0, tile.thread_m * tile.thread_n / (tile.thread_m + tile.thread_n) / costs.reuse)
     compute = tile.m * tile.n * tile.k * resident / rate
     load = (tile.m + tile.n) * tile.k * tile.bytes * resident / costs.bytes
     step = max(compute, load, costs.latency) + costs.barriers
@@ -182,3 +211,22 @@ def cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, dev
     meet = costs.meeting if device.groups_meet else LAUNCH
     meeting = meet + tile.split * each_thread * costs.part if tile.split > 1 else 0.0
     return ceil(each / resident) * (rounds * step + costs.start + each_thread * costs.out * resident) + meeting
+
+
+def _on_tensors(tile: TensorTile, groups: int, rounds: int, filled: tuple[float, float], device: Device) -> float:
+    """``filled`` rows of S and L are there, of those a tile has room for."""
+    costs = FLOATS if tile.element == "f32" else TENSORS
+    each = ceil(groups / device.multiprocessors)
+    resident = max(1, min(each, 1024 // tile.threads, device.largest_shared_bytes // tile.shared_bytes))
+    rate = costs.rate * min(1.0, resident * tile.threads / 32 / costs.full)
+    rate *= {"s8": 2.0, "tf32": 0.5}.get(tile.element, 1.0)
+    compute = tile.m * tile.n * tile.k * resident / rate
+    own = tile.k * tile.bytes / 32 / tile.slices * (costs.step + tile.m * tile.n / tile.warps / costs.products)
+    bandwidth = min(costs.bytes, costs.share * device.multiprocessors / min(groups, device.multiprocessors))
+    load = tile.k * tile.bytes * resident / bandwidth
+    step = max(compute, own, sum(filled) * load, costs.latency / (tile.stages - 1)) + costs.barrier
+    first = (min(tile.stages - 1, rounds) * filled[1] + filled[0]) * load
+    each_thread = tile.m * tile.n / (32 * tile.warps)
+    last = each_thread * (costs.out * resident + costs.slice * (tile.slices - 1))
+    meeting = costs.meeting + tile.split * each_thread * costs.part if tile.split > 1 else 0.0
+    return ceil(each / resident) * (costs.start + first + rounds * step + last) + meeting
