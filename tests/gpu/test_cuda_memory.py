@@ -14,6 +14,7 @@ from small_graphs import constant, graph, relu, value
 from edgec import ops
 from edgec.device.facts import load_device
 from edgec.fuse import plan
+from edgec.locate import data_folder
 from edgec.schedule.build import schedule
 
 PINNED, UNIFIED = 1, 2
@@ -55,3 +56,12 @@ def test_what_is_summed_up_to_a_position_keeps_its_bits() -> None:
     program = schedule(plan(made, gpu=True), device, floats=0)
     types = {n: program.views[n].buffer.dtype for n in (start, move, x) if n in program.views}
     assert types == {start: "f32", move: "f32", x: "f16"}
+
+
+def test_kernels_wait_before_they_touch_what_others_wrote() -> None:
+    """Where launches overlap, a kernel without ec_wait would also let the one behind it go on too early."""
+    templates = [
+        p for p in data_folder("codegen_templates").joinpath("cuda").glob("*.jinja") if "EC_KERNEL(" in p.read_text()
+    ]
+    assert templates
+    assert [p.name for p in templates if "ec_wait();" not in p.read_text()] == []

@@ -138,7 +138,7 @@ class TensorTile:
 TENSOR_SHAPES = (
     (16, 32, 1, 1, 4, 4), (16, 32, 1, 1, 4, 8), (16, 64, 1, 2, 2, 4), (16, 64, 1, 2, 4, 8), (32, 32, 1, 1, 4, 4),
     (32, 32, 1, 1, 4, 8), (32, 64, 1, 2, 2, 4), (64, 32, 2, 1, 2, 4), (64, 64, 2, 2, 1, 4), (64, 64, 2, 2, 2, 4),
-    (64, 128, 2, 2, 1, 4), (128, 64, 2, 2, 1, 4), (128, 128, 2, 2, 1, 4), (128, 256, 2, 4, 1, 4),
+    (64, 128, 2, 2, 1, 4), (128, 64, 2, 2, 1, 4), (128, 128, 2, 4, 1, 4), (128, 256, 2, 4, 1, 4),
 )  # fmt: skip
 #: The most rounds whose operands are in shared memory or on their way there.
 STAGES = 5
@@ -182,6 +182,8 @@ def _tensor_offers(device: Device, element: str = "") -> Iterator[TensorTile]:
     step = {"s8": 32, "f16": 16}.get(element, 8)
     for m, n, warps_m, warps_n, slices, steps in TENSOR_SHAPES:
         tile = TensorTile(m, n, steps * step, warps_m, warps_n, slices, 1, 1, element)
+        if element == "f32" and m * n > 1024 * warps_m * warps_n:
+            continue  # a warp has no room for what is left of each factor
         beside = 3 if m * n <= 64 * 64 else 2 if m * n <= 128 * 128 else 1  # groups of a multiprocessor
         stages = max(3, min(STAGES, device.largest_shared_bytes // beside // tile.shared_bytes))
         tile = replace(tile, stages=stages)
