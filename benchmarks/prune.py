@@ -10,11 +10,13 @@ all networks take one after the other.
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +28,7 @@ from sparse_page import put
 from table import markdown
 
 import edgec
-from edgec.api import Built
+from edgec.artefact import Network
 from edgec.errors import EdgecError
 
 NETWORK = "efficientnet_lite0"
@@ -52,21 +54,42 @@ class Case:
         return self.budget or ("" if self.sparsity is None else f"{self.sparsity:g}")
 
 
-def cases(schemes: Sequence[str], methods: Sequence[str], levels: Sequence[float], budget: str) -> Iterator[Case]:
+@dataclass(frozen=True)
+class Made:
+    """An artefact, its share of zeros and how many kernels leave them out; without a folder, why there is none."""
+
+    folder: Path | None
+    told: str
+    zeros: float = 0.0
+    sparse: int = 0
+
+
+def cases(
+    schemes: Sequence[str], methods: Sequence[str], levels: Sequence[float], channels: Sequence[float], budget: str
+) -> Iterator[Case]:
+    """Every kind at every level, chosen by the last method; the others for the first kind at the middle level."""
     yield Case()
+    middle = sorted(levels)[len(levels) // 2]
+    yield from (Case(schemes[0], method, middle) for method in methods[:-1])
     for scheme in schemes:
-        for method in methods if scheme != "channel" else ("obs",):
-            yield from (Case(scheme, method, level) for level in levels)
-    yield Case("vector", "obs", None, budget)
+        given = channels if scheme == "channel" else levels
+        if ":" in scheme:
+            stay, of = map(int, scheme.split(":"))
+            given = [1 - stay / of]
+        yield from (Case(scheme, methods[-1], level) for level in given)
+    if budget:
+        yield Case("vector", methods[-1], None, budget)
 
 
 def main(arguments: list[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    p.add_argument("--schemes", nargs="+", default=["vector=16", "block=16x4", "channel"])
+    p.add_argument("--schemes", nargs="+", default=["vector=16", "block=16x4", "2:4", "vector=1", "channel"])
     p.add_argument("--methods", nargs="+", default=["magnitude", "wanda", "obs"])
     p.add_argument("--levels", nargs="+", type=float, default=[0.3, 0.5, 0.7])
-    p.add_argument("--budget", default="top1_drop=2")
-    p.add_argument("--calibrate", type=int, default=48, help="pictures that calibrate; all others are counted")
+    p.add_argument("--channels", nargs="+", type=float, default=[0.05, 0.1, 0.3], help="levels of --schemes channel")
+    p.add_argument("--budget", default="top1_drop=2", help="empty: no such row")
+    p.add_argument("--calibrate", type=int, default=100, help="pictures that calibrate; all others are counted")
+    p.add_argument("--jobs", type=int, default=os.cpu_count(), help="networks pruned and compiled at the same time")
     p.add_argument("--network", type=Path, help=f"{NETWORK}.onnx, by default from its wheel")
     p.add_argument("--write", type=Path, help="put the table between its marks in a page")
     p.add_argument("--guard", help="a command that prints a line when the machine is ours, ended when timing is done")
@@ -78,20 +101,19 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="edgec-prune-") as folder:
         data = Path(folder) / "calibration.npz"
         np.savez(data, image=np.concatenate([examples[i][0] for i in chosen]))
-        built: dict[Case, Built | str] = {}
-        right: dict[Case, int] = {}
-        for case in cases(given.schemes, given.methods, given.levels, given.budget):
-            begun = time.monotonic()
-            built[case] = made = _built(path, case, data)
-            if isinstance(made, Built):
-                right[case] = _right(made, counted)
-            told = made if isinstance(made, str) else f"{right[case] / len(counted):.1%}"
-            print(f"{case.told} {case.asked}: {told} ({time.monotonic() - begun:.0f} s)", file=sys.stderr, flush=True)
-        runs = {c: b for c, b in built.items() if isinstance(b, Built)}
+        asked = list(cases(given.schemes, given.methods, given.levels, given.channels, given.budget))
+        made: dict[Case, Made] = {}
+        with ProcessPoolExecutor(given.jobs) as pool:
+            folders = [Path(folder) / str(k) for k in range(len(asked))]
+            for case, one in zip(asked, pool.map(_made, [path] * len(asked), asked, [data] * len(asked), folders)):
+                made[case] = one
+                print(f"{case.told} {case.asked}: {one.told}", file=sys.stderr, flush=True)
+        runs = {case: Network(one.folder) for case, one in made.items() if one.folder is not None}
+        right = {case: _right(run, counted) for case, run in runs.items()}
         with _guarded(given.guard):
             seconds = _timed(runs, counted[0][0])
-    rows = [_row(c, b, right.get(c, 0), len(counted), seconds) for c, b in built.items()]
-    heads = ["kind, chosen by", "asked", "zeros or gone", "top-1", "points", "ms", "over dense"]
+    rows = [_row(c, m, right, len(counted), seconds) for c, m in made.items()]
+    heads = ["kind, chosen by", "asked", "zeros or gone", "sparse kernels", "top-1", "points", "ms", "over dense"]
     words = [w for w in sys.argv[1:] if w != "--guard" and w != (given.guard or "")]
     command = shlex.join(["python", "benchmarks/prune.py", *(w for w in words if w not in ("--network", str(path)))])
     text = f"Written by `{command}`: {len(counted)} pictures, {given.calibrate} others calibrate.\n\n"
@@ -102,53 +124,58 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _built(path: Path, case: Case, data: Path) -> Built | str:
-    """The network pruned and compiled, or why that cannot be."""
+def _made(path: Path, case: Case, data: Path, folder: Path) -> Made:
+    """The network pruned and compiled, or why that cannot be. Single zeros, which gain nothing, come as masks."""
+    begun = time.monotonic()
     settings = {"prune": case.scheme, "prune_by": case.method, "calibrate": data} if case.scheme else {}
     if case.sparsity is not None:
         settings["sparsity"] = case.sparsity
     if case.budget is not None:
         settings["loss_budget"] = case.budget
     try:
-        return edgec.build(path, **settings)  # type: ignore[arg-type]
+        if case.scheme == "vector=1":
+            folder.mkdir()
+            masks = folder.with_suffix(".npz")
+            np.savez(masks, **edgec.masks(path, **settings))  # type: ignore[arg-type]
+            folder.rmdir()
+            settings = {"masks": masks, "calibrate": data}
+        built = edgec.build(path, folder, **settings)  # type: ignore[arg-type]
     except EdgecError as error:
-        return str(error).splitlines()[0]
+        return Made(None, str(error).splitlines()[0])
+    pruned, program = built.run.context.pruned, built.run["schedule"]
+    zeros = pruned.report.zeros if pruned is not None else 0.0
+    sparse = sum(k.sparsity is not None and k.sparsity.taken for k in program.kernels)
+    return Made(folder, f"{zeros:.0%} zeros, {sparse} sparse kernels ({time.monotonic() - begun:.0f} s)", zeros, sparse)
 
 
-def _right(built: Built, examples: Sequence[Example]) -> int:
-    return sum(int(np.argmax(built(x))) == label for x, label in examples)
+def _right(run: Network, examples: Sequence[Example]) -> int:
+    return sum(int(np.argmax(_result(run, x))) == label for x, label in examples)
 
 
-def _timed(runs: dict[Case, Built], x: np.ndarray, turns: int = 25) -> dict[Case, float]:
+def _result(run: Network, x: np.ndarray) -> np.ndarray:
+    return next(iter(run.run({run.inputs[0].onnx_name: x}).values()))
+
+
+def _timed(runs: dict[Case, Network], x: np.ndarray, turns: int = 40) -> dict[Case, float]:
     best = dict.fromkeys(runs, float("inf"))
     for _ in range(turns):
-        for case, built in runs.items():
+        for case, run in runs.items():
             begun = time.perf_counter()
-            built(x)
+            _result(run, x)
             best[case] = min(best[case], time.perf_counter() - begun)
     return best
 
 
-def _row(case: Case, built: Built | str, right: int, count: int, seconds: dict[Case, float]) -> list[str]:
-    if isinstance(built, str):
-        return [case.told, case.asked, built, "", "", "", ""]
-    dense = next(s for c, s in seconds.items() if not c.scheme)
-    report = built.run.context.pruned.report if built.run.context.pruned is not None else None
-    zeros = "" if report is None else f"{report.zeros:.0%}"
-    top1 = f"{right / count:.1%}"
-    first = [case.told, case.asked, zeros, top1]
-    return [*first, _points(right, count), f"{1e3 * seconds[case]:.2f}", f"{dense / seconds[case]:.2f}"]
-
-
-_dense_right: list[int] = []
-
-
-def _points(right: int, count: int) -> str:
-    """Points beside the dense network, whose row comes first."""
-    if not _dense_right:
-        _dense_right.append(right)
-        return ""
-    return f"{100 * (right - _dense_right[0]) / count:+.1f}"
+def _row(case: Case, made: Made, right: dict[Case, int], count: int, seconds: dict[Case, float]) -> list[str]:
+    if case not in right:
+        return [case.told, case.asked, made.told, "", "", "", "", ""]
+    (dense,) = (c for c in right if not c.scheme)
+    zeros, sparse, points = ("",) * 3
+    if case != dense:
+        zeros, sparse = f"{made.zeros:.0%}", str(made.sparse)
+        points = f"{100 * (right[case] - right[dense]) / count:+.1f}"
+    top1, ms = f"{right[case] / count:.1%}", f"{1e3 * seconds[case]:.2f}"
+    return [case.told, case.asked, zeros, sparse, top1, points, ms, f"{seconds[dense] / seconds[case]:.2f}"]
 
 
 if __name__ == "__main__":

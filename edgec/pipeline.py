@@ -139,7 +139,7 @@ def compress(graph: Graph, context: Context) -> Graph:
 def _offers(graph: Graph, context: Context) -> dict[str, Any]:
     """What the scheduler would do with zeros in a network's weights, by the names of their nodes."""
     o = context.options
-    trial = Context(o, prices=context.prices)
+    trial = Context(replace(o, gpu=None), prices=context.prices)
     program = schedule_plan(fuse(simplify(graph, trial), trial), o.device, 1, None, o.numeric)
     return {name: k.sparsity for k in program.kernels if k.sparsity is not None for name in k.names}
 

@@ -91,7 +91,8 @@ def measure(
             facts["seconds"] = launch_seconds(built)
     if everything or needs(budgets, "max_error"):
         progress("report", "errors")
-        facts["checked"] = api.check(built, samples=1, blocks=not built.program.parts, progress=progress)
+        alone = built.options.device.language == "c" and not built.program.parts
+        facts["checked"] = api.check(built, samples=1, blocks=alone, progress=progress)
     return facts
 
 

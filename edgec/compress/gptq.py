@@ -2,7 +2,8 @@
 
 GPTQ (Frantar et al. 2022, after the Optimal Brain Surgeon): columns are rounded one after the other, and what a
 rounding does to the results is made up for by the columns that are not rounded yet. With H = X'X over the calibration
-data, U the upper Cholesky factor of the inverse of H, the columns j after i take -(w_i - q_i)/U_ii * U_ij.
+data, U the upper Cholesky factor of the inverse of H, the columns j after i take -(w_i - q_i)/U_ii * U_ij. Zeros
+of a pruned network stay zeros, which its kernels leave out: rows with the same ones are rounded by what they have.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from edgec.compress.layers import Layer
 Array = np.ndarray
 #: Rows of calibration data that are looked at, evenly spread, and columns beyond which it costs too much.
 ROWS, COLUMNS = 2048, 2304
+#: The share of zeros from which on they are no accident.
+PRUNED = 0.3
 #: What is added to the diagonal of H, as a part of its mean: rows are fewer than columns, or depend on one another.
 DAMPING = 0.01
 #: Columns that are rounded before the rest of the matrix hears of it.
@@ -25,15 +28,32 @@ def rounded(layer: Layer, operands: list[Array], scale: Array) -> Array | None:
     rows = _rows(layer, operands)
     if rows is None or rows.shape[2] > COLUMNS:
         return None
-    groups, _, columns = rows.shape
+    groups = len(rows)
     w, s = _matrix(layer, layer.weights, groups), _matrix(layer, np.broadcast_to(scale, layer.weights.shape), groups)
     hessian = np.matmul(rows.transpose(0, 2, 1), rows).astype(np.float64)
-    diagonal = np.einsum("gkk->gk", hessian)
-    diagonal += np.maximum(DAMPING * diagonal.mean(axis=1, keepdims=True), 1e-12)
+    q = np.zeros_like(w)
     try:
-        factor = np.linalg.cholesky(np.linalg.inv(hessian)).transpose(0, 2, 1)
+        if groups > 1 or np.count_nonzero(w) > (1 - PRUNED) * w.size:
+            q = _by_columns(w, s, hessian)
+        else:
+            patterns, which = np.unique(w[0] != 0, axis=0, return_inverse=True)
+            for k, stays in enumerate(patterns):
+                (mine,), (kept,) = np.nonzero(which.reshape(-1) == k), np.nonzero(stays)
+                at = (slice(None), mine[:, None], kept)
+                q[at] = _by_columns(w[at], s[at], hessian[:, kept[:, None], kept])
     except np.linalg.LinAlgError:
         return None
+    return _back(layer, q)
+
+
+def _by_columns(w: Array, s: Array, hessian: Array) -> Array:
+    """Integers for [groups, results, columns] by their scales; ``w`` takes what roundings are made up for by."""
+    columns = w.shape[2]
+    if not columns:
+        return np.zeros_like(w)
+    diagonal = np.einsum("gkk->gk", hessian)
+    diagonal += np.maximum(DAMPING * diagonal.mean(axis=1, keepdims=True), 1e-12)
+    factor = np.linalg.cholesky(np.linalg.inv(hessian)).transpose(0, 2, 1)
     q = np.empty_like(w)
     for begin in range(0, columns, _BLOCK):
         end = min(begin + _BLOCK, columns)
@@ -43,7 +63,7 @@ def rounded(layer: Layer, operands: list[Array], scale: Array) -> Array | None:
             errors[:, :, i - begin] = (w[:, :, i] - q[:, :, i] * s[:, :, i]) / factor[:, None, i, i]
             w[:, :, i + 1 : end] -= errors[:, :, i - begin, None] * factor[:, None, i, i + 1 : end]
         w[:, :, end:] -= np.matmul(errors, factor[:, begin:end, end:])
-    return _back(layer, q)
+    return q
 
 
 def _rows(layer: Layer, operands: list[Array]) -> Array | None:

@@ -160,7 +160,7 @@ def _readers(plan: Plan) -> dict[Node, list[Node]]:
             continue
         seen.add(value)
         readers.setdefault(value, [])
-        for operand in made[value]:
+        for operand in made.get(value, value.args):
             if operand.op != "const":
                 readers.setdefault(operand, []).append(value)
                 pending.append(operand)

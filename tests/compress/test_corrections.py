@@ -63,12 +63,13 @@ def test_scales_pass_bounds_and_stop_at_what_is_not_linear() -> None:
             assert noise([r["y"] for r in results(graph, drawn)], [r["y"] for r in results(changed, drawn)]) < 1e-10
 
 
-@pytest.mark.parametrize("kind", ["matmul", "conv", "strided", "depthwise"])
+@pytest.mark.parametrize("kind", ["matmul", "pruned", "conv", "strided", "depthwise"])
 def test_gptq_rounds_better_than_the_nearest(kind: str) -> None:
-    """The operand's elements depend on one another, which is what the rounding makes use of."""
-    if kind == "matmul":
+    """The operand's elements depend on one another, which is what the rounding makes use of; zeros stay zeros."""
+    if kind in ("matmul", "pruned"):
         x = placeholder("x", Type("f32", (64, 24)))
-        node = ops.node("matmul", x, constant(RANDOM.standard_normal((24, 7)).astype(np.float32)))
+        weights = RANDOM.standard_normal((24, 7)) * (RANDOM.random((24, 7)) < (0.5 if kind == "pruned" else 1))
+        node = ops.node("matmul", x, constant(weights.astype(np.float32)))
         values = RANDOM.standard_normal((64, 6)) @ RANDOM.standard_normal((6, 24))
     else:
         x = placeholder("x", Type("f32", (2, 4, 9, 9)))
@@ -83,6 +84,7 @@ def test_gptq_rounds_better_than_the_nearest(kind: str) -> None:
     wanted = layer.computed(operand, layer.weights)
     q = gptq.rounded(layer, [operand], scale)
     assert q is not None and q.shape == layer.weights.shape and (q == np.rint(q)).all()
+    assert not q[layer.weights == 0].any()
     better, plain = (layer.computed(operand, (v * scale).astype(np.float32)) for v in (q, nearest(layer, scale)))
     assert noise([wanted], [better]) < 0.8 * noise([wanted], [plain])
 

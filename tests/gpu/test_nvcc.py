@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 from kernel_cases import cases
 from opencl_networks import joined
+from small_models import model, node, tensor_input
 
+import edgec
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.device.facts import load_device
 from edgec.emit.project import files
 from edgec.emit.registry import templates
-from edgec.errors import ToolchainError
+from edgec.errors import ToolchainError, UsageError
 from edgec.fuse import plan
+from edgec.options import resolve
+from edgec.pipeline import Context, run
+from edgec.reporting import describe, gpu_kernels, measure
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
 
@@ -55,3 +60,31 @@ def test_kernels_for_orin_do_not_spill(precision: str, capability: int, tmp_path
     assert (tensor if on_tensors else known - tensor) - reached == set()
     assert [r for r in reports if r.spill_bytes] == []
     assert [r for r in reports if r.shared_bytes > device.shared_bytes] == []
+
+
+def test_what_kernels_take_of_the_gpu() -> None:
+    net = model([node("Relu", ["x"], ["y"])], [tensor_input("x", [4, 256])])
+    try:
+        rows = gpu_kernels(run(net, Context(resolve({"device": "jetson"}))))
+    except ToolchainError as missing:
+        pytest.skip(str(missing))
+    (launch,) = [row["launch"] for row in rows]
+    assert (launch["groups"], launch["threads"], launch["spill_bytes"]) == (1, 256, 0)
+    assert launch["bytes"] == 2 * 4 * 256 * 4 and launch["flops"] == 1024
+    assert 0 < launch["registers"] <= 42 and launch["occupancy"] == 1
+    assert launch["predicted_us"] > launch["bound_us"] > 0
+
+
+def test_a_report_of_a_gpu(tmp_path: Path) -> None:
+    """Of kernels that are emulated: nobody said what they take of a GPU, and their times are of every launch."""
+    net = model([node("Relu", ["x"], ["y"])], [tensor_input("x", [4, 256])])
+    built = edgec.build(net, tmp_path / "net", device="jetson", compiler="emulated")
+    (kernel,) = describe(built, measure(built, seconds=0.02))["kernels"]
+    assert kernel["measured_us"] > 0 and kernel["launch"]["registers"] is None
+    assert kernel["launch"]["bound_us"] == pytest.approx(8192 / 68e3)  # bytes, and those of an Orin Nano
+
+
+def test_a_processor_has_no_kernels_to_launch() -> None:
+    net = model([node("Relu", ["x"], ["y"])], [tensor_input("x", [4])])
+    with pytest.raises(UsageError, match="no GPU"):
+        gpu_kernels(run(net, Context(resolve({"device": "generic"}))))

@@ -41,6 +41,11 @@ class Statistics:
     def inverse(self) -> Array:
         return np.asarray(np.linalg.inv(self.hessian))
 
+    @cached_property
+    def full(self) -> Array:
+        """[outputs, columns]: the best weights where nothing is left out."""
+        return np.asarray((self.inverse @ self.cross).T)
+
     @staticmethod
     def of(x: Array, y: Array, w: Array) -> Statistics:
         a, b = x.astype(np.float64), y.astype(np.float64)
@@ -106,7 +111,7 @@ def _by_rounds(w: Array, taps: int, scheme: Scheme, sparsity: float, statistics:
     """`obs`: score what is left by what it costs to lose, drop some, solve for the rest, again."""
     rounds = 1 if scheme.of else ROUNDS
     inverse = statistics.inverse
-    full = (inverse @ statistics.cross).T
+    full = statistics.full
     current, diagonal = full, np.broadcast_to(np.diag(inverse), (-(-len(w) // scheme.outputs), w.shape[1]))
     stay = np.ones(diagonal.shape, bool)
     for k in range(rounds):
@@ -135,11 +140,15 @@ def _without(full: Array, inverse: Array, stay: Array, outputs: int) -> tuple[Ar
 
 
 def _solved(w: Array, stay: Array, outputs: int, statistics: Statistics) -> Array:
+    """The best weights on what is kept, by the smaller of two systems: of what is kept, or of what is left out."""
     new = np.zeros(w.shape)
     for p, mine in enumerate(stay):
-        (columns,) = np.nonzero(mine)
+        (s,), (r,) = np.nonzero(mine), np.nonzero(~mine)
         panel = slice(p * outputs, min((p + 1) * outputs, len(w)))
-        if len(columns):
-            h = statistics.hessian[np.ix_(columns, columns)]
-            new[panel, columns] = np.linalg.solve(h, statistics.cross[columns, panel]).T
+        if len(r) >= len(s) > 0:
+            new[panel, s] = np.linalg.solve(statistics.hessian[np.ix_(s, s)], statistics.cross[s, panel]).T
+        elif len(s):
+            inverse, full = statistics.inverse, statistics.full[panel]
+            lost = np.linalg.solve(inverse[np.ix_(r, r)], full[:, r].T)
+            new[panel, s] = full[:, s] - lost.T @ inverse[np.ix_(r, s)]
     return new

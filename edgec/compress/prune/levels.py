@@ -76,7 +76,10 @@ def within(
 
     kept = _halved(picked, figure, budget, offers)
     if not kept:
-        raise CheckError(f"no layer can be pruned within {budget}", hint="allow more, or take narrower blocks")
+        raise CheckError(
+            f"nothing within {budget} is faster than the dense network: no layer can be pruned",
+            hint="allow more, or train on: --write-masks with a --sparsity says what is to stay",
+        )
     found = []
     for levels in kept:
         told = {layer.name: offers[level][layer.name] for layer, level in levels.items()}
