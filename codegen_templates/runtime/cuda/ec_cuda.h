@@ -180,7 +180,7 @@ template <int THREADS, class Item, class After> EC_DEVICE void ec_sort(Item *ite
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 EC_DEVICE void ec_split(unsigned x, unsigned &high, unsigned &low) {
   high = x & 0xffffe000u;
-  low = high == x ? 0 : ec_float_to_bits(ec_bits_to_float(x) - ec_bits_to_float(high));
+  low = high == x ? 0 : ec_float_to_bits(ec_bits_to_float(x) - ec_bits_to_float(high)) + 0x1000u; /* rounded, not cut */
 }
 EC_DEVICE void ec_multiply_f32(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   unsigned high[4], low[4], high0, high1, low0, low1;
