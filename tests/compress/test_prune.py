@@ -168,9 +168,9 @@ def test_data_make_up_for_what_is_lost(tmp_path: Path) -> None:
 def test_as_much_as_the_budget_allows(tmp_path: Path) -> None:
     options = {"start": "simplify", "compile": False, "prune": "vector", "calibrate": data(tmp_path)}
     loose = edgec.build(GRAPH, tmp_path / "a", loss_budget="cosine=0.5", **options).run.context.pruned.report
-    tight = edgec.build(GRAPH, tmp_path / "b", loss_budget="cosine=0.9", **options).run.context.pruned.report
-    assert loose.value >= 0.5 and tight.value >= 0.9 and tight.budget == "cosine=0.9"
-    assert loose.zeros >= tight.zeros > 0
+    tight = edgec.build(GRAPH, tmp_path / "b", loss_budget="cosine=0.97", **options).run.context.pruned.report
+    assert loose.value >= 0.5 and tight.value >= 0.97 and tight.budget == "cosine=0.97"
+    assert loose.zeros > tight.zeros > 0
     with pytest.raises(CheckError, match="nothing within max_abs=1e-07 is faster"):
         edgec.build(GRAPH, loss_budget="max_abs=1e-7", **options)
     with pytest.raises(CheckError, match="pruned it is cosine="):
