@@ -32,7 +32,7 @@ from edgec.schedule.program import Program
 
 #: Intermediate bytes shrink at least so much, in geometric mean.
 BOUND = 2.9
-#: Largest difference to onnxruntime over the largest value of an output.
+#: Largest difference to onnxruntime over the largest value of an output, where onnxruntime agrees with itself.
 TOLERANCE = 1e-4
 NEWLINE = "\n"
 
@@ -49,10 +49,17 @@ class Row:
     after: int
     seconds: float
     error: float | None = None
+    #: How far onnxruntime's results with and without its optimizations are apart on the same inputs: detectors with
+    #: random weights make large differences of small ones.
+    spread: float = 0.0
+
+    @property
+    def is_right(self) -> bool:
+        return self.error is None or self.error <= max(TOLERANCE, 2 * self.spread)
 
     @property
     def is_met(self) -> bool:
-        return self.kernels <= self.published.kernels and (self.error is None or self.error <= TOLERANCE)
+        return self.kernels <= self.published.kernels and self.is_right
 
     @property
     def shrinks(self) -> float:
@@ -79,26 +86,32 @@ def measure(name: str, options: Options, small: bool = False, check: bool = Fals
     begun = time.perf_counter()
     program: Program = run(model, Context(options), until="schedule")["schedule"]
     seconds = time.perf_counter() - begun
-    error = difference(model, program) if check else None
+    error, spread = differences(model, program) if check else (None, 0.0)
     before, after = intermediate_bytes(net), written_bytes(program)
-    return Row(name, published, len(net.nodes), len(program.kernels), before, after, seconds, error)
+    return Row(name, published, len(net.nodes), len(program.kernels), before, after, seconds, error, spread)
 
 
-def difference(model: bytes, program: Program) -> float:
-    """The largest difference between the planned kernels' formulas and onnxruntime, over the largest value."""
+def differences(model: bytes, program: Program) -> tuple[float, float]:
+    """Of the planned kernels' formulas, and of optimized onnxruntime, from onnxruntime without optimizations."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    ways = [
+        onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        for options in (plain, onnxruntime.SessionOptions())
+    ]
     random = np.random.default_rng(7)
     given = {
         i.name: random.standard_normal(i.shape, np.float32)
         if i.type == "tensor(float)"
         else random.integers(0, 2, i.shape)
-        for i in session.get_inputs()
+        for i in ways[0].get_inputs()
     }
-    want = dict(zip((o.name for o in session.get_outputs()), session.run(None, given)))
+    names = [o.name for o in ways[0].get_outputs()]
+    want, again = (dict(zip(names, session.run(None, given))) for session in ways)
     got = run_program(program, given)
-    return max(_off(got[name], array) for name, array in want.items())
+    return max(_off(got[n], want[n]) for n in names), max(_off(again[n], want[n]) for n in names)
 
 
 def _off(got: np.ndarray, want: np.ndarray) -> float:
@@ -164,7 +177,7 @@ def main() -> int:
     for name in names:
         row = measure(name, options, given.small, given.check)
         rows.append(row)
-        error = "" if row.error is None else f", error {row.error:.1e}"
+        error = "" if row.error is None else f", error {row.error:.1e} (onnxruntime's own {row.spread:.1e})"
         counts = f"{row.operators} operators, {row.kernels} kernels (paper {row.published.kernels})"
         megabytes = f"{row.before / 1e6:.1f} to {row.after / 1e6:.1f} MB"
         print(f"{name}: {counts}, {megabytes}, {row.seconds:.1f} s{error}", flush=True)

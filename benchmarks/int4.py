@@ -11,15 +11,12 @@ difference over the largest value. Networks, engines and caches are those of pee
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
 import sys
 from collections.abc import Mapping
-from datetime import date
 from pathlib import Path
-from statistics import median
 from typing import Any
 
+import beside
 import numpy as np
 import onnx
 import peer_install
@@ -30,9 +27,7 @@ from networks import wanted
 from onnx import TensorProto, helper, numpy_helper
 from peer_install import NotHad
 
-import edgec
 from edgec.compress.four_bits import rounded
-from edgec.device.facts import load_device
 
 DECODER = "decoder"
 NETWORKS = ("minilm", "gpt2_64", DECODER)
@@ -60,22 +55,9 @@ weights of the artefact, and onnxruntime's file.
 
 
 def main(arguments: list[str] | None = None) -> int:
-    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    p.add_argument("--cache", type=Path, default=peers._default_cache(), help="environments, networks, results")
-    p.add_argument("--folder", type=Path, help="NAME.onnx and NAME.in.npz; made in the cache by default")
-    p.add_argument("--networks", nargs="+", metavar="NAME", default=NETWORKS)
-    p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names to measure; may be repeated")
-    p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    p.add_argument("--seconds", type=float, default=6.0, help="of taking turns, for a measurement")
-    p.add_argument("--again", action="store_true", help="build what is built already")
-    p.add_argument("--prepare", action="store_true", help="quantize and build, but do not measure")
-    p.add_argument("--under", type=shlex.split, default=[], metavar="COMMAND", help="run measurements under a command")
-    p.add_argument("--write", type=Path, metavar="FILE", help="write the page")
-    options = p.parse_args(arguments)
-    options.folder = options.folder or options.cache / "networks"
-    results = options.cache / "int4"
-    results.mkdir(parents=True, exist_ok=True)
-    pythons, _ = peers._environments(["onnxruntime"], options.cache)
+    options = beside.parser(__doc__, NETWORKS).parse_args(arguments)
+    results = beside.results_folder(options, "int4")
+    pythons, _ = peers.environments(["onnxruntime"], options.cache)
     for name in (n for n in options.networks if wanted(n, options.only)):
         path = options.folder / f"{name}.onnx"
         try:
@@ -87,15 +69,14 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         files = {level: quantized(path, results, level) for level in (0, 4)}
         built = {
-            label: _built(source, path, results, options) for label, source in (("int4", files[0]), ("fp32", path))
+            label: beside.built(source, path, results / "built" / source.stem, options)
+            for label, source in (("int4", files[0]), ("fp32", path))
         }
         for threads in [] if options.prepare else options.threads:
             found = _measured(path, files, built, threads, pythons["onnxruntime"], options)
-            (results / f"{name}.{threads}.json").write_text(json.dumps(found, indent=1) + "\n")
-            print(" | ".join(_row(found)), flush=True)
+            beside.keep(results, found, _row(found))
     if options.write:
-        command = shlex.join(["python", "benchmarks/int4.py", *(sys.argv[1:] if arguments is None else arguments)])
-        options.write.write_text(_page(results, options, command), encoding="utf-8")
+        options.write.write_text(_page(results, options), encoding="utf-8")
     return 0
 
 
@@ -183,64 +164,30 @@ def _product(
     return [made, helper.make_node("Add", [result, *bias], [node.output[0]])] if bias else [made]
 
 
-def _built(source: Path, path: Path, results: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """The folder of a file's artefact, for the inputs beside ``path``, and its weights; built once, or --again."""
-    folder = results / "built" / source.stem
-    if not (folder / "edgec.lock").is_file() or options.again:
-        folder.parent.mkdir(exist_ok=True)
-        shapes = {name: array.shape for name, array in peers._inputs(path).items()}
-        edgec.build(source, folder, shapes=shapes, threads=max(options.threads), device="host")
-    weights = json.loads((folder / "edgec.lock").read_text())["weights_bytes"]
-    return {"folder": str(folder.absolute()), "bytes": weights}
-
-
 def _measured(
     path: Path, files: Mapping[int, Path], built: Mapping[str, Any], threads: int, python: str,
     options: argparse.Namespace,
 ) -> dict[str, Any]:  # fmt: skip
-    engines = [
-        {"label": f"edgec {label}", "engine": "edgec", "python": sys.executable, "model": b["folder"],
-         "threads": threads} for label, b in built.items()
-    ]  # fmt: skip
+    engines = [beside.engine(f"edgec {label}", "edgec", b["folder"], threads) for label, b in built.items()]
     for label, model in zip(LABELS[2:], (files[0], files[4], path)):
-        engine = {"engine": "onnxruntime", "python": python, "model": str(model.absolute()), "threads": threads}
-        engines.append({"label": label, **engine})
-    inputs, reference = path.with_suffix(".in.npz"), peers._reference(path, options.cache)
-    found = peers.in_turns(engines, inputs, reference, threads, options)
-    sizes = {label: b["bytes"] for label, b in built.items()} | {"file": files[0].stat().st_size}
-    return {"network": path.stem, "threads": threads, "bytes": sizes, **found}
+        engines.append(beside.engine(label, "onnxruntime", model, threads, python))
+    sizes = {label: b["weights_bytes"] for label, b in built.items()} | {"file": files[0].stat().st_size}
+    return beside.measured(path, engines, threads, options, bytes=sizes)
 
 
 def _row(found: Mapping[str, Any]) -> list[str]:
-    engines = found["engines"]
-    turns = {label: np.array(e["blocks"]["median"]) for label, e in engines.items() if "failed" not in e}
-
-    def ms(label: str) -> str:
-        return f"{median(turns[label]):.4g}" if label in turns else "failed" if label in engines else "-"
-
-    def over(a: str, b: str) -> str:
-        return f"{median(turns[a] / turns[b]):.3f}" if a in turns and b in turns else "-"
-
-    def error(label: str) -> str:
-        value = engines.get(label, {}).get("error", "-")
-        return f"{value:.1e}" if isinstance(value, float) else str(value)
-
+    turns = beside.Turns(found)
     sizes = [f"{found['bytes'][key] / 1e6:.1f}" for key in ("int4", "fp32", "file")]
-    ratios = [over("edgec int4", LABELS[2]), over("edgec int4", LABELS[3]), over("edgec int4", "edgec fp32")]
-    errors = [error(label) for label in ("edgec int4", *LABELS[2:4])]
-    return [found["network"], str(found["threads"]), *map(ms, LABELS), *ratios, *errors, *sizes]
+    ratios = [turns.over("edgec int4", other) for other in (LABELS[2], LABELS[3], "edgec fp32")]
+    errors = [turns.error(label) for label in ("edgec int4", *LABELS[2:4])]
+    return [found["network"], str(found["threads"]), *map(turns.ms, LABELS), *ratios, *errors, *sizes]
 
 
-def _page(results: Path, options: argparse.Namespace, command: str) -> str:
-    device = load_device("host")
-    files = [results / f"{name}.{t}.json" for t in options.threads for name in options.networks]
-    rows = [_row(json.loads(f.read_text())) for f in files if f.is_file()]
+def _page(results: Path, options: argparse.Namespace) -> str:
     head = ["network", "threads", *LABELS, "over onnxruntime", "over it by bytes", "over edgec fp32", "error edgec"]
     head += ["error onnxruntime", "error by bytes", "int4 MB", "fp32 MB", "file MB"]
-    lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    cpu = f"{device.description.partition(',')[0] or device.name}, {device.cores} cores"
-    return _HEAD.format(command=command, date=date.today().isoformat(), cpu=cpu) + "\n" + "\n".join(lines) + "\n"
+    said = _HEAD.format(**beside.provenance("int4.py", options))
+    return said + "\n" + beside.table(head, beside.rows(results, options.networks, options, _row))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def environment(engine: str, cache: Path) -> Path:
     if not done.is_file():
         venv.create(folder, with_pip=True, symlinks=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
-        _run([*pip, "numpy", *PACKAGES[engine]], f"pip install {' '.join(PACKAGES[engine])}")
+        run([*pip, "numpy", *PACKAGES[engine]], f"pip install {' '.join(PACKAGES[engine])}")
         done.write_text("\n".join(PACKAGES[engine]) + "\n")
     return python
 
@@ -47,7 +47,7 @@ def make_network(name: str, folder: Path, cache: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     script = str(ROOT / "benchmarks" / "make_networks.py")
-    _run([str(environment("litert", cache)), script, "--tflite", str(folder), name], f"making {name}")
+    run([str(environment("litert", cache)), script, "--tflite", str(folder), name], f"making {name}")
 
 
 def model_for(engine: str, path: Path, inputs: Mapping[str, np.ndarray], cache: Path) -> Path:
@@ -83,7 +83,7 @@ def _to_ncnn(path: Path, folder: Path, inputs: Mapping[str, np.ndarray], python:
     source.symlink_to(path.resolve())  # pnnx writes beside its source
     types = {"float32": "", "int64": "i64"}
     shapes = ",".join(str(list(a.shape)).replace(" ", "") + types[str(a.dtype)] for a in inputs.values())
-    _run([str(python.with_name("pnnx")), source.name, f"inputshape={shapes}", "fp16=0"], "pnnx", folder)
+    run([str(python.with_name("pnnx")), source.name, f"inputshape={shapes}", "fp16=0"], "pnnx", folder)
     wanted = [folder / f"{path.stem}{end}" for end in (".ncnn.param", ".ncnn.bin", "_ncnn.py")]
     for file in folder.iterdir():
         if file not in wanted:
@@ -94,12 +94,12 @@ def _to_ncnn(path: Path, folder: Path, inputs: Mapping[str, np.ndarray], python:
 
 def _to_mnn(path: Path, folder: Path, python: Path) -> None:
     target = folder / f"{path.stem}.mnn"
-    _run([str(python), "-c", _MNN, str(path.resolve()), "--MNNModel", target.name], "MNN's converter", folder)
+    run([str(python), "-c", _MNN, str(path.resolve()), "--MNNModel", target.name], "MNN's converter", folder)
     if not target.is_file():
         raise NotHad("MNN's converter wrote no network")
 
 
-def _run(command: Sequence[str], what: str, folder: Path | None = None) -> None:
+def run(command: Sequence[str], what: str, folder: Path | None = None) -> None:
     print(f"  {what}", file=sys.stderr, flush=True)
     try:
         done = subprocess.run(

@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     results = cache / "results"
     results.mkdir(parents=True, exist_ok=True)
     names = [n for n in options.networks or NETWORKS if wanted(n, options.only)]
-    pythons, missing = _environments(options.engines, cache)
+    pythons, missing = environments(options.engines, cache)
     for name in names:
         todo = [t for t in options.threads if options.again or not _is_measured(results / f"{name}.{t}.json", options)]
         if not todo:
@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{name}: left out: {problem}", flush=True)
             continue
         path = options.folder / f"{name}.onnx"
-        _reference(path, cache)
+        reference_for(path, cache)
         record = results / f"{name}.build.json"
         built = json.loads(record.read_text()) if options.built and record.is_file() else _build(path, options, cache)
         record.write_text(json.dumps(built, indent=1) + "\n")
@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    p.add_argument("--cache", type=Path, default=_default_cache(), help="environments, conversions, results")
+    p.add_argument("--cache", type=Path, default=default_cache(), help="environments, conversions, results")
     p.add_argument("--folder", type=Path, help="NAME.onnx, NAME.in.npz, NAME.tflite; made in the cache by default")
     p.add_argument("--networks", nargs="+", metavar="NAME", help="by default the fourteen of make_networks.py")
     p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names to measure; may be repeated")
@@ -100,11 +100,11 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def _default_cache() -> Path:
+def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgec" / "peers"
 
 
-def _environments(engines: list[str], cache: Path) -> tuple[dict[str, str], dict[str, str]]:
+def environments(engines: list[str], cache: Path) -> tuple[dict[str, str], dict[str, str]]:
     """The Python of every engine that can be had, and why the others cannot."""
     pythons, missing = {}, {}
     for engine in engines:
@@ -127,16 +127,16 @@ def _label(compiler: str) -> str:
     return f"edgec ({compiler})" if compiler else "edgec"
 
 
-def _reference(path: Path, cache: Path) -> Path:
+def reference_for(path: Path, cache: Path) -> Path:
     """Outputs of onnxruntime without its optimizations, on the inputs beside the network."""
     place = cache / "reference" / f"{path.stem}.npz"
     if not place.is_file():
         place.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(place, **Peer(path, {}, 1, optimize=False).run(_inputs(path)))
+        np.savez(place, **Peer(path, {}, 1, optimize=False).run(inputs_of(path)))
     return place
 
 
-def _inputs(path: Path) -> dict[str, np.ndarray]:
+def inputs_of(path: Path) -> dict[str, np.ndarray]:
     with np.load(path.with_suffix(".in.npz"), allow_pickle=False) as data:
         return dict(data)
 
@@ -144,7 +144,7 @@ def _inputs(path: Path) -> dict[str, np.ndarray]:
 def _build(path: Path, options: argparse.Namespace, cache: Path) -> dict[str, Any]:
     """The artefacts, one a compiler, and what building them took."""
     found: dict[str, Any] = {}
-    shapes = {name: array.shape for name, array in _inputs(path).items()}
+    shapes = {name: array.shape for name, array in inputs_of(path).items()}
     for compiler in options.compilers:
         folder = cache / "built" / (f"{path.stem}-{compiler}" if compiler else path.stem)
         folder.parent.mkdir(exist_ok=True)
@@ -176,7 +176,7 @@ def _models(path: Path, pythons: Mapping[str, str], cache: Path) -> tuple[dict[s
     models, missing = {}, {}
     for engine in pythons:
         try:
-            models[engine] = str(peer_install.model_for(engine, path, _inputs(path), cache).absolute())
+            models[engine] = str(peer_install.model_for(engine, path, inputs_of(path), cache).absolute())
         except NotHad as problem:
             missing[engine] = str(problem)
     return models, missing
@@ -218,7 +218,7 @@ def _measure(
         entry = {"label": engine, "engine": engine, "python": pythons[engine], "model": model, "threads": threads}
         engines.append(entry)
     device = load_device("host")
-    found = in_turns(engines, path.with_suffix(".in.npz"), _reference(path, options.cache), threads, options)
+    found = in_turns(engines, path.with_suffix(".in.npz"), reference_for(path, options.cache), threads, options)
     return {
         "network": path.stem,
         "date": date.today().isoformat(),
