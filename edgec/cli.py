@@ -12,6 +12,7 @@ from rich.console import Group
 from edgec import __version__, api, cli_device, cli_profiles, cli_report, config, pipeline, reporting
 from edgec.budget import BUDGETS, held, read_budgets
 from edgec.check.tuning_there import tune_there
+from edgec.cli_options import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
 from edgec.command import Answer, command, refused
 from edgec.emit.extras import APPS, BINDINGS
 from edgec.emit.picture import preparation
@@ -156,14 +157,10 @@ def _partial(model: str, settings: Settings, start: str, until: str, save: Path 
 def check(
     settings: Settings,
     model: ModelPath = ".",
-    inputs: Annotated[
-        Optional[Path], typer.Option(metavar="FILE", help="Arrays to check with: .npz by input name, or .npy.")
-    ] = None,
-    samples: Annotated[int, typer.Option(help="Random inputs to try.")] = 3,
-    seed: Annotated[int, typer.Option(help="Where random inputs start.")] = 0,
-    tolerance: Annotated[
-        Optional[float], typer.Option(help="Largest difference over largest value that passes; by the precision.")
-    ] = None,
+    inputs: Inputs = None,
+    samples: Samples = 3,
+    seed: Seed = 0,
+    tolerance: Tolerance = None,
     locate: Annotated[bool, typer.Option("--locate", help="Find where an error comes in.")] = False,
     blocks: Annotated[
         bool, typer.Option("--blocks", help="Check every kernel alone too, beside the operators fused in it.")
@@ -171,10 +168,8 @@ def check(
     out: Annotated[
         Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Folder for the reproducer of --locate.")
     ] = None,
-    data: Annotated[
-        Optional[Path], typer.Option(metavar="PATH", help="Score it instead, on labelled data: .npz, or a folder.")
-    ] = None,
-    metric: Annotated[str, typer.Option(help="What --data are scored by: top1, exact, iou, cosine.")] = "top1",
+    data: Data = None,
+    metric: Metric = "top1",
     metrics: Annotated[
         Optional[list[Path]], typer.Option("--metrics", metavar="DIR", help="Folder of metrics of your own.")
     ] = None,
@@ -204,7 +199,7 @@ def bench(
     vs: Annotated[
         Optional[str], typer.Option("--vs", metavar="PEER", help="Time in turns with: onnxruntime, or litert.")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="How long to time, without building.")] = 2.0,
+    seconds: Seconds = 2.0,
     rounds: Annotated[int, typer.Option(help="Turns each one gets.")] = 5,
 ) -> Answer:
     """Time what MODEL compiles to, alone or beside a peer."""

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from edgec import api
+from edgec.cli_options import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
 from edgec.command import Answer, command
 from edgec.device.facts import list_devices, load_device
 from edgec.device.probe import probe_host
@@ -92,18 +93,12 @@ def check(
     model: ModelPath,
     settings: Settings,
     link: Way = "device",
-    inputs: Annotated[
-        Optional[Path], typer.Option(metavar="FILE", help="Arrays to check with: .npz by input name, or .npy.")
-    ] = None,
-    samples: Annotated[int, typer.Option(help="Random inputs to try.")] = 3,
-    seed: Annotated[int, typer.Option(help="Where random inputs start.")] = 0,
-    tolerance: Annotated[
-        Optional[float], typer.Option(help="Largest difference over largest value that passes; by the precision.")
-    ] = None,
-    data: Annotated[
-        Optional[Path], typer.Option(metavar="PATH", help="Score it instead, on labelled data: .npz, or a folder.")
-    ] = None,
-    metric: Annotated[str, typer.Option(help="What --data are scored by: top1, exact, iou, cosine.")] = "top1",
+    inputs: Inputs = None,
+    samples: Samples = 3,
+    seed: Seed = 0,
+    tolerance: Tolerance = None,
+    data: Data = None,
+    metric: Metric = "top1",
     drop: Annotated[float, typer.Option(help="Points that the device may be below the reference.")] = 1.0,
     keep: Keep = None,
     timeout: Patience = 600.0,
@@ -129,7 +124,7 @@ def bench(
     model: ModelPath,
     settings: Settings,
     link: Way = "device",
-    seconds: Annotated[float, typer.Option(help="How long to time, without building.")] = 2.0,
+    seconds: Seconds = 2.0,
     timeout: Patience = 600.0,
 ) -> Answer:
     """Time MODEL on its device, as a whole and kernel by kernel, by the device's clock."""
@@ -146,11 +141,9 @@ def farm(
     on: Annotated[
         list[str], typer.Option("--on", metavar="DEVICE[@LINK]", help="A device of the farm; once for each.")
     ],
-    samples: Annotated[int, typer.Option(help="Random inputs to try.")] = 3,
-    seed: Annotated[int, typer.Option(help="Where random inputs start.")] = 0,
-    tolerance: Annotated[
-        Optional[float], typer.Option(help="Largest difference over largest value that passes; by the precision.")
-    ] = None,
+    samples: Samples = 3,
+    seed: Seed = 0,
+    tolerance: Tolerance = None,
     seconds: Annotated[float, typer.Option(help="How long to time on each.")] = 1.0,
     tune: Annotated[float, typer.Option(metavar="SECONDS", help="Tune each for about so long first.")] = 0.0,
     keep: Keep = None,

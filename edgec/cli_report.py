@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from edgec import api, config, reporting, toml_text
+from edgec.cli_options import Seconds
 from edgec.command import Answer, command, settings_of
 from edgec.errors import UsageError
 from edgec.options import Settings
@@ -47,7 +48,7 @@ def register(app: typer.Typer) -> None:
     def profile(
         settings: Settings,
         model: Annotated[str, typer.Argument(metavar="[MODEL]", help="A model, or a folder with an edgec.toml.")] = ".",
-        seconds: Annotated[float, typer.Option(help="How long to time, without building.")] = 0.5,
+        seconds: Seconds = 0.5,
         trace: Annotated[
             Optional[Path], typer.Option("--trace", metavar="FILE", help="Write it for Chrome's trace viewer.")
         ] = None,
