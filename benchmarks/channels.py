@@ -30,13 +30,15 @@ FAR = 1e-4
 def main(arguments: list[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("networks", nargs="*", metavar="NAME", default=["resnet50_224", "mobilenetv2_224", "unet_256"])
-    p.add_argument("--folder", type=Path, help="of NAME.onnx; by default where networks are kept")
+    p.add_argument("--folder", type=Path, help="of NAME.onnx (benchmarks/README.md says where they come from)")
     p.add_argument("--sparsity", type=float, default=0.3, help="the share of channels that goes")
     p.add_argument("--jobs", type=int, default=os.cpu_count(), help="networks compiled at the same time")
     p.add_argument("--write", type=Path, help="put the table between its marks in a page")
     given = p.parse_args(arguments)
-    found = networks.in_folder(given.folder) if given.folder else networks.find(given.networks)[0]
-    chosen = [next(n for n in found if n.name == name) for name in given.networks]
+    found = {n.name: n for n in networks.find([given.folder] if given.folder else (), given.networks)[0]}
+    if missing := [name for name in given.networks if name not in found]:
+        raise SystemExit(f"{', '.join(missing)}: not found; --folder says where NAME.onnx lie (benchmarks/README.md)")
+    chosen = [found[name] for name in given.networks]
     with ProcessPoolExecutor(given.jobs) as pool:
         differences, rows = zip(*pool.map(compared, chosen, [given.sparsity] * len(chosen)), strict=True)
     heads = ["network", "weights, MB", "smaller, MB", "largest difference, of the largest value"]

@@ -17,6 +17,8 @@ Arrays = Mapping[str, np.ndarray]
 #: Inputs that are drawn where there are no data.
 DRAWN = 8
 RANDOM = "random"
+#: The array of what samples are, as `edgec check --data` reads it.
+LABELS = "labels"
 
 
 def samples(source: str | Path, graph: Graph) -> Iterator[Arrays]:
@@ -37,6 +39,25 @@ def samples(source: str | Path, graph: Graph) -> Iterator[Arrays]:
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot be read: {error}", where=str(file)) from None
         yield from _apart(arrays, graph, file)
+
+
+def labels(source: str | Path, graph: Graph) -> list[np.ndarray]:
+    """What the samples are, one a sample: the arrays `labels` beside the inputs. Empty where not every file has one.
+
+    Raises UsageError where there are more or fewer of them than samples.
+    """
+    if str(source) == RANDOM or any(n.attributes["name"] == LABELS for n in graph.inputs):
+        return []
+    found: list[np.ndarray] = []
+    for file in _files(source):
+        with np.load(file, allow_pickle=False) as data:
+            if LABELS not in data.files:
+                return []
+            here, count = data[LABELS], sum(1 for _ in _apart(dict(data), graph, file))
+        if here.shape[:1] != (count,):
+            raise UsageError(f"'{LABELS}' is {list(here.shape)}, and there are {count} inputs", where=str(file))
+        found += list(here)
+    return found
 
 
 def digest(source: str | Path) -> str:

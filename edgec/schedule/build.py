@@ -28,7 +28,7 @@ from edgec.schedule.nibbles import nibbles
 from edgec.schedule.procedure import procedure_call
 from edgec.schedule.program import Buffer, Kernel, Program, View
 from edgec.schedule.record import Record
-from edgec.schedule.sparse import Offer, has_zeros, sparse
+from edgec.schedule.sparse import Offer, Sparse, has_zeros, sparse
 from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, half_of, in_half, kept_narrow, with_copies
 from edgec.schedule.ways import Product, Ways, key_of, name_of, named
@@ -211,7 +211,8 @@ def kernel_of(
                 ways.seen.setdefault(key, Product(block, views, usual))
                 way = ways.choose(key, usual, numeric)
                 if way != usual:
-                    params, offer = _choose(block, flat, device, weights, numeric, way)
+                    params, _ = _choose(block, flat, device, weights, numeric, way)
+                    offer = replace(offer, taken=isinstance(params, Sparse)) if offer is not None else None
     operands, scratch = params.operands, params.scratch_bytes
     if scratch:
         copies = 1 if params.shares_scratch else threads

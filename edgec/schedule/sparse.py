@@ -95,12 +95,12 @@ class Offer:
 def has_zeros(flat: Flat) -> bool:
     """Are so many weights zero that a look at where they lie may pay?"""
     constants = {e.value for e in X.loads(flat.body) if isinstance(e.value, Buffer) and e.value.data is not None}
-    return any(b.elements >= SMALLEST and _filled(b) < b.elements * (1 - FEWEST) for b in constants)
+    return any(b.data is not None and is_sparse(b.data) for b in constants)
 
 
-def _filled(b: Buffer) -> int:
-    assert b.data is not None
-    return int(np.count_nonzero(b.data))
+def is_sparse(weights: np.ndarray) -> bool:
+    """Are there so many zeros in so many weights that a look at where they lie may pay?"""
+    return weights.size >= SMALLEST and int(np.count_nonzero(weights)) < weights.size * (1 - FEWEST)
 
 
 def sparse(
@@ -110,28 +110,56 @@ def sparse(
 
     ``dense_cycles`` is what the sum takes by fewer products (`winograd.cycles_of`), where that is how it is done dense.
     """
-    rows = _rows_of(dense) if not dense.window else None
-    offsets = _offsets(dense)
-    if rows is None or offsets is None or not rows.size:
+    form = form_of(dense)
+    if form is None:
         return None
-    best: tuple[float, int, int] | None = None
     price = dense_cycles * FEWER if dense_cycles is not None else _dense(dense, device)
-    for vectors in (1, 2, 4):
-        kept = _kept(rows, vectors)
-        for height in _heights(dense, vectors, device):
-            cycles = _cycles(dense, kept, offsets, height, vectors, device)
-            if best is None or cycles < best[0]:
-                best = cycles, height, vectors
-    assert best is not None
-    cycles, height, vectors = best
-    kept = _kept(rows, vectors)
-    none = _cycles(dense, np.zeros_like(kept), offsets, height, vectors, device)
-    every = _cycles(dense, np.ones_like(kept), offsets, height, vectors, device)
+    cycles, height, vectors = form.tiles(device)[0]
+    kept = _kept(form.rows, vectors)
+    none = _cycles(dense, np.zeros_like(kept), form.offsets, height, vectors, device)
+    every = _cycles(dense, np.ones_like(kept), form.offsets, height, vectors, device)
     share = min(max((price * (1 - MARGIN) - none) / max(every - none, 1.0), 0.0), 1.0)
     taken = bool(cycles < price * (1 - MARGIN) and kept.mean() <= FULL)
-    zeros = 1 - np.count_nonzero(rows) / rows.size
-    offer = Offer(float(zeros), float(kept.mean()), vectors * dense.lanes, price, cycles, 1 - share, taken)
-    return (_packed(dense, rows, offsets, height, vectors, weights, device) if taken else None), offer
+    offer = Offer(form.zeros, float(kept.mean()), vectors * dense.lanes, price, cycles, 1 - share, taken)
+    return (form.packed(height, vectors, weights, device) if taken else None), offer
+
+
+@dataclass(frozen=True)
+class Form:
+    """A contraction that can be had without its zeros: ``rows`` [outer, vectors of a row, k, lanes] of weights, and
+    the ``offsets`` in S of what they are multiplied with."""
+
+    dense: Contract
+    rows: np.ndarray
+    offsets: np.ndarray
+
+    @property
+    def zeros(self) -> float:
+        """The share of weights that are zero; lanes beyond the last output are none."""
+        _, vectors, _, lanes = self.rows.shape
+        real = self.rows.size * int(self.dense.n_extent) / (vectors * lanes)
+        return 1 - float(np.count_nonzero(self.rows) / real)
+
+    def tiles(self, device: Device) -> list[tuple[float, int, int]]:
+        """(predicted cycles, rows, vectors) of every tile that registers hold, the cheapest first."""
+        found = []
+        for vectors in (1, 2, 4):
+            kept = _kept(self.rows, vectors)
+            for height in _heights(self.dense, vectors, device):
+                cycles = _cycles(self.dense, kept, self.offsets, height, vectors, device)
+                found.append((cycles, height, vectors))
+        return sorted(found)
+
+    def packed(self, height: int, vectors: int, weights: Weights, device: Device) -> Sparse:
+        """The record of tiles of so many rows and vectors."""
+        return _packed(self.dense, self.rows, self.offsets, height, vectors, weights, device)
+
+
+def form_of(dense: Contract) -> Form | None:
+    """A contraction as it would be without its zeros; None where that cannot be had."""
+    rows = _rows_of(dense) if not dense.window else None
+    offsets = _offsets(dense)
+    return Form(dense, rows, offsets) if rows is not None and offsets is not None and rows.size else None
 
 
 def _rows_of(dense: Contract) -> np.ndarray | None:

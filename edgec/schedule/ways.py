@@ -1,7 +1,8 @@
 """Ways to schedule one product: the shape of its register tile, and Winograd's method or the sum as it stands.
 
-A way is called "12x2" (rows x vectors of a tile) or "winograd 4x4" (outputs of a tile). The model of the device takes
-one; where `edgec tune` has measured several, the quickest is taken. A measurement belongs to a block in its layout.
+A way is called "12x2" (rows x vectors of a tile), "sparse 12x2" (the same without the zeros of the weights) or
+"winograd 4x4" (outputs of a tile). The model of the device takes one; where `edgec tune` has measured several, the
+quickest is taken. A measurement belongs to a block in its layout and, where many weights are zero, to their places.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
+
 from edgec.device.facts import Device
 from edgec.fuse.block import Block
 from edgec.fuse.choice import fingerprint
@@ -19,10 +22,13 @@ from edgec.rewrite.rule import Numeric
 from edgec.schedule.contract import Contract, contract, tiles_for
 from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.program import View
+from edgec.schedule.sparse import Form, Sparse, form_of, has_zeros, is_sparse
 from edgec.schedule.winograd import Winograd, outputs_for, winograd
 
 #: Tiles and forms of Winograd's method that are worth measuring, by the model of the device.
 TILES, FORMS = 6, 2
+#: Tiles without zeros that are worth measuring.
+SPARSE = 4
 #: Another way has to be this much quicker: alone and on one thread it may be, and not beside its neighbors.
 MARGIN = 0.05
 
@@ -80,13 +86,18 @@ def measurements(known: Mapping[str, float]) -> dict[str, dict[str, float]]:
 def key_of(block: Block, views: Mapping[Node, View]) -> str:
     """A name for everything that a product's speed depends on but its way and the device."""
     places = [(views[n].strides, n.type.dtype) for n in (*block.inputs, block.output) if n in views]
-    return "product " + sha256(f"{fingerprint(block)} {places}".encode()).hexdigest()
+    zeros = [
+        sha256(np.packbits(n.value != 0).tobytes()).hexdigest()
+        for n in block.inputs
+        if n.is_const and is_sparse(n.value)
+    ]
+    return "product " + sha256(f"{fingerprint(block)} {places}{zeros or ''}".encode()).hexdigest()
 
 
 def name_of(params: Any) -> str | None:
-    """The way that a schedule is; None for one that is no product, or one without its zeros."""
-    if type(params) is Contract:
-        return f"{params.rows}x{params.vectors}"
+    """The way that a schedule is; None for one that is no product."""
+    if type(params) in (Contract, Sparse):
+        return f"{'sparse ' if type(params) is Sparse else ''}{params.rows}x{params.vectors}"
     if isinstance(params, Winograd):
         return "winograd " + "x".join(str(side.toom.outputs) for side in params.sides)
     return None
@@ -97,8 +108,17 @@ def named(flat: Flat, device: Device, weights: Weights, way: str) -> Contract | 
     if way.startswith("winograd "):
         outputs = tuple(map(int, way.removeprefix("winograd ").split("x")))
         return winograd(flat, device, weights, outputs)
-    rows, _, vectors = way.partition("x")
+    rows, _, vectors = way.removeprefix("sparse ").partition("x")
+    if way.startswith("sparse "):
+        form = _form(flat, device)
+        return form.packed(int(rows), int(vectors), weights, device) if form is not None else None
     return contract(replace(flat, tile=(int(rows), int(vectors))), device, weights)
+
+
+def _form(flat: Flat, device: Device) -> Form | None:
+    """A product whose weights have zeros, as it would be without them."""
+    dense = contract(flat, device, Weights()) if has_zeros(flat) else None
+    return form_of(dense) if dense is not None else None
 
 
 def proposed(flat: Flat, device: Device, numeric: Numeric) -> Sequence[str]:
@@ -110,4 +130,7 @@ def proposed(flat: Flat, device: Device, numeric: Numeric) -> Sequence[str]:
     if numeric != "exact":
         forms = ("x".join(map(str, outputs)) for outputs in outputs_for(flat, device)[:FORMS])
         names |= {f"winograd {form}": None for form in forms}
+    form = _form(flat, device)
+    if form is not None:
+        names |= {f"sparse {r}x{v}": None for _, r, v in form.tiles(device)[:SPARSE]}
     return list(names)

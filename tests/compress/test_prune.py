@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,12 @@ from typer.testing import CliRunner
 import edgec
 from edgec import ops
 from edgec.cli import app
-from edgec.compress.layers import results
+from edgec.compress.budget import Budget
+from edgec.compress.calibrate import labels
+from edgec.compress.layers import Layer, layers_of, results
 from edgec.compress.prune.channels import without_channels
 from edgec.compress.prune.choose import METHODS, Statistics, chosen, repaired
+from edgec.compress.prune.levels import _taken, furthest, ordered
 from edgec.compress.prune.scheme import kept, parsed
 from edgec.errors import CheckError, UsageError
 from edgec.export_onnx import runnable
@@ -175,6 +179,51 @@ def test_as_much_as_the_budget_allows(tmp_path: Path) -> None:
         edgec.build(GRAPH, loss_budget="max_abs=1e-7", **options)
     with pytest.raises(CheckError, match="pruned it is cosine="):
         edgec.build(GRAPH, loss_budget="cosine=0.9999", sparsity=0.9, **options)
+
+
+def test_steps_are_ordered_by_error_for_time() -> None:
+    one, two, three = (replace(layer) for layer in layers_of(GRAPH)[:3])
+    gains = {
+        (one, 0.3): 10.0,
+        (one, 0.5): 20.0,
+        (one, 0.7): 30.0,
+        (two, 0.5): 10.0,
+        (three, 0.3): 5.0,
+        (three, 0.5): 4.0,
+    }
+    errors = {(one, 0.3): 8.0, (one, 0.5): 4.0, (one, 0.7): 40.0, (two, 0.5): 1.0, (three, 0.3): 3.0, (three, 0.5): 9.0}
+    # one's 30 % are beaten by its 50 %, and nobody wants more zeros that gain less.
+    assert ordered(gains, errors) == [(two, 0.5), (one, 0.5), (three, 0.3), (one, 0.7)]
+
+
+def test_a_layer_that_breaks_the_budget_holds_nobody_up() -> None:
+    layers = [replace(x) for x in layers_of(GRAPH) * 3]
+    steps = [(x, level) for x in layers for level in (0.3, 0.5)]
+    asked: list[int] = []
+
+    def figure(levels: Mapping[Layer, float]) -> float:
+        asked.append(len(levels))
+        return 5.0 if levels.get(layers[1]) == 0.5 else 100.0 if layers[4] in levels else 1.0
+
+    taken, first = _taken(steps, figure, Budget("top1_drop", 2.0))
+    assert first == 1.0 and taken == [s for s in steps if s != (layers[1], 0.5) and s[0] is not layers[4]]
+    assert len(asked) < len(steps)
+    assert furthest(10, lambda count: count <= 7, 5) == 7 and furthest(3, lambda count: False, 5) == 0
+
+
+def test_labels_say_which_decisions_can_be_lost(tmp_path: Path) -> None:
+    wanted = [{"y": np.eye(3, dtype=np.float32)[k][None]} for k in (0, 1, 2, 0)]
+    got = [{"y": np.eye(3, dtype=np.float32)[k][None]} for k in (0, 2, 0, 1)]
+    budget = Budget("top1_drop", 2.0)
+    assert budget.of(wanted, got) == 75 and budget.of(wanted, got, [np.array(k) for k in (0, 0, 2, 1)]) == 25
+    x = np.zeros((5, 16, 10, 10), np.float32)
+    np.savez(tmp_path / "a.npz", x=x, labels=np.arange(5))
+    assert labels(tmp_path / "a.npz", GRAPH) == [0, 1, 2, 3, 4]
+    np.savez(tmp_path / "b.npz", x=x)
+    assert labels(tmp_path, GRAPH) == labels("random", GRAPH) == []
+    np.savez(tmp_path / "b.npz", x=x, labels=np.arange(4))
+    with pytest.raises(UsageError, match=r"'labels' is \[4\], and there are 5 inputs"):
+        labels(tmp_path, GRAPH)
 
 
 def test_masks_go_out_and_come_back(tmp_path: Path) -> None:

@@ -27,6 +27,14 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiles:
     return Profiles()
 
 
+def product(zeros: float) -> onnx.ModelProto:
+    """A matrix product that does not read a share of what it is given."""
+    kernel = np.random.default_rng(0).standard_normal((64, 48)).astype(np.float32)
+    kernel[: round(64 * zeros)] = 0
+    x = [tensor_input("x", [196, 64])]
+    return model([node("MatMul", ["x", "w"], ["y"], "product")], x, ("y",), [weights("w", kernel)], opset=17)
+
+
 def convolutions() -> onnx.ModelProto:
     """Two products: 1 x 1 and 3 x 3."""
     rng = np.random.default_rng(0)
@@ -42,8 +50,9 @@ def convolutions() -> onnx.ModelProto:
     return model(nodes, [tensor_input("x", [1, 8, 14, 14])], ("y",), kernels, opset=17)
 
 
-def taken(device: str = "host", **settings: str) -> list[str | None]:
-    program = run(convolutions().SerializeToString(), Context(resolve({"device": device, **settings})))["schedule"]
+def taken(net: onnx.ModelProto | None = None, **settings: str) -> list[str | None]:
+    net = net if net is not None else convolutions()
+    program = run(net.SerializeToString(), Context(resolve({"device": "host", **settings})))["schedule"]
     steps = [s for k in program.kernels for s in (k.params.steps if isinstance(k.params, Chain) else (k,))]
     return [name_of(s.params) for s in steps if isinstance(s.params, Contract | Winograd)]
 
@@ -78,3 +87,21 @@ def test_exact_sums_take_no_form_of_winograd(database: Profiles) -> None:
     assert forms
     database.put([Measured(name, where, 1e-9, "made up") for name in forms])
     assert not any(way and way.startswith("winograd") for way in taken(numeric="exact"))
+
+
+def test_to_leave_zeros_out_is_one_more_way(database: Profiles) -> None:
+    (usual,) = taken(product(0.8))
+    assert usual is not None and usual.startswith("sparse ")
+    assert edgec.tune(product(0.8), 120.0).left == 0
+    where = target(resolve({}))
+    names = [n for n in database.known(where) if n.startswith("product ")]
+    dense = [n for n in names if "/sparse" not in n]
+    assert len(names) - len(dense) >= 2 and dense
+    database.put([Measured(n, where, 1e-3 if n in dense else 1e-9, "made up") for n in names])
+    assert str(taken(product(0.8))[0]).startswith("sparse ")
+    database.put([Measured(n, where, 1e-9 if n == dense[-1] else 1e-3, "made up") for n in names])
+    assert taken(product(0.8)) == [dense[-1].partition("/")[2]]
+    kernel = run(product(0.8).SerializeToString(), Context(resolve({"device": "host"})))["schedule"].kernels[-1]
+    assert kernel.sparsity is not None and not kernel.sparsity.taken
+    # Other zeros in weights of the same shape are another product.
+    assert str(taken(product(0.9))[0]).startswith("sparse ")

@@ -15,12 +15,14 @@ import numpy as np
 
 from edgec.compress.budget import Budget
 from edgec.compress.calibrate import RANDOM, samples
-from edgec.compress.layers import Arrays, Layer, layers_of, results
+from edgec.compress.calibrate import labels as labels_of
+from edgec.compress.layers import Arrays, Layer, layers_of
 from edgec.compress.prune import levels
 from edgec.compress.prune.channels import without_channels
 from edgec.compress.prune.choose import METHODS, Chosen
 from edgec.compress.prune.layerwise import Plan, by_magnitude, pruned, replaced, spread
 from edgec.compress.prune.operands import matrix, prunable, taps
+from edgec.compress.prune.outcome import outcome
 from edgec.compress.prune.report import PrunedLayer, PruneReport
 from edgec.compress.prune.scheme import Scheme, fits
 from edgec.compress.prune.stored import masks_for
@@ -42,6 +44,10 @@ class Offered(Protocol):
 
 #: From a graph to what the scheduler would do with each of its layers, by name.
 Worth = Callable[[Graph], Mapping[str, Offered]]
+
+
+#: Networks that are pruned as a whole to find one that keeps a budget.
+TOGETHER = 5
 
 
 @dataclass(frozen=True)
@@ -90,14 +96,7 @@ def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
         offers = worth(replaced(graph, {layer: by_magnitude(layer, plan) for layer, plan in plans.items()}))
         return _done(graph, asked, layers, plans, data, offers)
     if asked.sparsity is None:
-        refused: CheckError | None = None
-        for plans, offers in levels.within(graph, layers, asked.scheme, asked.method, data, asked.budget, worth):
-            try:  # found with every layer pruned by itself; what counts is how they do together
-                return _done(graph, asked, layers, plans, data, offers)
-            except CheckError as error:
-                refused = error
-        assert refused is not None
-        raise refused
+        return _within(graph, asked, layers, data, worth)
     plans = {layer: Plan(asked.scheme, asked.sparsity) for layer in layers}
     offers = worth(replaced(graph, {layer: by_magnitude(layer, plan) for layer, plan in plans.items()}))
     gaining = {layer: plan for layer, plan in plans.items() if layer.name in offers and offers[layer.name].taken}
@@ -107,6 +106,28 @@ def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
             hint="ask for more zeros, or for blocks as wide as the device's vectors: --prune vector",
         )
     return _done(graph, asked, layers, gaining, data, offers)
+
+
+def _within(graph: Graph, asked: Pruning, layers: Sequence[Layer], data: Sequence[Arrays], worth: Worth) -> Pruned:
+    """As much as the budget allows. Steps are found with every layer pruned by itself; what counts is how they do
+    together, each layer pruned on what the ones before it give."""
+    known = labels_of(asked.calibration, graph)
+    found = levels.within(graph, layers, asked.scheme, asked.method, data, known, asked.budget, worth)
+    made: dict[int, Pruned] = {}
+    refused: list[CheckError] = []
+
+    def holds(count: int) -> bool:
+        try:
+            plans, offers = found.plans(count)
+            made[count] = _done(graph, asked, layers, plans, data, offers)
+        except CheckError as error:
+            refused.append(error)
+        return count in made
+
+    count = levels.furthest(len(found.steps), holds, TOGETHER)
+    if not count:
+        raise refused[-1]
+    return made[count]
 
 
 def _done(
@@ -128,7 +149,8 @@ def _done(
     rows = tuple(_row(layer, new.get(layer), errors.get(layer), offers.get(layer.name)) for layer in layers)
     told = None if asked.budget is None else str(asked.budget)
     if data and asked.budget is not None:
-        value = _kept(graph, new, held, asked.budget, errors)
+        known = labels_of(asked.calibration, graph)
+        value = _kept(graph, new, held, known[1::2] if len(held) < len(data) else known, asked.budget, errors)
     method = asked.method if data else "magnitude"
     report = PruneReport(str(asked.scheme), method, asked.sparsity, len(data), rows, told, value)
     masks = {layer.name: _natural(layer, made.mask) for layer, made in new.items()}
@@ -136,10 +158,16 @@ def _done(
 
 
 def _kept(
-    graph: Graph, new: Mapping[Layer, Chosen], data: Sequence[Arrays], budget: Budget, errors: Mapping[Layer, float]
+    graph: Graph,
+    new: Mapping[Layer, Chosen],
+    data: Sequence[Arrays],
+    known: Sequence[np.ndarray],
+    budget: Budget,
+    errors: Mapping[Layer, float],
 ) -> float:
     """The figure of a pruned network on data held back. Raises CheckError where the budget is not kept."""
-    value = budget.of(results(graph, data), results(replaced(graph, new), data))
+    run = outcome(graph)
+    value = budget.of(run(graph, data), run(replaced(graph, new), data), known)
     if not budget.allows(value):
         told = largest([(layer.name, error) for layer, error in errors.items()], sum(errors.values()))
         raise CheckError(

@@ -23,6 +23,8 @@ METHODS = ("magnitude", "wanda", "obs")
 DAMPING = 0.01
 #: Rounds of `obs`, each of which drops an equal part of what is left.
 ROUNDS = 4
+#: Multiply-adds that these may take: panels times columns cubed, for each. Single outputs are many panels.
+WORK = 1e12
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ def _mask(w: Array, taps: int, scheme: Scheme, sparsity: float, method: str, sta
 
 def _by_rounds(w: Array, taps: int, scheme: Scheme, sparsity: float, statistics: Statistics) -> Array:
     """`obs`: score what is left by what it costs to lose, drop some, solve for the rest, again."""
-    rounds = 1 if scheme.of else ROUNDS
+    work = -(-len(w) // scheme.outputs) * w.shape[1] ** 3
+    rounds = 1 if scheme.of else min(max(round(WORK / work), 1), ROUNDS)
     inverse = statistics.inverse
     full = statistics.full
     current, diagonal = full, np.broadcast_to(np.diag(inverse), (-(-len(w) // scheme.outputs), w.shape[1]))

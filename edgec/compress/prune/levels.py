@@ -1,23 +1,27 @@
 """As much as a budget allows: a share of zeros for every layer, the most time for the least error.
 
-Every layer is pruned by itself at a few levels, on the dense network's operands; its error is measured on rows that
-its repair has not seen. A price of error, lambda, then gives each layer the level with the least of cycles + lambda *
-error: one number orders all networks from dense to as sparse as can be. The greatest that keeps the budget is found by
-halving, on samples that were held back.
+Every layer is pruned by itself at a few levels, and the network is run with each of them alone: the error that arrives
+at the outputs is what a level costs, the cycles that the scheduler saves are what it gains. Steps from level to level
+are ordered by the one over the other, as for bits (`compress/search.py`), and taken while the budget is kept on samples
+that were held back: a group of steps at a time, smaller ones where a group breaks it, and a layer whose next step alone
+breaks it gets no further. So one layer that does more harm than its error says stands in nobody else's way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edgec.compress.budget import Budget
-from edgec.compress.layers import Arrays, Layer, Walk, results
+from edgec.compress.calibration import noise
+from edgec.compress.layers import Arrays, Layer, Walk
 from edgec.compress.prune.choose import Chosen, Statistics, chosen
 from edgec.compress.prune.layerwise import Plan, by_magnitude, replaced
 from edgec.compress.prune.operands import matrix, rows, taps
+from edgec.compress.prune.outcome import outcome
 from edgec.compress.prune.scheme import Scheme
 from edgec.errors import CheckError, UsageError
 from edgec.ir.graph import Graph
@@ -25,9 +29,27 @@ from edgec.ir.graph import Graph
 if TYPE_CHECKING:
     from edgec.compress.prune import Offered
 
-LEVELS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-#: Networks that are run to find the one that keeps the budget.
-TRIALS = 7
+Array = np.ndarray
+#: Kernels have a look at weights of which 30 % are zero.
+LEVELS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+#: Networks that are run to see which steps keep the budget, and steps that are tried together at first.
+TRIALS, TOGETHER = 48, 4
+
+
+@dataclass(frozen=True)
+class Found:
+    """Steps that kept the budget together, the cheapest first: each prunes one layer as much as is said."""
+
+    steps: tuple[tuple[Layer, float], ...]
+    scheme: Scheme
+    offers: Mapping[float, Mapping[str, Any]]
+
+    def plans(self, count: int) -> tuple[dict[Layer, Plan], dict[str, Offered]]:
+        """Plans of the first so many steps, and what the scheduler offers for them."""
+        levels = dict(self.steps[:count])
+        told = {layer.name: self.offers[level][layer.name] for layer, level in levels.items()}
+        plans = {layer: Plan(self.scheme, level) for layer, level in levels.items()}
+        return plans, {**self.offers[LEVELS[-1]], **told}
 
 
 def within(
@@ -36,104 +58,125 @@ def within(
     scheme: Scheme,
     method: str,
     data: Sequence[Arrays],
+    labels: Sequence[Array],
     budget: Budget | None,
     worth: Callable[[Graph], Mapping[str, Any]],
-) -> list[tuple[dict[Layer, Plan], dict[str, Offered]]]:
-    """(plans, the offers for them) of all networks that were found to keep the budget, the sparsest first.
+) -> Found:
+    """What was found to keep the budget, every layer pruned by itself. ``labels``: one for each of ``data``, or none.
 
-    Raises UsageError without data or a budget, CheckError where not even the layer that costs least keeps it.
+    Raises UsageError without data or a budget, or where nothing gains at any level, CheckError where not even the
+    layer that costs least keeps the budget.
     """
     if budget is None or len(data) < 2:
         hint = "give --calibrate DATA (two samples at least) and --budget top1_drop=2, or a --sparsity"
         raise UsageError("how much is to be pruned cannot be found out", hint=hint)
     offers = {level: worth(_at(graph, layers, scheme, level)) for level in LEVELS}
+    gains = {
+        (layer, level): offer.dense_cycles - offer.sparse_cycles
+        for level in LEVELS
+        for layer in layers
+        if (offer := offers[level].get(layer.name)) is not None and offer.taken
+    }
+    if not gains:
+        hint = "ask for blocks as wide as the device's vectors: --prune vector"
+        raise UsageError(f"'{scheme}' gains nothing on this device in any of {len(layers)} layers", hint=hint)
     seen, held = list(data[::2]), list(data[1::2])
-    tried = _tried(graph, layers, scheme, method, seen)
-    wanted = results(graph, held)
-    known: dict[tuple[float, ...], float] = {}
+    made = _made(graph, gains, scheme, method, seen)
+    run = outcome(graph)
+    wanted = run(graph, held)
 
-    def picked(price: float) -> dict[Layer, float]:
-        found = {}
-        for layer in layers:
-            best, level = 0.0, None
-            for at in LEVELS:
-                offer = offers[at].get(layer.name)
-                if offer is None or not offer.taken:
-                    continue
-                gained = offer.dense_cycles - offer.sparse_cycles - price * tried[layer, at][1]
-                if gained > best:
-                    best, level = gained, at
-            if level is not None:
-                found[layer] = level
-        return found
+    def differ(changes: Mapping[Layer, float]) -> list[dict[str, Array]]:
+        return run(replaced(graph, {layer: made[layer, level] for layer, level in changes.items()}), held)
 
-    def figure(levels: Mapping[Layer, float]) -> float:
-        key = tuple(levels.get(layer, 0.0) for layer in layers)
-        if key not in known:
-            new = {layer: tried[layer, level][0] for layer, level in levels.items()}
-            known[key] = budget.of(wanted, results(replaced(graph, new), held))
-        return known[key]
-
-    kept = _halved(picked, figure, budget, offers)
-    if not kept:
+    errors = {(layer, level): _noise(wanted, differ({layer: level})) for layer, level in gains}
+    steps = ordered(gains, errors)
+    taken, alone = _taken(steps, lambda changes: budget.of(wanted, differ(changes), labels[1::2]), budget)
+    if not taken:
+        layer, level = steps[0]
         raise CheckError(
-            f"nothing within {budget} is faster than the dense network: no layer can be pruned",
-            hint="allow more, or train on: --write-masks with a --sparsity says what is to stay",
+            f"nothing within {budget} is faster than the dense network: the layer that costs least for what it gains, "
+            f"'{layer.name}' with {level:.0%} zeros, alone gives {alone:.4g}",
+            hint="allow more, give more data, or train on: --write-masks with a --sparsity says what is to stay",
         )
-    found = []
-    for levels in kept:
-        told = {layer.name: offers[level][layer.name] for layer, level in levels.items()}
-        plans = {layer: Plan(scheme, level) for layer, level in levels.items()}
-        found.append((plans, {**offers[LEVELS[-1]], **told}))
-    return found
+    return Found(tuple(taken), scheme, offers)
 
 
 def _at(graph: Graph, layers: Sequence[Layer], scheme: Scheme, level: float) -> Graph:
     return replaced(graph, {layer: by_magnitude(layer, Plan(scheme, level)) for layer in layers})
 
 
-def _tried(
-    graph: Graph, layers: Sequence[Layer], scheme: Scheme, method: str, data: Sequence[Arrays]
-) -> dict[tuple[Layer, float], tuple[Chosen, float]]:
-    """Every layer at every level by itself: its weights, and its error on rows that they were not fitted to."""
+def _made(
+    graph: Graph, gains: Mapping[tuple[Layer, float], float], scheme: Scheme, method: str, data: Sequence[Arrays]
+) -> dict[tuple[Layer, float], Chosen]:
+    """Every layer at every level that gains, by itself."""
     walk = Walk(graph, data)
-    nodes = {layer.node: layer for layer in layers}
+    nodes = {layer.node: layer for layer, _ in gains}
     found = {}
     for n in walk:
         if n not in nodes:
             continue
         layer = nodes[n]
         w = matrix(layer)
-        x, y = rows(layer, walk[layer.operand], walk[n])
-        fitted = Statistics.of(x[::2], y[::2], w)
-        spread = max(float(y.var(axis=0).mean()), 1e-30)
+        fitted = Statistics.of(*rows(layer, walk[layer.operand], walk[n]), w)
         for level in LEVELS:
-            trial = chosen(w, taps(layer), scheme, level, method, fitted)
-            got = x[1::2] @ trial.matrix.T + (0 if trial.shift is None else trial.shift)
-            error = float(np.square(y[1::2] - got).mean()) / spread if len(got) else 0.0
-            found[layer, level] = trial, error
+            if (layer, level) in gains:
+                found[layer, level] = chosen(w, taps(layer), scheme, level, method, fitted)
     return found
 
 
-def _halved(
-    picked: Callable[[float], dict[Layer, float]],
-    figure: Callable[[Mapping[Layer, float]], float],
-    budget: Budget,
-    offers: Mapping[float, Mapping[str, Any]],
-) -> list[dict[Layer, float]]:
-    """Levels that keep the budget, those at the least price of error first, found by halving its exponent."""
-    cycles = max((o.dense_cycles for by_name in offers.values() for o in by_name.values()), default=1.0)
-    low, high = (
-        np.log10(cycles) - 4,
-        np.log10(cycles) + 4,
-    )  # at the first nearly nothing is too much, at the last nearly all
-    kept: list[dict[Layer, float]] = []
+def _noise(wanted: Sequence[Mapping[str, Array]], got: Sequence[Mapping[str, Array]]) -> float:
+    """The error over the signal, of all outputs of floats together."""
+    names = [name for name, value in wanted[0].items() if value.dtype.kind == "f"]
+    return noise([w[name] for w in wanted for name in names], [g[name] for g in got for name in names])
+
+
+def ordered(
+    gains: Mapping[tuple[Layer, float], float], errors: Mapping[tuple[Layer, float], float]
+) -> list[tuple[Layer, float]]:
+    """Steps from level to level, those that cost the least error for a cycle first.
+
+    Of the levels of a layer only those are steps that no mixture of two others beats (the convex hull), so that a
+    layer's own steps come in order.
+    """
+    priced: list[tuple[float, int, Layer, float]] = []
+    numbers: dict[Layer, int] = {}
+    for layer, _ in gains:
+        numbers.setdefault(layer, len(numbers))
+    for layer, number in numbers.items():
+        points = [(gains[x, level], errors[x, level], level) for x, level in gains if x is layer]
+        saved, error = 0.0, 0.0
+        while further := [p for p in points if p[0] > saved]:
+            slope, _, level, saved, error = min(((e - error) / (s - saved), -s, at, s, e) for s, e, at in further)
+            priced.append((slope, number, layer, level))
+    return [(layer, level) for _, _, layer, level in sorted(priced, key=lambda p: (*p[:2], p[3]))]
+
+
+def _taken(
+    steps: Sequence[tuple[Layer, float]], figure: Callable[[Mapping[Layer, float]], float], budget: Budget
+) -> tuple[list[tuple[Layer, float]], float]:
+    """The steps that keep the budget together, and the figure of the first step alone."""
+    taken: list[tuple[Layer, float]] = []
+    left, together = list(steps), TOGETHER
+    first = figure(dict(steps[:1]))
     for _ in range(TRIALS):
-        middle = (low + high) / 2
-        levels = picked(10**middle)
-        if not levels or budget.allows(figure(levels)):
-            kept = [levels, *kept] if levels and levels not in kept else kept
-            high = middle
+        if not left:
+            break
+        group = left[:together]
+        if budget.allows(figure(dict([*taken, *group]))):
+            taken += group
+            left, together = left[len(group) :], 2 * together
+        elif len(group) > 1:
+            together = len(group) // 2
         else:
-            low = middle
-    return kept
+            left = [step for step in left if step[0] is not group[0][0]]
+    return taken, first
+
+
+def furthest(count: int, holds: Callable[[int], bool], trials: int) -> int:
+    """The most of 1..count that were seen to hold, all of them tried first; 0 for none within so many trials."""
+    low, high, at = 0, count + 1, count
+    while trials and high - low > 1:
+        trials -= 1
+        low, high = (at, high) if holds(at) else (low, at)
+        at = (low + high) // 2
+    return low
