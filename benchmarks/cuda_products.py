@@ -77,11 +77,11 @@ def graph(shape: tuple[int, int, int], kind: str, count: int) -> Graph:
 def offers(shape: tuple[int, int, int], kind: str, device: Device, every: bool) -> list[tiles.AnyTile]:
     rows, columns, depth = shape
     element = "s8" if kind == "s8" else ""
-    chosen = tiles.tile_for(1, rows, columns, depth, device, element)
+    chosen = tiles.tile_for(1, rows, columns, depth, device, element, True)
     if not every:
         return [chosen]
     found = [chosen]
-    for offer in tiles._tensor_offers(device, element):
+    for offer in tiles.offers(rows, columns, depth, device, element, True):
         count = -(-rows // offer.m) * -(-columns // offer.n)
         for split in (1, 2, 4, 8, 16):
             if split > 1 and (depth // split < 2 * offer.k or count * split > 2 * device.multiprocessors):

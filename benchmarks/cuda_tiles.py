@@ -47,8 +47,7 @@ def offers(shape: tuple[int, int, int], device: Device) -> list[tiles.AnyTile]:
     """The tiles and splits worth timing: neither a handful of groups, nor many more than the machine holds at once."""
     rows, columns, depth = shape
     found: list[tiles.AnyTile] = []
-    every = tiles._tensor_offers(device) if tiles.has_tensor_cores(device) else tiles._offers()
-    for offer in every:
+    for offer in tiles.offers(rows, columns, depth, device, "", True):
         count = ceil(rows / offer.m) * ceil(columns / offer.n)
         for split in tiles.SPLITS:
             if split > 1 and (depth // split < 2 * offer.k or count * split > 4 * device.multiprocessors):
@@ -102,7 +101,7 @@ def told(results: dict[str, Any], device: Device) -> None:
         for text, rows in shapes.items():
             shape = tuple(map(int, text.split("x")))
             best = min(rows, key=lambda r: r["us"])
-            chosen = tiles.tile_for(1, *shape, one)
+            chosen = tiles.tile_for(1, *shape, one, "", True)
             same = [r for r in rows if all(r[k] == v for k, v in vars(chosen).items())]
             us = same[0]["us"] if same else float("nan")
             losses.append(us / best["us"])

@@ -140,12 +140,12 @@ def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None
     )  # fmt: skip
     constant = is_constant(l)
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (batch, m, n, k))
-    tile = tile_for(batches, rows, columns, depth, device)
+    tile = tile_for(batches, rows, columns, depth, device, "", constant)
     on_tensors = isinstance(tile, TensorTile)
     l_k, l_n = k, n
     if constant:
         kind = ("f16" if tile.bytes == 2 else "f32") if isinstance(tile, TensorTile) else packed_as(device)
-        l, l_k, l_n = _packed(l, batch, k, n, weights, kind, on_tensors)
+        l, l_k, l_n = _packed(l, batch, k, n, weights, kind, tile)
     last = n[-1] if n else X.const(0)
     epilogue = with_contiguous_weights(epilogue, (*batch, *m, *n), last, weights)
     s_along, l_along = (next((v for v in reversed(loops)), X.const(0)) for loops in (k, l_k if on_tensors else l_n))
@@ -154,7 +154,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None
         loads_lanes(s, s_along), loads_lanes(l, l_along),
         has_lanes(X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")}),
                   flat.store, address, last, cuda=device.language == "cuda"),
-        is_copied(s, s_along, tile), is_copied(l, l_along, tile), tile, meets=device.groups_meet,
+        is_copied(s, s_along, tile), in_tiles(tile) or is_copied(l, l_along, tile), tile, meets=device.groups_meet,
     )  # fmt: skip
 
 
@@ -168,12 +168,12 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights) -> GpuContra
         return None
     s, l, epilogue, accumulator, l_k, l_n = found.s, found.l, p.epilogue, p.accumulator, p.k, p.n
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (p.batch, p.m, p.n, p.k))
-    tile = tile_for(batches, rows, columns, depth, device, "s8")
+    tile = tile_for(batches, rows, columns, depth, device, "s8", is_constant(l))
     if found.offset:
         more = sums_of_columns(l, p.n, p.k, weights) * X.const(found.offset, "i32")
         epilogue = X.substitute(epilogue, {accumulator: accumulator + more})
     if is_constant(l):
-        l, l_k, l_n = _packed(l, p.batch, p.k, p.n, weights, found.types[1], True)
+        l, l_k, l_n = _packed(l, p.batch, p.k, p.n, weights, found.types[1], tile)
     last = p.n[-1] if p.n else X.const(0)
     parts = started(epilogue, accumulator)
     start, epilogue, accumulator = parts if parts is not None else (None, epilogue, accumulator)
@@ -184,9 +184,14 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights) -> GpuContra
     return GpuContract(
         flat.store, p.address, p.batch, p.m, p.n, p.k, s, l, l_k, l_n, epilogue, accumulator, False, False,
         start is not None and has_lanes(on_lanes, flat.store, p.address, last, cuda=True),
-        is_copied(s, s_along, tile, found.types[0]), is_copied(l, l_along, tile, found.types[1]),
+        is_copied(s, s_along, tile, found.types[0]), in_tiles(tile) or is_copied(l, l_along, tile, found.types[1]),
         tile, start, found.types, int(fill),
     )  # fmt: skip
+
+
+def in_tiles(tile: AnyTile) -> bool:
+    """Does L lie in memory tile by tile?"""
+    return isinstance(tile, TensorTile) and tile.cluster > 0
 
 
 def is_copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> bool:
@@ -254,15 +259,23 @@ def _merged(loops: Loops, parts: tuple[Expr, ...], address: Expr, packs: bool) -
 
 
 def _packed(
-    l: Expr, batch: Loops, k: Loops, n: Loops, weights: Weights, kind: str, on_tensors: bool
+    l: Expr, batch: Loops, k: Loops, n: Loops, weights: Weights, kind: str, tile: AnyTile
 ) -> tuple[Expr, Loops, Loops]:
     """L as a load from [batch.., k, n], its rows padded with zeros to whole lanes.
 
-    For tensor cores it is [batch.., n, k].
+    For tensor cores it is [batch.., n, k]; or, where it lies tile by tile, the first element of a tile, whose loops
+    number tiles.
     """
     outer = tuple(v for v in batch if v in X.free_variables(l))
     values = evaluate_over(l, (*outer, *k, *n)).astype(DTYPES[kind])
-    size = values.itemsize if on_tensors else 0
+    size = values.itemsize if isinstance(tile, TensorTile) else 0
+    if isinstance(tile, TensorTile) and tile.cluster:
+        tiles = cut(values.reshape(-1, prod(map(most, k)), prod(map(most, n))).transpose(0, 2, 1), tile)
+        buffer = weights.add(tiles)
+        row, column = X.fresh(tiles.shape[1]), X.fresh(tiles.shape[2])
+        place = index.linearize((*outer, row, column), (*map(most, outer), *tiles.shape[1:3]))
+        load = X.load(buffer, (place * (tile.n * tile.k),), kind if kind in BYTES else "f32")
+        return load, (column,), (row,)
     depth, columns = prod(map(most, k)), prod(map(most, n))
     values = values.reshape(-1, depth, columns)
     if size:
@@ -276,3 +289,16 @@ def _packed(
     place = index.linearize((*outer, row, column), (*map(most, outer), values.shape[1], width))
     load = X.load(buffer, (place,), kind if kind in BYTES else "f32")
     return (load, (column,), (row,)) if size else (load, (row,), (column,))
+
+
+def cut(values: np.ndarray, tile: TensorTile) -> np.ndarray:
+    """[batch, n, k] as [batch, tile of n, tile of k, ..]: what is copied into shared memory as it lies.
+
+    The 16 bytes that are number c of row r are in place c ^ r % 8, so that eight rows are in different banks.
+    """
+    chunk = 16 // tile.bytes
+    batches, columns, depth = values.shape
+    shape = (batches, columns // tile.n, tile.n, depth // tile.k, tile.k // chunk, chunk)
+    tiles = values.reshape(shape).transpose(0, 1, 3, 2, 4, 5)
+    rows, chunks = np.arange(tile.n)[:, None], np.arange(tile.k // chunk)
+    return np.ascontiguousarray(tiles[:, :, :, rows, chunks ^ rows % 8])

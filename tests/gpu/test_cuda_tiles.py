@@ -1,0 +1,64 @@
+"""Tiles of tensor cores that the sizes of other tests would not ask for: L in memory tile by tile, for clusters too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emulated import Emulated, emulate
+from small_graphs import arrays, doubled, graph, value, weights
+from test_cuda_kernels import SEED, TOLERANCE, difference
+
+from edgec import ops
+from edgec.device.facts import load_device
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph, constant
+from edgec.schedule.gpu import contract
+from edgec.schedule.gpu.tiles import TensorTile
+
+#: (rows, columns, warps along both, slices, steps of 32 bytes a round, stages, parts of the sum, groups of a cluster)
+TILES = (
+    (16, 32, 1, 1, 4, 4, 3, 1, 1), (32, 32, 1, 1, 2, 8, 3, 2, 2), (64, 64, 2, 2, 1, 4, 4, 1, 2),
+    (32, 64, 1, 2, 2, 4, 3, 3, 4), (32, 64, 1, 2, 1, 4, 5, 1, 4),
+)  # fmt: skip
+
+
+def products(bytes_: bool) -> Graph:
+    """A product of each tile of the list, of one operand that another kernel made."""
+    made = []
+    for number, (_, columns, *_) in enumerate(TILES):
+        if bytes_:
+            rounded = ops.node("round", ops.node("mul", value("a", 100, 768), constant(np.float32(40 + number))))
+            low, high = (constant(np.float32(x)) for x in (-127, 127))
+            a = ops.node("cast", ops.node("min", ops.node("max", rounded, low), high), to="i8")
+            w = constant(np.random.default_rng(number).integers(-127, 128, (768, 2 * columns)).astype(np.int8))
+            sums = ops.node("matmul", *(ops.node("cast", x, to="i32") for x in (a, w)))
+            y = ops.node("mul", ops.node("cast", sums, to="f32"), constant(np.float32(1e-4)))
+        else:
+            a = ops.node("mul", value("a", 100, 768), constant(np.float32(1 + number)))
+            y = ops.node("matmul", a, weights(768, 2 * columns))
+        made += [y, ops.node("slice", a, starts=(0, 0), steps=(1, 1), shape=(1, 1))]  # so that it lies in memory
+    return graph(*made)
+
+
+@pytest.mark.parametrize("element", ["f16", "f32", "s8"])
+def test_weights_that_lie_tile_by_tile(element: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    precision = "fp32" if element == "f32" else "fp16"
+    device = replace(load_device("cuda_sm90"), precision=precision)
+    step = {"f16": 16, "f32": 8, "s8": 32}[element]
+    left = [
+        TensorTile(m, n, steps * step, *warps, stages, split, element, cluster)
+        for m, n, *warps, steps, stages, split, cluster in TILES
+    ]
+    monkeypatch.setattr(contract, "tile_for", lambda *_: left.pop(0))
+    whole = products(element == "s8")
+    network = emulate({"tiles": whole}, tmp_path, device)["tiles"]
+    assert isinstance(network, Emulated) and not left
+    given = arrays(whole, SEED)
+    want = evaluate.run(doubled(whole), {k: v.astype(np.float64) for k, v in given.items()})
+    # Bytes that are rounded the other way are a step of a factor.
+    allowed = 2e-3 if element == "s8" else TOLERANCE[precision]
+    told = {name: difference(got, want[name], allowed) for name, got in network(given).items()}
+    assert {name: what for name, what in told.items() if what} == {}, f"seed {SEED}"
