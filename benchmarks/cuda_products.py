@@ -81,7 +81,7 @@ def offers(shape: tuple[int, int, int], kind: str, device: Device, every: bool) 
     if not every:
         return [chosen]
     found = [chosen]
-    for offer in tiles.offers(rows, columns, depth, device, element, True):
+    for offer in tiles.offers(columns, depth, device, element, True):
         count = -(-rows // offer.m) * -(-columns // offer.n)
         for split in (1, 2, 4, 8, 16):
             if split > 1 and (depth // split < 2 * offer.k or count * split > 2 * device.multiprocessors):

@@ -47,7 +47,7 @@ def offers(shape: tuple[int, int, int], device: Device) -> list[tiles.AnyTile]:
     """The tiles and splits worth timing: neither a handful of groups, nor many more than the machine holds at once."""
     rows, columns, depth = shape
     found: list[tiles.AnyTile] = []
-    for offer in tiles.offers(rows, columns, depth, device, "", True):
+    for offer in tiles.offers(columns, depth, device, "", True):
         count = ceil(rows / offer.m) * ceil(columns / offer.n)
         for split in tiles.SPLITS:
             if split > 1 and (depth // split < 2 * offer.k or count * split > 4 * device.multiprocessors):

@@ -1,4 +1,4 @@
-"""Tiles of tensor cores that the sizes of other tests would not ask for: L in memory tile by tile, for clusters too."""
+"""Tiles of tensor cores that the sizes of other tests would not ask for: L in memory tile by tile."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from edgec.ir.graph import Graph, constant
 from edgec.schedule.gpu import contract
 from edgec.schedule.gpu.tiles import TensorTile
 
-#: (rows, columns, warps along both, slices, steps of 32 bytes a round, stages, parts of the sum, groups of a cluster)
+#: (rows, columns, warps along both, slices, steps of 32 bytes a round, stages, parts of the sum)
 TILES = (
-    (16, 32, 1, 1, 4, 4, 3, 1, 1), (32, 32, 1, 1, 2, 8, 3, 2, 2), (64, 64, 2, 2, 1, 4, 4, 1, 2),
-    (32, 64, 1, 2, 2, 4, 3, 3, 4), (32, 64, 1, 2, 1, 4, 5, 1, 4),
+    (16, 32, 1, 1, 4, 4, 3, 1), (32, 32, 1, 1, 2, 8, 3, 2), (64, 64, 2, 2, 1, 4, 4, 1), (32, 64, 1, 2, 2, 4, 5, 3),
 )  # fmt: skip
 
 
@@ -49,8 +48,8 @@ def test_weights_that_lie_tile_by_tile(element: str, tmp_path: Path, monkeypatch
     device = replace(load_device("cuda_sm90"), precision=precision)
     step = {"f16": 16, "f32": 8, "s8": 32}[element]
     left = [
-        TensorTile(m, n, steps * step, *warps, stages, split, element, cluster)
-        for m, n, *warps, steps, stages, split, cluster in TILES
+        TensorTile(m, n, steps * step, *warps, stages, split, element, True)
+        for m, n, *warps, steps, stages, split in TILES
     ]
     monkeypatch.setattr(contract, "tile_for", lambda *_: left.pop(0))
     whole = products(element == "s8")

@@ -113,60 +113,35 @@ template <int BATCHES> EC_DEVICE void ec_arrived(void) {
   asm volatile("cp.async.wait_group %0;" ::"n"(BATCHES) : "memory");
 #endif
 }
-/* Copies as a whole (compute capability 9.0): one thread asks for them, and whoever waits at a gate finds what has come.
- * A gate lies in shared memory. A phase of it ends when as many threads as it was opened for have arrived, and all bytes
- * that were expected have come; ec_gate_wait waits for the end of an even (0) or odd (1) one. Groups of a cluster run at
- * once and see one another's gates. */
+/* Copies as a whole (compute capability 9.0): one thread asks for so many bytes, and whoever waits at the gate finds them
+ * there. A gate lies in shared memory; it closes again after every copy, so that one waits for the end of an even (0) or
+ * an odd (1) phase. Others may wait after the next barrier. */
 typedef unsigned long long ec_gate;
 #ifdef EC_ON_CPU
-#define EC_CLUSTER(groups)
-EC_DEVICE void ec_gate_open(ec_gate *, unsigned) {}
+EC_DEVICE void ec_gate_open(ec_gate *) {}
 EC_DEVICE void ec_gates_opened(void) {}
-EC_DEVICE void ec_gate_expect(ec_gate *, int) {}
-EC_DEVICE void ec_gate_arrive(ec_gate *, int) {}
 EC_DEVICE void ec_gate_wait(ec_gate *, unsigned) {}
-EC_DEVICE void ec_cluster_barrier(void) { ec_barrier(); }
-template <int GROUPS> EC_DEVICE void ec_bulk(void *to, const void *from, int bytes, ec_gate *) { memcpy(to, from, (size_t)bytes); }
-#elif __CUDA_ARCH__ >= 900 || !defined(__CUDA_ARCH__)
-#define EC_CLUSTER(groups) __cluster_dims__(groups, 1, 1)
+EC_DEVICE void ec_copy_all(void *to, const void *from, int bytes, ec_gate *) { memcpy(to, from, (size_t)bytes); }
+#elif !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 EC_DEVICE unsigned ec_place_of(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
-EC_DEVICE void ec_gate_open(ec_gate *gate, unsigned arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(ec_place_of(gate)), "r"(arrivals) : "memory");
+EC_DEVICE void ec_gate_open(ec_gate *gate) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(ec_place_of(gate)) : "memory");
 }
-/* Before a barrier, after which others use what one thread has opened. */
 EC_DEVICE void ec_gates_opened(void) {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-/* Arrives, and expects so many bytes. */
-EC_DEVICE void ec_gate_expect(ec_gate *gate, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ec_place_of(gate)), "r"(bytes) : "memory");
-}
-/* Arrives at the same gate of another group of the cluster. */
-EC_DEVICE void ec_gate_arrive(ec_gate *gate, int group) {
-  asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
-               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(ec_place_of(gate)), "r"(group) : "memory");
 }
 EC_DEVICE void ec_gate_wait(ec_gate *gate, unsigned phase) {
   unsigned over;
   do
-    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
                  : "=r"(over) : "r"(ec_place_of(gate)), "r"(phase) : "memory");
   while (!over);
 }
-EC_DEVICE void ec_cluster_barrier(void) {
-  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-}
-/* ``bytes`` to the same place of every group of the cluster, and their arrival to the same gate of each: of as many parts
- * as there are groups this one asks for its own. */
-template <int GROUPS> EC_DEVICE void ec_bulk(void *to, const void *from, int bytes, ec_gate *gate) {
-  if (GROUPS == 1) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                 ::"r"(ec_place_of(to)), "l"(from), "r"(bytes), "r"(ec_place_of(gate)) : "memory");
-  } else {
-    const int part = bytes / GROUPS, begin = ec_group() % GROUPS * part;
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;"
-                 ::"r"(ec_place_of(to) + begin), "l"((const char *)from + begin), "r"(part), "r"(ec_place_of(gate)), "h"((short)((1 << GROUPS) - 1)) : "memory");
-  }
+EC_DEVICE void ec_copy_all(void *to, const void *from, int bytes, ec_gate *gate) {
+  const unsigned place = ec_place_of(gate);
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place), "r"(bytes) : "memory");
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               ::"r"(ec_place_of(to)), "l"(from), "r"(bytes), "r"(place) : "memory");
 }
 #endif
 /* Products of matrices by a warp: 32 bytes of k at once, whatever the type. A register holds 4 bytes of a row: of row

@@ -40,14 +40,6 @@ class ContractView(SlotView):
         return self.tile.shared_bytes if self.tensor else 0
 
     @property
-    def of_clusters(self) -> str:
-        """How a kernel says that its groups come in clusters."""
-        return f"EC_CLUSTER({self.tile.cluster}) " if isinstance(self.tile, TensorTile) and self.tile.cluster > 1 else ""
-
-    def declared(self, name: str) -> str:
-        return f"EC_KERNEL({self.threads}) {self.of_clusters}{name}({self.kernel_parameters});"
-
-    @property
     def groups(self) -> int:
         return self.params.tiles * self.tile.split
 

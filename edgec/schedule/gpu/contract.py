@@ -191,7 +191,7 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights) -> GpuContra
 
 def in_tiles(tile: AnyTile) -> bool:
     """Does L lie in memory tile by tile?"""
-    return isinstance(tile, TensorTile) and tile.cluster > 0
+    return isinstance(tile, TensorTile) and tile.whole
 
 
 def is_copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> bool:
@@ -269,7 +269,7 @@ def _packed(
     outer = tuple(v for v in batch if v in X.free_variables(l))
     values = evaluate_over(l, (*outer, *k, *n)).astype(DTYPES[kind])
     size = values.itemsize if isinstance(tile, TensorTile) else 0
-    if isinstance(tile, TensorTile) and tile.cluster:
+    if isinstance(tile, TensorTile) and tile.whole:
         tiles = cut(values.reshape(-1, prod(map(most, k)), prod(map(most, n))).transpose(0, 2, 1), tile)
         buffer = weights.add(tiles)
         row, column = X.fresh(tiles.shape[1]), X.fresh(tiles.shape[2])

@@ -55,8 +55,8 @@ FLOATS = TensorCosts(166, 8.1, 31, 21, 1430, 2.8, 24, 8.6, 1715, 50, 0.5, 1240, 
 #: Cycles until the host has enqueued one more kernel, where groups that share a tile meet in a second one (4.3 us and
 #: more on the H200's driver, benchmarks/opencl_enqueue.c).
 LAUNCH = 9_000.0
-#: Bytes of the two gates of a stage.
-GATES = 16
+#: Bytes of the gate of a stage.
+GATE = 8
 #: (rows, columns, rows a thread, columns a thread) of the tiles on offer.
 SHAPES = (
     (16, 32, 2, 4), (16, 64, 4, 4), (32, 32, 4, 4), (32, 64, 4, 4), (64, 32, 4, 4), (64, 64, 4, 4), (64, 64, 8, 4),
@@ -98,8 +98,8 @@ class TensorTile:
 
     ``slices`` sets of warps each take their steps of k; operands of ``stages`` rounds are in shared memory or on their
     way there. ``element`` is what is multiplied: f16, tf32,
-    f32 (each product as three of TF32), or s8, which stands for signed and unsigned bytes. Where ``cluster`` is not 0, L
-    lies in memory tile by tile, and so many groups with neighboring rows get each tile at once.
+    f32 (each product as three of TF32), or s8, which stands for signed and unsigned bytes. Where a tile of L is copied
+    as a ``whole``, L lies in memory tile by tile.
     """
 
     m: int
@@ -111,7 +111,7 @@ class TensorTile:
     stages: int
     split: int
     element: str
-    cluster: int = 0
+    whole: bool = False
 
     @property
     def bytes(self) -> int:
@@ -134,13 +134,13 @@ class TensorTile:
 
     @property
     def shared_bytes(self) -> int:
-        rows = self.m * self.pitch + self.n * (self.k if self.cluster else self.pitch)
-        operands = self.stages * (rows * self.bytes + (GATES if self.cluster else 0))
+        rows = self.m * self.pitch + self.n * (self.k if self.whole else self.pitch)
+        operands = self.stages * (rows * self.bytes + (GATE if self.whole else 0))
         return max(operands, 4 * self.m * self.n * (self.slices - 1))
 
-    def takes(self, rows: int, columns: int, depth: int) -> bool:
-        """Can a product of this size be cut into such tiles?"""
-        return not self.cluster or not (ceil(rows / self.m) % self.cluster or columns % self.n or depth % self.k)
+    def takes(self, columns: int, depth: int) -> bool:
+        """Can L be cut into such tiles?"""
+        return not self.whole or not (columns % self.n or depth % self.k)
 
 
 #: (rows, columns, warps along rows, along columns, slices, steps of 32 bytes a round) of the tiles on offer.
@@ -151,8 +151,6 @@ TENSOR_SHAPES = (
 )  # fmt: skip
 #: The most rounds whose operands are in shared memory or on their way there.
 STAGES = 5
-#: Groups that get a tile of L at once, where the device has clusters.
-CLUSTERS = (0, 1, 2, 4)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 AnyTile = Union[Tile, TensorTile]
 
@@ -175,7 +173,7 @@ def tile_for(
     Where L is ``constant`` it may lie in memory as the tile asks for it.
     """
     best: tuple[float, AnyTile] | None = None
-    for offer in offers(rows, columns, depth, device, element, constant):
+    for offer in offers(columns, depth, device, element, constant):
         for split in SPLITS:
             if split > 1 and depth // split < 2 * offer.k:
                 break
@@ -187,18 +185,17 @@ def tile_for(
     return best[1]
 
 
-def offers(
-    rows: int, columns: int, depth: int, device: Device, element: str = "", constant: bool = False
-) -> Iterator[AnyTile]:
+def offers(columns: int, depth: int, device: Device, element: str, constant: bool) -> Iterator[AnyTile]:
     """The tiles that a product can be cut into, its sum in one part."""
     if not element and not has_tensor_cores(device):
         yield from _offers()
         return
-    clusters = CLUSTERS if constant and device.compute_capability >= 90 else (0,)
-    for cluster in clusters:
-        for tile in _tensor_offers(device, element, cluster):
-            if tile.takes(rows, columns, depth):
-                yield tile
+    for tile in _tensor_offers(device, element or multiplied(device)):
+        yield tile
+        whole = replace(tile, whole=True)
+        # Of floats that gains nothing: taking them apart is what takes time.
+        if constant and device.compute_capability >= 90 and tile.bytes < 4 and whole.takes(columns, depth):
+            yield whole
 
 
 def _offers() -> Iterator[Tile]:
@@ -206,11 +203,10 @@ def _offers() -> Iterator[Tile]:
         yield Tile(m, n, DEPTH, thread_m, thread_n, 1)
 
 
-def _tensor_offers(device: Device, element: str = "", cluster: int = 0) -> Iterator[TensorTile]:
-    element = element or multiplied(device)
+def _tensor_offers(device: Device, element: str) -> Iterator[TensorTile]:
     step = {"s8": 32, "f16": 16}.get(element, 8)
     for m, n, warps_m, warps_n, slices, steps in TENSOR_SHAPES:
-        tile = TensorTile(m, n, steps * step, warps_m, warps_n, slices, 1, 1, element, cluster)
+        tile = TensorTile(m, n, steps * step, warps_m, warps_n, slices, 1, 1, element)
         if element == "f32" and m * n > 1024 * warps_m * warps_n:
             continue  # a warp has no room for what is left of each factor
         beside = 3 if m * n <= 64 * 64 else 2 if m * n <= 128 * 128 else 1  # groups of a multiprocessor
