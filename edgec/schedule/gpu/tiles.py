@@ -31,7 +31,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class TensorCosts:
-    """The same of tensor cores, fitted to the times of 900 tiles."""
+    """The same of tensor cores, fitted to the times of 450 and 130 tiles."""
 
     rate: float  # multiply-adds a cycle
     full: float  # warps that reach it
@@ -41,17 +41,20 @@ class TensorCosts:
     barrier: float  # of a round
     step: float  # of a warp's loads and products of 32 bytes of k
     products: float  # results of a warp for each further cycle of a step
+    copy: float  # of 16 bytes that a thread asks for
     start: float  # of a group
     out: float  # of a result that a thread stores
     slice: float  # of a result that slices add up
     meeting: float  # of groups that share a tile
     part: float  # of adding up one part of one result
+    whole: float = 1.0  # of the bytes of L, where its tiles are copied as a whole
+    gate: float = 0.0  # of a group, until the first of them is there
 
 
 THREADS = Costs(128, 4.7, 2.2, 72, 163, 66, 189, 3.0, 1990, 5.5)
-TENSORS = TensorCosts(815, 2.4, 39, 28, 1040, 54, 38, 15.7, 1800, 18, 6.3, 2030, 14)
+TENSORS = TensorCosts(818, 2.22, 64, 31.3, 689, 136, 22.5, 28.4, 9.75, 1190, 18.3, 11.6, 3130, 4.83, 0.314, 326)
 #: Of floats, each product three.
-FLOATS = TensorCosts(166, 8.1, 31, 21, 1430, 2.8, 24, 8.6, 1715, 50, 0.5, 1240, 19)
+FLOATS = TensorCosts(123, 4.12, 30.6, 20.5, 727, 112, 15.5, 6.0, 2.64, 1140, 19.6, 4.21, 2690, 7.67)
 #: Cycles until the host has enqueued one more kernel, where groups that share a tile meet in a second one (4.3 us and
 #: more on the H200's driver, benchmarks/opencl_enqueue.c).
 LAUNCH = 9_000.0
@@ -145,9 +148,9 @@ class TensorTile:
 
 #: (rows, columns, warps along rows, along columns, slices, steps of 32 bytes a round) of the tiles on offer.
 TENSOR_SHAPES = (
-    (16, 32, 1, 1, 4, 4), (16, 32, 1, 1, 4, 8), (16, 64, 1, 2, 2, 4), (16, 64, 1, 2, 4, 8), (32, 32, 1, 1, 4, 4),
-    (32, 32, 1, 1, 4, 8), (32, 64, 1, 2, 2, 4), (64, 32, 2, 1, 2, 4), (64, 64, 2, 2, 1, 4), (64, 64, 2, 2, 2, 4),
-    (64, 128, 2, 2, 1, 4), (128, 64, 2, 2, 1, 4), (128, 128, 2, 4, 1, 4), (128, 256, 2, 4, 1, 4),
+    (16, 32, 1, 1, 4, 4), (16, 32, 1, 1, 4, 8), (16, 64, 1, 2, 2, 4), (16, 64, 1, 2, 4, 8), (16, 128, 1, 4, 2, 4),
+    (32, 32, 1, 1, 4, 4), (32, 32, 1, 1, 4, 8), (32, 64, 1, 2, 2, 4), (64, 32, 2, 1, 2, 4), (64, 64, 2, 2, 1, 4),
+    (64, 64, 2, 2, 2, 4), (64, 128, 2, 2, 1, 4), (128, 64, 2, 2, 1, 4), (128, 128, 2, 4, 1, 4), (128, 256, 2, 4, 1, 4),
 )  # fmt: skip
 #: The most rounds whose operands are in shared memory or on their way there.
 STAGES = 5
@@ -249,10 +252,12 @@ def _on_tensors(tile: TensorTile, groups: int, rounds: int, filled: tuple[float,
     rate *= {"s8": 2.0, "tf32": 0.5}.get(tile.element, 1.0)
     compute = tile.m * tile.n * tile.k * resident / rate
     own = tile.k * tile.bytes / 32 / tile.slices * (costs.step + tile.m * tile.n / tile.warps / costs.products)
+    own += (tile.m + tile.n * (not tile.whole)) * tile.k * tile.bytes / 16 / tile.threads * costs.copy
     bandwidth = min(costs.bytes, costs.share * device.multiprocessors / min(groups, device.multiprocessors))
     load = tile.k * tile.bytes * resident / bandwidth
-    step = max(compute, own, sum(filled) * load, costs.latency / (tile.stages - 1)) + costs.barrier
-    first = (min(tile.stages - 1, rounds) * filled[1] + filled[0]) * load
+    of_s, of_l = filled[0], filled[1] * (costs.whole if tile.whole else 1.0)
+    step = max(compute, own, (of_s + of_l) * load, costs.latency / (tile.stages - 1)) + costs.barrier
+    first = (min(tile.stages - 1, rounds) * of_l + of_s) * load + costs.gate * tile.whole
     each_thread = tile.m * tile.n / (32 * tile.warps)
     last = each_thread * (costs.out * resident + costs.slice * (tile.slices - 1))
     meeting = costs.meeting + tile.split * each_thread * costs.part if tile.split > 1 else 0.0
