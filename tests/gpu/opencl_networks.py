@@ -17,7 +17,7 @@ from edgec import ops
 from edgec.device.facts import Device
 from edgec.device.opencl import extensions, has_opencl
 from edgec.emit.project import files
-from edgec.errors import EdgecError
+from edgec.errors import DeviceError, EdgecError
 from edgec.fuse import plan
 from edgec.ir.graph import Graph, Node, placeholder, rewrite
 from edgec.ir.types import DTYPES
@@ -97,6 +97,23 @@ def refused(graph: Graph, device: Device) -> EdgecError | None:
     except EdgecError as error:
         return error
     return None
+
+
+def accepted(graphs: Mapping[str, Graph], device: Device) -> tuple[dict[str, Graph], list[str]]:
+    """The graphs that a device takes, by their names, and what was refused for another reason than that it cannot yet.
+
+    In less than floats, what is rounded to whole numbers may go either way, and is left out.
+    """
+    taken, wrong = {}, []
+    for name, graph in graphs.items():
+        if device.precision != "fp32" and any(n.type.dtype != "f32" for _, n in graph.outputs):
+            continue
+        error = refused(graph, device)
+        if error is None:
+            taken[name] = graph
+        elif not isinstance(error, DeviceError) or "yet" not in error.message:
+            wrong.append(f"{name}: {error}")
+    return taken, wrong
 
 
 def joined(graphs: Mapping[str, Graph]) -> Graph:

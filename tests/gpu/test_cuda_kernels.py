@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from emulated import Emulated, emulate
 from kernel_cases import cases
-from opencl_networks import joined, refused
+from opencl_networks import accepted, joined
 from small_graphs import arrays, doubled
 
 from edgec.device.facts import load_device
-from edgec.errors import DeviceError
 from edgec.ir import evaluate
 
 SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
@@ -37,15 +36,7 @@ def test_kernels_compute_their_formulas(group: str, precision: str, capability: 
     device = replace(load_device(DEVICE), precision=precision)
     if capability:
         device = replace(device, compute_capability=capability)
-    graphs, wrong = {}, []
-    for case, graph in GROUPS[group].items():
-        if precision != "fp32" and any(n.type.dtype != "f32" for _, n in graph.outputs):
-            continue  # what is rounded to whole numbers may go either way
-        error = refused(graph, device)
-        if error is None:
-            graphs[case] = graph
-        elif not isinstance(error, DeviceError) or "yet" not in error.message:
-            wrong.append(f"{case}: {error}")
+    graphs, wrong = accepted(GROUPS[group], device)
     whole = joined(graphs)  # one network: its host is most of what is compiled
     network = emulate({group: whole}, tmp_path, device)[group]
     assert isinstance(network, Emulated)

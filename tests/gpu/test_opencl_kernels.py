@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from handed_on import handed_on
 from kernel_cases import cases
-from opencl_networks import driver, extensions, joined, network, refused
+from opencl_networks import accepted, driver, extensions, joined, network
 from small_graphs import arrays, doubled
 from test_cuda_kernels import difference
 
 from edgec.device.facts import load_device
-from edgec.errors import DeviceError
 from edgec.ir import evaluate
 
 SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
@@ -58,15 +57,7 @@ def test_kernels_compute_their_formulas(kind: str, name: str, precision: str, tm
     # Sums by sub-groups are held against formulas in test_opencl_sub_groups, where the driver has them.
     there = tuple(e for e in device.opencl_extensions if e in (extensions() or ()))
     device = replace(device, opencl_extensions=there)
-    wrong, graphs = [], {}
-    for case, graph in GROUPS[name].items():
-        if precision != "fp32" and any(n.type.dtype != "f32" for _, n in graph.outputs):
-            continue  # what is rounded to whole numbers may go either way
-        error = refused(graph, device)
-        if error is None:
-            graphs[case] = graph
-        elif not isinstance(error, DeviceError) or "yet" not in error.message:
-            wrong.append(f"{case}: {error}")
+    graphs, wrong = accepted(GROUPS[name], device)
     for k in range(0, len(graphs), EACH):
         some = joined(dict(list(graphs.items())[k : k + EACH]))
         given = arrays(some, SEED)
