@@ -85,20 +85,9 @@ def schedule(
 
 
 def leading(plan: Plan) -> int:
-    """How many blocks there are up to the first that multiplies what it is given, and the pools of its maxima."""
+    """How many blocks there are up to the first that multiplies what it is given, that one included."""
     kinds = [block.kind for block in plan.blocks]
-    count = kinds.index("contract") + 1 if "contract" in kinds else 0
-    while 0 < count < len(plan.blocks) and _picks(plan.blocks[count]):
-        count += 1
-    return count
-
-
-def _picks(block: Block) -> bool:
-    """Is every result of a window one of the floats in it?"""
-    if block.kind != "window":
-        return False
-    floats = [e for e in X.walk(block.formula.body) if e.dtype == "f32" and e.op not in ("load", "const")]
-    return all(e.op in ("max", "min", "select") or (e.op == "reduce" and e.value[0] in ("max", "min")) for e in floats)
+    return kinds.index("contract") + 1 if "contract" in kinds else 0
 
 
 def _scheduled(
