@@ -34,6 +34,9 @@ from edgec.schedule.storage import as_read, half_of, in_half, kept_narrow, with_
 from edgec.schedule.ways import Product, Ways, key_of, name_of, named
 from edgec.schedule.winograd import Winograd, cycles_of, winograd
 
+#: Products of a network for every one beside the first that stays in floats (see ``leading``).
+DEEP = 32
+
 
 @dataclass
 class _Names:
@@ -71,8 +74,8 @@ def schedule(
     With ``numeric`` "exact", sums are taken as they stand: no schedule that gets them by fewer products. ``tiles`` are
     decided for the products that end in a node of the model: rows and vectors. ``ways`` knows which way products go
     that were measured. On a device whose precision is less than floats, the first ``floats`` blocks compute in floats
-    all the same; left out, with CUDA those up to the first that multiplies: what they round off goes through the whole
-    network. ``halves`` are layers, by their names, that alone multiply bf16 on a processor.
+    all the same; left out, with CUDA those up to the first that multiplies (of deep networks the first few): what they
+    round off goes through the whole network. ``halves`` are layers, by their names, that alone multiply bf16 on a processor.
     """
     plan = with_copies(plan, device, halves)
     if floats is None:
@@ -85,9 +88,9 @@ def schedule(
 
 
 def leading(plan: Plan) -> int:
-    """How many blocks there are up to the first that multiplies what it is given, that one included."""
-    kinds = [block.kind for block in plan.blocks]
-    return kinds.index("contract") + 1 if "contract" in kinds else 0
+    """How many blocks there are up to the last of the products that stay in floats: one, and one more of every 32."""
+    products = [number for number, block in enumerate(plan.blocks) if block.kind == "contract"]
+    return products[len(products) // DEEP] + 1 if products else 0
 
 
 def _scheduled(

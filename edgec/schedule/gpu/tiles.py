@@ -31,7 +31,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class TensorCosts:
-    """The same of tensor cores, fitted to the times of 450 and 130 tiles."""
+    """The same of tensor cores, fitted to the times of 450 tiles (of floats: 900)."""
 
     rate: float  # multiply-adds a cycle
     full: float  # warps that reach it
@@ -54,7 +54,7 @@ class TensorCosts:
 THREADS = Costs(128, 4.7, 2.2, 72, 163, 66, 189, 3.0, 1990, 5.5)
 TENSORS = TensorCosts(818, 2.22, 64, 31.3, 689, 136, 22.5, 28.4, 9.75, 1190, 18.3, 11.6, 3130, 4.83, 0.314, 326)
 #: Of floats, each product three.
-FLOATS = TensorCosts(123, 4.12, 30.6, 20.5, 727, 112, 15.5, 6.0, 2.64, 1140, 19.6, 4.21, 2690, 7.67)
+FLOATS = TensorCosts(166, 8.1, 31, 21, 1430, 2.8, 24, 8.6, 0, 1715, 50, 0.5, 1240, 19)
 #: Cycles until the host has enqueued one more kernel, where groups that share a tile meet in a second one (4.3 us and
 #: more on the H200's driver, benchmarks/opencl_enqueue.c).
 LAUNCH = 9_000.0
@@ -210,7 +210,7 @@ def _tensor_offers(device: Device, element: str) -> Iterator[TensorTile]:
     step = {"s8": 32, "f16": 16}.get(element, 8)
     for m, n, warps_m, warps_n, slices, steps in TENSOR_SHAPES:
         tile = TensorTile(m, n, steps * step, warps_m, warps_n, slices, 1, 1, element)
-        if element == "f32" and m * n > 1024 * warps_m * warps_n:
+        if element == "f32" and max(m, n) > 64:
             continue  # a warp has no room for what is left of each factor
         beside = 3 if m * n <= 64 * 64 else 2 if m * n <= 128 * 128 else 1  # groups of a multiprocessor
         stages = max(3, min(STAGES, device.largest_shared_bytes // beside // tile.shared_bytes))
