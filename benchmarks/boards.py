@@ -1,11 +1,12 @@
 """Integer networks on Cortex-M boards: memory, stack and instructions, beside TensorFlow Lite Micro's own figures.
 
-    python benchmarks/boards.py [--models FOLDER] [--write docs/boards.md]
+    python benchmarks/boards.py [--models FOLDER] [--micro PYTHON] [--cmsis-nn FOLDER] [--write docs/boards.md]
 
 The boards are emulated (qemu-system-arm), one instruction a nanosecond, so a time is a count of instructions and the
 same in every run; it is no time of a real core. Arena bytes of TensorFlow Lite Micro are those that its own allocator
 records, where the package `tflite-micro` can be imported by the Python of ``--micro`` (its interpreter is built for 64
-bits: pointers in its arena are twice as long as on a board).
+bits: pointers in its arena are twice as long as on a board). Instructions of CMSIS-NN are counted on the same boards,
+by cmsis_nn.py, where ``--cmsis-nn`` names a checkout of https://github.com/ARM-software/CMSIS-NN.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import cmsis_nn
 import numpy as np
 
 import edgec
@@ -37,16 +39,6 @@ NETWORKS = {
     "visual wake words": "vww_96_int8.tflite",
 }
 BOARDS = {"M3": "mps2_an385", "M4": "mps2_an386", "M7": "mps2_an500", "M33": "mps2_an505", "M55": "mps3_an547"}
-#: Instructions of one run with CMSIS-NN (revision 99f736a6 of July 2026) by network and core, in millions: every
-#: operator of the file by the call that TensorFlow Lite Micro's kernels for it make, weights in flash, on the same
-#: emulated boards and inputs, compiled with -O3 by the compiler that edgec took. Outputs were LiteRT's (ad: one off).
-#: Counted by hand: the program that makes the calls contains none of edgec and is not part of it.
-CMSIS_NN = {
-    "keyword spotting": {"M3": 10.54, "M4": 7.84, "M7": 7.76, "M33": 7.80, "M55": 1.73},
-    "anomaly detection": {"M3": 0.954, "M4": 0.580, "M7": 0.581, "M33": 0.581, "M55": 0.0624},
-    "image classification": {"M3": 41.75, "M4": 29.87, "M7": 29.93, "M33": 29.93, "M55": 4.59},
-    "visual wake words": {"M3": 32.08, "M4": 24.72, "M7": 24.48, "M33": 24.54, "M55": 6.26},
-}
 #: RAM to compute visual wake words in, beside what it takes whole.
 ROOMS = (None, 70_000, 56_000, 50_000)
 _MICRO = """
@@ -70,23 +62,27 @@ class Row:
     stack: int
     weights: int
     code: int
+    cmsis_nn: float | None = None
+    cmsis_nn_lsb: float | None = None
     room: int | None = None
     stripes: int = 1
 
 
 _HEAD = """# Boards
 
-Written by `python benchmarks/boards.py --micro PYTHON --write docs/boards.md`, `PYTHON` having `tflite-micro`.
+Written by `python benchmarks/boards.py --micro PYTHON --cmsis-nn FOLDER --write docs/boards.md`: `PYTHON` has
+`tflite-micro`, and `FOLDER` is a checkout of https://github.com/ARM-software/CMSIS-NN (here {version}).
 
 MLPerf Tiny's integer networks as images for Cortex-M, run on boards that qemu emulates, with the outputs held against
 LiteRT's reference kernels (*off by*: units in the last place). *Instructions* are counted, one run, and are not cycles.
 *RAM* is the arena, and inputs and outputs; the arena of TensorFlow Lite Micro, which holds its inputs and outputs too,
 is what its own allocator records (a 64-bit build: its pointers are longer than on a board). *Stack* is measured by
 painting it, with all of the test program and newlib on it. *Code* is that of the network itself. All in bytes. The M55
-works with Helium, compiled by clang (zig); the others by gcc. *CMSIS-NN* are the instructions of its kernels (July
-2026) for the same file and input on the same board by the same compiler, counted once by hand: calling it is not a part
-of this project. Zeros among the weights of visual wake words are left out where that pays. TinyEngine has published
-figures of MCUNet's networks alone, of none of these.
+works with Helium, compiled by clang (zig); the others by gcc. *CMSIS-NN* are the instructions of its kernels for the
+same file and input on the same board, by the same compiler with the same options: every layer by the call that
+TensorFlow Lite Micro makes for it (`benchmarks/cmsis_nn.c`), without an interpreter. Its outputs are {their_lsb}.
+*Of it* is ours over theirs. Zeros among the weights of visual wake words are left out where that pays. TinyEngine has
+published figures of MCUNet's networks alone, of none of these.
 
 | network | core | off by | instructions | a product | CMSIS-NN | of it | RAM | TFLM arena | stack | weights | code |
 |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"""
@@ -100,7 +96,7 @@ and outputs are still LiteRT's to the bit.
 |---:|---:|---:|---:|---:|---:|---:|"""
 
 
-def measured(network: str, path: Path, core: str, room: int | None = None) -> Row:
+def measured(network: str, path: Path, core: str, library: Path | None = None, room: int | None = None) -> Row:
     device = load_device(BOARDS[core])
     built = edgec.build(str(path), device=device, compile=False, ram=room)
     striped = built.run.context.striped
@@ -116,6 +112,10 @@ def measured(network: str, path: Path, core: str, room: int | None = None) -> Ro
             [f"{device.gcc_target}-nm", "-S", str(image)], capture_output=True, text=True, check=True
         )
     lsb = max(d.max_abs for d in compare_all(ran.outputs, want))
+    theirs = cmsis_nn.counted(library, path, built, *arrays.values()) if library is not None else None
+    their_lsb = None
+    if theirs is not None:
+        their_lsb = max(d.max_abs for d in compare_all(dict.fromkeys(want, theirs.outputs), want))
     memory = fit(built.program, device)
     name = built.options.name
     code = sum(
@@ -125,7 +125,8 @@ def measured(network: str, path: Path, core: str, room: int | None = None) -> Ro
     )
     return Row(
         network, core, lsb, float(np.median(ran.nanoseconds)), macs(built.run.graph), memory["ram"]["arena"],
-        memory["ram"]["inputs_and_outputs"], remote.stack_bytes or 0, memory["flash"]["bytes"], code, room,
+        memory["ram"]["inputs_and_outputs"], remote.stack_bytes or 0, memory["flash"]["bytes"], code,
+        theirs.instructions if theirs is not None else None, their_lsb, room,
         striped.count if striped is not None else 1,
     )  # fmt: skip
 
@@ -136,15 +137,21 @@ def micro_arena(python: str, path: Path) -> int | None:
     return int(found[1]) if found else None
 
 
-def page(rows: list[Row], in_stripes: list[Row], arenas: dict[str, int | None]) -> str:
-    lines = [_HEAD]
+def page(rows: list[Row], in_stripes: list[Row], arenas: dict[str, int | None], library: Path | None) -> str:
+    version = f"`{cmsis_nn.version(library)}`" if library is not None else "not given"
+    worst = max((r.cmsis_nn_lsb for r in rows if r.cmsis_nn_lsb is not None), default=None)
+    exact = sum(r.cmsis_nn_lsb == 0 for r in rows)
+    told = f"LiteRT's in {exact} of {len(rows)} cases, {worst:g} off in the others" if worst is not None else "not had"
+    lines = [_HEAD.format(version=version, their_lsb=told)]
     for r in rows:
         micro = arenas.get(r.network)
         each = r.instructions / r.macs
-        theirs = CMSIS_NN[r.network][r.board]
+        theirs = "- | -"
+        if r.cmsis_nn is not None:
+            theirs = f"{r.cmsis_nn / 1e6:.2f} M | {r.instructions / r.cmsis_nn:.2f}"
         lines.append(
             f"| {r.network} | {r.board} | {r.lsb:g} | {r.instructions / 1e6:.2f} M | {each:.2f} | "
-            f"{theirs:.2f} M | {r.instructions / 1e6 / theirs:.2f} | "
+            f"{theirs} | "
             f"{r.arena + r.ports:,} | {f'{micro:,}' if micro else '-'} | {r.stack:,} | {r.weights:,} | {r.code:,} |"
         )
     lines.append(_STRIPES)
@@ -162,6 +169,7 @@ def main() -> None:
     default = Path(os.environ.get("EDGEC_MODELS", Path(__file__).parents[2] / "shared" / "models"))
     parser.add_argument("--models", type=Path, default=default)
     parser.add_argument("--micro", metavar="PYTHON", help="a Python that has the package tflite-micro")
+    parser.add_argument("--cmsis-nn", metavar="FOLDER", type=Path, help="a checkout of CMSIS-NN")
     parser.add_argument("--write", type=Path)
     chosen = parser.parse_args()
     rows, arenas = [], {}
@@ -169,14 +177,14 @@ def main() -> None:
         path = chosen.models / "mlperf_tiny" / file
         arenas[network] = micro_arena(chosen.micro, path) if chosen.micro else None
         for core in BOARDS:
-            rows.append(measured(network, path, core))
+            rows.append(measured(network, path, core, chosen.cmsis_nn))
             print(rows[-1], flush=True)
     largest = list(NETWORKS)[-1]
     in_stripes = []
     for room in ROOMS:
-        in_stripes.append(measured(largest, chosen.models / "mlperf_tiny" / NETWORKS[largest], "M4", room))
+        in_stripes.append(measured(largest, chosen.models / "mlperf_tiny" / NETWORKS[largest], "M4", room=room))
         print(in_stripes[-1], flush=True)
-    text = page(rows, in_stripes, arenas)
+    text = page(rows, in_stripes, arenas, chosen.cmsis_nn)
     print(text)
     if chosen.write:
         chosen.write.write_text(text, encoding="utf-8")

@@ -234,7 +234,7 @@ def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
     compiler = pick_compiler(options.device, options.compiler)
     defines = ["EC_PROFILE"] if profile else []
     if not options.device.hosted and options.device.arch != "wasm32":
-        flags = _on_board(options.device, folder / f"{lock['name']}.ld")
+        flags = board_flags(options.device, folder / f"{lock['name']}.ld")
         sources = [folder / name for name in (*names, "ec_board.c")]
         return compile_image(
             compiler, options.device, sources, output, include=[folder], defines=defines, link_flags=flags
@@ -253,7 +253,7 @@ def _alone(compiler: Compiler, device: Device) -> tuple[Compiler, tuple[str, ...
     return compiler, ("-static",) if "linux" in compiler.target and device.gcc_target else ()
 
 
-def _on_board(device: Device, script: Path) -> tuple[str, ...]:
+def board_flags(device: Device, script: Path) -> tuple[str, ...]:
     """How to link an image for a board, with newlib and its semihosting."""
     if not has_board(device):
         hint = "write flash_origin, ram_origin and their sizes into a device file"

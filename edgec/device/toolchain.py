@@ -276,6 +276,7 @@ def compile_image(
     *,
     include: Sequence[Path] = (),
     defines: Sequence[str] = (),
+    extra_flags: Sequence[str] = (),
     link_flags: Sequence[str] = (),
 ) -> Path:
     """Compiles `sources` into a program for a device without an operating system, with the newlib of its gcc.
@@ -292,7 +293,7 @@ def compile_image(
     headers = library / "include"
     if not (headers / "stdio.h").is_file():
         raise ToolchainError(f"{linker} has no newlib", hint=hint)
-    flags = [*_options(include, defines)]
+    flags = [*_options(include, defines), *extra_flags]
     if compiler.kind != "gcc":
         flags += ["-isystem", str(headers.resolve())]
     with tempfile.TemporaryDirectory(prefix="edgec-") as folder:
