@@ -50,6 +50,9 @@ class Device:
     in_order: bool = False
     """Whether cores run instructions as they stand: sums of products then load what the next step reads between the
     multiply-adds of this one."""
+    unroll: int = 16
+    """Compilers are asked to unroll the innermost loop of a sum of at most so many rounds. What they load ahead for it
+    lies in registers, which small cores have few of: there it would go to the stack."""
     cores: int = 1
     l1d_bytes: int = 0
     """First-level data cache of one core."""

@@ -64,6 +64,7 @@ class Contract(Record):
     words: Words | None = None  # of bytes or pairs: k ends in a loop over words of them, S is the first of one
     window: tuple[Expr, ...] = ()  # loops of S over sums that are one result: ``epilogue`` combines as many of them
     in_order: bool = False  # what a step reads is loaded between the multiply-adds of the one before, S two at a time
+    unrolled: int = 16  # most rounds of the innermost loop of a sum that compilers are asked to unroll
 
     @property
     def bodies(self) -> list[Expr]:
@@ -187,7 +188,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or (row_bytes <= weight_bytes and not fits)
     return Contract(
         outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, packed, epilogue, accumulator,
-        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words, window, in_order,
+        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words, window, in_order, device.unroll,
     )  # fmt: skip
 
 

@@ -27,11 +27,6 @@ class Loop:
     depth: int = 0
 
     @property
-    def is_short(self) -> bool:
-        """Does it pay to unroll it whole?"""
-        return isinstance(self.extent, int) and self.extent <= 16
-
-    @property
     def indent(self) -> str:
         return "  " * self.depth
 

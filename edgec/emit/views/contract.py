@@ -41,6 +41,10 @@ class ContractView(PackingView):
     def sum_indent(self) -> str:
         return "  " * (len(self.sums) - 1)
 
+    def unrolls(self, loop: Loop) -> bool:
+        """Is that innermost loop of a sum to be unrolled whole?"""
+        return isinstance(loop.extent, int) and loop.extent <= self.params.unrolled
+
     @property
     def unit(self) -> str:
         """What a panel is made of: a number, four bytes or a pair of bf16 a lane."""
