@@ -15,6 +15,7 @@ import argparse
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -190,6 +191,7 @@ def peers(name: str, folder: Path, precision: str, compiled: bool) -> dict[str, 
         except Exception as error:
             result["graph"] = f"{type(error).__name__}: {error}"[:200]
     torch.cuda.synchronize()
+    print(json.dumps(result), flush=True)  # what is known stays known when compiling takes too long
     for mode in ("reduce-overhead", "max-autotune") if compiled else ():
         torch._dynamo.reset()
         try:
@@ -201,20 +203,28 @@ def peers(name: str, folder: Path, precision: str, compiled: bool) -> dict[str, 
                 result[mode] = timed(partial(faster, *arrays))
         except Exception as error:
             result[mode] = f"{type(error).__name__}: {error}"[:200]
+        print(json.dumps(result), flush=True)
     return result
 
 
 def alone(*arguments: str, seconds: float = 480) -> dict[str, Any]:
-    """One step in a process of its own: what breaks there breaks nothing else."""
+    """The last line of one step in a process of its own: what breaks there breaks nothing else."""
+    step = subprocess.Popen(
+        [sys.executable, __file__, *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    late = {}
     try:
-        done = subprocess.run(
-            [sys.executable, __file__, *arguments], capture_output=True, text=True, timeout=seconds, check=False
-        )
-        return (
-            json.loads(done.stdout.strip().splitlines()[-1]) if done.returncode == 0 else {"failed": done.stderr[-800:]}
-        )
-    except (subprocess.TimeoutExpired, IndexError, ValueError) as error:
-        return {"failed": f"{type(error).__name__}: {error}"[:800]}
+        said, wrong = step.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(step.pid, signal.SIGKILL)  # and the compilers that it started
+        said, wrong = step.communicate()
+        late = {"stopped_after_s": seconds}
+    lines = [line for line in said.splitlines() if line.startswith("{")]
+    if not lines or (step.returncode and not late):
+        return {"failed": wrong[-800:], **late}
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found | late
 
 
 def main() -> None:
@@ -224,6 +234,7 @@ def main() -> None:
     p.add_argument("--precision", default="fp32", help="fp32, tf32, fp16, int8, mixed, separated by commas")
     p.add_argument("--peers", choices=("none", "quick", "all"), default="none")
     p.add_argument("--jobs", type=int, default=8, help="modules of PyTorch compiled side by side")
+    p.add_argument("--patience", type=float, default=480, help="seconds for PyTorch's modes of one network")
     p.add_argument("--profile", action="store_true", help="times of every kernel")
     p.add_argument("--out", type=Path)
     p.add_argument("--folder", type=Path)
@@ -268,7 +279,17 @@ def main() -> None:
         with ThreadPoolExecutor(options.jobs) as pool:
             asked = {
                 pool.submit(
-                    alone, n, "--folder", str(folder), "--precision", p, "--step", "peers", "--peers", options.peers
+                    alone,
+                    n,
+                    "--folder",
+                    str(folder),
+                    "--precision",
+                    p,
+                    "--step",
+                    "peers",
+                    "--peers",
+                    options.peers,
+                    seconds=options.patience,
                 ): (n, p)
                 for n in names
                 if "failed" not in results[n]

@@ -75,7 +75,8 @@ def schedule(
     decided for the products that end in a node of the model: rows and vectors. ``ways`` knows which way products go
     that were measured. On a device whose precision is less than floats, the first ``floats`` blocks compute in floats
     all the same; left out, with CUDA those up to the first that multiplies (of deep networks the first few): what they
-    round off goes through the whole network. ``halves`` are layers, by their names, that alone multiply bf16 on a processor.
+    round off goes through the whole network. ``halves`` are layers, by their names, that alone multiply bf16 on a
+    processor.
     """
     plan = with_copies(plan, device, halves)
     if floats is None:
