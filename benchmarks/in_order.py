@@ -3,7 +3,8 @@
 llvm-mca's models of the two leave out what limits sums of products there, that vectors of 128 bits go through units and
 a way to memory of 64, and have A53 wait with a load until the multiply-add before it is written. The rules here are
 those that authors of kernels by hand found (ncnn, docs/developer-guide/arm-a53-a55-dual-issue.md; onnxruntime's pull
-request 10754), with the latencies of Arm's optimization guide for Cortex-A55:
+request 10754). They say nothing of latencies: those here are of LLVM's model of Cortex-A55 (AArch64SchedA55.td),
+rounded to one number a kind, and taken for A53 as well; Arm's own guide was not at hand:
 
 * two instructions start in a cycle, in their order; each waits for what it reads, and all behind it wait too;
 * one of them is a multiply-add, or other arithmetic, of 128 bits;

@@ -25,7 +25,7 @@ from edgec.errors import EdgecError
 N = 64
 #: Devices, and what of them matters to the kernel.
 DEVICES = {
-    "raspberry_pi_3": "NEON, loads between multiply-adds (fp32)",
+    "raspberry_pi_3": "NEON, loads between multiply-adds",
     "raspberry_pi_4": "NEON",
     "cortex_a55": "NEON and dotprod, loads between multiply-adds",
     "raspberry_pi_5": "NEON and dotprod",
@@ -125,7 +125,7 @@ which reads its input from a file. Programs that zig makes (RVV) have no names b
 |---|---|---:|---:|---:|---:|---:|---:|
 {chr(10).join(rows)}
 
-qemu 7.2 stops with an assertion of its own where code reads `vlenb`, as kernels of bytes for RVV do to spill a vector.
+Products of bytes for RVV run right, but qemu 7.2 stops with an assertion of its own when it is to count them.
 """
 
 

@@ -101,7 +101,7 @@ EC_INLINE void ec_prefetch(const void *p)
 #if defined(__GNUC__) && !defined(__clang__)
 #define EC_AS_WRITTEN                                                                              \
     __attribute__((optimize("no-schedule-insns", "no-schedule-insns2", "no-schedule-fusion",       \
-                            "no-tree-ter", "ira-algorithm=priority")))
+                            "no-tree-ter")))
 #else
 #define EC_AS_WRITTEN
 #endif

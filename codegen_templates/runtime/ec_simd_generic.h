@@ -6,7 +6,10 @@
 #define EC_SIMD_GENERIC_H
 
 #if defined(__ARM_NEON)
+#define EC_NEON 1
 #include <arm_neon.h>
+#else
+#define EC_NEON 0
 #endif
 
 /* a * b + c, rounded once where the machine fuses. */
@@ -88,11 +91,18 @@ EC_INLINE ec_vf ec_max(ec_vf a, ec_vf b)
     return ec_select((ec_vi)(a > b) | (ec_vi)(a != a), a, b);
 }
 
+#if EC_NEON
+EC_INLINE ec_vf ec_clamp(ec_vf x, ec_vf low, ec_vf high)
+{
+    return (ec_vf)vminq_f32(vmaxq_f32((float32x4_t)x, (float32x4_t)low), (float32x4_t)high);
+}
+#else
 EC_INLINE ec_vf ec_clamp(ec_vf x, ec_vf low, ec_vf high)
 {
     x = ec_select((ec_vi)(x < low), low, x);
     return ec_select((ec_vi)(x > high), high, x);
 }
+#endif
 
 /* Lane l of the result is lane l ^ distance of x. */
 EC_INLINE ec_vf ec_swap_(ec_vf x, int distance)
@@ -112,6 +122,9 @@ EC_INLINE ec_vi ec_nearest_(ec_vf x)
 #if defined(__ARM_FEATURE_MVE) && __ARM_FEATURE_MVE
 #define EC_HELIUM 1
 #include "ec_simd_helium.h"
+#elif EC_NEON
+#define EC_HELIUM 0
+#include "ec_simd_neon_integer.h"
 #else
 #define EC_HELIUM 0
 EC_INLINE ec_vi ec_min_i(ec_vi a, ec_vi b)
@@ -139,6 +152,19 @@ EC_INLINE ec_vi ec_shr_i(ec_vi a, ec_vi n)
 }
 #endif
 
+#if EC_NEON
+/* By adding what has no fraction any more; what is as large as that is whole already. It saturates, and NaN gives 0. */
+EC_INLINE ec_vi ec_nearest(ec_vf x)
+{
+    const float32x4_t v = (float32x4_t)x, limit = vdupq_n_f32(0x1p23f);
+    const float32x4_t large = vbslq_f32(vdupq_n_u32(0x80000000u), v, limit);
+    const float32x4_t whole = vsubq_f32(vaddq_f32(v, large), large);
+    return (ec_vi)vcvtq_s32_f32(vbslq_f32(vcltq_f32(vabsq_f32(v), limit), whole, v));
+}
+
+EC_INLINE ec_vi ec_whole(ec_vf x) { return (ec_vi)vcvtq_s32_f32((float32x4_t)x); }
+EC_INLINE ec_vi ec_to_int(ec_vf x) { return ec_whole(x); }
+#else
 EC_INLINE ec_vi ec_whole(ec_vf x)
 {
     return __builtin_convertvector((ec_vf)((ec_vi)x & (ec_vi)(x == x)), ec_vi);
@@ -155,21 +181,24 @@ EC_INLINE ec_vi ec_to_int(ec_vf x)
     ec_vi inside = ec_whole((ec_vf)((ec_vi)x & ~(above | below)));
     return inside | (above & INT32_MAX) | (below & INT32_MIN);
 }
+#endif
 
 #define EC_WIDEN_(TYPE, T)                                         \
     EC_INLINE ec_vi ec_load_##TYPE(const T *p)                     \
     {                                                              \
         return (ec_vi){p[0], p[1], p[2], p[3]};                    \
     }
+#if !EC_NEON
 #if !EC_HELIUM
 EC_WIDEN_(u8, uint8_t)
 EC_WIDEN_(i8, int8_t)
 #endif
 EC_WIDEN_(u16, uint16_t)
 EC_WIDEN_(i16, int16_t)
+#endif
 #undef EC_WIDEN_
 
-#if !EC_HELIUM
+#if !EC_HELIUM && !EC_NEON
 EC_INLINE void ec_store_8_(uint8_t *p, ec_vi v)
 {
     for (int l = 0; l < 4; ++l)
@@ -177,6 +206,7 @@ EC_INLINE void ec_store_8_(uint8_t *p, ec_vi v)
 }
 #endif
 
+#if !EC_NEON
 EC_INLINE void ec_store_16_(uint16_t *p, ec_vi v)
 {
     for (int l = 0; l < 4; ++l)
@@ -204,9 +234,10 @@ EC_INLINE ec_vi ec_mulshift(ec_vi a, ec_vi b, ec_vi n)
     return (ec_vi){EC_LANES_(EC_LANE_)};
 #undef EC_LANE_
 }
+#endif
 
 #if EC_HELIUM
-#elif defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP
+#elif defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP && !EC_NEON
 #include <arm_acle.h>
 
 /* Cortex-M4 and its like: two bytes at a time, widened to halves of a word, multiplied and summed in pairs. */
@@ -261,12 +292,14 @@ EC_INLINE ec_vi ec_dot_us(ec_vi c, ec_vi s, ec_vi l)
     return (ec_vi)((ec_vu_)c + (ec_vu_)(first + rest));
 }
 
+#if !EC_NEON
 EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
 {
     ec_vi first = EC_SIGNED_BYTE_(s, 0) * EC_SIGNED_BYTE_(l, 0) + EC_SIGNED_BYTE_(s, 1) * EC_SIGNED_BYTE_(l, 1);
     ec_vi rest = EC_SIGNED_BYTE_(s, 2) * EC_SIGNED_BYTE_(l, 2) + EC_SIGNED_BYTE_(s, 3) * EC_SIGNED_BYTE_(l, 3);
     return (ec_vi)((ec_vu_)c + (ec_vu_)(first + rest));
 }
+#endif
 #endif
 
 #include "ec_simd_half.h"

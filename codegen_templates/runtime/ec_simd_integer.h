@@ -46,7 +46,11 @@ EC_INLINE ec_vi ec_select_i(ec_vi mask, ec_vi a, ec_vi b)
     return (ec_vi)ec_select(mask, (ec_vf)a, (ec_vf)b);
 }
 
+#if defined(__ARM_NEON) && !defined(__aarch64__)
+EC_INLINE ec_vf ec_to_float(ec_vi a) { return (ec_vf)vcvtq_f32_s32((int32x4_t)a); }
+#else
 EC_INLINE ec_vf ec_to_float(ec_vi a) { return __builtin_convertvector(a, ec_vf); }
+#endif
 /* 1 where a mask holds, 0 elsewhere. */
 EC_INLINE ec_vi ec_truth(ec_vi mask) { return mask & 1; }
 

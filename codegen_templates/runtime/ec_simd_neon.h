@@ -1,7 +1,7 @@
 /* ec_simd_neon.h: what ec_simd.h cannot say well in vector extensions, for 64-bit Arm.
  *
  * Included by ec_simd.h only. (32-bit Arm takes the generic header: its NEON flushes denormals and
- * has neither division nor rounding.) */
+ * has neither division nor rounding. What both have is in ec_simd_neon_integer.h.) */
 #ifndef EC_SIMD_NEON_H
 #define EC_SIMD_NEON_H
 
@@ -80,34 +80,34 @@ EC_INLINE ec_vi ec_nearest_(ec_vf x)
  *
  * They have a way to memory of 64 bits: a vector is loaded as two halves, which start beside other
  * instructions. ec_low and ec_high load them, ec_join puts them together; none of them moves from
- * where it stands. An ec_pair is also two floats, or two words of four bytes, one of which
- * ec_fma_lane(s, lane, l, c) = s[lane] * l + c and ec_dot_ss_lane, ec_dot_us_lane multiply by. */
+ * where it stands. ec_fma_lane(s, lane, l, c) = s[lane] * l + c, and ec_dot_ss_lane and
+ * ec_dot_us_lane multiply by one of four words of bytes. */
 
-typedef float32x2_t ec_pair;
-typedef int32x2_t ec_pair_i;
 typedef uint64_t ec_high_ __attribute__((aligned(4), may_alias));
 
-EC_INLINE ec_pair ec_low(const float *p)
+EC_INLINE ec_vf ec_low(const float *p)
 {
-    return vld1_f32(p);
+    return (ec_vf)vcombine_f32(vld1_f32(p), vdup_n_f32(0.0f));
 }
 
-EC_INLINE ec_pair_i ec_low_i(const void *p)
+EC_INLINE ec_vi ec_low_i(const void *p)
 {
-    return vld1_s32(p);
+    return (ec_vi)vcombine_s32(vld1_s32((const int32_t *)p), vdup_n_s32(0));
 }
 
-/* The one at p, and 0. */
-EC_INLINE ec_pair ec_low_one(const float *p)
+/* The first n, fewer than four, and zeros. */
+EC_INLINE ec_vf ec_first(const float *p, int n)
 {
-    return vset_lane_f32(*p, vdup_n_f32(0.0f), 0);
+    float lanes[4] = {0};
+    memcpy(lanes, p, 4 * (size_t)n);
+    return (ec_vf)vld1q_f32(lanes);
 }
 
-EC_INLINE ec_pair_i ec_low_one_i(const void *p)
+EC_INLINE ec_vi ec_first_i(const void *p, int n)
 {
-    uint32_t word;
-    memcpy(&word, p, sizeof word);
-    return vcreate_s32(word);
+    int32_t lanes[4] = {0};
+    memcpy(lanes, p, 4 * (size_t)n);
+    return (ec_vi)vld1q_s32(lanes);
 }
 
 EC_INLINE uint64_t ec_high(const void *p)
@@ -117,57 +117,37 @@ EC_INLINE uint64_t ec_high(const void *p)
     return high;
 }
 
-EC_INLINE ec_vf ec_join(ec_pair low, uint64_t high)
+EC_INLINE ec_vf ec_join(ec_vf low, uint64_t high)
 {
-    return (ec_vf)vcombine_f32(low, vcreate_f32(high));
+    __asm__("ins %0.d[1], %1" : "+w"(low) : "r"(high));
+    return low;
 }
 
-EC_INLINE ec_vi ec_join_i(ec_pair_i low, uint64_t high)
+EC_INLINE ec_vi ec_join_i(ec_vi low, uint64_t high)
 {
-    return (ec_vi)vcombine_s32(low, vcreate_s32(high));
+    return (ec_vi)ec_join((ec_vf)low, high);
 }
 
 /* Bytes with their sign bits turned. */
-EC_INLINE ec_pair_i ec_turned(ec_pair_i bytes)
+EC_INLINE ec_vi ec_turned(ec_vi bytes)
 {
-    return veor_s32(bytes, vdup_n_s32((int32_t)0x80808080));
+    return (ec_vi)veorq_s32((int32x4_t)bytes, vdupq_n_s32((int32_t)0x80808080));
 }
 
 #define ec_fma_lane(s, lane, l, c)                                                                 \
-    ((ec_vf)vfmaq_lane_f32((float32x4_t)(c), (float32x4_t)(l), s, lane))
+    ((ec_vf)vfmaq_laneq_f32((float32x4_t)(c), (float32x4_t)(l), (float32x4_t)(s), lane))
 #if defined(__ARM_FEATURE_DOTPROD)
 #define ec_dot_ss_lane(c, s, lane, l)                                                              \
-    ((ec_vi)vdotq_lane_s32((int32x4_t)(c), (int8x16_t)(l), vreinterpret_s8_s32(s), lane))
+    ((ec_vi)vdotq_laneq_s32((int32x4_t)(c), (int8x16_t)(l), (int8x16_t)(s), lane))
 #endif
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 #define ec_dot_us_lane(c, s, lane, l)                                                              \
-    ((ec_vi)vsudotq_lane_s32((int32x4_t)(c), (int8x16_t)(l), vreinterpret_u8_s32(s), lane))
+    ((ec_vi)vsudotq_laneq_s32((int32x4_t)(c), (int8x16_t)(l), (uint8x16_t)(s), lane))
 #endif
 
 /* ---- Integers ----------------------------------------------------------------------------- */
 
-EC_INLINE ec_vi ec_min_i(ec_vi a, ec_vi b)
-{
-    return (ec_vi)vminq_s32((int32x4_t)a, (int32x4_t)b);
-}
-
-EC_INLINE ec_vi ec_max_i(ec_vi a, ec_vi b)
-{
-    return (ec_vi)vmaxq_s32((int32x4_t)a, (int32x4_t)b);
-}
-
-/* SSHL looks at the low byte of a count, so counts are kept below 32 first; to the right is negative. */
-EC_INLINE ec_vi ec_shl_i(ec_vi a, ec_vi n)
-{
-    uint32x4_t count = vminq_u32((uint32x4_t)n, vdupq_n_u32(32));
-    return (ec_vi)vshlq_s32((int32x4_t)a, (int32x4_t)count);
-}
-
-EC_INLINE ec_vi ec_shr_i(ec_vi a, ec_vi n)
-{
-    uint32x4_t count = vminq_u32((uint32x4_t)n, vdupq_n_u32(31));
-    return (ec_vi)vshlq_s32((int32x4_t)a, vnegq_s32((int32x4_t)count));
-}
+#include "ec_simd_neon_integer.h"
 
 EC_INLINE ec_vi ec_whole(ec_vf x)
 {
@@ -183,46 +163,6 @@ EC_INLINE ec_vi ec_nearest(ec_vf x)
 EC_INLINE ec_vi ec_to_int(ec_vf x)
 {
     return ec_whole(x);
-}
-
-/* Four bytes in the low half of a vector. */
-EC_INLINE uint8x8_t ec_four_bytes_(const void *p)
-{
-    uint32_t word;
-    memcpy(&word, p, 4);
-    return vreinterpret_u8_u32(vdup_n_u32(word));
-}
-
-EC_INLINE ec_vi ec_load_u8(const uint8_t *p)
-{
-    return (ec_vi)vmovl_u16(vget_low_u16(vmovl_u8(ec_four_bytes_(p))));
-}
-
-EC_INLINE ec_vi ec_load_i8(const int8_t *p)
-{
-    return (ec_vi)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(ec_four_bytes_(p)))));
-}
-
-EC_INLINE ec_vi ec_load_u16(const uint16_t *p)
-{
-    return (ec_vi)vmovl_u16(vld1_u16(p));
-}
-
-EC_INLINE ec_vi ec_load_i16(const int16_t *p)
-{
-    return (ec_vi)vmovl_s16(vld1_s16(p));
-}
-
-EC_INLINE void ec_store_8_(uint8_t *p, ec_vi v)
-{
-    uint16x4_t halves = vmovn_u32((uint32x4_t)v);
-    uint32_t word = vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(halves, halves))), 0);
-    memcpy(p, &word, 4);
-}
-
-EC_INLINE void ec_store_16_(uint16_t *p, ec_vi v)
-{
-    vst1_u16(p, vmovn_u32((uint32x4_t)v));
 }
 
 EC_INLINE ec_vf ec_from_half_(ec_vi bits)
@@ -255,36 +195,10 @@ EC_INLINE ec_vf ec_dot_bf16(ec_vf c, ec_vi s, ec_vi l)
 }
 #endif
 
-EC_INLINE ec_vi ec_mulhigh(ec_vi a, ec_vi b)
-{
-    int32x4_t x = (int32x4_t)a, y = (int32x4_t)b;
-    int32x2_t low = vrshrn_n_s64(vmull_s32(vget_low_s32(x), vget_low_s32(y)), 31);
-    return (ec_vi)vcombine_s32(low, vrshrn_n_s64(vmull_high_s32(x, y), 31));
-}
-
-/* SRSHL rounds halves up where it shifts to the right. */
-EC_INLINE ec_vi ec_mulshift(ec_vi a, ec_vi b, ec_vi n)
-{
-    int32x4_t x = (int32x4_t)a, y = (int32x4_t)b, right = vnegq_s32((int32x4_t)(n & 63));
-    int64x2_t low = vmull_s32(vget_low_s32(x), vget_low_s32(y)), high = vmull_high_s32(x, y);
-    low = vrshlq_s64(low, vmovl_s32(vget_low_s32(right)));
-    high = vrshlq_s64(high, vmovl_high_s32(right));
-    return (ec_vi)vcombine_s32(vmovn_s64(low), vmovn_s64(high));
-}
-
 #if defined(__ARM_FEATURE_DOTPROD)
 EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
 {
     return (ec_vi)vdotq_s32((int32x4_t)c, (int8x16_t)s, (int8x16_t)l);
-}
-#else
-/* The product of two bytes fits 16 bits; pairs are summed on the way to 32. */
-EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
-{
-    int8x16_t x = (int8x16_t)s, y = (int8x16_t)l;
-    int32x4_t low = vpaddlq_s16(vmull_s8(vget_low_s8(x), vget_low_s8(y)));
-    int32x4_t high = vpaddlq_s16(vmull_high_s8(x, y));
-    return (ec_vi)vaddq_s32((int32x4_t)c, vpaddq_s32(low, high));
 }
 #endif
 
@@ -314,5 +228,7 @@ EC_INLINE ec_vi ec_dot_us(ec_vi c, ec_vi s, ec_vi l)
     return (ec_vi)vaddq_s32((int32x4_t)c, sum);
 }
 #endif
+
+#include "ec_simd_neon_matrix.h"
 
 #endif

@@ -50,6 +50,9 @@ class Device:
     in_order: bool = False
     """Whether cores run instructions as they stand: sums of products then load what the next step reads between the
     multiply-adds of this one."""
+    loads_beside: bool = False
+    """Whether such a core starts a load of half a vector beside a multiply-add (Cortex-A55), and not beside an insert
+    alone (Cortex-A53)."""
     unroll: int = 16
     """Compilers are asked to unroll the innermost loop of a sum of at most so many rounds. What they load ahead for it
     lies in registers, which small cores have few of: there it would go to the stack."""

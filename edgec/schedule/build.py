@@ -264,10 +264,23 @@ def _product(
     few = nibbles(direct, device, weights) if direct is not None and by_fewer is None else None
     if direct is None or few is not None or not zeros:
         return few or direct, None
-    found = sparse(direct, cycles_of(by_fewer, device) if by_fewer is not None else None, device, weights)
+    found = sparse(
+        _on_lanes(direct, flat, device, weights),
+        cycles_of(by_fewer, device) if by_fewer is not None else None,
+        device,
+        weights,
+    )
     if found is None:
         return by_fewer or direct, None
     return found[0] or by_fewer or direct, found[1]
+
+
+def _on_lanes(direct: Contract, flat: Flat, device: Device, weights: Weights) -> Contract:
+    """The dense product as its rows can be left out: without instructions for matrices, which take two rows at once."""
+    if direct.words is None or not direct.words.are_matrices:
+        return direct
+    plain = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i not in ("i8mm", "bf16")))
+    return contract(flat, plain, weights) or direct
 
 
 def sizes_within(record: Any) -> list[Expr]:

@@ -4,7 +4,7 @@ After flattening, a contraction is ``out[.., m, n] = f(sum over k of S[m, k] * L
 lanes, the other (S) is broadcast. A tile of MR x NV vectors accumulates in registers while k runs. A convolution is
 the same thing: its S has one stride along the output pixel and one along every loop of k, so no im2col buffer exists.
 Constant L is packed at build time as [.., panel, k, NV * lanes]. Of bytes, a step of k takes four (``products.py``), of
-bf16 two (``pairs.py``).
+bf16 two (``pairs.py``), or as many as an instruction for matrices does, of two rows at once.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Contract(Record):
     panel_first: bool  # panels outside row chunks (weights stay near), or the other way round
     words: Words | None = None  # of bytes or pairs: k ends in a loop over words of them, S is the first of one
     window: tuple[Expr, ...] = ()  # loops of S over sums that are one result: ``epilogue`` combines as many of them
-    in_order: bool = False  # what a step reads is loaded between the multiply-adds of the one before, S two at a time
+    in_order: bool = False  # what a turn reads is loaded between the multiply-adds of the one before
+    loads_beside: bool = False  # those loads start beside multiply-adds, otherwise beside inserts alone
     unrolled: int = 16  # most rounds of the innermost loop of a sum that compilers are asked to unroll
 
     @property
@@ -143,11 +144,12 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
         mode = "gathered"
     k, scalar_factor, lane_factor = _merge_sum(k, scalar_factor, lane_factor, mode)
     each, words = k, None
-    found = words_of(device, k, scalar_factor, lane_factor) if dtype == "i32" else None
+    multiplied = prod(map(most, (m, *window)))
+    found = words_of(device, k, scalar_factor, lane_factor, multiplied) if dtype == "i32" else None
     if dtype == "i32" and found is None:
         return None
     if dtype == "f32" and mode == "packed":
-        found = pairs_of(k, scalar_factor)
+        found = pairs_of(device, k, scalar_factor, multiplied)
     if found is not None:
         words, scalar_factor, k = found
     lanes = vector_lanes(device)
@@ -156,9 +158,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
     sums = prod(map(most, window))
     in_order = _is_for_in_order(device, mode, k, scalar_factor, words, (m, *window))
-    nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step, sums, words is not None, in_order)
-    if words is not None and words.are_blocks:
-        nr, nv = min(m_extent, BLOCK_ROWS), 1
+    nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step, sums, words, in_order)
     if flat.tile is not None:
         nr, nv = decided_tile(flat.tile, m_extent, n_extent, device, sums)
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
@@ -188,7 +188,8 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or (row_bytes <= weight_bytes and not fits)
     return Contract(
         outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, packed, epilogue, accumulator,
-        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words, window, in_order, device.unroll,
+        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words, window, in_order, device.loads_beside,
+        device.unroll,
     )  # fmt: skip
 
 
@@ -202,12 +203,14 @@ def _is_for_in_order(
         return False
     if any(coefficient(s.args[0], v) is None for v in (*k, *around) if v.op == "var"):
         return False
-    if prod(map(most, k[-walked_as_one(s, k) :])) < 8:
+    if prod(map(most, k[-walked_as_one(s, k) :])) < (1 if words is not None and words.are_blocks else 8):
         return False
     step = coefficient(s.args[0], k[-1])
     if words is None:
         return memory_type(s) == "f32" and step == 1
-    return words.are_bytes and words.step == 1 and not words.rest and not words.column_offset and device.has("dotprod")
+    if words.rest or words.column_offset or words.are_matrices or not words.are_bytes:
+        return False
+    return words.are_blocks or (words.step == 1 and device.has("dotprod"))
 
 
 def _choose_lanes(flat: Flat, left: Expr, right: Expr, window: tuple[Expr, ...] = ()) -> tuple[Expr, Expr, Expr] | None:
@@ -320,7 +323,7 @@ def _bytes_along(load: Expr, loop: Expr) -> int:
 
 
 def tile_shape(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, of_words: bool = False,
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, words: Words | None = None,
     in_order: bool = False,
 ) -> tuple[int, int]:  # fmt: skip
     """(rows, vectors) of the register tile with the least predicted time for M x N x K; a row may be several ``sums``.
@@ -328,11 +331,14 @@ def tile_shape(
     Per step of k a tile of r x v issues r*v multiply-adds (two a cycle, four cycles of latency each) and r + v loads
     (two a cycle); accumulators, one row of L and one broadcast must fit the registers. Where products take a factor
     from one lane of a register (64-bit Arm), compilers load a step's column of S before they use it: it must fit too;
-    words of bytes (``of_words``) are spread there by the units that multiply. A panel beyond the first-level cache
+    ``words`` of bytes are spread there by the units that multiply, but for those of instructions for matrices, of which
+    a register has two rows. A panel beyond the first-level cache
     streams from the second at about half a line a cycle, for every tile anew. ``row_step`` is how many bytes of S lie
     between rows. For cores that run ``in_order``, ``in_order_step`` says what a step takes.
     """
-    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, of_words, in_order))
+    if words is not None and words.are_blocks:
+        return _rows_of_blocks(m, device, sums, in_order), 1
+    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, words, in_order))
     return ceil(m / ceil(m / rows)), vectors  # as even as can be, so that threads have shares of one size
 
 
@@ -341,18 +347,34 @@ def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:
     steps = prod(map(most, c.k)) if c.words is None else prod(map(most, c.k[:-1])) * c.words.count
     row_step = max((_bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     m, sums = most(c.m), prod(map(most, c.window))
-    found = sorted(tile_costs(m, most(c.n), steps, device, row_step, sums, c.words is not None, c.in_order))
+    if c.words is not None and c.words.are_blocks:
+        return [(_rows_of_blocks(m, device, sums, c.in_order), 1)]
+    found = sorted(tile_costs(m, most(c.n), steps, device, row_step, sums, c.words, c.in_order))
     return list(dict.fromkeys((ceil(m / ceil(m / rows)), vectors) for *_, rows, vectors in found))
 
 
+def _rows_of_blocks(m: int, device: Device, sums: int, in_order: bool) -> int:
+    """Rows of a tile by blocks, of one vector: four sums of a row, and its block of S, lie in registers.
+
+    Beside them are a block of each column and two products of bytes; in order, products of every row.
+    """
+    registers = vector_registers(device)
+    room = BLOCK_ROWS if device.has("mve") else (registers - 4) // 6 if in_order else (registers - 6) // 5
+    return ceil(m / ceil(m / max(1, min(room // sums, m))))
+
+
 def tile_costs(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, of_words: bool = False,
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, words: Words | None = None,
     in_order: bool = False,
 ) -> list[tuple[float, int, int, int, int]]:  # fmt: skip
     """Every tile that registers hold: its predicted cycles, what decides between equal ones, rows and vectors."""
-    lanes, registers = vector_lanes(device), vector_registers(device)
+    lanes = vector_lanes(device)
+    each = lanes // min(device.lanes(4), lanes)  # registers of a vector: where there are none, one a lane
+    # RISC-V has no products of bytes: what they are made of wants registers, too.
+    registers = device.vector_registers - (12 if words is not None and words.are_bytes and device.has("v") else 0)
     takes_lanes = device.arch == "aarch64"
-    spread = int(takes_lanes and of_words)
+    tall = words.tall if words is not None else 1
+    spread = int(takes_lanes and words is not None and tall == 1)
     # Rows a page apart share the sets of the first-level cache: more of them than it has ways push one another out.
     tallest = 8 if row_step and row_step % 4096 == 0 else 30
     found: list[tuple[float, int, int, int, int]] = []
@@ -362,23 +384,30 @@ def tile_costs(
         for r in range(1, min(m, tallest) + 1):
             if in_order and v == 1 and vectors_needed > 1:
                 continue
-            ready = 3 if in_order else v  # vectors of L that are held; halves that are joined want one more
-            if r * sums * v + ready + (r * sums if takes_lanes else 1) > registers and r * v > 1:
+            ready = 5 if in_order else v  # vectors of L that are held, and one for the compiler
+            column = ceil(r * sums / tall) if takes_lanes else 1
+            if (_even(r * sums, tall) * v + ready * tall) * each + column > registers and r * v > 1:
                 continue
             full_panels, last = divmod(vectors_needed, v)
             cost = 0.0
             for width, panels in ((v, full_panels), (last, 1)):
                 for height, tiles in ((r, m // r), (m % r, 1)):
                     if width and height and panels and tiles:
-                        held = height * sums * width
+                        of_s = _even(height * sums, tall)
+                        held = of_s * width
                         latency = 4 if held < 8 else 0
-                        dots = height * sums * (width + spread)
-                        step = max(dots / 2, (height * sums + width) / 2, latency, stream)
+                        dots = of_s * (width + spread)
+                        step = max(dots / 2, (of_s + tall * width) / 2, latency, stream)
                         if in_order:
                             step = in_order_step(height * sums, width)
                         cost += panels * tiles * (k * step + 10 + held * 1.5)
             found.append((cost, -r * v, -v, r, v))
     return found
+
+
+def _even(rows: int, tall: int) -> int:
+    """Rows that sums are held for where so many are multiplied at once."""
+    return ceil(rows / tall) * tall
 
 
 def walked_as_one(s: Expr, k: tuple[Expr, ...]) -> int:
@@ -394,11 +423,11 @@ def walked_as_one(s: Expr, k: tuple[Expr, ...]) -> int:
 def in_order_step(rows: int, vectors: int) -> float:
     """Cycles of a step of k where one multiply-add starts in a cycle, and one other instruction beside it.
 
-    A vector of L is three others (its halves, and joining them), which want eight rows between the first and the last;
-    S is a load for two steps, and the loop five instructions.
+    A vector is three others (its halves, and joining them): of L for a step, of S for four. The loop is five. Half of
+    the vectors are counted as cycles, which is between cores: none where loads start beside multiply-adds, else all.
     """
-    others = 3 * vectors + rows / 2 + 2.5
-    return max(rows * vectors + max(0, 8 - rows) * vectors / 2, others, 4)
+    others = 3 * (vectors + rows / 4) + 1.25
+    return max(rows * vectors, others, 4) + (vectors + rows / 4) / 2
 
 
 def decided_tile(tile: tuple[int, int], m: int, n: int, device: Device, sums: int = 1) -> tuple[int, int]:

@@ -1,8 +1,11 @@
-"""Sums of products of bf16: two of them are one step of a contraction, added up in fp32.
+"""Sums of products of bf16: two of them (four, by instructions for matrices) are one step of a contraction.
+
+They are added up in fp32.
 
 A panel of L is ``[k/2][lanes][2]``, 32 bits a lane; of S, which lies in memory as bf16, two neighbors in the sum are
 broadcast together. Machines with the instruction add both products at once; elsewhere a half of a word becomes a float
-by a shift or a mask.
+by a shift or a mask. 64-bit Arm multiplies two rows of S by two columns of L, four numbers of each: as for bytes
+(``products.py``), a panel is ``[k/4][lanes][4]`` there, and accumulators hold two rows of the tile.
 """
 
 from __future__ import annotations
@@ -10,18 +13,26 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
+from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed
 from edgec.schedule.flat import evaluate_over
-from edgec.schedule.products import Words
+from edgec.schedule.products import MATRIX_ROWS, Words, multiplies_matrices
 from edgec.schedule.storage import memory_type
 
 PAIR = 2
+#: Numbers of a row that an instruction for matrices multiplies.
+FOUR = 4
 
 
-def pairs_of(k: tuple[Expr, ...], s: Expr) -> tuple[Words, Expr, tuple[Expr, ...]] | None:
-    """(words, S at the first number of a pair, loops of the sum in pairs) of a sum over ``k``; None without pairs."""
+def pairs_of(
+    device: Device, k: tuple[Expr, ...], s: Expr, sums: int = 1
+) -> tuple[Words, Expr, tuple[Expr, ...]] | None:
+    """(words, S at the first number of a word, loops of the sum in words) of a sum over ``k``; None without pairs.
+
+    There are ``sums`` that one column of L is for.
+    """
     if s.op != "load" or memory_type(s) != "bf16" or not is_fixed(*k):
         return None
     address = s.args[0]
@@ -30,24 +41,26 @@ def pairs_of(k: tuple[Expr, ...], s: Expr) -> tuple[Words, Expr, tuple[Expr, ...
     inner = k[-1] if k else X.const(0)
     extent = inner.value.extent if inner.op == "var" else 1
     step = coefficient(address, inner) or 0 if inner.op == "var" else 0
-    whole, rest = divmod(extent, PAIR)
+    in_fours = multiplies_matrices(device, "bf16") and sums > 1 and step == 1 and extent > PAIR
+    size, tall = (FOUR, MATRIX_ROWS) if in_fours else (PAIR, 1)
+    whole, rest = divmod(extent, size)
     word = X.fresh(whole) if whole else X.const(0)
-    first = X.substitute(s, {inner: word * PAIR}) if inner.op == "var" else s
-    return Words(inner, whole, rest, step, size=PAIR), first, (*k[:-1], word)
+    first = X.substitute(s, {inner: word * size}) if inner.op == "var" else s
+    return Words(inner, whole, rest, step, size=size, are_bytes=False, tall=tall), first, (*k[:-1], word)
 
 
 def packed_pairs(
     l: Expr, words: Words, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int
 ) -> np.ndarray:
-    """[outer.., panel, words, width] in i32: two bf16 a lane, zeros where a pair or the last panel reaches beyond L."""
+    """[outer.., panel, words, width] in i32: two bf16 a lane (or two such rows a word), zeros beyond the ends of L."""
     values = evaluate_over(l, (*outer, *k, n))
     columns = n.value.extent if n.op == "var" else 1
     around = int(np.prod([v.value.extent for v in outer], dtype=int))
     extent = k[-1].value.extent if k else 1
     values = values.reshape(around, -1, extent, columns)
     panels = -(-columns // width)
-    shape = (around, values.shape[1], words.count * PAIR, panels * width)
+    shape = (around, values.shape[1], words.count * words.size, panels * width)
     padded = np.zeros(shape, ml_dtypes.bfloat16)
     padded[:, :, :extent, :columns] = values
-    split = padded.reshape(around, shape[1] * words.count, PAIR, panels, width).transpose(0, 3, 1, 4, 2)
-    return np.ascontiguousarray(split).view(np.int32)[..., 0]
+    split = padded.reshape(around, shape[1] * words.count, words.size, panels, width).transpose(0, 3, 1, 4, 2)
+    return np.ascontiguousarray(split).view(np.int32).reshape(around, panels, -1, width)

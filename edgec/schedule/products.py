@@ -10,7 +10,12 @@ that start: with S = s + a and L = l + b, where s and l are the bytes the machin
 The last term belongs to a column, and is known when L is packed; the middle one is summed up beside the products.
 
 Helium adds up sixteen products at once, to a register of integers. There a word is a block of sixteen bytes, a panel
-``[k/16][lanes][16]``, and S is not broadcast but read as it lies; sums become lanes when they are complete.
+``[k/16][lanes][16]``, and S is not broadcast but read as it lies; sums become lanes when they are complete. NEON
+without dot products takes such blocks, too: it multiplies byte by byte, adds two products in 16 bits, and pairs of
+those to four sums in 32.
+
+Instructions for matrices (i8mm, and those for bf16) multiply two rows of S by two columns of L, eight bytes of each: a
+word has eight bytes, a panel is ``[k/8][lanes][8]``, and accumulators hold two rows of the tile.
 """
 
 from __future__ import annotations
@@ -27,8 +32,11 @@ from edgec.ir.nest import coefficient, is_fixed
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
 
 WORD = 4
-#: Bytes that Helium multiplies in one instruction that adds them all up: a sum of its own for every lane of L.
+#: Bytes of a block: a sum of its own for every lane of L, or four.
 BLOCK = 16
+#: Bytes of a row that an instruction for matrices multiplies, and how many rows it takes at once.
+MATRIX = 8
+MATRIX_ROWS = 2
 BYTES = ("i8", "u8")
 
 
@@ -37,7 +45,8 @@ class Words:
     """How a contraction of bytes, or of pairs (``pairs.py``), takes its sum.
 
     The innermost loop of the sum, ``inner``, becomes one over ``whole`` words of ``size`` elements; ``rest`` elements
-    are left over. ``step`` is how far apart the elements of a word lie in S. What follows is of bytes alone.
+    are left over. ``step`` is how far apart the elements of a word lie in S, ``tall`` how many rows of S are multiplied
+    at once. What stands between is of bytes alone.
     """
 
     inner: Expr
@@ -49,19 +58,26 @@ class Words:
     row_offset: int = 0  # a: what S is more than those
     column_offset: int = 0  # b: what L is more than the bytes of its panels
     size: int = WORD
-
-    @property
-    def are_bytes(self) -> bool:
-        return self.size >= WORD
+    are_bytes: bool = True
+    tall: int = 1
 
     @property
     def are_blocks(self) -> bool:
-        return self.size == BLOCK
+        return self.are_bytes and self.size == BLOCK
+
+    @property
+    def are_matrices(self) -> bool:
+        return self.tall > 1
+
+    @property
+    def are_plain(self) -> bool:
+        """Do their sums lie on lanes from the first to the last step?"""
+        return not self.are_blocks and not self.are_matrices
 
     @property
     def rows(self) -> int:
-        """Rows of a panel that a word takes: one number, or one of four bytes, a lane."""
-        return max(self.size // WORD, 1)
+        """Rows of a panel that a word takes, of 32 bits a lane each."""
+        return self.size * (1 if self.are_bytes else 2) // WORD
 
     @property
     def count(self) -> int:
@@ -91,10 +107,12 @@ def byte_load(factor: Expr) -> tuple[Expr, int] | None:
     return found if found is not None and found[0].op == "load" else None
 
 
-def words_of(device: Device, k: tuple[Expr, ...], s: Expr, l: Expr) -> tuple[Words, Expr, tuple[Expr, ...]] | None:
+def words_of(
+    device: Device, k: tuple[Expr, ...], s: Expr, l: Expr, sums: int = 1
+) -> tuple[Words, Expr, tuple[Expr, ...]] | None:
     """(words, S at the first byte of a word, loops of the sum in words) of a sum over ``k``; None where it has none.
 
-    S is a byte from memory plus a constant; L is another, or constant.
+    S is a byte from memory plus a constant; L is another, or constant. There are ``sums`` that one column of L is for.
     """
     found = byte_load(s)
     if found is None or not is_fixed(*k):
@@ -111,20 +129,42 @@ def words_of(device: Device, k: tuple[Expr, ...], s: Expr, l: Expr) -> tuple[Wor
     step = coefficient(address, inner) or 0 if inner.op == "var" else 0
     is_signed, flip = _as_taken(load.dtype == "i8", device)
     offset += 0 if not flip else 128 if is_signed else -128
-    in_blocks = device.has("mve") and extent > WORD and step == 1 and column == 0 and is_constant(l)
-    size = BLOCK if in_blocks else WORD
+    size = _size(device, extent, l, sums) if step == 1 and column == 0 and is_constant(l) else WORD
     whole, rest = divmod(extent, size)
     word = X.fresh(whole) if whole else X.const(0)
     first = X.substitute(load, {inner: word * size}) if inner.op == "var" else load
-    words = Words(inner, whole, rest, step, is_signed, flip, offset, column, size)
+    tall = MATRIX_ROWS if size == MATRIX else 1
+    words = Words(inner, whole, rest, step, is_signed, flip, offset, column, size, tall=tall)
     return words, first, (*k[:-1], word)
+
+
+def _size(device: Device, extent: int, l: Expr, sums: int) -> int:
+    """Bytes of a word where S and L lie in memory as any of them wants it: what takes the fewest instructions."""
+    if device.has("mve"):
+        return BLOCK if extent > WORD else WORD
+    if multiplies_matrices(device, "i8mm") and sums > 1:
+        return MATRIX if -(-extent // MATRIX) < -(-extent // WORD) else WORD
+    if multiplies_blocks(device) and 2 * -(-extent // BLOCK) < -(-extent // WORD):
+        # Two products of bytes fit 16 bits, but for two of the least byte by itself.
+        return BLOCK if int(evaluate_over(l, tuple(X.free_variables(l))).min(initial=0)) > -128 else WORD
+    return WORD
+
+
+def multiplies_matrices(device: Device, instructions: str) -> bool:
+    """Has a 64-bit Arm the instructions for matrices of a type ("i8mm", "bf16")?"""
+    return device.arch == "aarch64" and device.has(instructions)
+
+
+def multiplies_blocks(device: Device) -> bool:
+    """Has it NEON, and neither dot products nor matrices of bytes?"""
+    return device.has("neon") and not device.has("dotprod") and not device.has("i8mm")
 
 
 def _as_taken(is_signed: bool, device: Device) -> tuple[bool, bool]:
     """(are the bytes signed as the machine takes them, are sign bits turned for that)"""
     if is_signed and (device.has("avx512vnni") or device.has("avxvnni")):
         return False, True
-    if not is_signed and (device.has("mve") or (device.has("dotprod") and not device.has("i8mm"))):
+    if not is_signed and (device.has("mve") or (device.has("neon") and not device.has("i8mm"))):
         return True, True
     return is_signed, False
 

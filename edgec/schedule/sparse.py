@@ -167,7 +167,7 @@ def _rows_of(dense: Contract) -> np.ndarray | None:
     words = dense.words
     if dense.l_mode != "packed" or dense.packed is None or dense.packed.data is None:
         return None
-    if dense.packed.dtype != "f32" and not (words is not None and words.are_bytes and not words.are_blocks):
+    if dense.packed.dtype != "f32" and not (words is not None and words.are_bytes and words.are_plain):
         return None  # of 16 bits
     if words is not None and (words.rest or words.step != 1 or words.column_offset or words.inner.op != "var"):
         return None

@@ -65,7 +65,7 @@ def _tile(built: Built, kernel: Kernel, decisions: Mapping[str, Any]) -> list[Re
     if not isinstance(p, Contract) or not names:
         return []
     steps = prod(map(most, p.k)) if p.words is None else prod(map(most, p.k[:-1])) * p.words.count
-    costs = sorted(tile_costs(most(p.m), most(p.n), steps, built.options.device, sums=p.sums, in_order=p.in_order))
+    costs = sorted(tile_costs(most(p.m), most(p.n), steps, built.options.device, 0, p.sums, p.words, p.in_order))
     by_width = {vectors: f"{rows}x{vectors}" for *_, rows, vectors in reversed(costs)}  # the best of each
     shapes = list(dict.fromkeys([*by_width.values(), *(f"{r}x{v}" for *_, r, v in costs)]))[:TILES]
     now = str(decisions.get("tile", {}).get(names[-1], ""))

@@ -1,12 +1,11 @@
-"""Sums of products for cores that run instructions in order: odd sums, panels and rows that are not full."""
+"""Sums of products on Arm: odd sums, panels and rows that are not full, on cores in order and by every instruction."""
 
 from __future__ import annotations
-
-import shutil
 
 import numpy as np
 import onnx
 import pytest
+from needed import need
 from small_models import model, node, tensor_input, weights
 
 import edgec
@@ -22,22 +21,36 @@ def products() -> onnx.ModelProto:
     return model(nodes, [tensor_input("x", [13, 16])], initializers=parts)
 
 
-def products_of_bytes(kind: type[np.generic]) -> onnx.ModelProto:
-    """One of bytes by signed bytes, 36 steps of which make nine words."""
+def products_of_bytes(kind: type[np.generic], steps: int = 36) -> onnx.ModelProto:
+    """One of bytes by signed bytes; 36 steps are nine words, two blocks and a part, or four words and a half."""
     parts = [weights("scale", np.float32(0.05)), weights("zero", kind(3)), weights("none", np.int8(0)),
-             weights("w", RANDOM.integers(-127, 128, (36, 21)).astype(np.int8))]  # fmt: skip
+             weights("w", RANDOM.integers(-127, 128, (steps, 21)).astype(np.int8))]  # fmt: skip
     nodes = [
         node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
         node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
         node("DequantizeLinear", ["w", "scale", "none"], ["l"]),
         node("MatMul", ["d", "l"], ["y"]),
     ]
-    return model(nodes, [tensor_input("x", [11, 36])], initializers=parts)
+    return model(nodes, [tensor_input("x", [11, steps])], initializers=parts)
 
 
-@pytest.mark.skipif(not shutil.which("qemu-aarch64") or not shutil.which("aarch64-linux-gnu-gcc"), reason="needs qemu")
-@pytest.mark.parametrize("network", [products(), products_of_bytes(np.int8), products_of_bytes(np.uint8)])
-def test_loads_between_multiply_adds(network: onnx.ModelProto) -> None:
-    assert edgec.check(network, device="cortex_a55", link="qemu:max", samples=1).ok
-    built = edgec.build(network, device="cortex_a55", compile=False)
-    assert any("ec_join" in path.read_text() for path in built.folder.glob("*_kernels_*.c"))
+@pytest.mark.parametrize(
+    ("device", "network", "by"),
+    [
+        ("cortex_a55", products(), "ec_join"),
+        ("cortex_a55", products_of_bytes(np.int8), "ec_join"),
+        ("cortex_a55", products_of_bytes(np.uint8), "ec_join"),
+        ("raspberry_pi_3", products(), "ec_join"),
+        ("raspberry_pi_3", products_of_bytes(np.uint8, 80), "ec_high_products"),
+        ("raspberry_pi_3", products_of_bytes(np.int8), "ec_dot_blocks"),
+        ("arm32", products_of_bytes(np.uint8), "ec_dot_blocks"),
+        ("pixel_8", products_of_bytes(np.int8), "ec_matrix_us"),
+    ],
+)
+def test_products_on_arm(device: str, network: onnx.ModelProto, by: str) -> None:
+    system, bits = ("arm-linux-gnueabihf", "armhf") if device == "arm32" else ("aarch64-linux-gnu", "arm64")
+    need(f"qemu-{system.partition('-')[0]}", "qemu-user")
+    need(f"{system}-gcc", f"gcc-{system}", f"libc6-dev-{bits}-cross")
+    assert edgec.check(network, device=device, link="qemu" if device == "arm32" else "qemu:max", samples=1).ok
+    built = edgec.build(network, device=device, compile=False)
+    assert any(by in path.read_text() for path in built.folder.glob("*_kernels_*.c"))

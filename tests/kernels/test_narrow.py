@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from compiled import Compiled, Target, compile_graphs, program_of, target
 from convnet import convnet
+from needed import need
 from sanitized import ADDRESS, THREAD, run_sanitized
 from small_graphs import conv, gelu, graph, layernorm, pad, relu, softmax, transpose, value
 
@@ -146,9 +146,10 @@ def test_a_network_is_checked_at_its_precision(precision: str) -> None:
     assert max(d.max_rel for d in checked.outputs) > 1e-6  # it is rounded indeed
 
 
-@pytest.mark.skipif(not shutil.which("qemu-aarch64") or not shutil.which("aarch64-linux-gnu-gcc"), reason="needs qemu")
 @pytest.mark.parametrize(("device", "precision"), [("pixel_8", "bf16"), ("pixel_8", "fp16"), ("arm64", "bf16")])
 def test_on_arm(device: str, precision: str) -> None:
+    need("qemu-aarch64", "qemu-user")
+    need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
     model = convnet()
     assert edgec.check(model, device=device, precision=precision, link="qemu:max", samples=1).ok
 

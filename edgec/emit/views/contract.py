@@ -53,6 +53,11 @@ class ContractView(PackingView):
         return STORAGE[self.panel_dtype]
 
     @property
+    def element(self) -> str:
+        """What S is made of in memory."""
+        return STORAGE[self.params.s.dtype]
+
+    @property
     def panel_dtype(self) -> str:
         return self.params.packed.dtype if self.params.packed is not None else "f32"
 
@@ -63,12 +68,17 @@ class ContractView(PackingView):
 
     @property
     def columns(self) -> str:
-        """The type of what a vector of L is multiplied as: blocks are read where they lie."""
-        return "int32_t *" if self.has_blocks else self.vector
+        """The type of what a vector of L is multiplied as: where it is several registers, it is read where it lies."""
+        return self.vector if self.sums_on_lanes else "int32_t *"
 
     @property
     def has_blocks(self) -> bool:
         return self.words is not None and self.words.are_blocks
+
+    @property
+    def sums_on_lanes(self) -> bool:
+        """Are accumulators vectors of results from the first step on, or made so when they are complete?"""
+        return self.words is None or self.words.are_plain
 
     @property
     def step_width(self) -> int:
@@ -78,8 +88,9 @@ class ContractView(PackingView):
     @property
     def total(self) -> str:
         """The type of what products are added up in."""
-        if self.has_blocks:
-            return "ec_sums"
+        if not self.sums_on_lanes:
+            assert self.words is not None
+            return "ec_sums" if self.has_blocks else "ec_two_i" if self.words.are_bytes else "ec_two"
         return "ec_vi" if self.has_starts else "ec_vf"
 
     @property
@@ -177,23 +188,37 @@ class ContractView(PackingView):
         return "_i" if self.words is not None else ""
 
     @property
-    def pairs_outer(self) -> list[Loop]:
-        """The loops of the sum around the one that is taken in pairs."""
+    def turn(self) -> int:
+        """Steps that a load of S serves: four numbers or words, or two of them, or a block."""
+        return 1 if self.has_blocks else 2 if self.has_halves else 4
+
+    @property
+    def has_halves(self) -> bool:
+        """Is half a vector of S loaded at a time, where the other would want a multiply-add more to start beside?
+
+        A turn has whole fours of columns of L all the same.
+        """
+        return self.params.loads_beside and self.params.vectors % 2 == 0 and not self.has_blocks
+
+    @property
+    def turns_outer(self) -> list[Loop]:
+        """The loops of the sum around the one that is taken in turns."""
         return self.sum_loops[: len(self.sums) - walked_as_one(self.params.s, self.params.k)]
 
     @property
-    def pairs_loop(self) -> Loop:
-        """The loop that is taken in pairs of steps: all those together that S walks as one."""
-        inner = self.sum_loops[len(self.pairs_outer) :]
-        return Loop(inner[-1].name, prod(int(d.extent) for d in inner), len(self.pairs_outer))
+    def turns_loop(self) -> Loop:
+        """The loop that is taken in turns: all those together that S walks as one."""
+        inner = self.sum_loops[len(self.turns_outer) :]
+        return Loop(inner[-1].name, prod(int(d.extent) for d in inner), len(self.turns_outer))
 
     @property
-    def pairs_end(self) -> int:
-        return int(self.pairs_loop.extent) // 2 * 2
+    def turns_end(self) -> int:
+        """Steps of whole turns."""
+        return int(self.turns_loop.extent) // self.turn * self.turn
 
     @property
-    def has_odd_step(self) -> bool:
-        return int(self.pairs_loop.extent) % 2 == 1
+    def steps_left(self) -> int:
+        return int(self.turns_loop.extent) % self.turn
 
     # ---- tiles
 

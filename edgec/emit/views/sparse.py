@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from edgec.emit.c_literal import STORAGE
 from edgec.emit.views.base import Loop
 from edgec.emit.views.contract import ContractView
 from edgec.emit.views.tile import Step, Tile
@@ -47,11 +46,6 @@ class SparseView(ContractView):
     @property
     def starts_parameter(self) -> str:
         return self.pointers[self.params.starts]
-
-    @property
-    def element(self) -> str:
-        """What S is made of."""
-        return STORAGE[self.params.s.dtype]
 
     @property
     def more_arguments(self) -> tuple[str, ...]:

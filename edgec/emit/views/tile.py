@@ -35,18 +35,21 @@ class Step:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a tile of vectors in one of the steps that are written out: which of all, and is it the last?"""
+    """One column of a tile of vectors in one of the steps that are written out: which of all, and of which vector?
+
+    ``lane`` says which of the numbers or words that a row has ready it multiplies; behind the last the next are loaded.
+    """
 
     number: int
-    step: int
+    lane: int
     vector: int
+    is_first: bool
     is_last: bool
 
 
 def _dot(words: Words) -> str:
-    if not words.are_bytes:
-        return "ec_dot_bf16"
-    return "ec_dot_ss" if words.is_signed else "ec_dot_us"
+    kind = "blocks" if words.are_blocks else "bf16" if not words.are_bytes else "ss" if words.is_signed else "us"
+    return f"ec_matrix_{kind}" if words.are_matrices else f"ec_dot_{kind}"
 
 
 class Tile:
@@ -105,13 +108,19 @@ class Tile:
     def parameters(self) -> str:
         return self.interface[0]
 
-    def accumulators(self, r: int) -> str:
-        start = [self._starts(v) if self.view.has_starts else "ec_set1(0.0f)" for v in range(self.vectors)]
-        return ", ".join(f"c{r}_{v} = {text}" for v, text in enumerate(start))
+    @property
+    def groups(self) -> list[int]:
+        """The first row of those that are multiplied at once: every one, or every second."""
+        return [*range(0, self.rows, self.view.words.tall if self.view.words is not None else 1)]
 
-    def _starts(self, v: int) -> str:
-        p = self.view.params
-        return f"ec_sums_from(panel + {v * p.lanes})" if self.view.has_blocks else self.lanes(v)
+    def accumulators(self, r: int) -> str:
+        return ", ".join(f"c{r}_{v} = {self._start(v)}" for v in range(self.vectors))
+
+    def _start(self, v: int) -> str:
+        on_lanes, total = self.view.sums_on_lanes, self.view.total
+        if not self.view.has_starts:
+            return "ec_set1(0.0f)" if on_lanes else f"{total}_zero()"
+        return self.lanes(v) if on_lanes else f"{total}_from(panel + {v * self.view.params.lanes})"
 
     def _count(self, v: int) -> str | None:
         whole = self.live == self.view.params.lanes
@@ -119,7 +128,7 @@ class Tile:
 
     def lanes(self, v: int) -> str:
         p = self.view.params
-        if self.view.has_blocks:
+        if not self.view.sums_on_lanes:
             return f"panel + {v * p.lanes * self.view.step_width // self.view.width}"
         if self.view.uses_panel:
             load = access("load", "i32" if p.words is not None else self.view.panel_dtype, None)
@@ -132,7 +141,7 @@ class Tile:
         words = self.view.words
         if words is None:
             return f"ec_fma(s{r}, l{v}, c{r}_{v})"
-        return f"{'ec_dot_blocks' if words.are_blocks else _dot(words)}(c{r}_{v}, s{r}, l{v})"
+        return f"{_dot(words)}(c{r}_{v}, s{r}, l{v})"
 
     def row_total(self, r: int, step: Step) -> str:
         """The bytes of S added up, those alone that exist."""
@@ -140,28 +149,79 @@ class Tile:
         assert words is not None
         return f"{_dot(words)}(total{r}, s{r}, ec_set1_i({0x01010101 >> 8 * (WORD - step.live):#x}))"
 
-    def columns(self, steps: int) -> list[Column]:
-        """The columns of the tile in so many steps of the innermost loop, in the order they are multiplied."""
-        return [Column(j, *divmod(j, self.vectors), j == steps * self.vectors - 1) for j in range(steps * self.vectors)]
+    @property
+    def columns(self) -> list[Column]:
+        """The columns of the tile in one turn of the innermost loop, in the order they are multiplied."""
+        return self._columns(self.view.turn)
+
+    @property
+    def columns_left(self) -> list[Column]:
+        """Those of the steps that are no whole turn."""
+        return self._columns(self.view.steps_left)
+
+    def _columns(self, steps: int) -> list[Column]:
+        last = steps * self._each - 1
+        return [Column(j, *divmod(j, self._each), j == 0, j == last) for j in range(last + 1)]
+
+    @property
+    def _each(self) -> int:
+        """Columns of a step: vectors, or blocks."""
+        return self.view.lanes if self.view.has_blocks else self.vectors
 
     def place_of(self, column: int) -> int:
         """Where in the panel a column of L lies, from the first of the step at hand on."""
-        step, vector = divmod(column, self.vectors)
-        return step * self.view.width + vector * self.view.lanes
+        step, vector = divmod(column, self._each)
+        return step * self.view.step_width + vector * self.view.lanes
 
-    def update_lane(self, r: int, column: Column) -> str:
-        """Products of a column of L with one of the two of S that a row has ready."""
-        to = f"c{r}_{column.vector}"
-        if self.view.words is not None:
-            return f"{_dot(self.view.words)}_lane({to}, s{r}, {column.step}, l{column.number % 2})"
-        return f"ec_fma_lane(s{r}, {column.step}, l{column.number % 2}, {to})"
+    @property
+    def passes(self) -> int:
+        """Passes over the rows that multiply by a column of L."""
+        return 3 if self.view.has_blocks else 1
 
-    def two(self, r: int, is_first: bool, load: str = "ec_low") -> str:
-        """Two steps of S of one row, those at the head of the loop that is taken in pairs or where it stands."""
+    def lanes_at(self, column: int) -> str:
+        return f"ec_load{'_i32' if self.view.words is not None else ''}(panel + {self.place_of(column)})"
+
+    def updates(self, r: int, column: Column) -> list[str]:
+        """What multiplies a column of L with what a row has ready, in passes over the rows."""
+        l, words = f"l{column.number % 4}", self.view.words
+        if self.view.has_blocks:
+            c = f"c{r}_0.{'abcd'[column.vector]}"
+            return [
+                f"p{r} = ec_low_products(s{r}, {l})",
+                f"p{r} = ec_high_products(p{r}, s{r}, {l})",
+                f"{c} = ec_add_products({c}, p{r})",
+            ]
+        c = f"c{r}_{column.vector}"
+        if words is not None:
+            return [f"{c} = {_dot(words)}_lane({c}, s{r}, {column.lane}, {l})"]
+        return [f"{c} = ec_fma_lane(s{r}, {column.lane}, {l}, {c})"]
+
+    def ready(self, r: int, is_first: bool) -> str:
+        """Where S of one row lies for the first turn, or for the one where the loop stands."""
         k = self.view.params.k
-        loops = k[: len(self.view.pairs_outer)] + (() if is_first else k[-1:])
-        load += self.view.suffix
-        text = f"{load}(s + {self._place(r, loops)})"
+        return f"s + {self._place(r, k[: len(self.view.turns_outer)] + (() if is_first else k[-1:]))}"
+
+    @property
+    def stride(self) -> int:
+        """How far apart steps of the innermost loop lie in S."""
+        assert self._pointer is not None
+        return self._pointer[1][self.view.params.k[-1]]
+
+    def away(self, r: int) -> int:
+        """How far from S of the first row that of another lies."""
+        assert self._pointer is not None
+        return sum(far * self._pointer[1][v] for v, far in self._at(r).items())
+
+    @property
+    def late(self) -> int:
+        """How many of the last rows are put together in the next turn: too little stands behind their loads in this."""
+        return 2 if self.rows > 3 and not self.view.has_halves else 0
+
+    def joined(self, r: int) -> str:
+        return self.turned(f"ec_join{self.view.suffix}(s{r}, rest{r})")
+
+    def turned(self, text: str) -> str:
+        """S as the machine takes it."""
         return f"ec_turned({text})" if self.view.words is not None and self.view.words.flip else text
 
     def _place(self, r: int, loops: tuple[Expr, ...], offset: int = 0) -> str:
@@ -201,9 +261,11 @@ class Tile:
         loops, first, size = self.view.params.k, 0, words.size
         if step.live < size:  # the last word stands behind the loop over the others
             loops, first = loops[:-1], words.whole * size * words.step
-        if words.are_blocks:
-            place = f"s + {self._place(r, loops, first)}"
-            text = f"ec_block({place})" if step.live == size else f"ec_block_first({place}, {step.live})"
+        if not words.are_plain:
+            kind = "ec_block" if words.are_blocks else "ec_rows" if words.are_bytes else "ec_rows_16"
+            places = [f"s + {self._place(min(r + i, self.rows - 1), loops, first)}" for i in range(words.tall)]
+            live = [] if step.live == size else [str(step.live)]
+            text = f"{kind}{'_first' if live else ''}({', '.join([*places, *live])})"
         elif words.step == 1 and step.live == size:
             text = f"ec_word(s + {self._place(r, loops, first)})"
         elif not words.are_bytes:
@@ -218,7 +280,11 @@ class Tile:
 
     def _lanes_of(self, r: int, v: int) -> str:
         """A complete sum, on lanes."""
-        return f"ec_lanes_of(c{r}_{v})" if self.view.has_blocks else f"c{r}_{v}"
+        words = self.view.words
+        if words is None or words.are_plain:
+            return f"c{r}_{v}"
+        of = f"c{r // words.tall * words.tall}_{v}"
+        return f"{self.view.total}_lanes({of}, {r % words.tall})" if words.are_matrices else f"ec_lanes_of({of})"
 
     @cached_property
     def epilogue(self) -> list[str]:
