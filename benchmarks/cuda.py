@@ -1,6 +1,6 @@
 """Networks on an NVIDIA GPU at batch 1: right or wrong, milliseconds, and beside PyTorch on the same machine.
 
-    python benchmarks/cuda.py [--device cuda_sm90] [--peers] [--out FILE.json] [NAME ...]
+    python benchmarks/cuda.py [--device cuda_sm90] [--peers all] [--out FILE.json] [--write docs/cuda.md] [NAME ...]
 
 Networks, weights and inputs are those of make_networks.py. Correctness is against onnxruntime on the processor. Times
 are of the GPU, by events around many runs of one CUDA graph; PyTorch runs the same modules eagerly, as a CUDA graph,
@@ -30,6 +30,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 import numpy as np
+from table import markdown
 
 HEADLINE = (
     "mobilenetv2_224", "mobilenetv3s_224", "efficientnet_b0_224", "resnet50_224", "vit_tiny_224", "bert_base_128",
@@ -227,6 +228,35 @@ def alone(*arguments: str, seconds: float = 480) -> dict[str, Any]:
     return found | late
 
 
+MODES = ("eager", "graph", "reduce-overhead", "max-autotune")
+PLACES = ("<!-- networks -->", "<!-- end of networks -->")
+
+
+def drawn(results: dict[str, Any]) -> str:
+    """A row for every network and precision, and how much faster than PyTorch's best edgec is in geometric mean."""
+    rows, ratios = [], []
+    for name, record in results.items():
+        for precision, found in record.items():
+            if not isinstance(found, dict) or "ms" not in found:
+                continue
+            theirs = [found.get("torch", {}).get(mode) for mode in MODES]
+            best = min((ms for ms in theirs if isinstance(ms, float)), default=None)
+            ratios += [best / found["ms"]] if best else []
+            shown = [f"{ms:.3f}" if isinstance(ms, float) else "-" for ms in (found["ms"], *theirs)]
+            last = f"{best / found['ms']:.2f}x" if best else "-"
+            rows.append([name, precision, f"{max(found['errors'].values()):.1e}", *shown, last])
+    head = ["network", "precision", "error", "edgec", *(f"PyTorch {mode}" for mode in MODES), "faster"]
+    mean = f"\n\nGeometric mean over the best of PyTorch: {np.exp(np.mean(np.log(ratios))):.2f}x." if ratios else ""
+    return markdown(head, rows) + mean
+
+
+def write(page: Path, results: dict[str, Any]) -> None:
+    """Replace the table between the two marks of a page."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(PLACES[0])
+    after = rest.partition(PLACES[1])[2]
+    page.write_text(f"{before}{PLACES[0]}\n{drawn(results)}\n{PLACES[1]}{after}", encoding="utf-8")
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("names", nargs="*", metavar="NAME")
@@ -237,9 +267,14 @@ def main() -> None:
     p.add_argument("--patience", type=float, default=480, help="seconds for PyTorch's modes of one network")
     p.add_argument("--profile", action="store_true", help="times of every kernel")
     p.add_argument("--out", type=Path)
+    p.add_argument("--write", type=Path, help="a page whose table between two marks is replaced")
+    p.add_argument("--replay", type=Path, help="what --out wrote: only the table is made anew")
     p.add_argument("--folder", type=Path)
     p.add_argument("--step", choices=("measured", "peers"), help=argparse.SUPPRESS)
     options = p.parse_args()
+    if options.replay:
+        write(options.write, json.loads(options.replay.read_text()))
+        return
     folder = options.folder or Path(tempfile.mkdtemp(prefix="edgec-cuda-"))
     folder.mkdir(parents=True, exist_ok=True)
     if options.step:
@@ -304,6 +339,9 @@ def main() -> None:
                     options.out.write_text(json.dumps(results))
     if options.out:
         options.out.write_text(json.dumps(results))
+    if options.write:
+        write(options.write, results)
+    print(drawn(results))
 
 
 if __name__ == "__main__":
