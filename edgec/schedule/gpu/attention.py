@@ -206,7 +206,7 @@ def _tensor_tiles(features: int, width: int, device: Device) -> list[AttentionTi
     found = []
     for high, warps, slices in ((2, 4, 1), (1, 4, 1), (1, 2, 2), (1, 1, 4)):
         for keys, stages in ((64, 2), (32, 2), (32, 1), (16, 1)):
-            if element == "f32" and (high > 1 or keys > max(16, 128 - width)):
+            if element == "f32" and (high > 1 or keys > max(16, 112 - width)):
                 continue  # what is left of the factors has to be there too
             if high * (keys + width) <= (320 if keys == 32 else 288) and (high == 1 or keys >= 32):
                 tile = AttentionTile(16 * high * warps, keys * slices, features, width, element, high, slices, stages)
