@@ -75,6 +75,23 @@ def test_a_spoken_word_on_a_microcontroller(tmp_path: Path) -> None:
         assert make(out / "embedded", "run", f"FILE={file}").splitlines()[0] == name
 
 
+def test_a_person_on_a_microcontroller(tmp_path: Path) -> None:
+    """TensorFlow Lite Micro's own pictures, whose pixels have a sign."""
+    network = MODELS / "tflm" / "person_detect.tflite"
+    if not network.is_file():
+        pytest.skip("the trained models are not beside the project")
+    need_board()
+    out = tmp_path / "person"
+    prepared = Preparation(labels=("nobody", "a person"))
+    edgec.build(str(network), out, name="person", device="mps2_an386", beside=["embedded"], prepared=prepared)
+    make(out / "embedded")
+    for file, answer in (("person.bmp", "a person"), ("no_person.bmp", "nobody")):
+        raw = (network.parent / file).read_bytes()
+        pixels = np.frombuffer(raw[int.from_bytes(raw[10:14], "little") :], np.uint8)[: 96 * 96].reshape(96, 96)
+        (out / "embedded" / "seen.pgm").write_bytes(b"P5 96 96 255\n" + (pixels[::-1] ^ 128).tobytes())
+        assert make(out / "embedded", "run", "FILE=seen.pgm").splitlines()[0] == answer
+
+
 def test_coefficients(tmp_path: Path) -> None:
     """The front end beside the same in numpy: Hann windows, spectrum, triangles over mels, logarithm, cosines."""
     gcc = need("gcc", "gcc")
