@@ -142,7 +142,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _counted(path: Path, case: Case, data: Path, folder: Path, examples: Sequence[Example]) -> Made:
     """The network pruned, compiled and counted; what an earlier run left in ``folder``, where there is something."""
-    kept = folder.with_suffix(".json")
+    kept = folder.parent / f"{folder.name}.json"
     if kept.is_file():
         return Made(**json.loads(kept.read_text()))
     made = _made(path, case, data, folder)
@@ -164,7 +164,7 @@ def _made(path: Path, case: Case, data: Path, folder: Path) -> Made:
     shutil.rmtree(folder, ignore_errors=True)
     try:
         if case.scheme == "vector=1":
-            masks = folder.with_suffix(".npz")
+            masks = folder.parent / f"{folder.name}.npz"
             np.savez(masks, **edgec.masks(path, **settings))  # type: ignore[arg-type]
             settings = {"masks": masks, "calibrate": data}
         built = edgec.build(path, folder, **settings)  # type: ignore[arg-type]

@@ -318,16 +318,19 @@ def _pruning(settings: Settings, device: Device) -> tuple[Scheme | None, float |
         if given is not None:
             raise UsageError("zeros of no kind are asked for", hint="give --prune vector with --sparsity")
         return None, None
+    if text == "vector" and device.language == "cuda":  # a panel, and 16 bytes of what it is multiplied with
+        text = f"block=32x{8 if device.precision == 'fp16' else 4}"
     scheme = scheme_of(text, vector_lanes(device))
     if given in (None, "auto"):
-        own = 1 - scheme.keep / scheme.of if scheme.of and settings.get("loss_budget") is None else None
-        return scheme, own
+        return scheme, scheme.share if scheme.of and settings.get("loss_budget") is None else None
     try:
         share = float(given)
     except ValueError:
         share = 1.0
     if not 0 < share < 1:
         raise UsageError(f"'{given}' is no share of zeros", hint="give one between 0 and 1, or auto with --budget")
+    if share < scheme.share - 0.01 or (scheme.kind == "nm" and share > scheme.share + 0.01):
+        raise UsageError(f"'{scheme}' makes {scheme.share:.0%} zeros, not {share:.0%}", hint="leave out --sparsity")
     return scheme, share
 
 

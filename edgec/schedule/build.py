@@ -20,6 +20,7 @@ from edgec.schedule.chain import Vectors, chained
 from edgec.schedule.contract import Contract, contract
 from edgec.schedule.flat import Flat, Weights, flatten
 from edgec.schedule.gpu import choose as gpu
+from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.layout import views_of
 from edgec.schedule.loops import map_, row, window
@@ -206,6 +207,7 @@ def kernel_of(
         flat = replace(flat, tile=decided)
         if device.is_gpu:
             params = gpu.choose(block, flat, device, weights)
+            offer = params.offer if isinstance(params, GpuContract) else None
         else:
             way = ways if isinstance(ways, str) else None
             params, offer = _choose(block, flat, device, weights, numeric, way)

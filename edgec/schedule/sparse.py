@@ -47,7 +47,7 @@ FEWER = 0.78
 #: Sparse has to be this much cheaper by the model before it is taken.
 MARGIN = 0.1
 #: Weights with fewer zeros than this share, or fewer elements, are not looked at.
-FEWEST, SMALLEST = 0.3, 256
+FEWEST, SMALLEST = 0.2, 256
 #: Where more vectors than this are kept, nothing is left out that would be worth an index.
 FULL = 0.95
 

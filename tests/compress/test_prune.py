@@ -263,6 +263,8 @@ def test_masks_for_training_spare_small_layers() -> None:
         ({"prune": "vector", "sparsity": 0.5, "prune_by": "dice"}, "way to choose zeros"),
         ({"prune": "vector=1", "sparsity": 0.4}, "gains nothing"),
         ({"prune": "pattern=4of25"}, "nothing to prune"),
+        ({"prune": "2:4", "sparsity": 0.9}, "'2:4' makes 50% zeros, not 90%"),
+        ({"prune": "pattern=4of9", "sparsity": 0.3}, "'pattern=4of9' makes 56% zeros, not 30%"),
         ({"prune": "channel"}, "removed by a share"),
         ({"loss_budget": "cosine=0.9"}, "nothing a budget could bound"),
     ],

@@ -103,7 +103,7 @@ def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
     if not gaining:
         raise UsageError(
             f"'{asked.scheme}' at {asked.sparsity:g} gains nothing on this device in any of {len(layers)} layers",
-            hint="ask for more zeros, or for blocks as wide as the device's vectors: --prune vector",
+            hint=levels.WIDER,
         )
     return _done(graph, asked, layers, gaining, data, offers)
 

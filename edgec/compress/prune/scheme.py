@@ -28,6 +28,11 @@ class Scheme:
     keep: int = 0
     of: int = 0
 
+    @property
+    def share(self) -> float:
+        """Of weights that are zero in any case."""
+        return 1 - self.keep / self.of if self.of else 0.0
+
     def __str__(self) -> str:
         return {
             "vector": f"vector={self.outputs}",

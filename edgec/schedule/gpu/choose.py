@@ -10,13 +10,10 @@ from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.gpu.attention import attention
 from edgec.schedule.gpu.contract import contract, product_of
 from edgec.schedule.gpu.integer import exact_in_floats, of_floats
-from edgec.schedule.gpu.kernel import GpuKernel
+from edgec.schedule.gpu.kernel import FEW_ROWS, GpuKernel
 from edgec.schedule.gpu.loops import map_, reduce
 from edgec.schedule.gpu.registers import registers
 from edgec.schedule.gpu.window import window
-
-#: A product of so few rows is a reduction a result.
-FEW_ROWS = 2
 
 
 def choose(block: Block, flat: Flat, device: Device, weights: Weights) -> GpuKernel:

@@ -24,9 +24,11 @@ from edgec.ir.types import DTYPES
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.gpu.integer import factors, started, sums_of_columns
 from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned, loads_lanes, packed_as
+from edgec.schedule.gpu.sparse import without_zeros
 from edgec.schedule.gpu.tiles import AnyTile, TensorTile, tile_for
 from edgec.schedule.products import BYTES
 from edgec.schedule.program import Buffer
+from edgec.schedule.sparse import Offer
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class GpuContract(GpuProduct):
     types: tuple[str, str] = ("f32", "f32")  # what is multiplied; bytes where sums are integers
     fill: int = 0  # what copied elements of S are where S chooses not to load
     meets: bool = True  # the last group of a tile adds up its parts; else another kernel does
+    offer: Offer | None = None  # of weights with zeros: what leaving them out would cost, and whether it is done
 
     @property
     def is_integer(self) -> bool:
@@ -135,6 +138,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None
     p = product_of(flat)
     if p is None:
         return contract_of_bytes(flat, device, weights)
+    p, offer = without_zeros(p, device, weights)
     address, batch, m, n, k, s, l, epilogue, accumulator = (
         p.address, p.batch, p.m, p.n, p.k, p.s, p.l, p.epilogue, p.accumulator
     )  # fmt: skip
@@ -155,6 +159,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None
         has_lanes(X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")}),
                   flat.store, address, last, cuda=device.language == "cuda"),
         is_copied(s, s_along, tile), in_tiles(tile) or is_copied(l, l_along, tile), tile, meets=device.groups_meet,
+        offer=offer,
     )  # fmt: skip
 
 
@@ -163,6 +168,7 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights) -> GpuContra
     p = product_of(flat, "i32")
     if p is None or not device.multiplies_bytes:
         return None
+    p, offer = without_zeros(p, device, weights, "s8")
     found = factors(p.s, p.l)
     if found is None:
         return None
@@ -185,7 +191,7 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights) -> GpuContra
         flat.store, p.address, p.batch, p.m, p.n, p.k, s, l, l_k, l_n, epilogue, accumulator, False, False,
         start is not None and has_lanes(on_lanes, flat.store, p.address, last, cuda=True),
         is_copied(s, s_along, tile, found.types[0]), in_tiles(tile) or is_copied(l, l_along, tile, found.types[1]),
-        tile, start, found.types, int(fill),
+        tile, start, found.types, int(fill), offer=offer,
     )  # fmt: skip
 
 

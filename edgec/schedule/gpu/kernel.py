@@ -17,6 +17,8 @@ from edgec.schedule.program import Buffer
 from edgec.schedule.record import Record
 
 #: Elements that one thread reads or writes at once where they are neighbors: 16 bytes of floats.
+#: A product of so few rows is a reduction a result.
+FEW_ROWS = 2
 LANES = 4
 
 
