@@ -7,7 +7,7 @@ same in every run; it is no time of a real core. Arena bytes of TensorFlow Lite 
 records, where the package `tflite-micro` can be imported by the Python of ``--micro`` (its interpreter is built for 64
 bits: pointers in its arena are twice as long as on a board). Instructions of CMSIS-NN are counted on the same boards,
 by cmsis_nn.py, where ``--cmsis-nn`` names a checkout of https://github.com/ARM-software/CMSIS-NN. The exit code is 1
-where outputs are more than one unit in the last place from LiteRT's.
+where outputs are more than one unit in the last place from LiteRT's, or the stack goes deeper than its bound.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ NETWORKS = {
     "visual wake words": "vww_96_int8.tflite",
 }
 BOARDS = {"M3": "mps2_an385", "M4": "mps2_an386", "M7": "mps2_an500", "M33": "mps2_an505", "M55": "mps3_an547"}
+#: The stack that such a network may take, in bytes, its caller and the C library with it.
+STACK = 1024
 #: RAM to compute visual wake words in, beside what it takes whole.
 ROOMS = (None, 70_000, 56_000, 50_000)
 _MICRO = """
@@ -80,8 +82,8 @@ MLPerf Tiny's integer networks as images for Cortex-M, run on boards that qemu e
 LiteRT's reference kernels (*off by*: units in the last place). *Instructions* are counted, one run, and are not cycles.
 *RAM* is the arena, and inputs and outputs; the arena of TensorFlow Lite Micro, which holds its inputs and outputs too,
 is what its own allocator records (a 64-bit build: its pointers are longer than on a board). *Stack* is measured by
-painting it, with all of the test program and newlib on it. *Code* is that of the network itself. All in bytes. The M55
-works with Helium, compiled by clang (zig); the others by gcc. *CMSIS-NN* are the instructions of its kernels for the
+painting it, with all of the test program and newlib on it; more than 1,024 fails. *Code* is that of the network itself.
+All in bytes. The M55 works with Helium, compiled by clang (zig); the others by gcc. *CMSIS-NN* are the instructions of its kernels for the
 same file and input on the same board, by the same compiler with the same options: every layer by the call that
 TensorFlow Lite Micro makes for it (`benchmarks/cmsis_nn.c`), without an interpreter.
 Its outputs are {their_lsb}.
@@ -195,7 +197,7 @@ def main() -> None:
     print(text)
     if chosen.write:
         chosen.write.write_text(text, encoding="utf-8")
-    sys.exit(any(max(r.lsb, r.cmsis_nn_lsb or 0) > 1 for r in (*rows, *in_stripes)))
+    sys.exit(any(max(r.lsb, r.cmsis_nn_lsb or 0) > 1 or r.stack > STACK for r in (*rows, *in_stripes)))
 
 
 if __name__ == "__main__":
