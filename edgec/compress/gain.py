@@ -20,8 +20,9 @@ _ROUNDING = 6
 _SHARE, _DEPTHWISE = 0.8, 0.4
 
 
-#: Multiply-adds of a multiprocessor of a GPU in a cycle, and how many times more bytes tensor cores multiply.
-_THREADS, _TENSOR = 128, 16
+#: Multiply-adds of a multiprocessor of a GPU in a cycle, and how many times more bytes tensor cores and dot products
+#: multiply.
+_THREADS, _TENSOR, _FOUR = 128, 16, 4
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Gain:
 
 
 def gain(layer: Layer, device: Device) -> Gain:
-    """What bytes gain in ``layer``; nothing on a GPU without tensor cores for bytes, which has no kernels for them."""
+    """What bytes gain in ``layer``; nothing on a GPU that multiplies them no faster than floats."""
     if device.is_gpu:
         return _gain_on_gpu(layer, device)
     lanes = device.lanes(4)
@@ -68,10 +69,13 @@ def _gain_on_gpu(layer: Layer, device: Device) -> Gain:
     peak = device.multiprocessors * max(device.gpu_clock_mhz, 1) * 1e6 * 2 * _THREADS
     rate = max(device.memory_gbps, 1) * 1e9
     size, speed = {"fp32": (4, 1), "tf32": (4, 4), "fp16": (2, 8)}[device.precision]
+    if device.language == "opencl":
+        speed = 2 if device.precision == "fp16" and "cl_khr_fp16" in device.opencl_extensions else 1
     is_depthwise = layer.node.op == "conv" and layer.weights.shape[1] == 1 and layer.weights.shape[0] > 1
     moved = layer.weights.size + 2 * int(layer.source.type.elements)
     arithmetic = 2.0 * layer.macs / peak
     floats = max(arithmetic / (1 if is_depthwise else speed), size * moved / rate)
-    if not device.multiplies_bytes:
+    if not (device.multiplies_bytes or device.multiplies_fours):
         return Gain(floats, floats)
-    return Gain(floats, max(arithmetic / (1 if is_depthwise else _TENSOR), moved / rate))
+    faster = _TENSOR if device.multiplies_bytes else _FOUR
+    return Gain(floats, max(arithmetic / (1 if is_depthwise else faster), moved / rate))

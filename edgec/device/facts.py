@@ -29,6 +29,8 @@ Arch = Literal["x86_64", "aarch64", "arm", "riscv64", "wasm32", "thumb"]
 Link = Literal["local", "qemu", "board", "node", "ssh", "adb", "none"]
 Names = tuple[str, ...]
 Measured = tuple[tuple[str, float], ...]
+#: Extensions of OpenCL with which kernels multiply four bytes at once; the last is NVIDIA's, which takes its assembler.
+DOT_EXTENSIONS = ("cl_khr_integer_dot_product", "cl_arm_integer_dot_product_int8", "cl_nv_pragma_unroll")
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,11 @@ class Device:
     def multiplies_bytes(self) -> bool:
         """Whether it is a GPU with tensor cores for bytes, which kernels have."""
         return self.language == "cuda" and self.compute_capability >= 80
+
+    @property
+    def multiplies_fours(self) -> bool:
+        """Whether a sum of products of four bytes is one instruction of a GPU in OpenCL."""
+        return self.language == "opencl" and not set(DOT_EXTENSIONS).isdisjoint(self.opencl_extensions)
 
     @property
     def multiplies_pairs(self) -> bool:

@@ -12,6 +12,7 @@ from edgec.emit.gpu.loops import MapView, ReduceView
 from edgec.emit.gpu.opencl import (
     OpenClAttention,
     OpenClContract,
+    OpenClDots,
     OpenClMap,
     OpenClReduce,
     OpenClRegisters,
@@ -115,6 +116,7 @@ OPENCL = Language(
         "contract": OpenClContract,
         "attention": OpenClAttention,
         "registers": OpenClRegisters,
+        "dots": OpenClDots,
         "window": OpenClWindow,
     },
     {

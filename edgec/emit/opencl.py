@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgec.device.facts import Device
+from edgec.device.facts import DOT_EXTENSIONS, Device
 from edgec.emit.c_expression import extent_text, size_name
 from edgec.emit.gpu.opencl import OpenClView, place_widths
 from edgec.emit.source import CallSite, Function, Sources
@@ -18,6 +18,8 @@ from edgec.schedule.program import Buffer, Program
 BUILD_OPTIONS = "-cl-std=CL{version} -cl-mad-enable"
 #: What kernels ask of a device beyond OpenCL 1.2, any one of each, by a word of their text.
 WORDS = {"double": ("cl_khr_fp64",), "half": ("cl_khr_fp16",), "sub_group_reduce": tuple(sorted(SUB_GROUPS))}
+#: The word of kernels that multiply bytes; without an extension for it they do so one by one.
+BY_FOUR = "ec_dot"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ def host_values(
     used = [names for word, names in WORDS.items() if word in text]
     extensions = [next((n for n in names if n in device.opencl_extensions), names[0]) for names in used]
     options = BUILD_OPTIONS.format(version="1.2" if SUB_GROUPS.isdisjoint(extensions) else "2.0")
+    dots = next((e for e in DOT_EXTENSIONS if e in device.opencl_extensions), None)
+    if dots is not None and BY_FOUR in text:
+        extensions.append(dots)
+        options += " -DEC_DOTS"
     needs = Needs(
         max((v.threads for v in views), default=1), max((v.local_bytes for v in views), default=0), tuple(extensions)
     )

@@ -40,6 +40,13 @@ typedef ulong uint64_t;
 #define ec_publish() mem_fence(CLK_GLOBAL_MEM_FENCE)
 #endif
 
+/* Loops behind a branch that follows a barrier: PoCL 3.1 lets the stores in them past their conditions (docs/opencl.md). */
+#ifdef POCL_DEVICE_ADDRESS_BITS
+#define EC_UNROLL_BEHIND
+#else
+#define EC_UNROLL_BEHIND _Pragma("unroll")
+#endif
+
 /* A float is a float by its argument, not by its name. */
 #define fabsf fabs
 #define floorf floor
@@ -108,6 +115,27 @@ EC_DEVICE float4 ec_gather4_f16(__global const ushort *p, int step) {
 }
 EC_DEVICE float8 ec_gather8_f16(__global const ushort *p, int step) { return (float8)(ec_gather4_f16(p, step), ec_gather4_f16(p + 4 * step, step)); }
 EC_DEVICE float16 ec_gather16_f16(__global const ushort *p, int step) { return (float16)(ec_gather8_f16(p, step), ec_gather8_f16(p + 8 * step, step)); }
+/* Bytes in memory as floats; what is stored was rounded and lies in their range. */
+#define ec_load1_i8(p) ((float)*(p))
+#define ec_load4_i8(p) convert_float4(vload4(0, p))
+#define ec_load8_i8(p) convert_float8(vload8(0, p))
+#define ec_load16_i8(p) convert_float16(vload16(0, p))
+#define ec_store4_i8(p, a) vstore4(convert_char4_sat(a), 0, p)
+#define ec_store8_i8(p, a) vstore8(convert_char8_sat(a), 0, p)
+#define ec_store16_i8(p, a) vstore16(convert_char16_sat(a), 0, p)
+EC_DEVICE float4 ec_gather4_i8(__global const char *p, int step) { return (float4)(p[0], p[step], p[2 * step], p[3 * step]); }
+EC_DEVICE float8 ec_gather8_i8(__global const char *p, int step) { return (float8)(ec_gather4_i8(p, step), ec_gather4_i8(p + 4 * step, step)); }
+EC_DEVICE float16 ec_gather16_i8(__global const char *p, int step) { return (float16)(ec_gather8_i8(p, step), ec_gather8_i8(p + 8 * step, step)); }
+#define ec_load1_u8(p) ((float)*(p))
+#define ec_load4_u8(p) convert_float4(vload4(0, p))
+#define ec_load8_u8(p) convert_float8(vload8(0, p))
+#define ec_load16_u8(p) convert_float16(vload16(0, p))
+#define ec_store4_u8(p, a) vstore4(convert_uchar4_sat(a), 0, p)
+#define ec_store8_u8(p, a) vstore8(convert_uchar8_sat(a), 0, p)
+#define ec_store16_u8(p, a) vstore16(convert_uchar16_sat(a), 0, p)
+EC_DEVICE float4 ec_gather4_u8(__global const uchar *p, int step) { return (float4)(p[0], p[step], p[2 * step], p[3 * step]); }
+EC_DEVICE float8 ec_gather8_u8(__global const uchar *p, int step) { return (float8)(ec_gather4_u8(p, step), ec_gather4_u8(p + 4 * step, step)); }
+EC_DEVICE float16 ec_gather16_u8(__global const uchar *p, int step) { return (float16)(ec_gather8_u8(p, step), ec_gather8_u8(p + 8 * step, step)); }
 /* Neighbors wherever they begin. */
 #define ec_read1(p) (*(p))
 #define ec_read4(p) vload4(0, p)
@@ -153,5 +181,74 @@ EC_DEVICE float16 ec_gather16_f16(__global const ushort *p, int step) { return (
 #define ec_max(a, b) select(b, a, ((a) > (b)) | ((a) != (a))) /* a NaN operand gives NaN */
 #define ec_min(a, b) select(b, a, ((a) < (b)) | ((a) != (a)))
 #define ec_lane(a, lane) ((a).s##lane)
+
+/* Sums of products of four bytes, a word each: the device's own instruction where the network was built for a device
+ * that has one (EC_DOTS), else multiplications. ec_dot_su: signed bytes times unsigned ones. */
+/* Up to four bytes, ``step`` apart, as a word. */
+#define ec_word(p) (*(__global const uint *)(p))
+EC_DEVICE uint ec_bytes(__global const uchar *p, int step, int count) {
+  uint word = p[0];
+  if (count > 1) word |= (uint)p[step] << 8;
+  if (count > 2) word |= (uint)p[2 * step] << 16;
+  if (count > 3) word |= (uint)p[3 * step] << 24;
+  return word;
+}
+
+#if defined(EC_DOTS) && defined(cl_khr_integer_dot_product)
+#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
+#define ec_dot_ss(a, b, sum) ((sum) + dot_4x8packed_ss_int(a, b))
+#define ec_dot_us(a, b, sum) ((sum) + dot_4x8packed_us_int(a, b))
+#define ec_dot_su(a, b, sum) ((sum) + dot_4x8packed_su_int(a, b))
+#define ec_dot_uu(a, b, sum) ((sum) + (int)dot_4x8packed_uu_uint(a, b))
+#elif defined(EC_DOTS) && defined(cl_arm_integer_dot_product_int8)
+#pragma OPENCL EXTENSION cl_arm_integer_dot_product_int8 : enable
+/* Of two signs: u = s + 128 with its highest bit turned. */
+#define ec_dot_ss(a, b, sum) ((sum) + arm_dot(as_char4(a), as_char4(b)))
+#define ec_dot_uu(a, b, sum) ((sum) + (int)arm_dot(as_uchar4(a), as_uchar4(b)))
+#define ec_dot_us(a, b, sum) (ec_dot_ss((a) ^ 0x80808080u, b, sum) - arm_dot((char4)(-128), as_char4(b)))
+#define ec_dot_su(a, b, sum) ec_dot_us(b, a, sum)
+#elif defined(EC_DOTS) && defined(cl_nv_pragma_unroll)
+#define EC_DP4A(NAME, TYPES)                                                    \
+  EC_DEVICE int NAME(uint a, uint b, int sum) {                                 \
+    asm("dp4a." TYPES " %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));         \
+    return sum;                                                                 \
+  }
+EC_DP4A(ec_dot_ss, "s32.s32")
+EC_DP4A(ec_dot_us, "u32.s32")
+EC_DP4A(ec_dot_su, "s32.u32")
+EC_DP4A(ec_dot_uu, "u32.u32")
+#else
+#define EC_DOTS_BY_MULTIPLYING 1
+#endif
+
+#ifdef EC_DOTS_BY_MULTIPLYING
+/* Lane by lane: all lanes of b meet one byte of a. */
+#define ec_byte_s(w, i) ((w) << (24 - 8 * (i)) >> 24)
+#define ec_byte_u(w, i) ((w) >> (8 * (i)) & 255)
+#define EC_DOT(N, A, B)                                                                                           \
+  EC_DEVICE int##N ec_dot##N##_##A##B(uint a, uint##N b, int##N sum) {                                            \
+    const int w = (int)a;                                                                                         \
+    const int##N x = as_int##N(b);                                                                                \
+    return sum + ec_byte_##A(w, 0) * ec_byte_##B(x, 0) + ec_byte_##A(w, 1) * ec_byte_##B(x, 1) +                  \
+           ec_byte_##A(w, 2) * ec_byte_##B(x, 2) + ec_byte_##A(w, 3) * ec_byte_##B(x, 3);                         \
+  }
+#define EC_DOT_ALL(A, B) EC_DOT(4, A, B) EC_DOT(8, A, B) EC_DOT(16, A, B)
+#else
+#define EC_DOT_ALL(A, B)                                                                                          \
+  EC_DEVICE int4 ec_dot4_##A##B(uint a, uint4 b, int4 sum) {                                                      \
+    return (int4)(ec_dot_##A##B(a, b.s0, sum.s0), ec_dot_##A##B(a, b.s1, sum.s1),                                 \
+                  ec_dot_##A##B(a, b.s2, sum.s2), ec_dot_##A##B(a, b.s3, sum.s3));                                \
+  }                                                                                                               \
+  EC_DEVICE int8 ec_dot8_##A##B(uint a, uint8 b, int8 sum) {                                                      \
+    return (int8)(ec_dot4_##A##B(a, b.lo, sum.lo), ec_dot4_##A##B(a, b.hi, sum.hi));                              \
+  }                                                                                                               \
+  EC_DEVICE int16 ec_dot16_##A##B(uint a, uint16 b, int16 sum) {                                                  \
+    return (int16)(ec_dot8_##A##B(a, b.lo, sum.lo), ec_dot8_##A##B(a, b.hi, sum.hi));                             \
+  }
+#endif
+EC_DOT_ALL(s, s)
+EC_DOT_ALL(u, s)
+EC_DOT_ALL(s, u)
+EC_DOT_ALL(u, u)
 
 #endif

@@ -14,6 +14,7 @@ from edgec.emit.c_literal import STORAGE
 from edgec.emit.gpu.attention import AttentionView
 from edgec.emit.gpu.base import GpuView
 from edgec.emit.gpu.contract import ContractView
+from edgec.emit.gpu.dots import DotsView
 from edgec.emit.gpu.loops import MapView, ReduceView
 from edgec.emit.gpu.printer import GpuPrinter
 from edgec.emit.gpu.registers import RegistersView
@@ -21,12 +22,13 @@ from edgec.emit.gpu.window import WindowView
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient
 from edgec.schedule.gpu.kernel import is_aligned
+from edgec.schedule.products import BYTES
 from edgec.schedule.program import Buffer
 
 
 def suffix(buffer: Buffer) -> str:
-    """What the names of loads and stores end with, by how numbers lie in memory."""
-    return "_f16" if buffer.dtype == "f16" else ""
+    """What the names of loads and stores of floats end with, by how they lie in memory."""
+    return f"_{buffer.dtype}" if buffer.dtype in ("f16", *BYTES) else ""
 
 
 def place_widths(places: int) -> list[int]:
@@ -131,7 +133,7 @@ class OpenClView(GpuView):
 
     def store_line(self, printer: Printer, address: Expr, value: str, lane: Expr | None, count: str | None) -> str:
         half = suffix(self.buffers[-1])
-        if lane is None and not half:
+        if lane is None and half != "_f16":
             return super().store_line(printer, address, value, lane, count)
         width = self.lanes if lane is not None else 1
         return f"ec_store{width}{half}({self.target} + {printer.position(address)}, {value});"
@@ -167,6 +169,10 @@ class OpenClRegisters(OpenClView, RegistersView):
     def l_type(self) -> str:
         """And of L."""
         return STORAGE[self.params.l.dtype]
+
+
+class OpenClDots(OpenClView, DotsView):
+    """Sums of products of bytes, four at a time."""
 
 
 class OpenClWindow(OpenClView, WindowView):

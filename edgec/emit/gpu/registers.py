@@ -10,15 +10,17 @@ from edgec.emit.views.base import Loop
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import most
+from edgec.schedule.gpu.dots import GpuDots
 from edgec.schedule.gpu.registers import GpuRegisters
 
 
-class RegistersView(GpuView):
-    """A product; in the template ``batch``, ``m``, ``n`` and ``panel`` are numbers, the loops of k have names."""
+class BlockedView(GpuView):
+    """What sums of floats and of bytes share; in the template ``batch``, ``m``, ``n`` and ``panel`` are numbers, the
+    loops of k have names."""
 
     @property
-    def params(self) -> GpuRegisters:
-        params: GpuRegisters = self.kernel.params
+    def params(self) -> GpuRegisters | GpuDots:
+        params: GpuRegisters | GpuDots = self.kernel.params
         return params
 
     @property
@@ -43,12 +45,6 @@ class RegistersView(GpuView):
         """Steps of the innermost loop of k."""
         return most(self.params.k[-1])
 
-    @property
-    def unrolled(self) -> int:
-        """Steps whose elements of S are one vector."""
-        p = self.params
-        return 4 if p.lanes == 4 and p.s_step == 1 and self.inner % 4 == 0 else 1
-
     @cached_property
     def row(self) -> Slot:
         """Where a row of S starts."""
@@ -57,7 +53,7 @@ class RegistersView(GpuView):
         printer = self.printer(names)
         text = f"{self.pointers[p.s]} + {printer.position(p.s_place)}"
         if p.inside is not None:
-            text = f"{printer.value(p.inside)} ? {text} : {self.pointers[p.zeros]}"
+            text = f"{printer.value(p.inside)} ? {text} : {self.pointers[p.edge]}"
         return self._slot("row", [*lines, *printer.lines], text)
 
     @cached_property
@@ -69,20 +65,6 @@ class RegistersView(GpuView):
         printer = self.printer(names)
         return self._slot("panel", lines, f"{self.pointers[p.l]} + {printer.position(p.l_place)}")
 
-    @cached_property
-    def finish(self) -> Slot:
-        """Stores f(sum) at (m, n), where ``sum`` holds neighbors along n."""
-        p = self.params
-        names, lines = self._names(p.batch, p.m)
-        columns, more = numbered(p.n, "n", "n_")
-        lane = p.n[-1]
-        printer = self.printer(names | columns, lane)
-        accumulated = X.load("sum", (X.const(0) + lane,), "f32")
-        printer.define(accumulated, "sum")
-        value = printer.vector(X.substitute(p.epilogue, {p.accumulator: accumulated}))
-        store = self.store_line(printer, p.address, value, lane, None)
-        return self._slot("finish", [*lines, *(f"  {line}" for line in more), *printer.lines, f"  {store}"], "")
-
     def _names(self, batch: tuple[Expr, ...], m: tuple[Expr, ...]) -> tuple[dict[Expr, str], list[str]]:
         found, lines = numbered(batch, "batch", "b_")
         rows, more = numbered(m, "m", "m_")
@@ -93,3 +75,32 @@ class RegistersView(GpuView):
         numbers = ("batch", "m", "n", "panel", *(loop.name for loop in self.outer))
         parameters, arguments = self.tile_interface(numbers, [*lines, value])
         return Slot(f"{self.name}_{what}", self.lanes, parameters, arguments, lines, value)
+
+
+class RegistersView(BlockedView):
+    """A product of floats."""
+
+    @property
+    def params(self) -> GpuRegisters:
+        params: GpuRegisters = self.kernel.params
+        return params
+
+    @property
+    def unrolled(self) -> int:
+        """Steps whose elements of S are one vector."""
+        p = self.params
+        return 4 if p.lanes == 4 and p.s_step == 1 and self.inner % 4 == 0 else 1
+
+    @cached_property
+    def finish(self) -> Slot:
+        """Stores f(sum) at (m, n), where ``sum`` holds neighbors along n."""
+        p = self.params
+        names, lines = self._names(p.batch, p.m)
+        columns, more = numbered(p.n, "n", "n_")
+        lane = p.n[-1]
+        printer = self.printer(names | columns, lane)
+        accumulated = X.load("sum", (X.const(0) + lane,), "f32")
+        printer.define(accumulated, "sum")
+        value = printer.to_store(X.substitute(p.epilogue, {p.accumulator: accumulated}))
+        store = self.store_line(printer, p.address, value, lane, None)
+        return self._slot("finish", [*lines, *(f"  {line}" for line in more), *printer.lines, f"  {store}"], "")

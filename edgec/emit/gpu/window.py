@@ -103,7 +103,7 @@ class WindowView(GpuView):
         printer = self.printer(self._names("w"), p.lane)
         for e, text in given.items():
             printer.define(e, text)
-        value = printer.vector(p.body)
+        value = printer.to_store(p.body)
         store = self.store_line(printer, p.address, value, p.lane, None)
         lines = [*printer.lines, f"  {store}"]
         numbers = dict.fromkeys(self.numbering[0].values())

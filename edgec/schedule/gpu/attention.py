@@ -167,7 +167,7 @@ def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | No
         flat.store, flat.address, p.loops, p.m, p.n, p.d, p.k, p.query, p.key, p.value, score, p.result,
         loads_lanes(p.query, last), loads_lanes(p.key, last), loads_lanes(p.value, p.d),
         _is_copied(p.query, last, tile), _is_copied(p.key, last, tile), _is_copied(p.value, p.d, tile),
-        has_lanes(whole, flat.store, flat.address, p.d, cuda=device.language == "cuda"), tile,
+        has_lanes(whole, flat.store, flat.address, p.d), tile,
     )  # fmt: skip
 
 

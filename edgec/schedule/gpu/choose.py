@@ -9,6 +9,7 @@ from edgec.fuse import Block
 from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.gpu.attention import attention
 from edgec.schedule.gpu.contract import contract, product_of
+from edgec.schedule.gpu.dots import dots
 from edgec.schedule.gpu.integer import exact_in_floats, of_floats
 from edgec.schedule.gpu.kernel import FEW_ROWS, GpuKernel
 from edgec.schedule.gpu.loops import map_, reduce
@@ -19,8 +20,7 @@ from edgec.schedule.gpu.window import window
 def choose(block: Block, flat: Flat, device: Device, weights: Weights) -> GpuKernel:
     """The record of the schedule."""
     params: GpuKernel | None
-    if device.language == "cuda":
-        flat = replace(flat, body=of_floats(flat.body))
+    flat = replace(flat, body=of_floats(flat.body))
     if block.kind == "attention" and device.has_local_memory:
         params = attention(flat, device, weights)
         if params is not None:
@@ -30,6 +30,10 @@ def choose(block: Block, flat: Flat, device: Device, weights: Weights) -> GpuKer
         params = registers(product, device, weights) if product is not None else None
         if params is not None:
             return params
+    if block.kind == "contract" and device.language == "opencl":
+        params = dots(flat, device, weights)
+        if params is not None:
+            return params
     if block.kind == "contract":
         params = contract(flat, device, weights)
         if params is not None and params.rows * params.batches > FEW_ROWS:
@@ -37,8 +41,7 @@ def choose(block: Block, flat: Flat, device: Device, weights: Weights) -> GpuKer
         if params is not None:  # a vector times a matrix: every weight is read once, and a tile would be mostly empty
             team = reduce(flat, device, weights)
             return team if team is not None and team.lanes else params
-    if device.language == "cuda":
-        flat = replace(flat, body=exact_in_floats(flat.body, weights))
+    flat = replace(flat, body=exact_in_floats(flat.body, weights))
     if block.kind in ("window", "contract") and not device.has_local_memory:
         params = window(flat, device, weights)
         if params is not None:

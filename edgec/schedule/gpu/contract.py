@@ -157,7 +157,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None
         flat.store, address, batch, m, n, k, s, l, l_k, l_n, epilogue, accumulator,
         loads_lanes(s, s_along), loads_lanes(l, l_along),
         has_lanes(X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")}),
-                  flat.store, address, last, cuda=device.language == "cuda"),
+                  flat.store, address, last),
         is_copied(s, s_along, tile), in_tiles(tile) or is_copied(l, l_along, tile), tile, meets=device.groups_meet,
         offer=offer,
     )  # fmt: skip
@@ -189,7 +189,7 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights) -> GpuContra
     fill = s.args[2].value if s.op == "select" and s.args[2].op == "const" else 0
     return GpuContract(
         flat.store, p.address, p.batch, p.m, p.n, p.k, s, l, l_k, l_n, epilogue, accumulator, False, False,
-        start is not None and has_lanes(on_lanes, flat.store, p.address, last, cuda=True),
+        start is not None and has_lanes(on_lanes, flat.store, p.address, last),
         is_copied(s, s_along, tile, found.types[0]), in_tiles(tile) or is_copied(l, l_along, tile, found.types[1]),
         tile, start, found.types, int(fill), offer=offer,
     )  # fmt: skip

@@ -97,12 +97,9 @@ def is_aligned(address: Expr, lane: Expr, lanes: int = LANES) -> bool:
     return all(v is lane or step % lanes == 0 for v, step in terms.items())
 
 
-def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr, lanes: int = LANES, cuda: bool = False) -> bool:
-    """Can a thread compute ``lanes`` neighbors along ``lane`` at once, and store them as one?
-
-    Only with ``cuda`` can they be stored as bytes.
-    """
-    if cuda and stored(body, store.dtype) is not body:
+def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr, lanes: int = LANES) -> bool:
+    """Can a thread compute ``lanes`` neighbors along ``lane`` at once, and store them as one, as bytes perhaps?"""
+    if stored(body, store.dtype) is not body:
         body, store = body.args[0], replace(store, dtype="f32")
     return (
         lane.op == "var"

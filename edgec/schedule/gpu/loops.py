@@ -91,7 +91,7 @@ def map_(flat: Flat, weights: Weights, device: Device) -> GpuMap:
         body = repacked(flat.body, flat.loops, lane, weights)
         outer = tuple(v for v in loops if v is not lane)
         for width in widths(device):
-            if has_lanes(body, flat.store, flat.address, lane, width, device.language == "cuda"):
+            if has_lanes(body, flat.store, flat.address, lane, width):
                 return GpuMap(flat.store, flat.address, outer, lane, body, width)
         return GpuMap(flat.store, flat.address, (*outer, lane), None, body, 1)
     return GpuMap(flat.store, flat.address, tuple(loops), None, flat.body, 1)
@@ -115,7 +115,7 @@ def reduce(flat: Flat, device: Device, weights: Weights) -> GpuReduce | None:
     lanes = most(row) % LANES == 0 and not strided
     lanes = lanes and all(on_lanes(b, row) for _, b in reductions)
     if parts.keeps_row:
-        lanes = lanes and has_lanes(result, flat.store, parts.address, row, cuda=device.language == "cuda")
+        lanes = lanes and has_lanes(result, flat.store, parts.address, row)
     team, neighbors = _team(prod(map(most, loops)), most(row) // (LANES if lanes else 1), strided, device)
     return GpuReduce(
         flat.store, parts.address, loops, row, reductions, result, parts.keeps_row, lanes, team, neighbors,

@@ -40,7 +40,7 @@ class GpuRegisters(GpuProduct):
     s_place: Expr
     s_step: int
     inside: Expr | None  # where S is not, it is zero
-    zeros: Buffer | None
+    edge: Buffer | None  # zeros
     l: Buffer
     l_place: Expr  # of the first vector of a panel
     l_step: int
@@ -57,7 +57,7 @@ class GpuRegisters(GpuProduct):
     def factors(self) -> list[Expr]:
         """What is read beside the epilogue."""
         read = [(self.s, self.s_place), (self.l, self.l_place)]
-        read += [(self.zeros, X.const(0))] if self.zeros is not None else []
+        read += [(self.edge, X.const(0))] if self.edge is not None else []
         return [X.load(buffer, (place,), "f32") for buffer, place in read]
 
     @property
@@ -88,7 +88,7 @@ class GpuRegisters(GpuProduct):
 
 def registers(product: Product, device: Device, weights: Weights) -> GpuRegisters | None:
     """Schedule a product for a device that blocks in registers; None where its operands do not lie evenly."""
-    p = _inner_last(product)
+    p = inner_last(product)
     if not p.k or not p.n or p.n[-1].op != "var":
         return None
     inner, last = p.k[-1], p.n[-1]
@@ -104,7 +104,7 @@ def registers(product: Product, device: Device, weights: Weights) -> GpuRegister
         return None
     lanes = fitting[0]
     halves = HALVES if "cl_khr_fp16" in device.opencl_extensions and s[0].dtype == packed_as(device) == "f16" else 0
-    tile_rows, vectors = _tile(prod(map(most, p.batch)) * rows, columns, lanes, not constant, device, bool(halves))
+    tile_rows, vectors = tile_of(prod(map(most, p.batch)) * rows, columns, lanes, not constant, device, bool(halves))
     width = vectors * lanes
     panel = X.fresh(ceil(columns / width))
     if constant:
@@ -124,7 +124,7 @@ def registers(product: Product, device: Device, weights: Weights) -> GpuRegister
     )  # fmt: skip
 
 
-def _inner_last(p: Product) -> Product:
+def inner_last(p: Product) -> Product:
     """The product with a loop of k innermost that padding does not depend on, so that a row is inside or is not."""
     inside = X.free_variables(p.s.args[0]) if p.s.op == "select" else frozenset()
     inner = next((v for v in reversed(p.k) if v not in inside), None)
@@ -162,7 +162,7 @@ def _packed(p: Product, width: int, panel: Expr, weights: Weights, dtype: str) -
     return buffer, place, strides[-1]
 
 
-def _tile(rows: int, columns: int, lanes: int, whole: bool, device: Device, halves: bool) -> tuple[int, int]:
+def tile_of(rows: int, columns: int, lanes: int, whole: bool, device: Device, halves: bool) -> tuple[int, int]:
     """(rows, vectors) of a work-item with the least predicted cycles for each step of k; ``whole``: no last panel is
     narrower than the others; sums in ``halves`` take half a register each beside the floats they join."""
     slots = device.cores if device.group_items == 1 else device.multiprocessors * device.group_items

@@ -1,0 +1,166 @@
+"""Sums of products of bytes in OpenCL: four products are one step, and one instruction where the device has it.
+
+Blocks lie in registers, as in `registers`. L is constant and packed as [.., panel, 1 + words of k, columns of the panel]
+in words of four bytes, zeros behind the last of a row; what sums start at (zero points, a bias) is the first row of a
+panel. S is read as a word where its bytes are neighbors at a multiple of four, else byte by byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, prod
+from typing import ClassVar
+
+import numpy as np
+
+from edgec.device.facts import Device
+from edgec.ir import expr as X
+from edgec.ir import index
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient, most
+from edgec.ir.types import DTYPES
+from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.gpu.contract import Product, product_of
+from edgec.schedule.gpu.integer import factors, started
+from edgec.schedule.gpu.kernel import GpuProduct, has_lanes, widths
+from edgec.schedule.gpu.registers import inner_last, tile_of
+from edgec.schedule.products import WORD
+from edgec.schedule.program import Buffer
+
+
+@dataclass(frozen=True)
+class GpuDots(GpuProduct):
+    """``s_place`` is where bytes of S lie, over batch and their loops; they move by ``s_step`` along the innermost loop
+    of k."""
+
+    template: ClassVar[str] = "dots"
+    s: Buffer
+    s_place: Expr
+    s_step: int
+    inside: Expr | None  # where S is not, it is what ``edge`` holds
+    edge: Buffer | None
+    s_words: bool  # four bytes of S are one word in memory
+    types: tuple[str, str]  # of the bytes
+    l: Buffer
+    l_place: Expr
+    panel: Expr  # number of the panel of columns
+    epilogue: Expr  # over ``accumulator``
+    accumulator: Expr  # a float, or an integer
+    store_lanes: bool  # neighbors along n are computed and stored at once
+    lanes: int
+    tile_rows: int
+    vectors: int
+    items: int  # of a work-group
+
+    @property
+    def factors(self) -> list[Expr]:
+        """What is read beside the epilogue."""
+        read = [X.load(self.s, (self.s_place,), self.types[0]), X.load(self.l, (self.l_place,), "i32")]
+        return [*read, *([X.load(self.edge, (X.const(0),), self.types[0])] if self.edge is not None else [])]
+
+    @property
+    def bodies(self) -> list[Expr]:
+        return [*self.factors, self.epilogue]
+
+    @property
+    def at_store(self) -> list[Expr]:
+        return [self.epilogue]
+
+    @property
+    def describe(self) -> str:
+        kinds = " x ".join(self.types)
+        return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers, four {kinds} a step"
+
+    @property
+    def row_tiles(self) -> int:
+        return ceil(self.rows / self.tile_rows)
+
+    @property
+    def panels(self) -> int:
+        return ceil(self.columns / (self.vectors * self.lanes))
+
+    @property
+    def tasks(self) -> int:
+        return self.batches * self.row_tiles * self.panels
+
+
+def dots(flat: Flat, device: Device, weights: Weights) -> GpuDots | None:
+    """Schedule a sum of products of bytes with constant ones; None where it is none."""
+    product = product_of(flat, "i32")
+    if product is None or not product.k:
+        return None
+    if not is_constant(product.l) and is_constant(product.s):  # the result is stored across, one by one
+        product = replace(product, s=product.l, l=product.s, m=product.n, n=product.m)
+    p = inner_last(product)
+    found = factors(p.s, p.l)
+    if found is None or not is_constant(p.l) or p.k[-1].op != "var":
+        return None
+    s = _even(found.s, p.k[-1])
+    if s is None:
+        return None
+    buffer, place, step, inside, fill = s
+    epilogue, accumulator, start = p.epilogue, p.accumulator, X.const(0, "i32")
+    parts = started(epilogue, accumulator)
+    if parts is not None and is_constant(parts[0]) and X.free_variables(parts[0]) <= {*p.batch, *p.n}:
+        start, epilogue, accumulator = parts
+    last = p.n[-1] if p.n else X.const(0)
+    epilogue = with_contiguous_weights(epilogue, (*p.batch, *p.m, *p.n), last, weights)
+    stored = X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")})
+    rows, columns = prod(map(most, p.m)), prod(map(most, p.n))
+    whole = accumulator.dtype == "f32" and last.op == "var" and most(last) == columns
+    fitting = [w for w in widths(device) if whole and has_lanes(stored, p.store, p.address, last, w)]
+    lanes = (fitting or widths(device))[0]
+    tile_rows, vectors = tile_of(prod(map(most, p.batch)) * rows, columns, lanes, False, device, False)
+    panel = X.fresh(ceil(columns / (vectors * lanes)))
+    l, l_place = _packed(p, found.l, start, found.offset, vectors * lanes, panel, weights)
+    edge = None
+    if inside is not None:
+        edge = weights.add(np.full(step * (most(p.k[-1]) - 1) + WORD, fill, DTYPES[found.types[0]]))
+    return GpuDots(
+        p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, edge, _in_words(place, step),
+        found.types, l, l_place, panel, epilogue, accumulator, bool(fitting), lanes, tile_rows, vectors,
+        device.group_items,
+    )  # fmt: skip
+
+
+def _even(e: Expr, inner: Expr) -> tuple[Buffer, Expr, int, Expr | None, int] | None:
+    """(buffer, place where ``inner`` is 0, step along it, condition or None, number elsewhere) of bytes in memory."""
+    inside, fill = None, 0
+    if e.op == "select" and e.args[2].op == "const" and not X.loads(e.args[0]):
+        inside, fill, e = e.args[0], int(e.args[2].value), e.args[1]
+        if inner in X.free_variables(inside):
+            return None
+    if e.op != "load" or not isinstance(e.value, Buffer) or e.value.dtype != e.dtype:
+        return None
+    step = coefficient(e.args[0], inner)
+    if step is None or step < 0:
+        return None
+    return e.value, X.substitute(e.args[0], {inner: X.const(0)}), step, inside, fill
+
+
+def _in_words(place: Expr, step: int) -> bool:
+    terms, constant = index.linear(place)
+    return step == 1 and constant % WORD == 0 and all(k % WORD == 0 for k in terms.values())
+
+
+def _packed(
+    p: Product, l: Expr, start: Expr, offset: int, width: int, panel: Expr, weights: Weights
+) -> tuple[Buffer, Expr]:
+    """L in words behind what sums start at; ``offset`` is what S is more than its bytes."""
+    outer = tuple(v for v in p.batch if v in X.free_variables(l) | X.free_variables(start))
+    depth, columns = most(p.k[-1]), prod(map(most, p.n))
+    values = evaluate_over(l, (*outer, *p.k, *p.n)).astype(np.int64)
+    values = values.reshape(prod(map(most, outer)), -1, depth, columns)
+    begin = np.broadcast_to(evaluate_over(start, (*outer, *p.n)), (*map(most, outer), *map(most, p.n)))
+    begin = begin.reshape(len(values), 1, columns) + offset * values.sum(axis=(1, 2))[:, None, :]
+    words, panels = ceil(depth / WORD), ceil(columns / width)
+    padded = np.zeros((len(values), values.shape[1], words * WORD, panels * width), np.uint8)
+    padded[:, :, :depth, :columns] = values.astype(np.uint8)  # of a signed byte, its bits
+    padded = padded.reshape(len(values), -1, words, WORD, panels, width).transpose(0, 4, 1, 2, 5, 3)
+    packed = np.ascontiguousarray(padded).view("<u4").reshape(len(values), panels, -1, width)
+    first = np.zeros((len(values), 1, panels * width), np.int64)
+    first[:, :, :columns] = begin
+    first = first.reshape(len(values), 1, panels, width).transpose(0, 2, 1, 3)
+    every = np.concatenate([first.astype(np.int32), packed.astype(np.uint32).view(np.int32)], axis=2)
+    place = index.linearize((*outer, panel), (*map(most, outer), panels)) * (every.shape[2] * width)
+    return weights.add(np.ascontiguousarray(every)), place
