@@ -63,11 +63,12 @@ def host_values(
     text = "".join(f.text for f in sources.functions)
     used = [names for word, names in WORDS.items() if word in text]
     extensions = [next((n for n in names if n in device.opencl_extensions), names[0]) for names in used]
-    options = BUILD_OPTIONS.format(version="1.2" if SUB_GROUPS.isdisjoint(extensions) else "2.0")
+    version = "1.2" if SUB_GROUPS.isdisjoint(extensions) else "2.0"
     dots = next((e for e in DOT_EXTENSIONS if e in device.opencl_extensions), None)
     if dots is not None and BY_FOUR in text:
         extensions.append(dots)
-        options += " -DEC_DOTS"
+        version = "3.0" if dots.startswith("cl_khr") else version  # which declares its functions
+    options = BUILD_OPTIONS.format(version=version) + " -DEC_DOTS" * (dots in extensions)
     needs = Needs(
         max((v.threads for v in views), default=1), max((v.local_bytes for v in views), default=0), tuple(extensions)
     )

@@ -30,9 +30,10 @@ KINDS = {
         "contractions", "convolutions", "epilogues", "functions", "handed on", "maps", "placements", "rows", "windows",
     ),
     "generic_opencl": ("attentions", "contractions", "convolutions", "handed on"),
-    "mali_g78": ("contractions", "convolutions", "windows"),
+    "mali_g78": ("byte_convolutions", "contractions", "convolutions", "windows"),
+    "opencl_h200": ("contractions",),  # sums in parts that meet in one kernel
 }  # fmt: skip
-EVERYTHING = {"host_pocl": sorted(GROUPS), "generic_opencl": sorted(GROUPS), "mali_g78": sorted(GROUPS)}
+EVERYTHING = {kind: sorted(GROUPS) for kind in (*KINDS, "adreno_740")}
 KINDS = EVERYTHING if os.environ.get("EDGEC_TEST_OPENCL") else KINDS
 RUNS = [(kind, name, "fp32") for kind, names in KINDS.items() for name in names]
 #: What multiplies, or hands on halves.

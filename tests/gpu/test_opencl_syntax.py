@@ -28,8 +28,12 @@ GROUPS = ("contractions", "convolutions", "functions", "maps", "rows", "windows"
 EACH = 2  # cases of a group
 #: Extensions that the compiler knows; the others add functions that kernels do not call.
 CHECKED = frozenset(
-    {"cl_khr_fp16", "cl_khr_fp64", "cl_khr_subgroups", "cl_intel_subgroups", "cl_khr_image2d_from_buffer"}
-)
+    {
+        "cl_khr_fp16", "cl_khr_fp64", "cl_khr_subgroups", "cl_intel_subgroups", "cl_khr_image2d_from_buffer",
+        "cl_khr_integer_dot_product", "cl_arm_integer_dot_product_int8",
+    }
+)  # fmt: skip
+DOTS = "__opencl_c_integer_dot_product_input_4x8bit_packed"  # the feature of OpenCL C 3.0 with those functions
 
 
 def clang() -> str | None:
@@ -48,17 +52,20 @@ def told(compiler: str, folder: Path, device: Device, extensions: tuple[str, ...
     groups = shared_cases()
     some = {f"{g}_{c}": graph for g in GROUPS for c, graph in list(groups[g].items())[:EACH]}
     some |= handed_on()
+    some["bytes"] = groups["byte_convolutions"]["byte conv chain"]
     graph = joined({case: graph for case, graph in some.items() if refused(graph, device) is None})
     assert len(graph.outputs) > EACH
     written = files(schedule(plan(graph, gpu=True, head=largest_head(device)), device), device, "net")
     kernels = b"".join(text for name, text in written.items() if re.fullmatch(r"net_kernels_\d+\.cl", name))
     (folder / "net.cl").write_bytes(written["ec_opencl.h"] + written["ec_scalar.h"] + kernels)
+    assert (b"-DEC_DOTS" in written["net.c"]) == device.multiplies_fours
     # Doubles are of the model, not of the device: the host asks for them when the network is opened.
     own = [e for e in extensions if e in CHECKED] + ["cl_khr_fp64", "__opencl_c_fp64"] * (b"double" in kernels)
+    own += [DOTS] * ("cl_khr_integer_dot_product" in own)
     only = ",".join(["-all", *(f"+{e}" for e in own)])
-    version = re.search(rb"-cl-std=CL[0-9.]+", written["net.c"])
-    assert version is not None
-    command = [compiler, *CLANG, version[0].decode(), *WARNINGS, "-Xclang", f"-cl-ext={only}", "net.cl"]
+    options = re.search(rb'_build\[\] = "(.*)"', written["net.c"])
+    assert options is not None
+    command = [compiler, *CLANG, *options[1].decode().split(), *WARNINGS, "-Xclang", f"-cl-ext={only}", "net.cl"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stderr
 
 

@@ -195,7 +195,6 @@ EC_DEVICE uint ec_bytes(__global const uchar *p, int step, int count) {
 }
 
 #if defined(EC_DOTS) && defined(cl_khr_integer_dot_product)
-#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
 #define ec_dot_ss(a, b, sum) ((sum) + dot_4x8packed_ss_int(a, b))
 #define ec_dot_us(a, b, sum) ((sum) + dot_4x8packed_us_int(a, b))
 #define ec_dot_su(a, b, sum) ((sum) + dot_4x8packed_su_int(a, b))
