@@ -4,7 +4,7 @@
 
 Networks, weights and inputs are those of make_networks.py (--made FOLDER takes them from there when they are made),
 correctness is against onnxruntime on the processor. ``--beside`` builds them for another device too (host, on two
-threads, or cuda_sm90) and times both in turns. Enqueueing is what the host spends until a run is in the queue.
+threads, or one of CUDA: benchmarks/cuda_plain.toml has no tensor cores) and times both in turns. Enqueueing is what the host spends until a run is in the queue.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def opened(folder: Path, cache: Path | None) -> tuple[Any, float]:
 
 def measured(name: str, models: Path, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     import edgec
+    from edgec.device.facts import load_device
 
     path = made(name, models)
     inputs, want = (dict(np.load(models / f"{name}.{what}.npz")) for what in ("in", "ref"))
@@ -81,6 +82,7 @@ def measured(name: str, models: Path, folder: Path, options: argparse.Namespace)
         float(np.abs(g.astype(np.float64) - w).max() / np.abs(w).max()) for g, w in zip(outputs, want.values())
     ]
     others = []
+    on_gpu = bool(options.beside) and load_device(options.beside).is_gpu
     if options.beside:
         more = {"threads": 2} if options.beside == "host" else {}
         other = edgec.build(str(path), folder / f"{name}_beside", device=options.beside, name="net", **more)
@@ -92,7 +94,7 @@ def measured(name: str, models: Path, folder: Path, options: argparse.Namespace)
         took, enqueue = network.milliseconds(options.runs)
         times["ms"].append(took)
         times["enqueue_ms"].append(enqueue)
-        if options.beside and options.beside.startswith(("cuda", "jetson")):
+        if on_gpu:
             times["beside_ms"].append(others[0]._net.milliseconds(options.runs))
         elif options.beside:
             begun = time.perf_counter()
@@ -111,7 +113,7 @@ def main() -> None:
     p.add_argument("names", nargs="*", metavar="NAME")
     p.add_argument("--device", default="host_pocl")
     p.add_argument("--precision", default="fp32", choices=["fp32", "fp16"])
-    p.add_argument("--beside", help="a device to time beside it: host, cuda_sm90")
+    p.add_argument("--beside", help="a device to time beside it: host, cuda_sm90, benchmarks/cuda_plain.toml")
     p.add_argument("--runs", type=int, default=10, help="of the network, in a row")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--profile", action="store_true", help="times of every kernel")
