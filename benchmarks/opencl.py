@@ -4,7 +4,8 @@
 
 Networks, weights and inputs are those of make_networks.py (--made FOLDER takes them from there when they are made),
 correctness is against onnxruntime on the processor. ``--beside`` builds them for another device too (host, on two
-threads, or one of CUDA: benchmarks/cuda_plain.toml has no tensor cores) and times both in turns. Enqueueing is what the host spends until a run is in the queue.
+threads, or one of CUDA: benchmarks/cuda_plain.toml has no tensor cores) and times both in turns. Enqueueing is what the
+host spends until a run is in the queue.
 """
 
 from __future__ import annotations

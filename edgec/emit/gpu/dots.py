@@ -14,7 +14,7 @@ from edgec.schedule.products import WORD
 
 
 class DotsView(BlockedView, GpuView):
-    """A product of bytes; in the template ``batch``, ``m``, ``n`` and ``panel`` are numbers, the loops of k have names."""
+    """A product of bytes."""
 
     @property
     def params(self) -> GpuDots:  # type: ignore[override]

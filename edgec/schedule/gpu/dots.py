@@ -1,7 +1,7 @@
 """Sums of products of bytes in OpenCL: four products are one step, and one instruction where the device has it.
 
-Blocks lie in registers, as in `registers`. L is constant and packed as [.., panel, 1 + words of k, columns of the panel]
-in words of four bytes, zeros behind the last of a row; what sums start at (zero points, a bias) is the first row of a
+Blocks lie in registers, as in `registers`. L is constant and packed as [.., panel, 1 + words of k, columns of the
+panel] in words of four bytes, zeros behind the last of a row; what sums start at (zero points, a bias) is the first row of a
 panel. S is read as a word where its bytes are neighbors at a multiple of four, else byte by byte.
 """
 
