@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from edgec.emit.c_literal import C_TYPES
-from edgec.emit.gpu.base import GpuView, numbered
+from edgec.emit.gpu.base import numbered
 from edgec.emit.gpu.registers import BlockedView
 from edgec.emit.gpu.slots import Slot
 from edgec.ir import expr as X
@@ -13,11 +13,11 @@ from edgec.schedule.gpu.dots import GpuDots
 from edgec.schedule.products import WORD
 
 
-class DotsView(BlockedView, GpuView):
+class DotsView(BlockedView):
     """A product of bytes."""
 
     @property
-    def params(self) -> GpuDots:  # type: ignore[override]
+    def params(self) -> GpuDots:
         params: GpuDots = self.kernel.params
         return params
 

@@ -1,8 +1,8 @@
 """Sums of products of bytes in OpenCL: four products are one step, and one instruction where the device has it.
 
 Blocks lie in registers, as in `registers`. L is constant and packed as [.., panel, 1 + words of k, columns of the
-panel] in words of four bytes, zeros behind the last of a row; what sums start at (zero points, a bias) is the first row of a
-panel. S is read as a word where its bytes are neighbors at a multiple of four, else byte by byte.
+panel] in words of four bytes, zeros behind the last of a row; what sums start at (zero points, a bias) is the first row
+of a panel. S is read as a word where its bytes are neighbors at a multiple of four, else byte by byte.
 """
 
 from __future__ import annotations
@@ -158,9 +158,9 @@ def _packed(
     padded[:, :, :depth, :columns] = values.astype(np.uint8)  # of a signed byte, its bits
     padded = padded.reshape(len(values), -1, words, WORD, panels, width).transpose(0, 4, 1, 2, 5, 3)
     packed = np.ascontiguousarray(padded).view("<u4").reshape(len(values), panels, -1, width)
-    first = np.zeros((len(values), 1, panels * width), np.int64)
-    first[:, :, :columns] = begin
-    first = first.reshape(len(values), 1, panels, width).transpose(0, 2, 1, 3)
+    row = np.zeros((len(values), 1, panels * width), np.int64)
+    row[:, :, :columns] = begin
+    first = row.reshape(len(values), 1, panels, width).transpose(0, 2, 1, 3)
     every = np.concatenate([first.astype(np.int32), packed.astype(np.uint32).view(np.int32)], axis=2)
     place = index.linearize((*outer, panel), (*map(most, outer), panels)) * (every.shape[2] * width)
     return weights.add(np.ascontiguousarray(every)), place
