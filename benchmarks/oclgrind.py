@@ -21,7 +21,7 @@ from pathlib import Path
 
 LIBRARY = Path("/usr/lib/oclgrind/liboclgrind-rt.so")
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "gpu" / "test_opencl_kernels.py"
-KINDS = ("host_pocl", "generic_opencl", "mali_g78")
+KINDS = ("host_pocl", "generic_opencl", "mali_g78", "adreno_740")
 
 
 def environment(log: Path) -> dict[str, str]:

@@ -103,6 +103,8 @@ class Device:
     """Whether that memory is faster than memory; where it is plain memory, sums are blocked in registers."""
     opencl_extensions: Names = ()
     """What an OpenCL device has beyond 1.2, as it spells it; kernels are checked with each."""
+    weights_as_images: bool = False
+    """Whether weights of products are read as textures, which a GPU may bring from memory by a quicker way."""
     group_items: int = 64
     """Work-items of a group that shares nothing; 1 where a work-item is worth a group of its own."""
     gpu_l2_bytes: int = 0

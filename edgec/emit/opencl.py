@@ -8,7 +8,7 @@ from typing import Any
 
 from edgec.device.facts import DOT_EXTENSIONS, Device
 from edgec.emit.c_expression import extent_text, size_name
-from edgec.emit.gpu.opencl import OpenClView, place_widths
+from edgec.emit.gpu.opencl import IMAGES, OpenClView, place_widths
 from edgec.emit.source import CallSite, Function, Sources
 from edgec.ir.index import upper
 from edgec.schedule.gpu.loops import SUB_GROUPS
@@ -26,8 +26,8 @@ BY_FOUR = "ec_dot"
 class Launch:
     """One kernel on its way to the device: its number, its name, the file it is in, and what it is given.
 
-    ``objects`` are memory objects, numbered weights, arena, inputs, outputs; ``places`` are bytes into them, with zeros
-    behind the last so that they are whole vectors.
+    ``objects`` are memory objects, numbered weights, arena, inputs, outputs, images; ``places`` are bytes into them,
+    with zeros behind the last so that they are whole vectors.
     """
 
     number: int
@@ -72,7 +72,12 @@ def host_values(
     needs = Needs(
         max((v.threads for v in views), default=1), max((v.local_bytes for v in views), default=0), tuple(extensions)
     )
-    return {"launches": _launches(program, sources, file), "needs": needs, "build_options": options}
+    used_images = {o for v in views for o in v.objects.values()} & set(IMAGES)
+    return {
+        "launches": _launches(program, sources, file), "needs": needs, "build_options": options,
+        "images": [(k, image) for k, (name, image) in enumerate(IMAGES.items()) if name in used_images],
+        "all_images": len(IMAGES),
+    }  # fmt: skip
 
 
 def _view(call: CallSite) -> OpenClView:
@@ -88,7 +93,7 @@ def _launches(program: Program, sources: Sources, file: Mapping[str, int]) -> li
         kernel, view = call.kernel, _view(call)
         scratch, operands = kernel.operands[:1] if kernel.scratch_bytes else (), kernel.operands
         buffers = dict(zip(view.operands, (*operands[len(scratch) :], *scratch)))
-        objects = {view.objects[name]: _object(b, ports) for name, b in buffers.items()}
+        objects = {o: _object(o, buffers[name], ports) for name, o in view.objects.items() if name in buffers}
         objects |= {"arena": 1} if view.record.locks else {}
         # The counters that groups meet at lie behind the arena.
         places = [program.offsets[buffers[n]] if n in buffers else program.arena_bytes for n in view.placed]
@@ -108,7 +113,9 @@ def _launches(program: Program, sources: Sources, file: Mapping[str, int]) -> li
     return found
 
 
-def _object(buffer: Buffer, ports: Sequence[Buffer]) -> int:
+def _object(name: str, buffer: Buffer, ports: Sequence[Buffer]) -> int:
+    if name in IMAGES:
+        return 2 + len(ports) + list(IMAGES).index(name)
     if buffer.space in ("weights", "arena"):
         return int(buffer.space == "arena")
     return 2 + ports.index(buffer)

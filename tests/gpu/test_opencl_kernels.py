@@ -31,9 +31,10 @@ KINDS = {
     ),
     "generic_opencl": ("attentions", "contractions", "convolutions", "handed on"),
     "mali_g78": ("byte_convolutions", "contractions", "convolutions", "windows"),
+    "adreno_740": ("convolutions",),  # weights through images
     "opencl_h200": ("contractions",),  # sums in parts that meet in one kernel
 }  # fmt: skip
-EVERYTHING = {kind: sorted(GROUPS) for kind in (*KINDS, "adreno_740")}
+EVERYTHING = {kind: sorted(GROUPS) for kind in KINDS}
 KINDS = EVERYTHING if os.environ.get("EDGEC_TEST_OPENCL") else KINDS
 RUNS = [(kind, name, "fp32") for kind, names in KINDS.items() for name in names]
 #: What multiplies, or hands on halves.

@@ -61,6 +61,7 @@ def told(compiler: str, folder: Path, device: Device, extensions: tuple[str, ...
     assert (b"-DEC_DOTS" in written["net.c"]) == device.multiplies_fours
     # Doubles are of the model, not of the device: the host asks for them when the network is opened.
     own = [e for e in extensions if e in CHECKED] + ["cl_khr_fp64", "__opencl_c_fp64"] * (b"double" in kernels)
+    own += ["__opencl_c_images"] * device.weights_as_images  # of the core until 3.0
     own += [DOTS] * ("cl_khr_integer_dot_product" in own)
     only = ",".join(["-all", *(f"+{e}" for e in own)])
     options = re.search(rb'_build\[\] = "(.*)"', written["net.c"])

@@ -32,6 +32,7 @@ enum {
   CL_DEVICE_TYPE_GPU = 1 << 2,
   CL_DEVICE_MAX_WORK_GROUP_SIZE = 0x1004,
   CL_DEVICE_MAX_MEM_ALLOC_SIZE = 0x1010,
+  CL_DEVICE_IMAGE2D_MAX_HEIGHT = 0x1012,
   CL_DEVICE_GLOBAL_MEM_SIZE = 0x101F,
   CL_DEVICE_LOCAL_MEM_SIZE = 0x1023,
   CL_DEVICE_NAME = 0x102B,
@@ -51,12 +52,25 @@ enum {
   CL_MEM_READ_WRITE = 1 << 0,
   CL_MEM_READ_ONLY = 1 << 2,
   CL_MEM_COPY_HOST_PTR = 1 << 5,
+  CL_RGBA = 0x10B5,
+  CL_HALF_FLOAT = 0x10DD,
+  CL_FLOAT = 0x10DE,
+  CL_MEM_OBJECT_IMAGE2D = 0x10F1,
   CL_PROGRAM_BINARY_SIZES = 0x1165,
   CL_PROGRAM_BINARIES = 0x1166,
   CL_PROGRAM_BUILD_LOG = 0x1183,
   CL_PROFILING_COMMAND_START = 0x1282,
   CL_PROFILING_COMMAND_END = 0x1283
 };
+typedef struct {
+  cl_uint order, type;
+} cl_image_format;
+typedef struct {
+  cl_uint kind;
+  size_t width, height, depth, array, row_pitch, slice_pitch;
+  cl_uint levels, samples;
+  cl_mem object;
+} cl_image_desc;
 #define CL_DEVICE_TYPE_ALL ((cl_bits)0xFFFFFFFFu)
 
 /* Every function: result, name, parameters. */
@@ -73,6 +87,8 @@ enum {
   F(cl_int, RetainCommandQueue, (cl_command_queue))                                                                    \
   F(cl_int, ReleaseCommandQueue, (cl_command_queue))                                                                   \
   F(cl_mem, CreateBuffer, (cl_context, cl_bits, size_t, void *, cl_int *))                                             \
+  F(cl_mem, CreateImage, (cl_context, cl_bits, const cl_image_format *, const cl_image_desc *, void *, cl_int *))        \
+  F(cl_int, EnqueueCopyBufferToImage, (cl_command_queue, cl_mem, cl_mem, size_t, const size_t *, const size_t *, cl_uint, const cl_event *, cl_event *)) \
   F(cl_int, ReleaseMemObject, (cl_mem))                                                                                \
   F(cl_program, CreateProgramWithSource, (cl_context, cl_uint, const char **, const size_t *, cl_int *))               \
   F(cl_program, CreateProgramWithBinary, (cl_context, cl_uint, const cl_device_id *, const size_t *, const unsigned char **, cl_int *, cl_int *)) \
@@ -124,6 +140,24 @@ static const char *ec_cl_open(ec_cl *cl) {
   EC_CL_FUNCTIONS(EC_CL_FIND)
 #undef EC_CL_FIND
   return NULL;
+}
+
+/* The first bytes of a buffer as an image of rows of EC_IMAGE_WIDTH texels of four numbers: a view of it where the driver
+ * makes one (cl_khr_image2d_from_buffer), else a copy. The buffer has EC_IMAGE_BYTES. */
+#define EC_IMAGE_WIDTH 4096
+#define EC_IMAGE_ROWS(bytes, texel) (((bytes) + EC_IMAGE_WIDTH * (texel) - 1) / (EC_IMAGE_WIDTH * (texel)))
+#define EC_IMAGE_BYTES(bytes) (EC_IMAGE_ROWS(bytes, (size_t)16) * EC_IMAGE_WIDTH * 16)
+static inline cl_mem ec_cl_image(const ec_cl *cl, cl_context context, cl_command_queue queue, cl_mem buffer, cl_uint type, size_t texel, size_t bytes, cl_int *error) {
+  const cl_image_format format = {CL_RGBA, type};
+  const size_t origin[3] = {0, 0, 0}, region[3] = {EC_IMAGE_WIDTH, EC_IMAGE_ROWS(bytes, texel), 1};
+  cl_image_desc desc = {CL_MEM_OBJECT_IMAGE2D, region[0], region[1], 0, 0, EC_IMAGE_WIDTH * texel, 0, 0, 0, buffer};
+  cl_mem image = cl->CreateImage(context, CL_MEM_READ_ONLY, &format, &desc, NULL, error);
+  if (*error == CL_SUCCESS) return image;
+  desc.object = NULL;
+  desc.row_pitch = 0;
+  image = cl->CreateImage(context, CL_MEM_READ_ONLY, &format, &desc, NULL, error);
+  if (*error == CL_SUCCESS) *error = cl->EnqueueCopyBufferToImage(queue, buffer, image, 0, origin, region, 0, NULL, NULL);
+  return image;
 }
 
 /* Finds the functions that record runs of a device; whether it has them, and takes a recording again before it is done. */

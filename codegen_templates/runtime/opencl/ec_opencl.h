@@ -136,6 +136,10 @@ EC_DEVICE float16 ec_gather16_i8(__global const char *p, int step) { return (flo
 EC_DEVICE float4 ec_gather4_u8(__global const uchar *p, int step) { return (float4)(p[0], p[step], p[2 * step], p[3 * step]); }
 EC_DEVICE float8 ec_gather8_u8(__global const uchar *p, int step) { return (float8)(ec_gather4_u8(p, step), ec_gather4_u8(p + 4 * step, step)); }
 EC_DEVICE float16 ec_gather16_u8(__global const uchar *p, int step) { return (float16)(ec_gather8_u8(p, step), ec_gather8_u8(p + 8 * step, step)); }
+/* Weights as an image of EC_IMAGE_WIDTH texels a row (the host's ec_cl.h has the same). */
+#define EC_IMAGE_WIDTH 4096
+#define ec_texel(image, k) read_imagef(image, (int2)((k) % EC_IMAGE_WIDTH, (k) / EC_IMAGE_WIDTH))
+#define ec_texel_half(image, k) read_imageh(image, (int2)((k) % EC_IMAGE_WIDTH, (k) / EC_IMAGE_WIDTH))
 /* Neighbors wherever they begin. */
 #define ec_read1(p) (*(p))
 #define ec_read4(p) vload4(0, p)

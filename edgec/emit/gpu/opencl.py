@@ -7,6 +7,7 @@ parameter of every launch (docs/opencl.md), so that weights and arena are passed
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from edgec.emit.c_expression import Printer
@@ -18,6 +19,7 @@ from edgec.emit.gpu.dots import DotsView
 from edgec.emit.gpu.loops import MapView, ReduceView
 from edgec.emit.gpu.printer import GpuPrinter
 from edgec.emit.gpu.registers import RegistersView
+from edgec.emit.gpu.slots import Slot
 from edgec.emit.gpu.window import WindowView
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient
@@ -35,6 +37,24 @@ def place_widths(places: int) -> list[int]:
     """The widths of the vectors that so many places are passed in: 16, and one of what is left."""
     left = places % 16
     return [16] * (places // 16) + [1 << (left - 1).bit_length()] * (left > 0)
+
+
+@dataclass(frozen=True)
+class Image:
+    """The weights as an image: what a texel of four numbers is called by OpenCL, and its bytes."""
+
+    channel: str
+    texel_bytes: int
+
+
+#: Images of the weights by their names, and with them all objects that a session owns.
+IMAGES = {"image_f32": Image("CL_FLOAT", 16), "image_f16": Image("CL_HALF_FLOAT", 8)}
+OWN = ("weights", "arena", *IMAGES)
+
+
+def image_of(buffer: Buffer) -> str:
+    """The image that a buffer of the weights is read through."""
+    return f"image_{buffer.dtype}"
 
 
 class OpenClPrinter(GpuPrinter):
@@ -82,6 +102,11 @@ class OpenClView(GpuView):
         return {name: f"__global {kind}" for name, kind in super().declarations.items()}
 
     @property
+    def images(self) -> dict[str, Buffer]:
+        """The operands that are read as images of the weights, by their names: places in them are numbers of texels."""
+        return {}
+
+    @property
     def operands(self) -> dict[str, str]:
         """How each operand is declared as a pointer, by its name; what groups share comes last."""
         more = {"scratch": "__global unsigned char *"} if self.kernel.scratch_bytes else {}
@@ -92,17 +117,20 @@ class OpenClView(GpuView):
     def objects(self) -> dict[str, str]:
         """The memory object that each operand lies in, as a parameter: inputs and outputs are one each."""
         spaces = {**{self.pointers[b]: b.space for b in self.buffers[:-1]}, self.target: self.buffers[-1].space}
-        spaces |= {"scratch": "arena", "locks": "arena"}
-        return {n: spaces[n] if spaces[n] in ("weights", "arena") else f"{n}_in" for n in self.operands}
+        spaces |= {"scratch": "arena", "locks": "arena", **{n: image_of(b) for n, b in self.images.items()}}
+        return {n: spaces[n] if spaces[n] in OWN else f"{n}_in" for n in self.operands}
 
     @property
     def placed(self) -> list[str]:
         """The operands that lie somewhere inside their object, in the order of their places."""
-        return [n for n, o in self.objects.items() if o in ("weights", "arena")]
+        return [n for n, o in self.objects.items() if o in OWN]
 
     @property
     def kernel_parameters(self) -> str:
-        objects = [f"__global unsigned char *{o}" for o in dict.fromkeys(self.objects.values())]
+        kinds = {
+            o: "__read_only image2d_t " if o in IMAGES else "__global unsigned char *" for o in self.objects.values()
+        }
+        objects = [f"{kind}{o}" for o, kind in kinds.items()]
         widths = place_widths(len(self.placed))
         places = [f"uint{width if width > 1 else ''} at{k}" for k, width in enumerate(widths)]
         return ", ".join([*objects, *places, *(f"ec_int {s}" for s in self.sizes)])
@@ -115,7 +143,11 @@ class OpenClView(GpuView):
             value = self.objects[name]
             if name in self.placed:
                 vector, k = divmod(self.placed.index(name), 16)
-                value += f" + at{vector}" + (f".s{k:x}" if widths[vector] > 1 else "")
+                place = f"at{vector}" + (f".s{k:x}" if widths[vector] > 1 else "")
+                if name in self.images:
+                    lines.append(f"{kind}{name} = (ec_int){place} / {IMAGES[value].texel_bytes};")
+                    continue
+                value += f" + {place}"
             lines.append(f"{kind}{name} = ({kind.replace('restrict ', '')})({value});")
         return lines
 
@@ -149,6 +181,27 @@ class OpenClMap(OpenClView, MapView):
 
 class OpenClRegisters(OpenClView, RegistersView):
     """A product with its blocks in registers."""
+
+    @property
+    def images(self) -> dict[str, Buffer]:
+        return {self.pointers[self.params.l]: self.params.l} if self.params.l_image else {}
+
+    @property
+    def image(self) -> str:
+        """The image that L is read through; empty where it is read as memory."""
+        return image_of(self.params.l) if self.params.l_image else ""
+
+    @property
+    def declarations(self) -> dict[str, str]:
+        return super().declarations | dict.fromkeys(self.images, "const ec_int ")
+
+    @cached_property
+    def panel(self) -> Slot:
+        slot = super().panel
+        if not self.image:
+            return slot
+        pointer, _, place = slot.value.partition(" + ")
+        return replace(slot, value=f"{pointer} + {place} / {self.lanes}")
 
     @property
     def s_half(self) -> str:

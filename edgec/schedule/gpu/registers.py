@@ -23,7 +23,7 @@ from edgec.ir.nest import coefficient, most
 from edgec.ir.types import DTYPES
 from edgec.schedule.flat import Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.gpu.contract import Product
-from edgec.schedule.gpu.kernel import GpuProduct, has_lanes, packed_as, widths
+from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, packed_as, widths
 from edgec.schedule.program import Buffer
 
 #: Products of halves that are summed before the sum joins one of floats: its rounding stays below that of the factors.
@@ -51,6 +51,7 @@ class GpuRegisters(GpuProduct):
     tile_rows: int
     vectors: int
     items: int  # of a work-group
+    l_image: bool  # L is read as an image of four columns a texel
     halves: int  # steps of the innermost loop of k that are summed in half precision before floats take over; or 0
 
     @property
@@ -71,7 +72,8 @@ class GpuRegisters(GpuProduct):
     @property
     def describe(self) -> str:
         halves = f", sums of {self.halves} in half precision" * (self.halves > 0)
-        return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers{halves}"
+        image = ", weights as an image" * self.l_image
+        return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers{halves}{image}"
 
     @property
     def row_tiles(self) -> int:
@@ -120,7 +122,8 @@ def registers(product: Product, device: Device, weights: Weights) -> GpuRegister
     zeros = weights.add(np.zeros(step * (most(inner) - 1) + 1, DTYPES[buffer.dtype])) if inside is not None else None
     return GpuRegisters(
         p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, zeros, l, l_place, l_step, panel,
-        epilogue, p.accumulator, lanes, tile_rows, vectors, device.group_items, halves,
+        epilogue, p.accumulator, lanes, tile_rows, vectors, device.group_items,
+        device.weights_as_images and constant and lanes == LANES, halves,
     )  # fmt: skip
 
 
