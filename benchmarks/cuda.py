@@ -4,9 +4,9 @@
 
 Networks, weights and inputs are those of make_networks.py. Correctness is against onnxruntime on the processor. Times
 are of the GPU, by events around many runs of one CUDA graph; PyTorch runs the same modules eagerly, as a CUDA graph,
-and through torch.compile; modules are compiled side by side, times are taken one after the other. raft_small is the
-model of the folder of trained models, with torchvision's module beside it. Needs torch, transformers, onnx,
-onnxruntime, nvcc and a GPU.
+and through torch.compile. Everything is compiled side by side, PyTorch's modules for --patience seconds, and only then
+are times taken, one after the other. raft_small is the model of the folder of trained models, with torchvision's module
+beside it. Needs torch, transformers, onnx, onnxruntime, nvcc and a GPU.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import zlib
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,18 +67,11 @@ def raft_module() -> Any:
     return Flow()
 
 
-def built(name: str, folder: Path, device: str, precisions: tuple[str, ...]) -> dict[str, Any]:
-    """Make the network, its reference and its projects; how long that took."""
+def made(name: str, folder: Path) -> Path:
+    """The network, inputs and a reference."""
     import make_networks
     import onnxruntime
     import torch
-
-    import edgec
-    from edgec import pipeline
-    from edgec.frontend.source import read
-    from edgec.options import resolve
-    from edgec.pipeline import Context
-    from edgec.report.listing import describe_template
 
     torch.set_num_threads(2)
     path = raft(folder) if name == RAFT else make_networks.make(name, folder, make_networks.RECIPES[name])
@@ -87,6 +81,18 @@ def built(name: str, folder: Path, device: str, precisions: tuple[str, ...]) -> 
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     names = [o.name for o in session.get_outputs()]
     np.savez(folder / f"{name}.ref.npz", **dict(zip(names, session.run(names, inputs))))
+    return path
+
+
+def built(name: str, path: Path, folder: Path, device: str, precisions: tuple[str, ...]) -> dict[str, Any]:
+    """Make the projects of a network; how long that took."""
+    import edgec
+    from edgec import pipeline
+    from edgec.frontend.source import read
+    from edgec.options import resolve
+    from edgec.pipeline import Context
+    from edgec.report.listing import describe_template
+
     begun = time.perf_counter()
     record: dict[str, Any] = {"name": name}
     simple = pipeline.run(read(str(path)), Context(resolve({"device": device})), until="simplify").result
@@ -96,16 +102,24 @@ def built(name: str, folder: Path, device: str, precisions: tuple[str, ...]) -> 
         more = {"precision": precision} if precision != "fp32" else {}
         where = folder / f"{name}_{precision}"
         try:
-            made = edgec.build(simple, where, device=device, name="net", start="compress", **more)
+            done = edgec.build(simple, where, device=device, name="net", start="compress", **more)
         except edgec.errors.EdgecError as error:
             record[precision] = {"failed": str(error)}
             continue
         record[precision] = {
             "build_s": time.perf_counter() - begun,
-            "compile_s": made.seconds.get("compile"),
-            "kernels": [describe_template(k) for k in made.program.kernels],
+            "compile_s": done.seconds.get("compile"),
+            "kernels": [describe_template(k) for k in done.program.kernels],
         }
     return record
+
+
+@contextmanager
+def alone_on_the_gpu(folder: Path) -> Iterator[None]:
+    """Keeps what measures in other processes away."""
+    with open(folder / "measuring", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def measured(name: str, folder: Path, precision: str, profile: bool) -> dict[str, Any]:
@@ -127,15 +141,16 @@ def measured(name: str, folder: Path, precision: str, profile: bool) -> dict[str
     }
     again = network(*(np.ascontiguousarray(v) for v in inputs.values()))
     same = all(np.array_equal(a, b) for a, b in zip(again if isinstance(again, tuple) else (again,), outputs))
-    times = sorted(network.milliseconds(100) for _ in range(7))
+    with alone_on_the_gpu(folder):
+        times = sorted(network.milliseconds(100) for _ in range(7))
     found = {"errors": errors, "repeats": same, "ms": times[3], "spread": times[-1] - times[0], "first_s": first}
     if profile:
         found["kernel_us"] = [round(float(x) * 1e3, 2) for x in network.profile()]
     return found
 
 
-def peers(name: str, folder: Path, precision: str, compiled: bool) -> dict[str, Any]:
-    """Milliseconds of PyTorch: eager, as a graph, compiled."""
+def peers(name: str, folder: Path, precision: str, compiled: bool, until: float) -> dict[str, Any]:
+    """Milliseconds of PyTorch: eager, as a graph, compiled; what is not compiled at ``until`` (epoch) is left out."""
     import make_networks
     import torch
 
@@ -153,19 +168,32 @@ def peers(name: str, folder: Path, precision: str, compiled: bool) -> dict[str, 
     if recipe and recipe.picture and len(recipe.picture) == 3:
         module = module.to(memory_format=torch.channels_last)
         arrays = [a.to(memory_format=torch.channels_last) for a in arrays]
+    ways: dict[str, Callable[[], Any]] = {"eager": partial(module, *arrays)}
+    result: dict[str, Any] = {}
 
-    def timed(run: Any) -> float:
-        for _ in range(5):
-            run()
+    def captured() -> None:
+        aside = torch.cuda.Stream()
+        with torch.cuda.stream(aside):  # what is made on a first call there must not be captured
+            for _ in range(3):
+                module(*arrays)
+        aside.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            module(*arrays)
+        ways["graph"] = graph.replay
+
+    def compiled_for(mode: str) -> None:
+        begun = time.perf_counter()
+        faster = torch.compile(module, mode=mode)
+        for _ in range(4):  # the first is compiled, the next are recorded
+            faster(*arrays)
+        torch.cuda.synchronize()
+        ways[mode], result[f"{mode}_first_s"] = partial(faster, *arrays), time.perf_counter() - begun
+
+    def milliseconds(run: Callable[[], Any]) -> float:
         found = []
-        with open(folder / "measuring", "w") as alone:
-            fcntl.flock(alone, fcntl.LOCK_EX)  # the other processes may compile meanwhile
-            for _ in range(5):
-                run()
-            measure(run, found)
-        return sorted(found)[3]
-
-    def measure(run: Any, found: list[float]) -> None:
+        for _ in range(10):
+            run()
         for _ in range(7):
             a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             torch.cuda.synchronize()
@@ -175,36 +203,29 @@ def peers(name: str, folder: Path, precision: str, compiled: bool) -> dict[str, 
             b.record()
             torch.cuda.synchronize()
             found.append(a.elapsed_time(b) / 30)
+        return sorted(found)[3]
 
-    result: dict[str, Any] = {}
+    def too_late(*_: Any) -> None:
+        raise TimeoutError("not compiled in time")
+
+    signal.signal(signal.SIGALRM, too_late)
     with torch.inference_mode():
-        result["eager"] = timed(lambda: module(*arrays))
-        try:
-            aside = torch.cuda.Stream()
-            with torch.cuda.stream(aside):  # what is made on a first call there must not be captured
-                for _ in range(3):
-                    module(*arrays)
-            aside.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                module(*arrays)
-            result["graph"] = timed(graph.replay)
-        except Exception as error:
-            result["graph"] = f"{type(error).__name__}: {error}"[:200]
-    torch.cuda.synchronize()
-    print(json.dumps(result), flush=True)  # what is known stays known when compiling takes too long
-    for mode in ("reduce-overhead", "max-autotune") if compiled else ():
-        torch._dynamo.reset()
-        try:
-            begun = time.perf_counter()
-            with torch.inference_mode():
-                faster = torch.compile(module, mode=mode)
-                faster(*arrays)
-                result[f"{mode}_first_s"] = time.perf_counter() - begun
-                result[mode] = timed(partial(faster, *arrays))
-        except Exception as error:
-            result[mode] = f"{type(error).__name__}: {error}"[:200]
-        print(json.dumps(result), flush=True)
+        for mode in MODES[1:] if compiled else MODES[1:2]:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, max(until - time.time(), 0.001))
+                captured() if mode == "graph" else compiled_for(mode)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Exception as error:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                result[mode] = f"{type(error).__name__}: {error}"[:200]
+        time.sleep(max(until - time.time(), 0))
+        with alone_on_the_gpu(folder):
+            for mode, run in ways.items():
+                try:
+                    result[mode] = milliseconds(run)
+                except Exception as error:
+                    result[mode] = f"{type(error).__name__}: {error}"[:200]
+                print(json.dumps(result), flush=True)
     return result
 
 
@@ -214,18 +235,16 @@ def alone(*arguments: str, seconds: float = 480) -> dict[str, Any]:
         [sys.executable, __file__, *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    late = {}
     try:
         said, wrong = step.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         os.killpg(step.pid, signal.SIGKILL)  # and the compilers that it started
         said, wrong = step.communicate()
-        late = {"stopped_after_s": seconds}
     lines = [line for line in said.splitlines() if line.startswith("{")]
-    if not lines or (step.returncode and not late):
-        return {"failed": wrong[-800:], **late}
+    if not lines:
+        return {"failed": wrong[-800:]}
     found: dict[str, Any] = json.loads(lines[-1])
-    return found | late
+    return found
 
 
 MODES = ("eager", "graph", "reduce-overhead", "max-autotune")
@@ -263,14 +282,15 @@ def main() -> None:
     p.add_argument("--device", default="cuda_sm90")
     p.add_argument("--precision", default="fp32", help="fp32, tf32, fp16, int8, mixed, separated by commas")
     p.add_argument("--peers", choices=("none", "quick", "all"), default="none")
-    p.add_argument("--jobs", type=int, default=8, help="modules of PyTorch compiled side by side")
-    p.add_argument("--patience", type=float, default=480, help="seconds for PyTorch's modes of one network")
+    p.add_argument("--jobs", type=int, default=8, help="projects compiled side by side")
+    p.add_argument("--patience", type=float, default=600, help="seconds in which PyTorch compiles all modules")
     p.add_argument("--profile", action="store_true", help="times of every kernel")
     p.add_argument("--out", type=Path)
     p.add_argument("--write", type=Path, help="a page whose table between two marks is replaced")
     p.add_argument("--replay", type=Path, help="what --out wrote: only the table is made anew")
     p.add_argument("--folder", type=Path)
     p.add_argument("--step", choices=("measured", "peers"), help=argparse.SUPPRESS)
+    p.add_argument("--until", type=float, default=0.0, help=argparse.SUPPRESS)
     options = p.parse_args()
     if options.replay:
         write(options.write, json.loads(options.replay.read_text()))
@@ -282,61 +302,48 @@ def main() -> None:
         if options.step == "measured":
             print(json.dumps(measured(name, folder, options.precision, options.profile)))
         else:
-            print(json.dumps(peers(name, folder, options.precision, options.peers == "all")))
+            print(json.dumps(peers(name, folder, options.precision, options.peers == "all", options.until)))
         return
     names = options.names or list(HEADLINE)
     precisions = tuple(options.precision.split(","))
-    results: dict[str, Any] = {}
-    begun = time.perf_counter()
-    with ProcessPoolExecutor(8) as pool:
-        waiting = {pool.submit(built, n, folder, options.device, precisions): n for n in names}
-        for done in as_completed(waiting):
-            name = waiting[done]
-            try:
-                results[name] = done.result()
-            except Exception:
-                results[name] = {"failed": traceback.format_exc()[-1500:]}
-                print(name, results[name]["failed"], flush=True)
-    print(f"made in {time.perf_counter() - begun:.0f} s", flush=True)
-    for name in names:
-        if "failed" in results[name]:
-            continue
-        for precision in precisions:
-            common = (name, "--folder", str(folder), "--precision", precision)
-            record = results[name][precision]
-            if "failed" in record:
-                print(f"{name} {precision}: {record['failed']}", flush=True)
-                continue
-            record |= alone(*common, "--step", "measured", *(["--profile"] if options.profile else []))
-            shown = {k: v for k, v in record.items() if k not in ("kernels", "kernel_us")}
-            print(f"{name} {precision}: {len(record['kernels'])} kernels {json.dumps(shown)}", flush=True)
-    if options.peers != "none":
-        with ThreadPoolExecutor(options.jobs) as pool:
-            asked = {
-                pool.submit(
-                    alone,
-                    n,
-                    "--folder",
-                    str(folder),
-                    "--precision",
-                    p,
-                    "--step",
-                    "peers",
-                    "--peers",
-                    options.peers,
-                    seconds=options.patience,
-                ): (n, p)
-                for n in names
-                if "failed" not in results[n]
-                for p in precisions
-                if p in ("fp32", "tf32", "fp16")
-            }
-            for work in as_completed(asked):
-                name, precision = asked[work]
-                results[name][precision]["torch"] = work.result()
-                print(name, precision, json.dumps(work.result()), flush=True)
-                if options.out:
-                    options.out.write_text(json.dumps(results))
+    cases = [(n, p) for n in names for p in precisions]
+    begun = time.time()
+    with ProcessPoolExecutor(options.jobs) as pool:
+        paths = dict(zip(names, pool.map(made, names, [folder] * len(names))))
+        print(f"made in {time.time() - begun:.0f} s", flush=True)
+
+        def step(case: tuple[str, str], *more: str) -> dict[str, Any]:
+            return alone(case[0], "--folder", str(folder), "--precision", case[1], *more)
+
+        theirs: dict[tuple[str, str], Future[dict[str, Any]]] = {}
+        with ThreadPoolExecutor(len(cases)) as side:
+            if options.peers != "none":
+                until = str(time.time() + options.patience)
+                asked = [c for c in cases if c[1] in ("fp32", "tf32", "fp16")]
+                how = ("--step", "peers", "--peers", options.peers, "--until", until)
+                theirs = {case: side.submit(step, case, *how) for case in asked}
+            building = {n: pool.submit(built, n, paths[n], folder, options.device, precisions) for n in names}
+            results: dict[str, Any] = {}
+            for name, work in building.items():
+                problem = work.exception()
+                failed = {p: {"failed": str(problem)} for p in precisions}
+                results[name] = failed if problem else work.result()
+            print(f"built in {time.time() - begun:.0f} s", flush=True)
+            torch = {}
+            for case, done in theirs.items():
+                torch[case] = done.result()
+                print(*case, json.dumps(torch[case]), flush=True)
+            ours = [c for c in cases if "failed" not in results[c[0]][c[1]]]
+        more = ("--step", "measured", *(["--profile"] if options.profile else []))
+        with ThreadPoolExecutor(4) as side:
+            for (name, precision), found in zip(ours, side.map(lambda case: step(case, *more), ours)):
+                results[name][precision] |= found
+    for name, precision in cases:
+        record = results[name][precision]
+        if (name, precision) in torch:
+            record["torch"] = torch[name, precision]
+        shown = {k: v for k, v in record.items() if k not in ("kernels", "kernel_us")}
+        print(f"{name} {precision}: {len(record.get('kernels', ()))} kernels {json.dumps(shown)}", flush=True)
     if options.out:
         options.out.write_text(json.dumps(results))
     if options.write:
