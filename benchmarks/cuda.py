@@ -4,8 +4,8 @@
 
 Networks, weights and inputs are those of make_networks.py. Correctness is against onnxruntime on the processor. Times
 are of the GPU, by events around many runs of one CUDA graph; PyTorch runs the same modules eagerly, as a CUDA graph,
-and through torch.compile. Everything is compiled side by side, PyTorch's modules for --patience seconds, and only then
-are times taken, one after the other. raft_small is the model of the folder of trained models, with torchvision's module
+and through torch.compile. PyTorch's modules are compiled side by side for --patience seconds, then ours, and times are
+taken one after the other when nothing compiles. raft_small is the model of the folder of trained models, with torchvision's module
 beside it. Needs torch, transformers, onnx, onnxruntime, nvcc and a GPU.
 """
 
@@ -22,7 +22,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -315,25 +315,23 @@ def main() -> None:
         def step(case: tuple[str, str], *more: str) -> dict[str, Any]:
             return alone(case[0], "--folder", str(folder), "--precision", case[1], *more)
 
-        theirs: dict[tuple[str, str], Future[dict[str, Any]]] = {}
+        torch: dict[tuple[str, str], dict[str, Any]] = {}
+        asked = [c for c in cases if options.peers != "none" and c[1] in ("fp32", "tf32", "fp16")]
+        until = str(time.time() + options.patience)
+        how = ("--step", "peers", "--peers", options.peers, "--until", until)
         with ThreadPoolExecutor(len(cases)) as side:
-            if options.peers != "none":
-                until = str(time.time() + options.patience)
-                asked = [c for c in cases if c[1] in ("fp32", "tf32", "fp16")]
-                how = ("--step", "peers", "--peers", options.peers, "--until", until)
-                theirs = {case: side.submit(step, case, *how) for case in asked}
-            building = {n: pool.submit(built, n, paths[n], folder, options.device, precisions) for n in names}
-            results: dict[str, Any] = {}
-            for name, work in building.items():
-                problem = work.exception()
-                failed = {p: {"failed": str(problem)} for p in precisions}
-                results[name] = failed if problem else work.result()
-            print(f"built in {time.time() - begun:.0f} s", flush=True)
-            torch = {}
-            for case, done in theirs.items():
-                torch[case] = done.result()
-                print(*case, json.dumps(torch[case]), flush=True)
-            ours = [c for c in cases if "failed" not in results[c[0]][c[1]]]
+            for case, found in zip(asked, side.map(lambda case: step(case, *how), asked)):
+                torch[case] = found
+                print(*case, json.dumps(found), flush=True)
+        begun = time.time()
+        building = {n: pool.submit(built, n, paths[n], folder, options.device, precisions) for n in names}
+        results: dict[str, Any] = {}
+        for name, work in building.items():
+            problem = work.exception()
+            failed = {p: {"failed": str(problem)} for p in precisions}
+            results[name] = failed if problem else work.result()
+        print(f"built in {time.time() - begun:.0f} s", flush=True)
+        ours = [c for c in cases if "failed" not in results[c[0]][c[1]]]
         more = ("--step", "measured", *(["--profile"] if options.profile else []))
         with ThreadPoolExecutor(4) as side:
             for (name, precision), found in zip(ours, side.map(lambda case: step(case, *more), ours)):
