@@ -4,9 +4,9 @@
 
 Networks, weights and inputs are those of make_networks.py. Correctness is against onnxruntime on the processor. Times
 are of the GPU, by events around many runs of one CUDA graph; PyTorch runs the same modules eagerly, as a CUDA graph,
-and through torch.compile. PyTorch's modules are compiled side by side for --patience seconds, then ours, and times are
-taken one after the other when nothing compiles. raft_small is the model of the folder of trained models, with torchvision's module
-beside it. Needs torch, transformers, onnx, onnxruntime, nvcc and a GPU.
+and through torch.compile. PyTorch's modules are compiled side by side for --patience seconds, then ours, and times
+are taken one after the other, when nothing compiles. raft_small is the model of the folder of trained models, with
+torchvision's module beside it. Needs torch, transformers, onnx, onnxruntime, nvcc and a GPU.
 """
 
 from __future__ import annotations
