@@ -3,7 +3,7 @@
     python benchmarks/emulated.py [--only cortex-a53 ...] [--networks NAME ...] [--write docs/emulated.md]
 
 Every network is compiled for the device, run there once on random inputs, and held against onnxruntime or LiteRT here.
-The last rows run code with dot products on processors without them. No times: an emulator has none worth telling.
+The last rows run code on processors that lack its instructions, or have vectors of another size. No times: an emulator has none worth telling.
 The exit code is 1 when something is not right.
 """
 
@@ -29,6 +29,7 @@ PROCESSORS = {
     "cortex-a72": "raspberry_pi_4",
     "neoverse-n1": "raspberry_pi_5",
     "max": "pixel_8",
+    "max,sve256=on": "neoverse_v1",
     "arm": "arm32",
     "riscv64": "riscv64",
 }
@@ -44,8 +45,8 @@ TINY = {
     "vww fp32": "vww_96_float.onnx",
     "ad fp32": "ad01_fp32.onnx",
 }
-#: Devices with dot products of bytes, and a processor without.
-REFUSED = (("raspberry_pi_5", "cortex-a53"), ("pixel_8", "cortex-a72"))
+#: Devices with dot products of bytes or with SVE, and a processor without, or with vectors of another size.
+REFUSED = (("raspberry_pi_5", "cortex-a53"), ("pixel_8", "cortex-a72"), ("neoverse_v1", "cortex-a72"), ("neoverse_v1", "max,sve128=on"))
 _HEAD = """# On emulated processors
 
 Written by `python benchmarks/emulated.py --write docs/emulated.md`.
@@ -126,7 +127,7 @@ def page(processors: list[str], rows: dict[str, list[str]], refusals: list[str])
     lines = [_HEAD, f"| network | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
     if refusals:
-        lines += ["", "Code for instructions that are not there refuses to run, and says so:", "", *refusals]
+        lines += ["", "Code for instructions or vectors that are not there refuses to run, and says so:", "", *refusals]
     return "\n".join(lines) + "\n"
 
 

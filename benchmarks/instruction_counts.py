@@ -30,6 +30,8 @@ DEVICES = {
     "cortex_a55": "NEON and dotprod, loads between multiply-adds",
     "raspberry_pi_5": "NEON and dotprod",
     "pixel_8": "NEON, dotprod and i8mm",
+    "neoverse_v1": "SVE, 256 bits, and i8mm",
+    "a64fx": "SVE, 512 bits",
     "arm32": "32-bit NEON",
     "riscv64": "no vectors",
     "riscv64_rvv": "RVV, 128 bits",

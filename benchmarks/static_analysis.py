@@ -55,6 +55,7 @@ class Loop:
 CORES = (
     Core("neoverse-n1", "raspberry_pi_5", ("-mcpu=neoverse-n1",)),
     Core("neoverse-n2", "pixel_8", ("-mcpu=neoverse-n2",)),
+    Core("neoverse-v1", "neoverse_v1", ("-mcpu=neoverse-v1",)),
     Core("cortex-a72", "raspberry_pi_4", ("-mcpu=cortex-a72",)),
     Core("cortex-a55", "cortex_a55", ("-mcpu=cortex-a55",), is_in_order=True),
     Core("cortex-a55", "cortex_a55", ("-mcpu=cortex-a55",), is_in_order=True, loads_first=True),
@@ -137,7 +138,8 @@ def loops(text: str, products: Sequence[str]) -> Iterator[Loop]:
             start = labels.get(jump[1], k) if jump else k
             body = [x for x in lines[start : k + 1] if re.match(r"\s+[a-z]", x)]
             found = sum(x.split()[0] in products for x in body)
-            if start < k and found >= 8 and not any(re.match(r"\.L", x) for x in lines[start + 1 : k]):
+            within = {x.split()[-1] for x in body[:-1]}  # where else the loop goes, which another loop inside would
+            if start < k and found >= 8 and not any(x.partition(":")[0] in within for x in lines[start + 1 : k]):
                 spills = sum("[sp" in x for x in body)
                 tile = re.sub(r".*_contract_(?:\d+_(?=\d+x))?|\..*", "", name)
                 yield Loop(tile, found, len(body), spills, tuple(body))

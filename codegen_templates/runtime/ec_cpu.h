@@ -100,6 +100,13 @@ static inline int ec_cpu_is_enough(void)
 #endif
 #ifdef __ARM_FEATURE_SVE
     EC_CPU_NEEDS(AT_HWCAP, 22);
+#if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS
+    if (enough) { /* vectors have the size that the code was compiled for, neither less nor more */
+        unsigned long bytes;
+        __asm__ volatile("cntb %0" : "=r"(bytes));
+        enough = bytes * 8 == __ARM_FEATURE_SVE_BITS;
+    }
+#endif
 #endif
 #ifdef __ARM_FEATURE_MATMUL_INT8
     EC_CPU_NEEDS(AT_HWCAP2, 13);

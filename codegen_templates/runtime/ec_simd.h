@@ -1,6 +1,6 @@
 /* ec_simd.h: vectors for generated code, one interface for every machine.
  *
- * A vector has EC_VL lanes: 16 with AVX-512, 8 with AVX2, otherwise 4. `+ - * /` are the native
+ * A vector has EC_VL lanes: 16 with AVX-512, 8 with AVX2, 8 or 16 with SVE, otherwise 4. `+ - * /` are the native
  * operators of the GNU vector extensions; everything else is a function below. What the extensions
  * cannot say well stands in one thin header per instruction set; the mathematics is written here
  * once, on top of those.
@@ -24,6 +24,10 @@
 #define EC_FUSED 1
 #elif defined(__AVX2__) && defined(__FMA__)
 #define EC_VL 8
+#define EC_FUSED 1
+#elif defined(__ARM_FEATURE_SVE_BITS) && (__ARM_FEATURE_SVE_BITS == 256 || __ARM_FEATURE_SVE_BITS == 512)
+#define EC_SVE 1
+#define EC_VL (__ARM_FEATURE_SVE_BITS / 32)
 #define EC_FUSED 1
 #elif defined(__ARM_NEON) && defined(__aarch64__)
 #define EC_VL 4
@@ -148,7 +152,9 @@ EC_INLINE void ec_scatter(float *p, ptrdiff_t stride, ec_vf v)
  * second; ec_clamp(x, low, high), which keeps a NaN x; ec_select(mask, a, b) = mask ? a : b;
  * ec_load_n and ec_store_n, which touch the first n lanes only, 0 <= n <= EC_VL. */
 
-#if EC_VL == 16
+#if defined(EC_SVE)
+#include "ec_simd_sve.h"
+#elif EC_VL == 16
 #include "ec_simd_avx512.h"
 #elif EC_VL == 8
 #include "ec_simd_avx2.h"
@@ -220,7 +226,7 @@ EC_INLINE float ec_hmax(ec_vf x) { EC_REDUCE_(ec_max, x); }
 
 /* ---- Powers of two ------------------------------------------------------------------------ */
 
-#if EC_VL != 16 /* AVX-512 has instructions for these, and exp and erf by lookup */
+#if !defined(EC_HAS_POWERS) /* AVX-512 has instructions for these, and exp and erf by lookup */
 
 /* a * 2^n, |n| <= 252, in two factors, since 2^n itself may not be a float. */
 EC_INLINE ec_vf ec_scale_by_(ec_vf a, ec_vi n)
@@ -277,7 +283,7 @@ EC_INLINE ec_vf ec_expm1_near_0_(ec_vf r)
     return ec_fma(p, r * r, r);
 }
 
-#if EC_VL != 16
+#if !defined(EC_HAS_POWERS)
 /* e^x: 1.1 ULP; below 1.7e-38 it is 0.
  *
  * Scaled by 2^(n-1), which is a float also for the largest n = 128, then doubled: that overflows
@@ -340,7 +346,7 @@ EC_INLINE ec_vf ec_tanh(ec_vf x)
     return x * p / q;
 }
 
-#if EC_VL != 16
+#if !defined(EC_HAS_POWERS)
 /* erf(x): 6 ULP [7.5]. */
 EC_INLINE ec_vf ec_erf(ec_vf x)
 {
@@ -400,7 +406,11 @@ EC_INLINE ec_vf ec_log(ec_vf x)
     ec_vf n;
     ec_vf m = ec_split_(x, &n);
     ec_vf y = ec_log_sum_(m - 1.0f, n);
-    return EC_VL == 16 ? y : ec_log_edges_(x, y); /* AVX-512 splits 0 and inf rightly */
+#if defined(EC_HAS_POWERS)
+    return y; /* AVX-512 splits 0 and inf rightly */
+#else
+    return ec_log_edges_(x, y);
+#endif
 }
 
 /* log(1 + x): 0.9 ULP.

@@ -98,6 +98,10 @@ EC_INLINE ec_vi ec_nearest_(ec_vf x)
     return (ec_vi)_mm512_cvtps_epi32(x);
 }
 
+/* Powers of two, exp and erf of its own, and loads and stores of the first elements of narrow memory. */
+#define EC_HAS_POWERS 1
+#define EC_HAS_NARROW_N 1
+
 /* a * 2^n, n a whole number of any size; rounds once, into the denormals too. */
 EC_INLINE ec_vf ec_scale_(ec_vf a, ec_vf n)
 {

@@ -85,7 +85,7 @@ EC_INLINE void ec_store_i32(int32_t *p, ec_vi v)
     *(ec_vi_memory_ *)p = v;
 }
 
-#if EC_VL != 16 /* no masks for narrow elements: the live ones go through a vector of their own */
+#if !defined(EC_HAS_NARROW_N) /* no masks for narrow elements: the live ones go through a vector of their own */
 #define EC_FIRST_(TYPE, T)                                                  \
     EC_INLINE ec_vi ec_load_##TYPE##_n(const T *p, int n)                   \
     {                                                                       \

@@ -152,9 +152,8 @@ class Remote:
     def _judge(self, ended: Ended) -> None:
         device = self._built.options.device
         if ended.code == _WRONG_CPU:
-            sets = ", ".join(device.instruction_sets) or "nothing special"
             raise DeviceError(
-                f"the processor lacks what the code was built for: {sets}",
+                f"the processor lacks what the code was built for: {device.needs or 'nothing special'}",
                 hint="build for the device that is there: edgec device list",
                 where=self.link.name,
             )

@@ -159,6 +159,12 @@ class Device:
         return not self.is_gpu and (self.has("avx512bf16") or self.has("bf16"))
 
     @property
+    def needs(self) -> str:
+        """What a processor must have to run code that was built for this one, in words; empty: nothing special."""
+        size = [f"vectors of {8 * self.vector_bytes} bits"] if self.has("sve") else []
+        return ", ".join([*self.instruction_sets, *size])
+
+    @property
     def is_gpu(self) -> bool:
         """Whether kernels are launched on a GPU, each with a grid of threads, rather than called."""
         return self.language != "c"
@@ -323,6 +329,7 @@ def _refuse_contradictions(device: Device, path: Path) -> None:
         "'vector_bytes' must be a power of two, 4 or more": width >= 4 and width & (width - 1) == 0,
         "'vector_registers' must be 1 or more": device.vector_registers >= 1,
         "'cores' must be 1 or more": device.cores >= 1,
+        "\"sve\" needs 'vector_bytes' of 32 or 64": not device.has("sve") or width in (32, 64),
         "a GPU needs 'multiprocessors' and 'shared_bytes'": (
             not device.is_gpu or (device.multiprocessors >= 1 and device.shared_bytes >= 1)
         ),

@@ -77,7 +77,7 @@ class Prices:
 
 
 #: Instruction sets with dot products of bytes.
-DOT_PRODUCTS = ("avx512vnni", "avxvnni", "dotprod")
+DOT_PRODUCTS = ("avx512vnni", "avxvnni", "dotprod", "sve")
 #: Every operation counts as what it is.
 RAW = Prices(1, 1)
 NOTHING = Measure()

@@ -157,7 +157,7 @@ def multiplies_matrices(device: Device, instructions: str) -> bool:
 
 def multiplies_blocks(device: Device) -> bool:
     """Has it NEON, and neither dot products nor matrices of bytes?"""
-    return device.has("neon") and not device.has("dotprod") and not device.has("i8mm")
+    return device.has("neon") and not any(map(device.has, ("dotprod", "i8mm", "sve")))
 
 
 def _as_taken(is_signed: bool, device: Device) -> tuple[bool, bool]:
@@ -280,7 +280,7 @@ def taps_of(device: Device, reduction: Expr, loops: tuple[Expr, ...], n: Expr, w
 
     The taps that lie farthest apart are put together, so that neighboring outputs share what they load.
     """
-    has_dots = any(map(device.has, ("avx512vnni", "avxvnni", "dotprod", "i8mm")))
+    has_dots = any(map(device.has, ("avx512vnni", "avxvnni", "dotprod", "i8mm", "sve")))
     if not has_dots or reduction.dtype != "i32" or reduction.value[0] != "add" or reduction.args[0].op != "mul":
         return None
     names, product = X.opened(reduction)

@@ -50,6 +50,9 @@ def test_questions_about_a_device() -> None:
     assert board.has("neon", "dotprod") and not board.has("neon", "i8mm")
     assert (board.lanes(4), board.lanes(1), load_device("cortex_m4").lanes(8)) == (4, 16, 1)
     assert board.figure("fp32_gflops") is None
+    assert board.needs == "neon, fp16, dotprod"
+    wide = load_device("a64fx")
+    assert wide.needs == "neon, fp16, sve, vectors of 512 bits" and wide.lanes(4) == 16 and not wide.has("dotprod")
 
 
 def test_measured_figures_are_merged_one_by_one(tmp_path: Path) -> None:
@@ -99,6 +102,7 @@ def test_a_probed_device_takes_what_its_file_says_instead(tmp_path: Path) -> Non
         ("measured.gflops = 'many'", "'measured' must be a table of numbers, not {'gflops': 'many'}", None),
         ("base = 'arm46'", "the base 'arm46' is unknown", "did you mean 'arm64'?"),
         ("base = 'broken'", "the bases go in a circle: broken -> broken", None),
+        ('instruction_sets = ["sve"]', "\"sve\" needs 'vector_bytes' of 32 or 64", None),
         ("hosted = false", "a device without an operating system needs 'gcc_target' or 'zig_target'", None),
     ],
 )

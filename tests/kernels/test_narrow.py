@@ -146,12 +146,14 @@ def test_a_network_is_checked_at_its_precision(precision: str) -> None:
     assert max(d.max_rel for d in checked.outputs) > 1e-6  # it is rounded indeed
 
 
-@pytest.mark.parametrize(("device", "precision"), [("pixel_8", "bf16"), ("pixel_8", "fp16"), ("arm64", "bf16")])
+@pytest.mark.parametrize(
+    ("device", "precision"), [("pixel_8", "bf16"), ("pixel_8", "fp16"), ("arm64", "bf16"), ("neoverse_v1", "bf16")]
+)
 def test_on_arm(device: str, precision: str) -> None:
     need("qemu-aarch64", "qemu-user")
     need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
     model = convnet()
-    assert edgec.check(model, device=device, precision=precision, link="qemu:max", samples=1).ok
+    assert edgec.check(model, device=device, precision=precision, link="qemu", samples=1).ok
 
 
 def test_what_a_language_lacks_is_said(tmp_path: Path) -> None:

@@ -54,6 +54,17 @@ def test_a_processor_that_lacks_instructions_is_told_so() -> None:
     assert np.isclose(ran[0].outputs["probabilities"].sum(), 1, atol=1e-5)
 
 
+def test_vectors_of_another_size_are_refused() -> None:
+    need("qemu-aarch64", "qemu-user")
+    need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
+    built = edgec.build(str(DIGITS), device="neoverse_v1", compile=False)
+    for processor in ("cortex-a72", "max,sve128=on", "max,sve512=on"):
+        with pytest.raises(DeviceError, match="lacks what the code was built for: .*, sve, vectors of 256 bits"):
+            api.run_on_device(built, random_picture(), link=f"qemu:{processor}")
+    ran = api.run_on_device(built, random_picture(), link="qemu")
+    assert np.isclose(ran[0].outputs["probabilities"].sum(), 1, atol=1e-5)
+
+
 @pytest.mark.parametrize("device", ["mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505", "mps3_an547"])
 def test_boards_without_an_operating_system(device: str) -> None:
     need("qemu-system-arm", "qemu-system-arm")
@@ -232,3 +243,10 @@ def test_emulated_vectors_of_riscv() -> None:
     need("qemu-riscv64", "qemu-user")
     with open_link(load_device("riscv64_rvv"), "qemu") as link:
         assert link.name == "qemu:rv64,v=true,vext_spec=v1.0,vlen=128"
+
+
+def test_emulated_vectors_of_arm() -> None:
+    need("qemu-aarch64", "qemu-user")
+    for device, name in (("neoverse_v1", "qemu:max,sve256=on"), ("a64fx", "qemu:a64fx")):
+        with open_link(load_device(device), "qemu") as link:
+            assert link.name == name
