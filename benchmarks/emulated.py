@@ -3,7 +3,8 @@
     python benchmarks/emulated.py [--only cortex-a53 ...] [--networks NAME ...] [--write docs/emulated.md]
 
 Every network is compiled for the device, run there once on random inputs, and held against onnxruntime or LiteRT here.
-The last rows run code on processors that lack its instructions, or have vectors of another size. No times: an emulator has none worth telling.
+The last rows run code on processors that lack its instructions, or have vectors of another size. No times: an emulator
+has none worth telling.
 The exit code is 1 when something is not right.
 """
 
@@ -46,7 +47,12 @@ TINY = {
     "ad fp32": "ad01_fp32.onnx",
 }
 #: Devices with dot products of bytes or with SVE, and a processor without, or with vectors of another size.
-REFUSED = (("raspberry_pi_5", "cortex-a53"), ("pixel_8", "cortex-a72"), ("neoverse_v1", "cortex-a72"), ("neoverse_v1", "max,sve128=on"))
+REFUSED = (
+    ("raspberry_pi_5", "cortex-a53"),
+    ("pixel_8", "cortex-a72"),
+    ("neoverse_v1", "cortex-a72"),
+    ("neoverse_v1", "max,sve128=on"),
+)
 _HEAD = """# On emulated processors
 
 Written by `python benchmarks/emulated.py --write docs/emulated.md`.

@@ -74,6 +74,12 @@ PRODUCT = {
     "int8 by matrices": ("smmla v{}.4s, v30.16b, v31.16b",),
     "bf16 by matrices": ("bfmmla v{}.4s, v30.8h, v31.8h",),
 }
+#: The same for vectors of SVE.
+PRODUCT_OF_SVE = {
+    "fp32": ("fmla z{}.s, p0/m, z30.s, z31.s",),  # or fmad, where a factor is not needed any more
+    "int8 by matrices": ("smmla z{}.s, z30.b, z31.b",),
+    "bf16 by matrices": ("bfmmla z{}.s, z30.h, z31.h",),
+}
 ROUNDS = 200
 
 
@@ -188,11 +194,12 @@ def main(arguments: list[str] | None = None) -> int:
                     way = f"{kind} by matrices"
                 if kind == "bf16" and not has("bf16"):
                     continue
-                products = [line.split()[0] for line in PRODUCT[way]]
+                forms = (PRODUCT_OF_SVE if has("sve") else PRODUCT)[way]
+                products = ["fmad", *(line.split()[0] for line in forms)]
                 text = assembly(model, core, Path(name), "bf16" if kind == "bf16" else "fp32")
                 best = max(loops(text, products), key=lambda loop: loop.products)
                 each = best.instructions / best.products
-                free = [line.format(k) for line in PRODUCT[way] for k in range(24 // len(PRODUCT[way]))]
+                free = [line.format(k) for line in forms for k in range(24 // len(forms))]
                 told = [shares(best, free, core.name, cycles)]
                 told += [shares(best, free, core.name, in_order.cycles).lstrip("| ") if core.is_in_order else "| |"]
                 label = core.name + " (in order)" * core.is_in_order + ", loads first" * core.loads_first
@@ -226,6 +233,13 @@ that a step takes, so that nothing is spilled.
 "By matrices" are the instructions of i8mm and bf16, one of which multiplies two rows by two columns: 32 products of
 bytes, 16 of bf16. "By NEON" is what a core without dot products does: SMULL and SMLAL2 multiply eight bytes each and
 add them in 16 bits, SADALP adds pairs of those to sums in 32; the peak is of the three in turn, where none waits.
+
+Vectors of SVE have a size that is known when code is made (256 bits on Neoverse V1, `-msve-vector-bits`). A load
+broadcasts one number of S, which costs the units that multiply nothing. Two rows for an instruction for matrices are
+put together by a ZIP, which takes the place of a multiply-add: such tiles have few rows. gcc 12 sets a predicate anew
+before most of the loads that broadcast, and adds to addresses that NEON's loads would reach (these reach 252 bytes):
+there are more instructions for one multiply-add than with NEON, but they do not stand where multiply-adds do. Now and
+then it makes a load and a move of what one load would broadcast, and the move does.
 
 For cores that run in order (`in_order = true` in the device file) loads stand between the multiply-adds: L three
 columns ahead, in halves of 64 bits, one of them through an integer register; S of a row as soon as the row has used

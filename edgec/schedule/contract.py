@@ -374,7 +374,8 @@ def tile_costs(
     registers = device.vector_registers - (12 if words is not None and words.are_bytes and device.has("v") else 0)
     takes_lanes = device.arch == "aarch64"
     tall = words.tall if words is not None else 1
-    spread = int(takes_lanes and words is not None and tall == 1)
+    # What units that multiply do for a row of S besides: SVE's loads broadcast, but two rows are put together there.
+    spread = (tall - 1) / 2 if device.has("sve") else float(takes_lanes and words is not None and tall == 1)
     # Rows a page apart share the sets of the first-level cache: more of them than it has ways push one another out.
     tallest = 8 if row_step and row_step % 4096 == 0 else 30
     found: list[tuple[float, int, int, int, int]] = []

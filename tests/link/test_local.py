@@ -59,7 +59,7 @@ def test_vectors_of_another_size_are_refused() -> None:
     need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
     built = edgec.build(str(DIGITS), device="neoverse_v1", compile=False)
     for processor in ("cortex-a72", "max,sve128=on", "max,sve512=on"):
-        with pytest.raises(DeviceError, match="lacks what the code was built for: .*, sve, vectors of 256 bits"):
+        with pytest.raises(DeviceError, match=r"lacks what the code was built for: .*, sve, vectors of 256 bits"):
             api.run_on_device(built, random_picture(), link=f"qemu:{processor}")
     ran = api.run_on_device(built, random_picture(), link="qemu")
     assert np.isclose(ran[0].outputs["probabilities"].sum(), 1, atol=1e-5)
