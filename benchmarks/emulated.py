@@ -31,6 +31,7 @@ PROCESSORS = {
     "neoverse-n1": "raspberry_pi_5",
     "max": "pixel_8",
     "max,sve256=on": "neoverse_v1",
+    "a64fx": "a64fx",
     "arm": "arm32",
     "riscv64": "riscv64",
 }

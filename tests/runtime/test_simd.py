@@ -378,6 +378,7 @@ def test_unaligned_integers_and_iota(shim: Shim) -> None:
     "target",
     [
         "aarch64-linux-gnu",
+        "aarch64-linux-gnu -mcpu=neoverse_v1 -msve-vector-bits=256",
         "arm-linux-gnueabihf",
         "riscv64-linux-gnu",
         "wasm32-wasi",
