@@ -122,3 +122,18 @@ def test_figures_are_of_all_samples() -> None:
     got = [{"y": np.array([[2.0, 1.0]])}, {"y": np.array([[4.0, 3.0]])}]
     found = {name: function(wanted, got) for name, (function, _) in FIGURES.items()}
     assert found == {"top1_drop": 50, "max_abs": 1, "max_rel": 0.25, "cosine": pytest.approx(0.8)}
+
+
+def test_a_difference_that_spares_its_own_sample_counts_where_it_would_decide() -> None:
+    budget = parsed("top1_drop=2")
+    wanted = [{"y": np.array([5.0, 0.0])}, {"y": np.array([1.0, 0.0])}]  # one that is sure, one that is not
+    got = [{"y": np.array([3.0, 0.0])}, {"y": np.array([1.0, 0.0])}]
+    assert budget.of(wanted, got) == 0
+    assert budget.likely(wanted, got) == 25  # of four pairs, the unsure one with the difference of the sure one
+    labels = [np.array(0), np.array(1)]  # which was wrong before, and cannot be lost
+    assert budget.likely(wanted, got, labels) == 0
+    sure = [{"y": np.array([0.99, 0.01])}, {"y": np.array([0.6, 0.4])}]
+    same = [{"y": np.array([0.9, 0.1])}, {"y": np.array([0.6, 0.4])}]  # as logarithms, 99:1 became 9:1, so 3:2 turns
+    assert budget.likely(sure, sure) == 0 and budget.likely(sure, same) == 25
+    cosine = parsed("cosine=0.9")
+    assert cosine.likely(wanted, got) == cosine.of(wanted, got)

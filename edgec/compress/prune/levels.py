@@ -94,7 +94,7 @@ def within(
     few = held[:SAMPLES]
     errors = {(layer, level): _noise(wanted[: len(few)], differ({layer: level}, few)) for layer, level in gains}
     steps = ordered(gains, errors)
-    taken, alone = _taken(steps, lambda changes: budget.of(wanted, differ(changes, held), labels[1::2]), budget)
+    taken, alone = _taken(steps, lambda changes: budget.likely(wanted, differ(changes, held), labels[1::2]), budget)
     if not taken:
         layer, level = steps[0]
         raise CheckError(
