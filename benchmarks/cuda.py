@@ -254,17 +254,19 @@ PLACES = ("<!-- networks -->", "<!-- end of networks -->")
 def drawn(results: dict[str, Any]) -> str:
     """A row for every network and precision, and how much faster than PyTorch's best edgec is in geometric mean."""
     rows, ratios = [], []
+    known = {m for r in results.values() for f in r.values() if isinstance(f, dict) for m in f.get("torch", {})}
+    modes = [mode for mode in MODES if mode in known]
     for name, record in results.items():
         for precision, found in record.items():
             if not isinstance(found, dict) or "ms" not in found:
                 continue
-            theirs = [found.get("torch", {}).get(mode) for mode in MODES]
+            theirs = [found.get("torch", {}).get(mode) for mode in modes]
             best = min((ms for ms in theirs if isinstance(ms, float)), default=None)
             ratios += [best / found["ms"]] if best else []
             shown = [f"{ms:.3f}" if isinstance(ms, float) else "-" for ms in (found["ms"], *theirs)]
-            last = f"{best / found['ms']:.2f}x" if best else "-"
-            rows.append([name, precision, f"{max(found['errors'].values()):.1e}", *shown, last])
-    head = ["network", "precision", "error", "edgec", *(f"PyTorch {mode}" for mode in MODES), "faster"]
+            last = [f"{best / found['ms']:.2f}x" if best else "-"] if modes else []
+            rows.append([name, precision, f"{max(found['errors'].values()):.1e}", *shown, *last])
+    head = ["network", "precision", "error", "edgec", *(f"PyTorch {m}" for m in modes), *(["faster"] if modes else [])]
     mean = f"\n\nGeometric mean over the best of PyTorch: {np.exp(np.mean(np.log(ratios))):.2f}x." if ratios else ""
     return markdown(head, rows) + mean
 
