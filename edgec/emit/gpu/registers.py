@@ -10,8 +10,7 @@ from edgec.emit.views.base import Loop
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import most
-from edgec.schedule.gpu.dots import GpuDots
-from edgec.schedule.gpu.registers import GpuRegisters
+from edgec.schedule.gpu.registers import GpuBlocked, GpuRegisters
 
 
 class BlockedView(GpuView):
@@ -19,8 +18,8 @@ class BlockedView(GpuView):
     loops of k have names."""
 
     @property
-    def params(self) -> GpuRegisters | GpuDots:
-        params: GpuRegisters | GpuDots = self.kernel.params
+    def params(self) -> GpuBlocked:
+        params: GpuBlocked = self.kernel.params
         return params
 
     @property

@@ -22,35 +22,20 @@ from edgec.ir.types import DTYPES
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.gpu.contract import Product, product_of
 from edgec.schedule.gpu.integer import factors, started
-from edgec.schedule.gpu.kernel import GpuProduct, has_lanes, widths
-from edgec.schedule.gpu.registers import inner_last, tile_of
+from edgec.schedule.gpu.kernel import has_lanes, widths
+from edgec.schedule.gpu.registers import GpuBlocked, inner_last, tile_of
 from edgec.schedule.products import WORD
 from edgec.schedule.program import Buffer
 
 
 @dataclass(frozen=True)
-class GpuDots(GpuProduct):
-    """``s_place`` is where bytes of S lie, over batch and their loops; they move by ``s_step`` along the innermost loop
-    of k."""
+class GpuDots(GpuBlocked):
+    """``accumulator`` is a float, or an integer."""
 
     template: ClassVar[str] = "dots"
-    s: Buffer
-    s_place: Expr
-    s_step: int
-    inside: Expr | None  # where S is not, it is what ``edge`` holds
-    edge: Buffer | None
     s_words: bool  # four bytes of S are one word in memory
     types: tuple[str, str]  # of the bytes
-    l: Buffer
-    l_place: Expr
-    panel: Expr  # number of the panel of columns
-    epilogue: Expr  # over ``accumulator``
-    accumulator: Expr  # a float, or an integer
     store_lanes: bool  # neighbors along n are computed and stored at once
-    lanes: int
-    tile_rows: int
-    vectors: int
-    items: int  # of a work-group
 
     @property
     def factors(self) -> list[Expr]:
@@ -59,29 +44,9 @@ class GpuDots(GpuProduct):
         return [*read, *([X.load(self.edge, (X.const(0),), self.types[0])] if self.edge is not None else [])]
 
     @property
-    def bodies(self) -> list[Expr]:
-        return [*self.factors, self.epilogue]
-
-    @property
-    def at_store(self) -> list[Expr]:
-        return [self.epilogue]
-
-    @property
     def describe(self) -> str:
         kinds = " x ".join(self.types)
         return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers, four {kinds} a step"
-
-    @property
-    def row_tiles(self) -> int:
-        return ceil(self.rows / self.tile_rows)
-
-    @property
-    def panels(self) -> int:
-        return ceil(self.columns / (self.vectors * self.lanes))
-
-    @property
-    def tasks(self) -> int:
-        return self.batches * self.row_tiles * self.panels
 
 
 def dots(flat: Flat, device: Device, weights: Weights) -> GpuDots | None:
@@ -117,9 +82,8 @@ def dots(flat: Flat, device: Device, weights: Weights) -> GpuDots | None:
     if inside is not None:
         edge = weights.add(np.full(step * (most(p.k[-1]) - 1) + WORD, fill, DTYPES[found.types[0]]))
     return GpuDots(
-        p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, edge, _in_words(place, step),
-        found.types, l, l_place, panel, epilogue, accumulator, bool(fitting), lanes, tile_rows, vectors,
-        device.group_items,
+        p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, edge, l, l_place, panel, epilogue,
+        accumulator, lanes, tile_rows, vectors, device.group_items, _in_words(place, step), found.types, bool(fitting),
     )  # fmt: skip
 
 

@@ -31,19 +31,17 @@ HALVES = 16
 
 
 @dataclass(frozen=True)
-class GpuRegisters(GpuProduct):
-    """``s_place`` and ``l_place`` are where elements lie, over batch and their
-    loops; they move ``s_step`` and ``l_step`` along the innermost loop of k."""
+class GpuBlocked(GpuProduct):
+    """A product whose blocks lie in registers. ``s_place`` and ``l_place`` are where elements lie, over batch and their
+    loops; S moves by ``s_step`` along the innermost loop of k."""
 
-    template: ClassVar[str] = "registers"
     s: Buffer
     s_place: Expr
     s_step: int
-    inside: Expr | None  # where S is not, it is zero
-    edge: Buffer | None  # zeros
+    inside: Expr | None  # where S is not, it is what ``edge`` holds
+    edge: Buffer | None
     l: Buffer
     l_place: Expr  # of the first vector of a panel
-    l_step: int
     panel: Expr  # number of the panel of columns
     epilogue: Expr  # over ``accumulator``
     accumulator: Expr
@@ -51,15 +49,11 @@ class GpuRegisters(GpuProduct):
     tile_rows: int
     vectors: int
     items: int  # of a work-group
-    l_image: bool  # L is read as an image of four columns a texel
-    halves: int  # steps of the innermost loop of k that are summed in half precision before floats take over; or 0
 
     @property
     def factors(self) -> list[Expr]:
         """What is read beside the epilogue."""
-        read = [(self.s, self.s_place), (self.l, self.l_place)]
-        read += [(self.edge, X.const(0))] if self.edge is not None else []
-        return [X.load(buffer, (place,), "f32") for buffer, place in read]
+        raise NotImplementedError
 
     @property
     def bodies(self) -> list[Expr]:
@@ -68,12 +62,6 @@ class GpuRegisters(GpuProduct):
     @property
     def at_store(self) -> list[Expr]:
         return [self.epilogue]
-
-    @property
-    def describe(self) -> str:
-        halves = f", sums of {self.halves} in half precision" * (self.halves > 0)
-        image = ", weights as an image" * self.l_image
-        return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers{halves}{image}"
 
     @property
     def row_tiles(self) -> int:
@@ -86,6 +74,29 @@ class GpuRegisters(GpuProduct):
     @property
     def tasks(self) -> int:
         return self.batches * self.row_tiles * self.panels
+
+
+@dataclass(frozen=True)
+class GpuRegisters(GpuBlocked):
+    """``edge`` holds zeros; L moves by ``l_step`` along the innermost loop of k."""
+
+    template: ClassVar[str] = "registers"
+    l_step: int
+    l_image: bool  # L is read as an image of four columns a texel
+    halves: int  # steps of the innermost loop of k that are summed in half precision before floats take over; or 0
+
+    @property
+    def factors(self) -> list[Expr]:
+        """What is read beside the epilogue."""
+        read = [(self.s, self.s_place), (self.l, self.l_place)]
+        read += [(self.edge, X.const(0))] if self.edge is not None else []
+        return [X.load(buffer, (place,), "f32") for buffer, place in read]
+
+    @property
+    def describe(self) -> str:
+        halves = f", sums of {self.halves} in half precision" * (self.halves > 0)
+        image = ", weights as an image" * self.l_image
+        return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers{halves}{image}"
 
 
 def registers(product: Product, device: Device, weights: Weights) -> GpuRegisters | None:
@@ -121,8 +132,8 @@ def registers(product: Product, device: Device, weights: Weights) -> GpuRegister
     buffer, place, step, inside = s
     zeros = weights.add(np.zeros(step * (most(inner) - 1) + 1, DTYPES[buffer.dtype])) if inside is not None else None
     return GpuRegisters(
-        p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, zeros, l, l_place, l_step, panel,
-        epilogue, p.accumulator, lanes, tile_rows, vectors, device.group_items,
+        p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, zeros, l, l_place, panel, epilogue,
+        p.accumulator, lanes, tile_rows, vectors, device.group_items, l_step,
         device.weights_as_images and constant and lanes == LANES, halves,
     )  # fmt: skip
 
