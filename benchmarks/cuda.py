@@ -4,9 +4,9 @@
 
 Networks, weights and inputs are those of make_networks.py. Correctness is against onnxruntime on the processor. Times
 are of the GPU, by events around many runs of one CUDA graph; PyTorch runs the same modules eagerly, as a CUDA graph,
-and through torch.compile. PyTorch's modules are compiled side by side for --patience seconds, then ours, and times
-are taken one after the other, when nothing compiles. raft_small is the model of the folder of trained models, with
-torchvision's module beside it. Needs torch, transformers, onnx, onnxruntime, nvcc and a GPU.
+and through torch.compile. PyTorch's modules are compiled side by side, on all GPUs there are, for --patience seconds at
+most, then ours; times are taken one after the other, when nothing compiles. raft_small is the model of the folder of
+trained models, with torchvision's module beside it. Needs torch, transformers, onnx, onnxruntime, nvcc and a GPU.
 """
 
 from __future__ import annotations
@@ -149,8 +149,11 @@ def measured(name: str, folder: Path, precision: str, profile: bool) -> dict[str
     return found
 
 
-def peers(name: str, folder: Path, precision: str, compiled: bool, until: float) -> dict[str, Any]:
-    """Milliseconds of PyTorch: eager, as a graph, compiled; what is not compiled at ``until`` (epoch) is left out."""
+def peers(name: str, folder: Path, precision: str, compiled: bool, until: float, others: int) -> dict[str, Any]:
+    """Milliseconds of PyTorch: eager, as a graph, compiled; what is not compiled at ``until`` (epoch) is left out.
+
+    Waits for ``others`` processes that compile beside this one before it times anything.
+    """
     import make_networks
     import torch
 
@@ -218,7 +221,9 @@ def peers(name: str, folder: Path, precision: str, compiled: bool, until: float)
             except Exception as error:
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 result[mode] = f"{type(error).__name__}: {error}"[:200]
-        time.sleep(max(until - time.time(), 0))
+        (folder / f"ready_{name}_{precision}").touch()
+        while time.time() < until and len(list(folder.glob("ready_*"))) < others:
+            time.sleep(0.2)
         with alone_on_the_gpu(folder):
             for mode, run in ways.items():
                 try:
@@ -229,10 +234,10 @@ def peers(name: str, folder: Path, precision: str, compiled: bool, until: float)
     return result
 
 
-def alone(*arguments: str, seconds: float = 480) -> dict[str, Any]:
+def alone(*arguments: str, gpu: int = 0, seconds: float = 480) -> dict[str, Any]:
     """The last line of one step in a process of its own: what breaks there breaks nothing else."""
     step = subprocess.Popen(
-        [sys.executable, __file__, *arguments],
+        [sys.executable, __file__, *arguments], env=os.environ | {"CUDA_VISIBLE_DEVICES": str(gpu)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
@@ -245,6 +250,13 @@ def alone(*arguments: str, seconds: float = 480) -> dict[str, Any]:
         return {"failed": wrong[-800:]}
     found: dict[str, Any] = json.loads(lines[-1])
     return found
+
+
+def gpus_here() -> int:
+    """How many GPUs PyTorch sees."""
+    import torch
+
+    return max(torch.cuda.device_count(), 1)
 
 
 MODES = ("eager", "graph", "reduce-overhead", "max-autotune")
@@ -292,7 +304,7 @@ def main() -> None:
     p.add_argument("--replay", type=Path, help="what --out wrote: only the table is made anew")
     p.add_argument("--folder", type=Path)
     p.add_argument("--step", choices=("measured", "peers"), help=argparse.SUPPRESS)
-    p.add_argument("--until", type=float, default=0.0, help=argparse.SUPPRESS)
+    p.add_argument("--until", type=float, nargs=2, help=argparse.SUPPRESS)
     options = p.parse_args()
     if options.replay:
         write(options.write, json.loads(options.replay.read_text()))
@@ -304,7 +316,8 @@ def main() -> None:
         if options.step == "measured":
             print(json.dumps(measured(name, folder, options.precision, options.profile)))
         else:
-            print(json.dumps(peers(name, folder, options.precision, options.peers == "all", options.until)))
+            until, others = options.until
+            print(json.dumps(peers(name, folder, options.precision, options.peers == "all", until, int(others))))
         return
     names = options.names or list(HEADLINE)
     precisions = tuple(options.precision.split(","))
@@ -314,15 +327,17 @@ def main() -> None:
         paths = dict(zip(names, pool.map(made, names, [folder] * len(names))))
         print(f"made in {time.time() - begun:.0f} s", flush=True)
 
-        def step(case: tuple[str, str], *more: str) -> dict[str, Any]:
-            return alone(case[0], "--folder", str(folder), "--precision", case[1], *more)
+        def step(case: tuple[str, str], *more: str, gpu: int = 0) -> dict[str, Any]:
+            return alone(case[0], "--folder", str(folder), "--precision", case[1], *more, gpu=gpu)
 
         torch: dict[tuple[str, str], dict[str, Any]] = {}
         asked = [c for c in cases if options.peers != "none" and c[1] in ("fp32", "tf32", "fp16")]
-        until = str(time.time() + options.patience)
-        how = ("--step", "peers", "--peers", options.peers, "--until", until)
+        until = (str(time.time() + options.patience), str(len(asked)))
+        how = ("--step", "peers", "--peers", options.peers, "--until", *until)
+        gpus = gpus_here()
         with ThreadPoolExecutor(len(cases)) as side:
-            for case, found in zip(asked, side.map(lambda case: step(case, *how), asked)):
+            spread = [side.submit(step, case, *how, gpu=i % gpus) for i, case in enumerate(asked)]
+            for case, found in zip(asked, (work.result() for work in spread)):
                 torch[case] = found
                 print(*case, json.dumps(found), flush=True)
         begun = time.time()
