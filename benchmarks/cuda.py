@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -27,11 +28,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 import numpy as np
 from table import markdown
+
+Arrays = dict[str, np.ndarray[Any, Any]]
 
 HEADLINE = (
     "mobilenetv2_224", "mobilenetv3s_224", "efficientnet_b0_224", "resnet50_224", "vit_tiny_224", "bert_base_128",
@@ -52,7 +56,8 @@ def raft(folder: Path) -> Path:
     return Path(networks.models_folder() / RAFT_FILE)
 
 
-def raft_module() -> Any:
+def raft_module(is_half: bool) -> Any:
+    """torchvision's module; in halves by autocast, since its positions must be floats."""
     import torch
     from torchvision.models.optical_flow import raft_small
 
@@ -62,7 +67,8 @@ def raft_module() -> Any:
             self.model = raft_small(weights=None)
 
         def forward(self, a: Any, b: Any) -> Any:
-            return self.model(a, b, num_flow_updates=6)[-1]
+            with torch.autocast("cuda", torch.float16, enabled=is_half):
+                return self.model(a, b, num_flow_updates=6)[-1]
 
     return Flow()
 
@@ -131,7 +137,12 @@ def measured(name: str, folder: Path, precision: str, profile: bool) -> dict[str
 
     inputs = dict(np.load(folder / f"{name}.in.npz"))
     want = dict(np.load(folder / f"{name}.ref.npz"))
-    network = net.Net()
+    with alone_on_the_gpu(folder):  # also while another would only fetch its weights
+        return timed(net.Net(), inputs, want, begun, profile)
+
+
+def timed(network: Any, inputs: Arrays, want: Arrays, begun: float, profile: bool) -> dict[str, Any]:
+    """What ``measured`` says of a network that is loaded."""
     network.poison(0xFF)
     got = network(*(np.ascontiguousarray(v) for v in inputs.values()))
     first = time.perf_counter() - begun
@@ -141,15 +152,14 @@ def measured(name: str, folder: Path, precision: str, profile: bool) -> dict[str
     }
     again = network(*(np.ascontiguousarray(v) for v in inputs.values()))
     same = all(np.array_equal(a, b) for a, b in zip(again if isinstance(again, tuple) else (again,), outputs))
-    with alone_on_the_gpu(folder):
-        times = sorted(network.milliseconds(100) for _ in range(7))
+    times = sorted(network.milliseconds(100) for _ in range(7))
     found = {"errors": errors, "repeats": same, "ms": times[3], "spread": times[-1] - times[0], "first_s": first}
     if profile:
         found["kernel_us"] = [round(float(x) * 1e3, 2) for x in network.profile()]
     return found
 
 
-def peers(name: str, folder: Path, precision: str, compiled: bool, until: float, others: int) -> dict[str, Any]:
+def peers(name: str, folder: Path, precision: str, modes: tuple[str, ...], until: float, others: int) -> dict[str, Any]:
     """Milliseconds of PyTorch: eager, as a graph, compiled; what is not compiled at ``until`` (epoch) is left out.
 
     Waits for ``others`` processes that compile beside this one before it times anything.
@@ -162,7 +172,8 @@ def peers(name: str, folder: Path, precision: str, compiled: bool, until: float,
     torch.manual_seed(zlib.crc32(name.encode()))
     dtype = torch.float16 if precision == "fp16" else torch.float32
     recipe = make_networks.RECIPES.get(name)
-    module = recipe.make() if recipe else raft_module()
+    module = recipe.make() if recipe else raft_module(dtype == torch.float16)
+    dtype = dtype if recipe else torch.float32
     with torch.no_grad():
         make_networks.draw_weights(module)
     module = module.eval().cuda().to(dtype)
@@ -171,8 +182,15 @@ def peers(name: str, folder: Path, precision: str, compiled: bool, until: float,
     if recipe and recipe.picture and len(recipe.picture) == 3:
         module = module.to(memory_format=torch.channels_last)
         arrays = [a.to(memory_format=torch.channels_last) for a in arrays]
-    ways: dict[str, Callable[[], Any]] = {"eager": partial(module, *arrays)}
+    ways: dict[str, Callable[[], Any]] = {"eager": partial(module, *arrays)} if EAGER in modes else {}
     result: dict[str, Any] = {}
+
+    tensor = torch.tensor
+
+    def scalar(value: Any, **more: Any) -> Any:
+        """A number on the GPU is filled in there: a copy from the processor cannot be captured."""
+        on_gpu = torch.device(more.get("device") or "cpu").type == "cuda" and isinstance(value, (int, float))
+        return torch.full((), value, **more) if on_gpu else tensor(value, **more)
 
     def captured() -> None:
         aside = torch.cuda.Stream()
@@ -181,7 +199,7 @@ def peers(name: str, folder: Path, precision: str, compiled: bool, until: float,
                 module(*arrays)
         aside.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph), patch.object(torch, "tensor", scalar):
             module(*arrays)
         ways["graph"] = graph.replay
 
@@ -213,15 +231,15 @@ def peers(name: str, folder: Path, precision: str, compiled: bool, until: float,
 
     signal.signal(signal.SIGALRM, too_late)
     with torch.inference_mode():
-        for mode in MODES[1:] if compiled else MODES[1:2]:
+        for mode in (m for m in modes if m != EAGER):
             try:
                 signal.setitimer(signal.ITIMER_REAL, max(until - time.time(), 0.001))
                 captured() if mode == "graph" else compiled_for(mode)
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except Exception as error:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-                result[mode] = f"{type(error).__name__}: {error}"[:200]
-        (folder / f"ready_{name}_{precision}").touch()
+                result[mode] = f"{type(error).__name__}: {error}"[:200] + traceback.format_exc()[-600:]
+        (folder / f"ready_{name}_{precision}_{modes[-1]}").touch()
         while time.time() < until and len(list(folder.glob("ready_*"))) < others:
             time.sleep(0.2)
         with alone_on_the_gpu(folder):
@@ -234,10 +252,10 @@ def peers(name: str, folder: Path, precision: str, compiled: bool, until: float,
     return result
 
 
-def alone(*arguments: str, gpu: int = 0, seconds: float = 480) -> dict[str, Any]:
+def alone(*arguments: str, gpu: str, seconds: float = 480) -> dict[str, Any]:
     """The last line of one step in a process of its own: what breaks there breaks nothing else."""
     step = subprocess.Popen(
-        [sys.executable, __file__, *arguments], env=os.environ | {"CUDA_VISIBLE_DEVICES": str(gpu)},
+        [sys.executable, __file__, *arguments], env=os.environ | {"CUDA_VISIBLE_DEVICES": gpu},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
@@ -252,14 +270,18 @@ def alone(*arguments: str, gpu: int = 0, seconds: float = 480) -> dict[str, Any]
     return found
 
 
-def gpus_here() -> int:
-    """How many GPUs PyTorch sees."""
+def gpus_here() -> list[str]:
+    """The GPUs that may be used, as CUDA_VISIBLE_DEVICES names them."""
     import torch
 
-    return max(torch.cuda.device_count(), 1)
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return named.split(",") if named else [str(i) for i in range(max(torch.cuda.device_count(), 1))]
 
 
-MODES = ("eager", "graph", "reduce-overhead", "max-autotune")
+EAGER, AUTOTUNE = "eager", "max-autotune"
+MODES = (EAGER, "graph", "reduce-overhead", AUTOTUNE)
+#: What of PyTorch goes in one process: a mode that is not compiled in time leaves the others whole.
+TOGETHER = {"none": (), "quick": (MODES[:2],), "all": (MODES[:3], MODES[3:])}
 PLACES = ("<!-- networks -->", "<!-- end of networks -->")
 
 
@@ -298,12 +320,14 @@ def main() -> None:
     p.add_argument("--peers", choices=("none", "quick", "all"), default="none")
     p.add_argument("--jobs", type=int, default=8, help="projects compiled side by side")
     p.add_argument("--patience", type=float, default=600, help="seconds in which PyTorch compiles all modules")
+    p.add_argument("--autotune", default="fp32,tf32,fp16", help="precisions in which PyTorch compiles for max-autotune")
     p.add_argument("--profile", action="store_true", help="times of every kernel")
     p.add_argument("--out", type=Path)
     p.add_argument("--write", type=Path, help="a page whose table between two marks is replaced")
     p.add_argument("--replay", type=Path, help="what --out wrote: only the table is made anew")
     p.add_argument("--folder", type=Path)
     p.add_argument("--step", choices=("measured", "peers"), help=argparse.SUPPRESS)
+    p.add_argument("--modes", nargs="+", help=argparse.SUPPRESS)
     p.add_argument("--until", type=float, nargs=2, help=argparse.SUPPRESS)
     options = p.parse_args()
     if options.replay:
@@ -317,7 +341,7 @@ def main() -> None:
             print(json.dumps(measured(name, folder, options.precision, options.profile)))
         else:
             until, others = options.until
-            print(json.dumps(peers(name, folder, options.precision, options.peers == "all", until, int(others))))
+            print(json.dumps(peers(name, folder, options.precision, tuple(options.modes), until, int(others))))
         return
     names = options.names or list(HEADLINE)
     precisions = tuple(options.precision.split(","))
@@ -327,18 +351,22 @@ def main() -> None:
         paths = dict(zip(names, pool.map(made, names, [folder] * len(names))))
         print(f"made in {time.time() - begun:.0f} s", flush=True)
 
-        def step(case: tuple[str, str], *more: str, gpu: int = 0) -> dict[str, Any]:
+        gpus = gpus_here()
+
+        def step(case: tuple[str, str], *more: str, gpu: str = gpus[0]) -> dict[str, Any]:
             return alone(case[0], "--folder", str(folder), "--precision", case[1], *more, gpu=gpu)
 
         torch: dict[tuple[str, str], dict[str, Any]] = {}
-        asked = [c for c in cases if options.peers != "none" and c[1] in ("fp32", "tf32", "fp16")]
+        asked = [
+            (case, modes) for modes in TOGETHER[options.peers] for case in cases
+            if case[1] in ("fp32", "tf32", "fp16") and (AUTOTUNE not in modes or case[1] in options.autotune)
+        ]  # fmt: skip
         until = (str(time.time() + options.patience), str(len(asked)))
-        how = ("--step", "peers", "--peers", options.peers, "--until", *until)
-        gpus = gpus_here()
-        with ThreadPoolExecutor(len(cases)) as side:
-            spread = [side.submit(step, case, *how, gpu=i % gpus) for i, case in enumerate(asked)]
-            for case, found in zip(asked, (work.result() for work in spread)):
-                torch[case] = found
+        how = ("--step", "peers", "--until", *until, "--modes")
+        with ThreadPoolExecutor(len(asked) or 1) as side:
+            spread = [side.submit(step, c, *how, *modes, gpu=gpus[i % len(gpus)]) for i, (c, modes) in enumerate(asked)]
+            for (case, _), found in zip(asked, (work.result() for work in spread)):
+                torch[case] = torch.get(case, {}) | found
                 print(*case, json.dumps(found), flush=True)
         begun = time.time()
         building = {n: pool.submit(built, n, paths[n], folder, options.device, precisions) for n in names}

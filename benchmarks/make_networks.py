@@ -36,6 +36,12 @@ class Hugging(nn.Module):
         super().__init__()
         self.model, self.inputs, self.outputs, self.fixed = model, inputs, outputs, fixed
 
+    def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> Hugging:
+        """What is fixed moves with the module, as parameters do."""
+        super()._apply(change, recurse)
+        self.fixed = {k: change(v) if isinstance(v, Tensor) else v for k, v in self.fixed.items()}
+        return self
+
     def forward(self, *arrays: Tensor) -> tuple[Tensor, ...]:
         result = self.model(**dict(zip(self.inputs, arrays)), **self.fixed, return_dict=True)
         return tuple(result[name] for name in self.outputs)
