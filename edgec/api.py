@@ -23,6 +23,7 @@ import onnx
 
 from edgec import artefact, pipeline, tuning
 from edgec.artefact import Network
+from edgec.check.tuning_there import tune_there
 from edgec.compress.prune import Pruning, stored
 from edgec.compress.prune import prune as prune_graph
 from edgec.emit.extras import chosen as choose_extras
@@ -267,11 +268,13 @@ def tune(
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Tuned:
-    """Measure the blocks that planning a model has choices about, for about ``budget`` seconds, into the database."""
+    """Measure what planning a model (on a GPU: scheduling it) has choices about, for about ``budget`` seconds."""
     options = resolve(settings)
+    if options.device.is_gpu and artefact.runs_here(options.device, options.compiler):
+        return tune_there(model, budget, link="local", start=start, progress=progress, **settings)
     source = read(model) if start == "import" else model
-    run = pipeline.run(source, Context(options, progress), start, until="compress")
-    return tuning.tune(run.result, options, budget, progress)
+    graph = pipeline.run(source, Context(options, progress), start, until="compress").result
+    return tuning.tune(graph, options, budget, progress)
 
 
 tune_model = tune
@@ -387,8 +390,7 @@ def check(
 
     if link is None:
         return judge(_built(model, progress, settings))
-    built = _written(model, progress, settings)
-    with there(built, link, keep, timeout, progress) as on:
+    with there(built := _written(model, progress, settings), link, keep, timeout, progress) as on:
         return judge(built, on)
 
 

@@ -87,7 +87,7 @@ def measure(
         facts["benched"] = api.bench(built, seconds=seconds, progress=progress)
         if built.options.device.language == "c" and not built.program.parts:
             facts["seconds"] = kernel_seconds(built, seconds)
-        elif built.options.device.language == "cuda" and not built.program.parts:
+        elif built.options.device.is_gpu and not built.program.parts:
             facts["seconds"] = launch_seconds(built)
     if everything or needs(budgets, "max_error"):
         progress("report", "errors")

@@ -25,9 +25,9 @@ from edgec.options import Options
 from edgec.pipeline import Progress, silent
 from edgec.schedule.build import kernel_of
 from edgec.schedule.build import schedule as schedule_plan
-from edgec.schedule.flat import Weights, flatten
+from edgec.schedule.flat import Weights
 from edgec.schedule.program import Program
-from edgec.schedule.ways import Product, Ways, entry, measurements, name_of, proposed
+from edgec.schedule.ways import Product, Ways, entry, measurements, name_of
 
 #: Blocks that are compiled together.
 BATCH = 12
@@ -55,14 +55,19 @@ def prices_for(options: Options, frozen: Mapping[str, str] | None = None) -> Pri
 def ways_for(options: Options) -> Ways:
     """Which way products go in a build, by the times in the database."""
     known: dict[str, float] = {}
-    if options.tuned and not options.device.is_gpu and Profiles().path.is_file():
+    if options.tuned and Profiles().path.is_file():
         with suppress(ToolchainError):
             known = Profiles().known(target(options))
     return Ways(measurements(known))
 
 
 def target(options: Options) -> Target:
-    """The target of a build. Raises ToolchainError when there is no compiler for it."""
+    """The target of a build. Raises ToolchainError when there is no compiler for it.
+
+    Kernels in OpenCL are compiled by the driver of the device, which nobody here knows.
+    """
+    if options.device.language == "opencl":
+        return target_of(options.device, "its driver", options.templates)
     compiler = artefact.compiler_for(options.device, options.compiler)
     return target_of(options.device, str(compiler), options.templates)
 
@@ -76,9 +81,7 @@ def tune(graph: Graph, options: Options, budget: float, progress: Progress = sil
         hint = "tune on the device and take its database along: edgec profiles export, edgec profiles import"
         raise UsageError(f"nothing can be timed here for '{options.device.name}'", hint=hint)
     compiler = artefact.compiler_for(options.device, options.compiler)
-    if not isinstance(compiler, Compiler):
-        hint = "kernels of a GPU have one way each so far"
-        raise UsageError(f"kernels for '{options.device.name}' are not timed alone yet", hint=hint)
+    assert isinstance(compiler, Compiler)
     bench = Bench(options, compiler, budget, progress)
     fusing = _tune_plan(graph, bench)
     products = _tune_products(graph, bench)
@@ -141,9 +144,7 @@ def _tune_products(graph: Graph, bench: Bench) -> Tuned:
     schedule_plan(plan, options.device, options.threads, numeric=options.numeric, ways=ways)
     asked: dict[str, tuple[Product, str]] = {}
     for key, product in sorted(ways.seen.items(), key=lambda item: -work(item[1].block)):
-        flat = flatten(product.block, product.views, Weights())
-        names = dict.fromkeys([product.usual, *proposed(flat, options.device, options.numeric)])
-        asked |= {entry(key, way): (product, way) for way in names}
+        asked |= {entry(key, way): (product, way) for way in product.ways(options.numeric)}
     unknown = [name for name in asked if name not in bench.known]
     known, new, done = len(asked) - len(unknown), 0, 0
     while done < len(unknown) and not bench.is_late:
@@ -166,7 +167,7 @@ def _one_way(product: Product, way: str, options: Options) -> Program | None:
     """A program of one product that goes a way, its operands as in their network, but none over another."""
     views = {n: replace(v, buffer=replace(v.buffer, space="arena")) for n, v in product.views.items()}
     try:
-        kernel = kernel_of(product.block, views, options.device, Weights(), 1, (), options.numeric, ways=way)
+        kernel = kernel_of(product.block, views, product.device, Weights(), 1, (), options.numeric, ways=way)
     except EdgecError:
         return None
     return program_of(kernel, views) if name_of(kernel.params) == way else None

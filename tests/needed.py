@@ -8,6 +8,8 @@ from functools import cache
 
 import pytest
 
+from edgec.device.opencl import extensions, has_opencl
+
 
 @cache
 def _installable(package: str) -> bool:
@@ -30,3 +32,18 @@ def need(program: str, *packages: str) -> str:
     if path is None:
         pytest.skip(f"{program} is missing and cannot be installed here: apt install {' '.join(packages)}")
     return path
+
+
+def driver() -> bool:
+    """Whether there is an OpenCL device; PoCL is installed now where there is none and that can be done."""
+    if not has_opencl():
+        _installable("pocl-opencl-icd")
+        _installable("ocl-icd-libopencl1")
+        extensions.cache_clear()
+    return has_opencl()
+
+
+def need_opencl() -> None:
+    """Skip where there is no OpenCL device."""
+    if not driver():
+        pytest.skip("no OpenCL here: apt-get install pocl-opencl-icd ocl-icd-libopencl1")

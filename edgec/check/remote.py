@@ -19,6 +19,7 @@ import numpy as np
 from edgec.artefact import read_lock
 from edgec.check.execute import Executor, checked_input
 from edgec.check.latency import Timing
+from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.device.facts import Device
 from edgec.device.toolchain import Compiler, compile_image, compile_program, pick_compiler
 from edgec.emit.project import has_board
@@ -229,9 +230,14 @@ def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
     """The runner of an artefact as one program that needs no library of the device."""
     options, folder = built.options, built.folder
     lock = read_lock(folder)
+    defines = ["EC_PROFILE"] if profile else []
+    if options.device.language == "cuda":
+        cuda = pick_cuda_compiler(options.device, options.compiler)
+        parts = [folder / name for name in (*lock["sources"], "runner.cpp")]
+        compile_cuda(cuda, options.device, parts, output, defines=defines, shared=False)
+        return output
     names = [*lock["sources"], "runner.c"]
     compiler = pick_compiler(options.device, options.compiler)
-    defines = ["EC_PROFILE"] if profile else []
     if not options.device.hosted and options.device.arch != "wasm32":
         flags = board_flags(options.device, folder / f"{lock['name']}.ld")
         sources = [folder / name for name in (*names, "ec_board.c")]
@@ -246,7 +252,9 @@ def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
 
 
 def _alone(compiler: Compiler, device: Device) -> tuple[Compiler, tuple[str, ...]]:
-    """How to link a program that needs nothing the device would have to have."""
+    """How to link a program that needs nothing the device would have to have, but a GPU's driver, which it opens."""
+    if device.is_gpu:
+        return compiler, ()
     if compiler.kind == "zig" and "linux-gnu" in compiler.target:  # zig has no static library of GNU's, but musl
         return replace(compiler, target=compiler.target.replace("linux-gnu", "linux-musl")), ("-static",)
     return compiler, ("-static",) if "linux" in compiler.target and device.gcc_target else ()

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.check.inputs import random_inputs
 from edgec.device.profiles import Measured, Profiles
-from edgec.errors import UsageError
 from edgec.pipeline import Progress, silent
 from edgec.schedule.chain import main_of
-from edgec.schedule.flat import Weights, flatten
-from edgec.schedule.ways import Product, Ways, entry, name_of, proposed
+from edgec.schedule.ways import Ways, entry, name_of
 from edgec.tuning import Tuned, describe, target
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from edgec.options import Options, Settings
+    from edgec.options import Settings
 
 #: How often a network runs in a round; the quickest run counts.
 RUNS = 3
@@ -33,25 +31,24 @@ def tune_there(
     budget: float = 60.0,
     *,
     link: str = "device",
+    start: str = "import",
     timeout: float = 600.0,
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Tuned:
     """Time a network's products on its device for about ``budget`` seconds, into the profile database.
 
-    Raises UsageError for a GPU, LinkError when the device cannot be reached.
+    Raises LinkError when the device cannot be reached.
     """
     from edgec import api
 
     begun = time.monotonic()
-    first = api.build(model, compile=False, ways={}, progress=progress, **settings)
+    first = api.build(model, compile=False, start=start, ways={}, progress=progress, **settings)
     options, ways = first.options, first.run.context.ways
-    if options.device.is_gpu or not isinstance(ways, Ways):
-        hint = "kernels of a GPU have one way each so far"
-        raise UsageError(f"kernels for '{options.device.name}' are not timed alone yet", hint=hint)
+    assert isinstance(ways, Ways)
     database, on = Profiles(), target(options)
     known = database.known(on)
-    asked = {key: _ways(product, options) for key, product in ways.seen.items()}
+    asked = {key: product.ways(options.numeric) for key, product in ways.seen.items()}
     new = {key: [way for way in names if entry(key, way) not in known] for key, names in asked.items()}
     arrays = random_inputs(first.run.graph, 0)
     done = 0
@@ -61,7 +58,7 @@ def tune_there(
             break
         progress("tune", f"round {k + 1} of {rounds} on {link}", k / rounds)
         frozen = {key: names[k] for key, names in new.items() if k < len(names)}
-        built = api.build(model, compile=False, ways=frozen, progress=progress, **settings)
+        built = api.build(model, compile=False, start=start, ways=frozen, progress=progress, **settings)
         with api.there(built, link, None, timeout, progress, profile=True) as device:
             device.run([arrays], RUNS)
             nanoseconds = device.kernels
@@ -78,8 +75,3 @@ def tune_there(
     total = sum(map(len, asked.values()))
     before = total - sum(map(len, new.values()))
     return Tuned(done, before, total - before - done, time.monotonic() - begun)
-
-
-def _ways(product: Product, options: Options) -> list[str]:
-    flat = flatten(product.block, product.views, Weights())
-    return list(dict.fromkeys([product.usual, *proposed(flat, options.device, options.numeric)]))

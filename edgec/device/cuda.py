@@ -102,22 +102,26 @@ def compile_cuda(
     jobs: int = 2,
     progress: Callable[[Path, int, int], None] | None = None,
     link: bool = True,
+    shared: bool = True,
+    defines: Sequence[str] = (),
 ) -> list[KernelReport]:
     """Compile sources, ``jobs`` at a time, into the shared library ``output``; what nvcc says of every kernel.
 
-    Without ``link`` they are only compiled.
+    Without ``link`` they are only compiled; what is not ``shared`` is a program.
     """
     reports: list[KernelReport] = []
     with tempfile.TemporaryDirectory(prefix="edgec-") as folder, ThreadPoolExecutor(max(1, jobs)) as pool:
         objects = [Path(folder, f"{source.stem}.o") for source in sources]
-        said = pool.map(lambda pair: _compile(compiler, device, *pair), zip(sources, objects))
+        own = [f"-D{define}" for define in defines]
+        said = pool.map(lambda pair: _compile(compiler, device, own, *pair), zip(sources, objects))
         for done, source in enumerate(sources, start=1):
             reports += kernel_reports(next(said))
             if progress is not None:
                 progress(source, done, len(sources))
         if link:
             arch = _arch(compiler, device)
-            _run(compiler, [*arch, "-shared", *map(str, objects), "-o", str(output)], output)
+            kind = ["-shared"] if shared else []
+            _run(compiler, [*arch, *kind, *map(str, objects), "-o", str(output)], output)
     return reports
 
 
@@ -125,13 +129,13 @@ def _arch(compiler: CudaCompiler, device: Device) -> list[str]:
     return [f"-arch=sm_{device.compute_capability}"] if compiler.kind == "nvcc" else []
 
 
-def _compile(compiler: CudaCompiler, device: Device, source: Path, target: Path) -> str:
+def _compile(compiler: CudaCompiler, device: Device, more: Sequence[str], source: Path, target: Path) -> str:
     beside = f"-I{source.parent}"
-    if source.suffix != ".cu":  # the weights, by the assembler
+    if source.suffix == ".S":  # the weights
         flags = ["-Xcompiler", beside] if compiler.kind == "nvcc" else ["-fPIC", beside]
         return _run(compiler, [*flags, "-c", str(source), "-o", str(target)], source)
     own = (*NVCC_FLAGS, "-Xptxas", "-v") if compiler.kind == "nvcc" else CPU_FLAGS
-    return _run(compiler, [*own, *_arch(compiler, device), beside, "-c", str(source), "-o", str(target)], source)
+    return _run(compiler, [*own, *more, *_arch(compiler, device), beside, "-c", str(source), "-o", str(target)], source)
 
 
 def _run(compiler: CudaCompiler, arguments: Sequence[str], where: Path) -> str:

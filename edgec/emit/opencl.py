@@ -31,6 +31,7 @@ class Launch:
     """
 
     number: int
+    kernel: int  # of the network, which it is, or is a part of
     name: str
     file: int
     first: int  # of its objects among those of all launches
@@ -89,7 +90,7 @@ def _launches(program: Program, sources: Sources, file: Mapping[str, int]) -> li
     ports = [b for _, b, _ in (*program.inputs, *program.outputs)]
     found: list[Launch] = []
     first = from_place = 0
-    for call in sources.calls:
+    for number, call in enumerate(sources.calls):
         kernel, view = call.kernel, _view(call)
         scratch, operands = kernel.operands[:1] if kernel.scratch_bytes else (), kernel.operands
         buffers = dict(zip(view.operands, (*operands[len(scratch) :], *scratch)))
@@ -103,7 +104,7 @@ def _launches(program: Program, sources: Sources, file: Mapping[str, int]) -> li
             name = call.function.name
             found.append(
                 Launch(
-                    len(found), f"{name}{suffix}", file[name], first, tuple(objects.values()), from_place,
+                    len(found), number, f"{name}{suffix}", file[name], first, tuple(objects.values()), from_place,
                     tuple(places), len(objects) + len(widths), view.threads, extent_text(groups), upper(groups),
                     tuple(map(size_name, kernel.sizes)), call.comment,
                 )

@@ -205,20 +205,17 @@ def kernel_of(
         looked_up = block.kind in ("map", "row")
         flat = flatten(block, views, weights, (lambda value: as_read(value, device)) if looked_up else None)
         flat = replace(flat, tile=decided)
-        if device.is_gpu:
-            params = gpu.choose(block, flat, device, weights)
-            offer = params.offer if isinstance(params, GpuContract) else None
-        else:
-            way = ways if isinstance(ways, str) else None
-            params, offer = _choose(block, flat, device, weights, numeric, way)
-            usual = name_of(params)
-            if isinstance(ways, Ways) and usual is not None and decided is None:
-                key = key_of(block, views)
-                ways.seen.setdefault(key, Product(block, views, usual))
-                way = ways.choose(key, usual, numeric)
-                if way != usual:
-                    params, _ = _choose(block, flat, device, weights, numeric, way)
-                    offer = replace(offer, taken=isinstance(params, Sparse)) if offer is not None else None
+        way = ways if isinstance(ways, str) else None
+        params, offer = _choose(block, flat, device, weights, numeric, way)
+        usual = name_of(params)
+        if isinstance(ways, Ways) and usual is not None and decided is None:
+            key = key_of(block, views, device)
+            ways.seen.setdefault(key, Product(block, views, device, usual))
+            way = ways.choose(key, usual, numeric)
+            if way != usual:
+                params, _ = _choose(block, flat, device, weights, numeric, way)
+                if offer is not None and not device.is_gpu:  # whose ways leave out zeros all or none
+                    offer = replace(offer, taken=isinstance(params, Sparse))
     operands, scratch = params.operands, params.scratch_bytes
     if scratch:
         copies = 1 if params.shares_scratch else threads
@@ -230,6 +227,9 @@ def _choose(
     block: Block, flat: Flat, device: Device, weights: Weights, numeric: Numeric, way: str | None = None
 ) -> tuple[Record, Offer | None]:
     params: Record | None = None
+    if device.is_gpu:
+        on_gpu = gpu.choose(block, flat, device, weights, way)
+        return on_gpu, on_gpu.offer if isinstance(on_gpu, GpuContract) else None
     if block.kind == "attention":
         params = attention(flat, device, weights)
         if params is not None:

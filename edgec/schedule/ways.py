@@ -1,8 +1,9 @@
 """Ways to schedule one product: the shape of its register tile, and Winograd's method or the sum as it stands.
 
 A way is called "12x2" (rows x vectors of a tile), "sparse 12x2" (the same without the zeros of the weights) or
-"winograd 4x4" (outputs of a tile). The model of the device takes one; where `edgec tune` has measured several, the
-quickest is taken. A measurement belongs to a block in its layout and, where many weights are zero, to their places.
+"winograd 4x4" (outputs of a tile); GPUs have names of their own (`gpu.ways`). The model of the device takes one; where
+`edgec tune` has measured several, the quickest is taken. A measurement belongs to a block in its layout and, where many
+weights are zero, to their places.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from edgec.fuse.choice import fingerprint
 from edgec.ir.graph import Node
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.contract import Contract, contract, tiles_for
-from edgec.schedule.flat import Flat, Weights
+from edgec.schedule.flat import Flat, Weights, flatten
+from edgec.schedule.gpu import ways as gpu
+from edgec.schedule.gpu.choose import choose
 from edgec.schedule.program import View
 from edgec.schedule.sparse import Form, Sparse, form_of, has_zeros, is_sparse
 from edgec.schedule.winograd import Winograd, outputs_for, winograd
@@ -35,11 +38,22 @@ MARGIN = 0.05
 
 @dataclass(frozen=True)
 class Product:
-    """A block whose product was scheduled by the model: where everything lies, and the way that was taken."""
+    """A block whose product was scheduled by the model: where everything lies, for which device (whose precision is the
+    product's own), and the way that was taken."""
 
     block: Block
     views: dict[Node, View]
+    device: Device
     usual: str
+
+    def ways(self, numeric: Numeric) -> list[str]:
+        """The usual way, and the others that are worth measuring by the model of the device."""
+        flat, device = flatten(self.block, self.views, Weights()), self.device
+        if device.is_gpu:
+            others: Sequence[str] = gpu.proposed(choose(self.block, flat, device, Weights()), device)
+        else:
+            others = proposed(flat, device, numeric)
+        return list(dict.fromkeys([self.usual, *others]))
 
 
 @dataclass
@@ -83,15 +97,19 @@ def measurements(known: Mapping[str, float]) -> dict[str, dict[str, float]]:
     return found
 
 
-def key_of(block: Block, views: Mapping[Node, View]) -> str:
-    """A name for everything that a product's speed depends on but its way and the device."""
-    places = [(views[n].strides, n.type.dtype) for n in (*block.inputs, block.output) if n in views]
+def key_of(block: Block, views: Mapping[Node, View], device: Device) -> str:
+    """A name for everything that a product's speed depends on but its way and the device it is tuned on.
+
+    Of ``device`` that is what one network may have several of: languages, and precisions.
+    """
+    places = [(views[n].strides, views[n].buffer.dtype) for n in (*block.inputs, block.output) if n in views]
     zeros = [
         sha256(np.packbits(n.value != 0).tobytes()).hexdigest()
         for n in block.inputs
         if n.is_const and is_sparse(n.value)
     ]
-    return "product " + sha256(f"{fingerprint(block)} {places}{zeros or ''}".encode()).hexdigest()
+    own = f"{device.language} {device.precision}"
+    return "product " + sha256(f"{fingerprint(block)} {places}{zeros or ''} {own}".encode()).hexdigest()
 
 
 def name_of(params: Any) -> str | None:
@@ -100,7 +118,7 @@ def name_of(params: Any) -> str | None:
         return f"{'sparse ' if type(params) is Sparse else ''}{params.rows}x{params.vectors}"
     if isinstance(params, Winograd):
         return "winograd " + "x".join(str(side.toom.outputs) for side in params.sides)
-    return None
+    return gpu.name_of(params)
 
 
 def named(flat: Flat, device: Device, weights: Weights, way: str) -> Contract | Winograd | None:

@@ -110,6 +110,12 @@ def test_names(tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=net.folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:3000]
     assert done.stdout.count("largest of") == sum(all(s) for s in shapes)
+    parsed = {"generic_opencl": ["gcc", "-std=gnu11", "*.c"], "cuda_sm90": ["g++", "-std=c++17", "*.cpp"]}
+    for device, (compiler, standard, pattern) in parsed.items():
+        folder = edgec.build(proto, tmp_path / device, device=device, compile=False).folder
+        command = [compiler, standard, *STRICT[1:], "-DEC_PROFILE", "-fsyntax-only", *folder.glob(pattern)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:3000]
 
 
 def test_without_arena(tmp_path: Path) -> None:

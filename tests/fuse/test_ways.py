@@ -105,3 +105,29 @@ def test_to_leave_zeros_out_is_one_more_way(database: Profiles) -> None:
     assert kernel.sparsity is not None and not kernel.sparsity.taken
     # Other zeros in weights of the same shape are another product.
     assert str(taken(product(0.9))[0]).startswith("sparse ")
+
+
+#: GPUs whose products are tiles of threads, of tensor cores, of halves, and blocks of registers.
+GPUS = (("jetson_nano", "fp32"), ("cuda_sm90", "fp32"), ("cuda_sm90", "fp16"), ("mali_g78", "fp32"))
+
+
+@pytest.mark.parametrize(("device", "precision"), GPUS)
+def test_a_gpu_has_ways_too(device: str, precision: str, database: Profiles) -> None:
+    """Every one that is proposed can be gone, and the one that was measured as the quickest is."""
+    settings = {"device": device, "precision": precision, **({} if device == "mali_g78" else {"compiler": "emulated"})}
+    first = edgec.build(convolutions(), compile=False, ways={}, **settings).run
+    assert first.context.ways is not None
+    products = first.context.ways.seen
+    proposed = {key: product.ways("reassociates") for key, product in products.items()}
+    assert len(products) == 2 and all(len(ways) > 3 for ways in proposed.values())
+    for number in range(3):
+        ways = {key: names[number] for key, names in proposed.items()}
+        program = edgec.build(convolutions(), compile=False, ways=ways, **settings).program
+        gone = [name for k in program.kernels if (name := name_of(k.params)) is not None]
+        assert gone == list(ways.values())
+    where = target(resolve(settings))
+    names = [(entry(key, way), k) for key, ways in proposed.items() for k, way in enumerate(ways)]
+    database.put([Measured(name, where, 1e-9 if k == 2 else 1e-3, "made up") for name, k in names])
+    program = edgec.build(convolutions(), compile=False, **settings).program
+    gone = [name for k in program.kernels if (name := name_of(k.params)) is not None]
+    assert gone == [ways[2] for ways in proposed.values()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from functools import partial
@@ -12,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from needed import driver
 
 from edgec import ops
 from edgec.device.facts import Device
-from edgec.device.opencl import extensions, has_opencl
+from edgec.device.opencl import extensions
 from edgec.emit.project import files
 from edgec.errors import DeviceError, EdgecError
 from edgec.fuse import plan
@@ -25,20 +25,9 @@ from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.program import Program
 
+__all__ = ["OpenClNetwork", "accepted", "driver", "extensions", "joined", "network", "refused"]
+
 FLAGS = ("-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror")
-
-
-def driver() -> bool:
-    """Whether there is an OpenCL device; PoCL is installed now where there is none and that can be done."""
-    if not has_opencl():
-        command = ["apt-get", "install", "-y", "--no-install-recommends", "pocl-opencl-icd", "ocl-icd-libopencl1"]
-        if shutil.which("apt-get") is not None:
-            for attempt in (command, ["apt-get", "update", "-qq"], command):
-                if subprocess.run(attempt, capture_output=True, check=False, timeout=600).returncode == 0:
-                    extensions.cache_clear()
-                    if has_opencl():
-                        break
-    return has_opencl()
 
 
 class OpenClNetwork:

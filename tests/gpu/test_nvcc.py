@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from opencl_networks import joined
 from small_models import model, node, tensor_input
 
 import edgec
-from edgec.device.cuda import compile_cuda, pick_cuda_compiler
+from edgec.check.remote import compile_runner
+from edgec.device.cuda import compile_cuda, has_gpu, pick_cuda_compiler
 from edgec.device.facts import load_device
 from edgec.emit.project import files
 from edgec.emit.registry import templates
@@ -60,6 +62,18 @@ def test_kernels_for_orin_do_not_spill(precision: str, capability: int, tmp_path
     assert (tensor if on_tensors else known - tensor) - reached == set()
     assert [r for r in reports if r.spill_bytes] == []
     assert [r for r in reports if r.shared_bytes > device.shared_bytes] == []
+
+
+def test_the_runner_is_a_program(tmp_path: Path) -> None:
+    """It runs where there is a GPU; here it says that there is none, or no driver for one."""
+    net = model([node("Relu", ["x"], ["y"])], [tensor_input("x", [4, 256])])
+    try:
+        program = compile_runner(edgec.build(net, device="cuda_sm90", compile=False), tmp_path / "runner", True)
+    except ToolchainError as missing:
+        pytest.skip(str(missing))
+    (tmp_path / "in").write_bytes(b"")
+    done = subprocess.run([program, tmp_path / "in", tmp_path / "out"], capture_output=True, text=True, check=False)
+    assert (done.returncode == 5 and "net_runner: " in done.stderr) or has_gpu()
 
 
 def test_what_kernels_take_of_the_gpu() -> None:

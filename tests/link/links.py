@@ -1,15 +1,17 @@
-"""What tests of links share: the digits network and pictures."""
+"""What tests of links share: the digits network and pictures, and a product to tune."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
-from needed import need
+import onnx
+from needed import need, need_opencl
+from small_models import model, node, tensor_input, weights
 
 from edgec.locate import data_folder
 
-__all__ = ["DIGITS", "need", "pictures", "random_picture"]
+__all__ = ["DIGITS", "need", "need_opencl", "pictures", "product", "random_picture"]
 
 DIGITS = data_folder("apps") / "digits" / "digits.onnx"
 
@@ -30,3 +32,12 @@ def pictures(folder: Path, count: int) -> Path:
     path = folder / "samples.npz"
     np.savez(path, **arrays)  # type: ignore[arg-type]
     return path
+
+
+def product(folder: Path) -> str:
+    """A network of one product, which has several ways to go."""
+    kernel = np.random.default_rng(0).standard_normal((24, 40)).astype(np.float32)
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])]
+    made = model(nodes, [tensor_input("x", [16, 24])], ("y",), [weights("w", kernel)])
+    onnx.save(made, folder / "product.onnx")
+    return str(folder / "product.onnx")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from links import DIGITS, need, pictures
+from links import DIGITS, need, need_opencl, pictures, product
 
 import edgec
 from edgec import api
@@ -65,6 +65,15 @@ def test_check_and_bench(phone: Phone) -> None:
     benched = edgec.bench(str(DIGITS), device="generic", link=f"adb:{phone.serial}", seconds=0.01)
     assert benched.timing.calls >= 3
     assert list(phone.folder.iterdir()) == []  # nothing is left behind
+
+
+def test_a_gpu(phone: Phone, tmp_path: Path) -> None:
+    need_opencl()
+    phone.start()
+    benched = edgec.bench(product(tmp_path), device="host_pocl", link=f"adb:{phone.serial}", seconds=0.01)
+    assert benched.timing.calls >= 3
+    assert [ms > 0 for _, ms in benched.kernels] == [True]
+    assert list(phone.folder.iterdir()) == []
 
 
 def test_a_cable_that_is_pulled(phone: Phone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

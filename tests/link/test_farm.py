@@ -7,11 +7,8 @@ import os
 import shutil
 from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
-from links import DIGITS, need
-from small_models import model, node, tensor_input, weights
+from links import DIGITS, need, product
 
 from edgec.check.farm import Place, farm, place
 from edgec.cli import main
@@ -28,15 +25,6 @@ def devices() -> None:
     need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
     need("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf", "libc6-dev-armhf-cross")
     need("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross")
-
-
-def product(folder: Path) -> str:
-    """A network of one product, which has several ways to go."""
-    kernel = np.random.default_rng(0).standard_normal((24, 40)).astype(np.float32)
-    nodes = [node("MatMul", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])]
-    made = model(nodes, [tensor_input("x", [16, 24])], ("y",), [weights("w", kernel)])
-    onnx.save(made, folder / "product.onnx")
-    return str(folder / "product.onnx")
 
 
 def emulator_that(does: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

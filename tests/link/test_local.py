@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from convnet import convnet
-from links import DIGITS, need, pictures, random_picture
+from links import DIGITS, need, pictures, product, random_picture
 from onnx import TensorProto
 from small_models import model, node, tensor_input, weights
 
@@ -27,6 +27,15 @@ def test_the_host_gives_what_the_library_gives() -> None:
     here = edgec.build(str(DIGITS), device="generic")(**picture)
     assert len(there) == 1 and there[0].nanoseconds.shape == (1,)
     np.testing.assert_array_equal(there[0].outputs["probabilities"], here)
+
+
+def test_an_emulated_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner of CUDA, and `edgec tune` where the GPU is this machine's."""
+    monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path / "profiles.sqlite"))
+    path, where = product(tmp_path), {"device": "cuda_sm90", "compiler": "emulated"}
+    assert edgec.check(path, samples=2, link="local", **where).ok
+    done = edgec.tune(path, 0.0, **where)
+    assert done.measured == 1 and done.left > 2
 
 
 @pytest.mark.parametrize(

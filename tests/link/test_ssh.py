@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from links import DIGITS, need, pictures
+from links import DIGITS, need, need_opencl, pictures, product
 
 import edgec
 from edgec import api
 from edgec.check import remote
+from edgec.check.tuning_there import tune_there
+from edgec.device.profiles import Profiles
 from edgec.errors import LinkError
 
 
@@ -85,6 +87,18 @@ def test_check_and_bench(server: Server) -> None:
     assert checked.ok and checked.link == "ssh:board"
     benched = edgec.bench(str(DIGITS), device="generic", link="ssh:board", seconds=0.01)
     assert benched.timing.calls >= 3 and len(benched.kernels) > 3
+
+
+def test_a_gpu(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kernels are compiled there, and its products timed by its clock."""
+    need_opencl()
+    monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path / "profiles.sqlite"))
+    checked = edgec.check(product(tmp_path), samples=2, device="host_pocl", link="ssh:board")
+    assert checked.ok and checked.ran == "emit"
+    done = tune_there(product(tmp_path), 0.0, link="ssh:board", device="host_pocl")
+    (entry,) = Profiles().entries()
+    assert (done.measured, done.known) == (1, 0) and done.left > 2
+    assert entry.target.device == "host_pocl" and 0 < entry.seconds < 1
 
 
 def test_a_device_that_vanishes_and_comes_back(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,18 +133,21 @@ def product_of(flat: Flat, dtype: str = "f32") -> Product | None:
     return Product(flat.store, address, batch, m, n, k, s, l, epilogue, accumulator)
 
 
-def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None:
-    """Schedule ``flat`` as a matrix product; None when it is none, or when an extent is open."""
+def contract(flat: Flat, device: Device, weights: Weights, way: str | None = None) -> GpuContract | None:
+    """Schedule ``flat`` as a matrix product, in tiles called ``way`` or the cheapest ones.
+
+    None when it is none, or when an extent is open.
+    """
     p = product_of(flat)
     if p is None:
-        return contract_of_bytes(flat, device, weights)
+        return contract_of_bytes(flat, device, weights, way)
     p, offer = without_zeros(p, device, weights)
     address, batch, m, n, k, s, l, epilogue, accumulator = (
         p.address, p.batch, p.m, p.n, p.k, p.s, p.l, p.epilogue, p.accumulator
     )  # fmt: skip
     constant = is_constant(l)
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (batch, m, n, k))
-    tile = tile_for(batches, rows, columns, depth, device, "", constant)
+    tile = tile_for(batches, rows, columns, depth, device, "", constant, way)
     on_tensors = isinstance(tile, TensorTile)
     l_k, l_n = k, n
     if constant:
@@ -163,7 +166,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> GpuContract | None
     )  # fmt: skip
 
 
-def contract_of_bytes(flat: Flat, device: Device, weights: Weights) -> GpuContract | None:
+def contract_of_bytes(flat: Flat, device: Device, weights: Weights, way: str | None = None) -> GpuContract | None:
     """Schedule sums of products of bytes, on tensor cores; None where ``flat`` is none, or the device has none."""
     p = product_of(flat, "i32")
     if p is None or not device.multiplies_bytes:
@@ -174,7 +177,7 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights) -> GpuContra
         return None
     s, l, epilogue, accumulator, l_k, l_n = found.s, found.l, p.epilogue, p.accumulator, p.k, p.n
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (p.batch, p.m, p.n, p.k))
-    tile = tile_for(batches, rows, columns, depth, device, "s8", is_constant(l))
+    tile = tile_for(batches, rows, columns, depth, device, "s8", is_constant(l), way)
     if found.offset:
         more = sums_of_columns(l, p.n, p.k, weights) * X.const(found.offset, "i32")
         epilogue = X.substitute(epilogue, {accumulator: accumulator + more})

@@ -99,8 +99,11 @@ class GpuRegisters(GpuBlocked):
         return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers{halves}{image}"
 
 
-def registers(product: Product, device: Device, weights: Weights) -> GpuRegisters | None:
-    """Schedule a product for a device that blocks in registers; None where its operands do not lie evenly."""
+def registers(product: Product, device: Device, weights: Weights, way: str | None = None) -> GpuRegisters | None:
+    """Schedule a product for a device that blocks in registers, in blocks called ``way`` or the cheapest ones.
+
+    None where its operands do not lie evenly.
+    """
     p = inner_last(product)
     if not p.k or not p.n or p.n[-1].op != "var":
         return None
@@ -117,7 +120,8 @@ def registers(product: Product, device: Device, weights: Weights) -> GpuRegister
         return None
     lanes = fitting[0]
     halves = HALVES if "cl_khr_fp16" in device.opencl_extensions and s[0].dtype == packed_as(device) == "f16" else 0
-    tile_rows, vectors = tile_of(prod(map(most, p.batch)) * rows, columns, lanes, not constant, device, bool(halves))
+    tall = prod(map(most, p.batch)) * rows
+    tile_rows, vectors = tile_of(tall, columns, lanes, not constant, device, bool(halves), way)
     width = vectors * lanes
     panel = X.fresh(ceil(columns / width))
     if constant:
@@ -176,11 +180,26 @@ def _packed(p: Product, width: int, panel: Expr, weights: Weights, dtype: str) -
     return buffer, place, strides[-1]
 
 
-def tile_of(rows: int, columns: int, lanes: int, whole: bool, device: Device, halves: bool) -> tuple[int, int]:
-    """(rows, vectors) of a work-item with the least predicted cycles for each step of k; ``whole``: no last panel is
-    narrower than the others; sums in ``halves`` take half a register each beside the floats they join."""
+def tile_of(
+    rows: int, columns: int, lanes: int, whole: bool, device: Device, halves: bool, name: str | None = None
+) -> tuple[int, int]:
+    """(rows, vectors) of a work-item: the block called ``name``, else the one with the least predicted cycles."""
+    found = tiles_of(rows, columns, lanes, whole, device, halves)
+    return next((tile for tile in found if block_name(*tile) == name), found[0])
+
+
+def block_name(rows: int, vectors: int) -> str:
+    return f"{rows}x{vectors}"
+
+
+def tiles_of(rows: int, columns: int, lanes: int, whole: bool, device: Device, halves: bool) -> list[tuple[int, int]]:
+    """(rows, vectors) that fit the registers of a work-item, by predicted cycles for each step of k.
+
+    ``whole``: no last panel is narrower than the others; sums in ``halves`` take half a register each beside the floats
+    they join.
+    """
     slots = device.cores if device.group_items == 1 else device.multiprocessors * device.group_items
-    best: tuple[float, tuple[int, int]] | None = None
+    found: list[tuple[float, tuple[int, int]]] = []
     for vectors in range(1, 5):
         if whole and columns % (vectors * lanes):
             continue
@@ -190,8 +209,5 @@ def tile_of(rows: int, columns: int, lanes: int, whole: bool, device: Device, ha
             # Two multiply-adds or two loads a cycle; each sum waits four cycles for itself.
             cycles = max(tall * vectors / 2, (tall + vectors) / 2, 4) + 0.5
             tasks = ceil(rows / tall) * ceil(columns / (vectors * lanes))
-            cost = ceil(tasks / slots) * cycles
-            if best is None or cost < best[0]:
-                best = (cost, (tall, vectors))
-    assert best is not None
-    return best[1]
+            found.append((ceil(tasks / slots) * cycles, (tall, vectors)))
+    return [tile for _, tile in sorted(found, key=lambda priced: priced[0])]

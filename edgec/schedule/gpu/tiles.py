@@ -67,6 +67,10 @@ SHAPES = (
 )  # fmt: skip
 
 
+def _parts(split: int) -> str:
+    return f" in {split}" * (split > 1)
+
+
 @dataclass(frozen=True)
 class Tile:
     """A group computes ``m`` x ``n`` results, each thread ``thread_m`` x ``thread_n``, ``k`` steps of the sum a round.
@@ -80,6 +84,11 @@ class Tile:
     thread_m: int
     thread_n: int
     split: int
+
+    @property
+    def name(self) -> str:
+        """No other tile on offer for a product has it."""
+        return f"{self.m}x{self.n} {self.thread_m}x{self.thread_n}{_parts(self.split)}"
 
     @property
     def bytes(self) -> int:
@@ -115,6 +124,12 @@ class TensorTile:
     split: int
     element: str
     whole: bool = False
+
+    @property
+    def name(self) -> str:
+        """No other tile on offer for a product has it."""
+        warps = f"{self.warps_m}x{self.warps_n}x{self.slices}"
+        return f"{self.m}x{self.n}x{self.k} {warps}{' whole' * self.whole}{_parts(self.split)}"
 
     @property
     def bytes(self) -> int:
@@ -169,23 +184,34 @@ def multiplied(device: Device) -> Literal["f16", "tf32", "f32"]:
 
 
 def tile_for(
-    batches: int, rows: int, columns: int, depth: int, device: Device, element: str = "", constant: bool = False
+    batches: int,
+    rows: int,
+    columns: int,
+    depth: int,
+    device: Device,
+    element: str = "",
+    constant: bool = False,
+    name: str | None = None,
 ) -> AnyTile:
-    """The tile and the split with the least predicted cycles; ``element`` "s8" is of bytes.
+    """The tile and the split that are called ``name``, else those with the least predicted cycles."""
+    found = tiles_for(batches, rows, columns, depth, device, element, constant)
+    return next((tile for tile in found if tile.name == name), found[0])
+
+
+def tiles_for(
+    batches: int, rows: int, columns: int, depth: int, device: Device, element: str, constant: bool
+) -> list[AnyTile]:
+    """All tiles and splits of a product, by predicted cycles; ``element`` "s8" is of bytes.
 
     Where L is ``constant`` it may lie in memory as the tile asks for it.
     """
-    best: tuple[float, AnyTile] | None = None
-    for offer in offers(columns, depth, device, element, constant):
-        for split in SPLITS:
-            if split > 1 and depth // split < 2 * offer.k:
-                break
-            tile = replace(offer, split=split)
-            predicted = cycles(tile, batches, rows, columns, depth, device)
-            if best is None or predicted < best[0]:
-                best = (predicted, tile)
-    assert best is not None
-    return best[1]
+    found = [
+        replace(offer, split=split)
+        for offer in offers(columns, depth, device, element, constant)
+        for split in SPLITS
+        if split == 1 or depth // split >= 2 * offer.k
+    ]
+    return sorted(found, key=lambda tile: cycles(tile, batches, rows, columns, depth, device))
 
 
 def offers(columns: int, depth: int, device: Device, element: str, constant: bool) -> Iterator[AnyTile]:

@@ -1,0 +1,39 @@
+"""Ways to schedule one product on a GPU: the tiles of a group of threads, or the blocks of a work-item, by their names.
+
+The schedulers price all that there are; those next to the cheapest are worth measuring on the device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgec.device.facts import Device
+from edgec.schedule.flat import is_constant
+from edgec.schedule.gpu.contract import GpuContract
+from edgec.schedule.gpu.registers import GpuBlocked, GpuRegisters, block_name, tiles_of
+from edgec.schedule.gpu.tiles import tiles_for
+
+#: Tiles and blocks that are worth measuring, by the model of the device.
+TILES = 6
+
+
+def name_of(params: Any) -> str | None:
+    """The way that a schedule is; None for one that is no product."""
+    if isinstance(params, GpuContract):
+        return params.tile.name
+    return block_name(params.tile_rows, params.vectors) if isinstance(params, GpuBlocked) else None
+
+
+def proposed(params: Any, device: Device) -> list[str]:
+    """The cheapest ways to schedule the product of a record, by the model of the device."""
+    if isinstance(params, GpuContract):
+        element, constant = "s8" * params.is_integer, is_constant(params.l)
+        found = tiles_for(params.batches, params.rows, params.columns, params.depth, device, element, constant)
+        return [tile.name for tile in found[:TILES]]
+    if isinstance(params, GpuBlocked):
+        rows, halves, whole = params.batches * params.rows, False, False
+        if isinstance(params, GpuRegisters):
+            halves, whole = params.halves > 0, params.l.data is None
+        blocks = tiles_of(rows, params.columns, params.lanes, whole, device, halves)
+        return [block_name(*block) for block in blocks[:TILES]]
+    return []
