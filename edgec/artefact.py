@@ -23,6 +23,7 @@ from edgec.device import android, apk, wasm
 from edgec.device.cuda import CudaCompiler, KernelReport, compile_cuda, has_gpu, pick_cuda_compiler
 from edgec.device.facts import Device
 from edgec.device.opencl import has_opencl
+from edgec.device.probe import usable_cores
 from edgec.device.toolchain import Compiler, compile_shared, pick_compiler
 from edgec.emit.project import LOCK
 from edgec.errors import EdgecError, ModelError, ToolchainError, UsageError
@@ -139,7 +140,7 @@ def compile_library(
     lock = read_lock(folder)
     sources = [folder / source for source in lock["sources"]]
     output = folder / library_name(lock["name"])
-    jobs = jobs or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    jobs = jobs or usable_cores()
     if isinstance(compiler, CudaCompiler):
         found = {r.name: r for r in compile_cuda(compiler, device, sources, output, jobs, progress)}
         if found:

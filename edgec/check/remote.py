@@ -21,9 +21,10 @@ from edgec.check.execute import Executor, checked_input
 from edgec.check.latency import Timing
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.device.facts import Device
+from edgec.device.probe import host_arch, usable_cores
 from edgec.device.toolchain import Compiler, compile_image, compile_program, pick_compiler
 from edgec.emit.project import has_board
-from edgec.errors import CheckError, DeviceError, LinkError, UsageError
+from edgec.errors import CheckError, DeviceError, LinkError, ToolchainError, UsageError
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
 from edgec.ir.sizes import dimensions, shape_at
@@ -232,10 +233,9 @@ def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
     lock = read_lock(folder)
     defines = ["EC_PROFILE"] if profile else []
     if options.device.language == "cuda":
-        cuda = pick_cuda_compiler(options.device, options.compiler)
-        parts = [folder / name for name in (*lock["sources"], "runner.cpp")]
-        compile_cuda(cuda, options.device, parts, output, defines=defines, shared=False)
-        return output
+        return _compile_cuda_runner(
+            built, [folder / name for name in (*lock["sources"], "runner.cpp")], output, defines
+        )
     names = [*lock["sources"], "runner.c"]
     compiler = pick_compiler(options.device, options.compiler)
     if not options.device.hosted and options.device.arch != "wasm32":
@@ -249,6 +249,17 @@ def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
     return compile_program(
         compiler, options.device, sources, output, include=[folder], defines=defines, extra_flags=flags
     )
+
+
+def _compile_cuda_runner(built: Built, sources: Sequence[Path], output: Path, defines: Sequence[str]) -> Path:
+    options = built.options
+    compiler = pick_cuda_compiler(options.device, options.compiler)
+    crosses = any(word.startswith(("-ccbin", "--compiler-bindir")) for word in compiler.command)
+    if compiler.kind == "nvcc" and not crosses and options.device.arch != host_arch():
+        hint = f'run edgec on the device, or give --compiler "nvcc -ccbin {options.device.gcc_target}-g++ ..."'
+        raise ToolchainError(f"{compiler} makes programs for this machine, not for '{options.device.name}'", hint=hint)
+    compile_cuda(compiler, options.device, sources, output, usable_cores(), defines=defines, shared=False)
+    return output
 
 
 def _alone(compiler: Compiler, device: Device) -> tuple[Compiler, tuple[str, ...]]:

@@ -102,7 +102,7 @@ def probe_host(root: Path = Path("/")) -> Device:
         instruction_sets=instruction_sets,
         vector_bytes=vector_bytes,
         vector_registers=vector_registers,
-        cores=_usable_cores(),
+        cores=usable_cores(),
         l1d_bytes=caches[1],
         l2_bytes=caches[2],
         l3_bytes=caches[3],
@@ -209,7 +209,7 @@ def _sysctl_caches(facts: Mapping[str, str]) -> dict[int, int]:
 # -- sources that may be missing -------------------------------------------------------------------
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
     """The cores this process may run on, which in a container are fewer than the machine has."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
