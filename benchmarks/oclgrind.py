@@ -1,78 +1,215 @@
 """Kernel tests of OpenCL under oclgrind: data races, accesses out of bounds, barriers that not every work-item meets.
 
-    python benchmarks/oclgrind.py [--kind KIND] [--group GROUP] [--jobs N] [--seconds N]   # apt install oclgrind
+    python benchmarks/oclgrind.py [--kind KIND] [--group GROUP] [--seconds N] [--kept FILE] [--write docs/opencl.md]
 
-Every group of cases of tests/kernel_cases.py on every kind of device that tests/gpu/test_opencl_kernels.py knows, each
-in a process of its own, as oclgrind ends the process on what it does not know. Prints a line each and ends with 1 where
-something was found, a result was wrong, or a group did not come to its end.
+(apt install oclgrind.) Every case of tests/kernel_cases.py, with attention of fewer queries and keys, on every kind of
+device that tests/gpu/test_opencl_kernels.py knows. Cases of a group share a process, as oclgrind ends it on what it does
+not know; what is found, or is not finished in ``--seconds`` a case, is run again by itself until it is known whose it is.
+Where two devices get the same files, the second is not run. What came of each case is kept in a file, and not run again;
+the table is of all that is there. Ends with 1 where something was found or a result is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 LIBRARY = Path("/usr/lib/oclgrind/liboclgrind-rt.so")
-TESTS = Path(__file__).resolve().parents[1] / "tests" / "gpu" / "test_opencl_kernels.py"
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+sys.path[:0] = [str(TESTS / "gpu"), str(TESTS)]
 KINDS = ("host_pocl", "generic_opencl", "mali_g78", "adreno_740")
+PLACES = ("<!-- oclgrind -->", "<!-- end of oclgrind -->")
+#: Cases of one process; oclgrind checks a kernel for every launch.
+EACH = 8
+SILENT, SAME, REFUSED, FOUND, WRONG, SLOW, ENDED = (
+    "silent", "the same files", "refused", "found", "wrong", "too slow", "oclgrind ended"
+)  # fmt: skip
+
+
+@dataclass
+class Kept:
+    """What came of cases: {KIND: {GROUP: {CASE: [verdict, seconds, words]}}}, in a file; and files that were silent."""
+
+    path: Path
+    verdicts: dict[str, dict[str, dict[str, list[Any]]]] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def read(path: Path) -> Kept:
+        if not path.is_file():
+            return Kept(path)
+        found = json.loads(path.read_text())
+        return Kept(path, found["verdicts"], found["files"])
+
+    def of(self, kind: str, group: str) -> dict[str, list[Any]]:
+        return self.verdicts.setdefault(kind, {}).setdefault(group, {})
+
+    def write(self) -> None:
+        self.path.write_text(json.dumps({"verdicts": self.verdicts, "files": self.files}, indent=1))
+
+
+@cache
+def groups() -> dict[str, dict[str, Any]]:
+    """The cases, by group: those of the tests, but for attention."""
+    from attention_cases import small_attentions
+    from handed_on import handed_on
+    from kernel_cases import cases
+
+    return {**cases(), "attentions": dict(small_attentions()), "handed on": handed_on()}
+
+
+def device_of(kind: str) -> Any:
+    """The device as oclgrind stands for it: with no extension but doubles."""
+    from edgec.device.facts import load_device
+
+    return replace(load_device(kind), opencl_extensions=())
+
+
+def calculated(kind: str, group: str, names: Sequence[str]) -> None:
+    """In a process of its own, whose OpenCL is oclgrind's: run these cases, and say what is wrong with the results."""
+    import numpy as np
+    from opencl_networks import joined, network
+    from small_graphs import arrays, doubled
+    from test_cuda_kernels import difference
+
+    from edgec.ir import evaluate
+
+    whole = joined({name: groups()[group][name] for name in names})
+    given = arrays(whole, 5)
+    wide = {n: v.astype(np.float64) if v.dtype == np.float32 else v for n, v in given.items()}
+    want = evaluate.run(doubled(whole), wide)
+    with tempfile.TemporaryDirectory(prefix="edgec-oclgrind-") as folder:
+        with network(whole, Path(folder, "net"), device_of(kind)) as run:
+            results = run(given)
+    told = {name: difference(got, want[name], 1e-5) for name, got in results.items()}
+    print(*(f"wrong: {name}: {what}" for name, what in told.items() if what), sep="\n")
 
 
 def environment(log: Path) -> dict[str, str]:
     """What makes a program run under oclgrind; its findings go to ``log``."""
     found = {"EC_OPENCL_LIBRARY": str(LIBRARY), "OCLGRIND_DATA_RACES": "1", "OCLGRIND_LOG": str(log)}
-    # Unoptimized, so that accesses are where the kernels have them.
-    return {**os.environ, **found, "OCLGRIND_BUILD_OPTIONS": "-O0", "EDGEC_TEST_OPENCL": "1"}
+    # Unoptimized: accesses are where the kernels have them, and oclgrind 21.10 does not know all that clang's
+    # optimizations leave behind (llvm.experimental.noalias.scope.decl).
+    found["OCLGRIND_BUILD_OPTIONS"] = "-O0"
+    path = os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, **found, "PYTHONPATH": path}
 
 
-def checked(kind: str, group: str, seconds: float) -> tuple[str, str]:
-    """(verdict, first of what was found or said) of one group of cases on one kind of device."""
+def checked(kind: str, group: str, names: Sequence[str], seconds: float) -> tuple[str, str]:
+    """(verdict, first of what was found or said) of some cases of a group on one kind of device."""
     with tempfile.TemporaryDirectory(prefix="edgec-oclgrind-") as folder:
         log = Path(folder, "log")
-        which = f"{TESTS}::test_kernels_compute_their_formulas[{kind}-{group}-fp32]"
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-o", "timeout=0", which]
+        command = [sys.executable, __file__, "--kind", kind, "--group", group, "--cases", json.dumps(list(names))]
         try:
             done = subprocess.run(
-                command, env=environment(log), capture_output=True, text=True, timeout=seconds, check=False
+                command, env=environment(log), capture_output=True, text=True, timeout=seconds * len(names), check=False
             )
         except subprocess.TimeoutExpired:
-            return "not finished", f"{seconds:.0f} s"
+            return SLOW, f"{seconds:.0f} s"
         findings = log.read_text(errors="replace").strip() if log.is_file() else ""
+    said = f"{done.stderr}\n{done.stdout}"
+    if done.returncode < 0 or "OCLGRIND FATAL ERROR" in said or "LLVM ERROR" in said:
+        marks = ("Assertion `", "LLVM ERROR", "Undefined", "FATAL")
+        why = [line for mark in marks for line in said.splitlines() if mark in line]
+        return ENDED, (why or said.strip().splitlines()[-1:] or [str(done.returncode)])[0][-300:]
     if findings:
-        return "found", findings[:2000]
-    if done.returncode < 0 or "Fatal Python error" in done.stderr:
-        why = [line for line in done.stderr.splitlines() if "Assertion" in line or "LLVM ERROR" in line]
-        return "oclgrind gave up", (why or done.stderr.splitlines()[-1:])[0][-200:]
-    if done.returncode or not done.stdout.startswith("."):
-        return "failed", done.stdout[-2000:]
-    return "nothing", ""
+        return FOUND, findings[:2000]
+    wrong = "wrong:" in done.stdout
+    return (WRONG, said.strip()[-1000:]) if done.returncode or wrong else (SILENT, "")
 
 
-def groups() -> list[str]:
-    """Of the cases, in order."""
-    sys.path[:0] = [str(TESTS.parent), str(TESTS.parents[1])]
-    from kernel_cases import cases
+def sources(kind: str, graph: Any) -> str | None:
+    """What is compiled and read for a graph, as a number; None where the device takes no such graph."""
+    from opencl_networks import refused
 
-    return [*sorted(cases()), "handed on"]
+    from edgec.emit.project import files
+    from edgec.fuse import plan
+    from edgec.schedule.build import schedule
+    from edgec.schedule.gpu.attention import largest_head
+
+    device = device_of(kind)
+    if refused(graph, device) is not None:
+        return None
+    written = files(schedule(plan(graph, gpu=True, head=largest_head(device)), device), device, "net")
+    own = (text for name, text in sorted(written.items()) if name.endswith((".c", ".cl", ".bin", ".h")))
+    return hashlib.sha256(b"\0".join(own).replace(kind.encode(), b"")).hexdigest()
 
 
-def all_checked(which: Sequence[tuple[str, str]], jobs: int, seconds: float) -> bool:
-    """Check so many side by side and say what came of each; whether all ended without a finding."""
-
-    def one(pair: tuple[str, str]) -> bool:
+def run(kind: str, group: str, kept: Kept, seconds: float) -> None:
+    """Check what is not known yet of a group on a kind of device."""
+    of = kept.of(kind, group)
+    new: dict[str, str] = {}
+    for name, graph in groups()[group].items():
+        if name in of:
+            continue
+        number = sources(kind, graph)
+        if number is None:
+            of[name] = [REFUSED, 0.0, ""]
+        elif number in kept.files:
+            of[name] = [SAME, 0.0, kept.files[number]]
+        else:
+            new[name] = number
+    waiting = list(in_parts(list(new), EACH))
+    while waiting:
+        names = waiting.pop(0)
         begun = time.monotonic()
-        verdict, words = checked(*pair, seconds)
-        print(f"{pair[0]:15} {pair[1]:18} {verdict:16} {time.monotonic() - begun:6.0f} s  {words}", flush=True)
-        return verdict == "nothing"
+        verdict, words = checked(kind, group, names, seconds)
+        if verdict != SILENT and len(names) > 1:
+            waiting[:0] = in_parts(names, len(names) // 2)
+            continue
+        took = (time.monotonic() - begun) / len(names)
+        for name in names:
+            of[name] = [verdict, round(took, 1), words]
+            if verdict == SILENT:
+                kept.files[new[name]] = kind
+            else:
+                print(f"{kind:15} {group:18} {name:40} {verdict}: {words}", flush=True)
+        kept.write()
+    kept.write()
+    print(f"{kind:15} {group:18} {summary(of)}", flush=True)
 
-    with ThreadPoolExecutor(jobs) as pool:
-        return all(list(pool.map(one, which)))
+
+def in_parts(names: list[str], each: int) -> Iterator[list[str]]:
+    for k in range(0, len(names), each):
+        yield names[k : k + each]
+
+
+def summary(of: dict[str, list[Any]]) -> str:
+    """The verdicts on a group, in words."""
+    counts = {v: [n for n, found in of.items() if found[0] == v] for v in (FOUND, WRONG, SLOW, ENDED)}
+    ran = sum(found[0] == SILENT for found in of.values())
+    same = sorted({found[2] for found in of.values() if found[0] == SAME})
+    parts = [f"{ran} silent"] if ran else []
+    parts += [f"{sum(found[0] == SAME for found in of.values())} as {' and '.join(same)}"] if same else []
+    parts += [f"{verdict}: {', '.join(names)}" for verdict, names in counts.items() if names]
+    return "; ".join(parts) or "none is taken"
+
+
+def table(kept: Kept) -> str:
+    """Groups by kinds of device; what was not run is empty."""
+    names = sorted({group for of in kept.verdicts.values() for group in of})
+    lines = ["| cases | " + " | ".join(KINDS) + " |", "|---" * (len(KINDS) + 1) + "|"]
+    for group in names:
+        cells = [kept.verdicts.get(kind, {}).get(group) for kind in KINDS]
+        lines.append("| " + " | ".join([group, *(summary(of) if of else "" for of in cells)]) + " |")
+    return "\n".join(lines)
+
+
+def write(kept: Kept, page: Path) -> None:
+    before, _, rest = page.read_text().partition(PLACES[0])
+    page.write_text(before + PLACES[0] + "\n" + table(kept) + "\n" + PLACES[1] + rest.partition(PLACES[1])[2])
 
 
 def main() -> None:
@@ -80,12 +217,24 @@ def main() -> None:
     p.add_argument("--kind", action="append", choices=KINDS)
     p.add_argument("--group", action="append")
     p.add_argument("--jobs", type=int, default=1)
-    p.add_argument("--seconds", type=float, default=1800, help="for one group")
+    p.add_argument("--seconds", type=float, default=120, help="for one case")
+    p.add_argument("--kept", type=Path, default=Path("oclgrind.json"), help="what came of each case")
+    p.add_argument("--write", type=Path, help="a page to put the table of everything that is kept into")
+    p.add_argument("--cases", help=argparse.SUPPRESS)
     options = p.parse_args()
     if not LIBRARY.is_file():
         sys.exit(f"there is no {LIBRARY}: apt install oclgrind")
-    which = [(kind, group) for kind in options.kind or KINDS for group in options.group or groups()]
-    sys.exit(not all_checked(which, options.jobs, options.seconds))
+    names = options.group or sorted(groups())
+    if options.cases:
+        return calculated(options.kind[0], names[0], json.loads(options.cases))
+    kept = Kept.read(options.kept)
+    pairs = [(kind, group) for group in names for kind in options.kind or KINDS]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(lambda pair: run(*pair, kept, options.seconds), pairs))
+    if options.write:
+        write(kept, options.write)
+    found = [of for by in kept.verdicts.values() for group in by.values() for of in group.values()]
+    sys.exit(any(of[0] in (FOUND, WRONG) for of in found))
 
 
 if __name__ == "__main__":

@@ -31,34 +31,38 @@ def heads(x: Node, count: int) -> Node:
     return transpose(ops.node("reshape", x, shape=(b, n, count, width // count)), 0, 2, 1, 3)
 
 
-def attentions() -> Iterator[Named]:
-    # Few keys, too: all of them one block, or less than a tile of it.
-    sizes = (
-        (257, 300, 16, 16),
-        (256, 259, 5, 33),
-        (300, 256, 7, 3),
-        (1408, 48, 8, 8),
-        (1666, 40, 5, 7),
-        (16512, 4, 3, 5),
-    )
+#: (queries, keys, features, width). Few keys, too: all of them one block, or less than a tile of it.
+LARGE = ((257, 300, 16, 16), (256, 259, 5, 33), (300, 256, 7, 3), (1408, 48, 8, 8), (1666, 40, 5, 7), (16512, 4, 3, 5))
+#: The same around a GPU's tiles, where fewer scores are a kernel: three tiles of keys with a rest, two of queries.
+SMALL = ((65, 140, 16, 16), (64, 131, 5, 33), (76, 128, 7, 3), (440, 48, 8, 8), (110, 40, 5, 7), (1040, 4, 3, 5))
+
+
+def small_attentions() -> Iterator[Named]:
+    """For a GPU that is interpreted."""
+    return attentions(SMALL, 68, 64)
+
+
+def attentions(sizes: tuple[tuple[int, ...], ...] = LARGE, masked: int = 260, shared: int = 256) -> Iterator[Named]:
+    """Of ``sizes``, of ``masked`` queries and ten keys more, and of ``shared`` queries and keys."""
+    keys = masked + 10
     for m, n, k, d in sizes:
         qkv = value("q", m, k), value("k", n, k), value("v", n, d)
         yield f"attention {m}x{n}x{k}x{d}", graph(attention(*qkv))
-    qkv = value("q", 3, 1700, 32), value("k", 3, 40, 32), value("v", 3, 40, 32)
+    qkv = value("q", 3, 1700 * masked // 260, 32), value("k", 3, 40, 32), value("v", 3, 40, 32)
     yield "attention to few keys", graph(attention(*qkv))
-    qkv = value("q", 2, 260, 12), value("k", 2, 270, 12), value("v", 2, 270, 20)
-    yield "attention with a row of masks", graph(attention(*qkv, value("mask", 2, 1, 270)))
-    yield "attention with a matrix of masks", graph(attention(*qkv, value("mask", 1, 260, 270)))
-    causal = np.where(np.tril(np.ones((260, 270), bool)), 0, -np.inf).astype(np.float32)
+    qkv = value("q", 2, masked, 12), value("k", 2, keys, 12), value("v", 2, keys, 20)
+    yield "attention with a row of masks", graph(attention(*qkv, value("mask", 2, 1, keys)))
+    yield "attention with a matrix of masks", graph(attention(*qkv, value("mask", 1, masked, keys)))
+    causal = np.where(np.tril(np.ones((masked, keys), bool)), 0, -np.inf).astype(np.float32)
     yield "attention to what came before", graph(attention(*qkv, constant(causal)))
-    least = np.where(np.tril(np.ones((260, 270), bool)), 0, np.finfo(np.float32).min).astype(np.float32)
+    least = np.where(np.tril(np.ones((masked, keys), bool)), 0, np.finfo(np.float32).min).astype(np.float32)
     yield "attention beside the least float", graph(attention(*qkv, constant(least)))
-    yield "attention chosen by truth values", graph(attention(*qkv, value("mask", 1, 260, 270, dtype="bool")))
-    x = value("x", 1, 256, 24)
+    yield "attention chosen by truth values", graph(attention(*qkv, value("mask", 1, masked, keys, dtype="bool")))
+    x = value("x", 1, shared, 24)
     parts = [ops.node("matmul", x, weights(24, 24, scale=0.2)) for _ in range(3)]
     mixed = transpose(attention(*(heads(p, 3) for p in parts)), 0, 2, 1, 3)
-    yield "attention of heads", graph(gelu(ops.node("reshape", mixed, shape=(1, 256, 24))))
-    shared = [ops.node("broadcast", value(n, 1, 2, 1, 256, 8), shape=(1, 2, 3, 256, 8)) for n in ("k", "v")]
-    yield "attention of groups of heads", graph(attention(value("q", 1, 2, 3, 256, 8), *shared))
-    probabilities = ops.node("mul", softmax(value("s", 256, 256), 1), number(2.0))
-    yield "no attention", graph(ops.node("matmul", probabilities, value("v", 256, 16)))
+    yield "attention of heads", graph(gelu(ops.node("reshape", mixed, shape=(1, shared, 24))))
+    both = [ops.node("broadcast", value(n, 1, 2, 1, shared, 8), shape=(1, 2, 3, shared, 8)) for n in ("k", "v")]
+    yield "attention of groups of heads", graph(attention(value("q", 1, 2, 3, shared, 8), *both))
+    probabilities = ops.node("mul", softmax(value("s", shared, shared), 1), number(2.0))
+    yield "no attention", graph(ops.node("matmul", probabilities, value("v", shared, 16)))

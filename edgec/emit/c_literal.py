@@ -48,12 +48,10 @@ def literal(value: float, dtype: str) -> str:
         return f"{text}{suffix}" if number >= 0 and not text.startswith("-") else f"({text}{suffix})"
     if dtype == "bool":
         return "1" if value else "0"
-    if dtype == "i64":
-        return str(value) if -(2**31) < value < 2**31 else f"({value + 1}LL - 1)" if value < 0 else f"{value}LL"
     if dtype in ("u32", "u64"):
-        return f"{value}{'u' if dtype == 'u32' else 'ull'}"
-    if dtype == "i32" and value == -(2**31):
-        return "(-2147483647 - 1)"
+        return f"{value}u"  # as wide as the number asks for; in OpenCL C, ull has 128 bits
+    if dtype in ("i32", "i64") and value == -(2 ** (31 if dtype == "i32" else 63)):
+        return f"({value + 1} - 1)"
     return str(int(value))
 
 
