@@ -3,10 +3,10 @@
     python benchmarks/oclgrind.py [--kind KIND] [--group GROUP] [--seconds N] [--kept FILE] [--write docs/opencl.md]
 
 (apt install oclgrind.) Every case of tests/kernel_cases.py, with attention of fewer queries and keys, on every kind of
-device that tests/gpu/test_opencl_kernels.py knows. Cases of a group share a process, as oclgrind ends it on what it does
-not know; what is found, or is not finished in ``--seconds`` a case, is run again by itself until it is known whose it is.
-Where two devices get the same files, the second is not run. What came of each case is kept in a file, and not run again;
-the table is of all that is there. Ends with 1 where something was found or a result is wrong.
+device that tests/gpu/test_opencl_kernels.py knows. Some cases share a process, as oclgrind ends it on what it does not
+know; where something is found, or not finished in ``--seconds`` a case, they are run by themselves. Where two devices
+get the same files, the second is not run. What came of each case is kept in a file, and not run again; the table is of
+all that is there. Ends with 1 where something was found or a result is wrong.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def calculated(kind: str, group: str, names: Sequence[str]) -> None:
     given = arrays(whole, 5)
     wide = {n: v.astype(np.float64) if v.dtype == np.float32 else v for n, v in given.items()}
     want = evaluate.run(doubled(whole), wide)
-    with tempfile.TemporaryDirectory(prefix="edgec-oclgrind-") as folder:
-        with network(whole, Path(folder, "net"), device_of(kind)) as run:
-            results = run(given)
+    scratch = tempfile.TemporaryDirectory(prefix="edgec-oclgrind-")
+    with scratch as folder, network(whole, Path(folder, "net"), device_of(kind)) as run:
+        results = run(given)
     told = {name: difference(got, want[name], 1e-5) for name, got in results.items()}
     print(*(f"wrong: {name}: {what}" for name, what in told.items() if what), sep="\n")
 

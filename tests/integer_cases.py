@@ -140,6 +140,8 @@ def byte_products() -> Iterator[Named]:
         yield f"bytes turned {a} {b}", graph(ops.node("matmul", wide(at, 100), wide(bt, 1)))
         yield f"bytes left turned {a} {b}", graph(ops.node("matmul", wide(at, 100), wide(bytes_of(9, 6, dtype=b))))
         yield f"bytes constant left {a} {b}", graph(ops.node("matmul", wide(bytes_of(9, 9, dtype=a)), wide(bt, 2)))
+    deep = ops.node("matmul", wide(value("a", 5, 3010, dtype="u8")), wide(bytes_of(3010, 8, dtype="u8")))
+    yield "bytes of a long sum", graph(requantized(deep, scales(8), "u8"))
     batch = ops.node(
         "matmul", wide(value("a", 2, 3, 5, 11, dtype="u8"), 128), wide(value("b", 2, 3, 11, 6, dtype="i8"))
     )

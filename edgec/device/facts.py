@@ -150,7 +150,9 @@ class Device:
 
     @property
     def multiplies_fours(self) -> bool:
-        """Whether a sum of products of four bytes is one instruction of a GPU in OpenCL."""
+        """Whether a sum of products of four bytes is one instruction of a GPU, which has no tensor cores for them."""
+        if self.language == "cuda":
+            return 61 <= self.compute_capability < 80
         return self.language == "opencl" and not set(DOT_EXTENSIONS).isdisjoint(self.opencl_extensions)
 
     @property

@@ -18,7 +18,7 @@ from edgec.ir.touched import touched
 from edgec.ir.types import DTYPES
 from edgec.report.tables import duration, number, size, table
 from edgec.schedule.gpu.contract import GpuContract
-from edgec.schedule.gpu.tiles import TensorTile, cycles
+from edgec.schedule.gpu.tiles import TensorTile, Tile, cycles
 from edgec.schedule.program import Kernel, Program
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ def bound(kernel: Kernel, flops: float, moved: int, device: Device) -> float:
     """Seconds that arithmetic or memory take at the least."""
     tile = getattr(kernel.params, "tile", None)
     rate = float(device.gpu_multiply_adds)
+    if isinstance(tile, Tile):
+        rate *= tile.chunk
     if isinstance(tile, TensorTile) and device.tensor_multiply_adds:
         rate = device.tensor_multiply_adds * {"s8": 2.0, "f16": 1.0}.get(tile.element, 0.5)
     peak = 2.0 * device.multiprocessors * rate * device.gpu_clock_mhz * 1e6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from opencl_networks import accepted, joined
 from small_graphs import arrays, doubled
 
 from edgec.device.facts import load_device
+from edgec.emit.project import files
+from edgec.fuse import plan
 from edgec.ir import evaluate
+from edgec.schedule.build import schedule
 
 SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
 #: Of the largest value: rounding of sums, and of factors to 10 bits of mantissa, which a softmax of products enlarges.
@@ -25,9 +29,12 @@ NARROW = ("contractions", "convolutions", "epilogues", "attentions")
 PRODUCTS = ("contractions", "attentions")
 DEVICE = "cuda_sm90" if os.environ.get("EDGEC_TEST_GPU") else "jetson"
 OLDER = 75
+#: Bytes without tensor cores: four products a step.
+BYTES, FOURS = ("byte_products", "byte_convolutions"), 72
 WHAT = [
     *((g, "fp32", 0) for g in sorted(GROUPS)), *((g, "fp16", 0) for g in (*NARROW, "recurring")),
     *((g, "tf32", 0) for g in PRODUCTS), *((g, "fp32", OLDER) for g in PRODUCTS),
+    *((g, "fp32", FOURS) for g in BYTES),
 ]  # fmt: skip
 
 
@@ -46,6 +53,22 @@ def test_kernels_compute_their_formulas(group: str, precision: str, capability: 
     told = {output: difference(got, want[output], TOLERANCE[precision]) for output, got in network(given).items()}
     wrong += [f"{output}: {what}" for output, what in told.items() if what]
     assert not wrong, f"seed {SEED}\n" + "\n".join(wrong)
+
+
+def test_bytes_reach_every_way_of_loading_words() -> None:
+    device = replace(load_device(DEVICE), compute_capability=FOURS)
+    graphs, _ = accepted({k: v for g in BYTES for k, v in GROUPS[g].items()}, device)
+    program = schedule(plan(joined(graphs), gpu=True), device)
+    text = b"".join(text for name, text in files(program, device, "net").items() if name.endswith(".cu")).decode()
+    ways = (
+        r"\? ec_word\(\w+\([^)]*\)\) : 0",
+        r"\? ec_word\(\w+\([^)]*\), 0x07070707u\)",
+        r"\? ec_bytes\(",
+        r"ec_is_last\(",
+    )
+    assert all(re.search(way, text) for way in ways)
+    assert {f"ec_dot_{s}_{l}" for s in ("i8", "u8") for l in ("i8", "u8")} <= set(re.findall(r"ec_dot_\w+", text))
+    assert not load_device("jetson_nano").multiplies_fours
 
 
 def difference(got: np.ndarray, want: np.ndarray, tolerance: float) -> str | None:

@@ -28,7 +28,7 @@ from edgec.schedule.gpu.attention import largest_head
 #: Graphs that reach every template; nvcc takes about a second a kernel.
 FORMULAS = {
     "contractions": "matmul 33x8x53", "rows": "row softmax 53", "maps": "map chain 53",
-    "attentions": "attention of heads",
+    "attentions": "attention of heads", "byte_convolutions": "byte conv chain",
 }  # fmt: skip
 PROCEDURES = {
     "sorting": ("argsort of 33", "rows of f32"), "scanning": ("prefix of 300",),

@@ -273,6 +273,28 @@ EC_DEVICE unsigned ec_four_bytes(ec_vf a) {
 EC_DEVICE void ec_store_u8(unsigned char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
 EC_DEVICE void ec_store_i8(signed char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
 
+/* Four bytes along k as a word: as they lie, ``fill`` where there is nowhere to read them, or one by one. */
+EC_DEVICE int ec_word(const void *p) { return *(const int *)p; }
+EC_DEVICE int ec_word(const void *p, unsigned fill) { return p ? *(const int *)p : (int)fill; }
+EC_DEVICE int ec_bytes(int a, int b, int c, int d) {
+  return (int)((unsigned)(a & 255) | (unsigned)(b & 255) << 8 | (unsigned)(c & 255) << 16 | (unsigned)(d & 255) << 24);
+}
+/* The products of four bytes, and a sum (compute capability 6.1). */
+#ifndef EC_ON_CPU
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 610
+#define EC_DOT(NAME, TYPES)                                                                        \
+  EC_DEVICE int NAME(int a, int b, int sum) {                                                      \
+    asm("dp4a." TYPES " %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));                            \
+    return sum;                                                                                    \
+  }
+EC_DOT(ec_dot_i8_i8, "s32.s32")
+EC_DOT(ec_dot_i8_u8, "s32.u32")
+EC_DOT(ec_dot_u8_i8, "u32.s32")
+EC_DOT(ec_dot_u8_u8, "u32.u32")
+#undef EC_DOT
+#endif
+#endif
+
 #define EC_LANEWISE(EXPRESSION)                                                                    \
   float4 r;                                                                                        \
   { const float x = a.v.x; r.x = EXPRESSION(x); }                                                  \

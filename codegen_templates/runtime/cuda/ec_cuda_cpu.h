@@ -215,6 +215,17 @@ EC_MULTIPLY_BYTES(ec_multiply_u8_i8, uint8_t, int8_t)
 EC_MULTIPLY_BYTES(ec_multiply_u8_u8, uint8_t, uint8_t)
 #undef EC_MULTIPLY_BYTES
 
+#define EC_DOT(NAME, S, L)                                                                         \
+  static inline __attribute__((unused)) int NAME(int a, int b, int sum) {                          \
+    for (int i = 0; i < 4; ++i) sum += (int)(S)((unsigned)a >> 8 * i) * (int)(L)((unsigned)b >> 8 * i); \
+    return sum;                                                                                    \
+  }
+EC_DOT(ec_dot_i8_i8, int8_t, int8_t)
+EC_DOT(ec_dot_i8_u8, int8_t, uint8_t)
+EC_DOT(ec_dot_u8_i8, uint8_t, int8_t)
+EC_DOT(ec_dot_u8_u8, uint8_t, uint8_t)
+#undef EC_DOT
+
 /* The host's side. */
 typedef int cudaError_t;
 typedef struct CUstream_st *cudaStream_t;

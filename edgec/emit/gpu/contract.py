@@ -89,8 +89,8 @@ class ContractView(SlotView):
 
     @property
     def multiply(self) -> str:
-        """What tensor cores multiply."""
-        return "_".join(self.params.types) if self.params.is_integer else self.tile.element  # type: ignore[union-attr]
+        """What tensor cores multiply, or bytes by fours."""
+        return "_".join(self.params.types) if self.params.is_integer else self.tile.element
 
     @property
     def slots(self) -> list[Slot]:

@@ -25,7 +25,7 @@ from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_
 from edgec.schedule.gpu.integer import factors, started, sums_of_columns
 from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned, loads_lanes, packed_as
 from edgec.schedule.gpu.sparse import without_zeros
-from edgec.schedule.gpu.tiles import AnyTile, TensorTile, tile_for
+from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, tile_for
 from edgec.schedule.products import BYTES
 from edgec.schedule.program import Buffer
 from edgec.schedule.sparse import Offer
@@ -45,7 +45,7 @@ class GpuContract(GpuProduct):
     s_lanes: bool  # LANES neighbors of S along k are one load
     l_lanes: bool  # LANES neighbors of L along n (on tensor cores: along k) are one load
     store_lanes: bool  # LANES neighbors of the result along n are computed and stored at once
-    s_copied: bool  # 16 bytes of S along k can be copied as they lie
+    s_copied: bool  # 16 bytes of S along k (without tensor cores: four) can be copied as they lie
     l_copied: bool  # and those of L
     tile: AnyTile
     start: Expr | None = None  # of bytes: what is added to a sum before it is a float; None where it stays an integer
@@ -75,7 +75,8 @@ class GpuContract(GpuProduct):
             return (
                 f"{self.sizes}, tile {t.m} x {t.n} on tensor cores ({t.element}), {t.warps} x {t.slices} warps{parts}"
             )
-        return f"{self.sizes}, tile {t.m} x {t.n}, {t.thread_m} x {t.thread_n} a thread{parts}"
+        fours = f", four {' x '.join(self.types)} a step" if self.is_integer else ""
+        return f"{self.sizes}, tile {t.m} x {t.n}, {t.thread_m} x {t.thread_n} a thread{fours}{parts}"
 
     @property
     def tiles(self) -> int:
@@ -167,9 +168,10 @@ def contract(flat: Flat, device: Device, weights: Weights, way: str | None = Non
 
 
 def contract_of_bytes(flat: Flat, device: Device, weights: Weights, way: str | None = None) -> GpuContract | None:
-    """Schedule sums of products of bytes, on tensor cores; None where ``flat`` is none, or the device has none."""
+    """Schedule sums of products of bytes, on tensor cores or four products a step; None where ``flat`` is none, or the
+    device can do neither."""
     p = product_of(flat, "i32")
-    if p is None or not device.multiplies_bytes:
+    if p is None or device.language != "cuda" or not (device.multiplies_bytes or device.multiplies_fours):
         return None
     p, offer = without_zeros(p, device, weights, "s8")
     found = factors(p.s, p.l)
@@ -193,8 +195,9 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights, way: str | N
     return GpuContract(
         flat.store, p.address, p.batch, p.m, p.n, p.k, s, l, l_k, l_n, epilogue, accumulator, False, False,
         start is not None and has_lanes(on_lanes, flat.store, p.address, last),
-        is_copied(s, s_along, tile, found.types[0]), in_tiles(tile) or is_copied(l, l_along, tile, found.types[1]),
-        tile, start, found.types, int(fill), offer=offer,
+        is_copied(s, s_along, tile, found.types[0]),
+        is_packed(tile, found.l) or is_copied(l, l_along, tile, found.types[1]), tile, start, found.types, int(fill),
+        offer=offer,
     )  # fmt: skip
 
 
@@ -203,13 +206,18 @@ def in_tiles(tile: AnyTile) -> bool:
     return isinstance(tile, TensorTile) and tile.whole
 
 
+def is_packed(tile: AnyTile, l: Expr) -> bool:
+    """Is L constant, and packed as what is copied at once?"""
+    return in_tiles(tile) or (isinstance(tile, Tile) and is_constant(l))
+
+
 def is_copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> bool:
-    """Does a factor lie in memory just as tensor cores want it, 16 bytes at a time?"""
+    """Does a factor lie in memory just as it is multiplied, 16 bytes at a time, or words of four bytes?"""
     place = plain_load(e)
-    if not isinstance(tile, TensorTile) or place is None or along.op != "var":
+    if (isinstance(tile, Tile) and not kind) or place is None or along.op != "var":
         return False
     kind = kind or ("f16" if tile.element == "f16" else "f32")
-    return place.value.dtype == kind and is_aligned(place.args[0], along, 16 // tile.bytes)
+    return place.value.dtype == kind and is_aligned(place.args[0], along, tile.chunk)
 
 
 def plain_load(e: Expr) -> Expr | None:
@@ -273,11 +281,13 @@ def _packed(
     """L as a load from [batch.., k, n], its rows padded with zeros to whole lanes.
 
     For tensor cores it is [batch.., n, k]; or, where it lies tile by tile, the first element of a tile, whose loops
-    number tiles.
+    number tiles. Of bytes that four products take at once it is [batch.., k/4, n, 4].
     """
     outer = tuple(v for v in batch if v in X.free_variables(l))
     values = evaluate_over(l, (*outer, *k, *n)).astype(DTYPES[kind])
     size = values.itemsize if isinstance(tile, TensorTile) else 0
+    if isinstance(tile, Tile) and tile.chunk > 1:
+        return _in_words(values, outer, k, n, weights, kind, tile.chunk)
     if isinstance(tile, TensorTile) and tile.whole:
         tiles = cut(values.reshape(-1, prod(map(most, k)), prod(map(most, n))).transpose(0, 2, 1), tile)
         buffer = weights.add(tiles)
@@ -300,12 +310,27 @@ def _packed(
     return (load, (column,), (row,)) if size else (load, (row,), (column,))
 
 
+def _in_words(
+    values: np.ndarray, outer: Loops, k: Loops, n: Loops, weights: Weights, kind: str, size: int
+) -> tuple[Expr, Loops, Loops]:
+    """Bytes as [batch.., k/4, n, 4], zeros behind the last of k."""
+    depth, columns = prod(map(most, k)), prod(map(most, n))
+    values = values.reshape(-1, depth, columns)
+    words = -(-depth // size)
+    padded = np.zeros((len(values), words * size, columns), values.dtype)
+    padded[:, :depth] = values
+    buffer = weights.add(padded.reshape(-1, words, size, columns).transpose(0, 1, 3, 2))
+    row, column = X.fresh(words * size), X.fresh(columns)
+    place = index.linearize((*outer, row // size, column, row % size), (*map(most, outer), words, columns, size))
+    return X.load(buffer, (place,), kind), (row,), (column,)
+
+
 def cut(values: np.ndarray, tile: TensorTile) -> np.ndarray:
     """[batch, n, k] as [batch, tile of n, tile of k, ..]: what is copied into shared memory as it lies.
 
     The 16 bytes that are number c of row r are in place c ^ r % 8, so that eight rows are in different banks.
     """
-    chunk = 16 // tile.bytes
+    chunk = tile.chunk
     batches, columns, depth = values.shape
     shape = (batches, columns // tile.n, tile.n, depth // tile.k, tile.k // chunk, chunk)
     tiles = values.reshape(shape).transpose(0, 1, 3, 2, 4, 5)

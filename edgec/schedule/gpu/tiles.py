@@ -75,7 +75,8 @@ def _parts(split: int) -> str:
 class Tile:
     """A group computes ``m`` x ``n`` results, each thread ``thread_m`` x ``thread_n``, ``k`` steps of the sum a round.
 
-    ``split`` groups share one tile, each with its part of the sum.
+    ``split`` groups share one tile, each with its part of the sum. ``element`` is what is multiplied: f32, or s8, four
+    products of bytes an instruction.
     """
 
     m: int
@@ -84,6 +85,7 @@ class Tile:
     thread_m: int
     thread_n: int
     split: int
+    element: str = "f32"
 
     @property
     def name(self) -> str:
@@ -93,7 +95,12 @@ class Tile:
     @property
     def bytes(self) -> int:
         """Of an element."""
-        return 4
+        return 1 if self.element == "s8" else 4
+
+    @property
+    def chunk(self) -> int:
+        """Elements along k that are a word in shared memory: four bytes, or one float."""
+        return 4 // self.bytes
 
     @property
     def threads(self) -> int:
@@ -137,6 +144,11 @@ class TensorTile:
         return {"f16": 2, "s8": 1}.get(self.element, 4)
 
     @property
+    def chunk(self) -> int:
+        """Elements of 16 bytes: what is copied at once."""
+        return 16 // self.bytes
+
+    @property
     def warps(self) -> int:
         """Warps that share the results."""
         return self.warps_m * self.warps_n
@@ -148,7 +160,7 @@ class TensorTile:
     @property
     def pitch(self) -> int:
         """Elements from one row in shared memory to the next: 16 bytes more than it has, for the sake of banks."""
-        return self.k + 16 // self.bytes
+        return self.k + self.chunk
 
     @property
     def shared_bytes(self) -> int:
@@ -216,8 +228,8 @@ def tiles_for(
 
 def offers(columns: int, depth: int, device: Device, element: str, constant: bool) -> Iterator[AnyTile]:
     """The tiles that a product can be cut into, its sum in one part."""
-    if not element and not has_tensor_cores(device):
-        yield from _offers()
+    if not has_tensor_cores(device):
+        yield from _offers(element or "f32")
         return
     for tile in _tensor_offers(device, element or multiplied(device)):
         yield tile
@@ -227,9 +239,10 @@ def offers(columns: int, depth: int, device: Device, element: str, constant: boo
             yield whole
 
 
-def _offers() -> Iterator[Tile]:
+def _offers(element: str) -> Iterator[Tile]:
     for m, n, thread_m, thread_n in SHAPES:
-        yield Tile(m, n, DEPTH, thread_m, thread_n, 1)
+        tile = Tile(m, n, DEPTH, thread_m, thread_n, 1, element)
+        yield replace(tile, k=DEPTH * tile.chunk)
 
 
 def _tensor_offers(device: Device, element: str) -> Iterator[TensorTile]:
@@ -260,7 +273,7 @@ def _on_threads(tile: Tile, groups: int, rounds: int, device: Device) -> float:
     resident = max(1, min(each, 1024 // tile.threads, 4 * device.shared_bytes // tile.shared_bytes))
     rate = costs.rate * min(1.0, resident * tile.threads / 32 / costs.full)
     rate *= min(1.0, tile.thread_m * tile.thread_n / (tile.thread_m + tile.thread_n) / costs.reuse)
-    compute = tile.m * tile.n * tile.k * resident / rate
+    compute = tile.m * tile.n * tile.k / tile.chunk * resident / rate
     load = (tile.m + tile.n) * tile.k * tile.bytes * resident / costs.bytes
     step = max(compute, load, costs.latency) + costs.barriers
     each_thread = tile.m * tile.n / tile.threads
