@@ -19,6 +19,7 @@ import numpy as np
 from edgec.artefact import read_lock
 from edgec.check.execute import Executor, checked_input
 from edgec.check.latency import Timing
+from edgec.device.android import link_program
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.device.facts import Device
 from edgec.device.probe import host_arch, usable_cores
@@ -237,6 +238,8 @@ def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
             built, [folder / name for name in (*lock["sources"], "runner.cpp")], output, defines
         )
     names = [*lock["sources"], "runner.c"]
+    if options.device.is_gpu and options.device.link == "adb":
+        return link_program(options.device, [folder / name for name in names], output, defines)
     compiler = pick_compiler(options.device, options.compiler)
     if not options.device.hosted and options.device.arch != "wasm32":
         flags = board_flags(options.device, folder / f"{lock['name']}.ld")

@@ -2,7 +2,8 @@
 
 Android's Gradle builds the same from the written module. Here the library is compiled with declarations of another C
 library whose types agree with Android's in what is used, and linked against stand-ins that hold the names of the
-functions it may ask a phone for: one that is not among them is an error.
+functions it may ask a phone for: one that is not among them is an error. Programs that open a GPU's driver are linked
+the same way.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from edgec.device.facts import Device
 from edgec.device.toolchain import compile_objects, pick_compiler
 from edgec.errors import ToolchainError
+from edgec.locate import data_folder
 
 #: Android's names of the architectures.
 ABI = {"aarch64": "arm64-v8a"}
@@ -30,10 +32,12 @@ MIN_SDK = 24
 #: What the code may ask a phone for, by library.
 SYSTEM = {
     "c": (
-        "calloc clock_gettime free getauxval malloc memcpy memmove memset posix_memalign pthread_cond_broadcast "
-        "pthread_cond_destroy pthread_cond_init pthread_cond_wait pthread_create pthread_join pthread_mutex_destroy "
-        "pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock"
+        "atoi calloc clock clock_gettime exit fclose fgetc fopen fprintf fputc fputs fread free fwrite getauxval "
+        "getenv malloc memcmp memcpy memmove memset posix_memalign printf pthread_cond_broadcast pthread_cond_destroy "
+        "pthread_cond_init pthread_cond_wait pthread_create pthread_join pthread_mutex_destroy pthread_mutex_init "
+        "pthread_mutex_lock pthread_mutex_unlock puts remove rename snprintf stderr strlen strstr ungetc vsnprintf"
     ),
+    "dl": "dlopen dlsym",
     "m": (
         "acos acosf acosh acoshf asin asinf asinh asinhf atan atan2 atan2f atanf atanh atanhf ceil ceilf cos cosf cosh "
         "coshf erf erff exp expf expm1 expm1f floor floorf fma fmaf fmax fmaxf fmin fminf fmod fmodf ldexp ldexpf "
@@ -73,25 +77,47 @@ def link_library(
     folder: Path, name: str, device: Device, sources: Sequence[str], output: Path, progress: Progress | None = None
 ) -> Path:
     """The shared library of ``edgec.NAME.Network`` for Android, in pages of 16 KiB."""
+    java = _jdk() / "include"
+    files = [folder / source for source in (*sources, f"java/{name}_jni.c")]
+    flags = [f"-I{folder}", "-isystem", str(java), "-isystem", str(java / "linux")]
+    _link(device, files, flags, ("c", "m"), ["-shared", "-soname", output.name], output, progress)
+    return output
+
+
+def link_program(device: Device, sources: Sequence[Path], output: Path, defines: Sequence[str] = ()) -> Path:
+    """A program of one thread that Android's linker starts, and that can open drivers, which no static one can."""
+    files = [*sources, data_folder("codegen_templates") / "link" / "android_start.c"]
+    # Variables of a thread are variables: older phones have no room for them in a program.
+    flags = [f"-I{sources[0].parent}", "-D_Thread_local=", *(f"-D{define}" for define in defines)]
+    _link(device, files, flags, ("c", "m", "dl"), ["-pie", "-dynamic-linker", "/system/bin/linker64"], output)
+    return output
+
+
+def _link(
+    device: Device,
+    files: Sequence[Path],
+    flags: Sequence[str],
+    system: Sequence[str],
+    kind: Sequence[str],
+    output: Path,
+    progress: Progress | None = None,
+) -> None:
     target = f"{device.arch}-linux-musl"  # whose mutexes, conditions and threads are as large as Android's
     phone = replace(device, gcc_target="", zig_target=target)
     compiler = replace(pick_compiler(phone, "zig"), target=target)
-    java = _jdk() / "include"
-    flags = ["-fPIC", "-D__ANDROID__", f"-I{folder}", "-isystem", str(java), "-isystem", str(java / "linux")]
     with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
         work = Path(scratch)
-        files = [folder / source for source in (*sources, f"java/{name}_jni.c")]
-        objects = compile_objects(compiler, phone, files, work, flags, progress=progress)
+        objects = compile_objects(compiler, phone, files, work, ["-fPIC", "-D__ANDROID__", *flags], progress=progress)
+        (work / "nothing.c").touch()
+        nothing = compile_objects(compiler, phone, [work / "nothing.c"], work)
         stand_ins = []
-        for part in SYSTEM:
-            source = folder / "android" / "aar" / f"system_{part}.c"
-            (stand_in,) = compile_objects(compiler, phone, [source], work, ["-fPIC", "-fno-builtin", "-w"])
+        for part in system:
             stand_ins.append(work / f"system_{part}.so")
-            _call(*_linker(), "-shared", "-soname", f"lib{part}.so", stand_in, "-o", stand_ins[-1])
+            named = [f"--defsym={name}=0" for name in SYSTEM[part].split()]
+            _call(*_linker(), "-shared", "-soname", f"lib{part}.so", *nothing, *named, "-o", stand_ins[-1])
         pages = ["-z", f"max-page-size={PAGE_BYTES}", "-z", f"common-page-size={PAGE_BYTES}"]
-        flags = ["-shared", "-soname", output.name, "-z", "defs", *pages, "--hash-style=both", "--build-id", "-s"]
+        flags = [*kind, "-z", "defs", *pages, "--hash-style=both", "--build-id", "-s"]
         _call(*_linker(), *flags, *objects, *stand_ins, "-o", output)
-    return output
 
 
 def _classes(sources: Path, work: Path) -> Path:

@@ -95,7 +95,7 @@ APPS: Mapping[str, Extra] = {
             **_below("android/{name}", "apps/android/library", "build.gradle", "consumer-rules.pro"),
             **_below("android/{name}/src/main", "apps/android/library", "AndroidManifest.xml"),
             **_below("android/{name}/src/androidTest/java/edgec/{name}", "apps/android/library", "NetworkTest.java"),
-            **_below("android/aar", "apps/android/aar", "AndroidManifest.xml", "system_c.c", "system_m.c"),
+            **_below("android/aar", "apps/android/aar", "AndroidManifest.xml"),
         },
         arches=tuple(android.ABI),
         needs=("java",),
@@ -229,5 +229,5 @@ def pages(
         "score_steps": steps(outputs[0].onnx_name, metadata) if outputs else None,
         "least": -128 if inputs and inputs[0].dtype == "i8" else 0,
         "most": 127 if inputs and inputs[0].dtype == "i8" else 255,
-        "abi": android.ABI.get(device.arch), "min_sdk": android.MIN_SDK, "system": android.SYSTEM,
+        "abi": android.ABI.get(device.arch), "min_sdk": android.MIN_SDK,
     }  # fmt: skip

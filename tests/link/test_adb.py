@@ -76,6 +76,25 @@ def test_a_gpu(phone: Phone, tmp_path: Path) -> None:
     assert list(phone.folder.iterdir()) == []
 
 
+def test_a_program_for_phones(tmp_path: Path) -> None:
+    """Started as Android starts it, with a C library that goes by Android's name for its own, it looks for a driver."""
+    qemu = need("qemu-aarch64", "qemu-user")
+    need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
+    built = edgec.build(product(tmp_path), device="mali_g710", compile=False)
+    runner = remote.compile_runner(built, tmp_path / "runner", profile=True)
+    system = Path("/usr/aarch64-linux-gnu/lib")
+    (tmp_path / "system" / "bin").mkdir(parents=True)
+    (tmp_path / "system" / "bin" / "linker64").symlink_to(system / "ld-linux-aarch64.so.1")
+    for name, real in {"c": "libc.so.6", "dl": "libdl.so.2", "m": "libm.so.6"}.items():
+        (tmp_path / f"lib{name}.so").symlink_to(system / real)
+    command = [qemu, "-L", str(tmp_path), "-E", f"LD_LIBRARY_PATH={tmp_path}", str(runner), "/dev/null", "out"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        5,
+        "net_runner: there is no OpenCL library on this machine (libOpenCL.so)\n",
+    )
+
+
 def test_a_cable_that_is_pulled(phone: Phone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "BATCH_BYTES", 600)
     path, keep = pictures(tmp_path, 6), tmp_path / "kept"
