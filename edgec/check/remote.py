@@ -229,7 +229,7 @@ def _batches(packed: Sequence[bytes]) -> list[list[bytes]]:
 
 
 def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
-    """The runner of an artefact as one program that needs no library of the device."""
+    """The runner of an artefact as one program that needs no library of the device but the driver of its GPU."""
     options, folder = built.options, built.folder
     lock = read_lock(folder)
     defines = ["EC_PROFILE"] if profile else []
@@ -238,7 +238,8 @@ def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
             built, [folder / name for name in (*lock["sources"], "runner.cpp")], output, defines
         )
     names = [*lock["sources"], "runner.c"]
-    if options.device.is_gpu and options.device.link == "adb":
+    opens_driver = options.device.is_gpu or bool(built.program.parts)
+    if opens_driver and options.device.link == "adb":
         return link_program(options.device, [folder / name for name in names], output, defines)
     compiler = pick_compiler(options.device, options.compiler)
     if not options.device.hosted and options.device.arch != "wasm32":
@@ -247,7 +248,7 @@ def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
         return compile_image(
             compiler, options.device, sources, output, include=[folder], defines=defines, link_flags=flags
         )
-    compiler, flags = _alone(compiler, options.device)
+    compiler, flags = (compiler, ()) if opens_driver else _alone(compiler, options.device)
     sources = [folder / name for name in names]
     return compile_program(
         compiler, options.device, sources, output, include=[folder], defines=defines, extra_flags=flags
@@ -266,9 +267,7 @@ def _compile_cuda_runner(built: Built, sources: Sequence[Path], output: Path, de
 
 
 def _alone(compiler: Compiler, device: Device) -> tuple[Compiler, tuple[str, ...]]:
-    """How to link a program that needs nothing the device would have to have, but a GPU's driver, which it opens."""
-    if device.is_gpu:
-        return compiler, ()
+    """How to link a program that needs nothing the device would have to have."""
     if compiler.kind == "zig" and "linux-gnu" in compiler.target:  # zig has no static library of GNU's, but musl
         return replace(compiler, target=compiler.target.replace("linux-gnu", "linux-musl")), ("-static",)
     return compiler, ("-static",) if "linux" in compiler.target and device.gcc_target else ()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.check.inputs import random_inputs
 from edgec.device.profiles import Measured, Profiles
+from edgec.errors import UsageError
 from edgec.pipeline import Progress, silent
 from edgec.schedule.chain import main_of
 from edgec.schedule.ways import Ways, entry, name_of
@@ -38,7 +39,7 @@ def tune_there(
 ) -> Tuned:
     """Time a network's products on its device for about ``budget`` seconds, into the profile database.
 
-    Raises LinkError when the device cannot be reached.
+    Raises LinkError when the device cannot be reached, UsageError for a network on two devices.
     """
     from edgec import api
 
@@ -46,6 +47,9 @@ def tune_there(
     first = api.build(model, compile=False, start=start, ways={}, progress=progress, **settings)
     options, ways = first.options, first.run.context.ways
     assert isinstance(ways, Ways)
+    if first.program.parts:
+        hint = "tune it with --place cpu and with --place gpu"
+        raise UsageError("kernels of a network on two devices are not told apart", hint=hint)
     database, on = Profiles(), target(options)
     known = database.known(on)
     asked = {key: product.ways(options.numeric) for key, product in ways.seen.items()}

@@ -26,6 +26,7 @@ PAGES = {
     "{name}.c": "project/placed/net.c.jinja",
     "{name}.py": "project/placed/net.py.jinja",
     "main.c": "project/placed/main.c.jinja",
+    "runner.c": "project/placed/runner.c.jinja",
     "CMakeLists.txt": "project/placed/CMakeLists.txt.jinja",
     "README.md": "project/placed/README.md.jinja",
 }
@@ -90,6 +91,7 @@ def placed_files(
         "gpu": next(p.device for p in program.parts if p.device.is_gpu),
         "outputs": outputs, "turns": turns, "values": values, "gpus": gpus, "threads": program.threads,
         "sources": sources, "program": program, "is_open": False, "demands": (), "dimensions": (),
+        "computed": (), "has_board": False,
         "device_flags": "".join(f" {flag}" for flag in device.cflags), "weights_bytes": 0, "alignment": 64,
         "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items()},
         "parameters": ",\n    ".join(

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import edgec
 from edgec.check.execute import run_program
+from edgec.check.tuning_there import tune_there
 from edgec.cli import app
 from edgec.device.facts import load_device
 from edgec.errors import DeviceError, UsageError
@@ -146,6 +147,9 @@ def test_what_the_gpu_has_no_kernel_for_runs_on_the_processor(beside: Path, tmp_
     assert [p.device.name for p in built.program.parts] == ["eager", "beside", "eager"]
     checked = edgec.check(built)
     assert checked.ok, checked
+    assert edgec.check(built, samples=1, link="local").ok
+    with pytest.raises(UsageError, match="two devices are not told apart"):
+        tune_there(recurrent().SerializeToString(), link="local", device=beside, place="auto")
     boxes = np.sort(RANDOM.random((1, 12, 2, 2), np.float32), axis=2).reshape(1, 12, 4)
     found = edgec.build(suppressed().SerializeToString(), device=beside, place="auto")
     assert edgec.check(found, inputs={"x": floats(1, 2, 4), "boxes": boxes}).ok

@@ -5,8 +5,9 @@
  * INPUTS holds samples, one after the other: the sizes chosen at run time (int64 each), then every input as its length
  * in bytes (uint64) and its bytes. For each sample OUTPUTS gets the status (int64), the number of runs (int64), the
  * nanoseconds of every run (int64 each), all sizes (int64 each), and every output, as long as it can become.
- * All numbers are in the byte order of the device. Compiled with -DEC_PROFILE it also prints, a line each,
- * "kernel NUMBER NANOSECONDS" of the fastest run of the last sample on the first thread.
+ * All numbers are in the byte order of the device.
+ * Compiled with -DEC_PROFILE it also prints, a line each, "kernel NUMBER NANOSECONDS" of the fastest run of the last
+ * sample on the first thread.
  * Ends with 0; with 2 for files it cannot use, 3 without memory or threads, 4 on a processor the code was not built for.
  */
 #define _POSIX_C_SOURCE 200809L
