@@ -2,29 +2,33 @@
 
 A round builds the whole network with another way for every product; the runner tells how long each kernel took. So
 there are as many rounds as the product with the most ways has ways, and every product is timed between the neighbors
-that it has.
+that it has. Rounds take turns, as a device is not equally quick at all times.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from edgec.check.inputs import random_inputs
-from edgec.device.profiles import Measured, Profiles
+from edgec.device.profiles import Measured, Profiles, Target
 from edgec.errors import UsageError
 from edgec.pipeline import Progress, silent
 from edgec.schedule.chain import main_of
-from edgec.schedule.ways import Ways, entry, name_of
+from edgec.schedule.program import Kernel
+from edgec.schedule.ways import Product, Ways, entry, name_of
 from edgec.tuning import Tuned, describe, target
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from edgec.check.remote import Remote
     from edgec.options import Settings
 
-#: How often a network runs in a round; the quickest run counts.
-RUNS = 3
+#: How often a network runs in a turn, of which the quickest run counts; and turns, of which the quickest counts.
+RUNS, TURNS = 3, 3
 
 
 def tune_there(
@@ -55,27 +59,36 @@ def tune_there(
     asked = {key: product.ways(options.numeric) for key, product in ways.seen.items()}
     new = {key: [way for way in names if entry(key, way) not in known] for key, names in asked.items()}
     arrays = random_inputs(first.run.graph, 0)
-    done = 0
-    rounds = max(map(len, new.values()), default=0)
-    for k in range(rounds):
-        if k and time.monotonic() - begun > budget:
-            break
-        progress("tune", f"round {k + 1} of {rounds} on {link}", k / rounds)
-        frozen = {key: names[k] for key, names in new.items() if k < len(names)}
-        built = api.build(model, compile=False, start=start, ways=frozen, progress=progress, **settings)
-        with api.there(built, link, None, timeout, progress, profile=True) as device:
-            device.run([arrays], RUNS)
-            nanoseconds = device.kernels
-        found = {}
-        for kernel, taken in zip(built.program.kernels, nanoseconds):
-            main = main_of(kernel)
-            for key, product in ways.seen.items():
-                if main.block is not None and main.block.output is product.block.output and key in frozen:
-                    what = f"{frozen[key]}: {describe(product.block)}"
-                    if name_of(main.params) == frozen[key]:
-                        found[entry(key, frozen[key])] = Measured(entry(key, frozen[key]), on, taken / 1e9, what)
-        database.put(found.values())
-        done += len(found)
+    count = max(map(len, new.values()), default=0)
+    found: dict[str, Measured] = {}
+    rounds: list[tuple[dict[str, str], Sequence[Kernel], Remote]] = []
+    with ExitStack() as links:
+        for k in range(count):
+            if k and time.monotonic() - begun > budget:
+                break
+            progress("tune", f"round {k + 1} of {count} on {link}", k / count)
+            frozen = {key: names[k] for key, names in new.items() if k < len(names)}
+            built = api.build(model, compile=False, start=start, ways=frozen, progress=progress, **settings)
+            device = links.enter_context(api.there(built, link, None, timeout, progress, profile=True))
+            rounds.append((frozen, built.program.kernels, device))
+        for _ in range(TURNS):
+            for frozen, kernels, device in rounds:
+                device.run([arrays], RUNS)
+                for kernel, taken in zip(kernels, device.kernels):
+                    for m in _measured(kernel, taken / 1e9, frozen, ways.seen, on):
+                        found[m.block] = min(m, found.get(m.block, m), key=lambda m: m.seconds)
+                database.put(found.values())
     total = sum(map(len, asked.values()))
     before = total - sum(map(len, new.values()))
-    return Tuned(done, before, total - before - done, time.monotonic() - begun)
+    return Tuned(len(found), before, total - before - len(found), time.monotonic() - begun)
+
+
+def _measured(
+    kernel: Kernel, seconds: float, frozen: Mapping[str, str], products: Mapping[str, Product], on: Target
+) -> Iterator[Measured]:
+    """The products of a network that a kernel is, where it goes the way that was asked for."""
+    main = main_of(kernel)
+    for key, product in products.items():
+        is_it = main.block is not None and main.block.output is product.block.output
+        if is_it and key in frozen and name_of(main.params) == frozen[key]:
+            yield Measured(entry(key, frozen[key]), on, seconds, f"{frozen[key]}: {describe(product.block)}")
