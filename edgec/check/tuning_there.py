@@ -2,11 +2,12 @@
 
 A round builds the whole network with another way for every product; the runner tells how long each kernel took. So
 there are as many rounds as the product with the most ways has ways, and every product is timed between the neighbors
-that it has. Rounds take turns, as a device is not equally quick at all times.
+that it has. Rounds take turns, as a device is not equally quick at all times, until a turn finds nothing quicker.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from edgec.check.remote import Remote
     from edgec.options import Settings
 
-#: How often a network runs in a turn, of which the quickest run counts; and turns, of which the quickest counts.
-RUNS, TURNS = 3, 3
+#: How often a network runs in a turn, of which the quickest run counts.
+RUNS = 3
+#: Turns at least, of which the quickest counts; and at most, where each finds something that much quicker.
+TURNS, MOST_TURNS, SETTLED = 4, 12, 0.03
 
 
 def tune_there(
@@ -71,16 +74,21 @@ def tune_there(
             built = api.build(model, compile=False, start=start, ways=frozen, progress=progress, **settings)
             device = links.enter_context(api.there(built, link, None, timeout, progress, profile=True))
             rounds.append((frozen, built.program.kernels, device))
-        for _ in range(TURNS):
+        for turn in itertools.count():
+            before = {name: m.seconds for name, m in found.items()}
             for frozen, kernels, device in rounds:
                 device.run([arrays], RUNS)
                 for kernel, taken in zip(kernels, device.kernels):
                     for m in _measured(kernel, taken / 1e9, frozen, ways.seen, on):
                         found[m.block] = min(m, found.get(m.block, m), key=lambda m: m.seconds)
                 database.put(found.values())
+            settled = all(m.seconds > before.get(name, 0.0) * (1 - SETTLED) for name, m in found.items())
+            is_late = time.monotonic() - begun > budget
+            if turn + 1 >= (TURNS if settled else MOST_TURNS) or (turn and is_late):
+                break
     total = sum(map(len, asked.values()))
-    before = total - sum(map(len, new.values()))
-    return Tuned(len(found), before, total - before - len(found), time.monotonic() - begun)
+    known_before = total - sum(map(len, new.values()))
+    return Tuned(len(found), known_before, total - known_before - len(found), time.monotonic() - begun)
 
 
 def _measured(
