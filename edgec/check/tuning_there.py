@@ -2,7 +2,9 @@
 
 A round builds the whole network with another way for every product; the runner tells how long each kernel took. So
 there are as many rounds as the product with the most ways has ways, and every product is timed between the neighbors
-that it has. Rounds take turns, as a device is not equally quick at all times, until a turn finds nothing quicker.
+that it has. Rounds take turns, as a device is not equally quick at all times, until a turn finds nothing quicker. In
+the end the network as it would be built now runs in turns with the one that the model makes; if that is quicker after
+all, the ways that seemed quicker are forgotten.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edgec.check.inputs import random_inputs
@@ -19,13 +22,13 @@ from edgec.errors import UsageError
 from edgec.pipeline import Progress, silent
 from edgec.schedule.chain import main_of
 from edgec.schedule.program import Kernel
-from edgec.schedule.ways import Product, Ways, entry, name_of
+from edgec.schedule.ways import Product, Ways, entry, measurements, name_of
 from edgec.tuning import Tuned, describe, target
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from edgec.check.remote import Remote
+    from edgec.check.remote import Arrays, Remote
     from edgec.options import Settings
 
 #: How often a network runs in a turn, of which the quickest run counts.
@@ -61,34 +64,59 @@ def tune_there(
     known = database.known(on)
     asked = {key: product.ways(options.numeric) for key, product in ways.seen.items()}
     new = {key: [way for way in names if entry(key, way) not in known] for key, names in asked.items()}
+    unknown = sum(map(len, new.values()))
     arrays = random_inputs(first.run.graph, 0)
-    count = max(map(len, new.values()), default=0)
-    found: dict[str, Measured] = {}
-    rounds: list[tuple[dict[str, str], Sequence[Kernel], Remote]] = []
     with ExitStack() as links:
+
+        def there(frozen: Mapping[str, str]) -> tuple[Sequence[Kernel], Remote]:
+            built = api.build(model, compile=False, start=start, ways=frozen, progress=progress, **settings)
+            device = api.there(built, link, None, timeout, progress, profile=True)
+            return built.program.kernels, links.enter_context(device)
+
+        def is_late() -> bool:
+            return time.monotonic() - begun > budget
+
+        rounds: list[tuple[dict[str, str], Sequence[Kernel], Remote]] = []
+        count = max(map(len, new.values()), default=0)
         for k in range(count):
-            if k and time.monotonic() - begun > budget:
+            if k and is_late():
                 break
             progress("tune", f"round {k + 1} of {count} on {link}", k / count)
             frozen = {key: names[k] for key, names in new.items() if k < len(names)}
-            built = api.build(model, compile=False, start=start, ways=frozen, progress=progress, **settings)
-            device = links.enter_context(api.there(built, link, None, timeout, progress, profile=True))
-            rounds.append((frozen, built.program.kernels, device))
+            rounds.append((frozen, *there(frozen)))
+        found: dict[str, Measured] = {}
         for turn in itertools.count():
+            progress("tune", f"turn {turn + 1} of {len(rounds)} rounds", turn / MOST_TURNS)
             before = {name: m.seconds for name, m in found.items()}
             for frozen, kernels, device in rounds:
                 device.run([arrays], RUNS)
                 for kernel, taken in zip(kernels, device.kernels):
                     for m in _measured(kernel, taken / 1e9, frozen, ways.seen, on):
                         found[m.block] = min(m, found.get(m.block, m), key=lambda m: m.seconds)
-                database.put(found.values())
+            database.put(found.values())
             settled = all(m.seconds > before.get(name, 0.0) * (1 - SETTLED) for name, m in found.items())
-            is_late = time.monotonic() - begun > budget
-            if turn + 1 >= (TURNS if settled else MOST_TURNS) or (turn and is_late):
+            if turn + 1 >= (TURNS if settled else MOST_TURNS) or (turn and is_late()):
                 break
-    total = sum(map(len, asked.values()))
-    known_before = total - sum(map(len, new.values()))
-    return Tuned(len(found), known_before, total - known_before - len(found), time.monotonic() - begun)
+        done = Tuned(len(found), sum(map(len, asked.values())) - unknown, unknown - len(found), 0.0)
+        chosen = Ways(measurements(database.known(on)))
+        best = {key: chosen.choose(key, product.usual, options.numeric) for key, product in ways.seen.items()}
+        changed = [key for key, product in ways.seen.items() if best[key] != product.usual]
+        if changed and found:
+            progress("tune", "the network as a whole")
+            usual, tuned = _in_turns([there({})[1], there(best)[1]], arrays)
+            done = replace(done, untuned_ms=usual, tuned_ms=tuned)
+            if tuned > usual:
+                others = [entry(key, way) for key in changed for way in asked[key] if way != ways.seen[key].usual]
+                database.forget(others, on)
+    return replace(done, seconds=time.monotonic() - begun)
+
+
+def _in_turns(networks: Sequence[Remote], arrays: Arrays) -> list[float]:
+    """Milliseconds of the quickest run of each."""
+    best = [float("inf")] * len(networks)
+    for _ in range(MOST_TURNS):
+        best = [min(b, float(n.run([arrays], RUNS)[0].nanoseconds.min()) / 1e6) for b, n in zip(best, networks)]
+    return best
 
 
 def _measured(

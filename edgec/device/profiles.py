@@ -89,6 +89,12 @@ class Profiles:
             rows = [(m.block, m.target.fingerprint, m.seconds, m.what) for m in found]
             database.executemany("INSERT OR REPLACE INTO times VALUES (?, ?, ?, ?)", rows)
 
+    def forget(self, blocks: Iterable[str], target: Target) -> None:
+        """Take out times of a target."""
+        with self._open() as database:
+            rows = [(block, target.fingerprint) for block in blocks]
+            database.executemany("DELETE FROM times WHERE block = ? AND target = ?", rows)
+
     def entries(self) -> list[Measured]:
         """Everything there is, in a fixed order."""
         rows = self._rows(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +17,13 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec import api
-from edgec.check import remote
+from edgec.check import remote, tuning_there
 from edgec.cli import main
 from edgec.device.facts import load_device
+from edgec.device.profiles import Measured, Profiles
 from edgec.errors import DeviceError, EdgecError, LinkError, UsageError
 from edgec.link import open_link
+from edgec.schedule.ways import Product
 
 
 def test_the_host_gives_what_the_library_gives() -> None:
@@ -36,6 +41,26 @@ def test_an_emulated_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert edgec.check(path, samples=2, link="local", **where).ok
     done = edgec.tune(path, 0.0, **where)
     assert done.measured == 1 and done.left > 2
+
+
+@pytest.mark.parametrize("milliseconds", [[2.0, 1.0], [1.0, 2.0]])
+def test_what_is_no_quicker_as_a_whole_is_forgotten(
+    milliseconds: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the clock says: the second way of the product is quicker, and so is the network as a whole, or not."""
+
+    def told(*given: Any) -> Iterator[Measured]:
+        return (replace(m, seconds=1e-3 if m.block.endswith("/6x2") else 1e-6) for m in measured(*given))
+
+    measured = tuning_there._measured
+    monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path / "profiles.sqlite"))
+    monkeypatch.setattr(Product, "ways", lambda *_: ["6x2", "4x2"])
+    monkeypatch.setattr(tuning_there, "_measured", told)
+    monkeypatch.setattr(tuning_there, "_in_turns", lambda *_: milliseconds)
+    done = tuning_there.tune_there(product(tmp_path), link="local", device="generic")
+    assert (done.measured, done.left, [done.untuned_ms, done.tuned_ms]) == (2, 0, milliseconds)
+    kept = [e.block.partition("/")[2] for e in Profiles().entries()]
+    assert sorted(kept) == (["4x2", "6x2"] if milliseconds[1] < milliseconds[0] else ["6x2"])
 
 
 @pytest.mark.parametrize(
