@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import cycle, product
 
 import numpy as np
 from small_graphs import RANDOM, conv, graph, number, pad, pool, total, transpose, value
@@ -123,6 +123,7 @@ def depthwise() -> Iterator[Named]:
 
 
 def byte_products() -> Iterator[Named]:
+    pairs = cycle(product(BYTES, BYTES))
     for m, k, n in (
         (1, 1, 1), (1, 2, 17), (3, 3, 5), (1, 64, 33), (5, 4, 16), (13, 7, 3), (9, 17, 8), (7, 70, 19), (33, 9, 53),
         (40, 36, 130), (2, 300, 70),
@@ -131,10 +132,10 @@ def byte_products() -> Iterator[Named]:
             x, w = value("a", m, k, dtype=a), bytes_of(k, n, dtype=b)
             y = ops.node("matmul", wide(x), wide(w, 3 if b == "u8" else 0))
             later = requantized(ops.node("add", y, bias(n)), scales(n), a)
-            size = f"{m}x{k}x{n} {a} {b}"
-            yield f"bytes {size}", graph(later) if m % 2 else graph(y)
-            both = ops.node("matmul", wide(x, 5), wide(value("b", k, n, dtype=b), 9))
-            yield f"bytes both dynamic {size}", graph(both)
+            yield f"bytes {m}x{k}x{n} {a} {b}", graph(later) if m % 2 else graph(y)
+        a, b = next(pairs)  # without their zero points they are of 32 bits, whatever they were
+        both = ops.node("matmul", wide(value("a", m, k, dtype=a), 5), wide(value("b", k, n, dtype=b), 9))
+        yield f"bytes both dynamic {m}x{k}x{n} {a} {b}", graph(both)
     for a, b in product(BYTES, BYTES):
         at, bt = transpose(value("a", 9, 14, dtype=a), 1, 0), transpose(value("b", 21, 9, dtype=b), 1, 0)
         yield f"bytes turned {a} {b}", graph(ops.node("matmul", wide(at, 100), wide(bt, 1)))
