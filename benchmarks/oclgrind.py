@@ -12,7 +12,6 @@ all that is there. Ends with 1 where something was found or a result is wrong.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import subprocess
@@ -77,7 +76,7 @@ def device_of(kind: str) -> Any:
     return replace(load_device(kind), opencl_extensions=())
 
 
-def calculated(kind: str, group: str, names: Sequence[str]) -> None:
+def calculated(kind: str, group: str, names: Sequence[str], templates: Sequence[Path]) -> None:
     """In a process of its own, whose OpenCL is oclgrind's: run these cases, and say what is wrong with the results."""
     import numpy as np
     from opencl_networks import joined, network
@@ -91,7 +90,7 @@ def calculated(kind: str, group: str, names: Sequence[str]) -> None:
     wide = {n: v.astype(np.float64) if v.dtype == np.float32 else v for n, v in given.items()}
     want = evaluate.run(doubled(whole), wide)
     scratch = tempfile.TemporaryDirectory(prefix="edgec-oclgrind-")
-    with scratch as folder, network(whole, Path(folder, "net"), device_of(kind)) as run:
+    with scratch as folder, network(whole, Path(folder, "net"), device_of(kind), templates=templates) as run:
         results = run(given)
     told = {name: difference(got, want[name], 1e-5) for name, got in results.items()}
     print(*(f"wrong: {name}: {what}" for name, what in told.items() if what), sep="\n")
@@ -107,11 +106,14 @@ def environment(log: Path) -> dict[str, str]:
     return {**os.environ, **found, "PYTHONPATH": path}
 
 
-def checked(kind: str, group: str, names: Sequence[str], seconds: float) -> tuple[str, str]:
+def checked(
+    kind: str, group: str, names: Sequence[str], seconds: float, templates: Sequence[Path] = ()
+) -> tuple[str, str]:
     """(verdict, first of what was found or said) of some cases of a group on one kind of device."""
     with tempfile.TemporaryDirectory(prefix="edgec-oclgrind-") as folder:
         log = Path(folder, "log")
         command = [sys.executable, __file__, "--kind", kind, "--group", group, "--cases", json.dumps(list(names))]
+        command += [word for folder in templates for word in ("--templates", str(folder))]
         try:
             done = subprocess.run(
                 command, env=environment(log), capture_output=True, text=True, timeout=seconds * len(names), check=False
@@ -130,32 +132,17 @@ def checked(kind: str, group: str, names: Sequence[str], seconds: float) -> tupl
     return (WRONG, said.strip()[-1000:]) if done.returncode or wrong else (SILENT, "")
 
 
-def sources(kind: str, graph: Any) -> str | None:
-    """What is compiled and read for a graph, as a number; None where the device takes no such graph."""
-    from opencl_networks import refused
-
-    from edgec.emit.project import files
-    from edgec.fuse import plan
-    from edgec.schedule.build import schedule
-    from edgec.schedule.gpu.attention import largest_head
-
-    device = device_of(kind)
-    if refused(graph, device) is not None:
-        return None
-    written = files(schedule(plan(graph, gpu=True, head=largest_head(device)), device), device, "net")
-    own = (text for name, text in sorted(written.items()) if name.endswith((".c", ".cl", ".bin", ".h")))
-    return hashlib.sha256(b"\0".join(own).replace(kind.encode(), b"")).hexdigest()
-
-
-def run(kind: str, group: str, kept: Kept, seconds: float) -> None:
+def run(kind: str, group: str, kept: Kept, seconds: float, templates: Sequence[Path]) -> None:
     """Check what is not known yet of a group on a kind of device."""
+    from opencl_networks import built
+
     of = kept.of(kind, group)
     new: dict[str, str] = {}
     for name, graph in groups()[group].items():
         if name in of:
             continue
-        number = sources(kind, graph)
-        if number is None:
+        number = built(graph, device_of(kind))
+        if not isinstance(number, str):
             of[name] = [REFUSED, 0.0, ""]
         elif number in kept.files:
             of[name] = [SAME, 0.0, kept.files[number]]
@@ -165,7 +152,7 @@ def run(kind: str, group: str, kept: Kept, seconds: float) -> None:
     while waiting:
         names = waiting.pop(0)
         begun = time.monotonic()
-        verdict, words = checked(kind, group, names, seconds)
+        verdict, words = checked(kind, group, names, seconds, templates)
         if verdict != SILENT and len(names) > 1:
             waiting[:0] = in_parts(names, len(names) // 2)
             continue
@@ -220,17 +207,18 @@ def main() -> None:
     p.add_argument("--seconds", type=float, default=120, help="for one case")
     p.add_argument("--kept", type=Path, default=Path("oclgrind.json"), help="what came of each case")
     p.add_argument("--write", type=Path, help="a page to put the table of everything that is kept into")
+    p.add_argument("--templates", type=Path, action="append", default=[], help="a folder of templates of your own")
     p.add_argument("--cases", help=argparse.SUPPRESS)
     options = p.parse_args()
     if not LIBRARY.is_file():
         sys.exit(f"there is no {LIBRARY}: apt install oclgrind")
     names = options.group or sorted(groups())
     if options.cases:
-        return calculated(options.kind[0], names[0], json.loads(options.cases))
+        return calculated(options.kind[0], names[0], json.loads(options.cases), options.templates)
     kept = Kept.read(options.kept)
     pairs = [(kind, group) for group in names for kind in options.kind or KINDS]
     with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(lambda pair: run(*pair, kept, options.seconds), pairs))
+        list(pool.map(lambda pair: run(*pair, kept, options.seconds, options.templates), pairs))
     if options.write:
         write(kept, options.write)
     found = [of for by in kept.verdicts.values() for group in by.values() for of in group.values()]

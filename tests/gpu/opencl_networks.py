@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,10 +67,12 @@ class OpenClNetwork:
         return results
 
 
-def network(graph: Graph, folder: Path, device: Device, fuse: bool = True) -> OpenClNetwork:
-    """A graph, compiled; raises what building it raises."""
+def network(
+    graph: Graph, folder: Path, device: Device, fuse: bool = True, templates: Sequence[Path] = ()
+) -> OpenClNetwork:
+    """A graph, compiled, kernels by one's own templates first; raises what building it raises."""
     program = schedule(plan(graph, fuse, gpu=device.is_gpu, head=largest_head(device)), device)
-    written = files(program, device, "net")
+    written = files(program, device, "net", templates)
     folder.mkdir()
     for path, content in written.items():
         (folder / path).write_bytes(content)
@@ -81,25 +84,38 @@ def network(graph: Graph, folder: Path, device: Device, fuse: bool = True) -> Op
 
 def refused(graph: Graph, device: Device) -> EdgecError | None:
     """Why a graph cannot be built for a device."""
+    number = built(graph, device)
+    return None if isinstance(number, str) else number
+
+
+def built(graph: Graph, device: Device) -> str | EdgecError:
+    """A number for what is compiled and run of a graph: the same number, the same files but for the device's name."""
     try:
-        files(schedule(plan(graph, gpu=device.is_gpu, head=largest_head(device)), device), device)
+        written = files(schedule(plan(graph, gpu=device.is_gpu, head=largest_head(device)), device), device)
     except EdgecError as error:
         return error
-    return None
+    own = (text for name, text in sorted(written.items()) if name.endswith((".c", ".cl", ".cu", ".h", ".bin")))
+    return hashlib.sha256(b"\0".join(own).replace(device.name.encode(), b"")).hexdigest()
 
 
-def accepted(graphs: Mapping[str, Graph], device: Device) -> tuple[dict[str, Graph], list[str]]:
+def accepted(
+    graphs: Mapping[str, Graph], device: Device, known: set[str] | None = None
+) -> tuple[dict[str, Graph], list[str]]:
     """The graphs that a device takes, by their names, and what was refused for another reason than that it cannot yet.
 
-    In less than floats, what is rounded to whole numbers may go either way, and is left out.
+    In less than floats, what is rounded to whole numbers may go either way, and is left out. So is what is ``known``
+    (by ``built``) and need not run again; what is taken is known from now on.
     """
     taken, wrong = {}, []
     for name, graph in graphs.items():
         if device.precision != "fp32" and any(n.type.dtype != "f32" for _, n in graph.outputs):
             continue
-        error = refused(graph, device)
-        if error is None:
-            taken[name] = graph
+        error = built(graph, device)
+        if isinstance(error, str):
+            if known is None or error not in known:
+                taken[name] = graph
+            if known is not None:
+                known.add(error)
         elif not isinstance(error, DeviceError) or "yet" not in error.message:
             wrong.append(f"{name}: {error}")
     return taken, wrong

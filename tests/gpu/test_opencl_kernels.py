@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from opencl_networks import accepted, driver, extensions, joined, network
 from small_graphs import arrays, doubled
 from test_cuda_kernels import difference
 
-from edgec.device.facts import load_device
+from edgec.device.facts import Device, load_device
 from edgec.ir import evaluate
+from edgec.ir.graph import Graph
 
 SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
 GROUPS = {**cases(), "handed on": handed_on()}
@@ -36,13 +38,9 @@ KINDS = {
 }  # fmt: skip
 EVERYTHING = {kind: sorted(GROUPS) for kind in KINDS}
 KINDS = EVERYTHING if os.environ.get("EDGEC_TEST_OPENCL") else KINDS
-RUNS = [(kind, name, "fp32") for kind, names in KINDS.items() for name in names]
 #: What multiplies, or hands on halves.
 NARROW = ("contractions", "convolutions", "epilogues", "windows", "handed on")
-RUNS += [(kind, name, "fp16") for kind, names in KINDS.items() for name in names if name in NARROW]
 HALVES = "cl_khr_fp16"
-#: Devices that calculate with halves are rarer than those that keep them: these run where there is one.
-RUNS += [("host_intel", name, "fp16") for name in NARROW]
 #: Of the largest value: rounding of sums, and of factors and what is handed on to 11 bits.
 TOLERANCE = {"fp32": 1e-5, "fp16": 3e-3}
 
@@ -51,22 +49,42 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize(("kind", "name", "precision"), RUNS)
-def test_kernels_compute_their_formulas(kind: str, name: str, precision: str, tmp_path: Path) -> None:
-    device = replace(load_device(kind), precision=precision)
-    if precision == "fp16" and HALVES in device.opencl_extensions and HALVES not in (extensions() or ()):
+@pytest.mark.parametrize("name", sorted({name for names in KINDS.values() for name in names}))
+def test_kernels_compute_their_formulas(name: str, tmp_path: Path) -> None:
+    """On every kind of device; where two of them get the same files, or two precisions, these run once."""
+    wrong: list[str] = []
+    known: set[str] = set()
+    for precision in ("fp32", "fp16") if name in NARROW else ("fp32",):
+        for kind in [kind for kind, names in KINDS.items() if name in names]:
+            device = replace(load_device(kind), precision=precision)
+            if precision == "fp16" and HALVES in device.opencl_extensions and HALVES not in (extensions() or ()):
+                continue  # calculates with halves, which is rare: see below
+            wrong += mistakes(GROUPS[name], device, known, tmp_path / f"{kind}_{precision}")
+    assert not wrong, f"seed {SEED}\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_kernels_calculate_with_halves(name: str, tmp_path: Path) -> None:
+    if HALVES not in (extensions() or ()):
         pytest.skip(f"no {HALVES} here; Intel's runtime has it: pip install intel-opencl-rt intel-cmplr-lib-rt")
+    wrong = mistakes(GROUPS[name], replace(load_device("host_intel"), precision="fp16"), set(), tmp_path / "intel")
+    assert not wrong, f"seed {SEED}\n" + "\n".join(wrong)
+
+
+def mistakes(cases: Mapping[str, Graph], device: Device, known: set[str], folder: Path) -> list[str]:
+    """What is wrong with the results of cases on a device, or was refused; but for files that are known."""
     # Sums by sub-groups are held against formulas in test_opencl_sub_groups, where the driver has them.
     there = tuple(e for e in device.opencl_extensions if e in (extensions() or ()))
     device = replace(device, opencl_extensions=there)
-    graphs, wrong = accepted(GROUPS[name], device)
+    graphs, wrong = accepted(cases, device, known)
+    folder.mkdir()
     for k in range(0, len(graphs), EACH):
         some = joined(dict(list(graphs.items())[k : k + EACH]))
         given = arrays(some, SEED)
         wide = {n: v.astype(np.float64) if v.dtype == np.float32 else v for n, v in given.items()}
         want = evaluate.run(doubled(some), wide)
-        with network(some, tmp_path / str(k), device) as run:
+        with network(some, folder / str(k), device) as run:
             results = run(given)
-        told = {output: difference(got, want[output], TOLERANCE[precision]) for output, got in results.items()}
-        wrong += [f"{output}: {what}" for output, what in told.items() if what]
-    assert not wrong, f"seed {SEED}\n" + "\n".join(wrong)
+        told = {o: difference(got, want[o], TOLERANCE[device.precision]) for o, got in results.items()}
+        wrong += [f"{device.name}, {device.precision}: {output}: {what}" for output, what in told.items() if what]
+    return wrong

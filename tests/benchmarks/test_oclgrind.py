@@ -1,0 +1,40 @@
+"""A few kernels under oclgrind (all of them: benchmarks/oclgrind.py), and one whose threads do not wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from needed import driver, need
+from oclgrind import FOUND, LIBRARY, SILENT, checked
+
+from edgec.locate import data_folder
+
+SECONDS = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _there() -> None:
+    need("oclgrind", "oclgrind")
+    if not driver() or not LIBRARY.is_file():
+        pytest.skip("no OpenCL library here, or no oclgrind")
+
+
+@pytest.mark.parametrize(
+    ("kind", "cases"),
+    [("generic_opencl", ["matmul 13x7x3", "matmul 3x33x16"]), ("mali_g78", ["matmul 13x7x3", "matmul 4x9x4"])],
+)
+def test_nothing_is_found(kind: str, cases: list[str]) -> None:
+    assert checked(kind, "contractions", cases, SECONDS) == (SILENT, "")
+
+
+def test_a_race_is_found(tmp_path: Path) -> None:
+    """Where the barrier at the end of a round is left out."""
+    text = (data_folder("codegen_templates") / "opencl" / "contract.cl.jinja").read_text()
+    end = "    ec_barrier();\n  }\n//% macro added()"
+    assert text.count(end) == 1
+    own = tmp_path / "opencl"
+    own.mkdir()
+    (own / "contract.cl.jinja").write_text(text.replace(end, end.replace("ec_barrier();", "")))
+    verdict, words = checked("generic_opencl", "contractions", ["matmul 3x33x16"], SECONDS, [tmp_path])
+    assert verdict == FOUND and "data race" in words
