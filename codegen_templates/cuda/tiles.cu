@@ -1,14 +1,13 @@
 //# What kernels on tensor cores share: bringing tiles into shared memory, and storing what the lanes of a warp hold.
 //#
 //# fetch: ``rows`` rows of ``columns`` elements, row number ``number`` of ``row`` and from ``at`` on along ``along``; zeros
-//# where ``inside`` does not hold and from ``end`` on. With ``pieces`` the copies of a thread come in so many parts, of
+//# where ``inside`` does not hold and from ``end`` on; a slot says how many bytes one copy takes. With ``pieces`` the copies of a thread come in so many parts, of
 //# which this is number ``piece`` (all of them where it is negative).
 //% macro fetch(slot, t, element, rows, pitch, target, row, number, inside, along, columns, at, end, pieces=1)
 //%   set chunk = 16 // t.bytes
 //%   set chunks = columns // chunk
 //%   set total = rows * chunks
 //%   set copies = (total + t.threads - 1) // t.threads
-//%   set there = (inside ~ " && " if inside else "") ~ along ~ " < " ~ end
 #pragma unroll
     for (ec_int i = 0; i < ${copies}; ++i) {
 //%   if pieces > 1
@@ -26,25 +25,36 @@
       (void)${row};
       ${element} *const to = ${target} + row * ${pitch} + column;
 //%   if slot.lanes == 0
-      const auto from = ${slot.call()};
+//%     set each = slot.copied // t.bytes
+//%     set part = along if each == chunk else along ~ " + j"
+//%     set there = (inside ~ " && " if inside else "") ~ part ~ " < " ~ end
+//%     if each != chunk
+#pragma unroll
+      for (ec_int j = 0; j < ${chunk}; j += ${each}) {
+//%     endif
+      const auto from = ${slot.call(**{along: part})};
+//%     set into = "to" if each == chunk else "to + j"
 //%     if not slot.fill
-      ec_copy_if(to, from, ${there});
+      ec_copy_if<${slot.copied}>(${into}, from, ${there});
 //%     elif slot.fill == "0x00000000u"
-      ec_copy_if(to, from, from && ${there});
+      ec_copy_if<${slot.copied}>(${into}, from, from && ${there});
 //%     else
-      if (from && ${there}) ec_copy_if(to, from, true);
-      else ec_fill(to, ${there} ? ${slot.fill} : 0);
+      if (from && ${there}) ec_copy_if<${slot.copied}>(${into}, from, true);
+      else ec_fill<${slot.copied}>(${into}, ${there} ? ${slot.fill} : 0);
+//%     endif
+//%     if each != chunk
+      }
 //%     endif
 //%   elif slot.lanes > 1
 //%     for part in range(0, chunk, slot.lanes)
       ec_store${"_f16" if t.bytes == 2 else ""}(to + ${part}, ${inside ~ " && " if inside else ""}${along} + ${part} < ${end} ? ${slot.call(**{along: "%s + %d" % (along, part)})} : ec_set1(0.0f));
 //%     endfor
 //%   else
+      ${slot.ctype} x[${chunk}]; /* all of them are asked for before the first is there */
 #pragma unroll
-      for (ec_int j = 0; j < ${chunk}; ++j) {
-        const ${slot.ctype} x = ${inside ~ " && " if inside else ""}${along} + j < ${end} ? ${slot.call(**{along: "%s + j" % along})} : (${slot.ctype})0;
-        to[j] = ${"ec_to_f16(x)" if t.bytes == 2 else "(%s)x" % element};
-      }
+      for (ec_int j = 0; j < ${chunk}; ++j) x[j] = ${inside ~ " && " if inside else ""}${along} + j < ${end} ? ${slot.call(**{along: "%s + j" % along})} : (${slot.ctype})0;
+#pragma unroll
+      for (ec_int j = 0; j < ${chunk}; ++j) to[j] = ${"ec_to_f16(x[j])" if t.bytes == 2 else "(%s)x[j]" % element};
 //%   endif
     }
 //% endmacro

@@ -91,15 +91,26 @@ EC_DEVICE bool ec_is_last(int *lock, int groups) {
   return last;
 }
 
-/* 16 bytes from global to shared memory, or four times ``fill`` where there is nothing to copy; they are there after
- * ec_arrived. ec_copy_if asks nobody to branch: where ``there`` does not hold, the 16 bytes are zeros. */
-EC_DEVICE void ec_fill(void *to, unsigned fill) { *(uint4 *)to = uint4{fill, fill, fill, fill}; }
-EC_DEVICE void ec_copy_if(void *to, const void *from, bool there) {
+/* 16, 8 or 4 bytes from global to shared memory, or ``fill`` again and again where there is nothing to copy; they are there
+ * after ec_arrived. ec_copy_if asks nobody to branch: where ``there`` does not hold, the bytes are zeros. */
+template <int BYTES> struct ec_piece { typedef unsigned type; };
+template <> struct ec_piece<8> { typedef uint2 type; };
+template <> struct ec_piece<16> { typedef uint4 type; };
+template <int BYTES> EC_DEVICE void ec_fill(void *to, unsigned fill) {
+  typename ec_piece<BYTES>::type piece;
+  for (int i = 0; i < BYTES / 4; ++i) ((unsigned *)&piece)[i] = fill;
+  *(typename ec_piece<BYTES>::type *)to = piece;
+}
+template <int BYTES> EC_DEVICE void ec_copy_if(void *to, const void *from, bool there) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  const unsigned place = (unsigned)__cvta_generic_to_shared(to), bytes = there ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
+  const unsigned place = (unsigned)__cvta_generic_to_shared(to), bytes = there ? BYTES : 0;
+  if (BYTES == 16) /* past the cache of a multiprocessor, which smaller pieces go through */
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(BYTES), "r"(bytes) : "memory");
 #else
-  *(uint4 *)to = there ? *(const uint4 *)from : uint4{0, 0, 0, 0};
+  if (there) *(typename ec_piece<BYTES>::type *)to = *(const typename ec_piece<BYTES>::type *)from;
+  else ec_fill<BYTES>(to, 0);
 #endif
 }
 /* Ends a batch of copies; waits until all but the last so many batches are there. */

@@ -116,7 +116,7 @@ class ContractView(SlotView):
     def s(self) -> Slot:
         p = self.params
         if p.s_copied:
-            return self.place("s", {"batch": p.batch, "m": p.m, "k": p.k}, p.s)
+            return self.place("s", {"batch": p.batch, "m": p.m, "k": p.k}, p.s, p.s_copied)
         lane = p.k[-1] if p.s_lanes else None
         return self.slot("s", {"batch": p.batch, "m": p.m, "k": p.k}, p.s, lane)
 
@@ -124,7 +124,7 @@ class ContractView(SlotView):
     def l(self) -> Slot:  # noqa: E743
         p = self.params
         if p.l_copied:
-            return self.place("l", {"batch": p.batch, "k": p.l_k, "n": p.l_n}, p.l)
+            return self.place("l", {"batch": p.batch, "k": p.l_k, "n": p.l_n}, p.l, p.l_copied)
         lane = (p.l_k if self.tensor else p.l_n)[-1] if p.l_lanes else None
         return self.slot("l", {"batch": p.batch, "k": p.l_k, "n": p.l_n}, p.l, lane)
 

@@ -25,6 +25,21 @@ class GpuPrinter(Printer):
             return f"{access('load', lies, None)}({place})"
         return f"{access('gather', lies, None)}({place}, {coefficient(address, self.lane)})"
 
+    def position(self, e: Expr) -> str:
+        if e.op == "select":
+            return f"({self.value(e.args[0])} ? {self.position(e.args[1])} : {self.position(e.args[2])})"
+        return super().position(e)
+
+    def _select(self, e: Expr) -> str:
+        """Without a branch where that is cheap: what is loaded may be used or not, but nobody waits to know which."""
+        condition, then, otherwise = e.args
+        if self.is_vector(e) or not _is_cheap(then) or not _is_cheap(otherwise):
+            return super()._select(e)
+        test = self.value(condition)
+        taken = self.value(_only_if(condition, then, True))
+        other = self.value(_only_if(condition, otherwise, False))
+        return self._bind(e, f"{test} ? {taken} : {other}")
+
     def to_store(self, e: Expr) -> str:
         """Lanes are floats; where bytes lie in memory, the store cuts them."""
         return self.vector(e.args[0] if e.op == "cast" and e.dtype in BYTES and e.args[0].dtype == "f32" else e)
@@ -34,6 +49,30 @@ class GpuPrinter(Printer):
             a, b = map(self.position, e.args)
             return f"({a} {COMPARE[e.op]} {b})"
         return super()._scalar_call(e)
+
+
+FIRST = X.const(0)
+#: Operations of a branch that are worth doing for nothing.
+_CHEAP = ("load", "const", "var", "cast", "add", "sub", "mul", "neg", "max", "min")
+
+
+def _is_cheap(e: Expr) -> bool:
+    """A few floats that are read where loops say, and sums of them."""
+    loads = X.loads(e)
+    inside = {x for load in loads for place in load.args for x in X.walk(place)}
+    values = [x for x in X.walk(e) if x not in inside]
+    is_small = e.dtype == "f32" and len(values) <= 4 and all(x.op in _CHEAP and x.dtype == "f32" for x in values)
+    return is_small and all(_is_position(place) for load in loads for place in load.args)
+
+
+def _only_if(condition: Expr, e: Expr, then: bool) -> Expr:
+    """``e``, which loads from the beginning of a buffer where ``condition`` is not ``then``."""
+    chosen = {}
+    for load in X.loads(e):
+        for place in load.args:
+            either = (place, FIRST) if then else (FIRST, place)
+            chosen[load] = X.load(load.value, (X.select(condition, *either),), load.dtype)
+    return X.substitute(e, chosen)
 
 
 def _is_position(e: Expr) -> bool:

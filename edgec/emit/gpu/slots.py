@@ -35,6 +35,7 @@ class Slot:
     fill: str = ""  # of those that are copied under a condition: four bytes where there is nothing to copy
     scalar: str = "float"
     pointer: str = ""  # the type of a place in memory, for slots that say where elements lie (``lanes`` is 0)
+    copied: int = 16  # bytes from there on that a copy takes at once
 
     @property
     def ctype(self) -> str:
@@ -69,8 +70,8 @@ class SlotView(GpuView):
         lanes = LANES if lane is not None else 1
         return Slot(f"{self.name}_{what}", lanes, parameters, arguments, body, text, scalar=C_TYPES[value.dtype])
 
-    def place(self, what: str, loops: Mapping[str, Sequence[Expr]], value: Expr) -> Slot:
-        """Where a factor lies, or a null pointer where it is zero by choice."""
+    def place(self, what: str, loops: Mapping[str, Sequence[Expr]], value: Expr, copied: int = 16) -> Slot:
+        """Where a factor lies, ``copied`` bytes at once, or a null pointer where it is zero by choice."""
         names, lines = _numbered(loops)
         printer = self.printer(names)
         load = plain_load(value)
@@ -85,7 +86,7 @@ class SlotView(GpuView):
             byte = value.args[2].value & 255 if value.dtype in BYTES else 0
             fill = f"0x{byte * 0x1010101:08x}u"
         pointer = f"{self.qualifier}const {STORAGE[load.value.dtype]} *"
-        return Slot(f"{self.name}_{what}", 0, parameters, arguments, body, text, fill, pointer=pointer)
+        return Slot(f"{self.name}_{what}", 0, parameters, arguments, body, text, fill, pointer=pointer, copied=copied)
 
     def finisher(self, loops: Mapping[str, Sequence[Expr]], result: Expr, accumulator: Expr, lane: Expr | None) -> Slot:
         """Stores f(sum), where ``sum`` is one element or LANES neighbors along ``lane``."""

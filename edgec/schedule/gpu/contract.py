@@ -30,6 +30,9 @@ from edgec.schedule.products import BYTES
 from edgec.schedule.program import Buffer
 from edgec.schedule.sparse import Offer
 
+#: Bytes that one copy into shared memory can take, most first.
+COPIES = (16, 8, 4)
+
 
 @dataclass(frozen=True)
 class GpuContract(GpuProduct):
@@ -45,8 +48,8 @@ class GpuContract(GpuProduct):
     s_lanes: bool  # LANES neighbors of S along k are one load
     l_lanes: bool  # LANES neighbors of L along n (on tensor cores: along k) are one load
     store_lanes: bool  # LANES neighbors of the result along n are computed and stored at once
-    s_copied: bool  # 16 bytes of S along k (without tensor cores: four) can be copied as they lie
-    l_copied: bool  # and those of L
+    s_copied: int  # so many bytes of S along k can be copied at once as they lie (see ``copied``), 0 for none
+    l_copied: int  # and those of L
     tile: AnyTile
     start: Expr | None = None  # of bytes: what is added to a sum before it is a float; None where it stays an integer
     types: tuple[str, str] = ("f32", "f32")  # what is multiplied; bytes where sums are integers
@@ -162,8 +165,8 @@ def contract(flat: Flat, device: Device, weights: Weights, way: str | None = Non
         loads_lanes(s, s_along), loads_lanes(l, l_along),
         has_lanes(X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")}),
                   flat.store, address, last),
-        is_copied(s, s_along, tile), in_tiles(tile) or is_copied(l, l_along, tile), tile, meets=device.groups_meet,
-        offer=offer,
+        copied(s, s_along, tile), COPIES[0] if in_tiles(tile) else copied(l, l_along, tile), tile,
+        meets=device.groups_meet, offer=offer,
     )  # fmt: skip
 
 
@@ -195,9 +198,9 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights, way: str | N
     return GpuContract(
         flat.store, p.address, p.batch, p.m, p.n, p.k, s, l, l_k, l_n, epilogue, accumulator, False, False,
         start is not None and has_lanes(on_lanes, flat.store, p.address, last),
-        is_copied(s, s_along, tile, found.types[0]),
-        is_packed(tile, found.l) or is_copied(l, l_along, tile, found.types[1]), tile, start, found.types, int(fill),
-        offer=offer,
+        copied(s, s_along, tile, found.types[0]),
+        COPIES[0] if is_packed(tile, found.l) else copied(l, l_along, tile, found.types[1]), tile,
+        start, found.types, int(fill), offer=offer,
     )  # fmt: skip
 
 
@@ -211,13 +214,23 @@ def is_packed(tile: AnyTile, l: Expr) -> bool:
     return in_tiles(tile) or (isinstance(tile, Tile) and is_constant(l))
 
 
-def is_copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> bool:
-    """Does a factor lie in memory just as it is multiplied, 16 bytes at a time, or words of four bytes?"""
+def copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> int:
+    """How many bytes of a factor lie in memory just as they are multiplied: 16, 8 or 4, or 0 for none.
+
+    Without tensor cores that is words of four bytes.
+    """
     place = plain_load(e)
     if (isinstance(tile, Tile) and not kind) or place is None or along.op != "var":
-        return False
+        return 0
     kind = kind or ("f16" if tile.element == "f16" else "f32")
-    return place.value.dtype == kind and is_aligned(place.args[0], along, tile.chunk)
+    if place.value.dtype != kind:
+        return 0
+    if isinstance(tile, Tile):
+        return COPIES[-1] if is_aligned(place.args[0], along, tile.chunk) else 0
+    for size in COPIES:
+        if size == tile.bytes or is_aligned(place.args[0], along, size // tile.bytes):
+            return size
+    return 0
 
 
 def plain_load(e: Expr) -> Expr | None:
@@ -328,9 +341,11 @@ def _in_words(
 def cut(values: np.ndarray, tile: TensorTile) -> np.ndarray:
     """[batch, n, k] as [batch, tile of n, tile of k, ..]: what is copied into shared memory as it lies.
 
-    The 16 bytes that are number c of row r are in place c ^ r % 8, so that eight rows are in different banks.
+    There are zeros at the ends. The 16 bytes that are number c of row r are in place c ^ r % 8, so that eight rows are
+    in different banks.
     """
     chunk = tile.chunk
+    values = np.pad(values, ((0, 0), (0, -values.shape[1] % tile.n), (0, -values.shape[2] % tile.k)))
     batches, columns, depth = values.shape
     shape = (batches, columns // tile.n, tile.n, depth // tile.k, tile.k // chunk, chunk)
     tiles = values.reshape(shape).transpose(0, 1, 3, 2, 4, 5)

@@ -58,6 +58,8 @@ FLOATS = TensorCosts(166, 8.1, 31, 21, 1430, 2.8, 24, 8.6, 0, 1715, 50, 0.5, 124
 #: Cycles until the host has enqueued one more kernel, where groups that share a tile meet in a second one (4.3 us and
 #: more on the H200's driver, benchmarks/opencl_enqueue.c).
 LAUNCH = 9_000.0
+#: How much more memory weights may take where they lie tile by tile.
+ROOM = 1.125
 #: Bytes of the gate of a stage.
 GATE = 8
 #: (rows, columns, rows a thread, columns a thread) of the tiles on offer.
@@ -169,8 +171,9 @@ class TensorTile:
         return max(operands, 4 * self.m * self.n * (self.slices - 1))
 
     def takes(self, columns: int, depth: int) -> bool:
-        """Can L be cut into such tiles?"""
-        return not self.whole or not (columns % self.n or depth % self.k)
+        """Is L cut into such tiles without much room for zeros at its ends?"""
+        room = ceil(columns / self.n) * self.n * ceil(depth / self.k) * self.k
+        return not self.whole or room <= columns * depth * ROOM
 
 
 #: (rows, columns, warps along rows, along columns, slices, steps of 32 bytes a round) of the tiles on offer.
