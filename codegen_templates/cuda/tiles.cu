@@ -60,27 +60,51 @@
 //% endmacro
 //#
 //# stored: ``high`` x ``wide`` products of 16 x 8 results, as tensor cores leave them, from number ``top`` and ``left`` on.
+//# Where f reads what it writes (f.store), a few rows at a time are computed before they are stored.
 //% macro stored(sums, high, wide, f, top, rows, column, left, columns)
 #pragma unroll
+//%   if f.store
+//%     set together = [[16 // wide, 1]|max, high * 2]|min
+  for (ec_int first = 0; first < ${high * 2}; first += ${together}) {
+    ${f.store.ctype} values[${together}][${wide // 2}]${"" if f.lanes > 1 else "[4]"};
+${_rows(sums, wide, f, top, rows, column, left, columns, together, "compute")}
+${_rows(sums, wide, f, top, rows, column, left, columns, together, "store")}
+//%   else
   for (ec_int i = 0; i < ${high * 2}; ++i) {
+${_row(sums, wide, f, top, rows, column, left, columns, "both")}
+//%   endif
+  }
+//%- endmacro
+//% macro _rows(sums, wide, f, top, rows, column, left, columns, together, what)
+#pragma unroll
+    for (ec_int i = first; i < first + ${together}; ++i) {
+${_row(sums, wide, f, top, rows, column, left, columns, what)|indent(2, true)}
+    }
+//%- endmacro
+//% macro _row(sums, wide, f, top, rows, column, left, columns, what)
+//%   set value = "values[i - first][j / 2]" ~ ("" if f.lanes > 1 else "[e]")
+//%   set sum = "sum" if f.lanes > 1 else sums ~ "[i / 2][j + e / 2][i % 2 * 2 + e % 2]"
+//%   set done = f.store.call(value) if what == "store" else value ~ " = " ~ f.call(sum) if what == "compute" else f.call(sum)
     const ec_int m = ${top} + i / 2 * 16 + lane / 4 + i % 2 * 8;
+    (void)m;
 #pragma unroll
     for (ec_int j = 0; j < ${wide}; j += 2) {
 //%   if f.lanes > 1
+      const ec_int ${column} = ${left} + (j + lane % 2) * 8 + lane % 4 / 2 * 4;
+//%     if what != "store"
       /* Two lanes hold two neighbors of two products each: the even one takes four of the first, the odd one of the second. */
       const bool second = lane % 2;
       const float *const one = ${sums}[i / 2][j] + i % 2 * 2, *const two = ${sums}[i / 2][j + 1] + i % 2 * 2;
       const float even = ec_shuffle(second ? one[0] : two[0], 1), odd = ec_shuffle(second ? one[1] : two[1], 1);
       const ec_vf sum = second ? ec_make(even, odd, two[0], two[1]) : ec_make(one[0], one[1], even, odd);
-      const ec_int ${column} = ${left} + (j + lane % 2) * 8 + lane % 4 / 2 * 4;
-      if (m < ${rows} && ${column} < ${columns}) ${f.call("sum")};
+//%     endif
+      if (m < ${rows} && ${column} < ${columns}) ${done};
 //%   else
 #pragma unroll
       for (ec_int e = 0; e < 4; ++e) {
         const ec_int ${column} = ${left} + (j + e / 2) * 8 + lane % 4 * 2 + e % 2;
-        if (m < ${rows} && ${column} < ${columns}) ${f.call(sums ~ "[i / 2][j + e / 2][i % 2 * 2 + e % 2]")};
+        if (m < ${rows} && ${column} < ${columns}) ${done};
       }
 //%   endif
     }
-  }
 //%- endmacro

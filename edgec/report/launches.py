@@ -56,7 +56,7 @@ def launch(call: CallSite, program: Program, device: Device, said: Mapping[str, 
 
 def bytes_of(kernel: Kernel, program: Program) -> int:
     """Bytes a launch moves, each element once, as it lies in memory."""
-    total = sum(b.bytes for b in dict.fromkeys(kernel.reads) if b.space == "weights")
+    total = kernel.weights_bytes
     block = kernel.block
     if block is None:
         return total + kernel.writes.bytes

@@ -98,6 +98,12 @@ class Kernel:
     def writes(self) -> Buffer:
         return self.operands[-1]
 
+    @property
+    def weights_bytes(self) -> int:
+        """Of what it computes with: not of what it fetches for others."""
+        others = getattr(self.params, "ahead", None)
+        return sum(b.bytes for b in dict.fromkeys(self.reads) if b.space == "weights" and b is not others)
+
 
 @dataclass(frozen=True, eq=False)
 class Part:

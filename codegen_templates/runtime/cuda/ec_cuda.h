@@ -77,6 +77,17 @@ EC_DEVICE void ec_let_next(void) {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
+/* Asks for a group's share of so many bytes to come into the cache that all share; nobody waits for them. */
+EC_DEVICE void ec_fetch_ahead(const void *from, int bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  const int share = (bytes / (int)gridDim.x + 16) / 16 * 16, first = (int)blockIdx.x * share;
+  if (threadIdx.x == 0 && first < bytes)
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"((const char *)from + first), "r"(min(share, bytes - first)));
+#else
+  (void)from;
+  (void)bytes;
+#endif
+}
 /* Is this the last of so many groups to come here? Then it sees what the others have written. */
 EC_DEVICE bool ec_is_last(int *lock, int groups) {
   __shared__ bool last;

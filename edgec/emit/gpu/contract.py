@@ -93,6 +93,11 @@ class ContractView(SlotView):
         return "_".join(self.params.types) if self.params.is_integer else self.tile.element
 
     @property
+    def ahead(self) -> str:
+        """Weights that the next product multiplies with, to be brought nearer."""
+        return self.pointers[self.params.ahead] if self.params.ahead is not None else ""
+
+    @property
     def slots(self) -> list[Slot]:
         return [self.s, self.l, *([self.start] if self.start is not None else [])]
 
@@ -141,7 +146,8 @@ class ContractView(SlotView):
         """Stores f(sum) at (m, n), where ``sum`` is one element or LANES neighbors along n."""
         p = self.params
         loops = {"batch": p.batch, "m": p.m, "n": p.n}
-        return self.finisher(loops, p.epilogue, p.accumulator, p.n[-1] if p.store_lanes else None)
+        finisher = self.finisher_apart if self.tensor and self.aliases else self.finisher
+        return finisher(loops, p.epilogue, p.accumulator, p.n[-1] if p.store_lanes else None)
 
 
 def _step(e: Expr, loops: Sequence[Expr]) -> int | None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from edgec.emit.c_literal import C_TYPES, STORAGE
 from edgec.emit.gpu.base import GpuView, numbered
+from edgec.emit.gpu.printer import GpuPrinter
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.schedule.gpu.contract import plain_load
@@ -36,6 +37,7 @@ class Slot:
     scalar: str = "float"
     pointer: str = ""  # the type of a place in memory, for slots that say where elements lie (``lanes`` is 0)
     copied: int = 16  # bytes from there on that a copy takes at once
+    store: Slot | None = None  # what stores the value, where all are computed before the first is stored
 
     @property
     def ctype(self) -> str:
@@ -92,15 +94,36 @@ class SlotView(GpuView):
         """Stores f(sum), where ``sum`` is one element or LANES neighbors along ``lane``."""
         names, lines = _numbered(loops)
         printer = self.printer(names, lane)
-        accumulated = X.load("sum", (X.const(0) + lane,), "f32") if lane is not None else accumulator
-        printer.define(accumulated, "sum")
-        body = X.substitute(result, {accumulator: accumulated})
-        value = printer.to_store(body) if lane is not None else printer.value(body)
+        value = _finished(printer, result, accumulator, lane)
         store = self.store_line(printer, self.record.address, value, lane, None)
         text = [*_used(lines, [*printer.lines, store]), *printer.lines, f"  {store}"]
         parameters, arguments = self.tile_interface(_NUMBERS, text)
         lanes = LANES if lane is not None else 1
         return Slot(f"{self.name}_finish", lanes, parameters, arguments, text, scalar=C_TYPES[accumulator.dtype])
+
+    def finisher_apart(
+        self, loops: Mapping[str, Sequence[Expr]], result: Expr, accumulator: Expr, lane: Expr | None
+    ) -> Slot:
+        """Computes f(sum), with what stores it beside: where both are of one buffer, loads would wait for stores."""
+        names, lines = _numbered(loops)
+        printer, storing = self.printer(names, lane), self.printer(names, lane)
+        value = _finished(printer, result, accumulator, lane)
+        store = self.store_line(storing, self.record.address, "value", lane, None)
+        lanes, slots = LANES if lane is not None else 1, []
+        for what, dtype, text, last in (("store", result.dtype, storing.lines, store),
+                                        ("finish", accumulator.dtype, printer.lines, value)):  # fmt: skip
+            parameters, arguments = self.tile_interface(_NUMBERS, [*_used(lines, [*text, last]), *text, last])
+            body = [*_used(lines, [*text, last]), *text]
+            slots.append(Slot(f"{self.name}_{what}", lanes, parameters, arguments, body, last, scalar=C_TYPES[dtype]))
+        return replace(slots[1], store=slots[0])
+
+
+def _finished(printer: GpuPrinter, result: Expr, accumulator: Expr, lane: Expr | None) -> str:
+    """The text of f(sum)."""
+    accumulated = X.load("sum", (X.const(0) + lane,), "f32") if lane is not None else accumulator
+    printer.define(accumulated, "sum")
+    body = X.substitute(result, {accumulator: accumulated})
+    return printer.to_store(body) if lane is not None else printer.value(body)
 
 
 def _numbered(loops: Mapping[str, Sequence[Expr]]) -> tuple[dict[Expr, str], list[str]]:

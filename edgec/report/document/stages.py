@@ -159,7 +159,7 @@ def of_program(seconds: float, program: Program) -> Record:
             op=kind, kernel=k, label=" ".join(dict.fromkeys(n.op for b in blocks for n in b.nodes)) or "border",
             type=str(blocks[-1].output.type) if blocks else kernel.writes.dtype, template=describe_template(kernel),
             names=[printable(n) for n in kernel.names], bytes=kernel.writes.bytes,
-            weights=sum(b.bytes for b in dict.fromkeys(kernel.reads) if b.space == "weights"),
+            weights=kernel.weights_bytes,
         )  # fmt: skip
         for step in steps:
             for b in (*step.reads, *(guard for guard, _ in kernel.guards)):

@@ -25,7 +25,7 @@ from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_
 from edgec.schedule.gpu.integer import factors, started, sums_of_columns
 from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned, loads_lanes, packed_as
 from edgec.schedule.gpu.sparse import without_zeros
-from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, tile_for
+from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, offers, tile_for
 from edgec.schedule.products import BYTES
 from edgec.schedule.program import Buffer
 from edgec.schedule.sparse import Offer
@@ -56,6 +56,8 @@ class GpuContract(GpuProduct):
     fill: int = 0  # what copied elements of S are where S chooses not to load
     meets: bool = True  # the last group of a tile adds up its parts; else another kernel does
     offer: Offer | None = None  # of weights with zeros: what leaving them out would cost, and whether it is done
+    ahead: Buffer | None = None  # weights of the next product, of which ``ahead_bytes`` are asked for before their turn
+    ahead_bytes: int = 0
 
     @property
     def is_integer(self) -> bool:
@@ -151,7 +153,8 @@ def contract(flat: Flat, device: Device, weights: Weights, way: str | None = Non
     )  # fmt: skip
     constant = is_constant(l)
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (batch, m, n, k))
-    tile = tile_for(batches, rows, columns, depth, device, "", constant, way)
+    piece = pieces(s, k, columns, device)
+    tile = tile_for(batches, rows, columns, depth, device, "", constant, way, piece)
     on_tensors = isinstance(tile, TensorTile)
     l_k, l_n = k, n
     if constant:
@@ -182,7 +185,8 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights, way: str | N
         return None
     s, l, epilogue, accumulator, l_k, l_n = found.s, found.l, p.epilogue, p.accumulator, p.k, p.n
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (p.batch, p.m, p.n, p.k))
-    tile = tile_for(batches, rows, columns, depth, device, "s8", is_constant(l), way)
+    piece = pieces(s, p.k, columns, device, found.types[0])
+    tile = tile_for(batches, rows, columns, depth, device, "s8", is_constant(l), way, piece)
     if found.offset:
         more = sums_of_columns(l, p.n, p.k, weights) * X.const(found.offset, "i32")
         epilogue = X.substitute(epilogue, {accumulator: accumulator + more})
@@ -231,6 +235,12 @@ def copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> int:
         if size == tile.bytes or is_aligned(place.args[0], along, size // tile.bytes):
             return size
     return 0
+
+
+def pieces(s: Expr, k: Loops, columns: int, device: Device, kind: str = "") -> int:
+    """How many bytes of S tensor cores' tiles copy at once (see ``copied``), whatever the tile."""
+    tile = next(offers(columns, 1, device, "s8" if kind else "", False))
+    return copied(s, k[-1], tile, kind) if isinstance(tile, TensorTile) and k else COPIES[0]
 
 
 def plain_load(e: Expr) -> Expr | None:

@@ -47,12 +47,17 @@ class TensorCosts:
     slice: float  # of a result that slices add up
     meeting: float  # of groups that share a tile
     part: float  # of adding up one part of one result
+    piece: float = 130.0  # of less than 16 bytes of S that a thread asks for, with finding out where they lie
+    element: float = 344.0  # of one element of S that a thread reads, computes and stores
+    issue: float = 15.0  # of both, for every warp that does so at the same time
     whole: float = 1.0  # of the bytes of L, where its tiles are copied as a whole
     gate: float = 0.0  # of a group, until the first of them is there
 
 
 THREADS = Costs(128, 4.7, 2.2, 72, 163, 66, 189, 3.0, 1990, 5.5)
-TENSORS = TensorCosts(818, 2.22, 64, 31.3, 689, 136, 22.5, 28.4, 9.75, 1190, 18.3, 11.6, 3130, 4.83, 0.314, 326)
+TENSORS = TensorCosts(
+    818, 2.22, 64, 31.3, 689, 136, 22.5, 28.4, 9.75, 1190, 18.3, 11.6, 3130, 4.83, whole=0.314, gate=326
+)
 #: Of floats, each product three.
 FLOATS = TensorCosts(166, 8.1, 31, 21, 1430, 2.8, 24, 8.6, 0, 1715, 50, 0.5, 1240, 19)
 #: Cycles until the host has enqueued one more kernel, where groups that share a tile meet in a second one (4.3 us and
@@ -207,18 +212,20 @@ def tile_for(
     element: str = "",
     constant: bool = False,
     name: str | None = None,
+    piece: int = 16,
 ) -> AnyTile:
     """The tile and the split that are called ``name``, else those with the least predicted cycles."""
-    found = tiles_for(batches, rows, columns, depth, device, element, constant)
+    found = tiles_for(batches, rows, columns, depth, device, element, constant, piece)
     return next((tile for tile in found if tile.name == name), found[0])
 
 
 def tiles_for(
-    batches: int, rows: int, columns: int, depth: int, device: Device, element: str, constant: bool
+    batches: int, rows: int, columns: int, depth: int, device: Device, element: str, constant: bool, piece: int = 16
 ) -> list[AnyTile]:
     """All tiles and splits of a product, by predicted cycles; ``element`` "s8" is of bytes.
 
-    Where L is ``constant`` it may lie in memory as the tile asks for it.
+    Where L is ``constant`` it may lie in memory as the tile asks for it. ``piece`` bytes of S lie side by side, and are
+    copied at once; 0 where its elements are computed.
     """
     found = [
         replace(offer, split=split)
@@ -226,7 +233,7 @@ def tiles_for(
         for split in SPLITS
         if split == 1 or depth // split >= 2 * offer.k
     ]
-    return sorted(found, key=lambda tile: cycles(tile, batches, rows, columns, depth, device))
+    return sorted(found, key=lambda tile: cycles(tile, batches, rows, columns, depth, device, piece))
 
 
 def offers(columns: int, depth: int, device: Device, element: str, constant: bool) -> Iterator[AnyTile]:
@@ -261,13 +268,14 @@ def _tensor_offers(device: Device, element: str) -> Iterator[TensorTile]:
             yield tile
 
 
-def cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, device: Device) -> float:
+def cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, device: Device, piece: int = 16) -> float:
     """Of a launch, by the model that tiles are chosen with."""
     groups = batches * ceil(rows / tile.m) * ceil(columns / tile.n) * tile.split
     rounds = ceil(ceil(depth / tile.k) / tile.split)
     if isinstance(tile, Tile):
         return _on_threads(tile, groups, rounds, device)
-    return _on_tensors(tile, groups, rounds, (rows / ceil(rows / tile.m), columns / ceil(columns / tile.n)), device)
+    filled = rows / ceil(rows / tile.m), columns / ceil(columns / tile.n)
+    return _on_tensors(tile, groups, rounds, filled, device, piece)
 
 
 def _on_threads(tile: Tile, groups: int, rounds: int, device: Device) -> float:
@@ -285,7 +293,9 @@ def _on_threads(tile: Tile, groups: int, rounds: int, device: Device) -> float:
     return ceil(each / resident) * (rounds * step + costs.start + each_thread * costs.out * resident) + meeting
 
 
-def _on_tensors(tile: TensorTile, groups: int, rounds: int, filled: tuple[float, float], device: Device) -> float:
+def _on_tensors(
+    tile: TensorTile, groups: int, rounds: int, filled: tuple[float, float], device: Device, piece: int
+) -> float:
     """``filled`` rows of S and L are there, of those a tile has room for."""
     costs = FLOATS if tile.element == "f32" else TENSORS
     each = ceil(groups / device.multiprocessors)
@@ -298,8 +308,14 @@ def _on_tensors(tile: TensorTile, groups: int, rounds: int, filled: tuple[float,
     bandwidth = min(costs.bytes, costs.share * device.multiprocessors / min(groups, device.multiprocessors))
     load = tile.k * tile.bytes * resident / bandwidth
     of_s, of_l = filled[0], filled[1] * (costs.whole if tile.whole else 1.0)
-    step = max(compute, own, (of_s + of_l) * load, costs.latency / (tile.stages - 1)) + costs.barrier
+    gathered = 0.0
+    if piece < 16:
+        pieces = tile.m * tile.k * tile.bytes / (piece or tile.bytes) / tile.threads
+        each_piece = costs.piece if piece else costs.element
+        gathered = pieces * max(each_piece, costs.issue * resident * tile.threads / 32)
+    step = max(compute, own + gathered, (of_s + of_l) * load, costs.latency / (tile.stages - 1)) + costs.barrier
     first = (min(tile.stages - 1, rounds) * of_l + of_s) * load + costs.gate * tile.whole
+    first += (tile.stages - 1) * gathered
     each_thread = tile.m * tile.n / (32 * tile.warps)
     last = each_thread * (costs.out * resident + costs.slice * (tile.slices - 1))
     meeting = costs.meeting + tile.split * each_thread * costs.part if tile.split > 1 else 0.0
