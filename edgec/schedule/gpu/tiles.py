@@ -173,7 +173,7 @@ class TensorTile:
     def shared_bytes(self) -> int:
         rows = self.m * self.pitch + self.n * (self.k if self.whole else self.pitch)
         operands = self.stages * (rows * self.bytes + (GATE if self.whole else 0))
-        return max(operands, 4 * self.m * self.n * (self.slices - 1), 4 * self.m * (self.n + 8))
+        return max(operands, 4 * self.m * self.n * (self.slices - 1))
 
     def takes(self, columns: int, depth: int) -> bool:
         """Is L cut into such tiles without much room for zeros at its ends?"""
