@@ -16,6 +16,9 @@ from edgec.device.profiles import Measured, Profiles
 from edgec.pipeline import run
 from edgec.schedule.chain import Chain
 from edgec.schedule.contract import Contract
+from edgec.schedule.flat import Weights, flatten
+from edgec.schedule.gpu import ways as gpu
+from edgec.schedule.gpu.choose import choose
 from edgec.schedule.ways import entry, name_of
 from edgec.schedule.winograd import Winograd
 from edgec.tuning import target
@@ -120,6 +123,10 @@ def test_a_gpu_has_ways_too(device: str, precision: str, database: Profiles) -> 
     products = first.context.ways.seen
     proposed = {key: product.ways("reassociates") for key, product in products.items()}
     assert len(products) == 2 and all(len(ways) > 3 for ways in proposed.values())
+    for product in products.values():  # the cheapest by the same prices is what a build takes
+        flat = flatten(product.block, product.views, Weights())
+        record = choose(product.block, flat, product.device, Weights())
+        assert gpu.proposed(record, product.device)[0] == product.usual
     for number in range(3):
         ways = {key: names[number] for key, names in proposed.items()}
         program = edgec.build(convolutions(), compile=False, ways=ways, **settings).program

@@ -9,7 +9,7 @@ from typing import Any
 
 from edgec.device.facts import Device
 from edgec.schedule.flat import is_constant
-from edgec.schedule.gpu.contract import GpuContract
+from edgec.schedule.gpu.contract import GpuContract, pieces
 from edgec.schedule.gpu.registers import GpuBlocked, GpuRegisters, block_name, tiles_of
 from edgec.schedule.gpu.tiles import tiles_for
 
@@ -28,7 +28,8 @@ def proposed(params: Any, device: Device) -> list[str]:
     """The cheapest ways to schedule the product of a record, by the model of the device."""
     if isinstance(params, GpuContract):
         element, constant = "s8" * params.is_integer, is_constant(params.l)
-        found = tiles_for(params.batches, params.rows, params.columns, params.depth, device, element, constant)
+        piece = pieces(params.s, params.k, params.columns, device, params.types[0] if params.is_integer else "")
+        found = tiles_for(params.batches, params.rows, params.columns, params.depth, device, element, constant, piece)
         return [tile.name for tile in found[:TILES]]
     if isinstance(params, GpuBlocked):
         rows, halves, whole = params.batches * params.rows, False, False
