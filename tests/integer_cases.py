@@ -163,7 +163,7 @@ def byte_convolutions() -> Iterator[Named]:
             x = pad(value("x", 1, c, 9, 11, dtype=a), 1, 1, to=9)
             y = ops.node("add", conv(wide(x), wide(bytes_of(o, c, k, k)), s), bias(o, 1, 1))
             yield f"byte conv {c}->{o} {k}x{k} by {s} {a}", graph(requantized(y, scales(o, 1, 1), a, 4))
-            yield f"byte conv fixed {c}->{o} {k}x{k} by {s} {a}", graph(fixed_point(y, o, 1, 1))
+        yield f"byte conv fixed {c}->{o} {k}x{k} by {s} {a}", graph(fixed_point(y, o, 1, 1))  # of integers, all of it
     x = value("x", 2, 12, 6, 7, dtype="u8")
     yield "byte conv in groups", graph(conv(wide(x), wide(bytes_of(10, 6, 3, 3)), groups=2))
     yield "byte conv dilated", graph(conv(wide(x), wide(bytes_of(7, 12, 3, 3)), 1, 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 from attention_cases import attentions
@@ -608,5 +609,6 @@ GROUPS = {
 }
 
 
+@cache
 def cases() -> dict[str, dict[str, Graph]]:
     return {name: dict(group()) for name, group in GROUPS.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import shutil
 import subprocess
@@ -17,7 +16,6 @@ from opencl_networks import driver, joined, refused
 from edgec.device.facts import Device, list_devices, load_device
 from edgec.emit.project import files
 from edgec.fuse import plan
-from edgec.ir.graph import Graph
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
 
@@ -49,16 +47,11 @@ def clang() -> str | None:
     return next((path for n in (19, 18, 17, 16, 15, 14) if (path := shutil.which(f"clang-{n}"))), None)
 
 
-@functools.cache
-def shared_cases() -> dict[str, dict[str, Graph]]:
-    return cases()
-
-
 def told(
     compiler: str, folder: Path, device: Device, extensions: tuple[str, ...], action: str = "-fsyntax-only"
 ) -> str:
     """What the compiler says of kernels for ``device`` where there are these extensions."""
-    groups = shared_cases()
+    groups = cases()
     some = {f"{g}_{c}": graph for g in GROUPS for c, graph in list(groups[g].items())[:EACH]}
     some |= handed_on()
     some["bytes"] = groups["byte_convolutions"]["byte conv chain"]
