@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
@@ -193,15 +193,20 @@ def sizes_in(node: Node) -> list[Expr]:
     return list(found)
 
 
-def topological(outputs: Iterable[Node], computed: Mapping[Expr, Node] = {}) -> Iterator[Node]:
-    """Nodes with everything they need before them; ``computed`` are sizes that nodes of the graph are the value of."""
+def topological(
+    outputs: Iterable[Node], computed: Mapping[Expr, Node] = {}, known: Container[Node] = ()
+) -> Iterator[Node]:
+    """Nodes with everything they need before them; ``computed`` are sizes that nodes of the graph are the value of.
+
+    What is ``known`` is left out, with everything it needs.
+    """
     seen: set[Node] = set()
     stack = [(n, False) for n in reversed(list(outputs))]
     while stack:
         node, expanded = stack.pop()
         if expanded:
             yield node
-        elif node not in seen:
+        elif node not in seen and node not in known:
             seen.add(node)
             stack.append((node, True))
             stack.extend((a, False) for a in reversed(node.args) if a not in seen)

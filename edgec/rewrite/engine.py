@@ -259,12 +259,11 @@ class _Rewriter:
         new: dict[Node, Node] = {}
         for n in nodes:
             target = replaced.get(n, n)
-            for m in topological([target]):
-                if m not in new:
-                    args = tuple(new.get(a, a) for a in m.args)
-                    new[m] = m if args == m.args else ops.node(m.op, *args, **m.attributes)
-                    if new[m] is not m:
-                        self.inherit([new[m]], [m])
+            for m in topological([target], known=new):
+                args = tuple(new.get(a, a) for a in m.args)
+                new[m] = m if args == m.args else ops.node(m.op, *args, **m.attributes)
+                if new[m] is not m:
+                    self.inherit([new[m]], [m])
             new[n] = new[target]
         return tuple((name, new[n]) for name, n in outputs)
 
