@@ -1,8 +1,8 @@
 //# What kernels on tensor cores share: bringing tiles into shared memory, and storing what the lanes of a warp hold.
 //#
 //# fetch: ``rows`` rows of ``columns`` elements, row number ``number`` of ``row`` and from ``at`` on along ``along``; zeros
-//# where ``inside`` does not hold and from ``end`` on; a slot says how many bytes one copy takes. With ``pieces`` the copies of a thread come in so many parts, of
-//# which this is number ``piece`` (all of them where it is negative).
+//# where ``inside`` does not hold and from ``end`` on; a slot says how many bytes one copy takes. With ``pieces`` the copies
+//# of a thread come in so many parts, of which this is number ``piece`` (all of them where it is negative).
 //% macro fetch(slot, t, element, rows, pitch, target, row, number, inside, along, columns, at, end, pieces=1)
 //%   set chunk = 16 // t.bytes
 //%   set chunks = columns // chunk
@@ -27,20 +27,21 @@
 //%   if slot.lanes == 0
 //%     set each = slot.copied // t.bytes
 //%     set part = along if each == chunk else along ~ " + j"
+//%     set deeper = "" if each == chunk else "  "
 //%     set there = (inside ~ " && " if inside else "") ~ part ~ " < " ~ end
 //%     if each != chunk
 #pragma unroll
       for (ec_int j = 0; j < ${chunk}; j += ${each}) {
 //%     endif
-      const auto from = ${slot.call(**{along: part})};
+      ${deeper}const auto from = ${slot.call(**{along: part})};
 //%     set into = "to" if each == chunk else "to + j"
 //%     if not slot.fill
-      ec_copy_if<${slot.copied}>(${into}, from, ${there});
+      ${deeper}ec_copy_if<${slot.copied}>(${into}, from, ${there});
 //%     elif slot.fill == "0x00000000u"
-      ec_copy_if<${slot.copied}>(${into}, from, from && ${there});
+      ${deeper}ec_copy_if<${slot.copied}>(${into}, from, from && ${there});
 //%     else
-      if (from && ${there}) ec_copy_if<${slot.copied}>(${into}, from, true);
-      else ec_fill<${slot.copied}>(${into}, ${there} ? ${slot.fill} : 0);
+      ${deeper}if (from && ${there}) ec_copy_if<${slot.copied}>(${into}, from, true);
+      ${deeper}else ec_fill<${slot.copied}>(${into}, ${there} ? ${slot.fill} : 0);
 //%     endif
 //%     if each != chunk
       }
