@@ -84,7 +84,7 @@ def tune(graph: Graph, options: Options, budget: float, progress: Progress = sil
     Raises UsageError for a device that is not this machine, ToolchainError without a compiler.
     """
     if not artefact.runs_here(options.device):
-        hint = "tune on the device and take its database along: edgec profiles export, edgec profiles import"
+        hint = "tune over a link (--link ssh:user@host), or there: edgec profiles export, edgec profiles import"
         raise UsageError(f"nothing can be timed here for '{options.device.name}'", hint=hint)
     compiler = artefact.compiler_for(options.device, options.compiler)
     assert isinstance(compiler, Compiler)
