@@ -119,15 +119,17 @@ def checked(
                 command, env=environment(log), capture_output=True, text=True, timeout=seconds * len(names), check=False
             )
         except subprocess.TimeoutExpired:
-            return SLOW, f"{seconds:.0f} s"
+            done = None
         findings = log.read_text(errors="replace").strip() if log.is_file() else ""
+    if findings:  # also of a run that did not come to its end
+        return FOUND, findings[:2000]
+    if done is None:
+        return SLOW, f"{seconds:.0f} s"
     said = f"{done.stderr}\n{done.stdout}"
     if done.returncode < 0 or "OCLGRIND FATAL ERROR" in said or "LLVM ERROR" in said:
         marks = ("Assertion `", "LLVM ERROR", "Undefined", "FATAL")
         why = [line for mark in marks for line in said.splitlines() if mark in line]
         return ENDED, (why or said.strip().splitlines()[-1:] or [str(done.returncode)])[0][-300:]
-    if findings:
-        return FOUND, findings[:2000]
     wrong = "wrong:" in done.stdout
     return (WRONG, said.strip()[-1000:]) if done.returncode or wrong else (SILENT, "")
 

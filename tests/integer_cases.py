@@ -164,6 +164,10 @@ def byte_convolutions() -> Iterator[Named]:
             y = ops.node("add", conv(wide(x), wide(bytes_of(o, c, k, k)), s), bias(o, 1, 1))
             yield f"byte conv {c}->{o} {k}x{k} by {s} {a}", graph(requantized(y, scales(o, 1, 1), a, 4))
         yield f"byte conv fixed {c}->{o} {k}x{k} by {s} {a}", graph(fixed_point(y, o, 1, 1))  # of integers, all of it
+    for size, k, step in ((61, 16, 16), (253, 8, 4), (29, 4, 4)):  # padding ends within what lies side by side
+        x = pad(value("x", 1, 1, size, dtype="u8"), (0, 3), to=9)
+        y = ops.node("add", conv(wide(x, 9), wide(bytes_of(8, 1, k)), step), bias(8, 1))
+        yield f"byte conv of one channel by {step}", graph(requantized(y, scales(8, 1), "u8", 4))
     x = value("x", 2, 12, 6, 7, dtype="u8")
     yield "byte conv in groups", graph(conv(wide(x), wide(bytes_of(10, 6, 3, 3)), groups=2))
     yield "byte conv dilated", graph(conv(wide(x), wide(bytes_of(7, 12, 3, 3)), 1, 2))

@@ -104,6 +104,14 @@ def convolutions() -> Iterator[Named]:
         "conv 1-d",
         graph(conv(value("x", 2, 5, 40), weights(6, 5, 4), 3), conv(value("y", 1, 1, 19), weights(1, 1, 3))),
     )
+    for size, k, step, room in (
+        (29, 4, 4, 3),
+        (6, 4, 4, 2),
+        (5, 2, 2, 1),
+    ):
+        image = conv(pad(value("y", 1, 1, 4, size), 0, (0, room)), weights(8, 1, 1, k), (2, step))
+        line = conv(pad(value("x", 1, 1, size), (0, room)), weights(8, 1, k), step)
+        yield f"conv of one channel, {size} in steps of {step}", graph(line, image)
     yield "conv 3-d", graph(conv(value("x", 1, 3, 5, 6, 7), weights(5, 3, 2, 3, 2), (1, 2, 1)))
     yield "conv dynamic weights", graph(conv(value("x", 1, 4, 6, 6), value("w", 5, 4, 3, 3)))
     yield "conv constant image", graph(conv(weights(1, 4, 6, 6), value("w", 5, 4, 3, 3)))

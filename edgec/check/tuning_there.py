@@ -93,12 +93,11 @@ def tune_there(
                 for kernel, taken in zip(kernels, device.kernels):
                     for m in _measured(kernel, taken / 1e9, frozen, ways.seen, on):
                         found[m.block] = min(m, found.get(m.block, m), key=lambda m: m.seconds)
-            database.put(found.values())
             settled = all(m.seconds > before.get(name, 0.0) * (1 - SETTLED) for name, m in found.items())
             if turn + 1 >= (TURNS if settled else MOST_TURNS) or (turn and is_late()):
                 break
         done = Tuned(len(found), sum(map(len, asked.values())) - unknown, unknown - len(found), 0.0)
-        chosen = Ways(measurements(database.known(on)))
+        chosen = Ways(measurements({**known, **{name: m.seconds for name, m in found.items()}}))
         best = {key: chosen.choose(key, product.usual, options.numeric) for key, product in ways.seen.items()}
         changed = [key for key, product in ways.seen.items() if best[key] != product.usual]
         if changed and found:
@@ -108,6 +107,8 @@ def tune_there(
             if tuned > usual:
                 others = [entry(key, way) for key in changed for way in asked[key] if way != ways.seen[key].usual]
                 database.forget(others, on)
+                found = {name: m for name, m in found.items() if name not in others}
+        database.put(found.values())
     return replace(done, seconds=time.monotonic() - begun)
 
 

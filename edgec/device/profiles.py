@@ -41,11 +41,15 @@ class Target:
     compiler: str
 
 
+#: What kernels are made of: templates, what they include, and what stands before them.
+TEMPLATES = (".jinja", ".h", ".cu", ".cl")
+
+
 def target_of(device: Device, compiler: str, templates: Sequence[Path] = ()) -> Target:
     """The target of a device and a compiler, with the user's own templates."""
     digest = sha256(json.dumps([__version__, asdict(device), compiler], sort_keys=True, default=str).encode())
     for folder in (data_folder("codegen_templates"), *templates):
-        for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in (".jinja", ".h")):
+        for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in TEMPLATES):
             digest.update(path.read_bytes())
     return Target(digest.hexdigest(), device.name, compiler)
 

@@ -32,6 +32,8 @@ from edgec.schedule.winograd import Winograd, outputs_for, winograd
 TILES, FORMS = 6, 2
 #: Tiles without zeros that are worth measuring.
 SPARSE = 4
+#: The most elements that are read at once.
+LARGEST = 16
 #: Another way has to be this much quicker: alone and on one thread it may be, and not beside its neighbors.
 MARGIN = 0.05
 
@@ -102,7 +104,9 @@ def key_of(block: Block, views: Mapping[Node, View], device: Device) -> str:
 
     Of ``device`` that is what one network may have several of: languages, and precisions.
     """
-    places = [(views[n].strides, views[n].buffer.dtype) for n in (*block.inputs, block.output) if n in views]
+    lie = [views[n] for n in (*block.inputs, block.output) if n in views]
+    # Where a value begins counts as far as it says how many elements can be read at once.
+    places = [(v.strides, v.buffer.dtype, v.offset % LARGEST if isinstance(v.offset, int) else "open") for v in lie]
     zeros = [
         sha256(np.packbits(n.value != 0).tobytes()).hexdigest()
         for n in block.inputs

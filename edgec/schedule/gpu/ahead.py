@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from edgec.device.facts import Device
 from edgec.ir import expr as X
+from edgec.schedule.flat import is_constant
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.tiles import TensorTile
 from edgec.schedule.program import Buffer, Kernel
@@ -36,12 +37,12 @@ def ahead(kernels: Sequence[Kernel], device: Device) -> list[Kernel]:
 def _weights(kernel: Kernel) -> Buffer | None:
     """What a product on tensor cores multiplies with, where that is constant."""
     record = kernel.params
-    if not isinstance(record, GpuContract) or not isinstance(record.tile, TensorTile):
+    if not isinstance(record, GpuContract) or not isinstance(record.tile, TensorTile) or not is_constant(record.l):
         return None
     buffers = [load.value for load in X.loads(record.l) if load.value.space == "weights"]
     return buffers[0] if len(buffers) == 1 else None
 
 
 def _asking(kernel: Kernel, buffer: Buffer, most: int) -> Kernel:
-    record = replace(kernel.params, ahead=buffer, ahead_bytes=min(buffer.bytes, most))
+    record = replace(kernel.params, ahead=buffer, ahead_bytes=min(buffer.bytes // 16 * 16, most))
     return replace(kernel, params=record, operands=(*kernel.operands[:-1], buffer, kernel.operands[-1]))

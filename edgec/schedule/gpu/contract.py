@@ -229,6 +229,8 @@ def copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> int:
     kind = kind or ("f16" if tile.element == "f16" else "f32")
     if place.value.dtype != kind:
         return 0
+    if e.op == "select" and along in X.free_variables(e.args[0]):  # some elements of a piece may be there, others not
+        return tile.bytes if isinstance(tile, TensorTile) and tile.bytes in COPIES else 0
     if isinstance(tile, Tile):
         return COPIES[-1] if is_aligned(place.args[0], along, tile.chunk) else 0
     for size in COPIES:
