@@ -17,7 +17,7 @@ SECONDS = 60.0
 def _there() -> None:
     need("oclgrind", "oclgrind")
     if not driver() or not LIBRARY.is_file():
-        pytest.skip("no OpenCL library here, or no oclgrind")
+        pytest.skip("oclgrind is not here: apt-get install oclgrind ocl-icd-libopencl1")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from small_models import model, node, tensor_input
 
 import edgec
 from edgec.check.remote import compile_runner
-from edgec.device.cuda import compile_cuda, has_gpu, pick_cuda_compiler
-from edgec.device.facts import load_device
+from edgec.device.cuda import CudaCompiler, compile_cuda, has_gpu, pick_cuda_compiler
+from edgec.device.facts import Device, load_device
 from edgec.emit.project import files
 from edgec.emit.registry import templates
 from edgec.errors import ToolchainError, UsageError
@@ -37,14 +37,19 @@ PROCEDURES = {
 }  # fmt: skip
 
 
+def nvcc(device: Device) -> CudaCompiler:
+    """The compiler; without one there is nothing to test, but what it says of a source is no reason to skip."""
+    try:
+        return pick_cuda_compiler(device)
+    except ToolchainError as missing:
+        pytest.skip(str(missing))
+
+
 @pytest.mark.parametrize(("precision", "capability"), [("fp32", 75), ("fp32", 87), ("fp16", 87)])
 def test_kernels_for_orin_do_not_spill(precision: str, capability: int, tmp_path: Path) -> None:
     """For Orin, and for what has no such tensor cores."""
     device = replace(load_device("jetson"), precision=precision, compute_capability=capability)
-    try:
-        compiler = pick_cuda_compiler(device)
-    except ToolchainError as missing:
-        pytest.skip(str(missing))
+    compiler = nvcc(device)
     on_tensors = capability >= 80
     chosen = {name: cases()[group][name] for group, name in FORMULAS.items()}
     if not on_tensors:  # procedures are the same in all
@@ -67,10 +72,8 @@ def test_kernels_for_orin_do_not_spill(precision: str, capability: int, tmp_path
 def test_the_runner_is_a_program(tmp_path: Path) -> None:
     """It runs where there is a GPU; here it says that there is none, or no driver for one."""
     net = model([node("Relu", ["x"], ["y"])], [tensor_input("x", [4, 256])])
-    try:
-        program = compile_runner(edgec.build(net, device="cuda_sm90", compile=False), tmp_path / "runner", True)
-    except ToolchainError as missing:
-        pytest.skip(str(missing))
+    nvcc(load_device("cuda_sm90"))
+    program = compile_runner(edgec.build(net, device="cuda_sm90", compile=False), tmp_path / "runner", True)
     (tmp_path / "in").write_bytes(b"")
     done = subprocess.run([program, tmp_path / "in", tmp_path / "out"], capture_output=True, text=True, check=False)
     assert (done.returncode == 5 and "net_runner: " in done.stderr) or has_gpu()
@@ -78,10 +81,8 @@ def test_the_runner_is_a_program(tmp_path: Path) -> None:
 
 def test_what_kernels_take_of_the_gpu() -> None:
     net = model([node("Relu", ["x"], ["y"])], [tensor_input("x", [4, 256])])
-    try:
-        rows = gpu_kernels(run(net, Context(resolve({"device": "jetson"}))))
-    except ToolchainError as missing:
-        pytest.skip(str(missing))
+    nvcc(load_device("jetson"))
+    rows = gpu_kernels(run(net, Context(resolve({"device": "jetson"}))))
     (launch,) = [row["launch"] for row in rows]
     assert (launch["groups"], launch["threads"], launch["spill_bytes"]) == (1, 256, 0)
     assert launch["bytes"] == 2 * 4 * 256 * 4 and launch["flops"] == 1024

@@ -9,6 +9,7 @@ k; what padding leaves out is read from a row of zeros, so that no loop tests bo
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import ClassVar
@@ -51,9 +52,9 @@ class GpuBlocked(GpuProduct):
     items: int  # of a work-group
 
     @property
+    @abstractmethod
     def factors(self) -> list[Expr]:
         """What is read beside the epilogue."""
-        raise NotImplementedError
 
     @property
     def bodies(self) -> list[Expr]:
