@@ -70,8 +70,11 @@ def contractions() -> Iterator[Named]:
     yield "matmul one matrix for a batch", graph(ops.node("matmul", value("a", 2, 3, 5, 7), weights(7, 17)))
     yield "matmul vectors of a batch", graph(ops.node("matmul", value("a", 6, 1, 8), value("b", 6, 8, 1)))
     x = value("x", 1, 6, 24)
-    heads = [transpose(ops.node("reshape", ops.node("matmul", x, weights(24, 24)), shape=(1, 6, 3, 8)), 0, 2, 1, 3)
-             for _ in range(3)]  # fmt: skip
+    # Scores are of the size of one: a softmax of larger ones makes much of what halves round off.
+    heads = [
+        ops.node("reshape", ops.node("matmul", x, weights(24, 24, scale=0.2)), shape=(1, 6, 3, 8)) for _ in range(3)
+    ]
+    heads = [transpose(head, 0, 2, 1, 3) for head in heads]
     scores = ops.node("mul", ops.node("matmul", heads[0], transpose(heads[1], 0, 1, 3, 2)), number(8**-0.5))
     mixed = transpose(ops.node("matmul", softmax(scores, 3), heads[2]), 0, 2, 1, 3)
     yield "attention", graph(ops.node("matmul", ops.node("reshape", mixed, shape=(1, 6, 24)), weights(24, 24)))
@@ -104,11 +107,8 @@ def convolutions() -> Iterator[Named]:
         "conv 1-d",
         graph(conv(value("x", 2, 5, 40), weights(6, 5, 4), 3), conv(value("y", 1, 1, 19), weights(1, 1, 3))),
     )
-    for size, k, step, room in (
-        (29, 4, 4, 3),
-        (6, 4, 4, 2),
-        (5, 2, 2, 1),
-    ):
+    # Padding ends in the middle of what lies side by side.
+    for size, k, step, room in ((29, 4, 4, 3), (6, 4, 4, 2), (5, 2, 2, 1)):
         image = conv(pad(value("y", 1, 1, 4, size), 0, (0, room)), weights(8, 1, 1, k), (2, step))
         line = conv(pad(value("x", 1, 1, size), (0, room)), weights(8, 1, k), step)
         yield f"conv of one channel, {size} in steps of {step}", graph(line, image)
