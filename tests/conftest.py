@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+import chance
 import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    if isinstance(collector, pytest.Module):
+        chance.begin(collector.nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> None:
+    chance.begin(f"{request.node.nodeid} {fixturedef.argname} {request.param_index}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    chance.begin(item.nodeid)
 
 
 @pytest.fixture(autouse=True)

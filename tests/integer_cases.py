@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import cycle, product
 
 import numpy as np
-from small_graphs import RANDOM, conv, graph, number, pad, pool, total, transpose, value
+from chance import RANDOM
+from small_graphs import conv, graph, number, pad, pool, total, transpose, value
 
 from edgec import ops
 from edgec.ir.graph import Graph, Node, constant

@@ -7,10 +7,10 @@ from functools import cache
 
 import numpy as np
 from attention_cases import attentions
+from chance import RANDOM
 from integer_cases import byte_convolutions, byte_products, depthwise, lanes, reductions
 from procedure_cases import recurring, scanning, scattering, selection, sorting
 from small_graphs import (
-    RANDOM,
     clip,
     conv,
     gelu,

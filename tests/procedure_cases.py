@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 import numpy as np
-from small_graphs import RANDOM, conv, graph, number, relu, softmax, transpose, value, weights
+from chance import RANDOM
+from small_graphs import conv, graph, number, relu, softmax, transpose, value, weights
 
 from edgec import ops
 from edgec.ir.expr import Extent

@@ -5,12 +5,11 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+from chance import RANDOM
 
 from edgec import ops
 from edgec.ir.graph import Graph, Node, constant, placeholder, rewrite, topological
 from edgec.ir.types import DTYPES, Type
-
-RANDOM = np.random.default_rng(5)
 
 
 def value(name: str, *shape: int, dtype: str = "f32") -> Node:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import RANDOM
 
 from edgec import ops
 from edgec.compress import CORRECTIONS, Request, bias, compress, gptq, scales
@@ -22,7 +23,6 @@ from edgec.rewrite import simplify
 from edgec.rewrite.measure import is_widening
 from tests.compress.compressible import PLAIN, data, hostile, uneven
 
-RANDOM = np.random.default_rng(6)
 UNEVEN = uneven()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from chance import RANDOM
 from small_graphs import conv, graph, pad, pool, relu, value
 from typer.testing import CliRunner
 
@@ -26,8 +27,6 @@ from edgec.errors import CheckError, UsageError
 from edgec.export_onnx import runnable
 from edgec.ir.graph import Graph, Node, constant
 from edgec.ir.verify import verify
-
-RANDOM = np.random.default_rng(3)
 
 
 def weights(*shape: int) -> Node:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chance import RANDOM
 
 import edgec
 from edgec import ops
@@ -21,7 +22,6 @@ from edgec.ir.types import Type
 from edgec.rewrite import simplify
 from edgec.rewrite.measure import is_widening
 
-RANDOM = np.random.default_rng(0)
 PLAIN = {"strides": (1, 1), "dilations": (1, 1)}
 
 

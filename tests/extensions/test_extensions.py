@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from chance import RANDOM
 from onnx import TensorProto
 from small_models import model, node, tensor_input, weights
 
@@ -16,7 +17,6 @@ from edgec.errors import EdgecError
 from edgec.locate import data_folder
 
 DOMAIN = "com.example.extensions"
-RANDOM = np.random.default_rng(3)
 
 OPERATORS = '''
 """Operators of one's own, each a core operator and its spelling in ONNX."""

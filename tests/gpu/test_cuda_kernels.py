@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import SEED
 from emulated import Emulated, emulate
 from kernel_cases import cases
 from opencl_networks import accepted, joined
@@ -20,7 +21,6 @@ from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.schedule.build import schedule
 
-SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
 #: Of the largest value: rounding of sums, and of factors to 10 bits of mantissa, which a softmax of products enlarges.
 TOLERANCE = {"fp32": 1e-5, "tf32": 1e-2, "fp16": 1e-2}
 GROUPS = cases()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import RANDOM
 from emulated import Emulated, emulate
 from integer_cases import bias, requantized, scales
 from small_graphs import arrays, conv, graph, pad, relu, transpose, value, weights
@@ -18,8 +19,6 @@ from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant
 from edgec.schedule.build import schedule
-
-RANDOM = np.random.default_rng(11)
 
 
 def holed(depth: int, columns: int, step: int, share: float) -> np.ndarray:

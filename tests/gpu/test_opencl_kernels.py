@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import SEED
 from handed_on import handed_on
 from kernel_cases import cases
 from opencl_networks import accepted, driver, extensions, joined, network
@@ -19,7 +20,6 @@ from edgec.device.facts import Device, load_device
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 
-SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
 GROUPS = {**cases(), "handed on": handed_on()}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import RANDOM
 from opencl_networks import driver, extensions, network
 from small_graphs import graph, softmax, total, value
 
@@ -17,8 +18,6 @@ from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 from edgec.schedule.build import schedule
-
-RANDOM = np.random.default_rng(3)
 
 
 def long_rows() -> Graph:

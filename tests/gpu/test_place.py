@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from chance import RANDOM
 from opencl_networks import driver
 from small_models import model, node, tensor_input, weights
 from typer.testing import CliRunner
@@ -28,8 +29,6 @@ from edgec.place.cut import NEVER, Cut
 from edgec.schedule.build import schedule
 from edgec.schedule.parts import joined
 from edgec.schedule.program import Part
-
-RANDOM = np.random.default_rng(11)
 
 
 def floats(*shape: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chance import RANDOM
 
 from edgec import ops
 from edgec.errors import ModelError
@@ -20,7 +21,6 @@ from edgec.ir.graph import Formula, Graph, constant, placeholder
 from edgec.ir.types import DTYPES, Type, dtype_name
 
 Array = np.ndarray
-RANDOM = np.random.default_rng(7)
 
 
 def floats(*shape: int) -> Array:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from chance import RANDOM
 from needed import need
 from small_models import model, node, tensor_input, weights
 
 import edgec
-
-RANDOM = np.random.default_rng(5)
 
 
 def products() -> onnx.ModelProto:

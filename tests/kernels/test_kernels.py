@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import SEED
 from compiled import Compiled, compile_graphs, program_of, target
 from kernel_cases import cases
 from sanitized import ADDRESS, THREAD, run_sanitized
@@ -20,7 +21,6 @@ from edgec.emit.views.chain import ChainView
 from edgec.ir import evaluate
 from edgec.schedule.program import Kernel, Program
 
-SEED = int(np.random.SeedSequence().entropy) % 2**32  # fresh inputs every time; a failure names it
 TOLERANCE = 1e-5  # of the largest value
 
 BY_GROUP = cases()

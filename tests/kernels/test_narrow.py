@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import RANDOM
 from compiled import Compiled, Target, compile_graphs, program_of, target
 from convnet import convnet
 from needed import need
@@ -23,8 +24,6 @@ from edgec.ir.graph import Graph, Node, constant
 from edgec.ir.types import DTYPES
 from edgec.schedule import storage
 from edgec.schedule.contract import Contract
-
-RANDOM = np.random.default_rng(8)
 
 
 def whole(*shape: int) -> Node:

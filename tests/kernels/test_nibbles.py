@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from chance import RANDOM
 from compiled import Compiled, compile_graphs, program_of, target
 from onnx import TensorProto, helper, numpy_helper
 from sanitized import ADDRESS, run_sanitized
@@ -20,8 +21,6 @@ from edgec.errors import UsageError
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant
 from edgec.schedule.nibbles import Nibbles
-
-RANDOM = np.random.default_rng(4)
 
 
 def coded(k: int, n: int, group: int, is_symmetric: bool = True, batch: tuple[int, ...] = ()) -> Node:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from chance import RANDOM
 from compiled import program_of, target
 from small_graphs import conv, graph, pad, relu, value, weights
 
@@ -18,8 +19,7 @@ FORMS = [Toom(n - r + 1, r) for n in PAIRS for r in (2, 3, 5) if n - r + 1 >= 2]
 
 @pytest.mark.parametrize("toom", FORMS, ids=str)
 def test_transforms_are_a_convolution(toom: Toom) -> None:
-    random = np.random.default_rng()
-    inputs, taps = random.standard_normal(toom.inputs), random.standard_normal(toom.taps)
+    inputs, taps = RANDOM.standard_normal(toom.inputs), RANDOM.standard_normal(toom.taps)
     got = toom.of_products @ ((toom.of_taps @ taps) * (toom.of_inputs @ inputs))
     np.testing.assert_allclose(got, np.correlate(inputs, taps), atol=1e-13 * np.abs(taps).sum() * 10)
 

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from chance import RANDOM
 from onnx import helper, numpy_helper
 
 from edgec.frontend import import_model
 from edgec.ir import evaluate
 
-_random = np.random.default_rng(7)
-
 
 def floats(*shape: int) -> np.ndarray:
-    return _random.standard_normal(shape).astype(np.float32)
+    return RANDOM.standard_normal(shape).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from chance import RANDOM
 from compiled import Compiled, compile_graphs
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
@@ -16,8 +17,6 @@ from edgec.errors import ModelError
 from edgec.frontend import import_model
 from edgec.ir import evaluate
 from edgec.rewrite import simplify
-
-_random = np.random.default_rng(31)
 
 
 def model(operator: str, x: np.ndarray, version: int, **attributes: Any) -> Any:
@@ -71,25 +70,25 @@ def forest(trees: int, features: int, targets: int, modes: tuple[int, ...], miss
 
     def branch(depth: int) -> int:
         place = len(nodes["feature"])
-        mode = int(_random.choice(modes))
-        nodes["feature"].append(int(_random.integers(features)))
-        nodes["split"].append(float(_random.integers(-2, 3)))
+        mode = int(RANDOM.choice(modes))
+        nodes["feature"].append(int(RANDOM.integers(features)))
+        nodes["split"].append(float(RANDOM.integers(-2, 3)))
         nodes["mode"].append(mode)
         for side in ("true", "false"):
             nodes[side].append(0)
             nodes[f"{side}_leaf"].append(1)
         if mode == 6:  # the sets stand in the order in which the nodes are met
-            members.extend([*map(float, _random.choice([-2, -1, 1, 2, 3], 2, replace=False)), np.nan])
+            members.extend([*map(float, RANDOM.choice([-2, -1, 1, 2, 3], 2, replace=False)), np.nan])
         for side in ("true", "false"):
-            if depth and _random.random() < 0.8:
+            if depth and RANDOM.random() < 0.8:
                 nodes[f"{side}_leaf"][place] = 0
                 nodes[side][place] = branch(depth - 1)
             else:
                 nodes[side][place] = len(leaves)
-                leaves.append((int(_random.integers(targets)), float(_random.standard_normal())))
+                leaves.append((int(RANDOM.integers(targets)), float(RANDOM.standard_normal())))
         return place
 
-    roots = [branch(int(_random.integers(1, 5))) for _ in range(trees)]
+    roots = [branch(int(RANDOM.integers(1, 5))) for _ in range(trees)]
     made: dict[str, Any] = {
         "tree_roots": roots,
         "n_targets": targets,
@@ -106,7 +105,7 @@ def forest(trees: int, features: int, targets: int, modes: tuple[int, ...], miss
     if members:
         made["membership_values"] = tensor(members)
     if missing:
-        made["nodes_missing_value_tracks_true"] = [int(v) for v in _random.integers(0, 2, len(nodes["mode"]))]
+        made["nodes_missing_value_tracks_true"] = [int(v) for v in RANDOM.integers(0, 2, len(nodes["mode"]))]
     return made
 
 
@@ -116,8 +115,8 @@ def tensor(values: list[float]) -> TensorProto:
 
 @pytest.mark.parametrize("modes", [(0,), (1, 2, 3), (4, 5), (0, 6)], ids=str)
 def test_trees(modes: tuple[int, ...], tmp_path: Path) -> None:
-    x = _random.integers(-3, 4, (40, 3)).astype(np.float32)
-    x[_random.random(x.shape) < 0.1] = np.nan
+    x = RANDOM.integers(-3, 4, (40, 3)).astype(np.float32)
+    x[RANDOM.random(x.shape) < 0.1] = np.nan
     settings = forest(5, 3, 4, modes, missing=True)
     made = model("TreeEnsemble", x, 5, **settings)
     (want,) = ReferenceEvaluator(made).run(None, {"x": x})
@@ -131,7 +130,7 @@ def test_trees(modes: tuple[int, ...], tmp_path: Path) -> None:
 @pytest.mark.parametrize("combine, name", list(enumerate(("mean", "sum", "min", "max"))))
 def test_votes(combine: int, name: str) -> None:
     """The votes of trees, one target: against the trees one by one."""
-    x = _random.integers(-3, 4, (20, 3)).astype(np.float32)
+    x = RANDOM.integers(-3, 4, (20, 3)).astype(np.float32)
     settings = forest(4, 3, 1, (0,))
     alone = [{**settings, "tree_roots": [root]} for root in settings["tree_roots"]]
     each = [evaluate.run(import_model(model("TreeEnsemble", x, 5, **s)), {"x": x})["y"] for s in alone]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from chance import RANDOM
 from compiled import Compiled, compile_graphs
 from onnx import TensorProto, helper, numpy_helper
 
@@ -18,7 +19,6 @@ from edgec.ir import evaluate
 from edgec.rewrite import simplify
 
 MICROSOFT = "com.microsoft"
-_random = np.random.default_rng(23)
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,16 @@ class Case:
 
 
 def floats(*shape: int) -> np.ndarray:
-    return _random.standard_normal(shape).astype(np.float32)
+    return RANDOM.standard_normal(shape).astype(np.float32)
 
 
 def scales(*shape: int) -> np.ndarray:
-    return _random.uniform(0.01, 0.1, shape).astype(np.float32)
+    return RANDOM.uniform(0.01, 0.1, shape).astype(np.float32)
 
 
 def bytes_(*shape: int, dtype: type = np.uint8) -> np.ndarray:
     limits = np.iinfo(dtype)
-    return _random.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+    return RANDOM.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
 
 
 def ints(*values: int, dtype: type = np.int32) -> np.ndarray:
@@ -69,7 +69,7 @@ def quantized(*shape: int, dtype: type = np.uint8, zero: int = 3) -> tuple[np.nd
 
 
 def lengths_mask(batch: int, length: int) -> np.ndarray:
-    ends = _random.integers(1, length + 1, (batch, 1))
+    ends = RANDOM.integers(1, length + 1, (batch, 1))
     return (np.arange(length) < ends).astype(np.int32)
 
 
@@ -209,7 +209,7 @@ def nbits(
     zeros = {"": None, "packed": bytes_(outputs, row), "float": floats(outputs, blocks) + 8}[zero]
     operands = (
         floats(2, 3, inputs), bytes_(outputs, blocks, block * bits // 8), scales(outputs, blocks), zeros,
-        (_random.permutation(inputs) // block).astype(np.int32) if groups else None,
+        (RANDOM.permutation(inputs) // block).astype(np.int32) if groups else None,
         floats(outputs) if bias else None,
     )  # fmt: skip
     settings = {"K": inputs, "N": outputs, "block_size": block, "bits": bits}
@@ -265,7 +265,7 @@ QUANTIZED = [
     Case("QGemm", (bytes_(4, 7), one(0.02), one(99, np.uint8), bytes_(7, 5), one(0.03), one(130, np.uint8))),
     Case("QGemm",
          (bytes_(7, 4), one(0.02), one(99, np.uint8), bytes_(5, 7, dtype=np.int8), scales(5), np.zeros(5, np.int8),
-          _random.integers(-999, 999, 5).astype(np.int32), one(0.6), one(128, np.uint8)),
+          RANDOM.integers(-999, 999, 5).astype(np.int32), one(0.6), one(128, np.uint8)),
          {"transA": 1, "transB": 1, "alpha": 0.5}, (3, 4, 5), steps=1),
     Case("MatMulIntegerToFloat",
          (bytes_(2, 4, 7), bytes_(7, 5), one(0.02), one(0.03), one(99, np.uint8), one(130, np.uint8))),

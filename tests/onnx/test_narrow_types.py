@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from chance import RANDOM
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -19,7 +20,6 @@ from edgec.ir.types import DTYPES, plain
 
 FLOAT8 = ["FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"]
 QUANTIZED = [*FLOAT8, "FLOAT4E2M1", "INT4", "UINT4", "INT2", "UINT2", "INT8", "UINT16"]
-_random = np.random.default_rng(11)
 
 
 def model(node: onnx.NodeProto, **operands: np.ndarray) -> onnx.ModelProto:
@@ -43,7 +43,7 @@ def agrees(node: onnx.NodeProto, **operands: np.ndarray) -> np.ndarray:
 
 def specials() -> np.ndarray:
     x = np.float32([0, -0.0, 1e-9, -1e-9, 240, 448, 449, 464, 465, -480, 57344, 61440, -61441, 1e30, np.inf, -np.inf])
-    return np.concatenate([x, [np.nan], _random.standard_normal(200) * 100]).astype(np.float32)
+    return np.concatenate([x, [np.nan], RANDOM.standard_normal(200) * 100]).astype(np.float32)
 
 
 @pytest.mark.parametrize("to, saturate", list(product(FLOAT8, (0, 1))))
@@ -53,7 +53,7 @@ def test_cast_to_float8(to: str, saturate: int) -> None:
 
 @pytest.mark.parametrize("mode, saturate", list(product(("up", "nearest", "down"), (0, 1))))
 def test_cast_to_powers_of_two(mode: str, saturate: int) -> None:
-    near_powers = np.ldexp(_random.choice([1, 1.25, 1.5, 1.75, 1.999], 300), _random.integers(-148, 128, 300))
+    near_powers = np.ldexp(RANDOM.choice([1, 1.25, 1.5, 1.75, 1.999], 300), RANDOM.integers(-148, 128, 300))
     x = np.concatenate([specials(), near_powers.astype(np.float32)])
     node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E8M0, round_mode=mode, saturate=saturate)
     agrees(node, x=x)
@@ -73,10 +73,10 @@ def blocks() -> Iterator[tuple[int, int, tuple[int, ...], tuple[int, ...]]]:
 def test_quantize_and_back(to: str) -> None:
     kind = helper.tensor_dtype_to_np_dtype(getattr(TensorProto, to))
     for axis, block_size, shape, scales in blocks():
-        x = (_random.standard_normal(shape) * 3).astype(np.float32)
-        scale = _random.uniform(0.05, 0.5, scales).astype(np.float32)
+        x = (RANDOM.standard_normal(shape) * 3).astype(np.float32)
+        scale = RANDOM.uniform(0.05, 0.5, scales).astype(np.float32)
         is_float = "FLOAT" in to
-        zero = np.zeros(scales) if is_float else _random.integers(0, 2, scales)
+        zero = np.zeros(scales) if is_float else RANDOM.integers(0, 2, scales)
         operands = {"x": x, "scale": scale, "zero": zero.astype(kind)}
         attributes = {"axis": axis, "block_size": block_size}
         q = agrees(helper.make_node("QuantizeLinear", list(operands), ["y"], **attributes), **operands)
@@ -86,7 +86,7 @@ def test_quantize_and_back(to: str) -> None:
 
 def test_an_artefact_takes_and_gives_narrow_types(tmp_path: object) -> None:
     """Inputs, weights and outputs of a byte an element, through the compiled library and its file."""
-    weights = numpy_helper.from_array(_random.integers(-8, 8, (5, 7)).astype(ml_dtypes.int4), "w")
+    weights = numpy_helper.from_array(RANDOM.integers(-8, 8, (5, 7)).astype(ml_dtypes.int4), "w")
     nodes = [
         helper.make_node("Cast", ["a"], ["fa"], to=TensorProto.FLOAT),
         helper.make_node("DequantizeLinear", ["w", "s"], ["fw"]),
@@ -102,7 +102,7 @@ def test_an_artefact_takes_and_gives_narrow_types(tmp_path: object) -> None:
     )  # fmt: skip
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)])
     net = edgec.build(proto)
-    a = _random.integers(0, 16, (3, 5)).astype(DTYPES["u4"])
+    a = RANDOM.integers(0, 16, (3, 5)).astype(DTYPES["u4"])
     got = net(a)
     want = a.astype(np.float32) @ (numpy_helper.to_array(weights).astype(np.float32) * np.float32(0.3))
     assert got["y"].dtype == DTYPES["f8e4m3fn"] and got["t"].dtype == DTYPES["u4"]

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from chance import RANDOM
 from onnx import TensorProto, helper, numpy_helper
 
 from edgec.check.inputs import random_inputs
@@ -31,7 +32,6 @@ TRAINED: dict[str, dict[str, tuple[int, ...]]] = {
     "tflm/micro_speech_quantized": {},
     "coral/mobilenet_v1_0.25_128_quant": {},
 }
-RANDOM = np.random.default_rng(0)
 
 W = RANDOM.integers(-127, 128, (6, 4, 3, 3), np.int8)
 SW = RANDOM.uniform(0.001, 0.01, 6).astype(np.float32)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from chance import RANDOM
 from compiled import Compiled, compile_graphs, program_of, target
 from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 from sanitized import ADDRESS, THREAD, run_sanitized
@@ -23,7 +24,6 @@ from edgec.ir.text import constants_of, parse, show
 from edgec.ir.verify import verify
 
 F, B = TensorProto.FLOAT, TensorProto.BOOL
-RANDOM = np.random.default_rng(6)
 W = {f"w{k}": RANDOM.standard_normal((16, 16)).astype(np.float32) for k in range(4)}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import onnxruntime
 import pytest
+from chance import RANDOM
 from compiled import Compiled, compile_graphs
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
@@ -17,7 +18,6 @@ from edgec.ir.graph import Graph
 from edgec.ir.verify import verify
 
 F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-RANDOM = np.random.default_rng(4)
 Shape = list[int | str]
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 import pytest
+from chance import RANDOM
 from test_simd import Shim, edge, shim
 
 __all__ = ["edge", "shim"]  # fixtures
 
-RANDOM = np.random.default_rng(11)
 EDGES = [0, 1, -1, 2, 7, 127, 128, -128, -129, 255, 256, 32767, -32768, 65535, 2**30, -(2**30), 2**31 - 1, -(2**31)]
 TYPES = {"u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16, "i32": np.int32, "bool": np.uint8,
          "f16": np.uint16, "bf16": np.uint16}  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from chance import RANDOM
 from compiled import Compiled, compile_graphs, program_of, target
 from onnx import TensorProto
 from sanitized import ADDRESS, THREAD, run_sanitized
@@ -21,7 +22,6 @@ from edgec.frontend.importer import import_model
 from edgec.frontend.states import advanced, with_states
 from edgec.ir.graph import Graph
 
-RANDOM = np.random.default_rng(7)
 Arrays = dict[str, np.ndarray]
 
 
