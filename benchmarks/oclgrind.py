@@ -5,8 +5,8 @@
 (apt install oclgrind.) Every case of tests/kernel_cases.py, with attention of fewer queries and keys, on every kind of
 device that tests/gpu/test_opencl_kernels.py knows. Some cases share a process, as oclgrind ends it on what it does not
 know; where something is found, or not finished in ``--seconds`` a case, they are run by themselves. Where two devices
-get the same files, the second is not run. What came of each case is kept in a file, and not run again; the table is of
-all that is there. Ends with 1 where something was found or a result is wrong.
+get the same files, the second is not run. What came of each case is kept in a file, and it is not run again while its
+files are the same; the table is of all that is there. Ends with 1 where something was found or a result is wrong.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ SILENT, SAME, REFUSED, FOUND, WRONG, SLOW, ENDED = (
 
 @dataclass
 class Kept:
-    """What came of cases: {KIND: {GROUP: {CASE: [verdict, seconds, words]}}}, in a file; and files that were silent."""
+    """What came of cases: {KIND: {GROUP: {CASE: [verdict, seconds, words, number]}}}, and files that were silent.
+
+    A case whose number (of the files compiled for it) is another one by now is run again.
+    """
 
     path: Path
     verdicts: dict[str, dict[str, dict[str, list[Any]]]] = field(default_factory=dict)
@@ -141,13 +144,13 @@ def run(kind: str, group: str, kept: Kept, seconds: float, templates: Sequence[P
     of = kept.of(kind, group)
     new: dict[str, str] = {}
     for name, graph in groups()[group].items():
-        if name in of:
-            continue
         number = built(graph, device_of(kind))
         if not isinstance(number, str):
-            of[name] = [REFUSED, 0.0, ""]
+            of[name] = [REFUSED, 0.0, "", None]
+        elif name in of and of[name][3] == number:
+            continue
         elif number in kept.files:
-            of[name] = [SAME, 0.0, kept.files[number]]
+            of[name] = [SAME, 0.0, kept.files[number], number]
         else:
             new[name] = number
     waiting = list(in_parts(list(new), EACH))
@@ -160,7 +163,7 @@ def run(kind: str, group: str, kept: Kept, seconds: float, templates: Sequence[P
             continue
         took = (time.monotonic() - begun) / len(names)
         for name in names:
-            of[name] = [verdict, round(took, 1), words]
+            of[name] = [verdict, round(took, 1), words, new[name]]
             if verdict == SILENT:
                 kept.files[new[name]] = kind
             else:
