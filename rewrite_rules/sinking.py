@@ -8,6 +8,7 @@ import numpy as np
 
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import constant
+from edgec.ir.types import DTYPES
 from edgec.ops import node
 from edgec.ops.elementwise import broadcast_shape
 from edgec.rewrite import rule_on
@@ -98,6 +99,7 @@ def functions_of_gathered(random):
     repeated = node("gather", given("x", a, b), positions, axis=1)
     yield node("exp", repeated)
     yield node("mul", repeated, fixed(random))
+    yield node("add", repeated, constant(np.full((1, 3 * b), 0.5)))
     yield node("cast", repeated, to="f32")
 
 
@@ -107,9 +109,8 @@ def compute_before_gathering(n, view):
     g = next((a for a in n.args if a.op == "gather"), None)
     if g is None or g.type.shape != n.type.shape or any(a is not g and uniform(a) is None for a in n.args):
         return "its operands are not gathered, and numbers"
-    inner = node(n.op, *(g.args[0] if a is g else a for a in n.args), **n.attributes)
-    if inner.type.shape != g.args[0].type.shape:
-        return "a number has more dimensions"
+    numbers = {a: constant(np.array(uniform(a), DTYPES[a.type.dtype])) for a in n.args if a is not g}
+    inner = node(n.op, *(g.args[0] if a is g else numbers[a] for a in n.args), **n.attributes)
     return node("gather", inner, g.args[1], **g.attributes)
 
 

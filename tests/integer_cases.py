@@ -137,6 +137,8 @@ def byte_products() -> Iterator[Named]:
         a, b = next(pairs)  # without their zero points they are of 32 bits, whatever they were
         both = ops.node("matmul", wide(value("a", m, k, dtype=a), 5), wide(value("b", k, n, dtype=b), 9))
         yield f"bytes both dynamic {m}x{k}x{n} {a} {b}", graph(both)
+    one_term = ops.node("matmul", wide(value("a", 4, 2, 3, 1, dtype="i8")), wide(value("b", 4, 2, 1, 8, dtype="u8")))
+    yield "bytes both dynamic, sums of one term", graph(one_term)
     for a, b in product(BYTES, BYTES):
         at, bt = transpose(value("a", 9, 14, dtype=a), 1, 0), transpose(value("b", 21, 9, dtype=b), 1, 0)
         yield f"bytes turned {a} {b}", graph(ops.node("matmul", wide(at, 100), wide(bt, 1)))

@@ -49,8 +49,8 @@ class PackingView(View):
     def _gather(self) -> tuple[list[str], str]:
         p, inside = self.params, "j < width"
         names = {v: t for v, t in self.names.items() if v is not p.n} | {p.n: "(n + j)"}
-        if p.words is not None and p.words.inner.op == "var":
-            names[p.words.inner] = "w"
+        if p.words is not None:
+            names |= {p.words.inner: "w"} if p.words.inner.op == "var" else {}  # a sum of one term has no loop
             inside += f" && w < {extent(p.words.inner)}" if p.words.rest else ""
         printer = Printer(names, self.pointers, depth=len(self.sums) + 2)
         guarded = X.select(X.load("inside", (), "bool"), p.l, X.const(0, p.l.dtype))
