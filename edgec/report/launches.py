@@ -55,12 +55,15 @@ def launch(call: CallSite, program: Program, device: Device, said: Mapping[str, 
 
 
 def bytes_of(kernel: Kernel, program: Program) -> int:
-    """Bytes a launch moves, each element once, as it lies in memory."""
-    total = kernel.weights_bytes
+    """Bytes a launch moves, each element once, as it lies in memory; of a table no more than is looked up."""
     block = kernel.block
     if block is None:
-        return total + kernel.writes.bytes
+        return kernel.weights_bytes + kernel.writes.bytes
     read = {n: n.type.elements for n in block.inputs} if block.is_procedure else touched(block.formula)
+    constants = [n for n in read if n.is_const]
+    total = kernel.weights_bytes
+    if constants:
+        total = total * sum(read[n] for n in constants) // max(sum(n.type.elements for n in constants), 1)
     for node, elements in read.items():
         view = program.views.get(node)
         if view is not None and not node.is_const:

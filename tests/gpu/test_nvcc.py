@@ -6,10 +6,12 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from kernel_cases import cases
+from onnx import TensorProto
 from opencl_networks import joined
-from small_models import model, node, tensor_input
+from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec.check.remote import compile_runner
@@ -97,6 +99,16 @@ def test_a_report_of_a_gpu(tmp_path: Path) -> None:
     (kernel,) = describe(built, measure(built, seconds=0.02))["kernels"]
     assert kernel["measured_us"] > 0 and kernel["launch"]["registers"] is None
     assert kernel["launch"]["bound_us"] == pytest.approx(8192 / 68e3)  # bytes, and those of an Orin Nano
+
+
+def test_of_a_table_only_what_is_looked_up_moves(tmp_path: Path) -> None:
+    table = weights("table", np.arange(80000, dtype=np.float32).reshape(5000, 16))
+    x = tensor_input("x", [7], TensorProto.INT64)
+    net = model([node("Gather", ["table", "x"], ["y"])], [x], initializers=[table])
+    built = edgec.build(net, tmp_path / "net", device="jetson", compiler="emulated")
+    (kernel,) = describe(built, measure(built, seconds=0.02))["kernels"]
+    assert kernel["launch"]["bytes"] <= 7 * (2 * 16 * 4 + 8)
+    assert kernel["predicted_us"] == kernel["launch"]["predicted_us"]
 
 
 def test_a_processor_has_no_kernels_to_launch() -> None:

@@ -44,6 +44,7 @@ def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, 
         blocks = blocks_of(kernel)
         planned = [b for b in blocks if b.output in numbers]
         measured = seconds[k] if k < len(seconds) else None
+        launched = launch(calls.calls[k], program, built.options.device, said) if calls is not None else None
         rows.append({
             "kernel": k,
             **kernel_record(kernel),
@@ -57,9 +58,9 @@ def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, 
             "sparsity": sparsity(kernel),
             "weights_bytes": kernel.weights_bytes,
             "scratch_bytes": kernel.scratch_bytes,
-            "predicted_us": sum(map(price, blocks)) * 1e6,
+            "predicted_us": launched["predicted_us"] if launched is not None else sum(map(price, blocks)) * 1e6,
             "measured_us": measured * 1e6 if measured is not None else None,
-            "launch": launch(calls.calls[k], program, built.options.device, said) if calls is not None else None,
+            "launch": launched,
             "max_rel": errors.get(k),
             "why": [line for b in planned for line in why.sentences(index, b)],
         })  # fmt: skip
