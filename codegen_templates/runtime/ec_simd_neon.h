@@ -229,6 +229,7 @@ EC_INLINE ec_vi ec_dot_us(ec_vi c, ec_vi s, ec_vi l)
 }
 #endif
 
+#include "ec_simd_neon_halves.h"
 #include "ec_simd_neon_matrix.h"
 
 #endif

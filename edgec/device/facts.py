@@ -161,6 +161,11 @@ class Device:
         return not self.is_gpu and (self.has("avx512bf16") or self.has("bf16"))
 
     @property
+    def multiplies_halves(self) -> bool:
+        """Whether a processor that is to use fp16 adds up products in halves, twice as many at a time as in floats."""
+        return self.precision == "fp16" and self.arch == "aarch64" and self.has("fp16") and not self.has("sve")
+
+    @property
     def needs(self) -> str:
         """What a processor must have to run code that was built for this one, in words; empty: nothing special."""
         size = [f"vectors of {8 * self.vector_bytes} bits"] if self.has("sve") else []

@@ -17,25 +17,24 @@ from typing import ClassVar
 import numpy as np
 
 from edgec.device.facts import Device
-from edgec.errors import UsageError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
 from edgec.ir.types import DTYPES
-from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
-from edgec.schedule.epilogue import around_sum, over_lanes
+from edgec.ir.vector import is_vectorizable, vector_lanes
+from edgec.schedule.epilogue import around_sum, over_lanes, scaled
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.halves import COLUMNS, Halves, in_halves
 from edgec.schedule.pairs import packed_pairs, pairs_of
 from edgec.schedule.products import Words, packed_words, with_bias_inside, with_numbers_in_memory, words_of
 from edgec.schedule.program import Buffer
 from edgec.schedule.record import Record
 from edgec.schedule.storage import half_of, memory_type
+from edgec.schedule.tiles import decided_tile, rows_of_blocks, tile_costs, tile_shape
 
 #: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
 PACK_LIMIT_BYTES = 1 << 20
-#: Rows of a tile whose sums lie in registers of integers, four a row: with a third, there are not enough.
-BLOCK_ROWS = 2
 
 
 @dataclass(frozen=True)
@@ -66,14 +65,22 @@ class Contract(Record):
     in_order: bool = False  # what a turn reads is loaded between the multiply-adds of the one before
     loads_beside: bool = False  # those loads start beside multiply-adds, otherwise beside inserts alone
     unrolled: int = 16  # most rounds of the innermost loop of a sum that compilers are asked to unroll
+    halves: Halves | None = None  # products are added up in halves, some at a time; ``vectors`` is even
+
+    @property
+    def result(self) -> Expr:
+        """What is stored, over ``accumulator``."""
+        if self.halves is None:
+            return self.epilogue
+        return scaled(self.epilogue, self.halves.scale)
 
     @property
     def bodies(self) -> list[Expr]:
-        return [self.s, self.epilogue, *([self.l] if self.l_mode != "packed" else [])]
+        return [self.s, self.result, *([self.l] if self.l_mode != "packed" else [])]
 
     @property
     def at_store(self) -> list[Expr]:
-        return [self.epilogue]
+        return [self.result]
 
     @property
     def tables(self) -> list[Buffer]:
@@ -148,8 +155,13 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     found = words_of(device, k, scalar_factor, lane_factor, multiplied) if dtype == "i32" else None
     if dtype == "i32" and found is None:
         return None
+    outer = tuple(v for v in flat.loops if v is not m and v is not n)
+    panel_outer = tuple(v for v in outer if v in X.free_variables(lane_factor))
+    outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
+    half = None
     if dtype == "f32" and mode == "packed":
         found = pairs_of(device, k, scalar_factor, multiplied)
+        half = in_halves(device, k, scalar_factor, lane_factor, panel_outer, n, weights)
     if found is not None:
         words, scalar_factor, k = found
     lanes = vector_lanes(device)
@@ -158,12 +170,12 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
     sums = prod(map(most, window))
     in_order = _is_for_in_order(device, mode, k, scalar_factor, words, (m, *window))
-    nr, nv = tile_shape(m_extent, n_extent, steps, device, row_step, sums, words, in_order)
+    each_lane = COLUMNS if half is not None else 1
+    columns = ceil(n_extent / each_lane)
+    nr, nv = tile_shape(m_extent, columns, steps, device, row_step, sums, words, in_order)
     if flat.tile is not None:
-        nr, nv = decided_tile(flat.tile, m_extent, n_extent, device, sums)
-    outer = tuple(v for v in flat.loops if v is not m and v is not n)
-    panel_outer = tuple(v for v in outer if v in X.free_variables(lane_factor))
-    outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
+        nr, nv = decided_tile((flat.tile[0], ceil(flat.tile[1] / each_lane)), m_extent, columns, device, sums)
+    nv *= each_lane
     packed = None
     if mode == "gathered" and nv * lanes * steps * 4 > PACK_LIMIT_BYTES:
         return None
@@ -172,8 +184,11 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
         packed = weights.add(packed_words(lane_factor, words, panel_outer, each, n, nv * lanes, bias))
     elif mode == "packed" and words is not None:
         packed = weights.add(packed_pairs(lane_factor, words, panel_outer, each, n, nv * lanes))
+    elif half is not None:
+        packed = weights.add(_in_panels(half[1], nv * lanes, "f16"))
     elif mode == "packed":
-        packed = _pack(lane_factor, panel_outer, k, n, nv * lanes, half_of(device) or "f32", weights)
+        values = evaluate_over(lane_factor, (*panel_outer, *k, n)).reshape(-1, steps, n_extent)
+        packed = weights.add(_in_panels(values, nv * lanes, half_of(device) or "f32"))
     epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
     if words is not None and words.are_bytes:
         epilogue = with_numbers_in_memory(epilogue, weights)
@@ -189,7 +204,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     return Contract(
         outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, packed, epilogue, accumulator,
         flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words, window, in_order, device.loads_beside,
-        device.unroll,
+        device.unroll, half[0] if half is not None else None,
     )  # fmt: skip
 
 
@@ -303,17 +318,13 @@ def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[
     return tuple(loops), s, l
 
 
-def _pack(
-    l: Expr, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, dtype: str, weights: Weights
-) -> Buffer:
-    """[outer.., panel, k.., width], zero where the last panel reaches beyond n."""
-    values = evaluate_over(l, (*outer, *k, n))
-    sizes = [v.value.extent for v in outer], prod(v.value.extent for v in k), n.value.extent
-    values = values.reshape(prod(sizes[0]), sizes[1], sizes[2])
-    panels = ceil(sizes[2] / width)
-    padded = np.zeros((values.shape[0], sizes[1], panels * width), DTYPES[dtype])
-    padded[:, :, : sizes[2]] = values
-    return weights.add(padded.reshape(values.shape[0], sizes[1], panels, width).transpose(0, 2, 1, 3))
+def _in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
+    """[outer, panel, k, width] of [outer, k, n], zero where the last panel reaches beyond n."""
+    around, steps, columns = values.shape
+    panels = ceil(columns / width)
+    padded = np.zeros((around, steps, panels * width), DTYPES[dtype])
+    padded[:, :, :columns] = values
+    return padded.reshape(around, steps, panels, width).transpose(0, 2, 1, 3)
 
 
 def _bytes_along(load: Expr, loop: Expr) -> int:
@@ -322,93 +333,17 @@ def _bytes_along(load: Expr, loop: Expr) -> int:
     return abs(step or 0) * DTYPES[memory_type(load)].itemsize
 
 
-def tile_shape(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, words: Words | None = None,
-    in_order: bool = False,
-) -> tuple[int, int]:  # fmt: skip
-    """(rows, vectors) of the register tile with the least predicted time for M x N x K; a row may be several ``sums``.
-
-    Per step of k a tile of r x v issues r*v multiply-adds (two a cycle, four cycles of latency each) and r + v loads
-    (two a cycle); accumulators, one row of L and one broadcast must fit the registers. Where products take a factor
-    from one lane of a register (64-bit Arm), compilers load a step's column of S before they use it: it must fit too;
-    ``words`` of bytes are spread there by the units that multiply, but for those of instructions for matrices, of which
-    a register has two rows. A panel beyond the first-level cache
-    streams from the second at about half a line a cycle, for every tile anew. ``row_step`` is how many bytes of S lie
-    between rows. For cores that run ``in_order``, ``in_order_step`` says what a step takes.
-    """
-    if words is not None and words.are_blocks:
-        return _rows_of_blocks(m, device, sums, in_order), 1
-    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, words, in_order))
-    return ceil(m / ceil(m / rows)), vectors  # as even as can be, so that threads have shares of one size
-
-
 def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:
     """All (rows, vectors) that a contraction could have, the least predicted time first."""
     steps = prod(map(most, c.k)) if c.words is None else prod(map(most, c.k[:-1])) * c.words.count
     row_step = max((_bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     m, sums = most(c.m), prod(map(most, c.window))
     if c.words is not None and c.words.are_blocks:
-        return [(_rows_of_blocks(m, device, sums, c.in_order), 1)]
-    found = sorted(tile_costs(m, most(c.n), steps, device, row_step, sums, c.words, c.in_order))
-    return list(dict.fromkeys((ceil(m / ceil(m / rows)), vectors) for *_, rows, vectors in found))
-
-
-def _rows_of_blocks(m: int, device: Device, sums: int, in_order: bool) -> int:
-    """Rows of a tile by blocks, of one vector: four sums of a row, and its block of S, lie in registers.
-
-    Beside them are a block of each column and two products of bytes; in order, products of every row.
-    """
-    registers = vector_registers(device)
-    room = BLOCK_ROWS if device.has("mve") else (registers - 4) // 6 if in_order else (registers - 6) // 5
-    return ceil(m / ceil(m / max(1, min(room // sums, m))))
-
-
-def tile_costs(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, words: Words | None = None,
-    in_order: bool = False,
-) -> list[tuple[float, int, int, int, int]]:  # fmt: skip
-    """Every tile that registers hold: its predicted cycles, what decides between equal ones, rows and vectors."""
-    lanes = vector_lanes(device)
-    each = lanes // min(device.lanes(4), lanes)  # registers of a vector: where there are none, one a lane
-    # RISC-V has no products of bytes: what they are made of wants registers, too.
-    registers = device.vector_registers - (12 if words is not None and words.are_bytes and device.has("v") else 0)
-    takes_lanes = device.arch == "aarch64"
-    tall = words.tall if words is not None else 1
-    # What units that multiply do for a row of S besides: SVE's loads broadcast, but two rows are put together there.
-    spread = (tall - 1) / 2 if device.has("sve") else float(takes_lanes and words is not None and tall == 1)
-    # Rows a page apart share the sets of the first-level cache: more of them than it has ways push one another out.
-    tallest = 8 if row_step and row_step % 4096 == 0 else 30
-    found: list[tuple[float, int, int, int, int]] = []
-    vectors_needed = ceil(n / lanes)
-    for v in range(1, min(vectors_needed, 8) + 1):
-        stream = 2.2 * v if k * v * lanes * 4 > device.l1d_bytes // 2 else 0.0
-        for r in range(1, min(m, tallest) + 1):
-            if in_order and v == 1 and vectors_needed > 1:
-                continue
-            ready = 5 if in_order else v  # vectors of L that are held, and one for the compiler
-            column = ceil(r * sums / tall) if takes_lanes else 1
-            if (_even(r * sums, tall) * v + ready * tall) * each + column > registers and r * v > 1:
-                continue
-            full_panels, last = divmod(vectors_needed, v)
-            cost = 0.0
-            for width, panels in ((v, full_panels), (last, 1)):
-                for height, tiles in ((r, m // r), (m % r, 1)):
-                    if width and height and panels and tiles:
-                        of_s = _even(height * sums, tall)
-                        held = of_s * width
-                        latency = 4 if held < 8 else 0
-                        dots = of_s * (width + spread)
-                        step = max(dots / 2, (of_s + tall * width) / 2, latency, stream)
-                        if in_order:
-                            step = in_order_step(height * sums, width)
-                        cost += panels * tiles * (k * step + 10 + held * 1.5)
-            found.append((cost, -r * v, -v, r, v))
-    return found
-
-
-def _even(rows: int, tall: int) -> int:
-    """Rows that sums are held for where so many are multiplied at once."""
-    return ceil(rows / tall) * tall
+        return [(rows_of_blocks(m, device, sums, c.in_order), 1)]
+    each_lane = COLUMNS if c.halves is not None else 1
+    columns = ceil(most(c.n) / each_lane)
+    found = sorted(tile_costs(m, columns, steps, device, row_step, sums, c.words, c.in_order))
+    return list(dict.fromkeys((ceil(m / ceil(m / rows)), vectors * each_lane) for *_, rows, vectors in found))
 
 
 def walked_as_one(s: Expr, k: tuple[Expr, ...]) -> int:
@@ -419,29 +354,6 @@ def walked_as_one(s: Expr, k: tuple[Expr, ...]) -> int:
             break
         count += 1
     return count
-
-
-def in_order_step(rows: int, vectors: int) -> float:
-    """Cycles of a step of k where one multiply-add starts in a cycle, and one other instruction beside it.
-
-    A vector is three others (its halves, and joining them): of L for a step, of S for four. The loop is five. Half of
-    the vectors are counted as cycles, which is between cores: none where loads start beside multiply-adds, else all.
-    """
-    others = 3 * (vectors + rows / 4) + 1.25
-    return max(rows * vectors, others, 4) + (vectors + rows / 4) / 2
-
-
-def decided_tile(tile: tuple[int, int], m: int, n: int, device: Device, sums: int = 1) -> tuple[int, int]:
-    """A tile that somebody decided, no larger than the product; raises UsageError where registers do not hold it."""
-    rows, vectors = min(tile[0], m), min(tile[1], ceil(n / vector_lanes(device)))
-    registers = vector_registers(device)
-    needed = rows * sums * vectors + vectors + 1
-    if needed > registers and rows * vectors > 1:
-        raise UsageError(
-            f"a tile of {rows} rows x {vectors} vectors needs {needed} registers",
-            hint=f"'{device.name}' has {registers}",
-        )
-    return rows, vectors
 
 
 def _chunk(tiles: int, rows: int, k: int, panels: int, outer: int) -> int:

@@ -41,6 +41,12 @@ def around_sum(body: Expr) -> Around | None:
     return Around(sums[0], (), X.substitute(body, {sums[0]: accumulator}), accumulator)
 
 
+def scaled(epilogue: Expr, scale: Expr) -> Expr:
+    """An epilogue over sums that are to be multiplied by ``scale`` first."""
+    sums = [e for e in X.loads(epilogue) if e.value == ACCUMULATOR]
+    return X.substitute(epilogue, {e: e * scale for e in sums})
+
+
 def over_lanes(epilogue: Expr, n: Expr) -> Expr:
     """An epilogue over sums that lie along the lanes ``n``."""
     sums = [e for e in X.loads(epilogue) if e.value == ACCUMULATOR]

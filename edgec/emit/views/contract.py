@@ -15,6 +15,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Extent
 from edgec.ir.nest import coefficient, extent
 from edgec.schedule.contract import walked_as_one
+from edgec.schedule.halves import Halves
 from edgec.schedule.program import Buffer, Kernel
 
 
@@ -74,6 +75,21 @@ class ContractView(PackingView):
     @property
     def has_blocks(self) -> bool:
         return self.words is not None and self.words.are_blocks
+
+    @property
+    def halves(self) -> Halves | None:
+        return self.params.halves
+
+    @property
+    def part_loops(self) -> list[Loop]:
+        """The loops inside a part of a sum that is added up in halves; the first has as many rounds as a part."""
+        assert self.halves is not None
+        return self.sum_loops[self.halves.split :]
+
+    @property
+    def around_parts(self) -> list[Loop]:
+        assert self.halves is not None
+        return self.sum_loops[: self.halves.split]
 
     @property
     def sums_on_lanes(self) -> bool:

@@ -15,6 +15,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
 from edgec.ir.types import CODED
+from edgec.schedule.halves import COLUMNS
 from edgec.schedule.products import WORD, Words
 from edgec.schedule.storage import memory_type
 
@@ -125,6 +126,22 @@ class Tile:
     def _count(self, v: int) -> str | None:
         whole = self.live == self.view.params.lanes
         return None if v < self.vectors - 1 or whole else str(self.live) if self.live is not None else "count"
+
+    @property
+    def half_vectors(self) -> int:
+        """Vectors of halves: each is two of floats, the last may be there for one alone."""
+        return -(-self.vectors // COLUMNS)
+
+    def half_lanes(self, v: int) -> str:
+        return f"ec_load_h(panel{f' + {v * COLUMNS * self.view.params.lanes}' if v else ''})"
+
+    def half_broadcast(self, r: int) -> str:
+        """S of one row, for all lanes."""
+        return f"ec_half(s + {self._place(r, self.view.params.k)})"
+
+    def widened(self, r: int, v: int) -> str:
+        """A vector of floats of what is added up in halves."""
+        return f"ec_{'high' if v % COLUMNS else 'low'}_floats(h{r}_{v // COLUMNS})"
 
     def lanes(self, v: int) -> str:
         p = self.view.params
@@ -301,7 +318,7 @@ class Tile:
             for m in range(self.height):
                 names = {tuple(self._at(r)[w] for w in p.window): self._lanes_of(r, v) for r in self._sums(m)}
                 change = {p.n: p.n + v * p.lanes} | ({p.m: p.m + m} if p.m.op == "var" else {})
-                body = on_vectors(printer, X.substitute(p.epilogue, change), p.n, names.__getitem__)
+                body = on_vectors(printer, X.substitute(p.result, change), p.n, names.__getitem__)
                 value = printer.to_store(body)
                 address = X.substitute(p.address, change)
                 printer.lines.append(f"  {view.store_line(printer, address, value, p.n, count)}")

@@ -1,0 +1,87 @@
+"""Sums of products of halves, in halves: on 64-bit Arm with arithmetic in fp16, eight columns of L an instruction.
+
+A few terms of a sum (`TERMS`) are added up in halves, then widened and added to floats: what is rounded off in halves
+stays that of a few terms, whatever the length of the sum. A lane of 32 bits holds two columns of L.
+
+The weights of a column are divided by a power of two, by which its sums are multiplied again: the least one with which
+the weights that are added up in halves have absolute values of at most `LARGEST` together. So what is in halves is no
+larger than the largest number of S among its factors: where S fits halves, no sum leaves their range, and numbers that
+are small beside the others of a column lose no more than they do in S. Weights themselves may have any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+import numpy as np
+
+from edgec.device.facts import Device
+from edgec.ir import expr as X
+from edgec.ir import index
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient, is_fixed, most
+from edgec.schedule.flat import Weights, evaluate_over
+from edgec.schedule.storage import memory_type
+
+#: Terms of a sum that are added up in halves, at most.
+TERMS = 32
+#: Columns of L that a lane of 32 bits holds.
+COLUMNS = 2
+#: What weights of such a part are together, at most: rounding makes sums of them larger, by less than 2^-11 a term.
+LARGEST = 15 / 16
+
+
+@dataclass(frozen=True)
+class Halves:
+    """How a sum is taken in halves: ``part`` rounds of the loop ``split``, and all loops inside it, at a time.
+
+    Results are multiplied by ``scale``. A sum that is one part needs no floats before it is complete.
+    """
+
+    split: int
+    part: int
+    is_whole: bool
+    scale: Expr
+
+
+def in_halves(
+    device: Device, k: tuple[Expr, ...], s: Expr, l: Expr, outer: tuple[Expr, ...], n: Expr, weights: Weights
+) -> tuple[Halves, np.ndarray] | None:
+    """(how the sum over ``k`` is taken, L divided by the scale: [outer.., k, n]); None where it is of floats."""
+    if not device.multiplies_halves or s.op != "load" or memory_type(s) != "f16" or not is_fixed(*k, *outer, n):
+        return None
+    if any(coefficient(s.args[0], v) is None for v in X.free_variables(s.args[0])):
+        return None
+    extents = [most(v) for v in k]
+    split, part = _parts(extents)
+    columns = most(n)
+    values = evaluate_over(l, (*outer, *k, n)).astype(np.float64).reshape(-1, prod(extents), columns)
+    powers = _scales(values, extents, split, part)
+    place = index.linearize((*outer, n), (*map(most, outer), columns))
+    scale = X.load(weights.add(powers.astype(np.float32)), (place,), "f32")
+    return Halves(split, part, part >= prod(extents[split : split + 1]) and split == 0, scale), values / powers[:, None]
+
+
+def _parts(extents: Sequence[int]) -> tuple[int, int]:
+    """(loop, rounds of it) that have as many terms as may be, of parts that are as even as can be."""
+    for loop in range(len(extents)):
+        inside = prod(extents[loop + 1 :])
+        if inside <= TERMS:
+            count = ceil(extents[loop] / max(1, TERMS // inside))
+            return loop, ceil(extents[loop] / count)
+    return 0, 1
+
+
+def _scales(values: np.ndarray, extents: Sequence[int], split: int, part: int) -> np.ndarray:
+    """[outer, n] powers of two for weights [outer, k, n]."""
+    around, columns = values.shape[0], values.shape[-1]
+    inside = prod(extents[split + 1 :])
+    shape = (around, prod(extents[:split]), extents[split] if extents else 1, inside * columns)
+    terms = np.abs(values).reshape(shape).reshape(*shape[:3], inside, columns).sum(3)
+    starts = np.arange(0, terms.shape[2], part)
+    together = np.add.reduceat(terms, starts, axis=2).max((1, 2))
+    fits = np.isfinite(together) & (together > 0)
+    _, powers = np.frexp(np.where(fits, together, 1) / LARGEST)
+    return np.where(fits, np.ldexp(1.0, np.clip(powers, -100, 100)), 1.0)

@@ -1,0 +1,114 @@
+"""Register tiles of sums of products: which shapes registers hold, and which takes the least time by prediction."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from edgec.device.facts import Device
+from edgec.errors import UsageError
+from edgec.ir.vector import vector_lanes, vector_registers
+from edgec.schedule.products import Words
+
+#: Rows of a tile whose sums lie in registers of integers, four a row: with a third, there are not enough.
+BLOCK_ROWS = 2
+
+
+def tile_shape(
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, words: Words | None = None,
+    in_order: bool = False,
+) -> tuple[int, int]:  # fmt: skip
+    """(rows, vectors) of the register tile with the least predicted time for M x N x K; a row may be several ``sums``.
+
+    Per step of k a tile of r x v issues r*v multiply-adds (two a cycle, four cycles of latency each) and r + v loads
+    (two a cycle); accumulators, one row of L and one broadcast must fit the registers. Where products take a factor
+    from one lane of a register (64-bit Arm), compilers load a step's column of S before they use it: it must fit too;
+    ``words`` of bytes are spread there by the units that multiply, but for those of instructions for matrices, of which
+    a register has two rows. A panel beyond the first-level cache
+    streams from the second at about half a line a cycle, for every tile anew. ``row_step`` is how many bytes of S lie
+    between rows. For cores that run ``in_order``, ``in_order_step`` says what a step takes.
+    """
+    if words is not None and words.are_blocks:
+        return rows_of_blocks(m, device, sums, in_order), 1
+    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, words, in_order))
+    return ceil(m / ceil(m / rows)), vectors  # as even as can be, so that threads have shares of one size
+
+
+def rows_of_blocks(m: int, device: Device, sums: int, in_order: bool) -> int:
+    """Rows of a tile by blocks, of one vector: four sums of a row, and its block of S, lie in registers.
+
+    Beside them are a block of each column and two products of bytes; in order, products of every row.
+    """
+    registers = vector_registers(device)
+    room = BLOCK_ROWS if device.has("mve") else (registers - 4) // 6 if in_order else (registers - 6) // 5
+    return ceil(m / ceil(m / max(1, min(room // sums, m))))
+
+
+def tile_costs(
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, words: Words | None = None,
+    in_order: bool = False,
+) -> list[tuple[float, int, int, int, int]]:  # fmt: skip
+    """Every tile that registers hold: its predicted cycles, what decides between equal ones, rows and vectors."""
+    lanes = vector_lanes(device)
+    each = lanes // min(device.lanes(4), lanes)  # registers of a vector: where there are none, one a lane
+    # RISC-V has no products of bytes: what they are made of wants registers, too.
+    registers = device.vector_registers - (12 if words is not None and words.are_bytes and device.has("v") else 0)
+    takes_lanes = device.arch == "aarch64"
+    tall = words.tall if words is not None else 1
+    # What units that multiply do for a row of S besides: SVE's loads broadcast, but two rows are put together there.
+    spread = (tall - 1) / 2 if device.has("sve") else float(takes_lanes and words is not None and tall == 1)
+    # Rows a page apart share the sets of the first-level cache: more of them than it has ways push one another out.
+    tallest = 8 if row_step and row_step % 4096 == 0 else 30
+    found: list[tuple[float, int, int, int, int]] = []
+    vectors_needed = ceil(n / lanes)
+    for v in range(1, min(vectors_needed, 8) + 1):
+        stream = 2.2 * v if k * v * lanes * 4 > device.l1d_bytes // 2 else 0.0
+        for r in range(1, min(m, tallest) + 1):
+            if in_order and v == 1 and vectors_needed > 1:
+                continue
+            ready = 5 if in_order else v  # vectors of L that are held, and one for the compiler
+            column = ceil(r * sums / tall) if takes_lanes else 1
+            if (_even(r * sums, tall) * v + ready * tall) * each + column > registers and r * v > 1:
+                continue
+            full_panels, last = divmod(vectors_needed, v)
+            cost = 0.0
+            for width, panels in ((v, full_panels), (last, 1)):
+                for height, tiles in ((r, m // r), (m % r, 1)):
+                    if width and height and panels and tiles:
+                        of_s = _even(height * sums, tall)
+                        held = of_s * width
+                        latency = 4 if held < 8 else 0
+                        dots = of_s * (width + spread)
+                        step = max(dots / 2, (of_s + tall * width) / 2, latency, stream)
+                        if in_order:
+                            step = in_order_step(height * sums, width)
+                        cost += panels * tiles * (k * step + 10 + held * 1.5)
+            found.append((cost, -r * v, -v, r, v))
+    return found
+
+
+def _even(rows: int, tall: int) -> int:
+    """Rows that sums are held for where so many are multiplied at once."""
+    return ceil(rows / tall) * tall
+
+
+def in_order_step(rows: int, vectors: int) -> float:
+    """Cycles of a step of k where one multiply-add starts in a cycle, and one other instruction beside it.
+
+    A vector is three others (its halves, and joining them): of L for a step, of S for four. The loop is five. Half of
+    the vectors are counted as cycles, which is between cores: none where loads start beside multiply-adds, else all.
+    """
+    others = 3 * (vectors + rows / 4) + 1.25
+    return max(rows * vectors, others, 4) + (vectors + rows / 4) / 2
+
+
+def decided_tile(tile: tuple[int, int], m: int, n: int, device: Device, sums: int = 1) -> tuple[int, int]:
+    """A tile that somebody decided, no larger than the product; raises UsageError where registers do not hold it."""
+    rows, vectors = min(tile[0], m), min(tile[1], ceil(n / vector_lanes(device)))
+    registers = vector_registers(device)
+    needed = rows * sums * vectors + vectors + 1
+    if needed > registers and rows * vectors > 1:
+        raise UsageError(
+            f"a tile of {rows} rows x {vectors} vectors needs {needed} registers",
+            hint=f"'{device.name}' has {registers}",
+        )
+    return rows, vectors
