@@ -2,8 +2,8 @@
 
     python benchmarks/static_analysis.py [--write docs/static-analysis.md]
 
-Products of matrices (fp32, int8) and a 3 x 3 convolution are compiled for each core with the cross compiler, the loop
-that multiplies is found in the assembly, and llvm-mca says how many cycles a round takes; for cores that run in order,
+Products of matrices (fp32, fp16, bf16, int8) and a 3 x 3 convolution are compiled for each core with the cross compiler,
+the loop that multiplies is found in the assembly, and llvm-mca says how many cycles a round takes; for cores that run in order,
 so do rules that were measured on them (in_order.py). The peak is what the same model says of twenty-four multiply-adds
 that wait for nothing.
 """
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import which
 
@@ -28,6 +28,7 @@ from graph_writer import Writer
 import edgec
 from edgec.device.facts import Precision, load_device
 from edgec.device.toolchain import pick_compiler
+from edgec.schedule.halves import TERMS
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,14 @@ class Loop:
     instructions: int
     spills: int
     body: tuple[str, ...]
+    before: tuple[str, ...] = ()  # of the loop around it: what is done once before and after its rounds
+    after: tuple[str, ...] = ()
+
+    @property
+    def of_a_part(self) -> Loop:
+        """A round of the loop around it: all terms that are added up in halves, and what becomes of their sum."""
+        whole = (*self.before, *self.body * TERMS, *self.after)
+        return replace(self, products=self.products * TERMS, instructions=len(whole), body=whole)
 
 
 CORES = (
@@ -65,6 +74,7 @@ CORES = (
 #: What multiplies and adds up, by type; and as many of it as wait for nothing.
 PRODUCT = {
     "fp32": ("fmla v{}.4s, v30.4s, v31.s[0]",),
+    "fp16": ("fmla v{}.8h, v30.8h, v31.8h",),
     "int8": ("sdot v{}.4s, v30.16b, v31.4b[0]",),
     "int8 by NEON": (
         "smull v{}.8h, v30.8b, v31.8b",
@@ -81,6 +91,8 @@ PRODUCT_OF_SVE = {
     "bf16 by matrices": ("bfmmla z{}.s, z30.h, z31.h",),
 }
 ROUNDS = 200
+#: A jump of AArch64's, and where to.
+JUMP = r"\s+(?:b\.?[a-z]+|cbn?z\s+\w+,|tbn?z .*,)\s*(\.L\w+)"
 
 
 def networks(folder: Path) -> Iterator[tuple[str, str, Path]]:
@@ -92,6 +104,7 @@ def networks(folder: Path) -> Iterator[tuple[str, str, Path]]:
     floats = save(w, (196, 256), (196, 256), folder / "product.onnx")
     yield "product 196 x 256 x 256", "fp32", floats
     yield "product 196 x 256 x 256", "bf16", floats
+    yield "product 196 x 256 x 256", "fp16", floats
     w = Writer()
     kernel = rng.standard_normal((64, 64, 3, 3)).astype(np.float32)
     first = w.node("Relu", w.node("Conv", "x", w.weight("one", kernel[:, :, :1, :1])))
@@ -120,19 +133,10 @@ def assembly(model: Path, core: Core, folder: Path, precision: Precision = "fp32
         model, folder / f"{core.name}{core.loads_first}", device=taken, precision=precision, compile=False
     )
     options = [f for f in device.cflags if not f.startswith(("-mcpu", "-march"))]
-    sources = [str(p) for p in built.folder.glob("*_kernels_*.c")]
-    command = [
-        *pick_compiler(device, "gcc").command,
-        "-O3",
-        "-std=c11",
-        *options,
-        *core.flags,
-        "-S",
-        *sources,
-        "-o",
-        "-",
-    ]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    command = [*pick_compiler(device, "gcc").command, "-O3", "-std=c11", *options, *core.flags, "-S", "-o", "-"]
+    sources = sorted(built.folder.glob("*_kernels_*.c"))
+    made = (subprocess.run([*command, str(p)], check=True, capture_output=True, text=True) for p in sources)
+    return "".join(done.stdout for done in made)
 
 
 def loops(text: str, products: Sequence[str]) -> Iterator[Loop]:
@@ -140,7 +144,7 @@ def loops(text: str, products: Sequence[str]) -> Iterator[Loop]:
     for name, lines in functions(text):
         labels = {m[1]: k for k, line in enumerate(lines) if (m := re.match(r"(\.L\w+):", line))}
         for k, line in enumerate(lines):
-            jump = re.match(r"\s+(?:b\.?[a-z]+|cbn?z\s+\w+,|tbn?z .*,)\s*(\.L\w+)", line)
+            jump = re.match(JUMP, line)
             start = labels.get(jump[1], k) if jump else k
             body = [x for x in lines[start : k + 1] if re.match(r"\s+[a-z]", x)]
             found = sum(x.split()[0] in products for x in body)
@@ -148,7 +152,20 @@ def loops(text: str, products: Sequence[str]) -> Iterator[Loop]:
             if start < k and found >= 8 and not any(x.partition(":")[0] in within for x in lines[start + 1 : k]):
                 spills = sum("[sp" in x for x in body)
                 tile = re.sub(r".*_contract_(?:\d+_(?=\d+x))?|\..*", "", name)
-                yield Loop(tile, found, len(body), spills, tuple(body))
+                before, after = around(lines, labels, start, k)
+                yield Loop(tile, found, len(body), spills, tuple(body), before, after)
+
+
+def around(lines: list[str], labels: dict[str, int], start: int, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What stands before and behind a loop in the smallest loop around it."""
+    for k, line in enumerate(lines[end + 1 :], end + 1):
+        jump = re.match(JUMP, line)
+        first = labels.get(jump[1], k) if jump else k
+        if first < start:
+            parts = lines[first:start], lines[end + 1 : k + 1]
+            before, after = (tuple(x for x in part if re.match(r"\s+[a-z]", x)) for part in parts)
+            return before, after
+    return (), ()
 
 
 def functions(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -158,10 +175,11 @@ def functions(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def cycles(body: Sequence[str], core: str) -> float:
     """Cycles of one round by llvm-mca's model of the core."""
-    command = [analyser(), "-mtriple=aarch64", f"-mcpu={core}", f"-iterations={ROUNDS}"]
+    rounds = max(4, ROUNDS // max(1, len(body) // 100))
+    command = [analyser(), "-mtriple=aarch64", f"-mcpu={core}", f"-iterations={rounds}"]
     done = subprocess.run(command, input="\n".join(body), check=True, capture_output=True, text=True)
     (total,) = re.findall(r"Total Cycles:\s+(\d+)", done.stdout)
-    return int(total) / ROUNDS
+    return int(total) / rounds
 
 
 def shares(loop: Loop, free: list[str], core: str, model: Callable[[Sequence[str], str], float]) -> str:
@@ -190,14 +208,16 @@ def main(arguments: list[str] | None = None) -> int:
                 way = kind
                 if kind == "int8" and not has("dotprod"):
                     way = "int8 by NEON"
-                elif kind != "fp32" and has("i8mm", "bf16"):
+                elif kind in ("int8", "bf16") and has("i8mm", "bf16"):
                     way = f"{kind} by matrices"
-                if kind == "bf16" and not has("bf16"):
+                if (kind == "bf16" and not has("bf16")) or (kind == "fp16" and (not has("fp16") or has("sve"))):
                     continue
                 forms = (PRODUCT_OF_SVE if has("sve") else PRODUCT)[way]
                 products = ["fmad", *(line.split()[0] for line in forms)]
-                text = assembly(model, core, Path(name), "bf16" if kind == "bf16" else "fp32")
+                text = assembly(model, core, Path(name), kind if kind in ("bf16", "fp16") else "fp32")
                 best = max(loops(text, products), key=lambda loop: loop.products)
+                if kind == "fp16":
+                    best = best.of_a_part
                 each = best.instructions / best.products
                 free = [line.format(k) for line in forms for k in range(24 // len(forms))]
                 told = [shares(best, free, core.name, cycles)]
@@ -229,6 +249,9 @@ sources). Spills are accesses to the stack inside the loop, instructions are tho
 
 Cores that run ahead of a load come close to their peak: a tile leaves room in the registers for the whole column of S
 that a step takes, so that nothing is spilled.
+
+In fp16 a multiply-add is of eight halves, four floats in fp32; what is analysed is a whole part of a sum, {TERMS} rounds
+of the loop with the widening of what they add up to.
 
 "By matrices" are the instructions of i8mm and bf16, one of which multiplies two rows by two columns: 32 products of
 bytes, 16 of bf16. "By NEON" is what a core without dot products does: SMULL and SMLAL2 multiply eight bytes each and

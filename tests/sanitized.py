@@ -78,10 +78,11 @@ def run_sanitized(
     sanitizer: Sequence[str] = ADDRESS,
     threads: int = 1,
     in_place: bool = False,
+    emulator: Sequence[str] = (),
 ) -> dict[str, dict[str, np.ndarray]]:
     """Outputs of every graph by name; fails with the sanitizer's report where there is one.
 
-    ``in_place``: every state and its new value are one array.
+    ``in_place``: every state and its new value are one array. ``emulator`` runs what the compiler in CC made.
     """
     is_address = sanitizer is not THREAD
     made = write_graphs(graphs, folder, target.device, threads=threads, change=spread if is_address else lambda p: p)
@@ -98,7 +99,8 @@ def run_sanitized(
     flags = [f for f in target.flags if f != "-g0"]
     program = compile_c(folder, "driver.c", "driver", [*flags, *sanitizer])
     stop = {"ASAN_OPTIONS": "detect_leaks=0", "TSAN_OPTIONS": "halt_on_error=1"}
-    done = subprocess.run([str(program)], capture_output=True, text=True, cwd=folder, env={**os.environ, **stop})
+    command = [*emulator, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={**os.environ, **stop})
     if done.returncode:
         last = {w.prefix: name for name, w in written.items()}.get((done.stdout.split() or [""])[-1])
         raise AssertionError(f"{last}: {done.stderr[:4000]}")

@@ -113,7 +113,7 @@ class Device:
     """What the memory of a GPU delivers at most, in 10^9 bytes a second."""
     precision: Precision = "fp32"
     """fp16 and bf16 keep weights, and what kernels hand on to products, in 16 bits; a GPU's tf32 multiplies in 19. Sums
-    are of floats in each. A build's own choice replaces it."""
+    are of floats in each, but for parts of them where `multiplies_halves`. A build's own choice replaces it."""
     cflags: Names = ()
     """Options that select the processor, as gcc takes them."""
     gcc_target: str = ""

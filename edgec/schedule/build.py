@@ -36,8 +36,8 @@ from edgec.schedule.storage import as_read, half_of, in_half, kept_narrow, with_
 from edgec.schedule.ways import Product, Ways, key_of, name_of, named
 from edgec.schedule.winograd import Winograd, cycles_of, winograd
 
-#: Products of a network for every one beside the first that stays in floats (see ``leading``).
-DEEP = 32
+#: Products of a network for every one that stays in floats (see ``leading``), where sums are of floats and of halves.
+DEEP, DEEP_IN_HALVES = 32, 6
 
 
 @dataclass
@@ -73,16 +73,18 @@ def schedule(
 ) -> Program:
     """Choose layouts, a template and its parameters for every block, and a place for every buffer.
 
-    With ``numeric`` "exact", sums are taken as they stand: no schedule that gets them by fewer products. ``tiles`` are
+    With ``numeric`` "exact", sums are taken as they stand: no schedule that gets them by fewer products, and none that
+    adds them up in halves. ``tiles`` are
     decided for the products that end in a node of the model: rows and vectors. ``ways`` knows which way products go
     that were measured. On a device whose precision is less than floats, the first ``floats`` blocks compute in floats
-    all the same; left out, with CUDA those up to the first that multiplies (of deep networks the first few): what they
-    round off goes through the whole network. ``halves`` are layers, by their names, that alone multiply bf16 on a
-    processor.
+    all the same; left out, those that ``leading`` says: what they round off goes through the whole network. ``halves``
+    are layers, by their names, that alone multiply bf16 on a processor.
     """
+    if numeric == "exact" and device.multiplies_halves:
+        device = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i != "fp16"))
     plan = with_copies(plan, device, halves)
     if floats is None:
-        floats = leading(plan) if device.language == "cuda" else 0
+        floats = leading(plan, device)
     program = _scheduled(plan, device, threads, progress, numeric, tiles, ways, floats, halves)
     early = {b.name for b in overwritten_early(program.kernels, program.states)}
     if not early:
@@ -90,17 +92,21 @@ def schedule(
     return _scheduled(copied_last(plan, early), device, threads, progress, numeric, tiles, ways, floats, halves)
 
 
-def leading(plan: Plan) -> int:
-    """How many blocks there are up to the last of the products that stay in floats: one, and one more of every 32.
+def leading(plan: Plan, device: Device) -> int:
+    """How many blocks there are up to the last of the products that stay in floats.
 
-    None where the first reads what was normalized at run time, as transformers do: there it gains nothing (BERT-base is
-    1.9e-3 off then, and 2.2e-3 with floats; GPT-2 1.1e-3 both ways).
+    With CUDA that is one, and one more of every 32; where sums are of halves, one of every six. None where the first
+    reads what was normalized at run time, as transformers do: there it gains nothing (BERT-base is 1.9e-3 off then, and
+    2.2e-3 with floats; GPT-2 1.1e-3 both ways).
     """
+    if device.language != "cuda" and not device.multiplies_halves:
+        return 0
     products = [number for number, block in enumerate(plan.blocks) if block.kind == "contract"]
     rows = {block.output for block in plan.blocks if block.kind == "row"}
     if not products or not rows.isdisjoint(plan.blocks[products[0]].inputs):
         return 0
-    return products[len(products) // DEEP] + 1
+    count = len(products) // DEEP_IN_HALVES if device.multiplies_halves else len(products) // DEEP + 1
+    return products[count - 1] + 1 if count else 0
 
 
 def _scheduled(
@@ -121,7 +127,7 @@ def _scheduled(
         kept_narrow(plan, device, halves) - {plan.root_of(b.output)[0] for b in plan.blocks[:floats]},
         half_of(device) or ("f16" if halves is None else "bf16"),
     )
-    exact = replace(device, precision="fp32") if device.is_gpu else device
+    exact = replace(device, precision="fp32") if device.is_gpu or device.multiplies_halves else device
     views = views_of(plan, names.buffer)
     for n in graph.inputs:
         if n not in views:

@@ -26,7 +26,7 @@ from edgec.schedule.flat import Weights, evaluate_over
 from edgec.schedule.storage import memory_type
 
 #: Terms of a sum that are added up in halves, at most.
-TERMS = 32
+TERMS = 64
 #: Columns of L that a lane of 32 bits holds.
 COLUMNS = 2
 #: What weights of such a part are together, at most: rounding makes sums of them larger, by less than 2^-11 a term.

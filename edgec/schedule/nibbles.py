@@ -82,7 +82,8 @@ def nibbles(dense: Contract, device: Device, weights: Weights) -> Nibbles | None
     place = loops[0] * group + loops[1] * CODES + loops[2]
     shared = {f.name: getattr(dense, f.name) for f in fields(Contract)}
     base = {
-        **shared, "k": loops, "s": _read_at(dense, place), "words": None, "halves": None, "rows": rows, "vectors": vectors,
+        **shared, "k": loops, "s": _read_at(dense, place), "words": None, "halves": None, "rows": rows,
+        "vectors": vectors,
         "packed": weights.add(_packed(found, vectors * dense.lanes)), "panel_first": True,
         "tile_chunk": max(1, dense.tile_chunk * dense.rows // rows),
     }  # fmt: skip

@@ -182,8 +182,9 @@ def winograd(flat: Flat, device: Device, weights: Weights, outputs: tuple[int, .
     if outputs is not None:
         ranked = [f for f in ranked if f.outputs == outputs]
     else:
-        in_pairs = memory_type(p.s) == "bf16" and device.multiplies_pairs
-        direct = _direct_cycles(p.flat, p.taps, p.n, device, in_pairs)
+        lies = memory_type(p.s)
+        is_twice = (lies == "bf16" and device.multiplies_pairs) or (lies == "f16" and device.multiplies_halves)
+        direct = _direct_cycles(p.flat, p.taps, p.n, device, is_twice)
         ranked = [f for f in ranked if f.cycles < direct]
     if not ranked:
         return None
@@ -327,11 +328,12 @@ def _block(tiles: int, points: int, depth: int, device: Device) -> int:
     return ceil(tiles / ceil(tiles / limit))
 
 
-def _direct_cycles(flat: Flat, taps: tuple[Expr, ...], n: Expr, device: Device, in_pairs: bool) -> float:
-    """Of the sum as it stands, which takes pairs of bf16 in one step where the machine does; here it is all fp32."""
+def _direct_cycles(flat: Flat, taps: tuple[Expr, ...], n: Expr, device: Device, is_twice: bool) -> float:
+    """Of the sum as it stands, of which numbers of 16 bits are taken twice as fast where the machine has them so; here
+    it is all fp32."""
     vectors = ceil(most(n) / vector_lanes(device))
     outputs = prod(most(v) for v in flat.loops if v is not n)
-    depth = prod(most(v) for v in taps) / (2 if in_pairs else 1)
+    depth = prod(most(v) for v in taps) / (2 if is_twice else 1)
     return outputs * depth * vectors / 2 / 0.9 + _streaming(depth * vectors, 1, device)
 
 

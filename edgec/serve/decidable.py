@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import Any
 
 from edgec.api import Built
 from edgec.frontend.text import printable
 from edgec.fuse import Plan
-from edgec.ir.nest import most
 from edgec.report.record import Record, blocks_of
 from edgec.schedule.chain import main_of
-from edgec.schedule.contract import Contract, tile_costs
+from edgec.schedule.contract import Contract, tiles_for
 from edgec.schedule.program import Kernel
 
 #: Tiles that are offered.
@@ -64,10 +62,9 @@ def _tile(built: Built, kernel: Kernel, decisions: Mapping[str, Any]) -> list[Re
     names = main_of(kernel).names
     if not isinstance(p, Contract) or not names:
         return []
-    steps = prod(map(most, p.k)) if p.words is None else prod(map(most, p.k[:-1])) * p.words.count
-    costs = sorted(tile_costs(most(p.m), most(p.n), steps, built.options.device, 0, p.sums, p.words, p.in_order))
-    by_width = {vectors: f"{rows}x{vectors}" for *_, rows, vectors in reversed(costs)}  # the best of each
-    shapes = list(dict.fromkeys([*by_width.values(), *(f"{r}x{v}" for *_, r, v in costs)]))[:TILES]
+    found = tiles_for(p, built.options.device)
+    by_width = {vectors: f"{rows}x{vectors}" for rows, vectors in reversed(found)}  # the best of each
+    shapes = list(dict.fromkeys([*by_width.values(), *(f"{r}x{v}" for r, v in found)]))[:TILES]
     now = str(decisions.get("tile", {}).get(names[-1], ""))
     usual = "as edgec chooses" + ("" if now else f": {p.rows}x{p.vectors}")
     values = [("", usual), *((s, f"{s.replace('x', ' rows x ')} vectors") for s in shapes)]

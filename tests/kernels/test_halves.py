@@ -1,0 +1,119 @@
+"""Sums of products in halves, on an emulated 64-bit Arm: against float64, poisoned memory, the ends of the range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compiled import Target, program_of, target
+from needed import need
+from sanitized import run_sanitized
+from small_graphs import conv, graph, pad, transpose, value
+
+from edgec import ops
+from edgec.fuse import plan
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph, Node, constant, intern, rewrite
+from edgec.schedule import storage
+from edgec.schedule.build import schedule
+from edgec.schedule.contract import Contract
+
+RANDOM = np.random.default_rng(21)
+#: Of the sum of the products' absolute values: the rounding of both factors, and of sums of at most TERMS in halves.
+BOUND = 2.0**-9
+EMULATOR = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
+
+
+def weights(*shape: int, scale: float = 1.0) -> Node:
+    return constant((RANDOM.standard_normal(shape) * scale).astype(np.float32))
+
+
+def products() -> Iterator[tuple[str, Graph]]:
+    """One sum of products each, with rows, columns and sums of all kinds of lengths."""
+    for m, k, n in (
+        (1, 1, 1),
+        (1, 65, 33),
+        (5, 2, 17),
+        (9, 64, 8),
+        (13, 7, 3),
+        (31, 130, 24),
+        (23, 63, 50),
+        (3, 99, 9),
+    ):
+        yield f"matmul {m}x{k}x{n}", graph(ops.node("matmul", value("a", m, k), weights(k, n)))
+        turned = transpose(value("b", k, m), 1, 0)
+        yield f"matmul turned {m}x{k}x{n}", graph(ops.node("matmul", turned, weights(k, n)))
+    yield "matmul batch", graph(ops.node("matmul", value("a", 3, 5, 70), weights(3, 70, 18)))
+    for c, n, size, taps in ((3, 5, 9, 3), (48, 17, 8, 3), (1, 16, 7, 5), (33, 33, 6, 1), (80, 4, 5, 2)):
+        x = value("x", 1, c, size, size)
+        plain = conv(x, weights(n, c, taps, taps))
+        yield f"conv {c}x{n}x{taps}", graph(transpose(plain, 0, 2, 3, 1))
+        padded = conv(pad(x, 0, 0, (1, 1), (1, 1)), weights(n, c, taps, taps), 2)
+        yield f"conv padded {c}x{n}x{taps}", graph(transpose(padded, 0, 2, 3, 1))
+    yield "large weights", graph(ops.node("matmul", value("a", 4, 96), weights(96, 12, scale=1e6)))
+    yield "small weights", graph(ops.node("matmul", value("a", 4, 96), weights(96, 12, scale=1e-9)))
+    columns = constant((RANDOM.standard_normal((70, 11)) * 10.0 ** np.arange(-5, 6)).astype(np.float32))
+    yield "columns of all sizes", graph(ops.node("matmul", value("a", 6, 70), columns))
+    yield "no weights", graph(ops.node("matmul", value("a", 6, 70), constant(np.zeros((70, 9), np.float32))))
+
+
+CASES = dict(products())
+
+
+def given(graph: Graph) -> dict[str, np.ndarray]:
+    shapes = {n.attributes["name"]: n.type.shape for n in graph.inputs}
+    return {name: RANDOM.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+@pytest.fixture
+def arm(monkeypatch: pytest.MonkeyPatch) -> Target:
+    """A device that adds up halves; small tensors lie in 16 bits too, and there are copies for small products."""
+    need("qemu-aarch64", "qemu-user")
+    need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
+    monkeypatch.setenv("CC", "aarch64-linux-gnu-gcc")
+    monkeypatch.setattr(storage, "LEAST", 1)
+    monkeypatch.setattr(storage, "WORTH_A_COPY", 0)
+    where = target("raspberry_pi_5")
+    return replace(where, device=replace(where.device, precision="fp16"))
+
+
+def absolute(graph: Graph) -> Graph:
+    """The same sums of the absolute values of constants."""
+    return rewrite(
+        graph, lambda n, args: constant(np.abs(n.value)) if n.is_const else intern(n.op, args, n.attributes, n.type)
+    )
+
+
+def off(name: str, got: dict[str, np.ndarray], inputs: dict[str, np.ndarray]) -> float:
+    """The largest error of a result, of the sum of its products' absolute values."""
+    g = CASES[name]
+    wanted = evaluate.run(g, inputs)["y0"].astype(np.float64)
+    most = evaluate.run(absolute(g), {port: np.abs(x) for port, x in inputs.items()})["y0"].astype(np.float64)
+    assert np.isfinite(got["y0"]).all(), name
+    return float((np.abs(got["y0"] - wanted) / np.where(most > 0, most, 1)).max())
+
+
+def test_products_are_near_those_of_floats(arm: Target, tmp_path: Path) -> None:
+    """On one thread, and on two alike; the greatest number that a half holds is no reason for an infinite sum."""
+    kernels = [k.params for g in CASES.values() for k in program_of(g, arm.device).kernels]
+    found = [p.halves for p in kernels if isinstance(p, Contract)]
+    assert len(found) > 25 and None not in found
+    assert {h.is_whole for h in found if h is not None} == {True, False}
+    inputs = {name: given(g) for name, g in CASES.items()}
+    inputs["matmul 23x63x50"]["a"] = np.full((23, 63), 65504, np.float32)
+    alone = run_sanitized(CASES, inputs, tmp_path, arm, (), emulator=EMULATOR)
+    shared = run_sanitized(CASES, inputs, tmp_path, arm, (), threads=2, emulator=EMULATOR)
+    for name, got in alone.items():
+        assert off(name, got, inputs[name]) <= BOUND, name
+        assert np.array_equal(got["y0"], shared[name]["y0"]), name
+
+
+def test_exact_sums_are_of_floats() -> None:
+    device = replace(target("raspberry_pi_5").device, precision="fp16")
+    g = graph(ops.node("matmul", value("a", 64, 70), weights(70, 130)))
+    ways = [schedule(plan(g), device, numeric=numeric) for numeric in ("reassociates", "exact")]  # type: ignore[arg-type]
+    halves = [[k.params.halves for k in p.kernels if isinstance(k.params, Contract)] for p in ways]
+    assert halves[0] != [None] == halves[1]
