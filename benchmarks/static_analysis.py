@@ -2,10 +2,10 @@
 
     python benchmarks/static_analysis.py [--write docs/static-analysis.md]
 
-Products of matrices (fp32, fp16, bf16, int8) and a 3 x 3 convolution are compiled for each core with the cross compiler,
-the loop that multiplies is found in the assembly, and llvm-mca says how many cycles a round takes; for cores that run in order,
-so do rules that were measured on them (in_order.py). The peak is what the same model says of twenty-four multiply-adds
-that wait for nothing.
+Products of matrices (fp32, fp16, bf16, int8) and a 3 x 3 convolution are compiled for each core with the cross
+compiler, the loop that multiplies is found in the assembly, and llvm-mca says how many cycles a round takes; for cores
+that run in order, so do rules that were measured on them (in_order.py). The peak is what the same model says of
+twenty-four multiply-adds that wait for nothing.
 """
 
 from __future__ import annotations
@@ -250,8 +250,8 @@ sources). Spills are accesses to the stack inside the loop, instructions are tho
 Cores that run ahead of a load come close to their peak: a tile leaves room in the registers for the whole column of S
 that a step takes, so that nothing is spilled.
 
-In fp16 a multiply-add is of eight halves, four floats in fp32; what is analysed is a whole part of a sum, {TERMS} rounds
-of the loop with the widening of what they add up to.
+In fp16 a multiply-add is of eight halves, four floats in fp32; what is analysed is a whole part of a sum, {TERMS}
+rounds of the loop with the widening of what they add up to.
 
 "By matrices" are the instructions of i8mm and bf16, one of which multiplies two rows by two columns: 32 products of
 bytes, 16 of bf16. "By NEON" is what a core without dot products does: SMULL and SMLAL2 multiply eight bytes each and
