@@ -257,7 +257,8 @@ class Placer:
 
     def _meets_procedure(self, node: Node) -> bool:
         """A procedure writes it or reads it: it has to lie in memory by itself."""
-        return is_procedure(node.op) or any(is_procedure(user.op) for user in self.users[node])
+        users = self.users.get(node, ())  # a copy of ours is not in the graph
+        return is_procedure(node.op) or any(is_procedure(user.op) for user in users)
 
     def _outputs(self, copies: list[Block]) -> tuple[tuple[str, Node], ...]:
         """Named results; inputs, constants and values with two names are copied into their own."""

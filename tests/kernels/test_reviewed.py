@@ -1,4 +1,4 @@
-"""Graphs that once went wrong: merged loops under a padding's condition, half-precision borders, depth, shared work."""
+"""Graphs that once went wrong: loops under a padding's condition, borders of halves, two borders, depth, shared work."""
 
 from __future__ import annotations
 
@@ -32,6 +32,20 @@ def _half_border() -> tuple[Node, ...]:
     return x, node("pool", padded, combine="max", kernel=(3, 3), strides=(2, 2), dilations=(1, 1))
 
 
+def _two_borders() -> tuple[Node, ...]:
+    """An input is copied for its border; the second border finds a copy, which the graph does not know."""
+    x = placeholder("x", Type("f32", (1, 4, 6, 7)))
+    pools = [
+        node(
+            "pool",
+            node("pad", x, before=(0, 0, k, k), after=(0, 0, k, k), value=0.0),
+            combine="max", kernel=(2 * k + 1, 2 * k + 1), strides=(1, 1), dilations=(1, 1),
+        )
+        for k in (1, 2)
+    ]  # fmt: skip
+    return x, node("mul", *pools)
+
+
 def _deep_chain() -> tuple[Node, ...]:
     x = placeholder("x", Type("f32", (64,)))
     y = x
@@ -59,7 +73,7 @@ def _shared_integers() -> tuple[Node, ...]:
 
 GRAPHS = {
     f.__name__[1:]: f
-    for f in (_padded_mean, _padded_product, _half_border, _deep_chain, _deep_movement, _shared_integers)
+    for f in (_padded_mean, _padded_product, _half_border, _two_borders, _deep_chain, _deep_movement, _shared_integers)
 }
 
 
