@@ -150,11 +150,12 @@ class Port:
         return comment_text(self.onnx_name)
 
 
-def identifier(text: str, taken: set[str], fallback: str) -> str:
-    """A C identifier made from a model's own text, unique among ``taken``."""
+def identifier(text: str, taken: set[str], fallback: str, prefix: str = "EC") -> str:
+    """A C identifier made from a model's own text, unique among ``taken``, that begins like nothing of the sources'."""
     name = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_")[:40] or fallback
     is_macro = re.fullmatch(r"[A-Z0-9_]+_(MAX|MIN|C|WIDTH)", name)  # of stdint.h
-    if not name[0].isalpha() or name.lower() in _TAKEN_WORDS or name.startswith("ec_") or is_macro:
+    is_ours = name.upper().startswith(("EC_", f"{prefix.upper()}_"))
+    if not name[0].isalpha() or name.lower() in _TAKEN_WORDS or is_ours or is_macro:
         name = f"{fallback}_{name}"
     base, k = name, 2
     while name.upper() in taken:  # in capitals it is part of the names of macros
@@ -164,15 +165,11 @@ def identifier(text: str, taken: set[str], fallback: str) -> str:
 
 
 def ports(program: Program, prefix: str) -> tuple[list[Port], list[Port]]:
-    # What the sources themselves call by the prefix.
-    words = (
-        "run", "run_pool", "run_array", "runs_here", "share", "call", "sizes", "weights", "example", "runner",
-    )  # fmt: skip
-    taken = {"SIZES", *(f"{prefix}_{word}".upper() for word in words)}
+    taken = {"SIZES"}
 
     def port(entry: tuple[str, Buffer, Any], fallback: str) -> Port:
         name, _, node = entry
-        return Port(identifier(name, taken, fallback), name, node.type)
+        return Port(identifier(name, taken, fallback, prefix), name, node.type)
 
     return [port(e, "input") for e in program.inputs], [port(e, "output") for e in program.outputs]
 

@@ -82,7 +82,7 @@ def test_arguments_are_checked(compiled: dict[str, Compiled]) -> None:
 NAMES = (
     "state", "run", "i", "status", "best", "argc", "main", "printf", "y1", "exp", "index", "size_t", "NULL", "class",
     "linux", "a", "A", "net", "net_run", "float32", "EOF", "bool", "EC_VL", "0", "é", "data", "x-y", "x_y", "x y",
-    "__init__", "np", "arena", "SIZE_MAX", "*/", "weights",
+    "__init__", "np", "arena", "SIZE_MAX", "*/", "weights", "NET_ARENA_BYTES", "ec_pool",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Graphs that once went wrong: loops under a padding's condition, borders of halves, two borders, depth, shared work."""
+"""Graphs that once went wrong: loops under a padding's condition, borders, depth, shared work."""
 
 from __future__ import annotations
 
