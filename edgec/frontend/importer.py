@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTen
 
 from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.frontend import call as registry
-from edgec.frontend.call import Call, Results, load_operators
+from edgec.frontend.call import Call, ModelWarning, Results, load_operators
 from edgec.frontend.inputs import DimensionRange, bind_inputs, identifier_of
 from edgec.frontend.model import NEWEST_OPSET, Model, Source, dense, domain_name, opset_versions, read, tensor
 from edgec.frontend.schema import body_of, default_attributes, has_body, schema_of
@@ -71,7 +72,7 @@ def import_model(
     importer.size_names.update(s.value.name for n in inputs for s in sizes_in(n))
     graph = model.proto.graph
     scope = _Scope(bound, model.opsets, _tensors(graph))
-    names = [o.name for o in graph.output]
+    names = _output_names(model)
     importer.lower_nodes(graph.node, scope, set(names))
     unused = [name for name in importer.rounds if name not in importer.bounded]
     if unused:
@@ -79,10 +80,23 @@ def import_model(
     outputs = tuple((label, v.node) for name in names for label, v in named(name, importer.look_up(scope, name)))
     if not outputs:
         raise ModelError("no output of the model has a value", hint="all are empty sequences", where=model.where)
+    if len({label for label, _ in outputs}) < len(outputs):
+        hint = "an output that is a sequence becomes the outputs NAME[0], NAME[1], ..."
+        raise ModelError(f"outputs share a name: {listed(label for label, _ in outputs)}", hint=hint, where=model.where)
     if tensors is not None:
         tensors.update((label, v.node) for name, item in scope.names.items() for label, v in named(name, item))
     sizes = tuple(importer.sizes.items())
     return Graph(inputs, outputs, model.name, importer.origin, _metadata(model), sizes, tuple(importer.demands))
+
+
+def _output_names(model: Model) -> list[str]:
+    """Outputs of the model, in order; what it lists twice is one tensor and one output."""
+    declared = [o.name for o in model.proto.graph.output]
+    names = list(dict.fromkeys(declared))
+    for name in names:
+        if declared.count(name) > 1:
+            warnings.warn(f"output '{printable(name)}' is listed twice; it is one output", ModelWarning, stacklevel=3)
+    return names
 
 
 def _metadata(model: Model) -> dict[str, str]:

@@ -78,6 +78,13 @@ STRUCTURE: dict[str, tuple[onnx.ModelProto, str]] = {
         model([node("Relu", ["x"], ["z"])]),
         "model: output 'y' is computed by no node\n  hint: the file is damaged",
     ),
+    "two outputs of one name": (
+        model([node("SequenceConstruct", ["x"], ["s"]), node("Abs", ["x"], ["s[0]"])], outputs=["s", "s[0]"]),
+        (
+            "model: outputs share a name: 's[0]', 's[0]'\n"
+            "  hint: an output that is a sequence becomes the outputs NAME[0], NAME[1], ..."
+        ),
+    ),
     "circle": (
         model([node("Add", ["x", "b"], ["y"], name="first"), node("Relu", ["y"], ["b"], name="second")]),
         "model: the nodes 'first', 'second' run in a circle",

@@ -200,6 +200,13 @@ def test_dequantized_bias_with_an_axis_outside() -> None:
     assert np.array_equal(run(graph, x=X), X + np.array([1, 4, 9], np.float32))
 
 
+def test_output_that_is_listed_twice() -> None:
+    """Exporters list an output once for each time a function returns it; onnxruntime takes such models too."""
+    with pytest.warns(ModelWarning, match="output 'y' is listed twice"):
+        graph = import_model(model([node("Neg", ["x"], ["y"])], outputs=["y", "y"]))
+    assert [name for name, _ in graph.outputs] == ["y"]
+
+
 OPERATORS = '''
 """Operators of my own."""
 
