@@ -17,6 +17,14 @@ from edgec.rewrite.affine import affine, value_of
 #: less than fp32 it is 32 times what rounding one number may change of it.
 TOLERANCES: dict[Precision, float] = {"fp32": 1e-4, "tf32": 2.0**-6, "fp16": 2.0**-6, "bf16": 2.0**-3}
 TOLERANCE = TOLERANCES["fp32"]
+#: What a model may compute with in place of floats, and the precision that this is.
+_NARROW: dict[str, Precision] = {"f16": "fp16", "bf16": "bf16"}
+
+
+def tolerance_of(graph: Graph, precision: Precision) -> float:
+    """What passes for a build of ``precision``: a model that computes with 16 bits itself rounds as often as one."""
+    computed = {n.type.dtype for n in graph.operations()}
+    return max(TOLERANCES[p] for p in (precision, *(_NARROW[t] for t in computed if t in _NARROW)))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgec.artefact import Network, runs_here
-from edgec.check.compare import TOLERANCES, compare_all, quantized_outputs, worst
+from edgec.check.compare import compare_all, quantized_outputs, tolerance_of, worst
 from edgec.check.inputs import random_inputs
 from edgec.check.litert import LitertReference
 from edgec.check.reference import Reference, runtime
@@ -91,7 +91,7 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
             ours()
             theirs()
             differences = compare_all(results(), outputs(), quantized_outputs(built.run.graph))
-            tolerance = TOLERANCES[built.options.device.precision]
+            tolerance = tolerance_of(built.run.graph, built.options.device.precision)
             found = next((d for d in differences if not d.within(tolerance)), worst(differences))
             if not found.within(tolerance):
                 raise CheckError(

@@ -11,7 +11,7 @@ import numpy as np
 
 from edgec.artefact import Network, runs_here
 from edgec.check.blocks import Alone, blocks_alone
-from edgec.check.compare import TOLERANCES, Difference, compare_all, quantized_outputs
+from edgec.check.compare import Difference, compare_all, quantized_outputs, tolerance_of
 from edgec.check.exact import rounding
 from edgec.check.execute import Executor, executor, run_graph
 from edgec.check.inputs import given_inputs, random_inputs
@@ -105,7 +105,7 @@ def check(
     on: Remote | None = None,
 ) -> Checked:
     """See `edgec.check`; ``on`` is the network on its device, where it is to run there."""
-    tolerance = TOLERANCES[built.options.device.precision] if tolerance is None else tolerance
+    tolerance = tolerance_of(built.run.graph, built.options.device.precision) if tolerance is None else tolerance
     if not tolerance >= 0:
         raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
     notes: list[str] = []

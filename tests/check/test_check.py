@@ -136,7 +136,7 @@ def test_timing_beside_onnxruntime(built: edgec.Built) -> None:
 
 
 def test_times_of_wrong_results_are_refused(built: edgec.Built, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(latency.TOLERANCES, "fp32", -1.0)
+    monkeypatch.setattr(latency, "tolerance_of", lambda graph, precision: -1.0)
     with pytest.raises(CheckError, match="differs from onnxruntime"):
         edgec.bench(built, vs="onnxruntime", seconds=0.05)
 

@@ -7,7 +7,10 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from edgec.check.compare import compare, compare_all, worst
+from edgec.check.compare import TOLERANCES, compare, compare_all, tolerance_of, worst
+from edgec.ir.graph import Graph, placeholder
+from edgec.ir.types import Type
+from edgec.ops import node
 
 
 def f32(*values: float) -> np.ndarray:
@@ -45,3 +48,12 @@ def test_the_note_says_what_is_strange() -> None:
 def test_a_missing_output_is_infinitely_far() -> None:
     found = worst(compare_all({"a": f32(1)}, {"a": f32(1), "b": f32(1)}))
     assert (found.name, found.max_rel, found.note) == ("b", inf, "missing")
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("f32", "fp32"), ("f16", "fp16"), ("bf16", "bf16")])
+def test_a_model_of_halves_is_held_to_what_halves_can_say(dtype: str, tolerance: str) -> None:
+    """Inside alone: what it takes and gives are floats."""
+    x = placeholder("x", Type("f32", (4,)))
+    y = node("cast", node("sin", node("cast", x, to=dtype)), to="f32")
+    assert tolerance_of(Graph((x,), (("y", y),)), "fp32") == TOLERANCES[tolerance]
+    assert tolerance_of(Graph((x,), (("y", y),)), "bf16") == TOLERANCES["bf16"]
