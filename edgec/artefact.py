@@ -93,6 +93,16 @@ def refuse_foreign(folder: Path) -> bool:
     return False
 
 
+def refuse_existing(file: Path) -> None:
+    """Raises UsageError where ``file`` cannot be a new one: before the work, so that nothing of the user's is lost."""
+    if file.exists() or file.is_symlink():
+        raise UsageError(
+            "the file is there already, so nothing was done", hint="name another, or remove this one", where=str(file)
+        )
+    if not file.absolute().parent.is_dir():
+        raise UsageError("its folder is not there, so nothing was done", hint="make the folder first", where=str(file))
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

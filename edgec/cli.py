@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 import typer
 from rich.console import Group
 
-from edgec import __version__, api, cli_device, cli_profiles, cli_report, config, pipeline, reporting
+from edgec import __version__, api, artefact, cli_device, cli_profiles, cli_report, config, pipeline, reporting
 from edgec.budget import BUDGETS, held, read_budgets
 from edgec.check.tuning_there import tune_there
 from edgec.cli_options import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
@@ -107,6 +107,8 @@ def build(
 ) -> Answer:
     """Compile MODEL: by default into the folder MODEL-edgec."""
     budgets = read_budgets(limit or ())
+    for file in filter(None, (write_onnx, write_masks)):
+        artefact.refuse_existing(file)
     if until != "emit":
         return _partial(model, settings, start, until, save_stages)
     folder = out if out is not None else Path(f"{Path(model).stem.lstrip('.') or 'model'}-edgec")

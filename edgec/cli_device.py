@@ -8,12 +8,11 @@ from typing import Annotated, Any, Optional, cast
 import numpy as np
 import typer
 
-from edgec import api
+from edgec import api, artefact
 from edgec.cli_options import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
 from edgec.command import Answer, command
 from edgec.device.facts import list_devices, load_device
 from edgec.device.probe import probe_host
-from edgec.errors import UsageError
 from edgec.ir.types import plain
 from edgec.link.choose import FORMS
 from edgec.options import Settings
@@ -69,8 +68,7 @@ def run(
     timeout: Patience = 600.0,
 ) -> Answer:
     """Run MODEL on its device, and write what it gives to a .npz file."""
-    if out.exists():
-        raise UsageError("the file is there already, so nothing was run", hint="name another with -o", where=str(out))
+    artefact.refuse_existing(out)
     with shown() as progress:
         ran = api.run_on_device(
             model, inputs, link=link, keep=keep, timeout=timeout, progress=progress, **settings

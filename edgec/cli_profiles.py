@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from edgec.artefact import refuse_existing
 from edgec.command import Answer, command
 from edgec.device.profiles import Profiles
 from edgec.report import profiles
@@ -23,6 +24,7 @@ def list_profiles() -> Answer:
 @command(app, "export")
 def export_profiles(file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON file to write.")]) -> Answer:
     """Write the profile database to FILE, for another machine or for safe keeping."""
+    refuse_existing(file)
     return Answer(profiles.exported(Profiles(), file), profiles.draw_moved)
 
 

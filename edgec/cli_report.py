@@ -12,7 +12,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
-from edgec import api, config, reporting, toml_text
+from edgec import api, artefact, config, reporting, toml_text
 from edgec.cli_options import Seconds
 from edgec.command import Answer, command, settings_of
 from edgec.errors import UsageError
@@ -56,6 +56,8 @@ def register(app: typer.Typer) -> None:
         """Time every kernel of what MODEL compiles to, in a run on one thread."""
         if not seconds > 0:
             raise UsageError("nothing to time", hint="give it some seconds")
+        if trace is not None:
+            artefact.refuse_existing(trace)
         with shown() as progress:
             built = api.build(model, progress=progress, **settings)
             facts = reporting.measure_times(built, progress, seconds)
@@ -107,6 +109,8 @@ def register(app: typer.Typer) -> None:
         html: Annotated[Optional[Path], typer.Option("--html", metavar="FILE", help="Write a page too.")] = None,
     ) -> Answer:
         """Compare two builds that have reports: kernels, bytes, latency, error, size."""
+        if html is not None:
+            artefact.refuse_existing(html)
         found = diff.diff(read_document(before), read_document(after))
         if html is not None:
             _write(html, diff_page(found))

@@ -159,6 +159,23 @@ def test_nothing_is_written_on_an_error(shell: Shell, file: Path, elsewhere: Pat
     assert content(elsewhere) == before
 
 
+def test_files_of_the_users_are_never_overwritten(shell: Shell, file: Path, elsewhere: Path) -> None:
+    """Nor is a name that cannot be written found out only after the work."""
+    mine = elsewhere / "mine"
+    mine.write_bytes(file.read_bytes())
+    for words in (
+        ("build", file, "--write-onnx"),
+        ("build", file, "--write-masks"),
+        ("profile", file, "--trace"),
+        ("profiles", "export"),
+        ("diff", ".", ".", "--html"),
+        ("device", "run", file, "--inputs", "x.npz", "-o"),
+    ):
+        assert "is there already" in shell.json(*words, mine, code=2)["error"]["message"]
+        assert "folder is not there" in shell.json(*words, "nowhere/file", code=2)["error"]["message"]
+    assert content(elsewhere) == {"mine": file.read_bytes()}
+
+
 def test_a_compiler_that_fails_leaves_nothing(shell: Shell, file: Path, elsewhere: Path, tmp_path: Path) -> None:
     (tmp_path / "templates" / "c").mkdir(parents=True)
     (tmp_path / "templates" / "c" / "border.c.jinja").write_text("//# kernel: border\nthis is no C;\n")
