@@ -327,6 +327,9 @@ def answer(title: str, work: Callable[[], Answer], as_json: bool) -> int:
             return STOPPED
         except EdgecError as problem:
             return refused(title, problem, as_json)
+        except MemoryError as problem:
+            hint = "the model, or its inputs, are larger than this machine has memory for"
+            return refused(title, UsageError(f"out of memory: {problem}".rstrip(": "), hint=hint), as_json)
         except Exception as mistake:
             if as_json:
                 hint = "this is a mistake in edgec: please report it with the model"

@@ -44,6 +44,10 @@ class Language:
     compiles_kernels: bool = True  # else the driver of the device does, when the network is opened
 
 
+#: Their pointers have 32 bits, and so have positions in kernels; in those of GPUs they always have.
+_ARCHS_OF_32_BITS = ("arm", "thumb", "wasm32")
+
+
 def _refuse_data_on_the_host(program: Program) -> None:
     """Everything of a run is launched before anything of it has happened."""
     guarded = next((k for k in program.kernels if k.guards), None)
@@ -59,6 +63,20 @@ def _refuse_data_on_the_host(program: Program) -> None:
                 hint="build it for a processor, or fix the value with --value",
                 where=", ".join(guarded.names) or None if guarded is not None and "branch" in what else None,
             )
+
+
+def refuse_large(program: Program, device: Device) -> None:
+    """Raises DeviceError where kernels would have to count further than the integers of the device do."""
+    if not device.is_gpu and device.arch not in _ARCHS_OF_32_BITS:
+        return
+    buffers = (b.elements for k in program.kernels for b in k.touches)
+    loops = (extent for n in program.graph.nodes() for extent in n.type.bounds)
+    largest = max((*buffers, *loops), default=0)
+    if largest >= 2**31:
+        raise DeviceError(
+            f"kernels for '{device.name}' count in 32 bits, and the model has {largest} elements in a row",
+            hint="build it for a 64-bit processor, or for smaller shapes",
+        )
 
 
 C = Language(

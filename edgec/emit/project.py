@@ -18,7 +18,7 @@ from edgec.device.facts import Device
 from edgec.emit import extras
 from edgec.emit.c_expression import extent_text, size_name
 from edgec.emit.c_literal import STORAGE
-from edgec.emit.language import language_of
+from edgec.emit.language import language_of, refuse_large
 from edgec.emit.opencl import host_values
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.emit.render import render
@@ -202,6 +202,7 @@ def files(
     wanted = extras.chosen(beside, device, name)
     language = language_of(device)
     language.refuse(program)
+    refuse_large(program, device)
     if language.name == "opencl" and device.precision == "tf32":
         raise DeviceError("OpenCL has no TF32", hint="build with --precision fp32 or fp16")
     if name.lower() in _HEADERS:

@@ -24,7 +24,7 @@ from edgec.ir.graph import Node, sizes_in, topological
 from edgec.ir.graph import constant as constant_node
 from edgec.ir.types import DTYPES, FLOATS, Type
 
-#: Results of more elements than this are left to the compiler, which may never need them as a whole.
+#: Results and operands of more elements are left to the compiler, which may never need them as a whole.
 FOLD_ELEMENTS = 1 << 26
 #: A constant repeated to more elements than this is kept as one copy, which costs no memory in the program.
 _REPEATED_ELEMENTS = 4096
@@ -228,7 +228,7 @@ def emit(op: str, *operands: Operand, **attrs: Any) -> Value:
     its branches). Raises ModelError when the operator refuses its operands or the result is absurdly large.
     """
     node = build(op, *operands, **attrs).node
-    if not all(_is_static(a) for a in node.args) or node.type.elements > FOLD_ELEMENTS:
+    if not all(_is_static(a) for a in node.args) or any(n.type.elements > FOLD_ELEMENTS for n in (node, *node.args)):
         return Value(node)
     if sizes_in(node) or any(not a.type.is_fixed for a in node.args):
         return Value(node)

@@ -2,9 +2,10 @@
 
 An element that a window, a broadcast or a reduction reads many times counts once. Loops are split until indices are
 linear; then the values each index takes are listed, dimension by dimension, and elements that several loads have in
-common are counted once. Two things are bounds instead of counts: an index that depends on data may reach every
-element, though no more than there are loops around it; and loops that occur in two dimensions of one load (a diagonal)
-are listed together only while that is few. Sizes that are open count as the greatest.
+common are counted once. Three things are bounds instead of counts: an index that depends on data may reach every
+element, though no more than there are loops around it; loops that occur in two dimensions of one load (a diagonal) are
+listed together only while that is few; and so are the places in a dimension of very many elements. Sizes that are open
+count as the greatest.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from edgec.ir.nest import most, split_formula
 
 #: Loops are listed together up to so many combinations, and tensors are marked up to so many elements.
 LISTED = 1 << 22
+#: The places in one dimension are listed up to so many.
+_LONGEST = 1 << 26
 
 #: The elements a load reaches: for each dimension the places, as truth values; or nothing where only a number is known.
 Box = tuple[np.ndarray, ...]
@@ -75,6 +78,8 @@ def _reached(shape: Sequence[int], load: Expr) -> Box | int:
 def _places(i: Expr, extent: int) -> np.ndarray | None:
     """Where in a dimension an index falls; None where that cannot be listed. What falls outside is never loaded."""
     variables = sorted(X.free_variables(i), key=str)
+    if max([extent, *map(most, variables)]) > _LONGEST:
+        return None
     mark = np.zeros(extent, bool)
     linear = index.coefficients(i, variables)
     if linear is not None and isinstance(linear[1], int) and all(isinstance(c, int) for c in linear[0].values()):

@@ -1,0 +1,72 @@
+"""Small files that mean terabytes: what they cost to compile does not depend on the sizes they name."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from small_models import model, node, tensor_input, weights
+
+import edgec
+from edgec.errors import DeviceError
+
+ROOM = 6 << 30  # bytes of address space; a process that has done nothing yet takes two thirds of one gigabyte
+
+
+def of_sizes(name: str, operator: str, *sizes: int) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    """A constant that an operator makes of sizes, and of which one number is added to x."""
+    made = [node(operator, [*(["one"] if operator != "ConstantOfShape" else []), "sizes"], ["c"])]
+    last = [node("ReduceSum", [name], ["s"], keepdims=0), node("Add", ["x", "s"], ["y"])]
+    return made + last, [weights("sizes", np.array(sizes)), weights("one", np.ones(1, np.float32))]
+
+
+def absurd() -> dict[str, onnx.ModelProto]:
+    summed, given = of_sizes("c", "ConstantOfShape", 2**40)
+    tiled, tiles = of_sizes("e", "Tile", 2**33)
+    padded, pads = of_sizes("c", "Pad", 2**36, 2**36)
+    unit, square = of_sizes("e", "ConstantOfShape", 2**18, 2**18)
+    return {
+        "summed": model(summed, initializers=given),
+        "tiled": model([node("Exp", ["c"], ["e"]), *tiled], initializers=tiles),
+        "padded": model(padded, initializers=pads),
+        "unit": model([node("EyeLike", ["c"], ["e"]), *unit], initializers=square),
+        "input": model([node("Relu", ["x"], ["y"])], [tensor_input("x", [2**40])]),
+    }
+
+
+def test_compiling_takes_no_memory(tmp_path: Path) -> None:
+    """Each is built, sources alone, by a process with little room."""
+    for name, proto in absurd().items():
+        onnx.save(proto, tmp_path / f"{name}.onnx")
+    code = f"""
+import resource, sys, edgec
+resource.setrlimit(resource.RLIMIT_AS, ({ROOM}, {ROOM}))
+from edgec.report.record import build
+for path in sys.argv[1:]:
+    build(edgec.build(path, compile=False))
+"""
+    files = [str(tmp_path / f"{name}.onnx") for name in absurd()]
+    done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("device", ["cortex_m4", "generic_opencl"])
+def test_kernels_that_count_in_32_bits(device: str) -> None:
+    with pytest.raises(DeviceError, match=f"kernels for '{device}' count in 32 bits"):
+        edgec.build(absurd()["input"], device=device, compile=False)
+
+
+def test_too_little_memory_is_said_in_words(tmp_path: Path) -> None:
+    onnx.save(absurd()["input"], tmp_path / "input.onnx")
+    command = [sys.executable, "-m", "edgec", "check", str(tmp_path / "input.onnx")]
+
+    def little() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, preexec_fn=little)
+    assert done.returncode == 2 and done.stderr.startswith("error: out of memory: Unable to allocate")
