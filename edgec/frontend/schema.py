@@ -38,6 +38,12 @@ def default_attributes(schema: Schema | None) -> dict[str, AttributeProto]:
     return {name: value for name, value in found.items() if value.type != AttributeProto.UNDEFINED}
 
 
+def required_operands(schema: Schema | None) -> list[int]:
+    """The operands that a node has to have."""
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    return [] if schema is None else [k for k, formal in enumerate(schema.inputs) if formal.option == single]
+
+
 def body_of(
     schema: Schema,
     node: NodeProto,

@@ -130,6 +130,14 @@ STRUCTURE: dict[str, tuple[onnx.ModelProto, str]] = {
         ),
         "node 'call/b' (F): function 'F' calls itself\n  hint: ONNX has no recursion",
     ),
+    "function that is given too little": (
+        model(
+            [node("F", [""], ["y"], domain="my", name="call")],
+            domains=["my"],
+            functions=[function("F", node("Add", ["a", "a"], ["b"], name="plus"))],
+        ),
+        "node 'call/plus' (Add): operand 0 is missing\n  hint: export the model again",
+    ),
     "functions that multiply": (
         model(
             [node("F0", ["x"], ["y"], domain="my")],
