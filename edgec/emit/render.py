@@ -40,12 +40,19 @@ def environment(folders: tuple[Path, ...] = ()) -> jinja2.Environment:
         finalize=_printed,
     )
     made.filters["c"] = _printed  # for what becomes part of a longer text
+    made.filters["c_string"] = _string
     return made
 
 
 def _printed(value: Any) -> Any:
     """What stands for a value in the text: formulas of run-time sizes are written in C."""
     return extent_text(value) if isinstance(value, Expr) else value
+
+
+def _string(text: str) -> str:
+    """A string in C whatever ``text`` holds: its UTF-8, with what C or a terminal could take amiss as octal numbers."""
+    plain = {*range(32, 127)} - {*b'"\\?'}
+    return '"' + "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in text.encode()) + '"'
 
 
 def render(template: str, folders: Sequence[Path] = (), **values: Any) -> str:

@@ -264,6 +264,12 @@ def build(op: str, *operands: Operand, **attrs: Any) -> Value:
         raise ModelError(
             f"a tensor of shape {list(node.type.shape)} is too large", hint="check the shapes of the inputs"
         )
+    for extent in node.type.shape:
+        if isinstance(extent, Expr) and index.bounds(extent)[0] < 0:
+            text = X.show(extent)
+            raise ModelError(
+                f"an extent of {text} is less than nothing for some sizes", hint="narrow the range of --dim"
+            )
     return Value(node)
 
 

@@ -18,7 +18,8 @@ from edgec.locate import data_folder
 DIGITS = data_folder("apps") / "digits"
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 WORDS = ("Down", "Go", "Left", "No", "Off", "On", "Right", "Stop", "Up", "Yes", "Silence", "Unknown")
-DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+#: Names as people write them: with what means something in C, in HTML and to printf.
+DIGIT_NAMES = ("zero's", 'o"ne', "t\\wo", "<three>", "fo&ur", "fünf", "six🙂", "s%seven", "??/eight", "9nine")
 
 
 def pictures(folder: Path, count: int) -> list[tuple[Path, int]]:

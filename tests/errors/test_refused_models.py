@@ -388,6 +388,16 @@ INPUTS: dict[str, tuple[onnx.ModelProto, dict[str, object], str]] = {
         {"shapes": {"x": (2,), "z": (3,)}},
         "model: dimension 'n' is given as 2 and as 3\n  hint: inputs that share a symbol need the same size there",
     ),
+    "cropped to less than nothing": (
+        model(
+            [node("ConvTranspose", ["x", "w"], ["y"], name="up", pads=[0, 9])],
+            [tensor_input("x", [1, 1, "n"])],
+            initializers=[weights("w", np.ones((1, 1, 3), np.float32))],
+        ),
+        {"dims": {"n": (4, 20, 1)}},
+        "node 'up' (ConvTranspose): an extent of (n + -7) is less than nothing for some sizes\n"
+        "  hint: narrow the range of --dim",
+    ),
 }
 
 
