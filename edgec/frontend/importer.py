@@ -16,7 +16,7 @@ from edgec.frontend import call as registry
 from edgec.frontend.call import Call, ModelWarning, Results, load_operators
 from edgec.frontend.inputs import DimensionRange, bind_inputs, identifier_of
 from edgec.frontend.model import NEWEST_OPSET, Model, Source, dense, domain_name, opset_versions, read, tensor
-from edgec.frontend.schema import body_of, default_attributes, has_body, required_operands, schema_of
+from edgec.frontend.schema import body_of, check_operands, default_attributes, has_body, schema_of
 from edgec.frontend.sequences import Item, named, values_of
 from edgec.frontend.support import hint_for, label_of, unsupported, unsupported_error
 from edgec.frontend.text import listed, printable
@@ -210,9 +210,7 @@ class _Importer:
             return self.lower_function(function, inputs, given, scope, label)
         # An operator newer than the declared operator set is against the letter, but its meaning is clear.
         schema = schema_of(node, opset) or schema_of(node, NEWEST_OPSET if domain == "" else None)
-        absent = next((k for k in required_operands(schema) if k >= len(inputs) or inputs[k] is None), None)
-        if absent is not None:
-            raise ModelError(f"operand {absent} is missing", hint="export the model again")
+        check_operands(schema, inputs)
         complete = {**default_attributes(schema), **given}
         lowering = registry.lowering(domain, node.op_type)
         if lowering is None:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto
 
+from edgec.errors import ModelError
 from edgec.frontend.model import domain_name
 from edgec.frontend.sequences import Item
 from edgec.frontend.values import Value
@@ -38,10 +39,22 @@ def default_attributes(schema: Schema | None) -> dict[str, AttributeProto]:
     return {name: value for name, value in found.items() if value.type != AttributeProto.UNDEFINED}
 
 
-def required_operands(schema: Schema | None) -> list[int]:
-    """The operands that a node has to have."""
+def check_operands(schema: Schema | None, inputs: Sequence[Item | None]) -> None:
+    """Raises ModelError where an operand that has to be there is not, or two that want one type are of two."""
+    if schema is None or not schema.inputs:
+        return
     single = onnx.defs.OpSchema.FormalParameterOption.Single
-    return [] if schema is None else [k for k, formal in enumerate(schema.inputs) if formal.option == single]
+    parameters = {constraint.type_param_str for constraint in schema.type_constraints}
+    for k, formal in enumerate(schema.inputs):
+        if formal.option == single and (k >= len(inputs) or inputs[k] is None):
+            raise ModelError(f"operand {k} is missing", hint="export the model again")
+    known: dict[str, str] = {}
+    for k, value in enumerate(inputs):
+        formal = schema.inputs[min(k, len(schema.inputs) - 1)]
+        if isinstance(value, Value) and formal.is_homogeneous and formal.type_str in parameters:
+            first = known.setdefault(formal.type_str, value.dtype)
+            if first != value.dtype:
+                raise ModelError(f"operands of different types: {', '.join(sorted({first, value.dtype}))}")
 
 
 def body_of(

@@ -130,6 +130,10 @@ STRUCTURE: dict[str, tuple[onnx.ModelProto, str]] = {
         ),
         "node 'call/b' (F): function 'F' calls itself\n  hint: ONNX has no recursion",
     ),
+    "products of two types": (
+        with_weights("MatMul", np.ones((3, 4), np.int64)),
+        "node 'n' (MatMul): operands of different types: f32, i64",
+    ),
     "function that is given too little": (
         model(
             [node("F", [""], ["y"], domain="my", name="call")],
