@@ -378,8 +378,9 @@ class Printer:
 
 
 def size_name(size: Expr) -> str:
-    """What a run-time size is called in C."""
-    return f"size_{size.value.name}"
+    """What a run-time size is called in C, where size_t is a word already."""
+    name = f"size_{size.value.name}"
+    return "size_t_" if name == "size_t" else name
 
 
 def extent_text(extent: Extent) -> str:

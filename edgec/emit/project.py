@@ -348,7 +348,7 @@ def _python(extent: Extent) -> str:
     """An extent as Python and C write it alike, up to the division."""
     if not isinstance(extent, Expr):
         return str(extent)
-    named = {s: X.size(f"size_{s.value.name}", s.value.low, s.value.high) for s in sizes(extent)}
+    named = {s: X.size(size_name(s), s.value.low, s.value.high) for s in sizes(extent)}
     return X.show(X.substitute(extent, named))
 
 

@@ -118,6 +118,16 @@ def test_names(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr[:3000]
 
 
+@pytest.mark.parametrize("device", ["generic", "generic_opencl"])
+def test_a_dimension_called_t(device: str, tmp_path: Path) -> None:
+    """Sizes are size_NAME in C, but for the one name that is a type there."""
+    proto = model([node("Exp", ["x"], ["y"])], [tensor_input("x", ["t", 3])])
+    folder = edgec.build(proto, tmp_path / "out", device=device, compile=False, dims={"t": (1, 9, 1)}).folder
+    sources = [p for p in folder.glob("*.c") if p.name != "runner.c"]
+    done = subprocess.run(["gcc", *STRICT, "-fsyntax-only", *sources], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:3000]
+
+
 def test_without_arena(tmp_path: Path) -> None:
     """A network that keeps nothing between kernels takes any arena, or none."""
     x = value("x", 9)

@@ -207,6 +207,16 @@ def test_output_that_is_listed_twice() -> None:
     assert [name for name, _ in graph.outputs] == ["y"]
 
 
+@pytest.mark.parametrize("upper", [0, 1])
+def test_triangle_below_a_diagonal_that_data_decide(upper: int) -> None:
+    """Masks of attention over a cache: the diagonal is a difference of run-time sizes, or an input."""
+    inputs = [tensor_input("x", [2, 3]), tensor_input("k", [], TensorProto.INT64)]
+    graph = import_model(model([node("Trilu", ["x", "k"], ["y"], upper=upper)], inputs))
+    for k in range(-3, 4):
+        wanted = np.triu(X, k) if upper else np.tril(X, k)
+        assert np.array_equal(run(graph, x=X, k=np.array(k)), wanted)
+
+
 OPERATORS = '''
 """Operators of my own."""
 
