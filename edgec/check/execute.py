@@ -99,7 +99,8 @@ class PlanRun:
                 around = shape_at(halo.around(root.type.shape), self.sizes)
                 self.owned[root] = np.full(around, halo.value, DTYPES[root.type.dtype])
                 corner = shape_at(halo.before, self.sizes)
-                inside = self.owned[root][tuple(slice(o, o + n) for o, n in zip(corner, shape))]
+                box: tuple[Any, ...] = (..., *(slice(o, o + n) for o, n in zip(corner, shape)))
+                inside = self.owned[root][box]
                 inside[...] = poisoned(root.type.dtype, prod(shape)).reshape(shape)
         return self.owned[root]
 

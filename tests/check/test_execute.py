@@ -8,14 +8,18 @@ import numpy as np
 import onnx
 import pytest
 from convnet import convnet, tokens
+from small_graphs import graph, value
 from small_models import model, node, tensor_input, weights
 
-from edgec import pipeline
+from edgec import ops, pipeline
 from edgec.check.compare import compare_all
+from edgec.check.execute import run_plan
 from edgec.check.inputs import random_inputs
 from edgec.check.invariants import InvariantError, verify_plan, verify_program
 from edgec.check.reference import Reference
 from edgec.frontend.model import read
+from edgec.fuse import plan
+from edgec.ir.graph import constant
 from edgec.options import resolve
 from edgec.pipeline import Context, Run
 from edgec.schedule.chain import main_of
@@ -87,3 +91,14 @@ def test_memory_that_nobody_wrote_shows() -> None:
     assert without.kernels != program.kernels
     execute = next(s for s in run.steps if s.stage.name == "schedule").stage.executor(without, run.context)
     assert np.isnan(execute(random_inputs(run.graph, 0))["scores"]).all()
+
+
+def test_a_padded_number_has_a_place() -> None:
+    """A halo around no dimension is nothing, and what it is around is still an array."""
+    number = ops.node("pad", constant(np.array(-2, np.float32)), before=(), after=(), value=-1.0)
+    product = ops.node("matmul", ops.node("reshape", number, shape=(1, 1)), value("x", 1, 3))
+    made = graph(ops.node("sign", number), product)
+    given = {"x": np.ones((1, 3), np.float32)}
+    planned = plan(made)
+    got = run_plan(planned, given)
+    assert planned.halos and {n: a.tolist() for n, a in got.items()} == {"y0": -1.0, "y1": [[-2.0] * 3]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from hypothesis import strategies as st
-from random_values import ELEMENTS, Case, Maker, Value
+from random_values import ELEMENTS, Case, Maker, Value, is_plain_sum
 
 from edgec import ops
 from edgec.ir.graph import Graph, Node
@@ -277,7 +277,7 @@ class GraphMaker(Maker):
         most = x.most * 2 * prod(kernel) * channels // groups
         if self.chance(2):
             node = ops.node("add", node, self.leaf((outputs, *(1 for _ in kernel))).node)
-        self.add(node, most + 3, x.exact)
+        self.add(node, most + 3, x.exact and is_plain_sum(kernel, strides, outputs * channels // groups))
 
     # ---- data-dependent positions
 

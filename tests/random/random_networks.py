@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 from hypothesis import strategies as st
-from random_values import LIMIT, Case, Maker, Value
+from random_values import LIMIT, Case, Maker, Value, is_plain_sum
 
 from edgec import ops
 from edgec.ir.graph import Graph, constant
@@ -53,7 +53,8 @@ class NetworkMaker(Maker):
         most = max(x.most, 1) * kernel[0] * kernel[1] * x.shape[1] // groups
         if self.chance(2):
             n, most = ops.node("add", n, self.leaf((outputs, 1, 1)).node), most + 3
-        return self.add(n, most, x.exact)
+        is_exact = x.exact and is_plain_sum(kernel, (stride,), outputs * x.shape[1] // groups)
+        return self.add(n, most, is_exact)
 
     def kernel(self, x: Value) -> tuple[int, int]:
         k = self.pick((1, 1, 2, 3, 3, 5))

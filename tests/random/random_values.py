@@ -7,7 +7,7 @@ functions with steps, and compared with a tolerance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -52,6 +52,11 @@ class Case:
 
     graph: Graph
     exact: frozenset[str]
+
+
+def is_plain_sum(kernel: Sequence[int], strides: Sequence[int], factors: int) -> bool:
+    """Is a convolution with so many factors at a tap added up as it stands? Winograd's method rounds."""
+    return max(kernel) == 1 or max(strides) > 1 or factors < 64
 
 
 class Maker:

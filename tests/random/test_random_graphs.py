@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from compiled import Compiled, compile_graphs, target
+from emulated import Emulated, emulate
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from opencl_networks import accepted, driver, joined, network
 from random_graphs import cases
 from random_networks import networks
 from random_values import Case, arrays
@@ -23,7 +25,7 @@ from small_graphs import doubled
 
 from edgec.check import execute
 from edgec.check.invariants import verify_plan, verify_program
-from edgec.device.facts import load_device
+from edgec.device.facts import Device, load_device
 from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
@@ -40,6 +42,7 @@ NOISES = 6  # times the noise of plain sums; Winograd's method has two to four t
 Arrays = Mapping[str, np.ndarray]
 #: Runs many graphs on the inputs beside them; a graph that cannot be run gives a text instead.
 Runner = Callable[[Mapping[str, tuple[Graph, Arrays]]], Mapping[str, Arrays | str]]
+Network = Callable[[Arrays], Arrays]
 
 
 @cache
@@ -161,13 +164,13 @@ def test_compiled(device: str, simplified: bool, fuse: bool, folders: Iterator[P
         graphs = {name: simplify(g)[0] if simplified else g for name, (g, _) in batch.items()}
         made = compile_graphs(graphs, next(folders), fuse, where.flags, where.device, threads=3)
         result: dict[str, Arrays | str] = {}
-        for name, network in made.items():
-            if not isinstance(network, Compiled):
-                result[name] = str(network)
+        for name, compiled in made.items():
+            if not isinstance(compiled, Compiled):
+                result[name] = str(compiled)
                 continue
             try:
-                result[name] = network(batch[name][1])
-                shared = network(batch[name][1], 3)
+                result[name] = compiled(batch[name][1])
+                shared = compiled(batch[name][1], 3)
                 same = all(np.array_equal(shared[p], a, equal_nan=a.dtype.kind == "f") for p, a in result[name].items())
                 result[name] = result[name] if same else "other results on 3 threads"
             except AssertionError as error:
@@ -185,3 +188,39 @@ def test_inside_buffers(folders: Iterator[Path]) -> None:
         )
 
     check(run)
+
+
+def test_on_gpus(folders: Iterator[Path]) -> None:
+    """CUDA's kernels on the processor, and OpenCL's where there is a driver; what has no kernel yet is refused."""
+
+    def emulated(graph: Graph, device: Device) -> Network:
+        made = emulate({"all": graph}, next(folders), device)["all"]
+        assert isinstance(made, Emulated), made
+        return made
+
+    def driven(graph: Graph, device: Device) -> Network:
+        def call(inputs: Arrays) -> Arrays:
+            with network(graph, next(folders) / "net", device) as run:
+                return run(inputs)
+
+        return call
+
+    ways = [("jetson", emulated), *([("host_pocl", driven)] if driver() else [])]
+    for name, way in ways:
+        check(partial(_together, load_device(name), way))
+
+
+def _together(
+    device: Device,
+    way: Callable[[Graph, Device], Callable[[Arrays], Arrays]],
+    batch: Mapping[str, tuple[Graph, Arrays]],
+) -> dict[str, Arrays | str]:
+    """All graphs that a GPU takes, as one network."""
+    taken, wrong = accepted({name: graph for name, (graph, _) in batch.items()}, device)
+    assert not wrong, wrong
+    given = {f"{n}:{port}": x for n in taken for port, x in batch[n][1].items()}
+    got = way(joined(taken), device)(given) if taken else {}
+    return {
+        n: {port: got[f"{n}:{port}"] for port, _ in graph.outputs} if n in taken else evaluate.run(graph, inputs)
+        for n, (graph, inputs) in batch.items()
+    }
