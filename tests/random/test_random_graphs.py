@@ -208,7 +208,7 @@ def test_on_gpus(folders: Iterator[Path]) -> None:
 
     ways = [("jetson", emulated), *([("host_pocl", driven)] if driver() else [])]
     for name, way in ways:
-        check(partial(_together, load_device(name), way), 1 if SEED else 3)
+        check(partial(_together, load_device(name), way), 1 if COUNT > 60 else 3)
 
 
 def _together(
