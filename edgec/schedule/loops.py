@@ -120,6 +120,7 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     if (
         not lanes
         or not is_fixed(lanes[0])
+        or not isinstance(taps, int)
         or taps > UNROLL_LIMIT
         or reduction.value[0] not in ("add", "max", "min", "mul")
     ):

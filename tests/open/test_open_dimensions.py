@@ -31,6 +31,12 @@ def value(name: str, *shape: int | Expr, dtype: str = "f32") -> Node:
     return placeholder(name, Type(dtype, shape))
 
 
+def widened(name: str, *shape: int | Expr) -> Node:
+    """Bytes without their zero point."""
+    wide = ops.node("cast", value(name, *shape, dtype="i8"), to="i32")
+    return ops.node("sub", wide, constant(np.array(5, np.int32)))
+
+
 def attention() -> Node:
     x = value("x", B, L, 24)
 
@@ -66,6 +72,7 @@ CASES: dict[str, Built] = {
     "rows of a product": lambda: gelu(ops.node("matmul", value("x", L, 19), weights(19, 53))),
     "lanes of a product": lambda: ops.node("matmul", weights(11, 13), value("x", 13, L)),
     "sum of a product": lambda: ops.node("matmul", value("x", 5, L), value("y", L, 21)),
+    "sum of a product of integers": lambda: ops.node("matmul", widened("x", 3, L), widened("y", L, 21)),
     "a product of open matrices": lambda: ops.node("matmul", value("x", B, L, W), value("y", B, W, L)),
     "element by element": lambda: gelu(ops.node("add", value("x", B, L, 7), value("y", L, 1))),
     "lanes that end anywhere": lambda: relu(ops.node("add", value("x", B, L), value("y", 1, L))),
