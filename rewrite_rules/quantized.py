@@ -47,7 +47,7 @@ def multiply_integers(n, view):
     x, w = map(affine, n.args)
     if x is None or w is None:
         return "the operands do not stand for narrow integers"
-    if n.type.dtype == "i32" and all(_is_plain(a) for a in n.args):
+    if n.type.dtype == "i32" and all(_is_plain(a) or _is_number(a) for a in n.args):
         return "it multiplies integers already"
     found = _convolved(n, x, w) if n.op == "conv" else _multiplied(n, x, w)
     if isinstance(found, str):
@@ -62,6 +62,11 @@ def multiply_integers(n, view):
 def _is_plain(operand):
     """It is narrow integers, widened."""
     return operand.op == "cast" and operand.args[0].type.dtype in NARROW
+
+
+def _is_number(operand):
+    """It is one constant, which is folded however narrow it is."""
+    return operand.is_const and operand.type.elements == 1
 
 
 def _convolved(n, x, w):

@@ -51,6 +51,11 @@ def pooled_of(body: Expr) -> Pooled | None:
     (total,) = sums
     if total.value[0] != "add" or total.args[0].op != "mul" or total.dtype != "f32":
         return None
+    if not set(window) <= X.free_variables(total):
+        return None
+    around = X.substitute(body, {found[1]: X.load("whole", (), "f32")})
+    if any(e.op == "reduce" for e in X.walk(around)):  # a sum is read beside its window too
+        return None
     return Pooled(found[1], window, value, total)
 
 

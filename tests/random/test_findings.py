@@ -49,6 +49,21 @@ CASES = {
     "wrapped, of an open dimension": (
         19, "g (float[2,n] x) => (float[2,m] y) <int64[4] p = {0,2,0,1}> { y = Pad <mode = \"wrap\"> (x, p) }",
     ),
+    "few activations, normalized": (
+        20,
+        "g (float[2,2] x) => (float[2,2] y) <float[2] s = {-3,3}>"
+        "{ t = Gelu (x) y = LayerNormalization <axis = 1> (t, s) }",
+    ),
+    "one byte by one byte": (
+        14,
+        "g (float[1,1,1,1] x) => (uint8[1,1,1,1] y) <uint8[1,1,1,1] w = {8}, float s = {0.5}, uint8 z = {3},"
+        " float t = {2}> { q = Cast <to = 2> (x) y = QLinearConv <strides = [1, 2]> (q, s, z, w, s, z, t, z) }",
+    ),
+    "nothing but zeros, quantized": (
+        14,
+        "g (float[2,3] x) => (uint8[2,3] y, float s, uint8 z) <float zero = {0}>"
+        "{ t = Mul (x, zero) y, s, z = DynamicQuantizeLinear (t) }",
+    ),
 }  # fmt: skip
 DIMS = {"n": (3, 9, 1)}
 

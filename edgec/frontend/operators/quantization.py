@@ -12,7 +12,7 @@ from edgec.frontend.model import element_type
 from edgec.frontend.operators.conv import convolve, per_channel
 from edgec.frontend.operators.linear import matmul_of
 from edgec.frontend.operators.math import converted
-from edgec.frontend.values import Value, build, clip, emit, normalize_axis
+from edgec.frontend.values import Value, build, clip, emit, normalize_axis, select
 from edgec.ir.types import MINIFLOATS, STORED, ends
 
 
@@ -90,11 +90,15 @@ def dynamic_quantize(call: Call) -> tuple[Value, Value, Value]:
 
 
 def dynamically_quantized(x: Value) -> tuple[Value, Value, Value]:
-    """x as u8, with scale and zero point from the extremes of the tensor itself (and 0)."""
+    """x as u8, with scale and zero point from the extremes of the tensor itself (and 0).
+
+    A tensor of nothing but zeros has the scale 1, as in onnxruntime: the standard divides nothing by nothing there.
+    """
     axes = range(x.rank)
     low = emit("min", x.reduce("min", axes, keep=False), 0.0)
     high = emit("max", x.reduce("max", axes, keep=False), 0.0)
-    scale = (high - low) / 255.0
+    span = high - low
+    scale = select(emit("lt", 0.0, span), span / 255.0, 1.0)
     zero = emit("round", clip(-low / scale, 0.0, 255.0))
     y = saturated(emit("round", x / scale) + zero, "u8")
     return y, scale, zero.cast("u8")
