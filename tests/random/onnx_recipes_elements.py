@@ -35,7 +35,8 @@ def hard_sigmoid(m: Maker, op: str) -> None:
 
 @recipe("Shrink", loose=True)
 def shrink(m: Maker, op: str) -> None:
-    m.node(op, m.operand(FLOAT), lambd=m.pick((0.5, 1.0)), bias=m.pick((0.0, 0.5)))
+    x = m.operand(("float32", "float16"))  # onnxruntime shrinks doubles in single precision
+    m.node(op, x, lambd=m.pick((0.5, 1.0)), bias=m.pick((0.0, 0.5)))
 
 
 @recipe("Gelu", loose=True)
