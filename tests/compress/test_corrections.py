@@ -66,6 +66,12 @@ def test_scales_pass_bounds_and_stop_at_what_is_not_linear() -> None:
 @pytest.mark.parametrize("kind", ["matmul", "pruned", "conv", "strided", "depthwise"])
 def test_gptq_rounds_better_than_the_nearest(kind: str) -> None:
     """The operand's elements depend on one another, which is what the rounding makes use of; zeros stay zeros."""
+    better, plain = zip(*(rounded_both_ways(kind) for _ in range(6)))  # one layer alone may have no luck
+    assert sum(better) < 0.8 * sum(plain)
+
+
+def rounded_both_ways(kind: str) -> tuple[float, float]:
+    """The noise of a layer that is drawn: as it is rounded, and to the nearest."""
     if kind in ("matmul", "pruned"):
         x = placeholder("x", Type("f32", (64, 24)))
         weights = RANDOM.standard_normal((24, 7)) * (RANDOM.random((24, 7)) < (0.5 if kind == "pruned" else 1))
@@ -86,7 +92,7 @@ def test_gptq_rounds_better_than_the_nearest(kind: str) -> None:
     assert q is not None and q.shape == layer.weights.shape and (q == np.rint(q)).all()
     assert not q[layer.weights == 0].any()
     better, plain = (layer.computed(operand, (v * scale).astype(np.float32)) for v in (q, nearest(layer, scale)))
-    assert noise([wanted], [better]) < 0.8 * noise([wanted], [plain])
+    return noise([wanted], [better]), noise([wanted], [plain])
 
 
 def test_what_others_read_too_is_divided_where_it_is_multiplied() -> None:
