@@ -28,7 +28,7 @@ from graph_writer import Writer
 import edgec
 from edgec.device.facts import Precision, load_device
 from edgec.device.toolchain import pick_compiler
-from edgec.schedule.halves import TERMS
+from edgec.schedule.halves import COLUMNS, TERMS
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,10 @@ class Loop:
     @property
     def of_a_part(self) -> Loop:
         """A round of the loop around it: all terms that are added up in halves, and what becomes of their sum."""
-        whole = (*self.before, *self.body * TERMS, *self.after)
-        return replace(self, products=self.products * TERMS, instructions=len(whole), body=whole)
+        rows, vectors = map(int, self.tile.partition("_")[0].split("x"))
+        rounds = TERMS * rows * (vectors // COLUMNS) // self.products
+        whole = (*self.before, *self.body * rounds, *self.after)
+        return replace(self, products=self.products * rounds, instructions=len(whole), body=whole)
 
 
 CORES = (

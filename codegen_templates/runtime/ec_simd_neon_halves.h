@@ -17,6 +17,30 @@ EC_INLINE ec_half_ ec_half(const uint16_t *p) { return *(const ec_half_memory_ *
 /* s * l + c, rounded once. */
 EC_INLINE ec_vh ec_fma_h(ec_half_ s, ec_vh l, ec_vh c) { return vfmaq_n_f16(c, l, s); }
 
+/* For cores that run instructions in order, as in ec_simd_neon.h. */
+EC_INLINE ec_vh ec_low_h(const uint16_t *p) { return vcombine_f16(vreinterpret_f16_u16(vld1_u16(p)), vdup_n_f16(0.0f)); }
+EC_INLINE ec_vh ec_join_h(ec_vh low, uint64_t high)
+{
+    __asm__("ins %0.d[1], %1" : "+w"(low) : "r"(high));
+    return low;
+}
+
+/* The first n, fewer than eight, and zeros. */
+EC_INLINE ec_vh ec_first_h(const uint16_t *p, int n)
+{
+    uint16_t lanes[8] = {0};
+    memcpy(lanes, p, 2 * (size_t)n);
+    return ec_load_h(lanes);
+}
+
+/* The intrinsic has gcc 12 copy a lane to all of a register first, where several rows want it. */
+#define ec_fma_lane_h(s, lane, l, c)                                                               \
+    ({                                                                                             \
+        ec_vh sum_ = (c);                                                                          \
+        __asm__("fmla %0.8h, %1.8h, %2.h[" #lane "]" : "+w"(sum_) : "w"(l), "x"(s));               \
+        sum_;                                                                                      \
+    })
+
 EC_INLINE ec_vf ec_low_floats(ec_vh x) { return (ec_vf)vcvt_f32_f16(vget_low_f16(x)); }
 EC_INLINE ec_vf ec_high_floats(ec_vh x) { return (ec_vf)vcvt_high_f32_f16(x); }
 #endif

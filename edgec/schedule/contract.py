@@ -161,15 +161,16 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     half = None
     if dtype == "f32" and mode == "packed":
         found = pairs_of(device, k, scalar_factor, multiplied)
-        half = in_halves(device, k, scalar_factor, lane_factor, panel_outer, n, weights)
     if found is not None:
         words, scalar_factor, k = found
+    in_order = _is_for_in_order(device, mode, k, scalar_factor, words, (m, *window))
+    if dtype == "f32" and mode == "packed":
+        half = in_halves(device, k, scalar_factor, lane_factor, panel_outer, n, in_order, weights)
     lanes = vector_lanes(device)
     m_extent, n_extent = most(m), most(n)
     steps = prod(map(most, k)) if words is None else prod(map(most, k[:-1])) * words.count
     row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
     sums = prod(map(most, window))
-    in_order = _is_for_in_order(device, mode, k, scalar_factor, words, (m, *window))
     each_lane = COLUMNS if half is not None else 1
     columns = ceil(n_extent / each_lane)
     nr, nv = tile_shape(m_extent, columns, steps, device, row_step, sums, words, in_order)
@@ -212,7 +213,9 @@ def _is_for_in_order(
     device: Device, mode: str, k: tuple[Expr, ...], s: Expr, words: Words | None, around: tuple[Expr, ...]
 ) -> bool:
     """Can loads stand between multiply-adds: a panel of L, pairs of S beside one another, eight or more in a loop?"""
-    if not device.in_order or device.arch != "aarch64" or mode == "direct" or half_of(device):
+    if not device.in_order or device.arch != "aarch64" or mode == "direct":
+        return False
+    if half_of(device) and not (words is None and device.multiplies_halves and memory_type(s) == "f16"):
         return False
     if not k or not is_fixed(*k) or s.op != "load" or k[-1].op != "var":
         return False
@@ -222,7 +225,7 @@ def _is_for_in_order(
         return False
     step = coefficient(s.args[0], k[-1])
     if words is None:
-        return memory_type(s) == "f32" and step == 1
+        return step == 1 and (memory_type(s) == "f32" or (memory_type(s) == "f16" and walked_as_one(s, k) == 1))
     if words.rest or words.column_offset or words.are_matrices or not words.are_bytes:
         return False
     return words.are_blocks or (words.step == 1 and device.has("dotprod"))

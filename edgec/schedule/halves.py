@@ -27,6 +27,8 @@ from edgec.schedule.storage import memory_type
 
 #: Terms of a sum that are added up in halves, at most.
 TERMS = 64
+#: Steps of a turn where instructions stand in order.
+TURN = 8
 #: Columns of L that a lane of 32 bits holds.
 COLUMNS = 2
 #: What weights of such a part are together, at most: rounding makes sums of them larger, by less than 2^-11 a term.
@@ -47,15 +49,27 @@ class Halves:
 
 
 def in_halves(
-    device: Device, k: tuple[Expr, ...], s: Expr, l: Expr, outer: tuple[Expr, ...], n: Expr, weights: Weights
+    device: Device,
+    k: tuple[Expr, ...],
+    s: Expr,
+    l: Expr,
+    outer: tuple[Expr, ...],
+    n: Expr,
+    in_order: bool,
+    weights: Weights,
 ) -> tuple[Halves, np.ndarray] | None:
-    """(how the sum over ``k`` is taken, L divided by the scale: [outer.., k, n]); None where it is of floats."""
+    """(how the sum over ``k`` is taken, L divided by the scale: [outer.., k, n]); None where it is of floats.
+
+    For cores that run ``in_order`` the innermost loop is cut between turns of eight steps.
+    """
     if not device.multiplies_halves or s.op != "load" or memory_type(s) != "f16" or not is_fixed(*k, *outer, n):
         return None
     if any(coefficient(s.args[0], v) is None for v in X.free_variables(s.args[0])):
         return None
     extents = [most(v) for v in k]
     split, part = _parts(extents)
+    if in_order and split == len(k) - 1 and part < extents[-1]:
+        part = next(p for p in range(TERMS, 0, -TURN) if extents[-1] % p == 0 or extents[-1] % p >= TURN)
     columns = most(n)
     values = evaluate_over(l, (*outer, *k, n)).astype(np.float64).reshape(-1, prod(extents), columns)
     powers = _scales(values, extents, split, part)

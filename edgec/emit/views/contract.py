@@ -15,8 +15,9 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Extent
 from edgec.ir.nest import coefficient, extent
 from edgec.schedule.contract import walked_as_one
-from edgec.schedule.halves import Halves
+from edgec.schedule.halves import COLUMNS, Halves
 from edgec.schedule.program import Buffer, Kernel
+from edgec.schedule.storage import memory_type
 
 
 class ContractView(PackingView):
@@ -56,7 +57,7 @@ class ContractView(PackingView):
     @property
     def element(self) -> str:
         """What S is made of in memory."""
-        return STORAGE[self.params.s.dtype]
+        return STORAGE[memory_type(self.params.s)]
 
     @property
     def panel_dtype(self) -> str:
@@ -65,7 +66,7 @@ class ContractView(PackingView):
     @property
     def vector(self) -> str:
         """The type of what is multiplied."""
-        return "ec_vi" if self.words is not None else "ec_vf"
+        return "ec_vh" if self.halves is not None else "ec_vi" if self.words is not None else "ec_vf"
 
     @property
     def columns(self) -> str:
@@ -150,6 +151,11 @@ class ContractView(PackingView):
         return p.packed is not None and p.packed.bytes > 1 << 15
 
     @property
+    def line(self) -> int:
+        """Elements of a panel that a line of the cache holds."""
+        return 32 if self.halves is not None else 16
+
+    @property
     def packed_parameter(self) -> str:
         return self.pointers[self.params.packed] if self.params.packed is not None else "0"
 
@@ -201,12 +207,14 @@ class ContractView(PackingView):
 
     @property
     def suffix(self) -> str:
-        return "_i" if self.words is not None else ""
+        return "_h" if self.halves is not None else "_i" if self.words is not None else ""
 
     @property
     def turn(self) -> int:
-        """Steps that a load of S serves: four numbers or words, or two of them, or a block."""
-        return 1 if self.has_blocks else 2 if self.has_halves else 4
+        """Steps that a load of S serves: four numbers or words (halves: eight), or half of them, or a block."""
+        if self.has_blocks:
+            return 1
+        return (COLUMNS if self.halves is not None else 1) * (2 if self.has_halves else 4)
 
     @property
     def has_halves(self) -> bool:
@@ -214,7 +222,8 @@ class ContractView(PackingView):
 
         A turn has whole fours of columns of L all the same.
         """
-        return self.params.loads_beside and self.params.vectors % 2 == 0 and not self.has_blocks
+        in_fours = self.halves is not None or self.params.vectors % 2 == 0
+        return self.params.loads_beside and in_fours and not self.has_blocks
 
     @property
     def turns_outer(self) -> list[Loop]:

@@ -139,6 +139,20 @@ class Tile:
         """S of one row, for all lanes."""
         return f"ec_half(s + {self._place(r, self.view.params.k)})"
 
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """Rows and vectors of all accumulators."""
+        return [(r, v) for r in range(self.rows) for v in range(self.vectors)]
+
+    @property
+    def at_once(self) -> int:
+        """How many vectors are made of halves one after the other, before the first is added to its sum."""
+        return 6
+
+    def waits(self, r: int, v: int) -> int:
+        """Where a sum of floats lies while its next part is added up in halves."""
+        return (r * self.vectors + v) * self.view.lanes
+
     def widened(self, r: int, v: int) -> str:
         """A vector of floats of what is added up in halves."""
         return f"ec_{'high' if v % COLUMNS else 'low'}_floats(h{r}_{v // COLUMNS})"
@@ -183,12 +197,15 @@ class Tile:
     @property
     def _each(self) -> int:
         """Columns of a step: vectors, or blocks."""
+        if self.view.halves is not None:
+            return self.half_vectors
         return self.view.lanes if self.view.has_blocks else self.vectors
 
     def place_of(self, column: int) -> int:
         """Where in the panel a column of L lies, from the first of the step at hand on."""
         step, vector = divmod(column, self._each)
-        return step * self.view.step_width + vector * self.view.lanes
+        lanes = self.view.lanes * (COLUMNS if self.view.halves is not None else 1)
+        return step * self.view.step_width + vector * lanes
 
     @property
     def passes(self) -> int:
@@ -196,7 +213,8 @@ class Tile:
         return 3 if self.view.has_blocks else 1
 
     def lanes_at(self, column: int) -> str:
-        return f"ec_load{'_i32' if self.view.words is not None else ''}(panel + {self.place_of(column)})"
+        kind = "_h" if self.view.halves is not None else "_i32" if self.view.words is not None else ""
+        return f"ec_load{kind}(panel + {self.place_of(column)})"
 
     def updates(self, r: int, column: Column) -> list[str]:
         """What multiplies a column of L with what a row has ready, in passes over the rows."""
@@ -208,6 +226,9 @@ class Tile:
                 f"p{r} = ec_high_products(p{r}, s{r}, {l})",
                 f"{c} = ec_add_products({c}, p{r})",
             ]
+        if self.view.halves is not None:
+            h = f"h{r}_{column.vector}"
+            return [f"{h} = ec_fma_lane_h(s{r}, {column.lane}, {l}, {h})"]
         c = f"c{r}_{column.vector}"
         if words is not None:
             return [f"{c} = {_dot(words)}_lane({c}, s{r}, {column.lane}, {l})"]
