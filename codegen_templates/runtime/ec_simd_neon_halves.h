@@ -41,6 +41,10 @@ EC_INLINE ec_vh ec_first_h(const uint16_t *p, int n)
         sum_;                                                                                      \
     })
 
+/* Lane by lane, and the first n halves, fewer than eight. */
+EC_INLINE ec_vh ec_fma_lanes_h(ec_vh a, ec_vh b, ec_vh c) { return vfmaq_f16(c, a, b); }
+EC_INLINE ec_vh ec_load_h_n(const uint16_t *p, int n) { return ec_first_h(p, n); }
+
 EC_INLINE ec_vf ec_low_floats(ec_vh x) { return (ec_vf)vcvt_f32_f16(vget_low_f16(x)); }
 EC_INLINE ec_vf ec_high_floats(ec_vh x) { return (ec_vf)vcvt_high_f32_f16(x); }
 #endif

@@ -22,7 +22,7 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
-from edgec.schedule.flat import Weights, evaluate_over
+from edgec.schedule.flat import Weights, evaluate_over, is_constant
 from edgec.schedule.storage import memory_type
 
 #: Terms of a sum that are added up in halves, at most.
@@ -70,12 +70,41 @@ def in_halves(
     split, part = _parts(extents)
     if in_order and split == len(k) - 1 and part < extents[-1]:
         part = next(p for p in range(TERMS, 0, -TURN) if extents[-1] % p == 0 or extents[-1] % p >= TURN)
-    columns = most(n)
-    values = evaluate_over(l, (*outer, *k, n)).astype(np.float64).reshape(-1, prod(extents), columns)
+    values = evaluate_over(l, (*outer, *k, n)).astype(np.float64).reshape(-1, prod(extents), most(n))
     powers = _scales(values, extents, split, part)
-    place = index.linearize((*outer, n), (*map(most, outer), columns))
-    scale = X.load(weights.add(powers.astype(np.float32)), (place,), "f32")
-    return Halves(split, part, part >= prod(extents[split : split + 1]) and split == 0, scale), values / powers[:, None]
+    is_whole = split == 0 and part >= prod(extents[:1])
+    return Halves(split, part, is_whole, _scale(powers, outer, n, weights)), values / powers[:, None]
+
+
+def taps_in_halves(
+    device: Device, reduction: Expr, loops: tuple[Expr, ...], n: Expr, weights: Weights
+) -> tuple[Expr, Expr] | None:
+    """(the same sum by weights of halves, divided by the scale, and the scale) of few products that lie along ``n``.
+
+    None where it is of floats: both factors have the lanes, so that eight of either are read at once.
+    """
+    if not device.multiplies_halves or reduction.dtype != "f32" or reduction.value[0] != "add":
+        return None
+    names, product = X.opened(reduction)
+    if product.op != "mul" or not is_fixed(*names) or not 1 < prod(map(most, names)) <= TERMS:
+        return None
+    w, x = sorted(product.args, key=is_constant, reverse=True)
+    if not is_constant(w) or x.op != "load" or memory_type(x) != "f16" or coefficient(x.args[0], n) != 1:
+        return None
+    outer = tuple(v for v in loops if v in X.free_variables(w) and v is not n)
+    if not is_fixed(*outer, n) or not X.free_variables(w) <= {*outer, *names, n}:
+        return None
+    sizes = [*map(most, (*outer, *names)), most(n)]
+    values = evaluate_over(w, (*outer, *names, n)).astype(np.float64).reshape(-1, prod(map(most, names)), most(n))
+    powers = _scales(values, [values.shape[1]], 0, values.shape[1])
+    packed = weights.add((values / powers[:, None]).astype(np.float16))
+    factor = X.load(packed, (index.linearize((*outer, *names, n), sizes),), "f32")
+    return X.reduce("add", names, x * factor), _scale(powers, outer, n, weights)
+
+
+def _scale(powers: np.ndarray, outer: tuple[Expr, ...], n: Expr, weights: Weights) -> Expr:
+    place = index.linearize((*outer, n), (*map(most, outer), most(n)))
+    return X.load(weights.add(powers.astype(np.float32)), (place,), "f32")
 
 
 def _parts(extents: Sequence[int]) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
 from edgec.ir.vector import always_computed, free, is_vectorizable, vector_lanes, vector_registers
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
+from edgec.schedule.halves import taps_in_halves
 from edgec.schedule.products import Taps, taps_of
 from edgec.schedule.program import Buffer
 from edgec.schedule.record import Record
@@ -69,6 +70,7 @@ class Window(Record):
     address: Expr
     taps: Taps | None = None  # of bytes: ``reduction`` then only stands for the sum
     deep: int = 1
+    in_halves: bool = False  # two neighboring lanes in 32 bits: products are added up in halves
 
     @property
     def bodies(self) -> list[Expr]:
@@ -142,9 +144,13 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
         total = X.load("sum", (X.const(0) + n,), "i32")
         body, reduction = X.substitute(body, {reduction: total}), total
     deep = _depth(reduction, others, device) if taps is None and rows > 1 else 1
+    halves = taps_in_halves(device, reduction, flat.loops, n, weights)
+    if halves is not None:
+        body, reduction = X.substitute(body, {reduction: halves[0] * halves[1]}), halves[0]
     return Window(
-        tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address, taps, deep
-    )
+        tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address, taps, deep,
+        halves is not None,
+    )  # fmt: skip
 
 
 def _depth(reduction: Expr, others: list[Expr], device: Device) -> int:

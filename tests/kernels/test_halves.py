@@ -11,7 +11,7 @@ import pytest
 from compiled import Target, program_of, target
 from needed import need
 from sanitized import run_sanitized
-from small_graphs import conv, graph, pad, transpose, value
+from small_graphs import conv, graph, pad, relu, transpose, value
 
 from edgec import ops
 from edgec.fuse import plan
@@ -19,7 +19,9 @@ from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant, intern, rewrite
 from edgec.schedule import storage
 from edgec.schedule.build import schedule
+from edgec.schedule.chain import main_of
 from edgec.schedule.contract import Contract
+from edgec.schedule.loops import Window
 
 RANDOM = np.random.default_rng(21)
 #: Of the sum of the products' absolute values: the rounding of both factors, and of sums of at most TERMS in halves.
@@ -60,7 +62,16 @@ def products() -> Iterator[tuple[str, Graph]]:
     yield "no weights", graph(ops.node("matmul", value("a", 6, 70), constant(np.zeros((70, 9), np.float32))))
 
 
-CASES = dict(products())
+def windows() -> Iterator[tuple[str, Graph]]:
+    """One depthwise convolution each, whose operand lies in halves because a product made it."""
+    for c, size, taps, step in ((8, 9, 3, 1), (5, 7, 3, 2), (20, 6, 5, 1), (12, 9, 2, 1), (16, 12, 3, 2)):
+        x = relu(conv(value("x", 1, c, size, size), weights(c, c, 1, 1)))
+        deep = conv(pad(x, 0, 0, (1, 1), (1, 1)), weights(c, 1, taps, taps), step, groups=c)
+        yield f"depthwise {c}x{size}x{taps}", graph(transpose(deep, 0, 2, 3, 1))
+
+
+PRODUCTS, WINDOWS = dict(products()), dict(windows())
+CASES = PRODUCTS | WINDOWS
 
 
 def given(graph: Graph) -> dict[str, np.ndarray]:
@@ -98,10 +109,11 @@ def off(name: str, got: dict[str, np.ndarray], inputs: dict[str, np.ndarray]) ->
 
 def test_products_are_near_those_of_floats(arm: Target, tmp_path: Path) -> None:
     """On one thread, and on two alike; the greatest number that a half holds is no reason for an infinite sum."""
-    kernels = [k.params for g in CASES.values() for k in program_of(g, arm.device).kernels]
+    kernels = [main_of(k).params for g in CASES.values() for k in program_of(g, arm.device).kernels]
     found = [p.halves for p in kernels if isinstance(p, Contract)]
     assert len(found) > 25 and None not in found
     assert {h.is_whole for h in found if h is not None} == {True, False}
+    assert [p.in_halves for p in kernels if isinstance(p, Window)] == [True] * len(WINDOWS)
     inputs = {name: given(g) for name, g in CASES.items()}
     inputs["matmul 23x63x50"]["a"] = np.full((23, 63), 65504, np.float32)
     alone = run_sanitized(CASES, inputs, tmp_path, arm, (), emulator=EMULATOR)

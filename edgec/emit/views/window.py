@@ -17,6 +17,7 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 from edgec.ir.nest import extent
 from edgec.ir.vector import HALF
+from edgec.schedule.halves import COLUMNS
 from edgec.schedule.loops import Window
 from edgec.schedule.products import WORD, Taps
 from edgec.schedule.program import Buffer, Kernel
@@ -74,7 +75,17 @@ class WindowView(LoopedView):
 
     @property
     def lanes(self) -> int:
-        return self.params.lanes
+        """Results beside one another of a tile: a vector, or one of halves."""
+        return self.params.lanes * self.vectors
+
+    @property
+    def step(self) -> str:
+        """The same as it is written."""
+        return f"{COLUMNS} * EC_VL" if self.params.in_halves else "EC_VL"
+
+    @property
+    def vectors(self) -> int:
+        return COLUMNS if self.params.in_halves else 1
 
     @property
     def has_full(self) -> bool:
@@ -147,34 +158,67 @@ class WindowTile:
         printer = Printer(view.names, view.pointers, p.n, count)
         dtype = p.reduction.dtype
         lines = printer.lines
+        if p.in_halves:
+            return self._in_halves()
         if p.taps is not None:
             self._dots(printer, p.taps)
         else:
             self._updates(printer)
         for r, moved in enumerate(self.outputs):
-            accumulated = X.load(("accumulator", r), (X.const(0) + p.n,), dtype)
-            printer.define(accumulated, c_lanes.narrowed(f"c{r}", dtype) if dtype in HALF else f"c{r}")
-            whole = X.substitute(X.substitute(p.body, {p.reduction: accumulated}), moved)
-            value = printer.to_store(whole)
-            lines.append("  " + view.store_line(printer, X.substitute(p.address, moved), value, p.n, count))
+            self._stored(printer, c_lanes.narrowed(f"c{r}", dtype) if dtype in HALF else f"c{r}", moved, count)
+        return lines
+
+    def _stored(self, printer: Printer, total: str, moved: dict[Expr, Expr], count: str | None) -> None:
+        """What becomes of one sum (or maximum, ...) on lanes."""
+        p = self.view.params
+        accumulated = X.load(("accumulator", total), (X.const(0) + p.n,), p.reduction.dtype)
+        printer.define(X.substitute(accumulated, moved), total)
+        value = printer.to_store(X.substitute(X.substitute(p.body, {p.reduction: accumulated}), moved))
+        address = X.substitute(p.address, moved)
+        printer.lines.append("  " + self.view.store_line(printer, address, value, p.n, count))
+
+    def _in_halves(self) -> list[str]:
+        """Sums of products in halves, and as two vectors of floats what becomes of them."""
+        p, view = self.view.params, self.view
+        live = view.tail if self.counted else view.lanes
+        part, more = ("_n", f", {live}") if self.counted else ("", "")
+        whole = Printer(view.names, view.pointers, p.n)
+        lines = [f"  ec_vh h{r} = ec_zero_h();" for r in range(len(self.outputs))]
+        for _, r, element in self._elements():
+            places = (f"{view.pointers[e.value]} + {whole.position(e.args[0])}{more}" for e in element.args)
+            a, b = (f"ec_load_h{part}({place})" for place in places)
+            lines.append(f"  h{r} = ec_fma_lanes_h({a}, {b}, h{r});")
+        for v, half in enumerate(("low", "high")):
+            first = v * p.lanes
+            if live <= first:
+                break
+            count = str(live - first) if live < first + p.lanes else None
+            printer = Printer(view.names, view.pointers, p.n, count, prefix=f"e{v}_")
+            for r, moved in enumerate(self.outputs):
+                self._stored(printer, f"ec_{half}_floats(h{r})", moved | ({p.n: p.n + first} if v else {}), count)
+            lines += printer.lines
         return lines
 
     def _updates(self, printer: Printer) -> None:
         """Sums (or maxima, ...) of a tile, in the order of what they read: it is used at once, and then no more."""
         p = self.view.params
         combine, _ = p.reduction.value
-        names, body = X.opened(p.reduction)
         dtype = p.reduction.dtype
         start = c_lanes.broadcast(literal(neutral(combine, dtype), dtype), dtype)
         printer.lines.extend(f"  {c_lanes.vector_type(dtype)} c{r} = {start};" for r in range(len(self.outputs)))
+        for _, r, element in self._elements():
+            printer.lines.append("  " + printer.vector_update(combine, f"c{r}", element))
+
+    def _elements(self) -> list[tuple[tuple[int, ...], int, Expr]]:
+        """What is combined, one after the other: where it is read, for which output, and its formula."""
+        names, body = X.opened(self.view.params.reduction)
         updates = []
         for taps in product(*(range(v.value.extent) for v in names)):
             at = {v: X.const(t) for v, t in zip(names, taps)}
             for r, moved in enumerate(self.outputs):
                 element = X.substitute(body, at | moved)
                 updates.append((_position(element, set(moved)), r, element))
-        for _, r, element in sorted(updates, key=lambda u: u[0]) if self.view.deep > 1 else updates:
-            printer.lines.append("  " + printer.vector_update(combine, f"c{r}", element))
+        return sorted(updates, key=lambda u: u[0]) if self.view.deep > 1 else updates
 
     def _dots(self, printer: Printer, taps: Taps) -> None:
         """Sums of products of bytes of a tile, four taps at a time; what outputs share is put together once."""
