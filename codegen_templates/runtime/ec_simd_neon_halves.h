@@ -45,6 +45,17 @@ EC_INLINE ec_vh ec_first_h(const uint16_t *p, int n)
 EC_INLINE ec_vh ec_fma_lanes_h(ec_vh a, ec_vh b, ec_vh c) { return vfmaq_f16(c, a, b); }
 EC_INLINE ec_vh ec_load_h_n(const uint16_t *p, int n) { return ec_first_h(p, n); }
 
+EC_INLINE ec_vh ec_set1_h(float x) { return vdupq_n_f16((ec_half_)x); }
+EC_INLINE ec_vh ec_max_h(ec_vh a, ec_vh b) { return vmaxq_f16(a, b); }
+EC_INLINE ec_vh ec_min_h(ec_vh a, ec_vh b) { return vminq_f16(a, b); }
+EC_INLINE void ec_store_h(uint16_t *p, ec_vh x) { vst1q_u16(p, vreinterpretq_u16_f16(x)); }
+EC_INLINE void ec_store_h_n(uint16_t *p, ec_vh x, int n)
+{
+    uint16_t lanes[8];
+    ec_store_h(lanes, x);
+    memcpy(p, lanes, 2 * (size_t)n);
+}
+
 EC_INLINE ec_vf ec_low_floats(ec_vh x) { return (ec_vf)vcvt_f32_f16(vget_low_f16(x)); }
 EC_INLINE ec_vf ec_high_floats(ec_vh x) { return (ec_vf)vcvt_high_f32_f16(x); }
 #endif

@@ -23,6 +23,7 @@ from edgec.ir.index import upper
 from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
 from edgec.ir.types import DTYPES
 from edgec.ir.vector import is_vectorizable, vector_lanes
+from edgec.schedule.ending import ending
 from edgec.schedule.epilogue import around_sum, over_lanes, scaled
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.halves import COLUMNS, Halves, in_halves
@@ -72,6 +73,8 @@ class Contract(Record):
         """What is stored, over ``accumulator``."""
         if self.halves is None:
             return self.epilogue
+        if self.halves.end is not None:
+            return self.halves.end.of(self.accumulator)
         return scaled(self.epilogue, self.halves.scale)
 
     @property
@@ -193,6 +196,10 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
     if words is not None and words.are_bytes:
         epilogue = with_numbers_in_memory(epilogue, weights)
+    halves = half[0] if half is not None else None
+    if halves is not None and halves.is_whole:
+        end = ending(epilogue, accumulator, halves.powers, panel_outer, n, flat.store, flat.address, weights)
+        halves = replace(halves, end=end)
     tiles = ceil(m_extent / nr)
     step_bytes = 4 if packed is None else DTYPES[packed.dtype].itemsize
     panel_bytes = nv * lanes * steps * step_bytes
@@ -205,7 +212,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     return Contract(
         outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, packed, epilogue, accumulator,
         flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words, window, in_order, device.loads_beside,
-        device.unroll, half[0] if half is not None else None,
+        device.unroll, halves,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ are small beside the others of a column lose no more than they do in S. Weights 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, prod
 
 import numpy as np
@@ -22,7 +22,9 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
+from edgec.schedule.ending import Ending, ending
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
+from edgec.schedule.program import Buffer
 from edgec.schedule.storage import memory_type
 
 #: Terms of a sum that are added up in halves, at most.
@@ -39,13 +41,16 @@ LARGEST = 15 / 16
 class Halves:
     """How a sum is taken in halves: ``part`` rounds of the loop ``split``, and all loops inside it, at a time.
 
-    Results are multiplied by ``scale``. A sum that is one part needs no floats before it is complete.
+    Results are multiplied by ``scale``. A sum that is one part needs no floats before it is complete, and none at all
+    where it has an ``end``.
     """
 
     split: int
     part: int
     is_whole: bool
     scale: Expr
+    powers: np.ndarray = field(compare=False, repr=False)  # [outer, n], what ``scale`` loads
+    end: Ending | None = None
 
 
 def in_halves(
@@ -73,13 +78,14 @@ def in_halves(
     values = evaluate_over(l, (*outer, *k, n)).astype(np.float64).reshape(-1, prod(extents), most(n))
     powers = _scales(values, extents, split, part)
     is_whole = split == 0 and part >= prod(extents[:1])
-    return Halves(split, part, is_whole, _scale(powers, outer, n, weights)), values / powers[:, None]
+    return Halves(split, part, is_whole, _scale(powers, outer, n, weights), powers), values / powers[:, None]
 
 
 def taps_in_halves(
-    device: Device, reduction: Expr, loops: tuple[Expr, ...], n: Expr, weights: Weights
-) -> tuple[Expr, Expr] | None:
-    """(the same sum by weights of halves, divided by the scale, and the scale) of few products that lie along ``n``.
+    device: Device, reduction: Expr, body: Expr, loops: tuple[Expr, ...], n: Expr, store: Buffer, address: Expr,
+    weights: Weights,
+) -> tuple[Expr, Expr, Ending | None] | None:  # fmt: skip
+    """(the same sum by weights of halves, ``body`` over that, its end) of few products that lie along ``n``.
 
     None where it is of floats: both factors have the lanes, so that eight of either are read at once.
     """
@@ -99,7 +105,10 @@ def taps_in_halves(
     powers = _scales(values, [values.shape[1]], 0, values.shape[1])
     packed = weights.add((values / powers[:, None]).astype(np.float16))
     factor = X.load(packed, (index.linearize((*outer, *names, n), sizes),), "f32")
-    return X.reduce("add", names, x * factor), _scale(powers, outer, n, weights)
+    total = X.reduce("add", names, x * factor)
+    end = ending(body, reduction, powers, outer, n, store, address, weights)
+    whole = X.substitute(body, {reduction: total * _scale(powers, outer, n, weights)}) if end is None else end.of(total)
+    return total, whole, end
 
 
 def _scale(powers: np.ndarray, outer: tuple[Expr, ...], n: Expr, weights: Weights) -> Expr:

@@ -12,6 +12,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
 from edgec.ir.vector import always_computed, free, is_vectorizable, vector_lanes, vector_registers
+from edgec.schedule.ending import Ending
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
 from edgec.schedule.halves import taps_in_halves
 from edgec.schedule.products import Taps, taps_of
@@ -71,6 +72,7 @@ class Window(Record):
     taps: Taps | None = None  # of bytes: ``reduction`` then only stands for the sum
     deep: int = 1
     in_halves: bool = False  # two neighboring lanes in 32 bits: products are added up in halves
+    end: Ending | None = None  # and so is what follows them
 
     @property
     def bodies(self) -> list[Expr]:
@@ -144,12 +146,12 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
         total = X.load("sum", (X.const(0) + n,), "i32")
         body, reduction = X.substitute(body, {reduction: total}), total
     deep = _depth(reduction, others, device) if taps is None and rows > 1 else 1
-    halves = taps_in_halves(device, reduction, flat.loops, n, weights)
+    halves = taps_in_halves(device, reduction, body, flat.loops, n, flat.store, flat.address, weights)
     if halves is not None:
-        body, reduction = X.substitute(body, {reduction: halves[0] * halves[1]}), halves[0]
+        reduction, body, end = halves
     return Window(
         tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address, taps, deep,
-        halves is not None,
+        halves is not None, end if halves is not None else None,
     )  # fmt: skip
 
 

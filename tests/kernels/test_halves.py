@@ -11,7 +11,7 @@ import pytest
 from compiled import Target, program_of, target
 from needed import need
 from sanitized import run_sanitized
-from small_graphs import conv, graph, pad, relu, transpose, value
+from small_graphs import conv, graph, number, pad, relu, transpose, value
 
 from edgec import ops
 from edgec.fuse import plan
@@ -21,6 +21,7 @@ from edgec.schedule import storage
 from edgec.schedule.build import schedule
 from edgec.schedule.chain import main_of
 from edgec.schedule.contract import Contract
+from edgec.schedule.halves import Halves
 from edgec.schedule.loops import Window
 
 RANDOM = np.random.default_rng(21)
@@ -68,6 +69,10 @@ def windows() -> Iterator[tuple[str, Graph]]:
         x = relu(conv(value("x", 1, c, size, size), weights(c, c, 1, 1)))
         deep = conv(pad(x, 0, 0, (1, 1), (1, 1)), weights(c, 1, taps, taps), step, groups=c)
         yield f"depthwise {c}x{size}x{taps}", graph(transpose(deep, 0, 2, 3, 1))
+        x = ops.node("min", relu(ops.node("add", x, weights(c, 1, 1))), number(6))
+        deep = conv(pad(x, 0, 0, (1, 1), (1, 1)), weights(c, 1, taps, taps, scale=1 / taps), step, groups=c)
+        last = conv(relu(ops.node("add", deep, weights(c, 1, 1))), weights(2 * c + 1, c, 1, 1))
+        yield f"block {c}x{size}x{taps}", graph(transpose(last, 0, 2, 3, 1))
 
 
 PRODUCTS, WINDOWS = dict(products()), dict(windows())
@@ -114,6 +119,7 @@ def test_products_are_near_those_of_floats(arm: Target, tmp_path: Path) -> None:
     assert len(found) > 25 and None not in found
     assert {h.is_whole for h in found if h is not None} == {True, False}
     assert [p.in_halves for p in kernels if isinstance(p, Window)] == [True] * len(WINDOWS)
+    assert {p.end is None for p in (*found, *kernels) if isinstance(p, (Halves, Window))} == {True, False}
     inputs = {name: given(g) for name, g in CASES.items()}
     inputs["matmul 23x63x50"]["a"] = np.full((23, 63), 65504, np.float32)
     alone = run_sanitized(CASES, inputs, tmp_path, arm, (), emulator=EMULATOR)

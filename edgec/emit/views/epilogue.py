@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from itertools import product
+from math import isinf
 
 from edgec.emit import c_lanes
 from edgec.emit.c_expression import Printer
+from edgec.emit.c_literal import literal
+from edgec.emit.views.base import View
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
+from edgec.schedule.ending import LANES, Ending
 from edgec.schedule.epilogue import ACCUMULATOR
+
+
+class HalfEnd:
+    """What follows sums of halves, in halves: of a vector along the lanes, of which ``live`` lanes exist.
+
+    ``operands`` are declared once for all sums, which lie where ``moved`` says along the lanes.
+    """
+
+    def __init__(self, view: View, prefix: str, end: Ending, moved: Mapping[Expr, Expr], live: int) -> None:
+        self.view, self.prefix, self.end, self.live = view, prefix, end, live
+        self.names: dict[Expr, str] = view.names  # type: ignore[attr-defined]
+        loads = {"scale": end.scale, "bias": end.bias}
+        self.operands = [
+            f"  const ec_vh {prefix}{name} = ec_load_h({self._place(load, moved)});" for name, load in loads.items()
+        ]
+
+    def _place(self, load: Expr, moved: Mapping[Expr, Expr]) -> str:
+        printer = Printer(self.names, self.view.pointers)
+        return f"{self.view.pointers[load.value]} + {printer.position(X.substitute(load.args[0], dict(moved)))}"
+
+    def stored(self, total: str, moved: Mapping[Expr, Expr]) -> str:
+        """The line that stores the result of a sum."""
+        value = f"ec_fma_lanes_h({total}, {self.prefix}scale, {self.prefix}bias)"
+        for name, bound in (("max", self.end.low), ("min", self.end.high)):
+            value = value if isinf(bound) else f"ec_{name}_h({value}, ec_set1_h({literal(bound, 'f32')}))"
+        printer = Printer(self.names, self.view.pointers)
+        place = f"{self.view.target} + {printer.position(X.substitute(self.view.kernel.params.address, dict(moved)))}"
+        tail = f"_n({place}, {value}, {self.live});" if self.live < LANES else f"({place}, {value});"
+        return f"  ec_store_h{tail}"
 
 
 def on_vectors(printer: Printer, epilogue: Expr, n: Expr, name: Callable[[tuple[int, ...]], str]) -> Expr:

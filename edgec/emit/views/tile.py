@@ -10,7 +10,7 @@ from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.c_lanes import access
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.views.base import Loop
-from edgec.emit.views.epilogue import on_vectors
+from edgec.emit.views.epilogue import HalfEnd, on_vectors
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
@@ -141,7 +141,7 @@ class Tile:
 
     @property
     def places(self) -> list[tuple[int, int]]:
-        """Rows and vectors of all accumulators."""
+        """Rows and vectors of all accumulators of floats."""
         return [(r, v) for r in range(self.rows) for v in range(self.vectors)]
 
     @property
@@ -328,6 +328,15 @@ class Tile:
     def epilogue(self) -> list[str]:
         p, view = self.view.params, self.view
         lines: list[str] = []
+        if p.halves is not None and p.halves.end is not None:
+            whole = (self.vectors - 1) * p.lanes + (self.live or 0)
+            at = {v: {p.n: p.n + v * COLUMNS * p.lanes} for v in range(self.half_vectors)}
+            for v, moved in at.items():
+                ready = HalfEnd(view, f"e{v}_", p.halves.end, moved, whole - v * COLUMNS * p.lanes)
+                lines += ready.operands
+                for m in range(self.height):
+                    lines.append(ready.stored(f"h{m}_{v}", moved | ({p.m: p.m + m} if p.m.op == "var" else {})))
+            return lines
         if p.words is not None and p.words.column_offset:
             for r in range(self.rows):
                 lines += [f"  c{r}_{v} = ec_add_i(c{r}_{v}, ec_mul_i(total{r}, ec_set1_i({p.words.column_offset})));"

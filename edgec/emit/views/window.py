@@ -10,6 +10,7 @@ from edgec.emit import c_lanes
 from edgec.emit.c_expression import Printer
 from edgec.emit.c_literal import literal
 from edgec.emit.views.base import Loop, LoopedView
+from edgec.emit.views.epilogue import HalfEnd
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.evaluate import neutral
@@ -188,6 +189,9 @@ class WindowTile:
             places = (f"{view.pointers[e.value]} + {whole.position(e.args[0])}{more}" for e in element.args)
             a, b = (f"ec_load_h{part}({place})" for place in places)
             lines.append(f"  h{r} = ec_fma_lanes_h({a}, {b}, h{r});")
+        if p.end is not None:
+            end = HalfEnd(view, "e", p.end, {}, live)
+            return [*lines, *end.operands, *(end.stored(f"h{r}", moved) for r, moved in enumerate(self.outputs))]
         for v, half in enumerate(("low", "high")):
             first = v * p.lanes
             if live <= first:
