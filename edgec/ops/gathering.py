@@ -5,6 +5,9 @@ Indices are clamped into their dimension, so that no data can make a kernel read
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr, Extent
@@ -19,21 +22,40 @@ def wrapped(position: Expr, extent: Extent) -> Expr:
     return X.call("min", X.call("max", from_end, X.const(0)), X.lift(index.greater(extent - 1, 0), "i64"))
 
 
+def _require_inside(
+    x: Tensor, positions: Tensor, shape: Sequence[Extent], pairs: Sequence[tuple[Extent, Extent]]
+) -> None:
+    """Raises ModelError where the result would have elements that x has not.
+
+    ``pairs`` are extents of positions that count along a dimension of x as they are, and of that dimension.
+    """
+    if 0 in x.shape and all(isinstance(n, Expr) or n > 0 for n in shape):
+        raise ModelError(f"{positions.type} positions in {x.type}, which has no elements")
+    if not all(p == n or p <= n for p, n in pairs):
+        raise ModelError(f"positions {positions.type} do not fit {x.type}")
+
+
 @op
 def gather(x: Tensor, positions: Tensor, *, axis: int) -> Formula:
     """y[a, p, b] = x[a, positions[p], b]: whole slices of x along ``axis``."""
     r = positions.rank
+    shape = (*x.shape[:axis], *positions.shape, *x.shape[axis + 1 :])
+    _require_inside(x, positions, shape, ())
 
     def body(*i: Expr) -> Expr:
         k = wrapped(positions[i[axis : axis + r]], x.shape[axis])
         return x[(*i[:axis], k, *i[axis + r :])]
 
-    return compute((*x.shape[:axis], *positions.shape, *x.shape[axis + 1 :]), body)
+    return compute(shape, body)
 
 
 @op
 def gather_elements(x: Tensor, positions: Tensor, *, axis: int) -> Formula:
     """y[i] = x[i with the index along ``axis`` taken from positions[i]]."""
+    if positions.rank != x.rank:
+        raise ModelError(f"positions {positions.type} do not fit {x.type}")
+    beside = [pair for d, pair in enumerate(zip(positions.shape, x.shape)) if d != axis]
+    _require_inside(x, positions, positions.shape, beside)
 
     def body(*i: Expr) -> Expr:
         return x[(*i[:axis], wrapped(positions[i], x.shape[axis]), *i[axis + 1 :])]
@@ -46,10 +68,14 @@ def gather_nd(x: Tensor, positions: Tensor, *, batch: int = 0) -> Formula:
     """y[b, p, c] = x[b, positions[b, p, :], c]."""
     depth = positions.shape[-1]
     outer = positions.shape[:-1]
+    if batch + depth > x.rank:
+        raise ModelError(f"positions {positions.type} do not fit {x.type}")
+    shape = (*outer, *x.shape[batch + depth :])
+    _require_inside(x, positions, shape, list(zip(outer[:batch], x.shape)))
 
     def body(*i: Expr) -> Expr:
         head = i[: len(outer)]
         chosen = (wrapped(positions[(*head, k)], x.shape[batch + k]) for k in range(depth))
         return x[(*i[:batch], *chosen, *i[len(outer) :])]
 
-    return compute((*outer, *x.shape[batch + depth :]), body)
+    return compute(shape, body)

@@ -130,6 +130,29 @@ STRUCTURE: dict[str, tuple[onnx.ModelProto, str]] = {
         ),
         "node 'call/b' (F): function 'F' calls itself\n  hint: ONNX has no recursion",
     ),
+    "positions beside the tensor": (
+        with_weights("GatherElements", np.zeros((2, 4), np.int64)),
+        "node 'n' (GatherElements): positions i64[2,4] do not fit f32[2,3]",
+    ),
+    "more batches than there are": (
+        with_weights("GatherND", np.zeros((5, 1), np.int64), batch_dims=1),
+        "node 'n' (GatherND): positions i64[5,1] do not fit f32[2,3]",
+    ),
+    "positions in nothing": (
+        model(
+            [node("Gather", ["x", "w"], ["y"], name="n")],
+            [tensor_input("x", [0, 3])],
+            initializers=[weights("w", np.zeros((), np.int64))],
+        ),
+        "node 'n' (Gather): index 0 .. 0 is outside a dimension of 0",
+    ),
+    "positions that data give in nothing": (
+        model(
+            [node("Gather", ["x", "i"], ["y"], name="n")],
+            [tensor_input("x", [0, 3]), tensor_input("i", [2], TensorProto.INT64)],
+        ),
+        "node 'n' (Gather): i64[2] positions in f32[0,3], which has no elements",
+    ),
     "products of two types": (
         with_weights("MatMul", np.ones((3, 4), np.int64)),
         "node 'n' (MatMul): operands of different types: f32, i64",
