@@ -69,7 +69,7 @@ def build(record: Record, model: str) -> RenderableType:
     bound = record["arena_lower_bound_bytes"]
     over = f"{record['arena_bytes'] / bound:.2f}x its lower bound" if bound else "nothing to keep"
     rows: list[tuple[str, RenderableType]] = [
-        ("kernels", f"{record['kernels']} for {record['operators']} ONNX operators, {record['laws']} laws applied"),
+        ("kernels", f"{record['kernels']} for {record['operators']} operators, {record['laws']} laws applied"),
         ("arena", f"{size(record['arena_bytes'])} ({over})"),
         ("weights", size(record["weights_bytes"])),
         *memory(record["memory"]),
