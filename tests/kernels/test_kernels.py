@@ -69,9 +69,9 @@ def check(name: str, got: Arrays) -> None:
         assert wrong is None, f"{name} {port}: {wrong} (seed {SEED})"
 
 
-def compiled(name: str, group: str, folder: Path, fuse: bool = True, threads: int = 3) -> dict[str, Compiled]:
+def compiled(name: str, group: str, folder: Path, threads: int = 3) -> dict[str, Compiled]:
     where = target(name)
-    made = compile_graphs(BY_GROUP[group], folder, fuse, where.flags, where.device, threads=threads)
+    made = compile_graphs(BY_GROUP[group], folder, True, where.flags, where.device, threads=threads)
     assert all(isinstance(c, Compiled) for c in made.values()), made
     return {n: c for n, c in made.items() if isinstance(c, Compiled)}
 
@@ -131,7 +131,11 @@ def test_for_other_instruction_sets(device: str, group: str, tmp_path: Path) -> 
 
 
 def test_unfused(group: str, tmp_path: Path) -> None:
-    for name, network in compiled("host", group, tmp_path, fuse=False).items():
+    """Of bytes every third case: each is widened by a kernel of its own, and what multiplies is of 32 bits in all."""
+    some = dict(list(BY_GROUP[group].items())[:: 3 if group.startswith("byte") else 1])
+    where = target("host")
+    for name, network in compile_graphs(some, tmp_path, False, where.flags, where.device, threads=3).items():
+        assert isinstance(network, Compiled), (name, network)
         check(name, network(expected(name)[0]))
 
 
