@@ -2,10 +2,10 @@
 
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, constant, topological
-from edgec.ir.types import FLOATS, STORED
+from edgec.ir.types import FLOATS, FOLD_ELEMENTS, STORED
 from edgec.ops import node, operators
 from edgec.rewrite import rule_on
-from edgec.rewrite.facts import FOLDED_ELEMENTS, SMALL_BYTES, is_static
+from edgec.rewrite.facts import SMALL_BYTES, is_static
 from edgec.rewrite.sample import extents, fixed
 
 
@@ -32,8 +32,8 @@ def fold_constants(n, view):
         return "narrow integers stay as they are stored: quantized weights are widened where they are used"
     terms = list(topological([n]))
     leaves = [t for t in terms if t.is_const]
-    if any(t.type.elements > FOLDED_ELEMENTS for t in terms):
-        return f"more than {FOLDED_ELEMENTS} elements would be computed on the way"
+    if any(t.type.elements > FOLD_ELEMENTS for t in terms):
+        return f"more than {FOLD_ELEMENTS} elements would be computed on the way"
     # A term that could not be folded on the way here is folded only when that makes it smaller.
     allowed = SMALL_BYTES if set(n.args) <= set(leaves) else 0
     if n.type.bytes > max(allowed, sum(t.type.bytes for t in leaves)):

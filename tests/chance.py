@@ -13,19 +13,19 @@ import zlib
 import numpy as np
 from hypothesis import settings
 
-_GIVEN = os.environ.get("EDGEC_RANDOM_SEED")
+GIVEN = os.environ.get("EDGEC_RANDOM_SEED")
 
-SEED = int(np.random.SeedSequence().entropy) % 2**32 if _GIVEN is None else int(_GIVEN)
+SEED = int(np.random.SeedSequence().entropy) % 2**32 if GIVEN is None else int(GIVEN)
 RANDOM = np.random.default_rng()
 
 settings.register_profile("repeated", derandomize=True)
-if _GIVEN is not None:
+if GIVEN is not None:
     settings.load_profile("repeated")
 
 
 def begin(name: str) -> None:
     """From here on ``RANDOM`` gives what it gives to ``name``."""
-    fresh = np.random.default_rng([int(_GIVEN or 0), zlib.crc32(name.encode())])
+    fresh = np.random.default_rng([int(GIVEN or 0), zlib.crc32(name.encode())])
     RANDOM.bit_generator.state = fresh.bit_generator.state
 
 

@@ -22,10 +22,8 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Node, sizes_in, topological
 from edgec.ir.graph import constant as constant_node
-from edgec.ir.types import DTYPES, FLOATS, Type
+from edgec.ir.types import DTYPES, FLOATS, FOLD_ELEMENTS, Type
 
-#: Results and operands of more elements are left to the compiler, which may never need them as a whole.
-FOLD_ELEMENTS = 1 << 26
 #: A constant repeated to more elements than this is kept as one copy, which costs no memory in the program.
 _REPEATED_ELEMENTS = 4096
 #: No tensor of a real model comes near this; a shape beyond it is a mistake or an attack.

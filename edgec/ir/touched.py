@@ -21,11 +21,10 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula
 from edgec.ir.nest import most, split_formula
+from edgec.ir.types import FOLD_ELEMENTS
 
 #: Loops are listed together up to so many combinations, and tensors are marked up to so many elements.
 LISTED = 1 << 22
-#: The places in one dimension are listed up to so many.
-_LONGEST = 1 << 26
 
 #: The elements a load reaches: for each dimension the places, as truth values; or nothing where only a number is known.
 Box = tuple[np.ndarray, ...]
@@ -78,7 +77,7 @@ def _reached(shape: Sequence[int], load: Expr) -> Box | int:
 def _places(i: Expr, extent: int) -> np.ndarray | None:
     """Where in a dimension an index falls; None where that cannot be listed. What falls outside is never loaded."""
     variables = sorted(X.free_variables(i), key=str)
-    if max([extent, *map(most, variables)]) > _LONGEST:
+    if max([extent, *map(most, variables)]) > FOLD_ELEMENTS:
         return None
     mark = np.zeros(extent, bool)
     linear = index.coefficients(i, variables)

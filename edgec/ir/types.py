@@ -11,8 +11,11 @@ from edgec.ir.dtypes import CODED, DTYPES, FLOATS, MINIFLOATS, STORED, bits, dty
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 
+#: What has more elements is never computed at build time, as a whole or on the way, nor are its places listed.
+FOLD_ELEMENTS = 1 << 26
+
 __all__ = [
-    "CODED", "DTYPES", "FLOATS", "MINIFLOATS", "STORED", "Type",
+    "CODED", "DTYPES", "FLOATS", "FOLD_ELEMENTS", "MINIFLOATS", "STORED", "Type",
     "bits", "dtype_name", "ends", "extent_text", "is_float", "plain",
 ]  # fmt: skip
 

@@ -16,8 +16,6 @@ Number = Union[int, float, bool]
 
 #: Constants up to this size stay in the nearest cache: reading one costs nothing, and one may be repeated up to it.
 SMALL_BYTES = 16 * 1024
-#: What has more elements is never computed at build time, however small what follows from it is.
-FOLDED_ELEMENTS = 1 << 26
 Value = TypeVar("Value")
 
 _ANYTHING = (-inf, inf)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chance import GIVEN
 from compiled import Compiled, compile_graphs, target
 from emulated import Emulated, emulate
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -34,7 +35,6 @@ from edgec.rewrite import simplify
 from edgec.schedule.build import schedule
 
 COUNT = int(os.environ.get("EDGEC_RANDOM_GRAPHS", "60"))
-SEED = os.environ.get("EDGEC_RANDOM_SEED")
 BATCH = 60  # graphs to one compiler run
 TOLERANCE = 2e-5  # of the largest value, where results are not exact
 NOISES = 6  # times the noise of plain sums; Winograd's method has two to four times as much
@@ -50,7 +50,7 @@ def drawn() -> list[Case]:
     found: list[Case] = []
 
     @settings(
-        max_examples=COUNT, derandomize=SEED is None, database=None, deadline=None, phases=[Phase.generate],
+        max_examples=COUNT, derandomize=GIVEN is None, database=None, deadline=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(cases() | networks())
@@ -58,7 +58,7 @@ def drawn() -> list[Case]:
         if case is not None:
             found.append(case)
 
-    (seed(int(SEED))(collect) if SEED is not None else collect)()
+    (seed(int(GIVEN))(collect) if GIVEN is not None else collect)()
     return found
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgec.errors import ModelError
-from edgec.frontend.values import FOLD_ELEMENTS
-from edgec.ir.types import DTYPES
+from edgec.ir.types import DTYPES, FOLD_ELEMENTS
 
 if TYPE_CHECKING:
     from edgec.frontend.tflite.reader import _Reader

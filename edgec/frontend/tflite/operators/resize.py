@@ -9,7 +9,8 @@ from edgec.frontend.operators.quantization import saturated
 from edgec.frontend.operators.resize import repeated
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.layout import channels_first, channels_last
-from edgec.frontend.values import FOLD_ELEMENTS, Value, constant, emit, select
+from edgec.frontend.values import Value, constant, emit, select
+from edgec.ir.types import FOLD_ELEMENTS
 
 _ONE = 1 << 10
 
