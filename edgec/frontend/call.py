@@ -17,18 +17,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from edgec.errors import ModelError, UsageError
+from edgec.frontend import masks
 from edgec.frontend.sequences import Item, TensorList
-from edgec.frontend.symbolic import known_elements
+from edgec.frontend.symbolic import LIMIT, known_elements
 from edgec.frontend.text import listed, printable
 from edgec.frontend.values import Operand, Value, computed, emit, normalize_axis
+from edgec.ir import expr as X
 from edgec.ir.expr import Extent
-from edgec.ir.graph import topological
+from edgec.ir.graph import Node, topological
+from edgec.ir.types import FLOATS
 
 Results = Item | Sequence[Item | None]
 Lowering = Callable[["Call"], Results]
@@ -84,6 +88,18 @@ def supported() -> list[tuple[str, str]]:
 
 def refused() -> dict[tuple[str, str], str]:
     return dict(sorted(_REASONS.items()))
+
+
+#: What to do where the data themselves, not an operand that was left open, decide a shape.
+_DATA_DECIDE = (
+    "shapes may follow how much NonZero, Compress, Unique or NonMaxSuppression find, but nothing else that is computed "
+    "from data: give this one a fixed size before exporting"
+)
+
+
+def _may_be_fixed(node: Node) -> bool:
+    """Is an input of the model such as a target shape or an axis, rather than data?"""
+    return node.type.dtype not in FLOATS and node.type.elements <= LIMIT
 
 
 @dataclass(frozen=True)
@@ -171,12 +187,13 @@ class Call:
                     hint="build for one shape with --shape instead of --dim",
                     where=self.label,
                 )
-            inputs = tuple(n.attributes["name"] for n in topological([value.node]) if n.op == "input")
+            nodes = [n for n in topological([value.node]) if n.op == "input"]
+            inputs = tuple(n.attributes["name"] for n in nodes)
             options = " ".join(f"--value {printable(n)}=..." for n in inputs)
             raise UnknownValue(
                 f"operand {k} must be known at build time, but depends on the model's input {listed(inputs)}",
                 inputs=inputs,
-                hint=f"say what to build the model for: {options}",
+                hint=f"say what to build the model for: {options}" if all(map(_may_be_fixed, nodes)) else _DATA_DECIDE,
                 where=self.label,
             )
         return array
@@ -190,7 +207,7 @@ class Call:
 
     def extents(self, k: int) -> tuple[Any, ...]:
         """Integer operand ``k`` as a flat tuple of numbers and of formulas of run-time sizes."""
-        known = known_elements(self[k])
+        known = known_elements(self[k], self._counted)
         return self.ints(k) if known is None else known
 
     def size(self, count: Value, most: Extent) -> Extent:
@@ -198,8 +215,20 @@ class Call:
         known = known_elements(count)
         if known is not None:
             return known[0]
+        size = self._counted(count.node)
+        if size is not None:
+            return size
         assert self.new_size is not None
         return self.new_size(count, most)
+
+    def _counted(self, count: Node) -> Extent | None:
+        """The size that a number of true elements is: one for all that count the same mask."""
+        found = masks.counted(count)
+        if found is None or self.new_size is None:
+            return None
+        mask, times = found
+        true = mask.cast("i64").sum(range(mask.rank), keep=False)
+        return X.plain(times * self.new_size(true, X.plain(prod(mask.shape))))
 
     def counted(self, value: Value, count: Value, axis: int = 0) -> Value:
         """The first ``count`` (a scalar) slices of a tensor along ``axis``."""

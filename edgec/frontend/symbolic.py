@@ -6,7 +6,7 @@ element formulas of core operators with formulas of sizes in the place of number
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import product
 from math import ceil, floor, trunc
@@ -46,15 +46,20 @@ class _Ratio:
         return self.formula
 
 
-def known_elements(value: Value) -> tuple[Extent, ...] | None:
-    """The elements of an integer tensor in row-major order, when sizes alone decide them; else None."""
+def known_elements(
+    value: Value, counted: Callable[[Node], Extent | None] = lambda node: None
+) -> tuple[Extent, ...] | None:
+    """The elements of an integer tensor in row-major order, when sizes alone decide them; else None.
+
+    ``counted`` tells the size that a node of one element is, where it knows one: the number of a mask's true elements.
+    """
     type = value.type
     if type.dtype in FLOATS or not type.is_fixed or type.elements > LIMIT:
         return None
     done: dict[tuple[Node, tuple[int, ...]], _Element] = {}
     try:
         places = product(*(range(extent) for extent in type.shape))
-        return tuple(X.plain(_whole(_element(value.node, place, done))) for place in places)
+        return tuple(X.plain(_whole(_element(value.node, place, done, counted))) for place in places)
     except (_Unknown, Undecided):
         return None
 
@@ -76,13 +81,21 @@ def _whole(element: _Element) -> Expr:
     return X.const(int(element))
 
 
-def _element(node: Node, place: tuple[int, ...], done: dict[tuple[Node, tuple[int, ...]], _Element]) -> _Element:
+def _element(
+    node: Node,
+    place: tuple[int, ...],
+    done: dict[tuple[Node, tuple[int, ...]], _Element],
+    counted: Callable[[Node], Extent | None],
+) -> _Element:
     if (node, place) not in done:
+        size = counted(node) if node.op == "reduce" else None
         if node.is_const:
             value = node.value[place]
             if not np.isfinite(value):
                 raise _Unknown
             done[node, place] = Fraction(value.item())
+        elif size is not None:
+            done[node, place] = _Ratio(size, 1) if isinstance(size, Expr) else Fraction(size)
         elif node.op == "input" or is_procedure(node.op) or len(done) > 100 * LIMIT:
             raise _Unknown
         else:
@@ -90,7 +103,7 @@ def _element(node: Node, place: tuple[int, ...], done: dict[tuple[Node, tuple[in
             bound = {v: Fraction(p) for v, p in zip(derived.variables, place) if v.op == "var"}
 
             def load(slot: int, at: tuple[int, ...]) -> _Element:
-                return _element(node.args[slot], at, done)
+                return _element(node.args[slot], at, done, counted)
 
             done[node, place] = _Follower(bound, load).value(derived.body)
     return done[node, place]

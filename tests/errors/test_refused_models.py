@@ -48,6 +48,16 @@ def with_weights(operator: str, value: object, **attributes: Any) -> onnx.ModelP
     return model([node(operator, ["x", "w"], ["y"], name="n", **attributes)], initializers=[weights("w", value)])
 
 
+def recurrent(operator: str, width: int, bias: tuple[int, ...]) -> onnx.ModelProto:
+    """A recurrent layer of 5 units over 3 numbers, whose gates and biases may be too few or too many."""
+    arrays = {"w": (1, width, 3), "r": (1, width, 5), "b": bias}
+    return model(
+        [node(operator, ["x", *arrays], ["y"], name="n", hidden_size=5)],
+        [tensor_input("x", [4, 2, 3])],
+        initializers=[weights(n, np.zeros(shape, np.float32)) for n, shape in arrays.items()],
+    )
+
+
 ABSENT = helper.make_tensor_type_proto(TensorProto.FLOAT, [2])
 
 STRUCTURE: dict[str, tuple[onnx.ModelProto, str]] = {
@@ -152,6 +162,34 @@ STRUCTURE: dict[str, tuple[onnx.ModelProto, str]] = {
             [tensor_input("x", [0, 3]), tensor_input("i", [2], TensorProto.INT64)],
         ),
         "node 'n' (Gather): i64[2] positions in f32[0,3], which has no elements",
+    ),
+    **{
+        f"{op} of nothing": (
+            model([node(op, ["x"], ["y"], name="n", kernel_shape=[0, 2])], [tensor_input("x", [1, 1, 4, 4])]),
+            (
+                f"node 'n' ({op}): kernel [0, 2] has no elements\n"
+                "  hint: a window has at least one along every dimension"
+            ),
+        )
+        for op in ("MaxPool", "AveragePool", "LpPool")
+    },
+    "bias of another cell": (
+        recurrent("GRU", 15, (1, 16)),
+        ("node 'n' (GRU): the biases B f32[1,16] do not fit\n  hint: GRU of 5 units and 1 direction(s) takes [1, 30]"),
+    ),
+    "bias that is too long": (
+        recurrent("LSTM", 20, (1, 41)),
+        (
+            "node 'n' (LSTM): the biases B f32[1,41] do not fit\n"
+            "  hint: LSTM of 5 units and 1 direction(s) takes [1, 40]"
+        ),
+    ),
+    "weights of another cell": (
+        recurrent("RNN", 15, (1, 10)),
+        (
+            "node 'n' (RNN): the weights W f32[1,15,3] do not fit\n"
+            "  hint: RNN of 5 units and 1 direction(s) takes [1, 5, 3]"
+        ),
     ),
     "products of two types": (
         with_weights("MatMul", np.ones((3, 4), np.int64)),
@@ -303,6 +341,17 @@ OPERANDS: dict[str, tuple[onnx.ModelProto, str]] = {
         (
             "node 'n' (Reshape): operand 1 must be known at build time, but depends on the model's input 's'\n"
             "  hint: say what to build the model for: --value s=..."
+        ),
+    ),
+    "shape that data decide": (
+        model(
+            [node("Cast", ["x"], ["s"], to=TensorProto.INT64), node("Reshape", ["x", "s"], ["y"], name="n")],
+            [tensor_input("x", [3])],
+        ),
+        (
+            "node 'n' (Reshape): operand 1 must be known at build time, but depends on the model's input 'x'\n"
+            "  hint: shapes may follow how much NonZero, Compress, Unique or NonMaxSuppression find, but nothing else "
+            "that is computed from data: give this one a fixed size before exporting"
         ),
     ),
     "branches of different kinds": (

@@ -107,8 +107,31 @@ def of_open_dimensions() -> Case:
     return made, [{"x": mask(n, 4), "c": RANDOM.random(n) < 0.5} for n in (1, 5, 12)]
 
 
+def masked() -> Case:
+    """``y[m] = 7; z[m] = 2 * x[m] + row; z[n] = v`` as exporters write them: only the last of them moves anything."""
+    nodes = [
+        node("NonZero", "m", "i"), node("Transpose", "i", "t"),
+        node("Reshape", "m flat", "f"), node("Cast", "f", "c", to=I), node("ReduceSum", "c zero", "count", keepdims=0),
+        node("Expand", "seven count5", "u5"), node("Reshape", "u5 flat", "u"),
+        node("Unsqueeze", "m minus", "m1"), node("Expand", "m1 shape", "m5"), node("NonZero", "m5", "i5"),
+        node("Transpose", "i5", "t5"), node("Unsqueeze", "count zero", "count1"),
+        node("Concat", "count1 five", "count5", axis=0), node("ScatterND", "x t5 u", "y"),
+        node("GatherND", "x t", "g"), node("Mul", "g two", "h"), node("Expand", "row count5", "r"),
+        node("Add", "h r", "k"), node("ScatterND", "x t k", "z"),
+        node("Slice", "all zero count1", "some"), node("ScatterND", "x t some", "w"),
+    ]  # fmt: skip
+    made = model(
+        nodes, {"x": (F, [3, 4, 5]), "m": (B, [3, 4])}, {"y": F, "z": F, "w": F}, flat=np.array([-1]),
+        zero=np.array([0]), minus=np.array([-1]), five=np.array([5]), shape=np.array([3, 4, 5]), seven=np.float32(7),
+        two=np.float32(2), row=np.arange(5, dtype=np.float32), all=np.arange(60, dtype=np.float32).reshape(12, 5),
+    )  # fmt: skip
+    xs = [RANDOM.standard_normal((3, 4, 5)).astype(np.float32) for _ in range(3)]
+    return made, [{"x": x, "m": RANDOM.random((3, 4)) < p} for x, p in zip(xs, (0.5, 0.0, 1.0))]
+
+
 CASES: dict[str, Callable[[], Case]] = {
-    f.__name__: f for f in (nonzero, gathered, compressed, uniques, suppressed, chosen_count, of_open_dimensions)
+    f.__name__: f
+    for f in (nonzero, gathered, compressed, uniques, suppressed, chosen_count, of_open_dimensions, masked)
 }
 
 
@@ -135,3 +158,10 @@ def test_agrees_with_onnxruntime(name: str, networks: dict[str, tuple[Case, Grap
             for port, array in want.items():
                 assert got[port].shape == array.shape, (name, port)
                 assert np.allclose(got[port], array, rtol=1e-5, atol=1e-6), (name, port)
+
+
+def test_a_scatter_at_a_mask_is_a_choice(networks: dict[str, tuple[Case, Graph, Compiled]]) -> None:
+    graph = networks["masked"][1]
+    choices = dict(graph.outputs)
+    assert choices["y"].op == choices["z"].op == "select" and choices["w"].op == "scatter_nd"
+    assert len(graph.sizes) == 1, "a mask of all columns counts what its rows count"

@@ -38,6 +38,8 @@ def window(call: Call, space: Sequence[int], kernel: Sequence[int]) -> Window:
     pads = tuple(call.attribute("pads") or (0,) * (2 * rank))
     if len(kernel) != rank or len(pads) != 2 * rank:
         raise call.error(f"kernel {list(kernel)} and pads {list(pads)} do not fit {rank} spatial dimensions")
+    if any(k < 1 for k in kernel):
+        raise call.error(f"kernel {list(kernel)} has no elements", "a window has at least one along every dimension")
     before, after = pads[:rank], pads[rank:]
     auto = call.attribute("auto_pad", "NOTSET")
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]

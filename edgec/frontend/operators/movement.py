@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from edgec.frontend import masks
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.values import (
     Value,
@@ -282,6 +283,9 @@ def scatter_elements(call: Call) -> Value:
 @onnx("ScatterND")
 def scatter_nd(call: Call) -> Value:
     combine = _COMBINES[call.attribute("reduction", "none")]
+    choice = masks.chosen(call[0], call[1], call[2]) if combine == "last" else None
+    if choice is not None:
+        return choice
     return emit("scatter_nd", call[0], call[1], call[2], combine=combine)
 
 

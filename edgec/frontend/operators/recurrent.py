@@ -13,6 +13,7 @@ from edgec.errors import ModelError
 from edgec.frontend.call import Call, onnx
 from edgec.frontend.values import Value, concat, emit, full, select
 from edgec.ir.expr import Expr, Extent
+from edgec.ir.types import extent_text
 from edgec.ops.cells import Cell, activation
 from edgec.ops.recurrence import PANEL
 
@@ -39,6 +40,7 @@ def _recurrent(call: Call, kind: str, activations: Sequence[str]) -> list[Value]
     """Y [T, D, B, H] and the last states [D, B, H] of every direction (with ``layout`` 1 the batch comes first)."""
     x = call[0].transpose(1, 0, 2) if call.attribute("layout") else call[0]
     directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[call.attribute("direction")]
+    _check(call, kind, x, len(directions))
     outputs, finals = [], []
     for d, backwards in enumerate(directions):
         one = _direction(call, _cell(call, kind, activations, d), d, x, backwards)
@@ -50,6 +52,36 @@ def _recurrent(call: Call, kind: str, activations: Sequence[str]) -> list[Value]
     if call.attribute("layout"):
         return [y.transpose(2, 0, 1, 3), *(v.transpose(1, 0, 2) for v in states)]
     return [y, *states]
+
+
+_GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+
+
+def _check(call: Call, kind: str, x: Value, directions: int) -> None:
+    """Raises ModelError where weights, biases or states are not of the shapes that the standard gives them."""
+    r = call[2]
+    if x.rank != 3 or r.rank != 3:
+        raise call.error(f"the sequence {x.type} and the weights R {r.type} must be of three dimensions")
+    (_, batch, inputs), hidden, gates = x.shape, r.shape[2], _GATES[kind]
+    asked = call.attribute("hidden_size")
+    if asked is not None and asked != hidden:
+        raise call.error(f"hidden_size is {asked}, but the weights R {r.type} are those of {hidden}")
+    state = (batch, directions, hidden) if call.attribute("layout") else (directions, batch, hidden)
+    wanted = {
+        1: ("the weights W", (directions, gates * hidden, inputs)),
+        2: ("the weights R", (directions, gates * hidden, hidden)),
+        3: ("the biases B", (directions, 2 * gates * hidden)),
+        4: ("the lengths sequence_lens", (batch,)),
+        5: ("the states initial_h", state),
+        6: ("the states initial_c", state),
+        7: ("the peepholes P", (directions, 3 * hidden)),
+    }
+    for k, (name, shape) in wanted.items():
+        given = call.optional(k)
+        if given is not None and (given.rank != len(shape) or any(n != m for n, m in zip(given.shape, shape))):
+            takes = f"[{', '.join(map(extent_text, shape))}]"
+            hint = f"{call.operator} of {hidden} units and {directions} direction(s) takes {takes}"
+            raise call.error(f"{name} {given.type} do not fit", hint)
 
 
 def _cell(call: Call, kind: str, defaults: Sequence[str], direction: int) -> Cell:
