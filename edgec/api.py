@@ -371,8 +371,8 @@ def check(
     """Hold a network, built or to be built, against onnxruntime (a TensorFlow Lite model against its interpreter).
 
     Inputs are random, or those given; a network with states starts anew and takes the samples one after the other.
-
-    Every output must be within ``tolerance`` of the reference, relative to its largest value, on one thread and on all.
+    Every output must be within ``tolerance`` of the reference, on one thread and on all: floats relative to the largest
+    value, integers and truth values in the part of them that may differ, which is 0 if no tolerance is given.
     ``locate`` looks for the stage and the node where an error comes in, and writes the smallest model that shows it
     to the folder ``reproducer``. ``blocks`` runs every kernel alone too, beside the operators it was fused from.
 

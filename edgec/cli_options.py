@@ -14,7 +14,9 @@ Samples = Annotated[int, typer.Option("--samples", help="Random inputs to try.")
 Seed = Annotated[int, typer.Option("--seed", help="Where random inputs start.")]
 Tolerance = Annotated[
     Optional[float],
-    typer.Option("--tolerance", help="Largest difference over largest value that passes; by the precision."),
+    typer.Option(
+        "--tolerance", help="Largest difference over largest value that passes, and part of integers that may differ."
+    ),
 ]
 Data = Annotated[
     Optional[Path],

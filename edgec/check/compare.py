@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import inf, isfinite
+from math import inf
 
 import numpy as np
 
 from edgec.device.facts import Precision
 from edgec.frontend.states import SCALES
-from edgec.ir.graph import Graph
+from edgec.ir.graph import Graph, Node
+from edgec.ir.types import ends
 from edgec.rewrite.affine import affine, value_of
 
 #: Largest difference, relative to the largest value of the reference, that passes: by the precision of the build. Of
@@ -18,6 +19,8 @@ from edgec.rewrite.affine import affine, value_of
 TOLERANCES: dict[Precision, float] = {"fp32": 1e-4, "tf32": 2.0**-6, "fp16": 2.0**-6, "bf16": 2.0**-3}
 TOLERANCE = TOLERANCES["fp32"]
 #: What a model may compute with in place of floats, and the precision that this is.
+#: What leaves every element what it is.
+_MOVED = ("reshape", "transpose", "slice", "concat")
 _NARROW: dict[str, Precision] = {"f16": "fp16", "bf16": "bf16"}
 
 
@@ -32,8 +35,9 @@ class Difference:
     """One output beside its reference. ``max_rel`` is the largest difference over the largest |reference| value.
 
     Both are infinite where a number stands beside a NaN or an infinity that the other does not have; ``note``
-    then says so. ``quantized`` outputs may be one ``step`` off: their integers stand for rounded numbers, or they are
-    the real numbers that such integers stand for.
+    then says so. Integers and truth values are counted: ``differ`` of ``elements`` are not what they should be.
+    ``quantized`` outputs may be one ``step`` off: their integers stand for rounded numbers, or they are the real
+    numbers that such integers stand for.
     """
 
     name: str
@@ -42,9 +46,17 @@ class Difference:
     note: str = ""
     quantized: bool = False
     step: float = 1.0
+    #: None for floats, of which no two ways to compute give the same.
+    differ: int | None = None
+    elements: int = 0
 
-    def within(self, tolerance: float) -> bool:
-        return self.max_rel <= tolerance or (self.quantized and self.max_abs <= self.step * (1 + tolerance))
+    def within(self, tolerance: float, share: float = 0.0) -> bool:
+        """Floats: is the largest difference within ``tolerance``? Others: do at most this ``share`` of them differ?"""
+        if self.quantized and self.max_abs <= self.step * (1 + tolerance):
+            return True
+        if self.differ is not None:
+            return self.differ <= share * self.elements
+        return self.max_rel <= tolerance
 
 
 def compare(name: str, got: np.ndarray, want: np.ndarray) -> Difference:
@@ -56,8 +68,10 @@ def compare(name: str, got: np.ndarray, want: np.ndarray) -> Difference:
         return Difference(name, inf, inf, f"{got.dtype} instead of {want.dtype}")
     if not want.size:
         return Difference(name, 0.0, 0.0)
-    if want.dtype.kind in "iub" and np.array_equal(got, want):
-        return Difference(name, 0.0, 0.0)
+    if want.dtype.kind in "iub":
+        return _counted(name, got, want)
+    if want.dtype.name.lstrip("u").startswith("int"):  # integers of 2 and 4 bits
+        return _counted(name, got.astype(np.int64), want.astype(np.int64))
     a, b = got.astype(np.float64), want.astype(np.float64)
     finite = np.isfinite(b)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
@@ -69,10 +83,24 @@ def compare(name: str, got: np.ndarray, want: np.ndarray) -> Difference:
     if not finite.any():
         return Difference(name, 0.0, 0.0)
     distance = float(np.abs(a[finite] - b[finite]).max())
-    scale = float(np.abs(b[finite]).max())
-    relative = distance / scale if scale else (0.0 if distance == 0 else inf)
-    # A difference that is not zero beside a reference that is: relative to one.
-    return Difference(name, distance, relative if isfinite(relative) else distance)
+    return Difference(name, distance, _relative(distance, float(np.abs(b[finite]).max())))
+
+
+def _counted(name: str, got: np.ndarray, want: np.ndarray) -> Difference:
+    """Integers and truth values, as they are: floats would take large ones for equal that are not."""
+    apart = got != want
+    if not apart.any():
+        return Difference(name, 0.0, 0.0, differ=0, elements=want.size)
+    a, b = got[apart], want[apart]
+    # Modulo 2^64, in which every distance of two integers of 64 bits fits.
+    distance = int((np.maximum(a, b).astype(np.uint64) - np.minimum(a, b).astype(np.uint64)).max())
+    scale = max(abs(int(want.max())), abs(int(want.min())))
+    return Difference(name, distance, _relative(distance, scale), differ=int(apart.sum()), elements=want.size)
+
+
+def _relative(distance: float, scale: float) -> float:
+    """``distance`` over ``scale``; one that is not zero beside a reference that is: relative to one."""
+    return distance / scale if scale else distance
 
 
 def compare_all(
@@ -89,18 +117,30 @@ def compare_all(
 def quantized_outputs(graph: Graph) -> dict[str, float]:
     """How far apart neighboring results are, of the outputs that were rounded to integers.
 
-    That is 1 for integers that stand for real numbers (in a graph that tells scales, all of 8 and 16 bits), and the
-    scale for the real numbers that the network dequantizes last.
+    That is 1 for integers that stand for real numbers (rounded and clamped into the whole range of their type; in a
+    graph that tells scales, all of 8 and 16 bits), and the scale for the real numbers that the network dequantizes
+    last.
     """
     tells = any(key.startswith(SCALES) for key in graph.metadata)
     steps: dict[str, float] = {}
     for name, node in graph.outputs:
-        if node.type.dtype in ("i8", "u8", "i16"):
-            if tells:
+        if node.type.dtype in ("i8", "u8", "i16", "u16"):
+            if tells or _is_saturated(node):
                 steps[name] = 1.0
         elif node.type.dtype == "f32" and (found := affine(node)) is not None and found.scale is not None:
             steps[name] = float(np.abs(value_of(found.scale)).max(initial=0.0))
     return steps
+
+
+def _is_saturated(node: Node) -> bool:
+    """Was this rounded, and clamped into the range of its type? What QuantizeLinear is, here and in other spellings."""
+    bounds, rounded = set(map(float, ends(node.type.dtype))), False
+    while node.op in _MOVED or (node.op in ("cast", "add", "min", "max", "round") and not rounded):
+        if node.op in ("min", "max"):
+            bounds -= {float(v) for a in node.args if a.is_const and a.type.elements == 1 for v in a.value.reshape(-1)}
+        rounded = rounded or node.op == "round"
+        node = next((a for a in node.args if not a.is_const), node.args[0])
+    return rounded and not bounds
 
 
 def worst(differences: tuple[Difference, ...]) -> Difference:

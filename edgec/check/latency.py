@@ -94,8 +94,11 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
             tolerance = tolerance_of(built.run.graph, built.options.device.precision)
             found = next((d for d in differences if not d.within(tolerance)), worst(differences))
             if not found.within(tolerance):
+                far = (
+                    f"by {found.max_rel:.2e}" if not found.differ else f"in {found.differ} of {found.elements} elements"
+                )
                 raise CheckError(
-                    f"output '{found.name}' differs from {peer}'s by {found.max_rel:.2e}, so times say nothing",
+                    f"output '{found.name}' differs from {peer}'s {far}, so times say nothing",
                     hint="edgec check --locate finds where it comes in",
                 )
             difference = found.max_rel

@@ -15,7 +15,10 @@ from edgec.pipeline import Run, Step
 
 @dataclass(frozen=True)
 class Entry:
-    """One stage: its worst output beside the reference, and beside what the stage before it computed."""
+    """One stage: its worst output beside the reference, and beside what the stage before it computed.
+
+    ``differ`` counts the integers and truth values of all outputs that are not the reference's.
+    """
 
     stage: str
     max_abs: float
@@ -23,6 +26,7 @@ class Entry:
     added_rel: float
     output: str
     seconds: float
+    differ: int = 0
 
 
 def ledger(
@@ -42,10 +46,11 @@ def ledger(
         if before is None or step.value is not value:  # a stage that changes nothing computes the same
             execute = (executors or {}).get(step.stage.name) or step.stage.executor(step.value, run.context)
             got = execute(inputs)
-        difference = worst(compare_all(got, want))
+        differences = compare_all(got, want)
+        difference, differ = worst(differences), sum(d.differ or 0 for d in differences)
         added = worst(compare_all(got, before)).max_rel if before is not None else difference.max_rel
         seconds = time.perf_counter() - begun
         name = step.stage.name
-        entries.append(Entry(name, difference.max_abs, difference.max_rel, added, difference.name, seconds))
+        entries.append(Entry(name, difference.max_abs, difference.max_rel, added, difference.name, seconds, differ))
         before, value = got, step.value
     return tuple(entries)

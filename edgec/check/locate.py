@@ -68,7 +68,7 @@ def locate(
     built: Built, stages: tuple[Entry, ...], inputs: Arrays, tolerance: float, folder: Path | None, progress: Progress
 ) -> Located:
     """The first stage whose error exceeds ``tolerance``, the unit that brings it in, and a reproducer of it."""
-    first = next((e for e in stages if e.max_rel > tolerance), None)
+    first = next((e for e in stages if e.max_rel > tolerance or e.differ), None)
     if first is None:
         note = "every stage is within tolerance on these inputs: the error shows only on others, or on more threads"
         return Located("none", "not found again", (), 0.0, None, (note,))

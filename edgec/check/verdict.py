@@ -49,6 +49,8 @@ class Checked:
     samples: int
     threads: tuple[int, ...]
     tolerance: float
+    #: Of integers and truth values, the part that may differ: none, unless a tolerance was asked for.
+    share: float
     notes: tuple[str, ...] = ()
     located: Located | None = None
     #: Every kernel alone, where that was asked for.
@@ -105,6 +107,7 @@ def check(
     on: Remote | None = None,
 ) -> Checked:
     """See `edgec.check`; ``on`` is the network on its device, where it is to run there."""
+    share = 0.0 if tolerance is None else tolerance
     tolerance = tolerance_of(built.run.graph, built.options.device.precision) if tolerance is None else tolerance
     if not tolerance >= 0:
         raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
@@ -120,7 +123,7 @@ def check(
         for k, (arrays, want) in enumerate(zip(sets, wanted), 1):
             progress("check", f"{label}, sample {k}/{len(sets)}")
             for d in compare_all(execute(arrays), want, steps):
-                if d.name not in found or d.max_rel > found[d.name].max_rel:
+                if d.name not in found or _farther(d, found[d.name]):
                     found[d.name] = d
     last = list(executors.values())[-1]
     ran = "emit" if threads else "schedule"
@@ -128,7 +131,7 @@ def check(
     run = built.run if threads else _without_emit(built)
     stages = ledger(run, sets[worst], wanted[worst], {"emit": last} if threads else {},
                     lambda step: progress("check", f"stage {step.stage.name}"))  # fmt: skip
-    ok = all(d.within(tolerance) for d in found.values())
+    ok = all(d.within(tolerance, share) for d in found.values())
     if not ok:
         notes += _conditioning(built, found, tolerance, sets, wanted)
     if blocks and built.program.parts:
@@ -144,14 +147,15 @@ def check(
         folder = Path(reproducer) if reproducer is not None else None
         located = search(built, stages, sets[worst], tolerance, folder, progress)
     outputs, link = tuple(found.values()), on.link.name if on is not None else None
-    return Checked(ok, outputs, stages, name, ran, len(sets), threads, tolerance, tuple(notes), located, alone, link)
+    return Checked(ok, outputs, stages, name, ran, len(sets), threads, tolerance, share, tuple(notes), located, alone,
+                   link)  # fmt: skip
 
 
 def _conditioning(
     built: Built, found: Mapping[str, Difference], tolerance: float, sets: list[Arrays], wanted: list[Arrays]
 ) -> list[str]:
     """A sentence when the reference itself is about as far from the exact result as we are from the reference."""
-    late = [d for d in found.values() if not d.within(tolerance)]
+    late = [d for d in found.values() if d.differ is None and not d.within(tolerance)]
     if any(d.max_rel > ROUNDING for d in late):
         return []
     try:
@@ -167,6 +171,11 @@ def _conditioning(
                 "from what double precision gives"
             )
     return notes
+
+
+def _farther(a: Difference, b: Difference) -> bool:
+    """Is ``a`` worse than ``b``: farther off, or as far in more elements?"""
+    return (a.max_rel, a.differ or 0) > (b.max_rel, b.differ or 0)
 
 
 def _error(execute: Executor, arrays: Arrays, want: Arrays) -> float:

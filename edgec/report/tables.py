@@ -183,6 +183,8 @@ def check(record: Record) -> RenderableType:
     outputs = table("output", ">max |d|", ">relative", "")
     for o in record["outputs"]:
         mark = verdict(o["ok"]) if not o["note"] else Text(f"{o['note']}", style="red")
+        if o["differ"]:
+            mark.append(f"  {o['differ']} of {o['elements']} differ", style="dim" if o["ok"] else "red")
         outputs.add_row(escape(o["name"]), error_text(o["max_abs"]), error_text(o["max_rel"]), mark)
     stages = table("stage", ">max |d|", ">relative", ">added", title="Error ledger")
     for e in record["stages"]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from math import inf, nan
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from edgec.check.compare import TOLERANCES, compare, compare_all, tolerance_of, worst
-from edgec.ir.graph import Graph, placeholder
+from edgec.check.compare import TOLERANCES, compare, compare_all, quantized_outputs, tolerance_of, worst
+from edgec.ir.graph import Graph, Node, constant, placeholder
 from edgec.ir.types import Type
 from edgec.ops import node
 
@@ -37,6 +38,41 @@ def f32(*values: float) -> np.ndarray:
 def test_distance(got: np.ndarray, want: np.ndarray, max_abs: float, max_rel: float) -> None:
     found = compare("y", got, want)
     assert (found.max_abs, found.max_rel) == (max_abs, max_rel)
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "max_abs", "differ"),
+    [
+        (np.array([2**60 + 1, 5, 6]), np.array([2**60, 5, 7]), 1, 2),  # as floats, the first two are one number
+        (np.array([2**63 - 1]), np.array([-(2**63)]), 2**64 - 1, 1),
+        (np.array([0, 3], np.uint8), np.array([255, 3], np.uint8), 255, 1),
+        (np.array([True, False]), np.array([False, False]), 1, 1),
+        (np.array([-8, 7], ml_dtypes.int4), np.array([-8, 6], ml_dtypes.int4), 1, 1),
+    ],
+)
+def test_integers_are_counted_and_must_be_equal(got: np.ndarray, want: np.ndarray, max_abs: float, differ: int) -> None:
+    found = compare("y", got, want)
+    assert (found.max_abs, found.differ, found.elements) == (max_abs, differ, want.size)
+    assert not found.within(1.0) and found.within(0.0, share=differ / want.size)
+    assert compare("y", want, want).within(0.0)
+    assert compare("y", f32(1), f32(2)).differ is None
+
+
+def test_what_is_rounded_into_its_whole_type_may_be_one_step_off() -> None:
+    """QuantizeLinear, moved; but no mask of 0 and 1, and no label that happens to be a byte."""
+    x = placeholder("x", Type("f32", (2, 4)))
+
+    def rounded(low: float, high: float) -> Node:
+        y = node(
+            "min",
+            node("max", node("add", node("round", x), constant(np.float32(7))), constant(np.float32(low))),
+            constant(np.float32(high)),
+        )
+        return node("transpose", node("cast", y, to="u8"), perm=(1, 0))
+
+    labels = node("cast", node("reduce", x, axes=(1,), combine="max"), to="u8")
+    outputs = {"q": rounded(0.0, 255.0), "mask": rounded(0.0, 1.0), "labels": labels}
+    assert quantized_outputs(Graph((x,), tuple(outputs.items()))) == {"q": 1.0}
 
 
 def test_the_note_says_what_is_strange() -> None:
