@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from edgec.emit.barriers import Barriers
 from edgec.emit.c_expression import size_name
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.language import C, Language
@@ -69,7 +70,7 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = (), lang
     """Render every kernel; kernels whose text is equal share one function."""
     known: dict[str, Function] = {}
     calls: list[CallSite] = []
-    since: list[Kernel] = []
+    barriers = Barriers(program)
     unread = dict(program.sizes)
     for kernel in program.kernels:
         view, text, kind = _rendered(kernel, _NAME, _aliases(kernel, program), templates, language)
@@ -77,8 +78,7 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = (), lang
             name = f"{prefix}_{len(known)}_{kind}"
             known[text] = Function(name, text.replace(_NAME, name), view)
         fresh = {s: unread.pop(s) for s in kernel.sizes if s in unread}
-        barrier = any(_conflict(kernel, o, program) or o.writes in fresh.values() for o in since)
-        since = [kernel] if barrier else [*since, kernel]
+        barrier = barriers.must_wait(kernel, fresh.values())
         guard = "".join(f" && {'' if truth else '!'}*({_pointer(b, program, True)})" for b, truth in kernel.guards)
         sizes = tuple(ReadSize(size_name(s), size_value(s, b, program)) for s, b in fresh.items())
         calls.append(
@@ -142,32 +142,6 @@ def _aliases(kernel: Kernel, program: Program) -> frozenset[Buffer]:
             if start < high and low < end:
                 found.add(b)
     return frozenset(found)
-
-
-def _conflict(a: Kernel, b: Kernel, program: Program) -> bool:
-    """Must ``a`` wait for ``b``: does either write what the other touches?"""
-
-    def overlap(x: Buffer, y: Buffer) -> bool:
-        if program.states.get(x) is y or program.states.get(y) is x:
-            return True
-        if x.space != y.space or x.space in ("weights", "input"):
-            return False
-        if x.space == "output":
-            return x is y
-        (a0, a1), (b0, b1) = _extent(x, program), _extent(y, program)
-        return a0 < b1 and b0 < a1
-
-    if a.writes is b.writes and not (a.block and b.block and a.block.output is b.block.output):
-        both_write = False  # different parts of one buffer: a border and its inside, the parts of a concatenation
-    else:
-        both_write = overlap(a.writes, b.writes)
-    scratch = [k.operands[0] for k in (a, b) if k.scratch_bytes]
-    return (
-        both_write
-        or any(overlap(a.writes, r) for r in b.touches[:-1])
-        or any(overlap(b.writes, r) for r in a.touches[:-1])
-        or any(overlap(s, o) for s in scratch for k in (a, b) for o in k.operands if o is not s)
-    )
 
 
 def _pointer(buffer: Buffer, program: Program, const: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import prod
 
 from edgec.errors import ModelError
@@ -68,7 +69,7 @@ def concat(*parts: Tensor, axis: int) -> Formula:
     for p in parts[1:]:
         if p.rank != first.rank or any(a != b for d, (a, b) in enumerate(zip(p.shape, first.shape)) if d != axis):
             raise ModelError(f"cannot concatenate {first.shape} and {p.shape} along {axis}")
-    starts = [sum(p.shape[axis] for p in parts[:k]) for k in range(len(parts))]
+    starts = [0, *accumulate(p.shape[axis] for p in parts[:-1])]
     shape = list(first.shape)
     shape[axis] = starts[-1] + parts[-1].shape[axis]
     used = [k for k, p in enumerate(parts) if p.shape[axis] != 0] or [0]

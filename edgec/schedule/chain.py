@@ -115,6 +115,7 @@ class Vectors:
         self.copies = {found[0]: n for n, found in roots.items() if n.op == "copy" and len(found) == 1 and n in kept}
         self.copies = self.copies if threads == 1 and not plan.guards else {}
         self.single = {n for n, count in readers.items() if count == 1 and n not in kept and self._is_vector(n)}
+        self._made: dict[Node, Kernel] = {}
 
     @staticmethod
     def _is_vector(node: Node) -> bool:
@@ -123,17 +124,19 @@ class Vectors:
 
     def taken_in(self, kernels: list[Kernel], kernel: Kernel) -> Kernel:
         """``kernel`` with those of ``kernels`` as steps that nobody else needs; they are taken out of the list."""
-        if self.device.is_gpu or kernel.block is None or kernel.block.is_procedure:
+        block = kernel.block
+        if self.device.is_gpu or block is None:
             return kernel
-        made = {k.block.output: k for k in kernels if k.block is not None and k.block.output in self.single}
-        first = [made[n] for n in kernel.block.inputs if n in made and self._pays(made[n])]
-        copied = self.copies.get(kernel.block.output)
-        copies = [k for k in kernels if copied is not None and k.block is not None and k.block.output is copied]
-        if not first and not copies:
-            return kernel
-        for k in (*first, *copies):
-            kernels.remove(k)
-        return chained((*copies, *first), kernel, [k.writes for k in first], self.threads)
+        if not block.is_procedure:
+            vectors = [self._made[n] for n in block.inputs if n in self.single and n in self._made]
+            first = [k for k in vectors if self._pays(k)]
+            copied = self.copies.get(block.output)
+            copies = [self._made[copied]] if copied in self._made else []
+            for k in (*first, *copies):
+                kernels.remove(k)
+            kernel = chained((*copies, *first), kernel, [k.writes for k in first], self.threads)
+        self._made[block.output] = kernel
+        return kernel
 
     def _pays(self, kernel: Kernel) -> bool:
         """Is it quicker made by every thread for itself than in parts, and then waited for?"""
