@@ -107,7 +107,8 @@ def _is_placeable(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
     if not draft.mode.places(node, [m for r in readers for m in draft.members.get(r, ())]):
         return False
     if node.op == "concat":
-        return not _is_rearranged(draft, node) and not _is_chosen(draft, node, readers)
+        is_index = len(node.args) <= BLOCK_LIMIT and (_is_rearranged(draft, node) or _is_chosen(draft, node, readers))
+        return not is_index
     around = (*node.attributes["before"], *node.attributes["after"])
     if min(map(least, around), default=0) < 0 or not node.args[0].type.elements:
         return False  # what is cropped, or not there at all, cannot lie inside

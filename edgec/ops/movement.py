@@ -75,13 +75,15 @@ def concat(*parts: Tensor, axis: int) -> Formula:
     used = [k for k, p in enumerate(parts) if p.shape[axis] != 0] or [0]
 
     def body(*i: X.Expr) -> X.Expr:
-        def part(k: int) -> X.Expr:
-            return parts[k][(*i[:axis], i[axis] - starts[k], *i[axis + 1 :])]
+        def chosen(first: int, last: int) -> X.Expr:
+            """Of the parts from ``first`` to before ``last``: halved, so that the formula is no deeper than it must."""
+            if last - first == 1:
+                part = used[first]
+                return parts[part][(*i[:axis], i[axis] - starts[part], *i[axis + 1 :])]
+            middle = (first + last) // 2
+            return X.select(i[axis] < starts[used[middle]], chosen(first, middle), chosen(middle, last))
 
-        result = part(used[-1])
-        for k in reversed(used[:-1]):
-            result = X.select(i[axis] < starts[k] + parts[k].shape[axis], part(k), result)
-        return result
+        return chosen(0, len(used))
 
     return compute(shape, body)
 

@@ -75,12 +75,13 @@ def test_kernels_wait_for_what_they_share() -> None:
 
 
 def many(count: int, computed: bool) -> onnx.ModelProto:
-    """A concatenation of ``count`` operands: the input itself, or as many different values computed from it."""
+    """What reads a concatenation of ``count`` operands: the input itself, or as many values computed from it."""
     names = [f"a{k}" if computed else "x" for k in range(count)]
     nodes = []
     for k in range(count if computed else 0):
         nodes += [node("Constant", [], [f"c{k}"], value_float=float(k)), node("Add", ["x", f"c{k}"], [f"a{k}"])]
-    return model([*nodes, node("Concat", names, ["y"], axis=0)], [tensor_input("x", [1, 8])])
+    nodes += [node("Concat", names, ["z"], axis=0), node("Exp", ["z"], ["y"])]
+    return model(nodes, [tensor_input("x", [1, 8])])
 
 
 def calls(count: int, computed: bool) -> int:

@@ -70,3 +70,20 @@ def test_too_little_memory_is_said_in_words(tmp_path: Path) -> None:
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, preexec_fn=little)
     assert done.returncode == 2 and done.stderr.startswith("error: out of memory: Unable to allocate")
+
+
+@pytest.mark.parametrize("fuse", ["planner", "none"])
+def test_a_concatenation_of_many_parts_is_no_deep_formula(fuse: str) -> None:
+    """Of rows in another order: a formula that chooses one part after the other would be as deep as there are parts."""
+    count = 700
+    order = np.arange(count) * 9 % count
+    parts = [f"s{k}" for k in range(count)]
+    nodes = [
+        node("Split", ["x"], parts, axis=0, num_outputs=count),
+        node("Concat", [parts[k] for k in order], ["z"], axis=0),
+        node("Neg", ["z"], ["y"]),
+    ]
+    built = edgec.build(model(nodes, [tensor_input("x", [count, 2])], opset=18), compile=False, fuse=fuse)
+    x = np.arange(2 * count, dtype=np.float32).reshape(count, 2)
+    step = next(s for s in built.run.steps if s.stage.name == "schedule")
+    assert np.array_equal(step.stage.executor(step.value, built.run.context)({"x": x})["y"], -x[order])
