@@ -2,7 +2,7 @@
 
 from edgec.ir.functions import FUNCTIONS
 from edgec.ops import node
-from edgec.rewrite import apply, maximum, minimum, rule, rule_on, select, uniform
+from edgec.rewrite import apply, is_static, maximum, minimum, rule, rule_on, select, uniform
 from edgec.rewrite.sample import extents, given
 
 
@@ -93,6 +93,12 @@ def leaky_maximum(x, a):
 def leaky_maximum_otherwise(x, a):
     """select(0 <= x, x, x*a) = max(x, x*a) for 0 <= a <= 1."""
     return select(apply("le", 0, x), x, x * a), maximum(x, x * a)
+
+
+@rule("choice", numeric="reassociates", dtypes="float", where=lambda x, a: is_static(a))
+def leaky_by_parts(x, a):
+    """max(x, 0) + max(-x, 0)*a = select(x < 0, x*-a, x) for a constant a: PReLU as Keras spells it."""
+    return maximum(x, 0) + maximum(-x, 0) * a, select(apply("lt", x, 0), x * -a, x)
 
 
 @rule("choice", numeric="reassociates", dtypes="float")

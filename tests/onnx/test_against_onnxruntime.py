@@ -90,6 +90,20 @@ OLD = [
     Case("Einsum", (floats(2, 3, 3), floats(3, 4)), {"equation": "bii,ij->bj"}, 12),
     Case("Einsum", (floats(2, 1, 3), floats(5, 3)), {"equation": "...k,nk->...n"}, 12),
 ]
+CORNERS = RANDOM.uniform(-5, 20, (12, 4))  # regions outside the picture, and turned around, among them
+SAMPLED = [
+    *(
+        Case("AffineGrid", (floats(n, 2, 3), ints(n, 1, *space)), {"align_corners": aligned}, 20, (1,))
+        for n, *space in ((1, 3, 4), (2, 1, 5))
+        for aligned in (0, 1)
+    ),
+    Case("AffineGrid", (floats(1, 3, 4), ints(1, 1, 2, 3, 4)), {"align_corners": 1}, 20, (1,)),
+    Case(
+        "MaxRoiPool",
+        (IMAGE, np.concatenate([RANDOM.integers(0, 2, (12, 1)), CORNERS], 1).astype(np.float32)),
+        {"pooled_shape": [2, 3], "spatial_scale": 0.5},
+    ),
+]
 
 WINDOWS = [
     Case("Conv", (IMAGE, floats(6, 2, 3, 2), floats(6)), {"group": 2, "strides": [2, 1], "dilations": [1, 3]}),
@@ -166,7 +180,7 @@ RECURRENT = [
 ]
 
 
-@pytest.mark.parametrize("case", [*OLD, *WINDOWS, *RECURRENT], ids=str)
+@pytest.mark.parametrize("case", [*OLD, *WINDOWS, *SAMPLED, *RECURRENT], ids=str)
 def test_agrees(case: Case) -> None:
     names = [f"x{k}" if v is not None else "" for k, v in enumerate(case.operands)]
     given = {n: np.asarray(v) for n, v in zip(names, case.operands) if v is not None}
@@ -183,7 +197,7 @@ def test_agrees(case: Case) -> None:
         [helper.make_empty_tensor_value_info(n) for n in results],
         [numpy_helper.from_array(given[n], n) for n in sorted(constants)],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", case.opset)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", case.opset)], ir_version=9)
     feeds = {n: v for n, v in given.items() if n not in constants}
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
     fixed = {n: v for n, v in feeds.items() if case.operator == "Pad" and v.dtype == np.int64}

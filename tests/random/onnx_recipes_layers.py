@@ -228,6 +228,22 @@ def grid_sample(m: Maker, op: str) -> None:
            align_corners=m.number(0, 1))  # fmt: skip
 
 
+@recipe("AffineGrid")
+def affine_grid(m: Maker, op: str) -> None:
+    rank, batch = m.number(2, 3), m.number(1, 2)
+    sizes = m.ints([batch, 1, *(m.number(1, 4) for _ in range(rank))])
+    m.node(op, m.new((batch, rank, rank + 1)), sizes, align_corners=m.number(0, 1))
+
+
+@recipe("MaxRoiPool")
+def max_roi_pool(m: Maker, op: str) -> None:
+    x = m.operand(("float32",), (4,), least=2)
+    count = m.number(1, 3)
+    picture = m.random.integers(0, x.shape[0], (count, 1))
+    rois = m.leaf(np.concatenate([picture, m.random.uniform(-2, 9, (count, 4))], 1).astype(np.float32))
+    m.node(op, x, rois, pooled_shape=[m.number(1, 3), m.number(1, 3)], spatial_scale=m.pick((1.0, 0.5)))
+
+
 @recipe("RoiAlign")
 def roi_align(m: Maker, op: str) -> None:
     x = m.operand(("float32",), (4,), least=2)

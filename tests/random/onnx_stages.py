@@ -27,6 +27,8 @@ from edgec.options import Options
 
 #: What may differ beyond what rounding explains (``Tensor.slack``), relative to the largest element.
 TOLERANCE = {"float64": 1e-9, "float32": 2e-5, "float16": 4e-3}
+#: Where one side rounds all to 0, the other may keep what is left of numbers around 1: a gate that is all but shut.
+_NOTHING = 1e-14
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -90,6 +92,7 @@ def difference(drawn: Drawn, got: Arrays, precise: Arrays | None = None) -> str 
             return f"{name} is {result.dtype}{result.shape}, not {want.dtype}{want.shape}"
         allowed = 3 * tensor.slack if want.dtype.kind == "f" else tensor.slack
         allowed += TOLERANCE.get(tensor.dtype, 0) * tensor.most
+        allowed += _NOTHING if want.dtype.kind == "f" else 0
         with np.errstate(invalid="ignore"):
             near = np.abs(result.astype(np.float64) - want.astype(np.float64)) <= allowed
         wrong = np.argwhere(~(near | (result == want) | ((result != result) & (want != want))))

@@ -9,5 +9,4 @@ refuse("its result is random; feed random numbers as an input", "Bernoulli", "Mu
 refuse("strings are not supported; do this step in your own code", "RegexFullMatch", "StringConcat",
        "StringNormalizer", "StringSplit")  # fmt: skip
 refuse("decoding pictures is not supported; feed decoded pixels", "ImageDecoder")
-refuse("its regions are rounded to whole pixels; export with RoiAlign", "MaxRoiPool")
 refuse("derivatives are not computed; export the graph that trains", "Gradient", domain="ai.onnx.preview.training")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from edgec.frontend.values import (
     maximum,
     minimum,
     select,
+    size,
 )
+from edgec.ir.expr import Extent
 
 #: From a floating coordinate and the extent it runs over to (place, weight) pairs, all of the same shape.
 Taps = Callable[[Value], list[tuple[Value, "Value | float"]]]
@@ -89,6 +91,32 @@ def _reflected(x: Value, low: float, high: float) -> Value:
         return x * 0.0
     turned = emit("floormod", x - low, 2.0 * span)
     return minimum(turned, 2.0 * span - turned) + low
+
+
+@onnx("AffineGrid")
+def affine_grid(call: Call) -> Value:
+    """Where every pixel of a picture lies in another: x, y (and z) in -1 .. 1 times a matrix, [N, space.., axes].
+
+    The standard's own body loses a batch of one. One aligned pixel stands at 1, as in onnxruntime.
+    """
+    theta, (_, _, *space) = call[0], call.extents(1)
+    rank = len(space)
+    if rank not in (2, 3) or theta.rank != 3 or theta.shape[1:] != (rank, rank + 1):
+        raise call.error(f"matrices {theta.type} do not fit a size of {rank + 2} dimensions")
+
+    def column(k: int) -> Value:
+        return theta.part(2, k, k + 1).reshape(theta.shape[0], *(1,) * rank, rank)
+
+    result = column(rank)
+    for d, extent in enumerate(space):
+        k = iota(extent, d + 1, rank + 2, theta.dtype)
+        n = size(extent).cast(theta.dtype)
+        if not call.attribute("align_corners"):
+            place = (k * 2 + 1) / n - 1
+        else:
+            place = select(n > 1, k * 2 / maximum(n - 1, 1) - 1, 1)
+        result = result + column(rank - 1 - d) * place
+    return result
 
 
 @onnx("GridSample")
@@ -168,6 +196,32 @@ def roi_align(call: Call) -> Value:
     else:
         pooled = (parts[0] + parts[1] + parts[2] + parts[3]).reshape(*cells).mean((3, 5), keep=False)
     return pooled.transpose(1, 0, 2, 3)
+
+
+@onnx("MaxRoiPool")
+def max_roi_pool(call: Call) -> Value:
+    """The largest element in every cell of regions [R, 5] of (picture, left, top, right, bottom); 0 in an empty cell.
+
+    The edges of a region are rounded to whole pixels, those of its cells away from their middle.
+    """
+    x, regions = call[0], call[1]
+    (rows, columns), (height, width) = call.required("pooled_shape"), x.shape[2:]
+    edges = regions.part(1, 1, 5) * call.attribute("spatial_scale", 1.0)
+    edges = select(edges < 0, -emit("floor", 0.5 - edges), emit("floor", edges + 0.5))
+
+    def inside(axis: int, extent: Extent, cells: int) -> Value:
+        """Which pixels along a dimension (0 across, 1 down) belong to which cell, [R, cells, extent]."""
+        start, end = (edges.part(1, k, k + 1) for k in (axis, axis + 2))
+        span = maximum(end - start + 1, 1) / cells
+        k, pixel = iota(cells, 1, 2, x.dtype), iota(extent, 2, 3, x.dtype)
+        first, last = start + emit("floor", k * span), start + emit("ceil", (k + 1) * span)
+        return (pixel >= first.unsqueeze(2)) & (pixel < last.unsqueeze(2))
+
+    pictures = x.gather(regions.part(1, 0, 1).squeeze(1).cast("i64"), 0)
+    across = select(inside(0, width, columns).unsqueeze(1, 2), pictures.unsqueeze(3), -inf)
+    y = across.reduce("max", [-1], keep=False).swap(2, 3)  # [R, C, columns, H]
+    y = select(inside(1, height, rows).unsqueeze(1, 3), y.unsqueeze(2), -inf).reduce("max", [-1], keep=False)
+    return select(y.equals(-inf), 0, y)
 
 
 def _border_taps(c: Value, extent: int) -> list[tuple[Value, Value]]:
