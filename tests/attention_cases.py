@@ -57,6 +57,13 @@ def attentions(sizes: tuple[tuple[int, ...], ...] = LARGE, masked: int = 260, sh
     yield "attention to what came before", graph(attention(*qkv, constant(causal)))
     least = np.where(np.tril(np.ones((masked, keys), bool)), 0, np.finfo(np.float32).min).astype(np.float32)
     yield "attention beside the least float", graph(attention(*qkv, constant(least)))
+    i, j = np.mgrid[:masked, :keys]
+    window = np.where((j <= i) & (j > i - 40), 0, -np.inf).astype(np.float32)
+    yield "attention in a window that slides", graph(attention(*qkv, constant(window)))
+    pieces = constant((i // 100 == j // 100) & (j < 250))
+    yield "attention within pieces", graph(attention(*qkv, pieces))
+    near = np.where(j <= i + 5, (j - i) * np.float32([0.1, 0.2]).reshape(2, 1, 1), -np.inf).astype(np.float32)
+    yield "attention that fades with distance", graph(attention(*qkv, constant(near)))
     yield "attention chosen by truth values", graph(attention(*qkv, value("mask", 1, masked, keys, dtype="bool")))
     x = value("x", 1, shared, 24)
     parts = [ops.node("matmul", x, weights(24, 24, scale=0.2)) for _ in range(3)]

@@ -17,9 +17,11 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, is_fixed, most
 from edgec.ir.vector import is_vectorizable, vector_lanes, vector_registers
+from edgec.schedule.distance import by_distance
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
 from edgec.schedule.program import Buffer
 from edgec.schedule.record import Record
+from edgec.schedule.visible import Visible, by_position, visible
 
 #: Keys whose scores are in memory at once.
 KEY_BLOCK = 48
@@ -50,6 +52,7 @@ class Attention(Record):
     value_vectors: int  # of features of one such tile, at most
     score_has_lanes: bool
     result_has_lanes: bool
+    seen: tuple[Expr, Expr] | None  # from which key on, up to which one, by ``m`` of a block's first query
 
     @property
     def queries(self) -> int:
@@ -76,13 +79,13 @@ class Attention(Record):
 
     @property
     def bodies(self) -> list[Expr]:
-        return [self.query, self.key, self.value, self.score, self.result]
+        return [self.query, self.key, self.value, self.score, self.result, *(self.seen or ())]
 
 
 @dataclass(frozen=True)
 class Parts:
     """Attention as any kernel of it sees it: ``m`` numbers queries, ``n`` keys, ``k`` features of both, ``d`` those of
-    values; each of ``loops`` has an attention of its own."""
+    values; each of ``loops`` has an attention of its own. ``seen`` is of scores that a constant hides."""
 
     loops: tuple[Expr, ...]
     m: Expr
@@ -94,6 +97,7 @@ class Parts:
     value: Expr
     score: Expr
     result: Expr
+    seen: Visible | None
 
 
 def parts_of(flat: Flat, weights: Weights) -> Parts | None:
@@ -112,7 +116,7 @@ def parts_of(flat: Flat, weights: Weights) -> Parts | None:
     return Parts(
         tuple(v for v in flat.loops if v is not m and v is not d), m, found.keys, d, found.features,
         found.query, found.key, found.value, found.score,
-        with_contiguous_weights(found.result, flat.loops, d, weights),
+        with_contiguous_weights(found.result, flat.loops, d, weights), visible(found.score, m, found.keys),
     )  # fmt: skip
 
 
@@ -124,10 +128,15 @@ def attention(flat: Flat, device: Device, weights: Weights) -> Attention | None:
     lanes = vector_lanes(device)
     vectors, rows = (4, 8) if vector_registers(device) >= 32 else (2, 4)
     value_vectors = (vector_registers(device) - 1) // (rows + 1)  # sums, a row of values and a broadcast in registers
-    score = with_contiguous_weights(p.score, (*flat.loops, p.n), p.m, weights)
+    score = by_position(p.score, p.seen, weights) if p.seen is not None else p.score
+    if not is_vectorizable(X.substitute(score, {DOT: X.load("dot", (p.m,), "f32")}), p.m):
+        score = p.score
+    score = by_distance(score, p.m, p.n, weights)
+    score = with_contiguous_weights(score, (*flat.loops, p.n), p.m, weights)
     return Attention(
         p.loops, p.m, p.n, p.d, p.k, p.query, p.key, p.value, score, p.result, flat.store, flat.address,
         lanes, vectors, rows, value_vectors,
         is_vectorizable(X.substitute(score, {DOT: X.load("dot", (p.m,), "f32")}), p.m),
         is_vectorizable(X.substitute(p.result, {MIXED: X.load("mixed", (p.d,), "f32")}), p.d),
+        p.seen.of_blocks(vectors * lanes, weights) if p.seen is not None else None,
     )  # fmt: skip

@@ -42,6 +42,10 @@ class AttentionView(SlotView):
         return X.plain(self.blocks * self.params.batches)
 
     @property
+    def batches(self) -> int:
+        return self.params.batches
+
+    @property
     def queries(self) -> Extent:
         return extent(self.params.m)
 
@@ -60,6 +64,19 @@ class AttentionView(SlotView):
     @property
     def element(self) -> str:
         return "ec_f16" if self.tile.element == "f16" else "float"
+
+    @property
+    def hides(self) -> bool:
+        """Do blocks of queries see less than all keys?"""
+        return self.params.seen is not None
+
+    @cached_property
+    def seen(self) -> tuple[list[str], str, str]:
+        """Of the block whose first query is ``first_m``: (lines, the first key it sees, the one behind the last)."""
+        p = self.params
+        printer = self.printer({p.m: "first_m"})
+        first, last = (printer.position(e) for e in p.seen or (X.const(0), X.lift(self.keys, "i64")))
+        return printer.lines, first, last
 
     def exists(self, m: str, n: str) -> str:
         """Of a score: the condition that its query and its key exist, where tiles are not all whole."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from edgec.emit.c_expression import Printer
+from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.views.base import Loop, LoopedView
 from edgec.fuse.attention import DOT, MIXED
 from edgec.ir import expr as X
@@ -66,6 +66,17 @@ class AttentionView(LoopedView):
     @property
     def n_extent(self) -> Extent:
         return extent(self.params.n)
+
+    @cached_property
+    def seen(self) -> tuple[list[str], str, str]:
+        """Of the block from query ``m`` on: (lines, the first key it sees, the one behind the last), in whole tiles."""
+        n = extent_text(self.n_extent)
+        if self.params.seen is None:
+            return [], "0", n
+        printer = Printer(self.names, self.pointers, depth=2)
+        first, last = (printer.position(e) for e in self.params.seen)
+        last = f"ec_min_int({n}, ({last} + {KEY_ROWS - 1}) / {KEY_ROWS} * {KEY_ROWS})"
+        return printer.lines, f"{first} / {KEY_ROWS} * {KEY_ROWS}", last
 
     @property
     def d_extent(self) -> int:

@@ -16,10 +16,12 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, is_fixed, most
 from edgec.schedule.attention import parts_of
+from edgec.schedule.distance import by_distance
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
 from edgec.schedule.gpu.kernel import GpuKernel, has_lanes, is_aligned, loads_lanes
 from edgec.schedule.gpu.tiles import has_tensor_cores, multiplied
 from edgec.schedule.program import Buffer
+from edgec.schedule.visible import by_position
 
 #: Rows of a product of tensor cores, and queries and keys of one thread where there are none.
 ROWS, EACH = 16, 4
@@ -127,10 +129,11 @@ class GpuAttention(GpuKernel):
     value_copied: bool
     store_lanes: bool  # LANES neighbors of the result are stored at once
     tile: AttentionTile
+    seen: tuple[Expr, Expr] | None  # from which key on, up to which one, by ``m`` of a block's first query
 
     @property
     def bodies(self) -> list[Expr]:
-        return [self.query, self.key, self.value, self.score, self.result]
+        return [self.query, self.key, self.value, self.score, self.result, *(self.seen or ())]
 
     @property
     def features(self) -> int:
@@ -161,13 +164,16 @@ def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | No
     if tile is None:
         return None
     last = p.k[-1] if p.k else X.const(0)
-    score = with_contiguous_weights(p.score, (*flat.loops, p.n), p.n, weights)
+    score = by_position(p.score, p.seen, weights) if p.seen is not None else p.score
+    score = by_distance(score, p.n, p.m, weights)
+    score = with_contiguous_weights(score, (*flat.loops, p.n), p.n, weights)
     whole = X.substitute(p.result, {MIXED: X.load("mixed", (p.d,), "f32")})
     return GpuAttention(
         flat.store, flat.address, p.loops, p.m, p.n, p.d, p.k, p.query, p.key, p.value, score, p.result,
         loads_lanes(p.query, last), loads_lanes(p.key, last), loads_lanes(p.value, p.d),
         _is_copied(p.query, last, tile), _is_copied(p.key, last, tile), _is_copied(p.value, p.d, tile),
         has_lanes(whole, flat.store, flat.address, p.d), tile,
+        p.seen.of_blocks(tile.queries, weights) if p.seen is not None else None,
     )  # fmt: skip
 
 
