@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -79,13 +78,16 @@ def measured(folder: Path, heads: int, length: int, size: int, causal: bool, pre
     from torch.nn.functional import scaled_dot_product_attention
 
     sys.path.insert(0, str(folder))
+    sys.modules.pop("net", None)
     import net
 
+    sys.path.pop(0)
     random = np.random.default_rng(length)
     q, k, v = (random.standard_normal((heads, length, size), dtype=np.float32) for _ in range(3))
     network = net.Net()
     got = network(q, k, v)
     us = 1e3 * float(network.profile()[-1])
+    network.close()
     dtype = torch.float16 if precision == "fp16" else torch.float32
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     wide = [torch.from_numpy(x).cuda().double() * 1.5 for x in (q, k, v)]
@@ -129,12 +131,7 @@ def main() -> None:
     p.add_argument("--causal", action="store_true", help="with a mask too, not only without")
     p.add_argument("--compile", action="store_true")
     p.add_argument("--out", type=Path)
-    p.add_argument("--step", help=argparse.SUPPRESS)
     options = p.parse_args()
-    if options.step:
-        folder, *rest = json.loads(options.step)
-        print(json.dumps(measured(Path(folder), *rest)))
-        return
     root = Path(tempfile.mkdtemp(prefix="edgec-attention-"))
     cases = [
         (precision, heads, size, length, causal)
@@ -151,13 +148,7 @@ def main() -> None:
     for (precision, heads, size, length, causal), work in zip(cases, waiting):
         told = work.result()
         if not options.compile:
-            step = json.dumps([told.pop("folder"), heads, length, size, causal, precision])
-            done = subprocess.run(
-                [sys.executable, __file__, "--step", step], capture_output=True, text=True, check=False
-            )
-            told |= (
-                json.loads(done.stdout.splitlines()[-1]) if not done.returncode else {"failed": str(done.stderr[-600:])}
-            )
+            told |= measured(Path(told.pop("folder")), heads, length, size, causal, precision)
         print(json.dumps(told), flush=True)
         found.append(told)
     if options.out:

@@ -139,6 +139,11 @@ class Device:
         return self.language == "cuda" or self.visible
 
     @property
+    def has_clusters(self) -> bool:
+        """Whether a few groups can run together and read one another's shared memory."""
+        return self.language == "cuda" and self.compute_capability >= 90
+
+    @property
     def largest_shared_bytes(self) -> int:
         """What the threads of one group can share at most."""
         return max(self.shared_bytes, self.group_shared_bytes)

@@ -1,7 +1,7 @@
 """Tables that go by distance: where an entry depends on n - m alone, a line of them says it all.
 
-Masks of what came before, and what T5 or ALiBi add to a score by how far a key is from its query, are matrices of a number
-a diagonal (Toeplitz).
+Masks of what came before, and what T5 or ALiBi add to a score by how far a key is from its query, are matrices with
+one number a diagonal (Toeplitz).
 """
 
 from __future__ import annotations

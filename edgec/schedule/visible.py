@@ -72,7 +72,7 @@ class Visible:
 
 
 def visible(score: Expr, m: Expr, n: Expr) -> Visible | None:
-    """What ``score``, of query ``m`` and key ``n``, says of them; None where it hides nothing, or all from one query."""
+    """What ``score``, of query ``m`` and key ``n``, says of them; None where it hides nothing, or all from a query."""
     if not is_fixed(m, n):
         return None
     hidden = _hidden(score, m, n)
@@ -104,9 +104,10 @@ def _is_run(hidden: np.ndarray, seen: Visible) -> bool:
 
 
 def _hidden(e: Expr, m: Expr, n: Expr) -> np.ndarray:
-    """[m, n] of truth values, or either of length one: whatever the other loops are at, the query does not see the key."""
+    """[m, n] of truth values, or either of length one: is the key hidden from the query, wherever other loops are?"""
     if e.op == "add" and e.dtype == "f32":
-        return _hidden(e.args[0], m, n) | _hidden(e.args[1], m, n)
+        either: np.ndarray = np.logical_or(_hidden(e.args[0], m, n), _hidden(e.args[1], m, n))
+        return either
     if e.op == "select":
         truth = _values(e.args[0], m, n)
         if truth is not None:
@@ -115,7 +116,8 @@ def _hidden(e: Expr, m: Expr, n: Expr) -> np.ndarray:
     values = _values(e, m, n, *others)
     if values is None:
         return np.zeros((1, 1), bool)
-    return (values <= HIDDEN).all(axis=tuple(range(2, 2 + len(others))))
+    everywhere: np.ndarray = np.less_equal(values, HIDDEN).reshape(*values.shape[:2], -1).all(axis=2)
+    return everywhere
 
 
 def _values(e: Expr, *axes: Expr) -> np.ndarray | None:

@@ -21,6 +21,7 @@ from edgec.schedule.gpu.tiles import TensorTile
 #: (rows, columns, warps along both, slices, steps of 32 bytes a round, stages, parts of the sum)
 TILES = (
     (16, 32, 1, 1, 4, 4, 3, 1), (32, 32, 1, 1, 2, 8, 3, 2), (64, 64, 2, 2, 1, 4, 4, 1), (32, 64, 1, 2, 2, 4, 5, 3),
+    (16, 32, 1, 1, 4, 4, 3, 8),
 )  # fmt: skip
 
 

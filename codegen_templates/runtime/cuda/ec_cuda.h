@@ -12,26 +12,30 @@
 #define EC_ASK(kernel, shared) \
   ((shared) > 48 * 1024 ? (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared) : (void)0)
 #if EC_OVERLAP
-/* With ``overlaps`` the kernel may start while the one before it on the stream ends (see ec_wait). */
+/* With ``overlaps`` the kernel may start while the one before it on the stream ends (see ec_wait); ``cluster`` neighboring
+ * groups run together. */
 template <class... P, class... A>
-static inline void ec_launch(bool overlaps, void (*kernel)(P...), unsigned groups, unsigned threads, int shared, cudaStream_t stream, A... arguments) {
+static inline void ec_launch(bool overlaps, void (*kernel)(P...), unsigned groups, unsigned cluster, unsigned threads, int shared, cudaStream_t stream, A... arguments) {
   cudaLaunchConfig_t config = {};
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim.x = cluster;
+  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
   config.gridDim = dim3(groups);
   config.blockDim = dim3(threads);
   config.dynamicSmemBytes = (size_t)shared;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = overlaps;
+  config.attrs = attributes + (cluster == 1);
+  config.numAttrs = (cluster > 1) + overlaps;
   EC_ASK(kernel, shared);
   cudaLaunchKernelEx(&config, kernel, (P)arguments...);
 }
-#define EC_LAUNCH(overlaps, kernel, groups, threads, shared, stream, ...) \
-  ec_launch(overlaps, kernel, (unsigned)(groups), threads, shared, stream, __VA_ARGS__)
+#define EC_LAUNCH(overlaps, kernel, groups, cluster, threads, shared, stream, ...) \
+  ec_launch(overlaps, kernel, (unsigned)(groups), cluster, threads, shared, stream, __VA_ARGS__)
 #else
-#define EC_LAUNCH(overlaps, kernel, groups, threads, shared, stream, ...) \
+#define EC_LAUNCH(overlaps, kernel, groups, cluster, threads, shared, stream, ...) \
   (EC_ASK(kernel, shared), kernel<<<(unsigned)(groups), threads, shared, stream>>>(__VA_ARGS__))
 #endif
 #endif
@@ -101,6 +105,24 @@ EC_DEVICE bool ec_is_last(int *lock, int groups) {
   if (last) __threadfence();
   return last;
 }
+
+/* Groups of a cluster (compute capability 9.0): all threads of all of them come to ec_meet, and see what the others have
+ * written into their shared memory. ec_theirs brings four numbers that lie there in group ``rank`` where ``p`` is in this
+ * one. No group may end before the others have read. */
+#ifndef EC_ON_CPU
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+EC_DEVICE void ec_meet(void) {
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+template <class T> EC_DEVICE void ec_theirs(T (&numbers)[4], const T *p, int rank) {
+  unsigned bits[4];
+  asm volatile("{\n.reg .u32 there;\nmapa.shared::cluster.u32 there, %4, %5;\nld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [there];\n}"
+               : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
+               : "r"((unsigned)__cvta_generic_to_shared(p)), "r"(rank) : "memory");
+  for (int i = 0; i < 4; ++i) memcpy(&numbers[i], &bits[i], 4);
+}
+#endif
+#endif
 
 /* 16, 8 or 4 bytes from global to shared memory, or ``fill`` again and again where there is nothing to copy; they are there
  * after ec_arrived. ec_copy_if asks nobody to branch: where ``there`` does not hold, the bytes are zeros. */

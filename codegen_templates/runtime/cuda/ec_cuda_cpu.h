@@ -1,5 +1,5 @@
-/* CUDA's words on a processor, for tests without a GPU: groups one after the other, the threads of a group as fibers
- * that hand over where they meet. A fiber that never meets another runs to its end and takes the next thread, so that
+/* CUDA's words on a processor, for tests without a GPU: groups one after the other, the threads of a group (or of a cluster
+ * of them) as fibers that hand over where they meet. A fiber that never meets another runs to its end and takes the next thread, so that
  * kernels without barriers cost no switches. Device memory is the memory of the process. */
 #ifndef EC_CUDA_CPU_H
 #define EC_CUDA_CPU_H
@@ -37,9 +37,10 @@ struct ec_fibers {
   std::vector<Fiber *> idle, waiting;
   Fiber *current = nullptr;
   const std::function<void()> *body = nullptr;
-  unsigned next = 0, count = 0, at_barrier = 0;
+  unsigned next = 0, count = 0, members = 0, met = 0, meetings = 0;
   std::vector<unsigned> rounds;    /* how often every thread has met its warp */
   ec_place thread = {}, group = {};
+  unsigned first = 0; /* group of the cluster */
   bool capturing = false;
   std::vector<std::function<void()>> captured;
 
@@ -51,7 +52,7 @@ struct ec_fibers {
       Fiber *me = f.current;
       while (f.next < f.count) {
         me->thread = f.next++;
-        f.thread.x = me->thread;
+        f.take(me->thread);
         (*f.body)();
       }
       f.idle.push_back(me);
@@ -74,9 +75,13 @@ struct ec_fibers {
     makecontext(&f->context, (void (*)())enter, 0);
     return f;
   }
+  void take(unsigned number) { /* of a cluster's threads */
+    thread.x = number % members;
+    group.x = first + number / members;
+  }
   void resume(Fiber *f) {
     current = f;
-    thread.x = f->thread;
+    take(f->thread);
     swapcontext(&home, &f->context);
   }
   /* Let the others come as far. */
@@ -85,40 +90,49 @@ struct ec_fibers {
     waiting.push_back(me);
     swapcontext(&me->context, &home);
   }
-  void run(unsigned groups, unsigned threads, const std::function<void()> &kernel) {
+  void run(unsigned groups, unsigned cluster, unsigned threads, const std::function<void()> &kernel) {
     body = &kernel;
-    count = threads;
-    shown.assign(2 * threads, Shown());
-    for (group.x = 0; group.x < groups; ++group.x) {
-      next = 0;
-      rounds.assign(threads, 0);
+    members = threads;
+    count = threads * cluster;
+    shown.assign(2 * count, Shown());
+    for (first = 0; first < groups; first += cluster) {
+      next = met = 0;
+      rounds.assign(count, 0);
       while (next < count || !waiting.empty()) {
         if (next < count) { resume(fresh()); continue; }
+        if (met == count) { ++meetings; met = 0; }
         std::vector<Fiber *> now;
         now.swap(waiting);
         for (Fiber *f : now) resume(f);
       }
     }
   }
-  void launch(unsigned groups, unsigned threads, std::function<void()> kernel) {
-    if (capturing) captured.push_back([=] { all().run(groups, threads, kernel); });
-    else run(groups, threads, kernel);
+  void launch(unsigned groups, unsigned cluster, unsigned threads, std::function<void()> kernel) {
+    if (capturing) captured.push_back([=] { all().run(groups, cluster, threads, kernel); });
+    else run(groups, cluster, threads, kernel);
   }
   /* All threads wait once, in turn, so that every one of them has come here when the first goes on. */
   void barrier() { yield(); }
+  /* The same of a cluster, whose groups may have met less often than others: all go on in one turn. Threads that have
+   * ended are not waited for on a GPU; here they count as having come. */
+  void meet() {
+    const unsigned before = meetings;
+    ++met;
+    while (meetings == before) yield();
+  }
   /* Every lane of a warp shows the others 32 bytes; what lane number k of it shows is seen(k). */
   struct Shown { unsigned words[8]; };
   std::vector<Shown> shown; /* two a thread: rounds alternate, so that no lane waits before it goes on */
   unsigned now = 0;
   void show(const void *what, size_t bytes) {
-    const unsigned me = thread.x;
+    const unsigned me = current->thread;
     now = rounds[me]++ & 1;
     memcpy(shown[2 * me + now].words, what, bytes);
     const unsigned mine = now;
     yield();
     now = mine;
   }
-  const Shown &seen(unsigned lane) const { return shown[2 * (thread.x / WARP * WARP + lane) + now]; }
+  const Shown &seen(unsigned lane) const { return shown[2 * (current->thread / WARP * WARP + lane) + now]; }
   float exchange(float x, int bits) {
     show(&x, 4);
     memcpy(&x, seen((thread.x % WARP) ^ (unsigned)bits).words, 4);
@@ -136,17 +150,23 @@ static inline __attribute__((unused)) int __ldcg(const int *p) { return *p; }
 static inline __attribute__((unused)) int atomicAdd(int *p, int x) { const int old = *p; *p += x; return old; }
 
 static inline __attribute__((unused)) unsigned char *ec_room(void) {
-  alignas(16) static unsigned char room[227 * 1024];
-  return room;
+  alignas(16) static unsigned char rooms[8][227 * 1024];
+  return rooms[ec_fibers::all().group.x - ec_fibers::all().first];
+}
+static inline __attribute__((unused)) void ec_meet(void) { ec_fibers::all().meet(); }
+template <class T> static inline __attribute__((unused)) void ec_theirs(T (&numbers)[4], const T *p, int rank) {
+  const ec_fibers &f = ec_fibers::all();
+  const unsigned mine = f.group.x - f.first;
+  memcpy(numbers, (const unsigned char *)p + ((long)rank - (long)mine) * 227 * 1024, 16);
 }
 static inline __attribute__((unused)) float ec_exp2(float x) { return exp2f(x); }
 
 template <class... P, class... A>
-static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned threads, A... arguments) {
-  ec_fibers::all().launch(groups, threads, [=] { kernel(arguments...); });
+static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned cluster, unsigned threads, A... arguments) {
+  ec_fibers::all().launch(groups, cluster, threads, [=] { kernel(arguments...); });
 }
-#define EC_LAUNCH(overlaps, kernel, groups, threads, shared, stream, ...)                                 \
-  ((void)(overlaps), (void)(stream), (void)(shared), ec_launch(kernel, (unsigned)(groups), threads, __VA_ARGS__))
+#define EC_LAUNCH(overlaps, kernel, groups, cluster, threads, shared, stream, ...)                        \
+  ((void)(overlaps), (void)(stream), (void)(shared), ec_launch(kernel, (unsigned)(groups), cluster, threads, __VA_ARGS__))
 
 /* Tensor cores: see ec_cuda.h for who holds what. */
 static inline __attribute__((unused)) void ec_matrices(unsigned (&r)[4], const void *row) {

@@ -37,6 +37,11 @@ class GpuView(View, ABC):
         return GROUP
 
     @property
+    def cluster(self) -> int:
+        """Neighboring groups that run together."""
+        return 1
+
+    @property
     def shared_bytes(self) -> int:
         """Memory of a group whose size the launch says."""
         return 0

@@ -44,6 +44,10 @@ class ContractView(SlotView):
         return self.params.tiles * self.tile.split
 
     @property
+    def cluster(self) -> int:
+        return self.split if self.params.is_cluster else 1
+
+    @property
     def rows(self) -> int:
         return self.params.rows
 

@@ -25,7 +25,7 @@ from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_
 from edgec.schedule.gpu.integer import factors, started, sums_of_columns
 from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned, loads_lanes, packed_as
 from edgec.schedule.gpu.sparse import without_zeros
-from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, offers, tile_for
+from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, is_cluster, offers, tile_for
 from edgec.schedule.products import BYTES
 from edgec.schedule.program import Buffer
 from edgec.schedule.sparse import Offer
@@ -55,6 +55,7 @@ class GpuContract(GpuProduct):
     types: tuple[str, str] = ("f32", "f32")  # what is multiplied; bytes where sums are integers
     fill: int = 0  # what copied elements of S are where S chooses not to load
     meets: bool = True  # the last group of a tile adds up its parts; else another kernel does
+    is_cluster: bool = False  # the groups of a tile run together, and each adds up parts of its share of the results
     offer: Offer | None = None  # of weights with zeros: what leaving them out would cost, and whether it is done
     ahead: Buffer | None = None  # weights of the next product, of which ``ahead_bytes`` are asked for before their turn
     ahead_bytes: int = 0
@@ -90,11 +91,12 @@ class GpuContract(GpuProduct):
     @property
     def scratch_bytes(self) -> int:
         """Sums of parts of k, for the last group of a tile to add up."""
-        return 4 * self.tiles * self.tile.split * self.tile.m * self.tile.n if self.tile.split > 1 else 0
+        apart = self.tile.split > 1 and not self.is_cluster
+        return 4 * self.tiles * self.tile.split * self.tile.m * self.tile.n if apart else 0
 
     @property
     def locks(self) -> int:
-        return self.tiles if self.tile.split > 1 and self.meets else 0
+        return self.tiles if self.tile.split > 1 and self.meets and not self.is_cluster else 0
 
 
 Loops = tuple[Expr, ...]
@@ -169,7 +171,7 @@ def contract(flat: Flat, device: Device, weights: Weights, way: str | None = Non
         has_lanes(X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")}),
                   flat.store, address, last),
         copied(s, s_along, tile), COPIES[0] if in_tiles(tile) else copied(l, l_along, tile), tile,
-        meets=device.groups_meet, offer=offer,
+        meets=device.groups_meet, is_cluster=is_cluster(tile, device), offer=offer,
     )  # fmt: skip
 
 
@@ -204,7 +206,7 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights, way: str | N
         start is not None and has_lanes(on_lanes, flat.store, p.address, last),
         copied(s, s_along, tile, found.types[0]),
         COPIES[0] if is_packed(tile, found.l) else copied(l, l_along, tile, found.types[1]), tile,
-        start, found.types, int(fill), offer=offer,
+        start, found.types, int(fill), is_cluster=is_cluster(tile, device), offer=offer,
     )  # fmt: skip
 
 

@@ -47,6 +47,8 @@ class TensorCosts:
     slice: float  # of a result that slices add up
     meeting: float  # of groups that share a tile
     part: float  # of adding up one part of one result
+    together: float = 1100.0  # of groups of a cluster that share a tile
+    theirs: float = 2.0  # of adding up one part of one result in another group's shared memory
     piece: float = 130.0  # of less than 16 bytes of S that a thread asks for, with finding out where they lie
     element: float = 344.0  # of one element of S that a thread reads, computes and stores
     issue: float = 15.0  # of both, for every warp that does so at the same time
@@ -190,12 +192,19 @@ TENSOR_SHAPES = (
 #: The most rounds whose operands are in shared memory or on their way there.
 STAGES = 5
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+#: Groups of a cluster that every device with clusters can run.
+CLUSTER = 8
 AnyTile = Union[Tile, TensorTile]
 
 
 def has_tensor_cores(device: Device) -> bool:
     """Does the device multiply matrices, the way the templates ask it to?"""
     return device.language == "cuda" and device.compute_capability >= 80
+
+
+def is_cluster(tile: AnyTile, device: Device) -> bool:
+    """Do the groups that share a tile run together, and read one another's sums from shared memory?"""
+    return device.has_clusters and isinstance(tile, TensorTile) and 1 < tile.split <= CLUSTER
 
 
 def multiplied(device: Device) -> Literal["f16", "tf32", "f32"]:
@@ -317,6 +326,11 @@ def _on_tensors(
     first = (min(tile.stages - 1, rounds) * of_l + of_s) * load + costs.gate * tile.whole
     first += (tile.stages - 1) * gathered
     each_thread = tile.m * tile.n / (32 * tile.warps)
-    last = each_thread * (costs.out * resident + costs.slice * (tile.slices - 1))
-    meeting = costs.meeting + tile.split * each_thread * costs.part if tile.split > 1 else 0.0
+    own_results = each_thread / tile.split if is_cluster(tile, device) else each_thread
+    last = own_results * costs.out * resident + each_thread * costs.slice * (tile.slices - 1)
+    meeting = 0.0
+    if is_cluster(tile, device):
+        meeting = costs.together + each_thread * costs.theirs
+    elif tile.split > 1:
+        meeting = costs.meeting + tile.split * each_thread * costs.part
     return ceil(each / resident) * (costs.start + first + rounds * step + last) + meeting
