@@ -31,7 +31,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class TensorCosts:
-    """The same of tensor cores, fitted to the times of 450 tiles (of floats: 900)."""
+    """The same of tensor cores, fitted to the times of 2100 tiles (of floats: 900)."""
 
     rate: float  # multiply-adds a cycle
     full: float  # warps that reach it
@@ -47,8 +47,8 @@ class TensorCosts:
     slice: float  # of a result that slices add up
     meeting: float  # of groups that share a tile
     part: float  # of adding up one part of one result
-    together: float = 1100.0  # of groups of a cluster that share a tile
-    theirs: float = 2.0  # of adding up one part of one result in another group's shared memory
+    together: float  # of groups of a cluster that share a tile
+    theirs: float  # of adding up one part of one result in another group's shared memory
     piece: float = 130.0  # of less than 16 bytes of S that a thread asks for, with finding out where they lie
     element: float = 344.0  # of one element of S that a thread reads, computes and stores
     issue: float = 15.0  # of both, for every warp that does so at the same time
@@ -58,10 +58,10 @@ class TensorCosts:
 
 THREADS = Costs(128, 4.7, 2.2, 72, 163, 66, 189, 3.0, 1990, 5.5)
 TENSORS = TensorCosts(
-    818, 2.22, 64, 31.3, 689, 136, 22.5, 28.4, 9.75, 1190, 18.3, 11.6, 3130, 4.83, whole=0.314, gate=326
+    962, 0.8, 82.3, 28.4, 694, 43.1, 25.8, 39.8, 22.8, 2060, 6.23, 6.47, 5600, 0.922, 955, 40.3, whole=0.44, gate=294
 )
 #: Of floats, each product three.
-FLOATS = TensorCosts(166, 8.1, 31, 21, 1430, 2.8, 24, 8.6, 0, 1715, 50, 0.5, 1240, 19)
+FLOATS = TensorCosts(110, 0.987, 57, 23.7, 1050, 0.647, 200, 10.5, 0.717, 1890, 9.69, 1.2, 2100, 8.28, 1070, 36.4)
 #: Cycles until the host has enqueued one more kernel, where groups that share a tile meet in a second one (4.3 us and
 #: more on the H200's driver, benchmarks/opencl_enqueue.c).
 LAUNCH = 9_000.0
