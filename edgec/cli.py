@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
@@ -137,7 +138,16 @@ def build(
             said = config.said(settings, model, folder)
             written = reporting.write(reporting.describe(built, facts, budgets=budgeted, settings=said), folder)
     found = {**record.build(built), "budgets": budgeted, "report": str(written) if written is not None else None}
-    return Answer(found, lambda r: tables.build(r, model), all(b["ok"] for b in budgeted))
+    return Answer(found, lambda r: tables.build(r, model, _repeated(settings)), all(b["ok"] for b in budgeted))
+
+
+def _repeated(settings: Settings) -> str:
+    """The options for the device and for parts of the user's own, as further commands need them."""
+    words = ["--device", str(settings["device"])] if settings.get("device", "host") != "host" else []
+    for key in ("devices", "operators", "rules", "templates"):
+        for folder in settings.get(key, ()):  # type: ignore[attr-defined]
+            words += [f"--{key}", str(folder)]
+    return f" {shlex.join(words)}" if words else ""
 
 
 def _lines(path: Path | None) -> list[str]:

@@ -9,6 +9,7 @@ inherited one, except that `[measured]` is merged figure by figure.
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -198,7 +199,7 @@ def load_device(name_or_path: str | Path, folders: Iterable[str | Path] = ()) ->
     """The device of this name, or of this TOML file; `folders` are searched before the shipped one."""
     path = Path(name_or_path)
     if path.suffix == ".toml" or path.parent != Path():
-        if not path.is_file():
+        if not _is_file(path):
             raise DeviceError("no such device file", where=str(path))
         return _inherit(path, _shelves(folders))
     shelves = _shelves(folders)
@@ -231,6 +232,11 @@ def _inherit(path: Path, shelves: Sequence[Path]) -> Device:
         if required not in facts:
             hint = "add it, or a `base` that has it"
             raise DeviceError(f"'{required}' is not given", hint=hint, where=str(path))
+    if not _NAME.fullmatch(path.stem):
+        hint = "name the file with letters, digits, _, -, ., + and spaces"
+        raise DeviceError(
+            f"{path.stem!r} is no name of a device: it is written into sources", hint=hint, where=str(path)
+        )
     device = Device(name=path.stem, bases=tuple(file.stem for file, _ in files[1:]), **facts)
     _refuse_contradictions(device, path)
     return device
@@ -272,7 +278,14 @@ def _shelves(folders: Iterable[str | Path]) -> list[Path]:
 
 
 def _files_called(name: str, shelves: Iterable[Path]) -> list[Path]:
-    return [file for shelf in shelves if (file := shelf / f"{name}.toml").is_file()]
+    return [file for shelf in shelves if _is_file(file := shelf / f"{name}.toml")]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no name that a file could have
+        return False
 
 
 def _names(shelves: Iterable[Path]) -> list[str]:
@@ -288,12 +301,20 @@ def _did_you_mean(word: str, known: Sequence[str]) -> str:
 
 _FACTS = {key: kind for key, kind in get_type_hints(Device).items() if key not in ("name", "bases")}
 _KINDS: dict[str, Any] = {**_FACTS, "base": str, "probe": bool}
+#: What the names of files and the texts of facts are made of: they stand in build files, sources and command lines.
+_NAME, _WORD = re.compile(r"[\w.+() -]{1,100}", re.ASCII), re.compile(r"[\w.+=,:/@%~-]{,1000}", re.ASCII)
+#: The largest numbers that a fact may be. 256 bytes is the longest vector there is (SVE), 65534 what gcc unrolls.
+_LARGEST = 2**62
+_MOST = {
+    "vector_bytes": 256, "vector_registers": 256, "unroll": 65_534, "cores": 65_536, "multiprocessors": 65_536,
+    "compute_capability": 999, "group_items": 65_536, "gpu_multiply_adds": 2**20, "tensor_multiply_adds": 2**20,
+}  # fmt: skip
 _WANTED = {
     str: "text",
     bool: "true or false",
     int: "a whole number, 0 or more",
     Names: "a list of texts",
-    Measured: "a table of numbers",
+    Measured: "a table of numbers above 0",
 }
 
 
@@ -301,7 +322,7 @@ def _read(path: Path) -> dict[str, Any]:
     """The facts one file gives, each of the type `Device` declares."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise DeviceError(f"not valid TOML: {error}", where=str(path)) from error
     for key in table:
         if key not in _KINDS:
@@ -314,6 +335,11 @@ def _checked(key: str, value: object, path: Path) -> object:
     kind = _KINDS[key]
     fact = _as_kind(kind, value)
     if fact is not None:
+        if kind in (str, Names) and key != "description":
+            for text in (str(fact),) if kind is str else tuple(map(str, value)):  # type: ignore[call-overload]
+                _refuse_strange(key, text, path)
+        if type(fact) is int and fact > _MOST.get(key, _LARGEST):
+            raise DeviceError(f"'{key}' is more than {_MOST.get(key, _LARGEST)}", where=str(path))
         return fact
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     wanted = f"one of {', '.join(choices)}" if choices else _WANTED[kind]
@@ -321,10 +347,18 @@ def _checked(key: str, value: object, path: Path) -> object:
     raise DeviceError(f"'{key}' must be {wanted}, not {value!r}", hint=hint, where=str(path))
 
 
+def _refuse_strange(key: str, text: str, path: Path) -> None:
+    """Raises DeviceError for what would be more than a word in build files, sources and command lines."""
+    if _WORD.fullmatch(text) is None:
+        hint = "one option a text, of at most 1000 letters, digits and _.+=,:/@%~-"
+        message = f"{key!r} has the text {text[:60]!r}, which cannot stand in build files"
+        raise DeviceError(message, hint=hint, where=str(path))
+
+
 def _as_kind(kind: Any, value: object) -> object | None:
     """The value as a fact of this kind, None where it is something else. Exact types: `true` is no number."""
     if isinstance(value, dict):
-        is_figures = kind == Measured and all(type(figure) in (int, float) for figure in value.values())
+        is_figures = kind == Measured and all(type(n) in (int, float) and 0 < n < _LARGEST for n in value.values())
         return tuple((name, float(figure)) for name, figure in value.items()) if is_figures else None
     if isinstance(value, list):
         return tuple(value) if kind == Names and all(isinstance(word, str) for word in value) else None
@@ -344,6 +378,12 @@ def _refuse_contradictions(device: Device, path: Path) -> None:
         "\"sve\" needs 'vector_bytes' of 32 or 64": not device.has("sve") or width in (32, 64),
         "a GPU needs 'multiprocessors' and 'shared_bytes'": (
             not device.is_gpu or (device.multiprocessors >= 1 and device.shared_bytes >= 1)
+        ),
+        "a GPU needs 'vector_registers' of 8 or more": not device.is_gpu or device.vector_registers >= 8,
+        "'group_items' must be 1 or more": device.group_items >= 1,
+        "'gpu_multiply_adds' needs 'multiprocessors', 'gpu_clock_mhz' and 'memory_gbps'": (
+            not device.gpu_multiply_adds
+            or (device.multiprocessors >= 1 and device.gpu_clock_mhz >= 1 and device.memory_gbps >= 1)
         ),
         "'language' = \"cuda\" needs a 'compute_capability' of 50 or more": (
             device.language != "cuda" or device.compute_capability >= 50

@@ -238,6 +238,7 @@ def files(
     values["has_board"] = has_board(device)
     values["sizes_parameter"] = "".join(f", {s}" for s in sizes)
     values["device_flags"] = "".join(f" {flag}" for flag in device.cflags)
+    values["cross"] = cross_options(device)
     result: dict[str, bytes] = {f"{name}_weights.bin": weights}
 
     def put(path: str, template: str, **more: Any) -> None:
@@ -270,6 +271,13 @@ def files(
             result[file.name] = file.read_bytes()
     own = {"language": language.name, "sources": compiled, "weights_bytes": len(weights)}
     return sealed(result, program, device, name, inputs, outputs, {**own, **facts})
+
+
+def cross_options(device: Device) -> str:
+    """What CMake is told on another machine than the device; empty where that is not known."""
+    system = "Linux" if device.hosted else "Generic"
+    known = device.gcc_target and (not device.hosted or "linux" in device.gcc_target)
+    return f"-DCMAKE_SYSTEM_NAME={system} -DCMAKE_C_COMPILER={device.gcc_target}-gcc" if known else ""
 
 
 def sealed(

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgec import __version__
+from edgec.artefact import runs_here
 from edgec.compress.report import Report as Compression
 from edgec.device.facts import Device
+from edgec.device.probe import probe_host
+from edgec.emit.project import cross_options
 from edgec.errors import EdgecError
 from edgec.frontend.source import Parsed
 from edgec.frontend.text import printable
@@ -81,6 +84,8 @@ def build(built: Built) -> Record:
         "started_at": built.run.steps[0].stage.name,
         "name": built.options.name,
         "device": built.options.device.name,
+        "runs_here": runs_here(built.options.device, built.compiler),
+        "cross": _cross(built.options.device),
         "threads": built.options.threads,
         "compiler": built.compiler,
         "operators": built.operators,
@@ -100,6 +105,13 @@ def build(built: Built) -> Record:
         "sparsity": sparsity.kernels(program),
         "placement": placing.record(built),
     }
+
+
+def _cross(device: Device) -> str | None:
+    """What CMake has to be told here, "" where it is nothing; None where it cannot be said."""
+    if device.hosted and device.arch == probe_host().arch:
+        return ""
+    return cross_options(device) or None
 
 
 def compression(report: Compression | None) -> Record | None:

@@ -62,7 +62,8 @@ def verdict(ok: bool) -> Text:
     return Text("ok", style="green") if ok else Text("FAILED", style="bold red")
 
 
-def build(record: Record, model: str) -> RenderableType:
+def build(record: Record, model: str, asked: str = "") -> RenderableType:
+    """``asked``: the options that other commands need to know what was built."""
     seconds = record["seconds"]
     spent = "  ".join(f"{name} {s:.2f}" for name, s in seconds.items() if name != "total" and s >= 0.005)
     moved, least = record["traffic"]["read"] + record["traffic"]["written"], record["traffic"]["lower_bound"]
@@ -87,14 +88,14 @@ def build(record: Record, model: str) -> RenderableType:
         heaviest.add_row(str(k["kernel"]), template, operators, number(k["flops"]), moved)
     folder, name = escape(record["folder"]), record["name"]
     done = "replaced the earlier build in" if record["replaced"] else "written to"
-    further: list[tuple[str, RenderableType]] = [
-        ("check", f"edgec check {escape(model)}"),
-        ("time", f"edgec bench {escape(model)} --vs onnxruntime"),
-        ("use in C", f"cmake -S {folder} -B {folder}/build && cmake --build {folder}/build"),
-        ("in Python", f"edgec.Network({record['folder']!r}).run({{...}})"),
-    ]
-    if record["started_at"] != "import":  # there is no model to hold it against
-        further = further[2:]
+    here, cross = record["runs_here"], f" {record['cross']}" if record["cross"] else ""
+    further: list[tuple[str, RenderableType]] = []
+    if record["started_at"] == "import":  # else there is no model to hold it against
+        further.append(("check", escape(f"edgec check {model}{asked}")))
+        further += [("time", escape(f"edgec bench {model}{asked} --vs onnxruntime"))] if here else []
+    if record["cross"] is not None:
+        further.append(("use in C", f"cmake -S {folder} -B {folder}/build{cross} && cmake --build {folder}/build"))
+    further += [("in Python", f"edgec.Network({record['folder']!r}).run({{...}})")] if here else []
     if record["report"]:
         further.insert(0, ("look", escape(record["report"])))
     title = Text.assemble((escape(model), "bold"), f" -> {record['device']}, {record['threads']} thread(s)")

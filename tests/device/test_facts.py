@@ -99,10 +99,33 @@ def test_a_probed_device_takes_what_its_file_says_instead(tmp_path: Path) -> Non
             "'language' must be one of c, opencl, cuda, not 'cude'",
             "did you mean 'cuda'?",
         ),
-        ("measured.gflops = 'many'", "'measured' must be a table of numbers, not {'gflops': 'many'}", None),
+        ("measured.gflops = 'many'", "'measured' must be a table of numbers above 0, not {'gflops': 'many'}", None),
         ("base = 'arm46'", "the base 'arm46' is unknown", "did you mean 'arm64'?"),
         ("base = 'broken'", "the bases go in a circle: broken -> broken", None),
         ('instruction_sets = ["sve"]', "\"sve\" needs 'vector_bytes' of 32 or 64", None),
+        ("cores = 65_537", "'cores' is more than 65536", None),
+        ("l2_bytes = 4_611_686_018_427_387_905", f"'l2_bytes' is more than {2**62}", None),
+        ("measured.gflops = nan", "'measured' must be a table of numbers above 0, not {'gflops': nan}", None),
+        (
+            "gpu_multiply_adds = 1",
+            "'gpu_multiply_adds' needs 'multiprocessors', 'gpu_clock_mhz' and 'memory_gbps'",
+            None,
+        ),
+        *(
+            (
+                f"{key} = {text!r}" if key != "cflags" else f"cflags = ['-O2', {text!r}]",
+                f"'{key}' has the text {text!r}, which cannot stand in build files",
+                "one option a text, of at most 1000 letters, digits and _.+=,:/@%~-",
+            )
+            for key, text in (
+                ("cflags", "-O2 -w"),
+                ("cflags", "$(shell x)"),
+                ("gcc_target", "a;b"),
+                ("zig_mcpu", "a#b"),
+                ("qemu_machine", 'a"b'),
+                ("gpu", "`a`"),
+            )
+        ),
         ("hosted = false", "a device without an operating system needs 'gcc_target' or 'zig_target'", None),
     ],
 )
@@ -112,6 +135,22 @@ def test_refused(tmp_path: Path, text: str, message: str, hint: str | None) -> N
         load_device(path)
     assert (caught.value.where, caught.value.message, caught.value.hint) == (str(path), message, hint)
     assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_what_no_parser_takes_is_refused(tmp_path: Path) -> None:
+    for text in (f"cores = {'9' * 5000}", "cflags = " + "[" * 3000 + "]" * 3000, "a = \0"):
+        with pytest.raises(DeviceError, match="not valid TOML"):
+            load_device(write(tmp_path, "x", MINIMAL + text))
+    for name in ("x" * 5000, "a\0b"):
+        with pytest.raises(DeviceError, match="no device is called"):
+            load_device(name)
+
+
+def test_the_name_of_a_file_stands_in_sources(tmp_path: Path) -> None:
+    assert load_device(write(tmp_path, "my board-2.1", MINIMAL)).name == "my board-2.1"
+    for name in ("a\nb", 'a"b', "a$b", "a\\b"):
+        with pytest.raises(DeviceError, match="is no name of a device"):
+            load_device(write(tmp_path, name, MINIMAL))
 
 
 def test_bases_in_a_circle_are_shown(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,11 +13,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from needed import need
 from onnx import helper
 from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec.api import read
+from edgec.cli import main
 from edgec.demo import digits
 from edgec.device.facts import load_device
 from edgec.device.toolchain import Compiler, compile_program, find_compilers
@@ -125,6 +128,20 @@ def test_a_c_program(compiler: Compiler, tmp_path: Path) -> None:
     program = compile_program(compiler, device, sources, tmp_path / "classify", include=[folder])
     done = subprocess.run([str(program)], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("a 4, probability 0.9") or done.stdout == "a 4, probability 1.000\n"
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no cmake here")
+def test_the_cmake_project_of_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`build` says how: nothing is there to link a program with, but the library is built."""
+    need("arm-none-eabi-gcc", "gcc-arm-none-eabi", "libnewlib-arm-none-eabi")
+    folder = tmp_path / "digits"
+    with pytest.raises(SystemExit):
+        main(["build", str(digits()[0]), "--device", "rp2350", "-o", str(folder), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert (told["runs_here"], told["cross"][:28]) == (False, "-DCMAKE_SYSTEM_NAME=Generic ")
+    subprocess.run(["cmake", "-S", folder, "-B", folder / "build", *told["cross"].split()], check=True)
+    subprocess.run(["cmake", "--build", folder / "build"], check=True)
+    assert (folder / "build" / "libnet.a").is_file()
 
 
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no cmake here")
