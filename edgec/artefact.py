@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from edgec.check.execute import POISON, Executor
+from edgec.data_file import read_json
 from edgec.device import android, apk, wasm
 from edgec.device.cuda import CudaCompiler, KernelReport, compile_cuda, has_gpu, pick_cuda_compiler
 from edgec.device.facts import Device
@@ -125,14 +126,40 @@ def _keep_foreign(folder: Path, fresh: Path) -> None:
 def read_lock(folder: Path) -> dict[str, Any]:
     """What an artefact says of itself; raises UsageError for a folder that is none."""
     try:
-        lock = json.loads((folder / LOCK).read_text(encoding="utf-8"))
+        lock = read_json(folder / LOCK)
     except OSError:
         raise UsageError("not a folder made by edgec", hint=f"it has no {LOCK}", where=str(folder)) from None
-    except ValueError as error:
-        raise UsageError(f"cannot be read: {error}", where=str(folder / LOCK)) from None
-    if not isinstance(lock, dict):
-        raise UsageError("cannot be read", where=str(folder / LOCK))
+    if not isinstance(lock, dict) or not all(is_meant(lock[key]) for key, is_meant in _MEANT.items() if key in lock):
+        raise UsageError("is no lock that edgec writes", hint="build it again", where=str(folder / LOCK))
     return lock
+
+
+def _are_files(value: object) -> bool:
+    """Paths below the folder of a lock."""
+    return isinstance(value, list) and all(
+        isinstance(f, str) and f and not Path(f).is_absolute() and ".." not in Path(f).parts for f in value
+    )
+
+
+def _are_ports(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(p, dict)
+        and all(isinstance(p.get(key), str) for key in ("onnx_name", "name", "dtype"))
+        and p["dtype"] in DTYPES
+        and isinstance(p.get("shape"), list)
+        for p in value
+    )
+
+
+#: What is read of a lock, and what it has to be.
+_MEANT: Mapping[str, Callable[[Any], bool]] = {
+    "name": lambda name: isinstance(name, str) and name.isidentifier(),
+    "threads": lambda threads: type(threads) is int and threads >= 1,
+    "files": _are_files,
+    "sources": _are_files,
+    "inputs": _are_ports,
+    "outputs": _are_ports,
+}
 
 
 def library_name(name: str) -> str:
@@ -181,7 +208,10 @@ def resources(folder: Path) -> dict[str, KernelReport]:
     path = folder / RESOURCES
     if not path.is_file():
         return {}
-    return {name: KernelReport(**said) for name, said in json.loads(path.read_text(encoding="utf-8")).items()}
+    try:
+        return {name: KernelReport(**said) for name, said in read_json(path).items()}
+    except (TypeError, AttributeError):
+        raise UsageError("does not say what the compiler said", hint="build it again", where=str(path)) from None
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from rich.console import Console, RenderableType
 
 from edgec import config
 from edgec.check.invariants import InvariantError
+from edgec.data_file import read_array
 from edgec.errors import CheckError, EdgecError, UsageError
 from edgec.frontend.text import printable
 from edgec.ir.verify import VerifyError
@@ -233,7 +234,7 @@ def _value(text: str) -> tuple[str, Any]:
     words = {"true": True, "false": False}
     try:
         if rest.endswith(".npy"):
-            return name, np.load(rest, allow_pickle=False)
+            return name, read_array(rest)
         numbers = [words[w.lower()] if w.lower() in words else json.loads(w) for w in rest.split(",")]
         array = np.asarray(numbers[0] if len(numbers) == 1 else numbers)
     except (OSError, ValueError):

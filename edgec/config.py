@@ -74,9 +74,9 @@ def load(given: str | Path) -> Config:
     except FileNotFoundError:
         hint = f"name a model, or a folder that holds an {FILE} with model = ..."
         raise UsageError(f"there is no {FILE} here", hint=hint, where=str(path.parent)) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise UsageError(f"cannot be read: {error}", where=str(path)) from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"is no TOML: {error}", where=str(path)) from None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from edgec.data_file import read_arrays
 from edgec.errors import ModelError, UsageError
 from edgec.frontend import states
 from edgec.ir.expr import Expr
@@ -102,11 +103,7 @@ def given_inputs(graph: Graph, path: str | Path) -> list[dict[str, np.ndarray]]:
     Raises UsageError for a file that cannot be read or does not fit.
     """
     where = str(path)
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        arrays = dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else {"": loaded}
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        raise UsageError(f"cannot read the inputs: {error}", hint="save them with numpy.savez", where=where) from None
+    arrays = read_arrays(path)
     if "" in arrays:
         if len(graph.inputs) != 1:
             raise UsageError(

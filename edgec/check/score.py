@@ -12,6 +12,7 @@ import numpy as np
 from edgec.check.inputs import samples
 from edgec.check.metrics import Metric, decisions
 from edgec.check.verdict import reference_for
+from edgec.data_file import read_arrays
 from edgec.errors import UsageError
 from edgec.ir.graph import Graph
 
@@ -64,11 +65,7 @@ def labelled(graph: Graph, folder: Path) -> tuple[list[dict[str, Array]], Array 
     sets: list[dict[str, Array]] = []
     labels: list[Array] = []
     for file in files:
-        try:
-            with np.load(file, allow_pickle=False) as data:
-                arrays = dict(data)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"cannot be read: {error}", where=str(file)) from None
+        arrays = read_arrays(file)
         others = [name for name in arrays if name not in names]
         found = samples(graph, {k: v for k, v in arrays.items() if k in names}, str(file))
         sets += found

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from edgec.check.inputs import random_inputs
+from edgec.data_file import read_arrays
 from edgec.errors import UsageError
 from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES
@@ -33,12 +34,7 @@ def samples(source: str | Path, graph: Graph) -> Iterator[Arrays]:
             yield random_inputs(graph, seed)
         return
     for file in _files(source):
-        try:
-            with np.load(file, allow_pickle=False) as data:
-                arrays = dict(data)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"cannot be read: {error}", where=str(file)) from None
-        yield from _apart(arrays, graph, file)
+        yield from _apart(read_arrays(file), graph, file)
 
 
 def labels(source: str | Path, graph: Graph) -> list[np.ndarray]:
@@ -50,10 +46,10 @@ def labels(source: str | Path, graph: Graph) -> list[np.ndarray]:
         return []
     found: list[np.ndarray] = []
     for file in _files(source):
-        with np.load(file, allow_pickle=False) as data:
-            if LABELS not in data.files:
-                return []
-            here, count = data[LABELS], sum(1 for _ in _apart(dict(data), graph, file))
+        arrays = read_arrays(file)
+        if LABELS not in arrays:
+            return []
+        here, count = arrays[LABELS], sum(1 for _ in _apart(arrays, graph, file))
         if here.shape[:1] != (count,):
             raise UsageError(f"'{LABELS}' is {list(here.shape)}, and there are {count} inputs", where=str(file))
         found += list(here)
@@ -96,5 +92,11 @@ def _apart(arrays: Arrays, graph: Graph, file: Path) -> Iterator[Arrays]:
     counts = {len(stack) for stack in stacks.values()}
     if len(counts) != 1:
         raise UsageError("the arrays hold different numbers of inputs", where=str(file))
+    if counts == {0}:
+        raise UsageError("there is no input in it", where=str(file))
+    for name, stack in stacks.items():
+        if stack.dtype.kind == "f" and not np.isfinite(stack).all():
+            hint = "what a network never sees tells nothing of the numbers in it: leave such samples out"
+            raise UsageError(f"'{name}' holds infinities, or what is not a number", hint=hint, where=str(file))
     for k in range(counts.pop()):
         yield {name: stack[k] for name, stack in stacks.items()}

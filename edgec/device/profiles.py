@@ -79,7 +79,8 @@ class Profiles:
 
     def known(self, target: Target) -> dict[str, float]:
         """Seconds of every block that was measured on a target."""
-        return dict(self._rows("SELECT block, seconds FROM times WHERE target = ?", target.fingerprint))
+        rows = self._rows("SELECT block, seconds FROM times WHERE target = ?", target.fingerprint)
+        return {block: seconds for block, seconds in rows if _is_time(seconds)}
 
     def put(self, entries: Iterable[Measured]) -> None:
         """Keep times; what was known of the same blocks on the same targets is replaced."""
@@ -152,9 +153,14 @@ class Profiles:
             raise UsageError(f"no profile database: {error}", hint=hint, where=str(self.path)) from None
 
 
+def _is_time(seconds: object) -> bool:
+    """Could it have been measured? A database may hold anything in the place of a number."""
+    return isinstance(seconds, float) and 0 < seconds < 1e6
+
+
 def _entry(m: Mapping[str, Any]) -> Measured:
     target = Target(**{key: str(m["target"][key]) for key in ("fingerprint", "device", "compiler")})
     seconds = float(m["seconds"])
-    if not 0 < seconds < 1e6:
+    if not _is_time(seconds):
         raise ValueError
     return Measured(str(m["block"]), target, seconds, str(m["what"]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
+from edgec.data_file import read_json
 from edgec.device.profiles import Profiles
 from edgec.errors import UsageError
 from edgec.report.record import Record, head
@@ -45,11 +46,9 @@ def exported(database: Profiles, file: Path) -> Record:
 
 def imported(database: Profiles, file: Path) -> Record:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = read_json(file)
     except OSError as error:
         raise UsageError(f"cannot read: {error.strerror or error}", where=str(file)) from None
-    except ValueError as error:
-        raise UsageError(f"cannot be read: {error}", where=str(file)) from None
     return _moved("profiles import", database, database.import_(data, str(file)), str(file))
 
 

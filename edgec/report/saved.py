@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from edgec.data_file import read_array
 from edgec.errors import ModelError, UsageError
 from edgec.export_onnx import to_onnx
 from edgec.ir import text
@@ -63,10 +64,7 @@ def read_graph(path: Path) -> Graph:
 
 
 def _constant(path: Path, dtype: str) -> Array:
-    try:
-        value = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read a constant: {error}", where=str(path)) from None
+    value = read_array(path)
     is_coded = dtype in CODED and value.itemsize == DTYPES[dtype].itemsize
     array = Array(value.view(DTYPES[dtype]) if is_coded else value)
     if array.digest != path.stem:

@@ -58,5 +58,5 @@ def test_files_that_do_not_fit(tmp_path: Path, arrays: dict[str, np.ndarray], me
 def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_text("no zip")
     for name in ("x.npz", "missing.npz"):
-        with pytest.raises(UsageError, match="cannot read"):
+        with pytest.raises(UsageError, match="cannot be read"):
             given_inputs(import_model(convnet()), tmp_path / name)

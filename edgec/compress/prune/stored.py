@@ -10,6 +10,7 @@ import numpy as np
 
 from edgec.compress.layers import Layer
 from edgec.compress.prune.operands import matrix
+from edgec.data_file import read_arrays
 from edgec.errors import UsageError
 
 Array = np.ndarray
@@ -24,11 +25,7 @@ def save(path: Path, masks: Mapping[str, Array]) -> None:
 
 def masks_for(path: Path, layers: Sequence[Layer]) -> dict[Layer, Array]:
     """The masks of a file as [outputs, columns]. Raises UsageError for one that fits no layer, or cannot be read."""
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            arrays = dict(data)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot be read: {error}", where=str(path)) from None
+    arrays = read_arrays(path)
     by_name = {layer.name: layer for layer in layers}
     found = {}
     for name, mask in arrays.items():
@@ -36,7 +33,7 @@ def masks_for(path: Path, layers: Sequence[Layer]) -> dict[Layer, Array]:
             hint = f"layers are {', '.join(list(by_name)[:6])}"
             raise UsageError(f"there is no layer '{name}' to prune", hint=hint, where=str(path))
         layer = by_name[name]
-        if mask.size != layer.weights.size or mask.shape[0] != len(matrix(layer)):
+        if mask.size != layer.weights.size or mask.shape[:1] != (len(matrix(layer)),):
             raise UsageError(
                 f"the mask of '{name}' is {list(mask.shape)}, its weights are {list(layer.weights.shape)}",
                 hint="masks are [outputs, inputs, taps..]",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec import artefact
+from edgec.data_file import read_json
 from edgec.errors import UsageError
 from edgec.frontend.text import printable
 from edgec.report import record
@@ -104,12 +105,10 @@ def read_document(folder: Path) -> Record:
     """The document of a build, by its folder or its file; raises UsageError where there is none that can be read."""
     path = folder if folder.is_file() else folder / DOCUMENT
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     except OSError:
         hint = f"it has no {DOCUMENT}: build it with --report"
         raise UsageError("there is no report here", hint=hint, where=str(folder)) from None
-    except ValueError as error:
-        raise UsageError(f"cannot be read: {error}", where=str(path)) from None
     if not isinstance(found, dict) or found.get("command") != "report":
         raise UsageError("not the report of a build", where=str(path))
     if found.get("report_schema") != SCHEMA:

@@ -1,0 +1,55 @@
+"""Data out of files that anybody may have written: inputs, labels, calibration, masks, constants, locks, reports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import UsageError
+
+
+def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by name, or that of an .npy file by the name "".
+
+    Raises UsageError for what cannot be read, and for arrays that hold no numbers or truth values.
+    """
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.lib.npyio.NpzFile):
+            with loaded:
+                arrays = {name: np.asarray(loaded[name]) for name in loaded.files}
+        else:
+            arrays = {"": np.asarray(loaded)}
+    except Exception as error:  # a damaged file raises whatever numpy, zipfile, zlib and the parser of headers do
+        what = "it holds objects of Python" if "pickle" in str(error) else _line(error)
+        raise UsageError(
+            f"cannot be read: {what}", hint="arrays of numbers are saved with numpy.savez", where=str(path)
+        ) from None
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufV":  # V: the narrow types of ml_dtypes
+            where = f"{path}, '{name}'" if name else str(path)
+            raise UsageError(f"an array of {array.dtype.name} holds no numbers", where=where)
+    return arrays
+
+
+def read_array(path: str | Path) -> np.ndarray:
+    """The array of an .npy file; raises UsageError as `read_arrays` does."""
+    arrays = read_arrays(path)
+    if "" not in arrays:
+        raise UsageError("cannot be read: it holds arrays by name", hint="save one with numpy.save", where=str(path))
+    return arrays[""]
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds; raises UsageError for what is none, OSError where it cannot be opened."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"cannot be read: {_line(error)}", where=str(path)) from None
+
+
+def _line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]
