@@ -151,8 +151,8 @@ def _repeated(settings: Settings) -> str:
 
 
 def _lines(path: Path | None) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").splitlines() if path is not None else []
+    try:  # splitlines would also split at what is no end of a line, and the classes behind would be others
+        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n") if path is not None else []
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot be read: {error}", where=str(path)) from None
 

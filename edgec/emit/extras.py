@@ -37,7 +37,8 @@ abstract assert boolean break byte catch char class default do extends final fin
 instanceof int interface long native new package private protected public short status strictfp super synchronized this
 throw throws transient try void volatile while
 """
-_WORDS = {"cpp": frozenset(("std", "edgec")), "python": frozenset(keyword.kwlist)}
+_CPP_WORDS = "EOF NULL edgec i386 linux std stderr stdin stdout unix"  # most of them macros
+_WORDS = {"cpp": frozenset(_CPP_WORDS.split()), "python": frozenset(keyword.kwlist)}
 _WORDS |= {"rust": frozenset(_RUST_WORDS.split()), "java": frozenset(_JAVA_WORDS.split())}
 
 

@@ -207,6 +207,8 @@ def files(
         raise DeviceError("OpenCL has no TF32", hint="build with --precision fp32 or fp16")
     if name.lower() in _HEADERS:
         raise UsageError(f"{name}.h would hide a header of the C library", hint="choose another --name")
+    if name in ("ctypes", "numpy", "pathlib"):
+        raise UsageError(f"{name}.py would hide the module that it imports", hint="choose another --name")
     sources = generate(program, name, templates, language)
     inputs, outputs = ports(program, name)
     weights = weights_blob(program)

@@ -152,6 +152,8 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         ({"beside": ["cobol"]}, "no 'cobol'"),
         ({"beside": ["java"], "name": "native"}, "'native' cannot be a name in java"),
         ({"beside": ["python"], "name": "lambda"}, "'lambda' cannot be a name in python"),
+        ({"beside": ["cpp"], "name": "EOF"}, "'EOF' cannot be a name in cpp"),
+        ({"name": "numpy"}, "numpy.py would hide the module that it imports"),
         ({"beside": ["java"], "device": "cortex_m4"}, "needs an operating system"),
         ({"beside": ["cpp"], "device": "cuda_sm90"}, "is for networks in C"),
     ):

@@ -14,7 +14,7 @@ from convnet import NODES, convnet
 from small_models import model, node, tensor_input
 
 import edgec
-from edgec.cli import main
+from edgec.cli import _lines, main
 
 DOCUMENTED = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
 Outcome = tuple[int, str, str]
@@ -72,6 +72,12 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 # ---- build
+
+
+def test_labels_are_lines(tmp_path: Path) -> None:
+    """What only looks like the end of a line does not move the classes behind it."""
+    (tmp_path / "labels.txt").write_bytes("a\u2028b\r\n\x0c\n\nlast\n".encode())
+    assert _lines(tmp_path / "labels.txt") == ["a\u2028b", "\x0c", "", "last"]
 
 
 def test_build(shell: Shell, file: Path, elsewhere: Path) -> None:
