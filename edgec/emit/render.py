@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -56,13 +57,27 @@ def _string(text: str) -> str:
 
 
 def render(template: str, folders: Sequence[Path] = (), **values: Any) -> str:
-    """Render a template by its path below the template folders; EdgecError names the template that fails."""
+    """Render a template by its path below the template folders; EdgecError names the file and the line that fails."""
+    found = None
     try:
-        return environment(tuple(folders)).get_template(template).render(**values)
+        found = environment(tuple(folders)).get_template(template)
+        return found.render(**values)
     except jinja2.TemplateNotFound as missing:
         raise EdgecError(
             f"no template '{missing.name}'", hint="it is looked for in --templates and the shipped ones"
         ) from None
-    except jinja2.TemplateError as broken:
-        line = f":{broken.lineno}" if isinstance(broken, jinja2.TemplateSyntaxError) else ""
-        raise EdgecError(f"{broken.message}", where=f"{template}{line}") from broken
+    except jinja2.TemplateSyntaxError as broken:
+        raise EdgecError(f"{broken.message}", where=f"{broken.filename or template}:{broken.lineno}") from broken
+    except Exception as error:
+        file = Path(found.filename) if found is not None and found.filename else Path(template)
+        own = any(folder in file.parents for folder in folders)
+        if not own and not isinstance(error, jinja2.TemplateError):
+            raise  # a mistake in a shipped one
+        what = error.message if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: {error}"
+        raise EdgecError(str(what), where=f"{file}{_line(error, file)}") from error
+
+
+def _line(error: Exception, file: Path) -> str:
+    """Where in a template an error comes from: Jinja's frames have the template's names and lines."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
+    return f":{lines[-1]}" if lines else ""

@@ -132,7 +132,8 @@ def test_a_template(file: str, tmp_path: Path) -> None:
         ("//# kernel: mine\n//# schedule: spiral", "no schedule 'spiral'"),
         ("//# kernel: mine\n//# schedule: contract\n//# require: k.no_such_fact == 1", "no_such_fact"),
         ("//# kernel: mine\n//# schedule: contract\n//# require: k.m_extent ==", "require: k.m_extent =="),
-        ("//# kernel: mine\n//# schedule: contract\n${k.no_such_fact}", "no_such_fact"),
+        ("//# kernel: mine\n//# schedule: contract\n${k.no_such_fact}", "mine.c.jinja:3"),
+        ("//# kernel: mine\n//# schedule: contract\n\n${1 + 'a'}", "mine.c.jinja:4"),
         ("//# kernel: mine\n//# schedule: contract\n//% if k.name", "mine.c.jinja:3"),
     ],
 )
