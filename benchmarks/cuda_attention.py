@@ -4,7 +4,8 @@
 
 Sixteen heads of 64 features and eight of 128, N queries and keys, with and without a causal mask. Queries, keys and
 values lie in memory as a network's kernels leave them (halves for fp16). edgec's time is of the kernel, PyTorch's of a
-CUDA graph of many calls. Needs nvcc, torch and a GPU; with --compile it only compiles and prints what ptxas says.
+CUDA graph of many calls. Needs nvcc, torch and a GPU; with --compile it only compiles and prints what ptxas says, with
+--replay FILE.json it only writes a page anew.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from table import markdown
 
 from edgec import ops
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
@@ -123,6 +125,39 @@ def measured(folder: Path, heads: int, length: int, size: int, causal: bool, pre
     }
 
 
+PLACES = ("<!-- attention -->", "<!-- end of attention -->")
+
+
+def drawn(found: list[dict[str, Any]]) -> str:
+    """A row for every length and mask, two columns for every precision and size of heads; the last row is of ratios."""
+    kinds = list(dict.fromkeys((t["precision"], t["heads"], t["size"]) for t in found))
+    head = ["keys", "mask"]
+    for precision, heads, size in kinds:
+        head += [f"{precision}, {heads} heads of {size}", "PyTorch"]
+    rows = []
+    for n, causal in dict.fromkeys((t["n"], t["causal"]) for t in found):
+        row = [str(n), "causal" if causal else "none"]
+        for kind in kinds:
+            same = ((t["precision"], t["heads"], t["size"], t["n"], t["causal"]) == (*kind, n, causal) for t in found)
+            told = next(t for t, is_same in zip(found, same) if is_same)
+            row += [f"{told['us']:.1f}", f"{told['torch_us']:.1f}"]
+        rows.append(row)
+    last = ["PyTorch's over ours", ""]
+    for kind in kinds:
+        ratios = [t["torch_us"] / t["us"] for t in found if (t["precision"], t["heads"], t["size"]) == kind]
+        last += [f"{np.exp(np.mean(np.log(ratios))):.2f}", ""]
+    worst = {p: max(t["error"] for t in found if t["precision"] == p) for p in dict.fromkeys(k[0] for k in kinds)}
+    errors = ", ".join(f"{error:.1e} in {precision}" for precision, error in worst.items())
+    return markdown(head, [*rows, last]) + f"\n\nLargest errors: {errors}."
+
+
+def write(page: Path, found: list[dict[str, Any]]) -> None:
+    """Replace the table between the two marks of a page."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(PLACES[0])
+    after = rest.partition(PLACES[1])[2]
+    page.write_text(f"{before}{PLACES[0]}\n{drawn(found)}\n{PLACES[1]}{after}", encoding="utf-8")
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("lengths", nargs="*", type=int, metavar="N")
@@ -131,7 +166,12 @@ def main() -> None:
     p.add_argument("--causal", action="store_true", help="with a mask too, not only without")
     p.add_argument("--compile", action="store_true")
     p.add_argument("--out", type=Path)
+    p.add_argument("--write", type=Path, help="a page whose table between two marks is replaced")
+    p.add_argument("--replay", type=Path, help="what --out wrote: only the table is made anew")
     options = p.parse_args()
+    if options.replay:
+        write(options.write, json.loads(options.replay.read_text()))
+        return
     root = Path(tempfile.mkdtemp(prefix="edgec-attention-"))
     cases = [
         (precision, heads, size, length, causal)
@@ -153,6 +193,8 @@ def main() -> None:
         found.append(told)
     if options.out:
         options.out.write_text(json.dumps(found))
+    if options.write:
+        write(options.write, found)
 
 
 if __name__ == "__main__":
