@@ -19,9 +19,9 @@ from edgec.rewrite.affine import affine, value_of
 TOLERANCES: dict[Precision, float] = {"fp32": 1e-4, "tf32": 2.0**-6, "fp16": 2.0**-6, "bf16": 2.0**-3}
 TOLERANCE = TOLERANCES["fp32"]
 #: What a model may compute with in place of floats, and the precision that this is.
+_NARROW: dict[str, Precision] = {"f16": "fp16", "bf16": "bf16"}
 #: What leaves every element what it is.
 _MOVED = ("reshape", "transpose", "slice", "concat")
-_NARROW: dict[str, Precision] = {"f16": "fp16", "bf16": "bf16"}
 
 
 def tolerance_of(graph: Graph, precision: Precision) -> float:

@@ -61,8 +61,6 @@ def test_kernels_have_what_was_measured(built: edgec.api.Built, document: dict[s
     assert all(k["measured_us"] > 0 and k["predicted_us"] > 0 for k in kernels)
     assert all(k["function"] in document["functions"] for k in kernels)
     assert all(k["max_rel"] < 1e-4 for k in kernels)
-    together = sum(k["measured_us"] for k in kernels)
-    assert together < 20 * document["bench"]["median_ms"] * 1e3
     weights = {k["sparsity"] for k in kernels if k["sparsity"] is not None}
     assert weights and all(0 <= s < 1 for s in weights)
 
