@@ -51,20 +51,20 @@ class Tuned:
 
 def prices_for(options: Options, frozen: Mapping[str, str] | None = None) -> Prices:
     """What blocks cost for a build: earlier choices, times in the database, the model of the device."""
-    known: dict[str, float] = {}
-    if options.tuned and Profiles().path.is_file():
-        with suppress(ToolchainError):  # without its compiler nothing was measured for this target
-            known = Profiles().known(target(options))
-    return Prices(CostModel(options.device), known.get, frozen or {})
+    return Prices(CostModel(options.device), _times(options).get, frozen or {})
 
 
 def ways_for(options: Options) -> Ways:
     """Which way products go in a build, by the times in the database."""
-    known: dict[str, float] = {}
+    return Ways(measurements(_times(options)))
+
+
+def _times(options: Options) -> Mapping[str, float]:
+    """Times in the database for the target of a build, if they are to count."""
     if options.tuned and Profiles().path.is_file():
-        with suppress(ToolchainError):
-            known = Profiles().known(target(options))
-    return Ways(measurements(known))
+        with suppress(ToolchainError):  # without its compiler nothing was measured for this target
+            return Profiles().known(target(options))
+    return {}
 
 
 def target(options: Options) -> Target:

@@ -31,7 +31,9 @@ def verify_plan(plan: Plan) -> None:
     def is_ready(node: Node) -> bool:
         if node in written or node.is_const or not node.type.elements:
             return True
-        return node in parts and all(map(is_ready, parts[node]))
+        if node in parts and all(map(is_ready, parts[node])):
+            written.add(node)
+        return node in written
 
     for k, block in enumerate(plan.blocks):
         where = f"block {k} ({block.output!r})"
@@ -52,7 +54,7 @@ def verify_program(program: Program) -> None:
         for part in program.parts:
             verify_program(part.program)
         return
-    for buffer in dict.fromkeys(b for k in program.kernels for b in k.operands):
+    for buffer in dict.fromkeys(b for k in program.kernels for b in k.touches):
         if buffer.space in ("arena", "weights"):
             limit = program.arena_bytes if buffer.space == "arena" else program.weights_bytes
             start = program.offsets.get(buffer, -1)
@@ -69,7 +71,7 @@ def verify_program(program: Program) -> None:
 def _lives(program: Program) -> dict[Buffer, tuple[int, int]]:
     lives: dict[Buffer, tuple[int, int]] = {}
     for k, kernel in enumerate(program.kernels):
-        for b in kernel.operands:
+        for b in kernel.touches:
             if b.space == "arena":
                 lives[b] = (lives.get(b, (k, k))[0], k)
     return lives

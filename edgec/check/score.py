@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 #: The array of labels in a file of data; any other that is no input counts where there is one alone.
 LABELS = "labels"
-#: Points that a compiled network may be below its reference.
-DROP = 1.0
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ def _executors(built: Built, notes: list[str]) -> tuple[dict[str, Executor], tup
         step = next(s for s in built.run.steps if s.stage.name == "schedule")
         return {"schedule": step.stage.executor(step.value, built.run.context)}, ()
     threads = tuple(sorted({1, built.options.threads}))
-    return {f"{t} thread{'s' if t > 1 else ''}": _poisoned(Network(built.folder, t)) for t in threads}, threads
+    return {f"{t} thread{'s' if t > 1 else ''}": Network(built.folder, t).executor() for t in threads}, threads
 
 
 def _there(built: Built, on: Remote, sets: list[Arrays]) -> tuple[dict[str, Executor], tuple[int, ...]]:
@@ -201,14 +201,6 @@ def _there(built: Built, on: Remote, sets: list[Arrays]) -> tuple[dict[str, Exec
         return known[id(arrays)] if id(arrays) in known else alone(arrays)
 
     return {on.link.name: run}, (built.options.threads,)
-
-
-def _poisoned(network: Network) -> Executor:
-    def run(inputs: Mapping[str, np.ndarray]) -> Arrays:
-        network.poison()
-        return network.run({p.onnx_name: inputs[p.onnx_name] for p in network.inputs if p.onnx_name in inputs})
-
-    return run
 
 
 def _ready(built: Built, threads: tuple[int, ...]) -> Built:

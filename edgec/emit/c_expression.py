@@ -140,7 +140,7 @@ class Printer:
             return self._reduce(e)
         if e.op == "select":
             return self._select(e)
-        text = self._text(e)
+        text = self.text(e)
         if not e.args or self._is_trivial(e):
             return text
         return self._bind(e, text)
@@ -182,7 +182,8 @@ class Printer:
         scope.known[e] = name
         return name
 
-    def _text(self, e: Expr) -> str:
+    def text(self, e: Expr) -> str:
+        """C text of an operation on values; it is not put into a temporary itself."""
         if e.op == "load":
             return self._load(e)
         if e.op == "cast":

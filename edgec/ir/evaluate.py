@@ -44,7 +44,7 @@ def neutral(combine: str, dtype: str) -> float | int | bool:
     return int(limits.min if combine == "max" else limits.max)
 
 
-class _Grid:
+class Grid:
     """Evaluates expressions over a grid of variables; every result broadcasts against the grid's shape."""
 
     def __init__(self, axes: tuple[Expr, ...], lookup: Lookup) -> None:
@@ -115,7 +115,7 @@ class _Grid:
     def reduce(self, e: Expr) -> Array:
         combine, _ = e.value
         names, body = X.opened(e)
-        inner = _Grid((*self.axes, *names), self.lookup)
+        inner = Grid((*self.axes, *names), self.lookup)
         rank = len(self.axes)
         shape = inner.extents[rank:]
         if 0 in shape:
@@ -177,7 +177,7 @@ def evaluate_formula(formula: Formula, lookup: Lookup, known: Sizes = NO_SIZES) 
     if 0 in shape:
         return np.zeros(shape, DTYPES[formula.type.dtype])
     axes = tuple(v for v in formula.variables if v.op == "var")
-    value = _Grid(axes, lookup).value(formula.body)
+    value = Grid(axes, lookup).value(formula.body)
     full = np.broadcast_to(value, tuple(v.value.extent for v in axes))
     return np.asarray(full.reshape(shape), DTYPES[formula.type.dtype], order="C")
 

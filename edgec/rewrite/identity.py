@@ -10,14 +10,12 @@ The packages are the extra ``prove``; nothing of a build needs them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations, permutations
 from math import inf, isinf
 from typing import Any
-
-import numpy as np
 
 from edgec.rewrite.rule import Equation
 from edgec.rewrite.term import Term, subterms
@@ -59,17 +57,6 @@ def prove_identity(law: Equation) -> Identity | None:
         return _by_z3(law, is_bits=bool(functions & _BITS))
     except ImportError:
         return None
-
-
-def meets(law: Equation, conditions: Iterable[Condition], operands: Mapping[str, np.ndarray]) -> bool:
-    """Do the operands of an instance that passed the guard keep the conditions? NaN keeps all."""
-    with np.errstate(invalid="ignore"):
-        for name, what in conditions:
-            x = operands[name]
-            holds = x <= operands[what[3:]] if what.startswith("<= ") else CONDITIONS[what](x)
-            if not np.all(holds | np.isnan(x)):
-                return False
-    return True
 
 
 def _candidates(law: Equation) -> Iterator[tuple[Condition, ...]]:

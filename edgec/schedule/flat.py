@@ -11,7 +11,7 @@ import numpy as np
 from edgec.fuse import Block
 from edgec.ir import expr as X
 from edgec.ir import index
-from edgec.ir.evaluate import _Grid
+from edgec.ir.evaluate import Grid
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Array, Node
 from edgec.ir.nest import coefficient, mergeable, split_formula, used_as_values
@@ -112,7 +112,7 @@ def _merged(flat: Flat, outer: Expr, inner: Expr) -> Flat:
 def evaluate_over(e: Expr, axes: tuple[Expr, ...]) -> np.ndarray:
     """Values of an expression of constants on the grid of ``axes`` (one dimension each, extent 1 included)."""
     real = tuple(v for v in axes if v.op == "var")
-    value = _Grid(real, lambda buffer: buffer.data).value(e)
+    value = Grid(real, lambda buffer: buffer.data).value(e)
     full = np.broadcast_to(value, tuple(v.value.extent for v in real))
     return full.reshape([v.value.extent if v.op == "var" else 1 for v in axes])
 

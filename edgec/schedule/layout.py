@@ -39,12 +39,12 @@ def innermost_dimensions(plan: Plan) -> dict[Node, int]:
         for block in order:
             _propagate(block, plan, votes, fixed)
     return {
-        root: (root.type.rank - 1 if root in fixed or root.op in ("input", "const") else _winner(count, root))
+        root: (root.type.rank - 1 if root in fixed or root.op in ("input", "const") else _winner(count))
         for root, count in votes.items()
     }
 
 
-def _winner(count: Counter[int], root: Node) -> int:
+def _winner(count: Counter[int]) -> int:
     return max(sorted(count), key=lambda d: (count[d], d))
 
 
@@ -122,7 +122,7 @@ def _propagate(block: Block, plan: Plan, votes: dict[Node, Counter[int]], fixed:
     for node, place in places:
         root, _ = plan.root_of(node)
         if root in votes and root not in fixed and node.type.rank == root.type.rank:
-            loop = place[_winner(votes[root], root)]
+            loop = place[_winner(votes[root])]
             if loop.op == "var":
                 break
     else:

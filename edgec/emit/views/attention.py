@@ -152,7 +152,7 @@ class AttentionView(LoopedView):
         for first in range(0, self.d_extent, p.lanes):
             live = self.d_extent - first
             printer = Printer({**names, p.d: str(first)}, self.pointers, p.d, str(live) if live < p.lanes else None)
-            texts.append(printer._text(p.value))
+            texts.append(printer.text(p.value))
         return texts
 
     # ---- what has no lanes
@@ -222,7 +222,7 @@ class ScoreTile:
         p, names = self.view.params, self.view.names
         if not self.hoisted:
             shifted = X.substitute(p.key, {p.n: p.n + row})
-            return Printer(names, self.view.pointers)._text(shifted)
+            return Printer(names, self.view.pointers).text(shifted)
         steps = [f"{names[v]} * {self._steps[v]}" if self._steps[v] != 1 else names[v] for v in p.k if self._steps[v]]
         offset = row * (self._steps[p.n] or 0)
         return f"key[{' + '.join([*steps, *([str(offset)] if offset or not steps else [])])}]"

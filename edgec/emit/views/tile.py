@@ -165,7 +165,7 @@ class Tile:
             load = access("load", "i32" if p.words is not None else self.view.panel_dtype, None)
             return f"{load}(panel + {v * p.lanes})" if v else f"{load}(panel)"
         shifted = X.substitute(p.l, {p.n: p.n + v * p.lanes})
-        return Printer(self.view.names, self.view.pointers, p.n, self._count(v))._text(shifted)
+        return Printer(self.view.names, self.view.pointers, p.n, self._count(v)).text(shifted)
 
     def update(self, r: int, v: int) -> str:
         """One step of the sum on accumulators."""

@@ -153,14 +153,6 @@ class WinogradView(View):
     def lane_tail(self) -> int:
         return int(self.lane_loop.extent) % self.params.lanes
 
-    @property
-    def sum_start(self) -> str:
-        """Where the values of the inner loop begin among all that is summed."""
-        text, scale = "0", int(self.lane_loop.extent)
-        for loop in reversed(self.sum_loops):
-            text, scale = f"{loop.name} * {scale} + {text}", scale * int(loop.extent)
-        return text
-
     def forward(self, counted: bool) -> list[str]:
         """Load the inputs of a tile, transform them, store them where the products read them."""
         p = self.params
