@@ -17,11 +17,13 @@ from edgec.schedule.border import Border
 from edgec.schedule.chain import Chain
 from edgec.schedule.contract import Contract
 from edgec.schedule.gpu.kernel import GpuKernel
-from edgec.schedule.loops import Map, Row, Window
+from edgec.schedule.map import Map
 from edgec.schedule.nibbles import Nibbles
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel, Program, View
+from edgec.schedule.row import Row
 from edgec.schedule.sparse import Sparse
+from edgec.schedule.window import Window
 from edgec.schedule.winograd import Winograd
 
 if TYPE_CHECKING:

@@ -24,16 +24,18 @@ from edgec.schedule.gpu.ahead import ahead
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.layout import views_of
-from edgec.schedule.loops import map_, row, window
+from edgec.schedule.map import map_
 from edgec.schedule.memory import ALIGNMENT, plan_memory
 from edgec.schedule.nibbles import nibbles
 from edgec.schedule.procedure import procedure_call
 from edgec.schedule.program import Buffer, Kernel, Program, View
 from edgec.schedule.record import Record
+from edgec.schedule.row import row
 from edgec.schedule.sparse import Offer, Sparse, has_zeros, sparse
 from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, half_of, in_half, kept_narrow, with_copies
 from edgec.schedule.ways import Product, Ways, key_of, name_of, named
+from edgec.schedule.window import window
 from edgec.schedule.winograd import Winograd, cycles_of, winograd
 
 #: Products of a network for every one that stays in floats (see ``leading``), where sums are of floats and of halves.

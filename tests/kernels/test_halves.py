@@ -22,7 +22,7 @@ from edgec.schedule.build import schedule
 from edgec.schedule.chain import main_of
 from edgec.schedule.contract import Contract
 from edgec.schedule.halves import Halves
-from edgec.schedule.loops import Window
+from edgec.schedule.window import Window
 
 RANDOM = np.random.default_rng(21)
 #: Of the sum of the products' absolute values: the rounding of both factors, and of sums of at most TERMS in halves.

@@ -11,7 +11,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 from edgec.ir.nest import extent
-from edgec.schedule.loops import MAP_BLOCK, Map
+from edgec.schedule.map import MAP_BLOCK, Map
 
 
 class MapView(LoopedView):

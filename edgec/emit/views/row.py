@@ -14,7 +14,8 @@ from edgec.ir.evaluate import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, most
 from edgec.ir.vector import HALF, LANES, always_computed, free
-from edgec.schedule.loops import Row, reduced
+from edgec.schedule.loops import reduced
+from edgec.schedule.row import Row
 
 
 @dataclass

@@ -19,9 +19,9 @@ from edgec.ir.index import upper
 from edgec.ir.nest import extent
 from edgec.ir.vector import HALF
 from edgec.schedule.halves import COLUMNS
-from edgec.schedule.loops import Window
 from edgec.schedule.products import WORD, Taps
 from edgec.schedule.program import Buffer, Kernel
+from edgec.schedule.window import Window
 
 
 class WindowView(LoopedView):

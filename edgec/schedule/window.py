@@ -1,0 +1,128 @@
+"""Windows: reductions over few elements, several neighboring outputs in registers, lanes along channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from edgec.device.facts import Device
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient, is_fixed, most
+from edgec.ir.vector import free, is_vectorizable, vector_lanes, vector_registers
+from edgec.schedule.ending import Ending
+from edgec.schedule.flat import Flat, Weights, merge_loops
+from edgec.schedule.halves import taps_in_halves
+from edgec.schedule.loops import repacked
+from edgec.schedule.products import Taps, taps_of
+from edgec.schedule.program import Buffer
+from edgec.schedule.record import Record
+
+#: A sum over this many neighbors is worth a row's tail.
+ROW_FROM = 16
+#: A window unrolls at most this many multiply-adds of one tile.
+UNROLL_LIMIT = 256
+
+
+@dataclass(frozen=True)
+class Window(Record):
+    """A reduction over few elements: ``deep`` x ``rows`` neighboring outputs at once, lanes along ``n``.
+
+    ``rows`` lie along ``m``, ``deep`` along the innermost of ``loops``: what is read for one serves the next.
+    """
+
+    template: ClassVar[str] = "window"
+    loops: tuple[Expr, ...]
+    m: Expr
+    n: Expr
+    rows: int
+    lanes: int  # of one vector
+    reduction: Expr
+    body: Expr
+    store: Buffer
+    address: Expr
+    taps: Taps | None = None  # of bytes: ``reduction`` then only stands for the sum
+    deep: int = 1
+    in_halves: bool = False  # two neighboring lanes in 32 bits: products are added up in halves
+    end: Ending | None = None  # and so is what follows them
+
+    @property
+    def bodies(self) -> list[Expr]:
+        t = self.taps
+        return [self.body, *([t.x, t.word, t.start] if t is not None else [])]
+
+
+def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
+    sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
+    if len(sums) != 1:
+        return None
+    flat = merge_loops(flat)
+    (reduction,) = (e for e in X.walk(flat.body) if e.op == "reduce")
+    lanes = [v for v in flat.loops if coefficient(flat.address, v) == 1 and most(v) >= 4]
+    taps = prod(v.extent for v in reduction.value[1])
+    if (
+        not lanes
+        or not is_fixed(lanes[0])
+        or not isinstance(taps, int)
+        or taps > UNROLL_LIMIT
+        or reduction.value[0] not in ("add", "max", "min", "mul")
+    ):
+        return None
+    n = lanes[0]
+    body = repacked(flat.body, flat.loops, n, weights)
+    (reduction,) = (e for e in X.walk(body) if e.op == "reduce")
+    if not is_vectorizable(body, n) or n not in free(reduction) or _is_along_memory(reduction, n):
+        return None
+    others = sorted((v for v in flat.loops if v is not n), key=lambda v: -(coefficient(flat.address, v) or 0))
+    m: Expr = X.const(0)
+    rows = 1
+    if others:
+        m = others.pop()
+        limit = max(1, min(vector_registers(device) // 3, UNROLL_LIMIT // taps, 8))
+        rows = _even_rows(most(m), limit)
+    taps = taps_of(device, reduction, flat.loops, n, weights)
+    if taps is not None:
+        total = X.load("sum", (X.const(0) + n,), "i32")
+        body, reduction = X.substitute(body, {reduction: total}), total
+    deep = _depth(reduction, others, device) if taps is None and rows > 1 else 1
+    halves = taps_in_halves(device, reduction, body, flat.loops, n, flat.store, flat.address, weights)
+    if halves is not None:
+        reduction, body, end = halves
+    return Window(
+        tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address, taps, deep,
+        halves is not None, end if halves is not None else None,
+    )  # fmt: skip
+
+
+def _depth(reduction: Expr, others: list[Expr], device: Device) -> int:
+    """2 where two outputs one above the other share what they read, and registers hold both; else 1.
+
+    Reading is what windows wait for: two rows of a 3 x 3 window read 4 rows where they read 6 one by one.
+    """
+    if not others or vector_registers(device) < 32 or not is_fixed(others[-1]) or most(others[-1]) < 4:
+        return 1
+    names, body = X.opened(reduction)
+    steps = [(coefficient(e.args[0], others[-1]), e) for e in X.loads(body) if e.args]
+    return 2 if any(step and any(_overlaps(e, step, v) for v in names) for step, e in steps) else 1
+
+
+def _overlaps(load: Expr, step: int, tap: Expr) -> bool:
+    """Is what the next output reads, ``step`` further on, a later tap of this one?"""
+    by = coefficient(load.args[0], tap) or 0
+    return by != 0 and step % by == 0 and 0 < step // by < most(tap)
+
+
+def _is_along_memory(reduction: Expr, n: Expr) -> bool:
+    """Is a long sum contiguous where the lanes would be far apart? Then rows are walked along it."""
+    names, body = X.opened(reduction)
+    if len(names) != 1 or most(names[0]) < ROW_FROM:
+        return False
+    places = [e.args[0] for e in X.loads(body)]
+    return all(coefficient(a, names[0]) == 1 and coefficient(a, n) not in (0, 1) for a in places)
+
+
+def _even_rows(extent: int, most: int) -> int:
+    """The largest tile up to ``most`` with the fewest tiles, the last one as full as possible."""
+    tiles = -(-extent // most)
+    return -(-extent // tiles)
