@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -23,6 +24,11 @@ __all__ = [
 def extent_text(extent: Extent) -> str:
     """An extent as the text form writes it: a number, or a formula in braces."""
     return f"{{{extent}}}" if isinstance(extent, Expr) else str(extent)
+
+
+@lru_cache(maxsize=100_000)  # laws ask for every node they would make
+def _elements(shape: tuple[Extent, ...]) -> int:
+    return prod(map(upper, shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ class Type:
 
     @property
     def elements(self) -> int:
-        return prod(self.bounds)
+        return _elements(self.shape)
 
     @property
     def bytes(self) -> int:

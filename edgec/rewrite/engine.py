@@ -168,6 +168,11 @@ class _Rewriter:
     def uses(self, node: Node) -> int:
         return self.counts.get(node, 0)
 
+    def rules_for(self, node: Node) -> Iterator[Rule]:
+        """The laws that may have something to say about a node."""
+        below = {a.op for a in node.args}
+        return (r for r in self.rules.get(node.op, ()) if r.below <= below)
+
     def sweep(self, outputs: tuple[tuple[str, Node], ...]) -> tuple[tuple[str, Node], ...]:
         nodes = list(topological(n for _, n in outputs))
         readers = dict.fromkeys(nodes, 0)
@@ -201,7 +206,7 @@ class _Rewriter:
         again = True
         while again and len(self.applied) < self.steps:
             again = False
-            for r in self.rules.get(node.op, ()):
+            for r in self.rules_for(node):
                 if delicate and r.needs_smoothness:
                     continue
                 for proposal in proposals(r, node, self):
@@ -251,7 +256,7 @@ class _Rewriter:
             if later.intersection(readers):
                 continue  # one is computed from another: what it would become is not known yet
             if not stale.intersection((value, *readers)) and len(self.applied) < self.steps:
-                found = self.free(value, readers)
+                found = self.free(value, readers, place)
                 replaced.update(found)
                 stale.update(_readers_of(found, users))
         if not replaced:
@@ -267,9 +272,12 @@ class _Rewriter:
             new[n] = new[target]
         return tuple((name, new[n]) for name, n in outputs)
 
-    def free(self, value: Node, readers: Sequence[Node]) -> dict[Node, Node]:
-        """What the ``readers`` of ``value`` become, where together they do without it and the graph gets cheaper."""
-        choices = [self.without(value, r) for r in readers]
+    def free(self, value: Node, readers: Sequence[Node], place: Mapping[Node, int]) -> dict[Node, Node]:
+        """What the ``readers`` of ``value`` become, where together they do without it and the graph gets cheaper.
+
+        ``place`` numbers the nodes of the graph, arguments first.
+        """
+        choices = [self.without(value, r, place) for r in readers]
         if all(choices):
             for k in range(max(map(len, choices))):
                 replaced = self.give_up(value, {r: c[min(k, len(c) - 1)] for r, c in zip(readers, choices)})
@@ -302,14 +310,14 @@ class _Rewriter:
             self.applied.append(Applied(r.name, r.law, r.numeric, origin, before, after, own))
         return {reader: proposal for reader, (_, proposal) in chosen.items()}
 
-    def without(self, value: Node, reader: Node) -> list[tuple[Rule, Node]]:
+    def without(self, value: Node, reader: Node, place: Mapping[Node, int]) -> list[tuple[Rule, Node]]:
         """What laws make of ``reader`` that has no need of ``value``."""
         return [
             (r, proposal)
-            for r in self.rules.get(reader.op, ())
+            for r in self.rules_for(reader)
             if not (reader in self.delicate and r.needs_smoothness)
             for proposal in proposals(r, reader, self)
-            if isinstance(proposal, Node) and proposal is not reader and not _needs(proposal, value, reader)
+            if isinstance(proposal, Node) and proposal is not reader and not _needs(proposal, value, reader, place)
         ]
 
     def cost(self, nodes: Iterable[Node]) -> Measure:
@@ -368,15 +376,16 @@ class _Rewriter:
         return tuple(everything)
 
 
-def _needs(proposal: Node, value: Node, reader: Node) -> bool:
+def _needs(proposal: Node, value: Node, reader: Node, place: Mapping[Node, int]) -> bool:
     """Is ``value`` among what ``proposal`` is computed from, on this side of what the reader was computed from?"""
     known = {*reader.args, *(a for x in reader.args for a in x.args)} - {value}
+    first = place[value]  # what stands before it is not computed from it
     stack, seen = [proposal], set()
     while stack:
         n = stack.pop()
         if n is value:
             return True
-        if n not in known and n not in seen:
+        if n not in known and n not in seen and place.get(n, first) >= first:
             seen.add(n)
             stack += n.args
     return False

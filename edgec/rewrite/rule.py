@@ -18,6 +18,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 from typing import Any, Literal, Protocol, Union
 
@@ -63,6 +64,11 @@ class Rule:
         """Must nothing that jumps (a rounding, a floor) come after, element by element?"""
         return False
 
+    @property
+    def below(self) -> frozenset[str]:
+        """Operators that have to be among those of a node's arguments for the law to say anything about it."""
+        return frozenset()
+
     def propose(self, node: Node, view: View) -> Iterator[Proposal]:
         """Nodes equal to ``node``, or sentences why there is none."""
         raise NotImplementedError
@@ -79,6 +85,10 @@ class Equation(Rule):
     dtypes: Dtypes
     truths: frozenset[str]
     smooth: bool
+
+    @cached_property
+    def below(self) -> frozenset[str]:
+        return frozenset("const" if a.op == "number" else a.op for a in self.left.args if a.op != "variable")
 
     def propose(self, node: Node, view: View) -> Iterator[Proposal]:
         for bound in match(self.left, node, {}):
