@@ -5,6 +5,8 @@ from __future__ import annotations
 import chance
 import pytest
 
+from edgec.device import toolchain
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collectstart(collector: pytest.Collector) -> None:
@@ -26,6 +28,13 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 def no_profiles_of_the_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """What somebody measured on this machine decides nothing in a test."""
     monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path_factory.getbasetemp() / "nobody" / "profiles.sqlite"))
+
+
+@pytest.fixture
+def compiled_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With less optimization: for trained networks that are many, beside those of `tests/models/test_models.py`."""
+    flags = tuple("-O1" if flag == "-O3" else flag for flag in toolchain.LANGUAGE_FLAGS)
+    monkeypatch.setattr(toolchain, "LANGUAGE_FLAGS", flags)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

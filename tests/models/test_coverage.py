@@ -9,6 +9,8 @@ import cover_text  # noqa: F401
 import pytest
 from cover import CASES, Missing
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_as_onnxruntime(name: str) -> None:

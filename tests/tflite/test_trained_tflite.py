@@ -42,6 +42,7 @@ def model(name: str) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize("name", MODELS)
 def test_trained(name: str) -> None:
     """Quantized networks agree to the bit, since their arithmetic is the same; those in floats within 1e-4."""
