@@ -13,7 +13,7 @@ from edgec.device.facts import load_device
 from edgec.fuse import plan
 from edgec.fuse.attention import DOT
 from edgec.ir import expr as X
-from edgec.ir.evaluate import _Grid
+from edgec.ir.evaluate import Grid
 from edgec.ir.graph import constant
 from edgec.schedule.attention import Attention
 from edgec.schedule.build import schedule
@@ -111,5 +111,5 @@ def test_no_visible_key_is_left_out(queries: int, keys: int, step: int, data: st
 def over(seen: Visible, e: X.Expr) -> np.ndarray:
     """An expression for every query and key, inner products 0."""
     lookup = lambda buffer: np.float32(0) if buffer == DOT.value else buffer.data  # noqa: E731
-    found = _Grid((seen.m, seen.n), lookup).value(X.substitute(e, {DOT: X.const(0.0, "f32")}))
+    found = Grid((seen.m, seen.n), lookup).value(X.substitute(e, {DOT: X.const(0.0, "f32")}))
     return np.broadcast_to(found, (len(seen.first), seen.keys))
