@@ -106,7 +106,8 @@ def _is_run(hidden: np.ndarray, seen: Visible) -> bool:
 def _hidden(e: Expr, m: Expr, n: Expr) -> np.ndarray:
     """[m, n] of truth values, or either of length one: is the key hidden from the query, wherever other loops are?"""
     if e.op == "add" and e.dtype == "f32":
-        either: np.ndarray = np.logical_or(_hidden(e.args[0], m, n), _hidden(e.args[1], m, n))
+        (a, b), (left, right) = e.args, (_hidden(x, m, n) for x in e.args)
+        either: np.ndarray = np.logical_or(left & (not _brings_back(b)), right & (not _brings_back(a)))
         return either
     if e.op == "select":
         truth = _values(e.args[0], m, n)
@@ -118,6 +119,12 @@ def _hidden(e: Expr, m: Expr, n: Expr) -> np.ndarray:
         return np.zeros((1, 1), bool)
     everywhere: np.ndarray = np.less_equal(values, HIDDEN).reshape(*values.shape[:2], -1).all(axis=2)
     return everywhere
+
+
+def _brings_back(e: Expr) -> bool:
+    """Is this a constant so large that a score which was hidden is none any more with it?"""
+    values = _values(e, *X.free_variables(e))
+    return values is not None and bool((values > -HIDDEN / 10).any())
 
 
 def _values(e: Expr, *axes: Expr) -> np.ndarray | None:

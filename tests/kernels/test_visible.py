@@ -82,6 +82,10 @@ def test_what_a_mask_must_not_lose() -> None:
     assert params(program(everywhere)).seen is None
     # Less is still something: a score of 200 would win.
     assert params(program(np.where(N <= M, 0, -100))).seen is None
+    # Another constant takes back what one has said.
+    m, n = X.fresh(4), X.fresh(4)
+    score, bounds = DOT + X.select(n <= m, 0.0, -1e30), X.select(n <= m, 0.0, 1e30)
+    assert visible(score, m, n) is not None and visible(score + bounds, m, n) is None
     # It hides, and says more than that.
     more = program(np.where(N <= M, np.cos(N * M), -np.inf))
     assert params(more).seen is not None
