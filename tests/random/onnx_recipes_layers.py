@@ -205,7 +205,9 @@ def resize(m: Maker, op: str) -> None:
     if m.opset >= 18 and mode != "nearest" and m.chance(3):
         settings["antialias"] = 1
     roi = m.constant(np.zeros(0, np.float32)) if m.opset < 13 else None
-    if m.chance(2):
+    # With aligned corners, onnxruntime and ONNX's reference differ where a scaled length is no whole number.
+    is_whole = all(float(e * f).is_integer() for e, f in zip(x.shape, factors))
+    if m.chance(2) and (is_whole or settings["coordinate_transformation_mode"] != "align_corners"):
         m.node(op, x, roi, m.constant(factors, "float32"), **settings)
     else:
         empty = m.constant(np.zeros(0, np.float32)) if m.opset < 13 else None

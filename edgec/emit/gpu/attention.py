@@ -72,11 +72,11 @@ class AttentionView(SlotView):
 
     @cached_property
     def seen(self) -> tuple[list[str], str, str]:
-        """Of the block whose first query is ``first_m``: (lines, the first key it sees, the one behind the last)."""
+        """Of the block whose first query is ``first_m``: (lines, the first tile it sees, the key behind its last)."""
         p = self.params
         printer = self.printer({p.m: "first_m"})
         first, last = (printer.position(e) for e in p.seen or (X.const(0), X.lift(self.keys, "i64")))
-        return printer.lines, first, last
+        return printer.lines, first if first == "0" else f"{first} / {self.tile.keys}", last
 
     def exists(self, m: str, n: str) -> str:
         """Of a score: the condition that its query and its key exist, where tiles are not all whole."""

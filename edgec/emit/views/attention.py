@@ -76,7 +76,7 @@ class AttentionView(LoopedView):
         printer = Printer(self.names, self.pointers, depth=2)
         first, last = (printer.position(e) for e in self.params.seen)
         last = f"ec_min_int({n}, ({last} + {KEY_ROWS - 1}) / {KEY_ROWS} * {KEY_ROWS})"
-        return printer.lines, f"{first} / {KEY_ROWS} * {KEY_ROWS}", last
+        return printer.lines, first if first == "0" else f"{first} / {KEY_ROWS} * {KEY_ROWS}", last
 
     @property
     def d_extent(self) -> int:
