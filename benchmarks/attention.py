@@ -19,7 +19,7 @@ from peer import Peer
 from table import markdown
 
 import edgec
-from edgec.artefact import read_lock
+from edgec.artifact.folder import read_lock
 from edgec.check.compare import TOLERANCE, compare_all, worst
 
 FEATURES = 64

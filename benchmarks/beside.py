@@ -20,7 +20,7 @@ import numpy as np
 import peers
 
 import edgec
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 
 
 def parser(doc: str | None, networks: Sequence[str]) -> argparse.ArgumentParser:

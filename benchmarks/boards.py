@@ -25,11 +25,11 @@ import cmsis_nn
 import numpy as np
 
 import edgec
+from edgec.bench.remote import Remote, compile_runner
 from edgec.check.compare import compare_all
-from edgec.check.inputs import random_inputs
 from edgec.check.reference import open_reference
-from edgec.check.remote import Remote, compile_runner
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
+from edgec.execute.samples import random_inputs
 from edgec.link import open_link
 from edgec.report.facts import macs
 from edgec.report.fit import fit

@@ -22,7 +22,7 @@ from sparse_page import put
 from table import markdown
 
 import edgec
-from edgec.check.inputs import random_inputs
+from edgec.execute.samples import random_inputs
 
 FAR = 1e-4
 

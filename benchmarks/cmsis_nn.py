@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from edgec.api import Built
-from edgec.check.remote import board_flags
+from edgec.bench.remote import board_flags
+from edgec.build import Built
 from edgec.device.toolchain import compile_image, pick_compiler
 from edgec.frontend.tflite.integer import fixed_point, round_away
 from edgec.frontend.tflite.model import Operator, Subgraph, Tensor

@@ -94,9 +94,9 @@ def built(name: str, path: Path, folder: Path, device: str, precisions: tuple[st
     """Make the projects of a network; how long that took."""
     import edgec
     from edgec import pipeline
+    from edgec.context import Context
     from edgec.frontend.source import read
     from edgec.options import resolve
-    from edgec.pipeline import Context
     from edgec.report.listing import describe_template
 
     begun = time.perf_counter()

@@ -24,7 +24,8 @@ from table import markdown
 
 from edgec import ops
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
-from edgec.device.facts import Device, load_device
+from edgec.device.device import Device
+from edgec.device.load import load_device
 from edgec.emit.project import files
 from edgec.fuse import plan
 from edgec.ir.graph import Graph, constant, placeholder

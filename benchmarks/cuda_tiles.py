@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from edgec import ops
-from edgec.artefact import compile_library
+from edgec.artifact.compile import compile_library
 from edgec.device.cuda import pick_cuda_compiler
-from edgec.device.facts import Device, load_device
+from edgec.device.device import Device
+from edgec.device.load import load_device
 from edgec.emit.project import files
 from edgec.fuse import plan
 from edgec.ir.graph import Graph, constant, intern

@@ -20,9 +20,9 @@ import wheels
 
 import edgec
 from edgec import api
-from edgec.check.inputs import random_inputs
 from edgec.errors import DeviceError, EdgecError
-from edgec.pipeline import silent
+from edgec.execute.samples import random_inputs
+from edgec.progress import silent
 
 #: The processor, and the device whose code runs on it.
 PROCESSORS = {

@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 import time
 
+from edgec.context import Context
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
-from edgec.pipeline import Context, run
+from edgec.pipeline import run
 from edgec.report.explain import explain
 from edgec.rewrite import load_rules
 

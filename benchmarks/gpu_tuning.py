@@ -44,7 +44,7 @@ def compared(name: str, models: Path, folder: Path, o: argparse.Namespace) -> st
     done = edgec.tune(path, o.budget, **settings)
     plain, tuned = edgec.build(path, tuned=False, **settings), edgec.build(path, **settings)
     ways = {s: w for s, w in tuned.run.context.chosen.items() if s.startswith("product ")}
-    first = edgec.api.build(path, compile=False, ways={}, **settings).run.context.ways
+    first = edgec.build.build(path, compile=False, ways={}, **settings).run.context.ways
     assert isinstance(first, Ways)
     changed = sum(ways.get(key, product.usual) != product.usual for key, product in first.seen.items())
     networks = [edgec.Network(built.folder) for built in (plain, tuned)]

@@ -22,8 +22,8 @@ from accuracy import pictures
 from peer import Peer
 
 import edgec
-from edgec import api
-from edgec.pipeline import silent
+from edgec.bench.remote import connect
+from edgec.progress import silent
 
 NAMES = (
     "mobilenetv2_224", "mobilenetv3s_224", "efficientnet_b0_224", "resnet50_224", "squeezenet11_224", "tinybert_128",
@@ -47,7 +47,7 @@ def seen(count: int) -> tuple[int, int, int, int]:
     (entry,) = built.run.graph.inputs
     name = entry.attributes["name"]
     examples = list(islice(pictures(networks.models_folder() / "imagenet_even"), count))
-    with api.there(built, LINK, None, 600.0, silent) as on:
+    with connect(built, LINK, None, 600.0, silent) as on:
         got = [int(np.argmax(next(iter(ran.outputs.values())))) for ran in on.run([{name: x} for x, _ in examples])]
     wanted = [int(np.argmax(next(iter(peer.run({name: x}).values())))) for x, _ in examples]
     labels = [label for _, label in examples]

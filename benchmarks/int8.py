@@ -28,7 +28,7 @@ from networks import SHAPES, models_folder, wanted
 from peer_install import NotHad
 
 import edgec
-from edgec.check.inputs import random_inputs
+from edgec.execute.samples import random_inputs
 
 NETWORKS = ("mobilenetv2_224", "efficientnet_lite0", "resnet50_224", "bert_base_128", "dscnn_kws", "resnet8_cifar")
 #: Files of TensorFlow Lite in int8, of the folder of trained models, that LiteRT runs too.

@@ -29,7 +29,7 @@ from table import markdown
 
 import edgec
 from edgec.check.compare import quantized_outputs
-from edgec.check.verdict import reference_for
+from edgec.check.network import reference_for
 
 #: Pictures that a network is run on.
 PICTURES = 60

@@ -24,11 +24,11 @@ import peak
 from peer_engines import Edgec
 
 import edgec
-from edgec.artefact import read_lock
-from edgec.check.inputs import random_inputs
-from edgec.device.facts import load_device
+from edgec.artifact.folder import read_lock
+from edgec.device.load import load_device
 from edgec.device.toolchain import compile_shared, pick_compiler
 from edgec.emit.source import describe
+from edgec.execute.samples import random_inputs
 from edgec.ops import meaning
 from edgec.report.facts import multiply_adds
 from edgec.schedule.program import Kernel

@@ -27,7 +27,7 @@ from measure import Measured, Settings, measure
 from networks import Missing, Network
 
 from edgec import __version__
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler
 from edgec.errors import EdgecError
 

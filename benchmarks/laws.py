@@ -18,7 +18,7 @@ import networks
 import numpy as np
 from simplify import shortened
 
-from edgec.frontend import import_model
+from edgec.frontend.onnx import import_model
 from edgec.report import laws
 from edgec.rewrite import Rule, load_rules, simplify
 from edgec.rewrite.families import origin_of

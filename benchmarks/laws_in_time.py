@@ -29,9 +29,9 @@ from table import markdown
 
 import edgec
 from edgec.check.compare import compare_all, worst
-from edgec.check.inputs import random_inputs
 from edgec.errors import EdgecError
-from edgec.frontend import import_model
+from edgec.execute.samples import random_inputs
+from edgec.frontend.onnx import import_model
 
 BEGIN, END = "<!-- laws in time -->", "<!-- end of laws in time -->"
 #: Turns each one gets at least.

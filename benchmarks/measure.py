@@ -17,10 +17,10 @@ from peer import Arrays, Peer
 from real_inputs import real_input
 
 import edgec
-from edgec.artefact import read_lock
+from edgec.artifact.folder import read_lock
+from edgec.bench.timing import Timing
 from edgec.check.compare import TOLERANCE, compare_all, worst
-from edgec.check.inputs import random_inputs
-from edgec.check.latency import Timing
+from edgec.execute.samples import random_inputs
 from edgec.report.facts import macs
 
 #: Random inputs every network is checked on.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import wheels
 
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Shapes for inputs whose files leave dimensions open, by the name of the file.

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgec.device.cuda import KernelReport, kernel_reports
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.errors import ToolchainError
 
 HEADERS = {

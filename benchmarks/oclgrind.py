@@ -74,7 +74,7 @@ def groups() -> dict[str, dict[str, Any]]:
 
 def device_of(kind: str) -> Any:
     """The device as oclgrind stands for it: with no extension but doubles."""
-    from edgec.device.facts import load_device
+    from edgec.device.load import load_device
 
     return replace(load_device(kind), opencl_extensions=())
 

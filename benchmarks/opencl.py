@@ -57,7 +57,7 @@ def opened(folder: Path, cache: Path | None) -> tuple[Any, float]:
 
 def measured(name: str, models: Path, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     import edgec
-    from edgec.device.facts import load_device
+    from edgec.device.load import load_device
 
     path = made(name, models)
     inputs, want = (dict(np.load(models / f"{name}.{what}.npz")) for what in ("in", "ref"))

@@ -12,7 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from edgec.device.facts import Device, load_device
+from edgec.device.device import Device
+from edgec.device.load import load_device
 from edgec.device.toolchain import Compiler, compile_program, pick_compiler
 
 #: Independent sums: more than latency times throughput of any core here, fewer than its registers.

@@ -30,7 +30,7 @@ from peer import Peer
 from peer_install import NotHad
 
 import edgec
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler
 from edgec.report.facts import macs
 

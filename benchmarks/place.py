@@ -18,8 +18,8 @@ from opencl import made
 from table import markdown
 
 import edgec
-from edgec.device.facts import load_device
-from edgec.report.placing import record
+from edgec.device.load import load_device
+from edgec.report.partition import record
 
 NAMES = ("dscnn_kws", "mobilenetv2_224", "yolov8n_320", "vit_tiny_224")
 COLUMNS = [

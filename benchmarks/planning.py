@@ -19,13 +19,13 @@ from published.figures import NETWORKS
 from tuning import database, planning
 
 from edgec import pipeline
-from edgec.device.profiles import Measured, Profiles
+from edgec.context import Context
 from edgec.fuse.choice import Prices
-from edgec.fuse.price import CostModel
+from edgec.fuse.cost_model import CostModel
 from edgec.ir.graph import Graph
 from edgec.options import Options, resolve
-from edgec.pipeline import Context
-from edgec.tuning import target
+from edgec.tune.database import Measured, Profiles
+from edgec.tune.known import target
 
 #: Seconds that planning may take.
 BOUNDS = {"BERT-base": 5.0, "Mask R-CNN": 30.0}

@@ -32,7 +32,7 @@ from sparse_page import put
 from table import markdown
 
 import edgec
-from edgec.artefact import Network
+from edgec.artifact.network import Network
 from edgec.errors import EdgecError
 
 NETWORK = "efficientnet_lite0"

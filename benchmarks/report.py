@@ -24,8 +24,8 @@ import onnx
 from onnx import TensorProto, helper
 
 import edgec
-from edgec import reporting
-from edgec.command import settings_of
+from edgec.cli.command import settings_of
+from edgec.report import measure
 from edgec.report.document import read_document
 from edgec.serve.server import Server
 from edgec.serve.workbench import Workbench
@@ -192,8 +192,8 @@ def main() -> None:
                 begun = time.perf_counter()
                 quick = asked.quick or not asked.networks
                 built = edgec.build(network, folder, compile=not quick)
-                facts = reporting.Facts(benched=None, seconds=[], checked=None) if quick else reporting.measure(built)
-                reporting.write(reporting.describe(built, facts), folder)
+                facts = measure.Facts(benched=None, seconds=[], checked=None) if quick else measure.measure(built)
+                measure.write(measure.describe(built, facts), folder)
                 notes.append(f"{network.stem}: build and report in {time.perf_counter() - begun:.1f} s")
             browser = running.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
             page = browser.new_page(viewport={"width": 1280, "height": 800})

@@ -24,7 +24,7 @@ import numpy as np
 from table import markdown
 
 from edgec import ops
-from edgec.frontend import import_model
+from edgec.frontend.onnx import import_model
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Graph, Node, constant, placeholder
 from edgec.ir.types import Type

@@ -30,8 +30,8 @@ from networks import Network
 from simplifiers import SIMPLIFIERS, numbered, with_shapes
 from table import markdown
 
-from edgec.check.inputs import random_inputs
-from edgec.frontend import import_model
+from edgec.execute.samples import random_inputs
+from edgec.frontend.onnx import import_model
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph
 from edgec.rewrite import simplify

@@ -27,12 +27,12 @@ from networks import wanted
 from sparse_layers import F32, I8, LAYERS, Layer, graph, onnx_model
 from sparse_page import page, put
 
-from edgec import alone
-from edgec.device.facts import Device, load_device
+from edgec.device.device import Device
+from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler
 from edgec.fuse import plan
-from edgec.ir.vector import vector_lanes
 from edgec.schedule import sparse
+from edgec.tune import single_kernel
 
 LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)
 #: Weights of 1 x 1 are one vector of outputs; of bytes, four inputs are one step.
@@ -87,13 +87,15 @@ def compiled(cases: list[Case], device: Device, folder: Path) -> list[Callable[[
     """A function for every case, which runs its kernel once."""
     blocks = []
     for c in cases:
-        w = c.layer.weights(c.zeros, vector_lanes(device), TOGETHER[c.dtype])
+        w = c.layer.weights(c.zeros, device.vector_lanes, TOGETHER[c.dtype])
         (block,) = plan(graph(c.layer, c.dtype, w)).blocks
         blocks.append(block)
     found = []
     with _always_sparse():
         for start in range(0, len(blocks), 60):
-            found += alone.loaded(blocks[start : start + 60], device, pick_compiler(device), folder / str(start))
+            found += single_kernel.loaded(
+                blocks[start : start + 60], device, pick_compiler(device), folder / str(start)
+            )
             print(f"{len(found)} of {len(blocks)} compiled", file=sys.stderr)
     assert all(call is not None for call in found)
     return [call for call in found if call is not None]
@@ -128,7 +130,7 @@ def timed(calls: dict[Case, Callable[[], None]], turns: int) -> dict[Case, float
     best = dict.fromkeys(calls, math.inf)
     for _ in range(turns):
         for case, call in calls.items():
-            best[case] = min(best[case], alone.seconds_of(call))
+            best[case] = min(best[case], single_kernel.seconds_of(call))
     return best
 
 

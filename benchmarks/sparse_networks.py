@@ -19,7 +19,7 @@ from sparse_page import put
 from table import markdown
 
 import edgec
-from edgec.check.inputs import random_inputs
+from edgec.execute.samples import random_inputs
 
 
 def main(arguments: list[str] | None = None) -> int:

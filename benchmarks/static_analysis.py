@@ -26,7 +26,8 @@ import onnx
 from graph_writer import Writer
 
 import edgec
-from edgec.device.facts import Precision, load_device
+from edgec.device.device import Precision
+from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler
 from edgec.schedule.halves import COLUMNS, TERMS
 

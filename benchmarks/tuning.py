@@ -23,10 +23,10 @@ import numpy as np
 from networks import Network
 
 from edgec import pipeline
+from edgec.context import Context
 from edgec.ir.graph import Graph
 from edgec.options import Options, resolve
-from edgec.pipeline import Context
-from edgec.tuning import Tuned, tune
+from edgec.tune.local import Tuned, tune
 
 
 @contextmanager

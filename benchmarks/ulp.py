@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler
 
 HERE = Path(__file__).resolve().parent

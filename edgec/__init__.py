@@ -1,8 +1,8 @@
 """edgec: ONNX and TensorFlow Lite models into readable, fast C."""
 
-__version__ = "0.1.0"
-
-from edgec.api import Built, Model, bench, build, check, load, masks, score, tune
-from edgec.artefact import Network
+from edgec.api import bench, build, check, load, masks, score, tune
+from edgec.artifact.network import Network
+from edgec.build import Built, Model
+from edgec.version import __version__
 
 __all__ = ["Built", "Model", "Network", "__version__", "bench", "build", "check", "load", "masks", "score", "tune"]

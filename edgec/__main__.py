@@ -1,6 +1,6 @@
 """`python -m edgec`: the command line."""
 
-from edgec.cli import main
+from edgec.cli.main import main
 
 if __name__ == "__main__":
     main()

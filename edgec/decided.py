@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from edgec.errors import UsageError
-from edgec.frontend.text import printable
 from edgec.fuse import Plan
+from edgec.text import printable
 
 
 def known(named: Iterable[str], names: Iterable[str], option: str, what: str) -> None:

@@ -13,13 +13,13 @@ from edgec.compress.budget import parsed as budget_of
 from edgec.compress.prune import METHODS
 from edgec.compress.prune.scheme import Scheme
 from edgec.compress.prune.scheme import parsed as scheme_of
-from edgec.device.facts import Device, Precision, load_device
+from edgec.device.device import Device, Precision
+from edgec.device.load import load_device
 from edgec.errors import UsageError
-from edgec.frontend.inputs import DimensionRange
-from edgec.frontend.text import identifier
+from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.fuse.modes import MODES, ModeName, mode_of
-from edgec.ir.vector import vector_lanes
 from edgec.rewrite.rule import Numeric
+from edgec.text import identifier
 
 #: How much a law may change numbers, from the least to the most; each level includes those before it.
 NUMERIC: tuple[Numeric, ...] = ("exact", "reassociates", "approximates")
@@ -320,7 +320,7 @@ def _pruning(settings: Settings, device: Device) -> tuple[Scheme | None, float |
         return None, None
     if text == "vector" and device.language == "cuda":  # a panel, and 16 bytes of what it is multiplied with
         text = f"block=32x{8 if device.precision == 'fp16' else 4}"
-    scheme = scheme_of(text, vector_lanes(device))
+    scheme = scheme_of(text, device.vector_lanes)
     if given in (None, "auto"):
         return scheme, scheme.share if scheme.of and settings.get("loss_budget") is None else None
     try:

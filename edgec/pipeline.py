@@ -7,39 +7,37 @@ asked for, and can be executed on numpy arrays, so that an error can be traced t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from edgec import decided
-from edgec.check import execute
-from edgec.check.execute import Executor
-from edgec.check.invariants import verify_plan, verify_program
-from edgec.check.mixed import mixed
+from edgec.artifact import stages
+from edgec.artifact.compile import compiled_executor
 from edgec.compress import Request
 from edgec.compress import compress as compress_graph
 from edgec.compress.budget import parsed as parsed_budget
-from edgec.compress.prune import Pruned, Pruning, prune
-from edgec.compress.report import Report as Compression
-from edgec.emit.picture import AS_IS, Preparation
-from edgec.emit.placed import placed_files
-from edgec.emit.project import files
+from edgec.compress.prune import Pruning, prune
+from edgec.context import Context
+from edgec.emit.partitioned import placed_files
+from edgec.emit.project import Project, files
 from edgec.errors import UsageError
+from edgec.execute.executor import Executor, executor, run_graph, run_plan, run_program
+from edgec.execute.invariants import verify_plan, verify_program
+from edgec.execute.mixed_precision import mixed
 from edgec.frontend.source import import_graph, read
 from edgec.frontend.states import with_states
 from edgec.fuse import Plan
 from edgec.fuse import plan as plan_graph
-from edgec.fuse.choice import Prices
-from edgec.fuse.stripes import Lives, Striped, fitting
+from edgec.fuse.stripes import Lives, fitting
 from edgec.ir.graph import Graph
 from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.ir.verify import verify
-from edgec.options import Options
-from edgec.place import Assignment, Segment, assign, divide
-from edgec.report import listing, saved
+from edgec.partition import Segment, assign, divide
+from edgec.report import listing
 from edgec.report.fit import fit
 from edgec.rewrite import load_rules
 from edgec.rewrite import simplify as simplify_graph
@@ -49,60 +47,10 @@ from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.parts import joined
 from edgec.schedule.program import Part, Program
 from edgec.schedule.sharing import workers
-from edgec.schedule.ways import Ways
+from edgec.tune.known import prices_for, ways_for
 
 #: Values that lie in memory take no more than this many times their bytes, borders and gaps between them included.
 CERTAIN = 2
-
-
-class Progress(Protocol):
-    """Told what is going on: the stage, what it works on now, and how much of it is done (0 to 1) where known."""
-
-    def __call__(self, stage: str, detail: str = "", part: float | None = None) -> None: ...
-
-
-def silent(stage: str, detail: str = "", part: float | None = None) -> None:
-    """Progress that nobody watches."""
-
-
-@dataclass
-class Context:
-    """What stages share beyond the value that they hand on."""
-
-    options: Options
-    progress: Progress = silent
-    #: What goes into the lock file beside the facts of the program.
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    #: What is written beside the C project (`edgec.emit.extras`).
-    beside: tuple[str, ...] = ()
-    #: How apps prepare pictures.
-    prepared: Preparation = AS_IS
-    #: What the fusion planner goes by; None: the database where there is one, and a model of the device.
-    prices: Prices | None = None
-    #: Which way products go; None: as the database has it.
-    ways: Ways | None = None
-    #: The choices that prices and measurements made: by their key, what was taken.
-    chosen: dict[str, str] = field(default_factory=dict)
-    #: The laws that were applied, in order.
-    applied: list[Any] = field(default_factory=list)
-    #: What runs where, on a device with a GPU beside it.
-    placed: Assignment | None = None
-    #: What became of every layer, where the network was compressed.
-    compression: Compression | None = None
-    #: The layers that multiply bf16 where the device's precision is fp32; None: as the precision says.
-    halves: frozenset[str] | None = None
-    #: What became of every layer, and of the weights, where the network was pruned.
-    pruned: Pruned | None = None
-    #: How the head of the network is computed, where memory asked for stripes.
-    striped: Striped | None = None
-
-
-@dataclass(frozen=True)
-class Project:
-    """What emit leaves: the files of the artefact by relative path, and the program they run."""
-
-    program: Program
-    files: Mapping[str, bytes]
 
 
 def import_(source: Any, context: Context) -> Graph:
@@ -163,7 +111,6 @@ def fuse(graph: Graph, context: Context) -> Plan:
 
 
 def _planned(graph: Graph, context: Context) -> Plan:
-    from edgec.tuning import prices_for  # here, because tuning runs the stages after this one
 
     o = context.options
     prices = context.prices if context.prices is not None else prices_for(o)
@@ -184,7 +131,6 @@ def _planned(graph: Graph, context: Context) -> Plan:
 
 
 def schedule(plan: Plan, context: Context) -> Program:
-    from edgec.tuning import ways_for
 
     o = context.options
     if context.placed is not None and len(context.placed.sides) > 1:
@@ -245,19 +191,18 @@ class Stage:
 
 
 def _graph_executor(graph: Graph, context: Context) -> Executor:
-    return execute.executor(execute.run_graph, graph)
+    return executor(run_graph, graph)
 
 
 def _plan_executor(plan: Plan, context: Context) -> Executor:
-    return execute.executor(execute.run_plan, plan)
+    return executor(run_plan, plan)
 
 
 def _program_executor(program: Program, context: Context) -> Executor:
-    return execute.executor(execute.run_program, program)
+    return executor(run_program, program)
 
 
 def _project_executor(project: Project, context: Context) -> Executor:
-    from edgec.artefact import compiled_executor  # here, because only this needs a compiler
 
     return compiled_executor(project, context)
 
@@ -267,9 +212,9 @@ def _nothing_to_verify(value: Any) -> None:
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage("import", "frontend", import_, verify, saved.show_graph, _graph_executor),
-    Stage("simplify", "rewrite", simplify, verify, saved.show_graph, _graph_executor),
-    Stage("compress", "compress", compress, verify, saved.show_graph, _graph_executor),
+    Stage("import", "frontend", import_, verify, stages.show_graph, _graph_executor),
+    Stage("simplify", "rewrite", simplify, verify, stages.show_graph, _graph_executor),
+    Stage("compress", "compress", compress, verify, stages.show_graph, _graph_executor),
     Stage("fuse", "fuse", fuse, verify_plan, listing.show_plan, _plan_executor),
     Stage("schedule", "schedule", schedule, verify_program, listing.show_program, _program_executor),
     Stage("emit", "emit", emit, _nothing_to_verify, listing.show_project, _project_executor),
@@ -330,7 +275,7 @@ def run(
     chosen = _between(start, until)
     value = source
     if start != "import" and not isinstance(source, Graph):
-        value = saved.read_graph(Path(source))
+        value = stages.read_graph(Path(source))
         verify(value)
     steps: list[Step] = []
     graph = value
@@ -343,10 +288,10 @@ def run(
         graph = value if stage.name == "import" else graph
         if save is not None:
             number = NAMES.index(stage.name) + 1
-            saved.write(save, f"{number}_{stage.name}.txt", stage.show(value), value)
+            stages.write(save, f"{number}_{stage.name}.txt", stage.show(value), value)
             if stage.name == "simplify":
                 told = "".join(f"{step}\n" for step in context.applied)
-                saved.write(save, f"{number}_{stage.name}_laws.txt", told, None)
+                stages.write(save, f"{number}_{stage.name}_laws.txt", told, None)
     return Run(tuple(steps), context, graph)
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from edgec.device.facts import Device, load_device
+from edgec.device.device import Device
+from edgec.device.load import load_device
 from edgec.emit.project import files
 from edgec.errors import EdgecError
 from edgec.fuse import plan

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.emit.project import files
 from edgec.errors import EdgecError
 from edgec.fuse import plan

@@ -15,7 +15,7 @@ import numpy as np
 from needed import driver
 
 from edgec import ops
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.device.opencl import extensions
 from edgec.emit.project import files
 from edgec.errors import DeviceError, EdgecError

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from edgec.build import Built
 from edgec.check.compare import Difference, compare
-from edgec.check.execute import ProgramRun
+from edgec.execute.executor import ProgramRun
+from edgec.execute.kernels import Kernels, library_of
 from edgec.ir import evaluate
 from edgec.ir.graph import Node
+from edgec.progress import Progress
 from edgec.report.listing import describe_template
-
-if TYPE_CHECKING:
-    from edgec.api import Built
-    from edgec.pipeline import Progress
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,6 @@ def blocks_alone(
     built: Built, inputs: Mapping[str, np.ndarray], tolerance: float, progress: Progress
 ) -> tuple[Alone, ...]:
     """Every kernel by itself; in C where the network is compiled and runs here, else its formula in numpy."""
-    from edgec.check.kernels import Kernels, library_of
 
     program = built.program
     values: Mapping[Any, np.ndarray] = evaluate.run(built.graph, inputs, keep=True)

@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from edgec.device.facts import Precision
+from edgec.device.device import Precision
 from edgec.frontend.states import SCALES
 from edgec.ir.graph import Graph, Node
 from edgec.ir.types import ends

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgec.check.compare import compare_all, worst
-from edgec.check.execute import Executor
+from edgec.execute.executor import Executor
 from edgec.pipeline import Run, Step
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from edgec.check.unavailable import Unavailable
-from edgec.frontend.text import printable
 from edgec.frontend.tflite import import_tflite
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.frontend.tflite.reader import schema
+from edgec.text import printable
 
 
 def runtime() -> Any:

@@ -13,11 +13,11 @@ from onnx import numpy_helper
 
 from edgec.check.litert import LitertReference
 from edgec.check.unavailable import Unavailable
-from edgec.frontend.model import Model, tensor
-from edgec.frontend.sequences import numbered
+from edgec.frontend.onnx.model import Model, tensor
+from edgec.frontend.onnx.sequences import numbered
 from edgec.frontend.source import Parsed
-from edgec.frontend.text import printable
 from edgec.frontend.tflite.model import TfliteModel
+from edgec.text import printable
 
 
 def open_reference(

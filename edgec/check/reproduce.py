@@ -13,15 +13,16 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper
 
-from edgec import __version__, pipeline
-from edgec.artefact import publish
+from edgec import pipeline
+from edgec.artifact.folder import publish
 from edgec.check.compare import Difference, compare_all, worst
+from edgec.context import Context
 from edgec.emit.project import LOCK
 from edgec.errors import EdgecError
-from edgec.frontend.model import Model, read, tensor
-from edgec.frontend.support import label_of
-from edgec.frontend.validate import needs
-from edgec.pipeline import Context
+from edgec.frontend.onnx.model import Model, read, tensor
+from edgec.frontend.onnx.support import label_of
+from edgec.frontend.onnx.validate import needs
+from edgec.version import __version__
 
 Arrays = Mapping[str, np.ndarray]
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgec.check.inputs import samples
+from edgec.bench.remote import Remote
+from edgec.build import Built
 from edgec.check.metrics import Metric, decisions
-from edgec.check.verdict import reference_for
-from edgec.data_file import read_arrays
+from edgec.check.network import reference_for
 from edgec.errors import UsageError
+from edgec.execute.samples import samples
 from edgec.ir.graph import Graph
-
-if TYPE_CHECKING:
-    from edgec.api import Built
-    from edgec.check.remote import Remote
-    from edgec.pipeline import Progress
+from edgec.progress import Progress
+from edgec.untrusted import read_arrays
 
 Array = np.ndarray
 #: The array of labels in a file of data; any other that is no input counts where there is one alone.

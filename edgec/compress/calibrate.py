@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from edgec.check.inputs import random_inputs
-from edgec.data_file import read_arrays
 from edgec.errors import UsageError
+from edgec.execute.samples import random_inputs
 from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES
+from edgec.untrusted import read_arrays
 
 Arrays = Mapping[str, np.ndarray]
 #: Inputs that are drawn where there are no data.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgec.compress.layers import Layer
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.rewrite.measure import Prices
 
 #: A clock for devices that were not measured, and bytes a cycle from memory.

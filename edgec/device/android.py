@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.device.toolchain import compile_objects, pick_compiler
 from edgec.errors import ToolchainError
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 #: Android's names of the architectures.
 ABI = {"aarch64": "arm64-v8a"}

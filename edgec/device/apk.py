@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edgec.device import android
 from edgec.device.android import Progress
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.errors import ToolchainError
 from edgec.link.base import tool
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.errors import ToolchainError
 
 NVCC_FLAGS = ("-std=c++17", "-O3", "--fmad=true", "-Xcompiler", "-fPIC", "-lineinfo")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 
 WARP = 32
 #: A warp gets registers in blocks of so many, and a multiprocessor hands them out in four parts.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgec.device.facts import Arch, Device
+from edgec.device.device import Arch, Device
 from edgec.errors import DeviceError
 
 _ARCHES: dict[str, Arch] = {

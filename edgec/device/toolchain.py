@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.device.probe import host_arch
 from edgec.errors import ToolchainError
 

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.device.toolchain import compile_objects, device_flags, pick_compiler
 from edgec.errors import ToolchainError
 

@@ -15,7 +15,7 @@ from edgec.emit.c_literal import C_TYPES, literal, scalar_update
 from edgec.errors import EdgecError
 from edgec.ir import expr as X
 from edgec.ir import index
-from edgec.ir.evaluate import neutral
+from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient
 from edgec.ir.types import CODED, FLOATS

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgec.device import android
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.emit.language import language_of
 from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, steps
 from edgec.errors import UsageError

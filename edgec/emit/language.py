@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.emit.gpu.attention import AttentionView
 from edgec.emit.gpu.contract import ContractView
 from edgec.emit.gpu.loops import MapView, ReduceView

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgec.device.facts import DOT_EXTENSIONS, Device
+from edgec.device.device import DOT_EXTENSIONS, Device
 from edgec.emit.c_expression import extent_text, size_name
 from edgec.emit.gpu.opencl import IMAGES, OpenClView, place_widths
 from edgec.emit.source import CallSite, Function, Sources

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec import __version__
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.emit import extras
 from edgec.emit.c_expression import extent_text, size_name
 from edgec.emit.c_literal import STORAGE
@@ -29,10 +28,10 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import sizes
 from edgec.ir.sizes import dimensions
 from edgec.ir.types import CODED, DTYPES, Type, plain
-from edgec.ir.vector import vector_lanes
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Program
+from edgec.version import __version__
 
 #: A marker every output folder has: only such a folder is ever overwritten.
 LOCK = "edgec.lock"
@@ -216,7 +215,7 @@ def files(
         "name": name, "NAME": name.upper(), "version": __version__, "program": program, "device": device,
         "arena_bytes": program.arena_bytes + LOCK_BYTES * program.locks,
         "inputs": inputs, "outputs": outputs, "sources": sources, "alignment": ALIGNMENT,
-        "weights_bytes": len(weights), "vector_lanes": vector_lanes(device),
+        "weights_bytes": len(weights), "vector_lanes": device.vector_lanes,
         "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items()},
     }  # fmt: skip
     chosen = dimensions(n.type for _, _, n in program.inputs)
@@ -380,3 +379,11 @@ def _groups(sources: Sources) -> list[list[Any]]:
         groups[-1].append(f)
         size += len(f.text)
     return groups
+
+
+@dataclass(frozen=True)
+class Project:
+    """What emit leaves: the files of the artefact by relative path, and the program they run."""
+
+    program: Program
+    files: Mapping[str, bytes]

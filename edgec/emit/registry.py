@@ -25,7 +25,7 @@ from edgec.emit.render import environment
 from edgec.emit.views import View
 from edgec.emit.views.procedure import ProcedureView
 from edgec.errors import EdgecError
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import jinja2
 from edgec.emit.c_expression import extent_text
 from edgec.errors import EdgecError
 from edgec.ir.expr import Expr
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 
 @lru_cache(maxsize=8)

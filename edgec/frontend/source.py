@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Union
 
 from edgec.errors import UsageError
-from edgec.frontend import importer, support, tflite
-from edgec.frontend import model as onnx_model
-from edgec.frontend.inputs import DimensionRange
-from edgec.frontend.text import printable
+from edgec.frontend import tflite
+from edgec.frontend.onnx import importer, support
+from edgec.frontend.onnx import model as onnx_model
+from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.graph import Graph, Node
+from edgec.text import printable
 
 #: A model that was read.
 Parsed = Union[onnx_model.Model, TfliteModel]

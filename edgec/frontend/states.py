@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgec.errors import UsageError
-from edgec.frontend.text import listed, printable
 from edgec.ir.graph import Graph
 from edgec.ir.index import upper
 from edgec.ir.types import DTYPES
+from edgec.text import listed, printable
 
 #: How the keys of the graph's metadata begin, then the input; the value is [output, initial value] in JSON, one number
 #: where all elements are equal.

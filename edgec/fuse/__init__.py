@@ -1,7 +1,7 @@
 """Fusion: which operators become one kernel, and which values live inside others."""
 
+from edgec.fuse.aliasing import Halo
 from edgec.fuse.block import Block
-from edgec.fuse.placement import Halo
 from edgec.fuse.plan import Placement, Plan, plan
 
 __all__ = ["Block", "Halo", "Placement", "Plan", "plan"]

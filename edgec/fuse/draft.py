@@ -11,7 +11,6 @@ from edgec.fuse.decisions import Decisions
 from edgec.fuse.guards import conditions
 from edgec.fuse.kind import kind_of
 from edgec.fuse.modes import Mode
-from edgec.fuse.placement import results_of
 from edgec.ir.graph import Graph, Node
 
 #: A block has at most this many operators: beyond it a kernel gains nothing, and its code grows out of hand.
@@ -29,7 +28,7 @@ class Draft:
         self.users = graph.users()
         self.order = {n: k for k, n in enumerate(graph.nodes())}
         self.conditions = conditions(graph.nodes())  # of branches: each stands in memory, for kernels to ask
-        self.results = results_of(graph)
+        self.results = graph.results()
         self.composer = Composer()
         self.owner: dict[Node, Node] = {}  # operator -> output of the block that computes it
         self.members: dict[Node, list[Node]] = {}  # output of a block -> what it computes

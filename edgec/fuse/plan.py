@@ -14,17 +14,17 @@ from math import prod
 from types import MappingProxyType
 
 from edgec.fuse import classify
+from edgec.fuse.aliasing import Placement, Placer, Plan, copy_block
 from edgec.fuse.attention import is_attention
 from edgec.fuse.block import Block, is_affine, stores_in_lanes
 from edgec.fuse.choice import Prices
+from edgec.fuse.cost_model import CostModel
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import Draft
 from edgec.fuse.grow import grow
+from edgec.fuse.horizontal import stacked
 from edgec.fuse.join import join
 from edgec.fuse.modes import Mode, mode_of
-from edgec.fuse.placement import Placement, Placer, Plan, copy_block
-from edgec.fuse.price import CostModel
-from edgec.fuse.siblings import stacked
 from edgec.ir import expr as X
 from edgec.ir.graph import Graph, Node
 from edgec.ir.nest import split_formula

@@ -68,3 +68,18 @@ def plain(array: np.ndarray) -> np.ndarray:
 
 def is_float(dtype: str) -> bool:
     return dtype in FLOATS
+
+
+def neutral(combine: str, dtype: str) -> float | int | bool:
+    """The value a reduction over nothing has."""
+    kind = DTYPES[dtype]
+    if combine in ("add", "or"):
+        return 0
+    if combine in ("mul", "and"):
+        return 1
+    if dtype == "bool":
+        return combine == "min"
+    if dtype in FLOATS:
+        return -np.inf if combine == "max" else np.inf
+    limits = np.iinfo(kind)
+    return int(limits.min if combine == "max" else limits.max)

@@ -14,11 +14,13 @@ import numpy as np
 from edgec.errors import EdgecError, ModelError
 from edgec.ir import expr as X
 from edgec.ir import index
+from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Formula, Graph, Node, Procedure
+from edgec.ir.registry import formula, is_procedure, procedure_at
 from edgec.ir.sizes import NO_SIZES, Sizes, formula_at, read_sizes
-from edgec.ir.types import CODED, DTYPES, FLOATS, plain
+from edgec.ir.types import CODED, DTYPES, plain
 
 Array = np.ndarray
 Lookup = Callable[[Any], Array]
@@ -27,21 +29,6 @@ _COMBINE = {
     "add": np.add.reduce, "mul": np.multiply.reduce, "max": np.maximum.reduce, "min": np.minimum.reduce,
     "and": np.logical_and.reduce, "or": np.logical_or.reduce,
 }  # fmt: skip
-
-
-def neutral(combine: str, dtype: str) -> float | int | bool:
-    """The value a reduction over nothing has."""
-    kind = DTYPES[dtype]
-    if combine in ("add", "or"):
-        return 0
-    if combine in ("mul", "and"):
-        return 1
-    if dtype == "bool":
-        return combine == "min"
-    if dtype in FLOATS:
-        return -np.inf if combine == "max" else np.inf
-    limits = np.iinfo(kind)
-    return int(limits.min if combine == "max" else limits.max)
 
 
 class Grid:
@@ -194,7 +181,6 @@ def evaluate_procedure(procedure: Procedure, args: Sequence[Array]) -> Array:
 
 def evaluate_node(node: Node, args: Sequence[Array], known: Sizes = NO_SIZES) -> Array:
     """The result of one operation on arrays."""
-    from edgec.ops.registry import formula, is_procedure, procedure_at
 
     if is_procedure(node.op):
         return evaluate_procedure(procedure_at(node, known), args)

@@ -306,7 +306,7 @@ def reduce(combine: str, variables: Sequence[Expr], body: Expr) -> Expr:
     """
     bound = [v for v in variables if v.op == "var"]
     if any(plain(v.value.extent) == 0 for v in bound):
-        from edgec.ir.evaluate import neutral
+        from edgec.ir.dtypes import neutral
 
         return const(neutral(combine, body.dtype), body.dtype)
     height = body.height + 1

@@ -165,6 +165,10 @@ class Graph:
         known = set(self.nodes())
         return {s: n for s, n in self.sizes if n in known}
 
+    def results(self) -> set[Node]:
+        """The nodes whose values must be in memory after a run: outputs, computed sizes and demands."""
+        return {n for _, n in (*self.outputs, *self.demands)} | set(self.needed_sizes().values())
+
     def operations(self) -> list[Node]:
         """The nodes that compute: neither inputs nor constants."""
         return [n for n in self.nodes() if n.op not in ("input", "const")]

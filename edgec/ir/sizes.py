@@ -15,6 +15,7 @@ from edgec.ir import index
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import at_sizes, extent_at, sizes
 from edgec.ir.graph import Formula, Graph, Meaning, Node, Procedure, rewrite
+from edgec.ir.registry import node
 from edgec.ir.types import Type
 
 #: The value of every run-time size.
@@ -134,8 +135,6 @@ def outputs_apart(graph: Graph, before: Graph) -> Graph:
 
 def with_known_sizes(graph: Graph, known: Sizes) -> Graph:
     """The graph where some computed sizes have turned out to be the same in every run."""
-    from edgec.ops import node
-
     numbers = {size: X.const(value) for size, value in known.items()}
 
     def at(value: Any) -> Any:

@@ -28,6 +28,7 @@ from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Array, Graph, Node, intern, placeholder, sizes_in
+from edgec.ir.registry import node
 from edgec.ir.types import DTYPES, Type, dtype_name, extent_text
 
 #: Constants of up to this many elements are written out.
@@ -373,8 +374,6 @@ class _Reader:
         return intern("const", (), {"value": array}, Type(dtype_name(array.value.dtype), array.value.shape))
 
     def operation(self, tokens: _Tokens, op: str, written: Type) -> Node:
-        from edgec.ops import node
-
         args: list[Node] = []
         attributes: dict[str, Any] = {}
         tokens.expect("(")

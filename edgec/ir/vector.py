@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil, floor, inf, isinf, isnan
 
-from edgec.device.facts import Device
 from edgec.ir import expr as X
 from edgec.ir.dtypes import ends
 from edgec.ir.expr import Expr
@@ -35,16 +34,6 @@ LANES = {
 
 #: The narrowest vector of ec_simd.h; a machine without vectors computes its lanes one by one.
 NARROWEST = 4
-
-
-def vector_lanes(device: Device) -> int:
-    """How many lanes a vector of the generated code has."""
-    return max(device.lanes(4), NARROWEST)
-
-
-def vector_registers(device: Device) -> int:
-    """How many such vectors a kernel may keep in registers."""
-    return max(device.vector_registers * device.lanes(4) // vector_lanes(device), 1)
 
 
 def has_vector_form(op: str, dtype: str, argument: str) -> bool:

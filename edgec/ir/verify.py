@@ -9,9 +9,9 @@ from edgec.errors import EdgecError, ModelError
 from edgec.ir.expr import Expr, free_variables
 from edgec.ir.graph import Array, Graph, Node, sizes_in
 from edgec.ir.index import bounds, is_static
+from edgec.ir.registry import is_operator, node
 from edgec.ir.sizes import dimensions
 from edgec.ir.types import DTYPES, Type, dtype_name
-from edgec.ops import is_operator, node
 
 Found = Iterable[tuple["Node | None", str]]
 

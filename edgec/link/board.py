@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.errors import LinkError
 from edgec.link.base import Ended, Link, call, tool
 

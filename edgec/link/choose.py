@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.errors import LinkError, UsageError
 from edgec.link.adb import Adb
 from edgec.link.base import Link

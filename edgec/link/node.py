@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgec.link.base import tool
 from edgec.link.local import Local
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 
 def node() -> Local:

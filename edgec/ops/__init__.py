@@ -3,7 +3,7 @@
 What has no good element formula is a procedure: an algorithm, with a C template of its own.
 """
 
-from edgec.ops.registry import (
+from edgec.ir.registry import (
     Tensor,
     compute,
     formula,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from edgec.errors import ModelError
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula
+from edgec.ir.registry import Tensor, compute, op, over, reduce_over
 from edgec.ops.elementwise import broadcast_shape
-from edgec.ops.registry import Tensor, compute, op, over, reduce_over
 
 
 @op

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir.graph import Formula
-from edgec.ops.registry import Tensor, compute, op
+from edgec.ir.registry import Tensor, compute, op
 
 
 @op

@@ -9,8 +9,8 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Formula
+from edgec.ir.registry import Tensor, compute, op, register
 from edgec.ir.types import STORED, bits
-from edgec.ops.registry import Tensor, compute, op, register
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:

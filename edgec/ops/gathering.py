@@ -12,7 +12,7 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula
-from edgec.ops.registry import Tensor, compute, op
+from edgec.ir.registry import Tensor, compute, op
 
 
 def wrapped(position: Expr, extent: Extent) -> Expr:

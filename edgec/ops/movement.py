@@ -9,8 +9,8 @@ from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.graph import Formula
+from edgec.ir.registry import Tensor, compute, op
 from edgec.ops.elementwise import at, broadcast_shape
-from edgec.ops.registry import Tensor, compute, op
 
 
 @op

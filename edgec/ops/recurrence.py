@@ -16,9 +16,9 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Procedure
+from edgec.ir.registry import Tensor, procedure
 from edgec.ir.types import Type
 from edgec.ops.cells import Activation, Cell
-from edgec.ops.registry import Tensor, procedure
 
 #: Columns of a panel of the recurrent weights: a whole number of vectors on every device.
 PANEL = 32

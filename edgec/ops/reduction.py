@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula
+from edgec.ir.registry import Tensor, compute, op, over, reduce_over
 from edgec.ops.contraction import window_extent
-from edgec.ops.registry import Tensor, compute, op, over, reduce_over
 
 
 @op

@@ -8,11 +8,11 @@ import numpy as np
 
 from edgec.errors import ModelError
 from edgec.ir import expr as X
-from edgec.ir.evaluate import neutral
+from edgec.ir.dtypes import neutral
 from edgec.ir.graph import Procedure
 from edgec.ir.index import upper
+from edgec.ir.registry import Tensor, procedure
 from edgec.ir.types import DTYPES, STORED, Type
-from edgec.ops.registry import Tensor, procedure
 
 #: Neighboring lines that a task walks together, so that it reads whole cache lines where they lie side by side.
 _LINES = 64

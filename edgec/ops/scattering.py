@@ -15,8 +15,8 @@ from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Procedure
+from edgec.ir.registry import Tensor, procedure
 from edgec.ir.types import STORED, Type
-from edgec.ops.registry import Tensor, procedure
 
 #: Elements of a slice that a task copies and updates.
 _BLOCK = 256

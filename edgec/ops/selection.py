@@ -11,8 +11,8 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Extent
 from edgec.ir.graph import Procedure
 from edgec.ir.index import upper
+from edgec.ir.registry import Tensor, procedure
 from edgec.ir.types import Type
-from edgec.ops.registry import Tensor, procedure
 
 Array = np.ndarray
 

@@ -10,8 +10,8 @@ from edgec.errors import ModelError
 from edgec.ir.expr import Extent
 from edgec.ir.graph import Procedure
 from edgec.ir.index import upper
+from edgec.ir.registry import Tensor, procedure
 from edgec.ir.types import STORED, Type
-from edgec.ops.registry import Tensor, procedure
 
 #: Places are kept in 32 bits while they are sorted.
 _LONGEST = 2**32

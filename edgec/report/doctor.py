@@ -6,11 +6,11 @@ import importlib.util
 import platform
 from importlib import metadata
 
-from edgec import __version__
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.device.toolchain import find_compilers
 from edgec.errors import EdgecError
 from edgec.report.record import Record, head
+from edgec.version import __version__
 
 #: Packages edgec works with, what for, and whether it works without them.
 _PACKAGES = (

@@ -7,7 +7,6 @@ from typing import Any
 
 from edgec.errors import UsageError
 from edgec.frontend.source import Parsed, nodes_with_outputs
-from edgec.frontend.text import printable
 from edgec.fuse import Block, Plan, classify
 from edgec.ir.graph import Graph, Node
 from edgec.ops import meaning
@@ -18,6 +17,7 @@ from edgec.report.record import Record, head, kernel_cost
 from edgec.rewrite import Rule, consider, load_rules
 from edgec.rewrite.names import cover
 from edgec.schedule.program import Kernel, Program
+from edgec.text import printable
 
 #: Formulas are cut at this length.
 _FORMULA = 400

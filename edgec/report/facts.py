@@ -9,14 +9,14 @@ from math import prod
 from onnx import NodeProto
 
 from edgec.errors import ModelError
-from edgec.frontend.model import domain_name, element_type
+from edgec.frontend.onnx.model import domain_name, element_type
 from edgec.frontend.source import Parsed
-from edgec.frontend.text import printable
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Meaning
 from edgec.ir.types import DTYPES
 from edgec.ops import meaning
+from edgec.text import printable
 
 
 def operator_counts(model: Parsed) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.fuse.stripes import Striped
 from edgec.schedule.program import Program
 

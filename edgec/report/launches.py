@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
 
-from edgec.device.facts import Device
+from edgec.device.cuda import KernelReport
+from edgec.device.device import Device
 from edgec.device.occupancy import occupancy
 from edgec.emit.gpu.base import GpuView
 from edgec.emit.source import CallSite
-from edgec.fuse.price import GPU_LAUNCH, CostModel, work
+from edgec.fuse.cost_model import GPU_LAUNCH, CostModel, work
+from edgec.ir.footprint import touched
 from edgec.ir.index import upper
-from edgec.ir.touched import touched
 from edgec.ir.types import DTYPES
 from edgec.report.tables import duration, number, size, table
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.tiles import TensorTile, Tile, cycles
 from edgec.schedule.program import Kernel, Program
-
-if TYPE_CHECKING:
-    from edgec.device.cuda import KernelReport
 
 Record = dict[str, Any]
 

@@ -9,13 +9,13 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from edgec.errors import UsageError
-from edgec.frontend.text import printable
 from edgec.report.record import Record, head
 from edgec.report.tables import pairs, table
 from edgec.rewrite import Equation, Rule
 from edgec.rewrite.families import origin_of
 from edgec.rewrite.identity import prove_identity
 from edgec.rewrite.prove import Proof, prove
+from edgec.text import printable
 
 
 def statement(rule: Rule) -> str:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from edgec.frontend.text import printable
+from edgec.emit.project import Project
 from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
 from edgec.ir.graph import Formula, Node
 from edgec.ir.nest import extent
 from edgec.ops import meaning
-from edgec.schedule.attention import Attention
-from edgec.schedule.border import Border
+from edgec.schedule.attention.attention import Attention
 from edgec.schedule.chain import Chain
 from edgec.schedule.contract import Contract
 from edgec.schedule.gpu.kernel import GpuKernel
+from edgec.schedule.halo_fill import Border
 from edgec.schedule.map import Map
 from edgec.schedule.nibbles import Nibbles
 from edgec.schedule.procedure import ProcedureCall
@@ -25,9 +25,7 @@ from edgec.schedule.row import Row
 from edgec.schedule.sparse import Sparse
 from edgec.schedule.window import Window
 from edgec.schedule.winograd import Winograd
-
-if TYPE_CHECKING:
-    from edgec.pipeline import Project
+from edgec.text import printable
 
 #: Formulas longer than this are cut: a block may compose hundreds of operators.
 SHOWN = 2000

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
-from edgec.data_file import read_json
-from edgec.device.profiles import Profiles
 from edgec.errors import UsageError
 from edgec.report.record import Record, head
 from edgec.report.tables import table
-
-if TYPE_CHECKING:
-    from edgec.tuning import Tuned
+from edgec.tune.database import Profiles
+from edgec.tune.local import Tuned
+from edgec.untrusted import read_json
 
 
 def listed(database: Profiles) -> Record:

@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from edgec import pipeline
-from edgec.frontend.text import printable
+from edgec import progress as told
+from edgec.text import printable
 
 
 @contextmanager
-def shown() -> Iterator[pipeline.Progress]:
+def shown() -> Iterator[told.Progress]:
     """Progress that draws a bar on standard error; nothing is drawn where that is no terminal."""
     if not sys.stderr.isatty():
-        yield pipeline.silent
+        yield told.silent
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -5,37 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from edgec import __version__
-from edgec.artefact import runs_here
+from edgec.bench.farm import Outcome
+from edgec.bench.timing import Benched, Timing
+from edgec.build import Built
+from edgec.check.network import Checked
+from edgec.check.score import Scored
 from edgec.compress.report import Report as Compression
-from edgec.device.facts import Device
+from edgec.device.compilers import runs_here
+from edgec.device.device import Device
 from edgec.device.probe import probe_host
 from edgec.emit.project import cross_options
 from edgec.errors import EdgecError
 from edgec.frontend.source import Parsed
-from edgec.frontend.text import printable
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.fuse import Block, Plan
-from edgec.fuse.price import work
+from edgec.fuse.cost_model import work
 from edgec.ir.expr import Extent
 from edgec.ir.graph import Graph
-from edgec.report import facts, placing, sparsity, traffic
+from edgec.pipeline import Run
+from edgec.report import facts, partition, sparsity, traffic
 from edgec.report.fit import fit
 from edgec.report.listing import describe_template
 from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Kernel, Program
-
-if TYPE_CHECKING:
-    from edgec.api import Built
-    from edgec.check.farm import Outcome
-    from edgec.check.latency import Benched, Timing
-    from edgec.check.score import Scored
-    from edgec.check.verdict import Checked
-    from edgec.pipeline import Run
+from edgec.text import printable
+from edgec.version import __version__
 
 #: Version of everything in this module; it grows when a key changes its meaning or goes.
 SCHEMA = 1
@@ -103,7 +101,7 @@ def build(built: Built) -> Record:
         "compression": compression(built.run.context.compression),
         "pruned": sparsity.layers(built.run.context.pruned.report if built.run.context.pruned else None),
         "sparsity": sparsity.kernels(program),
-        "placement": placing.record(built),
+        "placement": partition.record(built),
     }
 
 

@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from edgec.compress.prune.report import PruneReport
-from edgec.frontend.text import printable
 from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Program
+from edgec.text import printable
 
 if TYPE_CHECKING:
     from edgec.report.record import Record
@@ -41,7 +41,6 @@ def layers(report: PruneReport | None) -> Record | None:
 
 def draw(found: Sequence[Record], pruned: Record | None) -> tuple[RenderableType, ...]:
     """Both as tables; nothing where there are no zeros."""
-    from edgec.report.tables import table  # here, because tables are drawn with this
 
     parts: list[RenderableType] = []
     if pruned is not None:
@@ -50,6 +49,8 @@ def draw(found: Sequence[Record], pruned: Record | None) -> tuple[RenderableType
         taken = sum(row["taken"] for row in found)
         title = f"zeros in weights: left out by {taken} of {len(found)} kernels"
         heads = (">kernel", "nodes", ">zeros", ">vectors kept", ">predicted gain", ">break-even", "kernel is")
+        from edgec.report.tables import table
+
         drawn = table(*heads, title=title)
         for row in sorted(found, key=lambda r: -r["dense_cycles"])[:SHOWN]:
             gain = row["dense_cycles"] / max(row["sparse_cycles"], 1)
@@ -61,11 +62,12 @@ def draw(found: Sequence[Record], pruned: Record | None) -> tuple[RenderableType
 
 
 def _draw_layers(record: Record) -> RenderableType:
-    from edgec.report.tables import table
 
     title = f"pruned by {record['scheme']} ({record['method']}): {record['zeros']:.0%} of the weights are zero or gone"
     if record["value"] is not None:
         title += f"; {record['budget'].partition('=')[0]} {record['value']:.4g}, budget {record['budget']}"
+    from edgec.report.tables import table
+
     drawn = table("layer", "weights", ">zeros", ">error", "", title=title)
     for row in sorted(record["layers"], key=lambda r: -(r["error"] or 0.0))[:SHOWN]:
         error = "" if row["error"] is None else f"{row['error']:.3f}"

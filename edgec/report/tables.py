@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from edgec.report import placing, sparsity
+from edgec.report import partition, sparsity
 from edgec.report.record import Record
 
 
@@ -105,7 +105,7 @@ def build(record: Record, model: str, asked: str = "") -> RenderableType:
         "",
         heaviest,
         "",
-        *((*placing.draw(record["placement"]), "") if record["placement"] else ()),
+        *((*partition.draw(record["placement"]), "") if record["placement"] else ()),
         *((*compression(record["compression"]), "") if record["compression"] else ()),
         *((*sparsity.draw(record["sparsity"], record["pruned"]), "") if record["sparsity"] or record["pruned"] else ()),
         f"{done} [bold]{folder}/[/], API in {name}.h",

@@ -1,6 +1,6 @@
 """The byte ledger: what every kernel reads and writes, the whole network, the graph unfused, and the least there is.
 
-An element counts once for a kernel, however often its windows, sums or broadcasts come back to it (`edgec.ir.touched`);
+An element counts once for a kernel, however often its windows, sums or broadcasts return to it (`edgec.ir.footprint`);
 what a kernel reads again because a cache was too small is not counted.
 """
 
@@ -13,12 +13,12 @@ from math import prod
 from edgec.fuse import Block, Halo, Plan
 from edgec.fuse import plan as plan_graph
 from edgec.ir import expr as X
+from edgec.ir.footprint import touched
 from edgec.ir.graph import Graph, Node
 from edgec.ir.index import upper
-from edgec.ir.touched import touched
 from edgec.ir.types import DTYPES
-from edgec.schedule.border import Border
 from edgec.schedule.chain import steps_of
+from edgec.schedule.halo_fill import Border
 from edgec.schedule.program import Kernel
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgec.frontend.text import printable
 from edgec.fuse import Block, Plan
 from edgec.fuse.choice import Choice, Way
 from edgec.fuse.decisions import Verdict
 from edgec.ir.graph import Node
+from edgec.text import printable
 
 Record = dict[str, Any]
 #: Neighbors that are named where the same is true of many.

@@ -1,6 +1,6 @@
 """Rewriting graphs by proved laws. Files of laws need nothing but this module, ``edgec.ops`` and numpy."""
 
-from edgec.rewrite.engine import Applied, Considered, consider, simplify
+from edgec.rewrite.engine import Applied, Considered, consider
 from edgec.rewrite.facts import (
     both,
     constants,
@@ -16,6 +16,7 @@ from edgec.rewrite.facts import (
 )
 from edgec.rewrite.load import load_rules, rules_in
 from edgec.rewrite.rule import Change, Equation, Rule, RuleError, View, rule, rule_on
+from edgec.rewrite.shipped import simplify
 from edgec.rewrite.term import Operand, Term, apply
 
 __all__ = [

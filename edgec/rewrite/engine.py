@@ -64,21 +64,17 @@ class Considered:
 
 def simplify(
     graph: Graph,
-    rules: Iterable[Rule] | None = None,
+    rules: Iterable[Rule],
     *,
     numeric: Numeric = "reassociates",
     steps: int | None = None,
     prices: Prices = Prices(),
 ) -> tuple[Graph, tuple[Applied, ...]]:
-    """Rewrite ``graph`` by ``rules`` (the shipped ones when None) until no law improves it.
+    """Rewrite ``graph`` by ``rules`` until no law improves it.
 
     ``numeric`` bounds what laws may do to numbers; ``steps`` how many are taken; ``prices`` are those of the device.
     The result depends on nothing but the arguments.
     """
-    if rules is None:
-        from edgec.rewrite.load import load_rules
-
-        rules = load_rules()
     allowed = [r for r in rules if _ORDER.index(r.numeric) <= _ORDER.index(numeric)]
     rewriter = _Rewriter(allowed, graph.origin, prices)
     rewriter.steps = STEPS_PER_NODE * max(len(graph.nodes()), 1) if steps is None else steps

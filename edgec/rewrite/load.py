@@ -8,7 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from edgec.errors import UsageError
-from edgec.locate import data_folder
+from edgec.resources import data_folder
+from edgec.rewrite.prove import prove
 from edgec.rewrite.rule import Rule
 
 
@@ -20,8 +21,6 @@ def load_rules(folders: Iterable[Path | str] = ()) -> tuple[Rule, ...]:
     """
     rules = list(_shipped())
     for folder in folders:
-        from edgec.rewrite.prove import prove
-
         for r in rules_in(Path(folder)):
             prove(r)
             rules.append(r)

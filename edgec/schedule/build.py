@@ -7,15 +7,15 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
 from edgec.ir.graph import Node, sizes_in
 from edgec.rewrite.rule import Numeric
-from edgec.schedule.attention import attention
-from edgec.schedule.border import border
+from edgec.schedule.attention.attention import attention
+from edgec.schedule.base import Record
 from edgec.schedule.chain import Vectors, chained
 from edgec.schedule.contract import Contract, contract
 from edgec.schedule.flat import Flat, Weights, flatten
@@ -23,13 +23,13 @@ from edgec.schedule.gpu import choose as gpu
 from edgec.schedule.gpu.ahead import ahead
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.kernel import GpuKernel
+from edgec.schedule.halo_fill import border
 from edgec.schedule.layout import views_of
 from edgec.schedule.map import map_
 from edgec.schedule.memory import ALIGNMENT, plan_memory
 from edgec.schedule.nibbles import nibbles
 from edgec.schedule.procedure import procedure_call
 from edgec.schedule.program import Buffer, Kernel, Program, View
-from edgec.schedule.record import Record
 from edgec.schedule.row import row
 from edgec.schedule.sparse import Offer, Sparse, has_zeros, sparse
 from edgec.schedule.states import copied_last, overwritten_early, pairs

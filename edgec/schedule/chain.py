@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.fuse import Plan
-from edgec.fuse.price import LAUNCH, CostModel
+from edgec.fuse.cost_model import LAUNCH, CostModel
 from edgec.ir.graph import Node
-from edgec.schedule.border import Border
+from edgec.schedule.halo_fill import Border
 from edgec.schedule.program import Buffer, Kernel, View
 
 #: A vector is at most this large, so that it stays in the first-level cache.

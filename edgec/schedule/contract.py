@@ -16,13 +16,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
 from edgec.ir.types import DTYPES
-from edgec.ir.vector import is_vectorizable, vector_lanes
+from edgec.ir.vector import is_vectorizable
+from edgec.schedule.base import Record
 from edgec.schedule.ending import ending
 from edgec.schedule.epilogue import around_sum, over_lanes, scaled
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
@@ -30,7 +31,6 @@ from edgec.schedule.halves import COLUMNS, Halves, in_halves
 from edgec.schedule.pairs import packed_pairs, pairs_of
 from edgec.schedule.products import Words, packed_words, with_bias_inside, with_numbers_in_memory, words_of
 from edgec.schedule.program import Buffer
-from edgec.schedule.record import Record
 from edgec.schedule.storage import half_of, memory_type
 from edgec.schedule.tiles import decided_tile, rows_of_blocks, tile_costs, tile_shape
 
@@ -169,7 +169,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     in_order = _is_for_in_order(device, mode, k, scalar_factor, words, (m, *window))
     if dtype == "f32" and mode == "packed":
         half = in_halves(device, k, scalar_factor, lane_factor, panel_outer, n, in_order, weights)
-    lanes = vector_lanes(device)
+    lanes = device.vector_lanes
     m_extent, n_extent = most(m), most(n)
     steps = prod(map(most, k)) if words is None else prod(map(most, k[:-1])) * words.count
     row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)

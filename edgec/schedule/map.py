@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
-from edgec.ir.vector import free, is_vectorizable, vector_lanes
+from edgec.ir.vector import free, is_vectorizable
+from edgec.schedule.base import Record
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import repacked
 from edgec.schedule.program import Buffer
-from edgec.schedule.record import Record
 
 #: Lanes of one map task: large enough that sharing out tasks costs nothing.
 MAP_BLOCK = 4096
@@ -58,7 +58,7 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
         if is_vectorizable(body, lane):
             inside = _independent(body, loops) if lane not in _independent(body, loops) else ()
             outer = tuple(v for v in loops if v is not lane and v not in inside)
-            return Map(outer, lane, vector_lanes(device), body, flat.store, flat.address, inside)
+            return Map(outer, lane, device.vector_lanes, body, flat.store, flat.address, inside)
     last = _independent(flat.body, loops)  # the innermost loop shares what does not depend on it
     return Map((*(v for v in loops if v not in last), *last), None, 1, flat.body, flat.store, flat.address)
 

@@ -16,11 +16,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, most
-from edgec.ir.vector import vector_registers
 from edgec.schedule.contract import Contract
 from edgec.schedule.flat import Weights, evaluate_over
 
@@ -102,7 +101,7 @@ def _read_at(dense: Contract, place: Expr) -> Expr:
 def _tile(dense: Contract, device: Device) -> tuple[int, int]:
     """Rows and vectors of a tile: words, scales and bases of its vectors lie in registers beside accumulators."""
     vectors = min(dense.vectors, 4 if most(dense.m) == 1 else 2)
-    room = max(1, (vector_registers(device) - 2 - 5 * vectors) // vectors)
+    room = max(1, (device.vectors_in_registers - 2 - 5 * vectors) // vectors)
     tiles = ceil(most(dense.m) / min(room, 14))
     return ceil(most(dense.m) / tiles), vectors
 

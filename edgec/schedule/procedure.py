@@ -11,10 +11,10 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Node, Procedure
 from edgec.ir.index import upper
 from edgec.ir.types import Type
+from edgec.schedule.base import Record
 from edgec.schedule.flat import Weights
 from edgec.schedule.layout import strides_of
 from edgec.schedule.program import Buffer, View
-from edgec.schedule.record import Record
 
 #: Scratch of threads is apart by whole cache lines.
 _LINE = 64

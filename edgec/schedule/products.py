@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr

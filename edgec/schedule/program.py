@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.fuse.block import Block
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
@@ -71,7 +71,7 @@ class Kernel:
     the first operand holds it, once for every thread that needs it.
     """
 
-    params: Any  # a `edgec.schedule.record.Record`, or a `Chain` of kernels
+    params: Any  # a `edgec.schedule.base.Record`, or a `Chain` of kernels
     operands: tuple[Buffer, ...]
     block: Block | None
     names: tuple[str, ...]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
-from edgec.ir.vector import always_computed, free, is_vectorizable, vector_lanes
+from edgec.ir.vector import always_computed, free, is_vectorizable
+from edgec.schedule.base import Record
 from edgec.schedule.flat import Flat, merge_loops
 from edgec.schedule.loops import merge_reductions, taken_apart
 from edgec.schedule.program import Buffer
-from edgec.schedule.record import Record
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def row(flat: Flat, device: Device) -> Row | None:
     if not steps <= {0, 1}:
         return None
     return Row(
-        parts.loops, parts.row, vector_lanes(device), parts.reductions, parts.result, parts.keeps_row,
+        parts.loops, parts.row, device.vector_lanes, parts.reductions, parts.result, parts.keeps_row,
         _worth_saving(parts.passes, parts.row), flat.store, parts.address,
     )  # fmt: skip
 

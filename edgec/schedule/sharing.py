@@ -6,9 +6,8 @@ microseconds spends more on that than it saves, so it is built to run on the cal
 
 from __future__ import annotations
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.fuse import Plan
-from edgec.ir.vector import vector_lanes
 from edgec.rewrite.measure import total
 
 #: Cycles of waking the others, and of meeting them once with what they need. Between cores of one cache the second is
@@ -23,6 +22,6 @@ def workers(plan: Plan, device: Device, threads: int) -> int:
     if threads == 1 or device.is_gpu:
         return threads
     cost = total(plan.graph)
-    cycles = cost.flops / (2 * _FMAS * vector_lanes(device)) + cost.bytes / _BYTES
+    cycles = cost.flops / (2 * _FMAS * device.vector_lanes) + cost.bytes / _BYTES
     saved = cycles * (1 - 1 / threads)
     return threads if saved > _START + _MEET * len(plan.blocks) else 1

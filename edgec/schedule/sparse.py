@@ -20,12 +20,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Extent
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import DTYPES
-from edgec.ir.vector import vector_registers
 from edgec.schedule.contract import Contract
 from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.program import Buffer
@@ -244,7 +243,7 @@ def _far(size: float, device: Device) -> float:
 
 def _heights(dense: Contract, vectors: int, device: Device) -> list[int]:
     """Rows that a tile may have: accumulators, one row of weights and a broadcast in registers."""
-    most_rows = (vector_registers(device) - vectors - 1) // vectors
+    most_rows = (device.vectors_in_registers - vectors - 1) // vectors
     step = _bytes_between_rows(dense)
     # Rows a page apart share the sets of the first-level cache.
     most_rows = min(most_rows, 8) if step and step % 4096 == 0 else most_rows

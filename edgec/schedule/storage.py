@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.fuse import Plan
 from edgec.fuse.block import Block
+from edgec.fuse.cost_model import work
 from edgec.fuse.plan import copy_block
-from edgec.fuse.price import work
 from edgec.ir import expr as X
 from edgec.ir.dtypes import DTYPES, ends
 from edgec.ir.expr import Expr

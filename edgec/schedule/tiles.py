@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.errors import UsageError
-from edgec.ir.vector import vector_lanes, vector_registers
 from edgec.schedule.products import Words
 
 #: Rows of a tile whose sums lie in registers of integers, four a row: with a third, there are not enough.
@@ -38,7 +37,7 @@ def rows_of_blocks(m: int, device: Device, sums: int, in_order: bool) -> int:
 
     Beside them are a block of each column and two products of bytes; in order, products of every row.
     """
-    registers = vector_registers(device)
+    registers = device.vectors_in_registers
     room = BLOCK_ROWS if device.has("mve") else (registers - 4) // 6 if in_order else (registers - 6) // 5
     return ceil(m / ceil(m / max(1, min(room // sums, m))))
 
@@ -48,7 +47,7 @@ def tile_costs(
     in_order: bool = False,
 ) -> list[tuple[float, int, int, int, int]]:  # fmt: skip
     """Every tile that registers hold: its predicted cycles, what decides between equal ones, rows and vectors."""
-    lanes = vector_lanes(device)
+    lanes = device.vector_lanes
     each = lanes // min(device.lanes(4), lanes)  # registers of a vector: where there are none, one a lane
     # RISC-V has no products of bytes: what they are made of wants registers, too.
     registers = device.vector_registers - (12 if words is not None and words.are_bytes and device.has("v") else 0)
@@ -103,8 +102,8 @@ def in_order_step(rows: int, vectors: int) -> float:
 
 def decided_tile(tile: tuple[int, int], m: int, n: int, device: Device, sums: int = 1) -> tuple[int, int]:
     """A tile that somebody decided, no larger than the product; raises UsageError where registers do not hold it."""
-    rows, vectors = min(tile[0], m), min(tile[1], ceil(n / vector_lanes(device)))
-    registers = vector_registers(device)
+    rows, vectors = min(tile[0], m), min(tile[1], ceil(n / device.vector_lanes))
+    registers = device.vectors_in_registers
     needed = rows * sums * vectors + vectors + 1
     if needed > registers and rows * vectors > 1:
         raise UsageError(

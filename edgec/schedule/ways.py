@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.fuse.block import Block
 from edgec.fuse.choice import fingerprint
 from edgec.ir.graph import Node

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
-from edgec.ir.vector import free, is_vectorizable, vector_lanes, vector_registers
+from edgec.ir.vector import free, is_vectorizable
+from edgec.schedule.base import Record
 from edgec.schedule.ending import Ending
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.halves import taps_in_halves
 from edgec.schedule.loops import repacked
 from edgec.schedule.products import Taps, taps_of
 from edgec.schedule.program import Buffer
-from edgec.schedule.record import Record
 
 #: A sum over this many neighbors is worth a row's tail.
 ROW_FROM = 16
@@ -79,7 +79,7 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     rows = 1
     if others:
         m = others.pop()
-        limit = max(1, min(vector_registers(device) // 3, UNROLL_LIMIT // taps, 8))
+        limit = max(1, min(device.vectors_in_registers // 3, UNROLL_LIMIT // taps, 8))
         rows = _even_rows(most(m), limit)
     taps = taps_of(device, reduction, flat.loops, n, weights)
     if taps is not None:
@@ -90,7 +90,7 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     if halves is not None:
         reduction, body, end = halves
     return Window(
-        tuple(others), m, n, rows, vector_lanes(device), reduction, body, flat.store, flat.address, taps, deep,
+        tuple(others), m, n, rows, device.vector_lanes, reduction, body, flat.store, flat.address, taps, deep,
         halves is not None, end if halves is not None else None,
     )  # fmt: skip
 
@@ -100,7 +100,7 @@ def _depth(reduction: Expr, others: list[Expr], device: Device) -> int:
 
     Reading is what windows wait for: two rows of a 3 x 3 window read 4 rows where they read 6 one by one.
     """
-    if not others or vector_registers(device) < 32 or not is_fixed(others[-1]) or most(others[-1]) < 4:
+    if not others or device.vectors_in_registers < 32 or not is_fixed(others[-1]) or most(others[-1]) < 4:
         return 1
     names, body = X.opened(reduction)
     steps = [(coefficient(e.args[0], others[-1]), e) for e in X.loads(body) if e.args]

@@ -18,16 +18,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.fuse.pooled import partners
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
-from edgec.ir.vector import is_vectorizable, vector_lanes
+from edgec.ir.vector import is_vectorizable
+from edgec.schedule.base import Record
 from edgec.schedule.epilogue import Around, around_sum, over_lanes
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.program import Buffer
-from edgec.schedule.record import Record
 from edgec.schedule.storage import memory_type
 from edgec.schedule.tiles import tile_shape
 from edgec.schedule.toom import PAIRS, Toom
@@ -191,7 +191,7 @@ def winograd(flat: Flat, device: Device, weights: Weights, outputs: tuple[int, .
     sides, block, rows, vectors = ranked[0].sides, ranked[0].block, ranked[0].rows, ranked[0].vectors
     k = _remaining(p.s, p.taps, sides)
     outer = tuple(v for v in p.flat.loops if v is not p.n and all(v is not side.loop for side in sides))
-    lanes = vector_lanes(device)
+    lanes = device.vector_lanes
     packed = weights.add(_transformed(p.l, sides, k, p.n, vectors * lanes))
     epilogue = with_contiguous_weights(p.epilogue, p.results, p.n, weights)
     return Winograd(
@@ -331,7 +331,7 @@ def _block(tiles: int, points: int, depth: int, device: Device) -> int:
 def _direct_cycles(flat: Flat, taps: tuple[Expr, ...], n: Expr, device: Device, is_twice: bool) -> float:
     """Of the sum as it stands, of which numbers of 16 bits are taken twice as fast where the machine has them so; here
     it is all fp32."""
-    vectors = ceil(most(n) / vector_lanes(device))
+    vectors = ceil(most(n) / device.vector_lanes)
     outputs = prod(most(v) for v in flat.loops if v is not n)
     depth = prod(most(v) for v in taps) / (2 if is_twice else 1)
     return outputs * depth * vectors / 2 / 0.9 + _streaming(depth * vectors, 1, device)
@@ -339,7 +339,7 @@ def _direct_cycles(flat: Flat, taps: tuple[Expr, ...], n: Expr, device: Device, 
 
 def _streaming(vectors: float, times: int, device: Device) -> float:
     """What it costs to read packed weights: nothing where half of the second-level cache holds them."""
-    size = vectors * vector_lanes(device) * 4
+    size = vectors * device.vector_lanes * 4
     return times * size / 12 if size > device.l2_bytes // 2 else 0.0
 
 
@@ -351,7 +351,7 @@ def _busy(rows: int, vectors: int) -> float:
 
 def _cycles(sides: tuple[Side, ...], tiles: int, depth: int, n: int, block: int, device: Device, busy: float) -> float:
     """Predicted time: two vector operations a cycle, a store a cycle, and the weights once for every block."""
-    lanes = vector_lanes(device)
+    lanes = device.vector_lanes
     points = prod(side.toom.inputs for side in sides)
     panels = ceil(n / lanes)
     transform = points * (1.5 + sum(len(side.toom.points) for side in sides) / 2)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgec.api import Built
-from edgec.frontend.text import printable
+from edgec.build import Built
 from edgec.fuse import Plan
 from edgec.report.record import Record, blocks_of
 from edgec.schedule.chain import main_of
 from edgec.schedule.contract import Contract, tiles_for
 from edgec.schedule.program import Kernel
+from edgec.text import printable
 
 #: Tiles that are offered.
 TILES = 6

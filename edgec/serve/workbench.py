@@ -8,19 +8,22 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgec import api, artefact, config, reporting, toml_text
-from edgec.api import Built
+from edgec import api
+from edgec.build import Built
 from edgec.check.compare import compare_all, quantized_outputs, worst
-from edgec.check.inputs import random_inputs
-from edgec.check.verdict import reference_for
+from edgec.check.network import reference_for
+from edgec.cli import config, toml_text
+from edgec.device.compilers import runs_here
 from edgec.errors import UsageError
+from edgec.execute.samples import random_inputs
 from edgec.options import Settings, resolve
-from edgec.pipeline import Progress, silent
+from edgec.progress import Progress, silent
+from edgec.report import measure
 from edgec.report.diff import diff
 from edgec.report.record import Record
 from edgec.serve.decidable import decidable
 
-#: From the values of edgec.toml to settings; `edgec.command` knows how.
+#: From the values of edgec.toml to settings; `edgec.cli.main.command` knows how.
 Resolve = Callable[[config.Config], tuple[str, Settings]]
 
 
@@ -65,13 +68,13 @@ class Workbench:
     def _built(self) -> Record:
         model, settings = self.resolve(config.load(self.path))
         options = resolve(settings)
-        runs = artefact.runs_here(options.device, options.compiler)
+        runs = runs_here(options.device, options.compiler)
         self.builds += 1  # a library is loaded once by each name, so every build has a folder of its own
         folder = self.folder / str(self.builds)
         built = api.build(model, folder, compile=runs, progress=self.progress, **settings)
-        facts = reporting.measure_times(built, self.progress)
+        facts = measure.measure_times(built, self.progress)
         said = config.said(settings, model, self.path.parent)
-        document = reporting.describe(built, facts, settings=said)
+        document = measure.describe(built, facts, settings=said)
         document["error"] = _error(built)
         document["decidable"] = decidable(built, self._decisions())
         shutil.rmtree(folder, ignore_errors=True)
@@ -98,7 +101,7 @@ def decided(decisions: Mapping[str, Any], kind: str, key: str, value: str) -> di
 
 def _error(built: Built) -> float | None:
     """The largest difference from the reference on one random input, of the largest value; None where it cannot run."""
-    if built.compiler is None or not artefact.runs_here(built.options.device, built.options.compiler):
+    if built.compiler is None or not runs_here(built.options.device, built.options.compiler):
         return None
     _, reference = reference_for(built, [])
     arrays = random_inputs(built.run.graph, 0)

@@ -20,7 +20,7 @@ import edgec
 from edgec.device.toolchain import compile_shared, pick_compiler
 from edgec.emit.picture import Preparation
 from edgec.errors import UsageError
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 DIGITS = str(data_folder("apps") / "digits" / "digits.onnx")
 PROGRAMS = Path(__file__).with_name("programs")
@@ -107,7 +107,7 @@ def test_pictures_of_a_camera(made: Made, tmp_path: Path) -> None:
     home = Path(javac).resolve().parent.parent
     plain = tmp_path / "plain"
     edgec.build(DIGITS, plain, name="digits", device="generic", compile=False, beside=["java"])
-    device = edgec.device.facts.load_device("generic")
+    device = edgec.device.load.load_device("generic")
     sources = [
         *sorted(plain.glob("digits*.c")),
         plain / "digits_weights.S",

@@ -13,7 +13,7 @@ from small_models import model, node, tensor_input
 
 import edgec
 from edgec.emit.picture import Preparation
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 DIGITS = data_folder("apps") / "digits"
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"

@@ -16,7 +16,7 @@ from test_boards import DIGIT_NAMES, DIGITS, pictures
 
 import edgec
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.emit.picture import Preparation
 from edgec.errors import ToolchainError, UsageError
 

@@ -22,7 +22,7 @@ import edgec
 from edgec import api
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.errors import UsageError
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 DIGITS = data_folder("apps") / "digits"
 UNARY = [

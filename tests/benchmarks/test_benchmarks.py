@@ -18,8 +18,8 @@ import table
 from measure import ROUNDS, Measured, Timed, block, take_turns
 from peak import gflops
 
-from edgec.check.latency import Timing
-from edgec.device.facts import load_device
+from edgec.bench.timing import Timing
+from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler
 from edgec.errors import UsageError
 

@@ -8,7 +8,7 @@ import pytest
 from needed import driver, need
 from oclgrind import FOUND, LIBRARY, SILENT, checked
 
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 SECONDS = 60.0
 

@@ -17,11 +17,11 @@ import peers
 import pytest
 
 import edgec
-from edgec.check.inputs import random_inputs
 from edgec.check.reference import Reference
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler
-from edgec.locate import data_folder
+from edgec.execute.samples import random_inputs
+from edgec.resources import data_folder
 
 DIGITS = data_folder("apps") / "digits" / "digits.onnx"
 

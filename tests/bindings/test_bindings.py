@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 import edgec
 from edgec.errors import UsageError
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 DIGITS = str(data_folder("apps") / "digits" / "digits.onnx")
 PROGRAMS = Path(__file__).with_name("programs")

@@ -11,11 +11,12 @@ import pytest
 from convnet import convnet
 
 import edgec
-from edgec.check import latency, reference, verdict
+from edgec.bench import latency
+from edgec.check import network, reference
 from edgec.check.reference import Reference
 from edgec.check.unavailable import Unavailable
 from edgec.errors import CheckError, EdgecError, ModelError, UsageError
-from edgec.frontend.model import read
+from edgec.frontend.onnx.model import read
 
 
 @pytest.fixture(scope="module")
@@ -158,4 +159,4 @@ def test_load() -> None:
 
 def test_inputs_of_both_kinds_are_understood(tmp_path: Path) -> None:
     graph = edgec.load(convnet()).graph
-    assert len(verdict.inputs_for(graph, {"image": np.zeros((7, 3, 10, 10), np.float32)}, 1, 0)) == 7
+    assert len(network.inputs_for(graph, {"image": np.zeros((7, 3, 10, 10), np.float32)}, 1, 0)) == 7

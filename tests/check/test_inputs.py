@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from convnet import convnet, tokens
 
-from edgec.check.inputs import given_inputs, index_limits, random_inputs
 from edgec.errors import UsageError
-from edgec.frontend import import_model
+from edgec.execute.samples import given_inputs, index_limits, random_inputs
+from edgec.frontend.onnx import import_model
 
 
 def test_token_ids_stay_inside_their_table_and_masks_are_masks() -> None:

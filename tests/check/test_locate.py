@@ -15,11 +15,11 @@ import edgec
 from edgec import ops, pipeline
 from edgec.check.reference import Reference
 from edgec.compress import Compressed
-from edgec.frontend import call as registry
-from edgec.frontend.model import read
+from edgec.frontend.onnx import call as registry
+from edgec.frontend.onnx.model import read
 from edgec.fuse import Plan
 from edgec.ir.graph import Formula, Graph, Node, rewrite
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 
 def located(tmp_path: Path, **settings: Any) -> Any:

@@ -13,7 +13,7 @@ from edgec.check.metrics import metrics
 from edgec.check.score import labelled
 from edgec.errors import UsageError
 from edgec.frontend.source import import_graph, read
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 DIGITS = data_folder("apps") / "digits" / "digits.onnx"
 

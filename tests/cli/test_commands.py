@@ -14,7 +14,7 @@ from convnet import NODES, convnet
 from small_models import model, node, tensor_input
 
 import edgec
-from edgec.cli import _lines, main
+from edgec.cli.main import _lines, main
 
 DOCUMENTED = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
 Outcome = tuple[int, str, str]
@@ -237,7 +237,7 @@ def test_check(shell: Shell, file: Path, elsewhere: Path) -> None:
 def test_a_failed_check_is_exit_code_1(
     shell: Shell, file: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from edgec.frontend import call as registry
+    from edgec.frontend.onnx import call as registry
 
     wrong = {**registry._LOWERINGS, ("", "Relu"): lambda call: call[0]}
     monkeypatch.setattr(registry, "_LOWERINGS", wrong)

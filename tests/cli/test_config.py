@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from edgec.cli import main
+from edgec.cli.main import main
 
 DIGITS = Path(__file__).parents[2] / "apps" / "digits" / "digits.onnx"
 

@@ -12,12 +12,13 @@ from small_models import model, node
 
 import edgec
 from edgec.errors import ModelError
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 OPERATOR = '''
 """com.example.tests::Tripled: y = 3 * x."""
 
-from edgec.frontend import Call, Value, onnx
+from edgec.frontend import Value
+from edgec.frontend.onnx import Call, onnx
 
 
 @onnx("Tripled", domain="com.example.tests")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import edgec
-from edgec.cli import main
-from edgec.device.facts import load_device
-from edgec.locate import data_folder
+from edgec.cli.main import main
+from edgec.device.load import load_device
 from edgec.report.fit import fit
+from edgec.resources import data_folder
 
 DIGITS = str(data_folder("apps") / "digits" / "digits.onnx")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgec.cli import main
+from edgec.cli.main import main
 
 WRONG = (
     "from edgec.rewrite import rule\n\n"

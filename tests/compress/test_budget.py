@@ -15,7 +15,7 @@ from edgec.compress.budget import FIGURES, parsed
 from edgec.compress.gain import gain
 from edgec.compress.layers import layers_of
 from edgec.compress.search import most
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.errors import CheckError, UsageError
 from edgec.report import record, tables
 from tests.compress.compressible import data, hostile

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import edgec
 from edgec import ops
-from edgec.cli import app
+from edgec.cli.main import app
 from edgec.compress.budget import Budget
 from edgec.compress.calibrate import labels
 from edgec.compress.layers import Layer, layers_of, results
@@ -25,7 +25,7 @@ from edgec.compress.prune.choose import METHODS, Statistics, chosen, repaired
 from edgec.compress.prune.levels import _taken, furthest, ordered
 from edgec.compress.prune.scheme import kept, parsed
 from edgec.errors import CheckError, UsageError
-from edgec.export_onnx import runnable
+from edgec.frontend.onnx.export import runnable
 from edgec.ir.graph import Graph, Node, constant
 from edgec.ir.verify import verify
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from edgec import locate
-from edgec.device import facts, probe
-from edgec.device.facts import Device, list_devices, load_device
+from edgec import resources
+from edgec.device import load, probe
+from edgec.device.device import Device
+from edgec.device.load import list_devices, load_device
 from edgec.device.probe import probe_host
 from edgec.errors import DeviceError, EdgecError
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 SHIPPED = [path.stem for path in sorted(data_folder("devices").glob("*.toml"))]
 MINIMAL = 'description = "d"\narch = "aarch64"\n'
@@ -176,12 +177,12 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 def test_shipped_folders_are_in_the_package_or_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    monkeypatch.setattr(locate, "__file__", str(tmp_path / "edgec/locate.py"))
+    monkeypatch.setattr(resources, "__file__", str(tmp_path / "edgec/resources.py"))
     with pytest.raises(EdgecError, match="the shipped folder 'devices' is missing") as caught:
-        locate.data_folder("devices")
+        resources.data_folder("devices")
     assert caught.value.hint == "reinstall edgec"
     (tmp_path / place).mkdir(parents=True)
-    assert locate.data_folder("devices") == tmp_path / place
+    assert resources.data_folder("devices") == tmp_path / place
 
 
 # -- the machine the tests run on, and machines that are only pretended ----------------------------
@@ -266,4 +267,4 @@ def test_an_unknown_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_facts_and_files_have_the_same_keys() -> None:
     declared = {field.name for field in fields(Device)}
-    assert set(facts._KINDS) - {"base", "probe"} == declared - {"name", "bases"}
+    assert set(load._KINDS) - {"base", "probe"} == declared - {"name", "bases"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.device.occupancy import occupancy, resident_groups
 
 

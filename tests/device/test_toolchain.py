@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from edgec.device import toolchain
-from edgec.device.facts import Device, list_devices, load_device
+from edgec.device.device import Device
+from edgec.device.load import list_devices, load_device
 from edgec.device.toolchain import (
     Compiler,
     compile_program,

@@ -18,10 +18,10 @@ from onnx import helper
 from small_models import model, node, tensor_input, weights
 
 import edgec
-from edgec.api import read
-from edgec.cli import main
-from edgec.demo import digits
-from edgec.device.facts import load_device
+from edgec.build import read
+from edgec.cli.demo import digits
+from edgec.cli.main import main
+from edgec.device.load import load_device
 from edgec.device.toolchain import Compiler, compile_program, find_compilers
 from edgec.errors import EdgecError
 from edgec.report.explain import explain

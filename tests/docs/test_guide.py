@@ -12,8 +12,8 @@ import onnx
 import pytest
 from small_models import model, node, tensor_input, weights
 
-from edgec.cli import main
-from edgec.demo import digits
+from edgec.cli.demo import digits
+from edgec.cli.main import main
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
 

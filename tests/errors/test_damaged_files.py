@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import edgec
-from edgec.artefact import Network
-from edgec.command import _value
-from edgec.data_file import read_array, read_arrays, read_json
-from edgec.demo import digits
-from edgec.device.profiles import Profiles, Target
+from edgec.artifact.network import Network
+from edgec.cli.command import _value
+from edgec.cli.demo import digits
 from edgec.errors import EdgecError, UsageError
 from edgec.report.document import read_document
+from edgec.tune.database import Profiles, Target
+from edgec.untrusted import read_array, read_arrays, read_json
 
 MODEL = digits()[0]
 

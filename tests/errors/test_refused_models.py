@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from small_models import model, node, tensor_input, weights
 
 from edgec.errors import EdgecError, ModelError, UsageError
-from edgec.frontend import import_model, importer
+from edgec.frontend.onnx import import_model, importer
 
 RELU = model([node("Relu", ["x"], ["y"], name="r")])
 

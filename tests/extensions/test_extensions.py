@@ -14,14 +14,15 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec.errors import EdgecError
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 DOMAIN = "com.example.extensions"
 
 OPERATORS = '''
 """Operators of one's own, each a core operator and its spelling in ONNX."""
 
-from edgec.frontend import Call, Value, onnx
+from edgec.frontend import Value
+from edgec.frontend.onnx import Call, onnx
 from edgec.ir.graph import Formula
 from edgec.ops import Tensor, compute, op, over, reduce_over
 

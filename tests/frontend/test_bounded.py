@@ -16,7 +16,7 @@ from onnx.backend.test.loader import load_model_tests
 from sanitized import ADDRESS, run_sanitized
 
 from edgec.errors import ModelError
-from edgec.frontend import bounded
+from edgec.frontend.onnx import bounded
 from edgec.frontend.values import Value, constant
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, placeholder, topological

@@ -12,10 +12,10 @@ from convnet import convnet, tokens
 from small_models import model, node, tensor_input, weights
 
 from edgec import pipeline
+from edgec.context import Context
 from edgec.ir.graph import Graph
-from edgec.locate import data_folder
 from edgec.options import resolve
-from edgec.pipeline import Context
+from edgec.resources import data_folder
 
 FOLDER = Path(__file__).resolve().parents[2].parent / "shared" / "models"
 TRAINED: dict[str, dict[str, tuple[int, ...]]] = {

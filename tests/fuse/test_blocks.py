@@ -8,7 +8,7 @@ import networks_here as networks
 import pytest
 
 import edgec
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 
 @pytest.mark.parametrize("name", networks.here())

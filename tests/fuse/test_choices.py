@@ -12,20 +12,21 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec import ops
-from edgec.artefact import read_lock
+from edgec.artifact.folder import read_lock
 from edgec.check.compare import compare_all
-from edgec.check.execute import run_graph, run_plan
-from edgec.check.inputs import random_inputs
-from edgec.device.facts import load_device
-from edgec.device.profiles import Measured, Profiles, Target, target_of
+from edgec.device.load import load_device
 from edgec.errors import UsageError
+from edgec.execute.executor import run_graph, run_plan
+from edgec.execute.samples import random_inputs
 from edgec.fuse import Block, Plan, plan
 from edgec.fuse.choice import Prices, fingerprint
-from edgec.fuse.price import CostModel, work
+from edgec.fuse.cost_model import CostModel, work
 from edgec.ir.graph import Graph, Node, constant, placeholder
 from edgec.ir.types import Type
 from edgec.options import resolve
-from edgec.tuning import describe, prices_for, target
+from edgec.tune.database import Measured, Profiles, Target, target_of
+from edgec.tune.known import prices_for, target
+from edgec.tune.local import describe
 
 
 @pytest.fixture

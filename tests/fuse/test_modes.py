@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import edgec
-from edgec.check import execute
 from edgec.check.compare import compare_all
-from edgec.check.inputs import random_inputs
 from edgec.errors import UsageError
+from edgec.execute.executor import run_graph, run_plan
+from edgec.execute.samples import random_inputs
 from edgec.fuse import plan
 from edgec.fuse.modes import MODES
 
@@ -21,11 +21,11 @@ def test_every_mode_plans_what_the_graph_says(name: str, simplified: bool) -> No
     graph = networks.graph(name, simplified)
     assert graph is not None
     inputs = random_inputs(graph, 0)
-    want = execute.run_graph(graph, inputs)
+    want = run_graph(graph, inputs)
     blocks = []
     for mode in MODES:
         found = plan(graph, mode)
-        got = execute.run_plan(found, inputs)
+        got = run_plan(found, inputs)
         assert all(d.within(2e-5) for d in compare_all(got, want)), (mode, compare_all(got, want))
         blocks.append(len(found.blocks))
     assert blocks == sorted(blocks), f"{MODES}: less fusion gave fewer kernels: {blocks}"

@@ -11,13 +11,13 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec import pipeline
-from edgec.check.execute import run_graph
-from edgec.check.inputs import random_inputs
-from edgec.cli import main
+from edgec.cli.main import main
+from edgec.context import Context
 from edgec.errors import UsageError
+from edgec.execute.executor import run_graph
+from edgec.execute.samples import random_inputs
 from edgec.fuse.stripes import in_stripes
 from edgec.options import resolve
-from edgec.pipeline import Context
 from edgec.report.fit import fit
 
 

@@ -12,8 +12,8 @@ from edgec.fuse.classify import Mapping
 from edgec.fuse.decisions import Constraint
 from edgec.fuse.modes import MODES
 from edgec.fuse.table import TABLE, Colour, markdown
-from edgec.locate import data_folder
 from edgec.report import why
+from edgec.resources import data_folder
 
 DOCS = data_folder("devices").parent / "docs"
 

@@ -11,8 +11,7 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec.api import Context, resolve
-from edgec.artefact import read_lock
-from edgec.device.profiles import Measured, Profiles
+from edgec.artifact.folder import read_lock
 from edgec.pipeline import run
 from edgec.schedule.chain import Chain
 from edgec.schedule.contract import Contract
@@ -21,7 +20,8 @@ from edgec.schedule.gpu import ways as gpu
 from edgec.schedule.gpu.choose import choose
 from edgec.schedule.ways import entry, name_of
 from edgec.schedule.winograd import Winograd
-from edgec.tuning import target
+from edgec.tune.database import Measured, Profiles
+from edgec.tune.known import target
 
 
 @pytest.fixture

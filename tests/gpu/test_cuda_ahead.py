@@ -8,7 +8,8 @@ from itertools import pairwise
 from small_graphs import graph, value, weights
 
 from edgec import ops
-from edgec.device.facts import Device, load_device
+from edgec.device.device import Device
+from edgec.device.load import load_device
 from edgec.fuse import plan
 from edgec.ir.graph import Graph
 from edgec.schedule.build import schedule

@@ -15,7 +15,7 @@ from kernel_cases import cases
 from opencl_networks import accepted, joined
 from small_graphs import arrays, doubled
 
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.emit.project import files
 from edgec.fuse import plan
 from edgec.ir import evaluate

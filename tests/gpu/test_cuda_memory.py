@@ -12,9 +12,9 @@ from emulated import Emulated, emulate
 from small_graphs import constant, graph, relu, value
 
 from edgec import ops
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.fuse import plan
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 from edgec.schedule.build import schedule
 
 PINNED, UNIFIED = 1, 2

@@ -14,7 +14,7 @@ from small_graphs import arrays, conv, graph, pad, relu, transpose, value, weigh
 from test_cuda_kernels import DEVICE, TOLERANCE, difference
 
 from edgec import ops
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant

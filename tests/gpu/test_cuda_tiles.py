@@ -12,7 +12,7 @@ from small_graphs import arrays, doubled, graph, value, weights
 from test_cuda_kernels import SEED, TOLERANCE, difference
 
 from edgec import ops
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, constant
 from edgec.schedule.gpu import contract

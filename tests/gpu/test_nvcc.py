@@ -14,16 +14,18 @@ from opencl_networks import joined
 from small_models import model, node, tensor_input, weights
 
 import edgec
-from edgec.check.remote import compile_runner
+from edgec.bench.remote import compile_runner
+from edgec.context import Context
 from edgec.device.cuda import CudaCompiler, compile_cuda, has_gpu, pick_cuda_compiler
-from edgec.device.facts import Device, load_device
+from edgec.device.device import Device
+from edgec.device.load import load_device
 from edgec.emit.project import files
 from edgec.emit.registry import templates
 from edgec.errors import ToolchainError, UsageError
 from edgec.fuse import plan
 from edgec.options import resolve
-from edgec.pipeline import Context, run
-from edgec.reporting import describe, gpu_kernels, measure
+from edgec.pipeline import run
+from edgec.report.measure import describe, gpu_kernels, measure
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
 

@@ -16,7 +16,8 @@ from opencl_networks import accepted, driver, extensions, joined, network
 from small_graphs import arrays, doubled
 from test_cuda_kernels import difference
 
-from edgec.device.facts import Device, load_device
+from edgec.device.device import Device
+from edgec.device.load import load_device
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 

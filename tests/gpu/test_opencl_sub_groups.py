@@ -12,7 +12,7 @@ from opencl_networks import driver, extensions, network
 from small_graphs import graph, softmax, total, value
 
 from edgec import ops
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.emit.project import files
 from edgec.fuse import plan
 from edgec.ir import evaluate

@@ -13,7 +13,8 @@ from handed_on import handed_on
 from kernel_cases import cases
 from opencl_networks import driver, joined, refused
 
-from edgec.device.facts import Device, list_devices, load_device
+from edgec.device.device import Device
+from edgec.device.load import list_devices, load_device
 from edgec.emit.project import files
 from edgec.fuse import plan
 from edgec.schedule.build import schedule

@@ -16,19 +16,19 @@ from small_models import model, node, tensor_input, weights
 from typer.testing import CliRunner
 
 import edgec
-from edgec.check.execute import run_program
-from edgec.check.tuning_there import tune_there
-from edgec.cli import app
-from edgec.device.facts import load_device
+from edgec.cli.main import app
+from edgec.device.load import load_device
 from edgec.errors import DeviceError, UsageError
-from edgec.frontend.importer import import_model
+from edgec.execute.executor import run_program
+from edgec.frontend.onnx.importer import import_model
 from edgec.fuse import plan
 from edgec.ir import evaluate
-from edgec.place import Assignment, Placed, assign, divide
-from edgec.place.cut import NEVER, Cut
+from edgec.partition import Assignment, Placed, assign, divide
+from edgec.partition.cut import NEVER, Cut
 from edgec.schedule.build import schedule
 from edgec.schedule.parts import joined
 from edgec.schedule.program import Part
+from edgec.tune.on_device import tune_there
 
 
 def floats(*shape: int) -> np.ndarray:

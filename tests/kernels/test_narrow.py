@@ -17,7 +17,7 @@ from small_graphs import conv, gelu, graph, layernorm, pad, relu, softmax, trans
 
 import edgec
 from edgec import ops
-from edgec.device.facts import Precision
+from edgec.device.device import Precision
 from edgec.errors import UsageError
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant

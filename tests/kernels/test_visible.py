@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_graphs import graph, value
 
-from edgec.device.facts import load_device
+from edgec.device.load import load_device
 from edgec.fuse import plan
 from edgec.fuse.attention import DOT
 from edgec.ir import expr as X
 from edgec.ir.evaluate import Grid
 from edgec.ir.graph import constant
-from edgec.schedule.attention import Attention
+from edgec.schedule.attention.attention import Attention
+from edgec.schedule.attention.mask import Visible, by_position, visible
 from edgec.schedule.build import schedule
 from edgec.schedule.flat import Weights, evaluate_over
 from edgec.schedule.gpu.attention import GpuAttention, largest_head
 from edgec.schedule.program import Program
-from edgec.schedule.visible import Visible, by_position, visible
 
 QUERIES, KEYS = 300, 320
 M, N = np.mgrid[:QUERIES, :KEYS]

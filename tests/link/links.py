@@ -9,7 +9,7 @@ import onnx
 from needed import need, need_opencl
 from small_models import model, node, tensor_input, weights
 
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 
 __all__ = ["DIGITS", "need", "need_opencl", "pictures", "product", "random_picture"]
 

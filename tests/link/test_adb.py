@@ -15,7 +15,7 @@ from links import DIGITS, need, need_opencl, pictures, product
 
 import edgec
 from edgec import api
-from edgec.check import remote
+from edgec.bench import remote
 from edgec.errors import LinkError
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from links import DIGITS, need, product
 
-from edgec.check.farm import Place, farm, place
-from edgec.cli import main
-from edgec.device.profiles import Profiles
+from edgec.bench.farm import Place, farm, place
+from edgec.cli.main import main
 from edgec.errors import UsageError
+from edgec.tune.database import Profiles
 
 PLACES = ["raspberry_pi_3@qemu", "raspberry_pi_4@qemu", "arm32", "riscv64"]
 

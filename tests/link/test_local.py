@@ -17,13 +17,14 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec import api
-from edgec.check import remote, tuning_there
-from edgec.cli import main
-from edgec.device.facts import load_device
-from edgec.device.profiles import Measured, Profiles
+from edgec.bench import remote
+from edgec.cli.main import main
+from edgec.device.load import load_device
 from edgec.errors import DeviceError, EdgecError, LinkError, UsageError
 from edgec.link import open_link
 from edgec.schedule.ways import Product
+from edgec.tune import on_device
+from edgec.tune.database import Measured, Profiles
 
 
 def test_the_host_gives_what_the_library_gives() -> None:
@@ -52,12 +53,12 @@ def test_what_is_no_quicker_as_a_whole_is_forgotten(
     def told(*given: Any) -> Iterator[Measured]:
         return (replace(m, seconds=1e-3 if m.block.endswith("/6x2") else 1e-6) for m in measured(*given))
 
-    measured = tuning_there._measured
+    measured = on_device._measured
     monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path / "profiles.sqlite"))
     monkeypatch.setattr(Product, "ways", lambda *_: ["6x2", "4x2"])
-    monkeypatch.setattr(tuning_there, "_measured", told)
-    monkeypatch.setattr(tuning_there, "_in_turns", lambda *_: milliseconds)
-    done = tuning_there.tune_there(product(tmp_path), link="local", device="generic")
+    monkeypatch.setattr(on_device, "_measured", told)
+    monkeypatch.setattr(on_device, "_in_turns", lambda *_: milliseconds)
+    done = on_device.tune_there(product(tmp_path), link="local", device="generic")
     assert (done.measured, done.left, [done.untuned_ms, done.tuned_ms]) == (2, 0, milliseconds)
     kept = [e.block.partition("/")[2] for e in Profiles().entries()]
     assert sorted(kept) == (["4x2", "6x2"] if milliseconds[1] < milliseconds[0] else ["6x2"])

@@ -16,10 +16,10 @@ from links import DIGITS, need, need_opencl, pictures, product
 
 import edgec
 from edgec import api
-from edgec.check import remote
-from edgec.check.tuning_there import tune_there
-from edgec.device.profiles import Profiles
+from edgec.bench import remote
 from edgec.errors import LinkError
+from edgec.tune.database import Profiles
+from edgec.tune.on_device import tune_there
 
 
 class Server:

@@ -16,8 +16,8 @@ import wheels
 from measure import Measured, Settings, measure
 
 import edgec
-from edgec.check.inputs import random_inputs
-from edgec.demo import digits
+from edgec.cli.demo import digits
+from edgec.execute.samples import random_inputs
 
 TRAINED = (
     "kws_ref_model_float32", "pretrainedResnet", "vww_96_float", "ad01_fp32", "FastestDet", "version-RFB-320",

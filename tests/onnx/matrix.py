@@ -13,8 +13,8 @@ import onnx
 from node_tests import SUITES, Outcome, cases, operator
 from node_tests_in_c import all_outcomes
 
-from edgec.frontend.call import refused, supported
-from edgec.frontend.model import FIRST_COMPLETE_OPSET, NEWEST_OPSET
+from edgec.frontend.onnx.call import refused, supported
+from edgec.frontend.onnx.model import FIRST_COMPLETE_OPSET, NEWEST_OPSET
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "support.md"
 

@@ -17,8 +17,8 @@ from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
 from edgec.errors import EdgecError
-from edgec.frontend import UnknownValue, import_model
-from edgec.frontend.sequences import numbered
+from edgec.frontend.onnx import UnknownValue, import_model
+from edgec.frontend.onnx.sequences import numbered
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES, STORED, dtype_name

@@ -12,7 +12,7 @@ from compiled import compile_graphs
 from node_tests import Outcome, cases, compared, imported, loaded
 
 from edgec.errors import EdgecError
-from edgec.frontend import ModelWarning
+from edgec.frontend.onnx import ModelWarning
 from edgec.ir.graph import Graph
 from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.rewrite import simplify

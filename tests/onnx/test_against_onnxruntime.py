@@ -11,7 +11,7 @@ import pytest
 from chance import RANDOM
 from onnx import helper, numpy_helper
 
-from edgec.frontend import import_model
+from edgec.frontend.onnx import import_model
 from edgec.ir import evaluate
 
 

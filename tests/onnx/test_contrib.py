@@ -13,8 +13,8 @@ from chance import RANDOM
 from compiled import Compiled, compile_graphs
 from onnx import TensorProto, helper, numpy_helper
 
-from edgec.frontend import import_model
-from edgec.frontend.call import supported
+from edgec.frontend.onnx import import_model
+from edgec.frontend.onnx.call import supported
 from edgec.ir import evaluate
 from edgec.rewrite import simplify
 

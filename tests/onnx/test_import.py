@@ -10,10 +10,9 @@ import pytest
 from onnx import TensorProto, helper
 from small_models import model, node, tensor_input, weights
 
-from edgec.frontend import ModelWarning, call, import_model, unsupported
-from edgec.ir import evaluate
+from edgec.frontend.onnx import ModelWarning, call, import_model, unsupported
+from edgec.ir import evaluate, registry
 from edgec.ir.graph import Graph
-from edgec.ops import registry
 
 
 def run(graph: Graph, **inputs: np.ndarray) -> np.ndarray:
@@ -220,7 +219,7 @@ def test_triangle_below_a_diagonal_that_data_decide(upper: int) -> None:
 OPERATORS = '''
 """Operators of my own."""
 
-from edgec.frontend import onnx
+from edgec.frontend.onnx import onnx
 from edgec.ops import compute, op
 
 

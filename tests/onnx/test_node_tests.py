@@ -9,7 +9,7 @@ from matrix import PAGE, short
 from node_tests import SUITES, Outcome, cases
 from node_tests_in_c import all_outcomes, batches, outcomes
 
-from edgec.frontend.call import supported
+from edgec.frontend.onnx.call import supported
 
 RERUN = "run tests/onnx/matrix.py, as it says"
 

@@ -12,8 +12,8 @@ import pytest
 from chance import RANDOM
 from onnx import TensorProto, helper, numpy_helper
 
-from edgec.check.inputs import random_inputs
-from edgec.frontend import import_model
+from edgec.execute.samples import random_inputs
+from edgec.frontend.onnx import import_model
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, Node
 from edgec.ir.text import show

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from edgec.frontend import import_model
+from edgec.frontend.onnx import import_model
 from edgec.ir import evaluate
 from edgec.ir.types import DTYPES
 

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import edgec
 from edgec.errors import UsageError
-from edgec.frontend import import_model
+from edgec.frontend.onnx import import_model
 from edgec.ir import evaluate
 
 X = {f"x[{k}]": np.arange(n, dtype=np.float32) - k for k, n in enumerate((3, 5, 2))}

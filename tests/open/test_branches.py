@@ -12,11 +12,11 @@ from compiled import Compiled, compile_graphs, program_of, target
 from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 from sanitized import ADDRESS, THREAD, run_sanitized
 
-from edgec.check.execute import PlanRun, run_plan, run_program
 from edgec.emit.source import generate
 from edgec.errors import ModelError
-from edgec.frontend import import_model
-from edgec.frontend.call import ModelWarning
+from edgec.execute.executor import PlanRun, run_plan, run_program
+from edgec.frontend.onnx import import_model
+from edgec.frontend.onnx.call import ModelWarning
 from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph

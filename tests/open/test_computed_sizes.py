@@ -11,7 +11,7 @@ from chance import RANDOM
 from compiled import Compiled, compile_graphs
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from edgec.frontend import import_model
+from edgec.frontend.onnx import import_model
 from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph

@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import edgec
 from edgec.errors import ModelError, UsageError
-from edgec.frontend import import_model
+from edgec.frontend.onnx import import_model
 from edgec.ir import evaluate
 
 F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

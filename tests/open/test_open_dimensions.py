@@ -14,7 +14,7 @@ from sanitized import ADDRESS, run_sanitized
 from small_graphs import gelu, graph, layernorm, mean, pad, relu, softmax, transpose, weights
 
 from edgec import ops
-from edgec.check.inputs import random_inputs
+from edgec.execute.samples import random_inputs
 from edgec.ir import evaluate
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph, Node, constant, placeholder

@@ -16,9 +16,9 @@ from onnx_reference import Rejected
 from small_graphs import doubled
 
 from edgec import pipeline
-from edgec.check import execute
-from edgec.check.invariants import verify_plan, verify_program
 from edgec.errors import EdgecError
+from edgec.execute.executor import run_graph, run_plan, run_program
+from edgec.execute.invariants import verify_plan, verify_program
 from edgec.ir import evaluate
 from edgec.ir.expr import Undecided
 from edgec.ir.graph import Graph
@@ -111,16 +111,16 @@ def stages(sample: Sample) -> Iterator[tuple[str, Callable[[Arrays], Arrays]]]:
     context = _context(sample.drawn)
     graph = pipeline.import_(sample.drawn.proto(), context)
     verify(graph)
-    yield "import", lambda inputs: execute.run_graph(graph, inputs)
+    yield "import", lambda inputs: run_graph(graph, inputs)
     simpler = pipeline.simplify(graph, context)
     verify(simpler)
-    yield "simplify", lambda inputs: execute.run_graph(simpler, inputs)
+    yield "simplify", lambda inputs: run_graph(simpler, inputs)
     plan = pipeline.fuse(simpler, context)
     verify_plan(plan)
-    yield "fuse", lambda inputs: execute.run_plan(plan, inputs)
+    yield "fuse", lambda inputs: run_plan(plan, inputs)
     program = pipeline.schedule(plan, context)
     verify_program(program)
-    yield "schedule", lambda inputs: execute.run_program(program, inputs)
+    yield "schedule", lambda inputs: run_program(program, inputs)
 
 
 def _precise(sample: Sample, drawn: Drawn) -> Arrays | None:

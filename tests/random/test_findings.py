@@ -12,7 +12,7 @@ from onnx import ModelProto, parser
 
 from edgec import pipeline
 from edgec.errors import ModelError
-from edgec.frontend import import_model
+from edgec.frontend.onnx import import_model
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
 from edgec.options import Options

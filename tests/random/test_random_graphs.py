@@ -24,9 +24,10 @@ from random_values import Case, arrays
 from sanitized import ADDRESS_ALONE, run_sanitized
 from small_graphs import doubled
 
-from edgec.check import execute
-from edgec.check.invariants import verify_plan, verify_program
-from edgec.device.facts import Device, load_device
+from edgec.device.device import Device
+from edgec.device.load import load_device
+from edgec.execute.executor import run_plan, run_program
+from edgec.execute.invariants import verify_plan, verify_program
 from edgec.fuse import plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
@@ -129,7 +130,7 @@ def test_planned(fuse: bool) -> None:
     def run(graph: Graph, inputs: Arrays) -> Arrays:
         planned = plan(graph, fuse)
         verify_plan(planned)
-        return execute.run_plan(planned, inputs)
+        return run_plan(planned, inputs)
 
     check(one_by_one(run))
 
@@ -139,7 +140,7 @@ def test_scheduled(device: str) -> None:
     def run(graph: Graph, inputs: Arrays) -> Arrays:
         program = schedule(plan(graph), load_device(device), 2)
         verify_program(program)
-        return execute.run_program(program, inputs)
+        return run_program(program, inputs)
 
     check(one_by_one(run))
 

@@ -18,7 +18,7 @@ from chance import GIVEN
 from onnx_graphs import RECIPES, drawn
 from onnx_stages import Sample, compiled, first_wrong, reproducer, smallest
 
-from edgec.frontend.call import lowering, supported
+from edgec.frontend.onnx.call import lowering, supported
 
 COUNT = int(os.environ.get("EDGEC_RANDOM_GRAPHS", "150"))
 SEED = int(GIVEN or 0)

@@ -11,8 +11,9 @@ import pytest
 from chromium import chromium
 
 import edgec
-from edgec import config, reporting
-from edgec.command import settings_of
+from edgec.cli import config
+from edgec.cli.command import settings_of
+from edgec.report import measure
 from edgec.report.document import read_document
 from edgec.serve.server import Server
 from edgec.serve.workbench import Workbench
@@ -23,7 +24,7 @@ DIGITS = Path(__file__).parents[2] / "apps" / "digits" / "digits.onnx"
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = edgec.build(DIGITS, tmp_path_factory.mktemp("browser") / "net")
-    return reporting.write(reporting.describe(built, reporting.measure(built)), built.folder)
+    return measure.write(measure.describe(built, measure.measure(built)), built.folder)
 
 
 def open_graph(page: Any, stage: str | None = None) -> None:
@@ -131,7 +132,7 @@ def test_axe_finds_no_serious_violation(report: Path, scheme: str) -> None:
 
 
 def test_decisions_are_built_measured_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporting, "SECONDS", 0.05)
+    monkeypatch.setattr(measure, "SECONDS", 0.05)
     shutil.copy(DIGITS, tmp_path / "digits.onnx")
     (tmp_path / "edgec.toml").write_text('# mine\nmodel = "digits.onnx"\n')
     bench = Workbench(tmp_path / "edgec.toml", settings_of)

@@ -9,11 +9,12 @@ import pytest
 from rich.console import Console
 
 import edgec
-from edgec import reporting
-from edgec.cli import main
+from edgec.cli.main import main
+from edgec.context import Context
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
-from edgec.pipeline import Context, run
+from edgec.pipeline import run
+from edgec.report import measure
 from edgec.report.diff import diff, draw, markdown
 from edgec.report.explain import explain
 from edgec.report.page import diff_page
@@ -28,9 +29,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     for precision in ("float", "int8"):
         settings = Settings(quantize=precision)
         built = edgec.build(DIGITS, tmp_path_factory.mktemp(precision) / "net", compile=False, **settings)
-        facts = reporting.Facts(benched=None, seconds=[], checked=None)
-        found.append(reporting.describe(built, facts, settings={"quantize": precision}))
-        reporting.write(found[-1], built.folder)
+        facts = measure.Facts(benched=None, seconds=[], checked=None)
+        found.append(measure.describe(built, facts, settings={"quantize": precision}))
+        measure.write(found[-1], built.folder)
     return found
 
 

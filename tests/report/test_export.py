@@ -12,14 +12,14 @@ import pytest
 from small_graphs import conv, graph, layernorm, number, pad, pool, softmax, total, transpose, value, weights
 
 from edgec import ops, pipeline
-from edgec.check.execute import run_graph
-from edgec.check.inputs import random_inputs
-from edgec.cli import main
-from edgec.export_onnx import is_runnable, to_onnx
+from edgec.cli.main import main
+from edgec.context import Context
+from edgec.execute.executor import run_graph
+from edgec.execute.samples import random_inputs
+from edgec.frontend.onnx.export import is_runnable, to_onnx
 from edgec.frontend.source import import_graph, read
 from edgec.ir.graph import Graph, Node, constant
 from edgec.options import Settings, resolve
-from edgec.pipeline import Context
 
 DIGITS = Path(__file__).parents[2] / "apps" / "digits" / "digits.onnx"
 X, P = value("x", 1, 4, 7, 5), constant(np.array([[2, -1], [0, 1]]))

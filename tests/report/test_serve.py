@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from edgec import config, reporting, toml_text
-from edgec.command import settings_of
+from edgec.cli import config, toml_text
+from edgec.cli.command import settings_of
 from edgec.errors import UsageError
+from edgec.report import measure
 from edgec.serve.server import Server
 from edgec.serve.workbench import Workbench, decided
 
@@ -25,7 +26,7 @@ DIGITS = Path(__file__).parents[2] / "apps" / "digits" / "digits.onnx"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("serve")
     patch = pytest.MonkeyPatch()
-    patch.setattr(reporting, "SECONDS", 0.05)
+    patch.setattr(measure, "SECONDS", 0.05)
     shutil.copy(DIGITS, folder / "digits.onnx")
     (folder / "edgec.toml").write_text('model = "digits.onnx"\n')
     bench = Workbench(folder / "edgec.toml", settings_of)

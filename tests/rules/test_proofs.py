@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgec.errors import EdgecError, UsageError
-from edgec.locate import data_folder
+from edgec.resources import data_folder
 from edgec.rewrite import Change, Equation, Rule, RuleError, load_rules, rules_in
 from edgec.rewrite.prove import INSTANCES, prove
 from edgec.rewrite.term import COMMUTATIVE

@@ -16,9 +16,9 @@ from sanitized import ADDRESS, THREAD, run_sanitized
 from small_models import model, node, tensor_input, weights
 
 import edgec
-from edgec.check.execute import run_program
 from edgec.errors import ModelError, UsageError
-from edgec.frontend.importer import import_model
+from edgec.execute.executor import run_program
+from edgec.frontend.onnx.importer import import_model
 from edgec.frontend.states import advanced, with_states
 from edgec.ir.graph import Graph
 

@@ -11,7 +11,7 @@ import pytest
 from tflite_cases import CASES
 
 import edgec
-from edgec.cli import main
+from edgec.cli.main import main
 from edgec.errors import UsageError
 from edgec.frontend.tflite import call as registry
 from edgec.frontend.tflite.call import TfliteCall

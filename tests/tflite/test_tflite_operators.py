@@ -14,8 +14,8 @@ from tflite_cases import CASES, KINDS
 import edgec
 from edgec import ops, pipeline
 from edgec.check.compare import compare
-from edgec.check.inputs import random_inputs
 from edgec.check.litert import LitertReference
+from edgec.execute.samples import random_inputs
 from edgec.frontend.tflite import import_tflite, parse, supported
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, placeholder, rewrite

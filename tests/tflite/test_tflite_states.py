@@ -9,9 +9,9 @@ import pytest
 from small_tflite import File, Subgraph, options
 
 import edgec
-from edgec.check.inputs import random_inputs
 from edgec.check.litert import LitertReference
 from edgec.errors import ModelError
+from edgec.execute.samples import random_inputs
 from edgec.frontend import states
 from edgec.frontend.tflite import import_tflite, parse
 from edgec.ir import evaluate

@@ -12,11 +12,11 @@ import pytest
 import wheels
 
 import edgec
-from edgec.check.inputs import random_inputs
 from edgec.check.litert import LitertReference
 from edgec.check.reference import Reference
+from edgec.execute.samples import random_inputs
 from edgec.frontend import states
-from edgec.frontend.model import read
+from edgec.frontend.onnx.model import read
 from edgec.frontend.tflite import parse
 
 FOLDER = Path(os.environ.get("EDGEC_MODELS") or Path(__file__).resolve().parents[3] / "shared" / "models")

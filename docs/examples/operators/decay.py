@@ -5,7 +5,8 @@ Its template is docs/examples/templates/c/decay.c.jinja.
 
 import numpy as np
 
-from edgec.frontend import Call, Value, onnx
+from edgec.frontend import Value
+from edgec.frontend.onnx import Call, onnx
 from edgec.ir.graph import Procedure
 from edgec.ops import Tensor, procedure
 

@@ -3,7 +3,8 @@
 Use it with --operators and the folder of this file.
 """
 
-from edgec.frontend import Call, Value, onnx
+from edgec.frontend import Value
+from edgec.frontend.onnx import Call, onnx
 from edgec.ir.graph import Formula
 from edgec.ops import Tensor, compute, op
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,14 +20,12 @@ from edgec.compress.calibration import noise
 from edgec.compress.layers import Arrays, Layer, Walk
 from edgec.compress.prune.choose import Chosen, Statistics, chosen
 from edgec.compress.prune.layerwise import Plan, by_magnitude, replaced
+from edgec.compress.prune.offer import Offered
 from edgec.compress.prune.operands import matrix, rows, taps
 from edgec.compress.prune.outcome import outcome
 from edgec.compress.prune.scheme import Scheme
 from edgec.errors import CheckError, UsageError
 from edgec.ir.graph import Graph
-
-if TYPE_CHECKING:
-    from edgec.compress.prune import Offered
 
 Array = np.ndarray
 #: Shares of zeros that are tried; with fewer than the first next to no kernel gains.

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgec.compress.layers import Arrays, results
 from edgec.errors import UsageError
-from edgec.export_onnx import runnable
+from edgec.frontend.onnx.export import runnable
 from edgec.ir.graph import Graph
 
 #: From a network and samples to outputs by name, for each sample.

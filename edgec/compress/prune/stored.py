@@ -10,8 +10,8 @@ import numpy as np
 
 from edgec.compress.layers import Layer
 from edgec.compress.prune.operands import matrix
-from edgec.data_file import read_arrays
 from edgec.errors import UsageError
+from edgec.untrusted import read_arrays
 
 Array = np.ndarray
 

@@ -9,7 +9,7 @@ from edgec.emit.c_literal import literal, scalar_update
 from edgec.emit.gpu.base import GpuView, count, numbered
 from edgec.emit.gpu.printer import GpuPrinter
 from edgec.ir import expr as X
-from edgec.ir.evaluate import neutral
+from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent
 from edgec.schedule.gpu.kernel import LANES

@@ -10,7 +10,7 @@ from edgec.emit.gpu.base import GpuView, numbered
 from edgec.emit.gpu.slots import Slot
 from edgec.emit.views.base import Loop
 from edgec.ir import expr as X
-from edgec.ir.evaluate import neutral
+from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import most
 from edgec.schedule.gpu.window import OUTPUTS, GpuWindow

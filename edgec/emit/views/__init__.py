@@ -2,9 +2,9 @@
 
 from edgec.emit.views.attention import AttentionView
 from edgec.emit.views.base import View
-from edgec.emit.views.border import BorderView
 from edgec.emit.views.chain import ChainView
 from edgec.emit.views.contract import ContractView
+from edgec.emit.views.halo_fill import BorderView
 from edgec.emit.views.map import MapView
 from edgec.emit.views.nibbles import NibblesView
 from edgec.emit.views.procedure import ProcedureView

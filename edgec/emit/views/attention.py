@@ -11,7 +11,7 @@ from edgec.fuse.attention import DOT, MIXED
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, most
-from edgec.schedule.attention import KEY_BLOCK, KEY_ROWS, Attention
+from edgec.schedule.attention.attention import KEY_BLOCK, KEY_ROWS, Attention
 
 
 class AttentionView(LoopedView):

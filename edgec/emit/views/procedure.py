@@ -12,7 +12,7 @@ from edgec.emit.c_expression import Printer
 from edgec.emit.c_literal import C_TYPES, STORAGE, literal, scalar_update
 from edgec.emit.views.base import View
 from edgec.ir import expr as X
-from edgec.ir.evaluate import neutral
+from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.types import CODED, Type
 from edgec.schedule.procedure import ProcedureCall

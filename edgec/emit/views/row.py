@@ -10,7 +10,7 @@ from edgec.emit.c_expression import Printer
 from edgec.emit.c_literal import C_TYPES, literal
 from edgec.emit.views.base import LoopedView
 from edgec.ir import expr as X
-from edgec.ir.evaluate import neutral
+from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, most
 from edgec.ir.vector import HALF, LANES, always_computed, free

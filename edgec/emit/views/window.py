@@ -13,7 +13,7 @@ from edgec.emit.views.base import Loop, LoopedView
 from edgec.emit.views.epilogue import HalfEnd
 from edgec.ir import expr as X
 from edgec.ir import index
-from edgec.ir.evaluate import neutral
+from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 from edgec.ir.nest import extent

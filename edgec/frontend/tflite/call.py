@@ -6,7 +6,7 @@ A lowering function takes a `TfliteCall` and returns the value (or the values) o
     def absolute(call: TfliteCall) -> Value:
         return emit("abs", call[0])
 
-The same decorator serves a file of the user's own, for custom operators too; see `edgec.frontend.load_operators`.
+The same decorator serves a file of the user's own, for custom operators too; see `edgec.frontend.onnx.load_operators`.
 """
 
 from __future__ import annotations

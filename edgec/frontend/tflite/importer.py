@@ -12,9 +12,8 @@ import numpy as np
 
 from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.frontend import states
+from edgec.frontend.onnx.support import unsupported_error
 from edgec.frontend.states import SCALES
-from edgec.frontend.support import unsupported_error
-from edgec.frontend.text import listed, printable
 from edgec.frontend.tflite import call as registry
 from edgec.frontend.tflite.call import Results, State, TfliteCall
 from edgec.frontend.tflite.layout import below_transposes
@@ -23,6 +22,7 @@ from edgec.frontend.tflite.support import unsupported
 from edgec.frontend.values import Value, constant
 from edgec.ir.graph import Graph, Node, placeholder
 from edgec.ir.types import DTYPES, Type, dtype_name
+from edgec.text import listed, printable
 
 #: What a lowering function runs into when a node breaks what the format promises of it.
 _BROKEN_PROMISE = (

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from edgec.errors import ModelError
-from edgec.frontend.operators.quantization import saturated
+from edgec.frontend.onnx.operators.quantization import saturated
 from edgec.frontend.tflite.call import TfliteCall
 from edgec.frontend.tflite.model import Tensor
 from edgec.frontend.values import Value, build, clip, computed, constant, emit, select

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ModelError
-from edgec.frontend.text import printable
+from edgec.text import printable
 
 #: What marks an operand that is left out.
 ABSENT = -1

@@ -7,7 +7,6 @@ held against the size of the file, every index against the table it points into,
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ModelError, ToolchainError
-from edgec.frontend.text import identifier, printable
+from edgec.frontend.tflite.cursor import Cursor
 from edgec.frontend.tflite.model import ABSENT, Operator, Quantization, Subgraph, Tensor, TfliteModel
 from edgec.frontend.tflite.options import options_of
 from edgec.frontend.tflite.sparse import densified
 from edgec.frontend.values import MAX_ELEMENTS
 from edgec.ir.types import DTYPES
+from edgec.text import identifier, printable
 
 #: What a file of this format has at byte 4.
 MAGIC = b"TFL3"
@@ -67,40 +67,11 @@ def parse(content: bytes, where: str = "model", path: Path | None = None) -> Tfl
         ) from None
 
 
-class _Reader:
+class _Reader(Cursor):
     def __init__(self, package: Any, content: bytes, where: str) -> None:
-        self.package = package
-        self.content = content
-        self.where = where
-        #: Tables may share parts, so a small file could mean endless work: together they may say so much, no more.
-        self.budget = 8 * len(content) + 1000
+        super().__init__(package, content, where)
         self.builtins = _names(package.BuiltinOperator)
         self.types = _names(package.TensorType)
-
-    def spend(self, count: int) -> int:
-        self.budget -= count
-        if count < 0 or self.budget < 0:
-            raise ModelError("the file is damaged: its tables are longer than the file", hint="download it again")
-        return count
-
-    def each(self, table: Any, what: str) -> Iterator[Any]:
-        """The elements of a vector of tables."""
-        get = getattr(table, what)
-        for k in range(self.spend(getattr(table, f"{what}Length")())):
-            yield get(k)
-
-    def numbers(self, table: Any, what: str) -> np.ndarray:
-        """A vector of numbers; empty where it is absent."""
-        self.spend(getattr(table, f"{what}Length")())
-        found = getattr(table, f"{what}AsNumpy")()
-        return found if isinstance(found, np.ndarray) else np.zeros(0, np.int32)
-
-    def integers(self, table: Any, what: str) -> tuple[int, ...]:
-        return tuple(int(v) for v in self.numbers(table, what))
-
-    def text(self, raw: bytes | None) -> str:
-        self.spend(len(raw or b""))
-        return (raw or b"").decode("utf-8", "replace")
 
     def model(self, name: str, path: Path | None) -> TfliteModel:
         root = self.package.Model.GetRootAs(self.content, 0)

@@ -7,22 +7,20 @@ level is dense (every index) or compressed (CSR: the indices that are there); th
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from edgec.errors import ModelError
+from edgec.frontend.tflite.cursor import Cursor
 from edgec.ir.types import DTYPES, FOLD_ELEMENTS
-
-if TYPE_CHECKING:
-    from edgec.frontend.tflite.reader import _Reader
 
 _DENSE = 0
 _VECTORS = {1: "Int32Vector", 2: "Uint16Vector", 3: "Uint8Vector"}
 
 
 def densified(
-    reader: _Reader, shown: str, table: Any, raw: np.ndarray, dtype: str, shape: tuple[int, ...]
+    reader: Cursor, shown: str, table: Any, raw: np.ndarray, dtype: str, shape: tuple[int, ...]
 ) -> np.ndarray:
     """The whole tensor; raises ModelError where the description does not fit the shape or the values."""
     if dtype not in DTYPES:
@@ -75,7 +73,7 @@ def _places(
     return place
 
 
-def _vector(reader: _Reader, table: Any, kind: int) -> np.ndarray:
+def _vector(reader: Cursor, table: Any, kind: int) -> np.ndarray:
     vector = getattr(reader.package, _VECTORS[kind])()
     vector.Init(table.Bytes, table.Pos)
     return reader.numbers(vector, "Values").astype(np.int64)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from edgec.frontend.call import load_operators
-from edgec.frontend.text import printable
+from edgec.frontend.onnx.call import load_operators
 from edgec.frontend.tflite import call as registry
 from edgec.frontend.tflite import operators as _operators  # noqa: F401  (they register)
 from edgec.frontend.tflite.model import Operator, TfliteModel
+from edgec.text import printable
 
 
 def unsupported(model: TfliteModel, ops_folders: Iterable[str | Path] = ()) -> list[tuple[str, str, str]]:

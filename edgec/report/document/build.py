@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from edgec import artefact
-from edgec.data_file import read_json
+from edgec.artifact.folder import read_lock
+from edgec.bench.timing import Benched
+from edgec.build import Built
+from edgec.check.network import Checked
 from edgec.errors import UsageError
-from edgec.frontend.text import printable
+from edgec.ir.graph import Node
 from edgec.report import record
 from edgec.report.document import kernels as parts
 from edgec.report.document import stages
 from edgec.report.document.memory import memory_map
 from edgec.report.record import Record
-
-if TYPE_CHECKING:
-    from edgec.api import Built
-    from edgec.check.latency import Benched
-    from edgec.check.verdict import Checked
-    from edgec.ir.graph import Node
+from edgec.text import printable
+from edgec.untrusted import read_json
 
 #: The document in the folder of a build, and the page made of it.
 DOCUMENT, PAGE = "report.json", "report.html"
@@ -88,7 +86,7 @@ def _law(applied: Any) -> Record:
 
 def _provenance(built: Built) -> Record:
     """What the build came from: its lock without the list of files, and what the model says of itself."""
-    lock = artefact.read_lock(built.folder)
+    lock = read_lock(built.folder)
     facts = {key: value for key, value in lock.items() if key not in ("files", "device_facts", "sources", "choices")}
     metadata = {printable(str(k)): printable(str(v), 1000) for k, v in built.graph.metadata.items()}
     return {**facts, "compiler": built.compiler, "metadata": metadata}

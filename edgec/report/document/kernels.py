@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from edgec import artefact
+from edgec.artifact.compile import resources
+from edgec.build import Built
 from edgec.emit.language import language_of
-from edgec.emit.placed import part_names
+from edgec.emit.partitioned import part_names
 from edgec.emit.source import Sources, generate
 from edgec.errors import EdgecError
 from edgec.fuse import Block, Plan
-from edgec.fuse.price import GHZ, MEMORY_BYTES, CostModel
+from edgec.fuse.cost_model import GHZ, MEMORY_BYTES, CostModel
 from edgec.report import why
 from edgec.report.launches import launch
 from edgec.report.listing import formula_text, numbered
 from edgec.report.record import Record, blocks_of, kernel_cost, kernel_record
 from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Kernel
-
-if TYPE_CHECKING:
-    from edgec.api import Built
 
 #: Formulas are cut at this length.
 FORMULA = 600
@@ -35,7 +33,7 @@ def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, 
     price = CostModel(built.options.device)
     numbers = {b.output: k for k, b in enumerate(plan.blocks)}
     names, index = numbered(plan.graph.nodes()), why.Index(plan)
-    said = artefact.resources(built.folder)
+    said = resources(built.folder)
     rows, texts = [], {}
     for k, kernel in enumerate(program.kernels):
         function = calls.calls[k].function if calls is not None else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from edgec.frontend.text import printable
 from edgec.report.record import Record
 from edgec.schedule.program import Buffer, Program
+from edgec.text import printable
 
 
 def memory_map(program: Program) -> Record:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from edgec.frontend.text import printable
 from edgec.fuse import Plan, classify
-from edgec.fuse.price import work
+from edgec.fuse.cost_model import work
 from edgec.ir.graph import Graph, Node
 from edgec.ops import meaning
 from edgec.report.listing import describe_template, operator_text
 from edgec.report.record import Record
 from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Buffer, Program
+from edgec.text import printable
 
 #: Formulas are cut at this length.
 FORMULA = 240

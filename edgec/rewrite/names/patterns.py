@@ -16,9 +16,9 @@ from math import isclose, prod
 from edgec import ops
 from edgec.ir.graph import Graph, Node, placeholder
 from edgec.ir.types import Type
-from edgec.rewrite.engine import simplify
 from edgec.rewrite.facts import is_static, uniform
 from edgec.rewrite.names.definitions import ANY, DEFINITIONS, EXTENT, OTHER, SAMPLE
+from edgec.rewrite.shipped import simplify
 from edgec.rewrite.term import COMMUTATIVE
 
 #: Constants of a definition are met up to this relative difference: models store them in single precision, or shorter.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.schedule.flat import is_constant
 from edgec.schedule.gpu.contract import GpuContract

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, Literal
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.fuse.attention import MIXED
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, is_fixed, most
-from edgec.schedule.attention import parts_of
-from edgec.schedule.distance import by_distance
+from edgec.schedule.attention.attention import parts_of
+from edgec.schedule.attention.mask import by_position
+from edgec.schedule.attention.relative_bias import by_distance
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
 from edgec.schedule.gpu.kernel import GpuKernel, has_lanes, is_aligned, loads_lanes
 from edgec.schedule.gpu.tiles import has_tensor_cores, multiplied
 from edgec.schedule.program import Buffer
-from edgec.schedule.visible import by_position
 
 #: Rows of a product of tensor cores, and queries and keys of one thread where there are none.
 ROWS, EACH = 16, 4
@@ -108,7 +108,7 @@ class AttentionTile:
 
 @dataclass(frozen=True)
 class GpuAttention(GpuKernel):
-    """Loops and parts as in `edgec.schedule.attention.Parts`, and how what is loaded and stored lies."""
+    """Loops and parts as in `edgec.schedule.attention.attention.Parts`, and how what is loaded and stored lies."""
 
     template: ClassVar[str] = "attention"
     batch: tuple[Expr, ...]

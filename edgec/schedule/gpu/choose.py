@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.fuse import Block
 from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.gpu.attention import attention
-from edgec.schedule.gpu.contract import contract, product_of
+from edgec.schedule.gpu.contract import contract
 from edgec.schedule.gpu.dots import dots
 from edgec.schedule.gpu.integer import exact_in_floats, of_floats
 from edgec.schedule.gpu.kernel import FEW_ROWS, GpuKernel
 from edgec.schedule.gpu.loops import map_, reduce
+from edgec.schedule.gpu.product import product_of
 from edgec.schedule.gpu.registers import registers
 from edgec.schedule.gpu.window import window
 

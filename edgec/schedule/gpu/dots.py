@@ -13,16 +13,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
 from edgec.ir.types import DTYPES
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.gpu.contract import Product, product_of
 from edgec.schedule.gpu.integer import factors, started
 from edgec.schedule.gpu.kernel import has_lanes, widths
+from edgec.schedule.gpu.product import Product, product_of
 from edgec.schedule.gpu.registers import GpuBlocked, inner_last, tile_of
 from edgec.schedule.products import WORD
 from edgec.schedule.program import Buffer

@@ -6,15 +6,15 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from math import prod
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.vector import free, is_vectorizable
+from edgec.schedule.base import Record
 from edgec.schedule.gpu.integer import stored
 from edgec.schedule.program import Buffer
-from edgec.schedule.record import Record
 
 #: Elements that one thread reads or writes at once where they are neighbors: 16 bytes of floats.
 #: A product of so few rows is a reduction a result.

@@ -16,15 +16,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
 from edgec.ir.types import DTYPES
 from edgec.schedule.flat import Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.gpu.contract import Product
 from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, packed_as, widths
+from edgec.schedule.gpu.product import Product
 from edgec.schedule.program import Buffer
 
 #: Products of halves that are summed before the sum joins one of floats: its rounding stays below that of the factors.

@@ -13,21 +13,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.nest import most
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
 from edgec.schedule.gpu.kernel import FEW_ROWS
+from edgec.schedule.gpu.product import Product
 from edgec.schedule.gpu.tiles import AnyTile, cycles, tile_for
 from edgec.schedule.sparse import Offer, is_sparse
-
-if TYPE_CHECKING:
-    from edgec.schedule.gpu.contract import Product
 
 #: Columns of a panel that are tried: those of tiles.
 PANELS = (128, 64, 32)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal, Union
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 
 #: Steps of k whose operands lie in shared memory at once.
 DEPTH = 16

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.schedule.flat import is_constant
 from edgec.schedule.gpu.contract import GpuContract, pieces
 from edgec.schedule.gpu.registers import GpuBlocked, GpuRegisters, block_name, tiles_of

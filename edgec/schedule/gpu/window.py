@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from edgec.device.facts import Device
+from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, is_fixed, most

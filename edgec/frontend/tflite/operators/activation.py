@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgec.frontend.operators.activation import gelu_of, softmax_of
-from edgec.frontend.operators.quantization import saturated
+from edgec.frontend.onnx.operators.activation import gelu_of, softmax_of
+from edgec.frontend.onnx.operators.quantization import saturated
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.integer import dequantized, is_quantized, offset, quantized, scaled, through_reals
 from edgec.frontend.values import Value, clip, emit, maximum, minimum, select

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from edgec.errors import ModelError
-from edgec.frontend.operators.conv import per_channel, transposed_conv
+from edgec.frontend.onnx.operators.conv import per_channel, transposed_conv
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.integer import activated, is_quantized, offset, requantized, rounded_away
 from edgec.frontend.tflite.layout import channels_first, channels_last

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from edgec.errors import ModelError
-from edgec.frontend.operators.quantization import saturated
+from edgec.frontend.onnx.operators.quantization import saturated
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.integer import activated, is_quantized, rounded_away
 from edgec.frontend.tflite.layout import axis_first, by_channels_first, channels_first, channels_last, is_turned

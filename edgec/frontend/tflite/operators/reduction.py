@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from edgec.frontend.operators.reduction import arg_extreme
+from edgec.frontend.onnx.operators.reduction import arg_extreme
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.integer import dequantized, is_quantized, offset, quantized, requantized
 from edgec.frontend.tflite.layout import axis_first, channels_first, channels_last, is_turned

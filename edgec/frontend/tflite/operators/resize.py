@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from edgec.errors import ModelError
-from edgec.frontend.operators.quantization import saturated
-from edgec.frontend.operators.resize import repeated
+from edgec.frontend.onnx.operators.quantization import saturated
+from edgec.frontend.onnx.operators.resize import repeated
 from edgec.frontend.tflite.call import TfliteCall, tflite
 from edgec.frontend.tflite.layout import channels_first, channels_last
 from edgec.frontend.values import Value, constant, emit, select

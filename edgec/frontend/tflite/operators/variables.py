@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from edgec.errors import ModelError
-from edgec.frontend.text import identifier, printable
 from edgec.frontend.tflite.call import State, TfliteCall, tflite
 from edgec.frontend.tflite.integer import is_quantized
 from edgec.frontend.tflite.model import Tensor
 from edgec.frontend.values import Value, computed
 from edgec.ir.types import DTYPES
+from edgec.text import identifier, printable
 
 
 @tflite("VAR_HANDLE")

@@ -1,0 +1,1 @@
+"""The built folder: writing, compiling, loading and locking it; saved stages."""

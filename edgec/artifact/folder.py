@@ -1,0 +1,148 @@
+"""The artefact on disk and at work: how its folder comes to be, is compiled, and runs on numpy arrays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgec.emit.project import LOCK
+from edgec.errors import UsageError
+from edgec.ir.types import DTYPES
+from edgec.untrusted import read_json
+
+if TYPE_CHECKING:
+    pass
+
+#: What a report leaves in the folder of its build (edgec.report.document).
+REPORTS = ("report.json", "report.html")
+#: What the compiler said of the kernels of a GPU, beside the library made of them.
+RESOURCES = "resources.json"
+
+
+def publish(files: Mapping[str, bytes], folder: Path, finish: Callable[[Path], None] = lambda folder: None) -> bool:
+    """Write the files of an artefact as ``folder``, all of them or none.
+
+    They are written beside it first, ``finish`` is called on that (it may compile there), and only then the folder is
+    put in its place. An earlier artefact is replaced, but whatever else was put into it is kept. Tells whether one was.
+
+    Raises UsageError when ``folder`` is something else than an artefact of edgec or an empty folder.
+    """
+    replaces = refuse_foreign(folder)
+    parent = folder.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=parent))
+    except OSError as error:
+        raise UsageError(f"cannot write here: {error.strerror or error}", where=str(parent)) from None
+    try:
+        fresh.chmod(0o777 & ~_umask())
+        for path, content in files.items():
+            target = fresh / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        finish(fresh)
+        if replaces:
+            _keep_foreign(folder, fresh)
+            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=parent))
+            os.replace(folder, old)  # onto an empty folder: one step each
+            os.replace(fresh, folder)
+            shutil.rmtree(old)
+        else:
+            os.replace(fresh, folder)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    return replaces
+
+
+def refuse_foreign(folder: Path) -> bool:
+    """Whether ``folder`` holds an artefact of edgec; raises UsageError when it holds something else."""
+    if not folder.exists() and not folder.is_symlink():
+        return False
+    if folder.is_symlink() or not folder.is_dir():
+        raise UsageError("is there and is not a folder", hint="name another folder with -o", where=str(folder))
+    if (folder / LOCK).is_file():
+        return True
+    if any(folder.iterdir()):
+        raise UsageError(
+            "the folder is not empty and was not made by edgec, so nothing was written",
+            hint="name another folder with -o, or empty this one",
+            where=str(folder),
+        )
+    return False
+
+
+def refuse_existing(file: Path) -> None:
+    """Raises UsageError where ``file`` cannot be a new one: before the work, so that nothing of the user's is lost."""
+    if file.exists() or file.is_symlink():
+        raise UsageError(
+            "the file is there already, so nothing was done", hint="name another, or remove this one", where=str(file)
+        )
+    if not file.absolute().parent.is_dir():
+        raise UsageError("its folder is not there, so nothing was done", hint="make the folder first", where=str(file))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _keep_foreign(folder: Path, fresh: Path) -> None:
+    """Copy what is in the old folder but was not made by edgec, such as a build folder of CMake."""
+    lock = read_lock(folder)
+    own = {Path(path).parts[0] for path in lock.get("files", ())} | {LOCK, library_name(str(lock.get("name")))}
+    own |= {"__pycache__", RESOURCES, *REPORTS}  # a report is of the build that it was written for
+    for path in folder.iterdir():
+        if path.name not in own and not (fresh / path.name).exists():
+            if path.is_dir() and not path.is_symlink():
+                shutil.copytree(path, fresh / path.name, symlinks=True)
+            else:
+                shutil.copy2(path, fresh / path.name, follow_symlinks=False)
+
+
+def read_lock(folder: Path) -> dict[str, Any]:
+    """What an artefact says of itself; raises UsageError for a folder that is none."""
+    try:
+        lock = read_json(folder / LOCK)
+    except OSError:
+        raise UsageError("not a folder made by edgec", hint=f"it has no {LOCK}", where=str(folder)) from None
+    if not isinstance(lock, dict) or not all(is_meant(lock[key]) for key, is_meant in _MEANT.items() if key in lock):
+        raise UsageError("is no lock that edgec writes", hint="build it again", where=str(folder / LOCK))
+    return lock
+
+
+def _are_files(value: object) -> bool:
+    """Paths below the folder of a lock."""
+    return isinstance(value, list) and all(
+        isinstance(f, str) and f and not Path(f).is_absolute() and ".." not in Path(f).parts for f in value
+    )
+
+
+def _are_ports(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(p, dict)
+        and all(isinstance(p.get(key), str) for key in ("onnx_name", "name", "dtype"))
+        and p["dtype"] in DTYPES
+        and isinstance(p.get("shape"), list)
+        for p in value
+    )
+
+
+#: What is read of a lock, and what it has to be.
+_MEANT: Mapping[str, Callable[[Any], bool]] = {
+    "name": lambda name: isinstance(name, str) and name.isidentifier(),
+    "threads": lambda threads: type(threads) is int and threads >= 1,
+    "files": _are_files,
+    "sources": _are_files,
+    "inputs": _are_ports,
+    "outputs": _are_ports,
+}
+
+
+def library_name(name: str) -> str:
+    return f"lib{name}.so"

@@ -1,0 +1,194 @@
+"""A compiled artifact, loaded: a network that runs on numpy arrays."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from edgec.artifact.folder import library_name, read_lock
+from edgec.errors import ModelError, UsageError
+from edgec.execute.executor import POISON, Executor
+from edgec.ir.types import DTYPES, plain
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of an artefact: its name in the model and in C, its type and shape."""
+
+    onnx_name: str
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]  # a formula of sizes where it is known only at run time
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+class Network:
+    """A compiled artefact, loaded: runs on numpy arrays by ONNX name.
+
+    It owns its arena and its threads. Calls from several threads wait for one another; for calls that overlap,
+    open the artefact several times.
+    """
+
+    def __init__(self, folder: str | Path, threads: int = 1) -> None:
+        """Open the artefact in ``folder``; raises UsageError where there is none, or no library for this machine."""
+        self.folder = Path(folder).absolute()
+        lock = read_lock(self.folder)
+        if not {"name", "inputs", "outputs", "threads"} <= set(lock):
+            raise UsageError("the folder holds no network", where=str(folder))
+        self.name = str(lock["name"])
+        self.inputs = tuple(_port(entry) for entry in lock["inputs"])
+        self.outputs = tuple(_port(entry) for entry in lock["outputs"])
+        if not 1 <= threads <= lock["threads"]:
+            raise UsageError(
+                f"{threads} threads asked for, and the artefact was built for 1 to {lock['threads']}",
+                hint=f"build it with --threads {threads}",
+                where=str(folder),
+            )
+        library = self.folder / library_name(self.name)
+        if not library.is_file():
+            raise UsageError("the artefact is not compiled", hint="build it without --no-compile", where=str(folder))
+        try:
+            with _as_new(library) as path:
+                self._net = _module(self.folder, self.name).Net(library=path, threads=threads)
+        except OSError as error:
+            raise UsageError(f"cannot load the library: {error}", where=str(library)) from None
+        self._lock = threading.RLock()
+
+    def poison(self) -> None:
+        """Fill the arena with what no kernel leaves behind, so that a read of what nobody wrote shows up."""
+        if hasattr(self._net, "poison"):
+            self._net.poison(POISON)
+        else:
+            self._net._arena[...] = POISON
+
+    def executor(self) -> Executor:
+        """`run` for checks: its arena is poisoned each time, and inputs that the network does not have are left out."""
+
+        def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            self.poison()
+            return self.run({p.onnx_name: inputs[p.onnx_name] for p in self.inputs if p.onnx_name in inputs})
+
+        return run
+
+    def profile(self) -> list[float]:
+        """Milliseconds of every launch on a GPU by itself, in order; the network must have run once."""
+        return [float(ms) for ms in self._net.profile()]
+
+    def bind(
+        self, inputs: Mapping[str, np.ndarray], into: Mapping[str, np.ndarray] = {}
+    ) -> tuple[Callable[[], None], Callable[[], dict[str, np.ndarray]]]:
+        """A function that runs the network once on these arrays, and one that gives the outputs by name after it.
+
+        ``into`` holds arrays for outputs of fixed shape; that of a state's next value may be the state's own.
+        """
+        arrays = [plain(self._checked(port, inputs)) for port in self.inputs]
+        names = [p.onnx_name for p in self.outputs]
+        given = {p: self._place(p, into[p.onnx_name]) for p in self.outputs if p.onnx_name in into}
+        if not hasattr(self._net, "sizes_of"):
+            results = [given[p] if p in given else np.empty(cast(Any, p.shape), DTYPES[p.dtype]) for p in self.outputs]
+            return self._net.bind(arrays, [plain(r) for r in results]), lambda: dict(zip(names, results))
+        try:
+            sizes = self._net.sizes_of(arrays)
+        except ValueError as error:
+            raise ModelError(str(error)) from None
+        memory = self._net.memory()
+        memory = [plain(given[p]).reshape(-1) if p in given else m for p, m in zip(self.outputs, memory)]
+        flat = [m.view(DTYPES[p.dtype]) for p, m in zip(self.outputs, memory)]
+        return self._net.bind(arrays, memory, sizes), lambda: dict(zip(names, self._net.results(flat, sizes)))
+
+    def run(self, inputs: Mapping[str, np.ndarray], into: Mapping[str, np.ndarray] = {}) -> dict[str, np.ndarray]:
+        """Run once; raises ModelError for an input that is missing, unknown, or of another shape or type.
+
+        ``into`` holds arrays for outputs of fixed shape; that of a state's next value may be the state's own.
+        """
+        unknown = [name for name in inputs if name not in {p.onnx_name for p in self.inputs}]
+        if unknown:
+            names = ", ".join(p.onnx_name for p in self.inputs) or "none"
+            raise ModelError(f"there is no input '{unknown[0]}'", hint=f"the inputs are {names}")
+        with self._lock:
+            call, outputs = self.bind(inputs, into)
+            call()
+        return outputs()
+
+    @staticmethod
+    def _place(port: Port, array: np.ndarray) -> np.ndarray:
+        if array.shape != port.shape or array.dtype != DTYPES[port.dtype]:
+            raise ModelError(f"output '{port.onnx_name}' goes into {array.dtype}{list(array.shape)}, expected {port}")
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise ModelError(f"the array for output '{port.onnx_name}' is not contiguous, or cannot be written")
+        return array
+
+    @staticmethod
+    def _checked(port: Port, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        if port.onnx_name not in inputs:
+            raise ModelError(f"input '{port.onnx_name}' is missing", hint=f"it is {port}")
+        given = np.asarray(inputs[port.onnx_name])
+        fits = len(given.shape) == len(port.shape) and all(
+            isinstance(extent, str) or n == extent for n, extent in zip(given.shape, port.shape)
+        )
+        if not fits or given.dtype != DTYPES[port.dtype]:
+            raise ModelError(f"input '{port.onnx_name}' is {given.dtype}{list(given.shape)}, expected {port}")
+        return np.ascontiguousarray(given)
+
+    def close(self) -> None:
+        """Stop the threads; the network cannot run afterwards."""
+        with self._lock:
+            self._net.close()
+
+    def __enter__(self) -> Network:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+#: Which file was loaded under a name in this process.
+_loaded: dict[Path, tuple[int, int]] = {}
+
+
+@contextmanager
+def _as_new(library: Path) -> Iterator[Path]:
+    """A path to load a library by: another one where an earlier build was loaded by this one.
+
+    The system's loader goes by names, and would hand out the earlier library.
+    """
+    found = library.stat()
+    mine = (found.st_ino, found.st_mtime_ns)
+    if _loaded.setdefault(library, mine) == mine:
+        yield library
+        return
+    with tempfile.TemporaryDirectory(prefix="edgec-") as folder:
+        yield Path(shutil.copy(library, folder))
+
+
+def _port(entry: Mapping[str, Any]) -> Port:
+    return Port(entry["onnx_name"], entry["name"], entry["dtype"], tuple(entry["shape"]))
+
+
+def _module(folder: Path, name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"{name}_artefact", folder / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise UsageError("the artefact has no Python module", where=str(folder))
+    module = importlib.util.module_from_spec(spec)
+    bytecode = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # two builds are to give the same folder
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = bytecode
+    return module

@@ -1,0 +1,1 @@
+"""Timing a network on this machine or on its device."""

@@ -1,0 +1,156 @@
+"""How long a network takes, alone or in turns with a peer (A B A B), so that both see the same machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from edgec.artifact.network import Network
+from edgec.bench.remote import Remote
+from edgec.bench.timing import Benched, Timing
+from edgec.build import Built
+from edgec.check.compare import compare_all, quantized_outputs, tolerance_of, worst
+from edgec.check.litert import LitertReference
+from edgec.check.reference import Reference, runtime
+from edgec.device.compilers import runs_here
+from edgec.emit.source import describe
+from edgec.errors import CheckError, UsageError
+from edgec.execute.samples import random_inputs
+from edgec.frontend.tflite.model import TfliteModel
+from edgec.progress import Progress
+
+#: The peers that `bench` knows.
+PEERS = ("onnxruntime", "litert")
+#: Calls before the clock starts: caches, page tables and clock frequency settle.
+WARM_UP = 5
+#: Calls of one turn at least, and in all at most.
+_LEAST, _MOST = 3, 20_000
+#: Seconds between turns, in which the threads of the other one stop spinning.
+_PAUSE = 0.02
+
+
+def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: int, progress: Progress) -> Benched:
+    """See `edgec.bench`."""
+    if vs is not None and vs not in PEERS:
+        raise UsageError(f"'{vs}' is no known peer", hint=f"it is one of {', '.join(PEERS)}")
+    if rounds < 1 or not seconds > 0:
+        raise UsageError("nothing to time", hint="give 1 round or more, and some seconds")
+    if built.compiler is None or not runs_here(built.options.device, built.compiler):
+        raise UsageError(f"code for '{built.options.device.name}' does not run here", hint="bench --device host")
+    threads = built.options.threads
+    arrays = random_inputs(built.run.graph, seed, greatest=True)
+    with pinned(threads) as is_pinned, Network(built.folder, threads) as network:
+        ours, results = network.bind(arrays)
+        calls = [ours]
+        difference = None
+        if vs is not None:
+            theirs, peer, outputs = (_litert if vs == "litert" else _onnxruntime)(built, arrays, threads)
+            calls.append(theirs)
+            ours()
+            theirs()
+            differences = compare_all(results(), outputs(), quantized_outputs(built.run.graph))
+            tolerance = tolerance_of(built.run.graph, built.options.device.precision)
+            found = next((d for d in differences if not d.within(tolerance)), worst(differences))
+            if not found.within(tolerance):
+                far = (
+                    f"by {found.max_rel:.2e}" if not found.differ else f"in {found.differ} of {found.elements} elements"
+                )
+                raise CheckError(
+                    f"output '{found.name}' differs from {peer}'s {far}, so times say nothing",
+                    hint="edgec check --locate finds where it comes in",
+                )
+            difference = found.max_rel
+        times = _take_turns(calls, seconds, rounds, progress)
+    timing = Timing.of(times[0])
+    if vs is None:
+        return Benched(timing, threads, is_pinned, rounds)
+    other = Timing.of(times[1])
+    return Benched(timing, threads, is_pinned, rounds, peer, other, timing.median_ms / other.median_ms, difference)
+
+
+def bench_there(built: Built, on: Remote, *, seconds: float, seed: int) -> Benched:
+    """Time a network on its device, by the device's clock."""
+    if not seconds > 0:
+        raise UsageError("nothing to time", hint="give it some seconds")
+    timing = on.time(random_inputs(built.run.graph, seed, greatest=True), seconds)
+    names = [describe(kernel) for kernel in built.program.kernels]
+    kernels = tuple((name, n / 1e6) for name, n in zip(names, on.kernels))
+    return Benched(timing, built.options.threads, False, 1, link=on.link.name, kernels=kernels)
+
+
+def _take_turns(calls: list[Callable[[], None]], seconds: float, rounds: int, progress: Progress) -> list[list[float]]:
+    """Seconds of every single call, each function getting its share of every round."""
+    times: list[list[float]] = [[] for _ in calls]
+    for call in calls:
+        for _ in range(WARM_UP):
+            call()
+    share = seconds / rounds / len(calls)
+    for k in range(rounds):
+        progress("bench", f"round {k + 1} of {rounds}", k / rounds)
+        for call, taken in zip(calls, times):
+            time.sleep(_PAUSE)
+            call()  # the other one had the caches
+            end = time.perf_counter() + share
+            count = 0
+            while count < _LEAST or (time.perf_counter() < end and count < _MOST // rounds):
+                begun = time.perf_counter()
+                call()
+                taken.append(time.perf_counter() - begun)
+                count += 1
+    return times
+
+
+def _onnxruntime(
+    built: Built, arrays: dict[str, np.ndarray], threads: int
+) -> tuple[Callable[[], None], str, Callable[[], dict[str, np.ndarray]]]:
+    """onnxruntime with inputs and outputs bound once, so that nothing but the network is timed."""
+    if built.onnx is None:
+        raise UsageError("there is no ONNX model to compare with", hint="bench an ONNX file")
+    runtime()
+    reference = Reference(built.onnx, built.options.values, threads)
+    reference.run(arrays)  # falls back to fewer optimizations where the model needs it
+    session = reference.session
+    binding = session.io_binding()
+    for name, array in reference.feeds(arrays).items():
+        binding.bind_cpu_input(name, array)
+    for name in reference.outputs:
+        binding.bind_output(name, "cpu")
+
+    def outputs() -> dict[str, np.ndarray]:
+        return dict(zip(reference.outputs, binding.copy_outputs_to_cpu()))
+
+    return lambda: session.run_with_iobinding(binding), reference.name, outputs
+
+
+def _litert(
+    built: Built, arrays: dict[str, np.ndarray], threads: int
+) -> tuple[Callable[[], None], str, Callable[[], dict[str, np.ndarray]]]:
+    """LiteRT's interpreter with the kernels it takes by default; what it remembers moves on from call to call."""
+    if not isinstance(built.parsed, TfliteModel):
+        raise UsageError("there is no TensorFlow Lite model to compare with", hint="bench a .tflite file")
+    reference = LitertReference(built.parsed, built.options.shapes, built.options.values, threads, fast=True)
+    reference.feed(arrays)
+    reference.invoke()
+    first = reference.results()
+    return reference.invoke, reference.name, lambda: first
+
+
+@contextmanager
+def pinned(threads: int) -> Iterator[bool]:
+    """Keep this process, and the threads it starts meanwhile, on as many cores as there are threads."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield False
+        return
+    before = os.sched_getaffinity(0)
+    if threads >= len(before):
+        yield False
+        return
+    os.sched_setaffinity(0, set(sorted(before)[:threads]))
+    try:
+        yield True
+    finally:
+        os.sched_setaffinity(0, before)

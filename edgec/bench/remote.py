@@ -1,0 +1,290 @@
+"""A network on its device: the runner is compiled here, started there, and its outputs and times come back.
+
+Inputs go over in batches. What a batch gave can be kept in a folder; the same work begun again, after the device
+vanished say, then goes on behind the last batch that came back.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from edgec.artifact.folder import read_lock
+from edgec.bench.timing import Timing
+from edgec.build import Built
+from edgec.device.android import link_program
+from edgec.device.cuda import compile_cuda, pick_cuda_compiler
+from edgec.device.device import Device
+from edgec.device.probe import host_arch, usable_cores
+from edgec.device.toolchain import Compiler, compile_image, compile_program, pick_compiler
+from edgec.emit.project import has_board
+from edgec.errors import CheckError, DeviceError, LinkError, ToolchainError, UsageError
+from edgec.execute.executor import Executor, checked_input
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Node
+from edgec.ir.sizes import dimensions, shape_at
+from edgec.ir.types import DTYPES, plain
+from edgec.link import Ended, Link, open_link
+from edgec.link.base import told
+from edgec.link.local import signalled
+from edgec.progress import Progress
+
+Arrays = Mapping[str, np.ndarray]
+#: Bytes of inputs that go over at a time, unless one sample has more.
+BATCH_BYTES = 16 * 2**20
+#: What the runner ends with on a processor that lacks what the code was compiled for.
+_WRONG_CPU = 4
+#: How many runs the runner can count.
+_MOST_RUNS = 100_000
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one sample gave on the device: outputs by name, and the nanoseconds of every run."""
+
+    outputs: dict[str, np.ndarray]
+    nanoseconds: np.ndarray
+
+
+class Remote:
+    """A network that was built, compiled for its device and put there.
+
+    ``profile`` makes the runner tell the nanoseconds of every kernel (``kernels``, of the fastest run of the last
+    sample). ``keep`` is a folder for what came back.
+
+    Raises ToolchainError without a compiler, LinkError when the device cannot be reached.
+    """
+
+    def __init__(
+        self,
+        built: Built,
+        link: Link,
+        *,
+        timeout: float = 600.0,
+        profile: bool = False,
+        keep: Path | None = None,
+        progress: Progress,
+    ) -> None:
+        self.link, self.timeout, self.keep = link, timeout, keep
+        self.kernels: tuple[int, ...] = ()
+        self.stack_bytes: int | None = None  # the most that was in use, where the board tells
+        self._built, self._progress = built, progress
+        self._threads = built.options.threads
+        self._runner = f"{built.options.name}_runner"
+        self._profile = profile
+        with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
+            progress("compile", "the runner")
+            program = compile_runner(built, Path(scratch) / self._runner, profile)
+            progress("device", f"sending the runner to {link.name}")
+            link.send(program, self._runner)
+
+    def run(self, samples: Sequence[Arrays], runs: int = 1) -> list[Ran]:
+        """Run every sample ``runs`` times.
+
+        Raises LinkError when the device goes away, DeviceError for a processor the code was not built for, CheckError
+        when the program dies or the network refuses its inputs.
+        """
+        found: list[Ran] = []
+        for batch in _batches([self._packed(s) for s in samples]):
+            self._progress("device", f"sample {len(found) + len(batch)}/{len(samples)}", len(found) / len(samples))
+            found += self._batch(batch, samples[len(found) : len(found) + len(batch)], runs)
+        return found
+
+    def executor(self) -> Executor:
+        return lambda arrays: self.run([arrays])[0].outputs
+
+    def time(self, arrays: Arrays, seconds: float) -> Timing:
+        """Latency of single runs on the device, by its own clock."""
+        first = self.run([arrays], 3)[0].nanoseconds
+        runs = int(np.clip(seconds * 1e9 / max(float(np.median(first)), 1.0), 3, _MOST_RUNS))
+        return Timing.of([float(n) / 1e9 for n in self.run([arrays], runs)[0].nanoseconds])
+
+    # ---- one batch
+
+    def _batch(self, packed: Sequence[bytes], samples: Sequence[Arrays], runs: int) -> list[Ran]:
+        content = b"".join(packed)
+        kept = self._kept(content, runs)
+        if kept is not None and kept.is_file():
+            return self._unpacked(kept.read_bytes(), samples, runs)
+        with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
+            inputs, outputs = Path(scratch, "inputs.bin"), Path(scratch, "outputs.bin")
+            inputs.write_bytes(content)
+            try:
+                self.link.send(inputs, "inputs.bin")
+                arguments = ["inputs.bin", "outputs.bin", str(runs), str(self._threads)]
+                ended = self.link.start(self._runner, arguments, self.timeout)
+                self._judge(ended)
+                self.link.fetch("outputs.bin", outputs)
+            except LinkError as error:
+                raise LinkError(error.message, hint=self._advice(error), where=error.where) from None
+            raw = outputs.read_bytes()
+        found = self._unpacked(raw, samples, runs)
+        if stack := re.search(r"^stack (\d+)\s*$", ended.output, re.MULTILINE):
+            self.stack_bytes = int(stack[1])
+        if self._profile:
+            self.kernels = tuple(int(n) for n in re.findall(r"^kernel \d+ (-?\d+)\s*$", ended.output, re.MULTILINE))
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            half = kept.with_suffix(".part")
+            half.write_bytes(raw)
+            half.replace(kept)
+        return found
+
+    def _kept(self, content: bytes, runs: int) -> Path | None:
+        """Where this batch is kept, by all it depends on."""
+        if self.keep is None:
+            return None
+        lock = read_lock(self._built.folder)
+        facts = f"{lock['files_sha256']} {runs} {self._threads} {self.link.name}".encode()
+        return self.keep / f"{sha256(facts + content).hexdigest()[:24]}.outputs"
+
+    def _advice(self, error: LinkError) -> str | None:
+        if self.keep is not None:
+            return f"the same command goes on behind what came back ({self.keep})"
+        return error.hint
+
+    def _judge(self, ended: Ended) -> None:
+        device = self._built.options.device
+        if ended.code == _WRONG_CPU:
+            raise DeviceError(
+                f"the processor lacks what the code was built for: {device.needs or 'nothing special'}",
+                hint="build for the device that is there: edgec device list",
+                where=self.link.name,
+            )
+        if ended.code != 0:
+            died = signalled(ended.code)
+            how = f"died of {died}" if died else f"ended with {ended.code}"
+            raise CheckError(f"the program {how} on the device{told(ended)}", where=self.link.name)
+
+    # ---- bytes
+
+    @property
+    def _inputs(self) -> list[tuple[str, Node]]:
+        return [(name, node) for name, _, node in self._built.program.inputs]
+
+    def _sizes(self, arrays: Arrays) -> dict[Expr, int]:
+        known: dict[Expr, int] = {}
+        for name, node in self._inputs:
+            checked_input(name, node.type, arrays, known)
+        return known
+
+    def _packed(self, arrays: Arrays) -> bytes:
+        known = self._sizes(arrays)
+        chosen = dimensions(node.type for _, node in self._inputs)
+        parts = [np.int64(known[size] * d.step).tobytes() for size, d in chosen.items()]
+        for name, _ in self._inputs:
+            data = plain(np.ascontiguousarray(arrays[name])).tobytes()
+            parts += [np.uint64(len(data)).tobytes(), data]
+        return b"".join(parts)
+
+    def _unpacked(self, raw: bytes, samples: Sequence[Arrays], runs: int) -> list[Ran]:
+        program = self._built.program
+        place = 0
+
+        def take(dtype: np.dtype, count: int) -> np.ndarray:
+            nonlocal place
+            if place + dtype.itemsize * count > len(raw):
+                raise LinkError("the outputs that came back are cut off", where=self.link.name)
+            found = np.frombuffer(raw, dtype, count, place)
+            place += dtype.itemsize * count
+            return found
+
+        long, found = np.dtype(np.int64), []
+        for arrays in samples:
+            status, counted = (int(n) for n in take(long, 2))
+            if status != 0 or counted != runs:
+                raise CheckError(f"the network ended with status {status} on the device", where=self.link.name)
+            nanoseconds = take(long, counted)
+            known = self._sizes(arrays)
+            take(long, len(dimensions(node.type for _, node in self._inputs)))
+            known |= dict(zip(program.sizes, (int(n) for n in take(long, len(program.sizes)))))
+            outputs = {}
+            for name, _, node in program.outputs:
+                flat = take(np.dtype(DTYPES[node.type.dtype]), node.type.elements)
+                shape = shape_at(node.type.shape, known)
+                outputs[name] = flat[: int(np.prod(shape))].reshape(shape).copy()
+            found.append(Ran(outputs, nanoseconds))
+        return found
+
+
+def _batches(packed: Sequence[bytes]) -> list[list[bytes]]:
+    batches: list[list[bytes]] = []
+    size = BATCH_BYTES
+    for sample in packed:
+        if size + len(sample) > BATCH_BYTES:
+            batches.append([])
+            size = 0
+        batches[-1].append(sample)
+        size += len(sample)
+    return batches
+
+
+def compile_runner(built: Built, output: Path, profile: bool = False) -> Path:
+    """The runner of an artefact as one program that needs no library of the device but the driver of its GPU."""
+    options, folder = built.options, built.folder
+    lock = read_lock(folder)
+    defines = ["EC_PROFILE"] if profile else []
+    if options.device.language == "cuda":
+        return _compile_cuda_runner(
+            built, [folder / name for name in (*lock["sources"], "runner.cpp")], output, defines
+        )
+    names = [*lock["sources"], "runner.c"]
+    opens_driver = options.device.is_gpu or bool(built.program.parts)
+    if opens_driver and options.device.link == "adb":
+        return link_program(options.device, [folder / name for name in names], output, defines)
+    compiler = pick_compiler(options.device, options.compiler)
+    if not options.device.hosted and options.device.arch != "wasm32":
+        flags = board_flags(options.device, folder / f"{lock['name']}.ld")
+        sources = [folder / name for name in (*names, "ec_board.c")]
+        return compile_image(
+            compiler, options.device, sources, output, include=[folder], defines=defines, link_flags=flags
+        )
+    compiler, flags = (compiler, ()) if opens_driver else _alone(compiler, options.device)
+    sources = [folder / name for name in names]
+    return compile_program(
+        compiler, options.device, sources, output, include=[folder], defines=defines, extra_flags=flags
+    )
+
+
+def _compile_cuda_runner(built: Built, sources: Sequence[Path], output: Path, defines: Sequence[str]) -> Path:
+    options = built.options
+    compiler = pick_cuda_compiler(options.device, options.compiler)
+    crosses = any(word.startswith(("-ccbin", "--compiler-bindir")) for word in compiler.command)
+    if compiler.kind == "nvcc" and not crosses and options.device.arch != host_arch():
+        hint = f'run edgec on the device, or give --compiler "nvcc -ccbin {options.device.gcc_target}-g++ ..."'
+        raise ToolchainError(f"{compiler} makes programs for this machine, not for '{options.device.name}'", hint=hint)
+    compile_cuda(compiler, options.device, sources, output, usable_cores(), defines=defines, shared=False)
+    return output
+
+
+def _alone(compiler: Compiler, device: Device) -> tuple[Compiler, tuple[str, ...]]:
+    """How to link a program that needs nothing the device would have to have."""
+    if compiler.kind == "zig" and "linux-gnu" in compiler.target:  # zig has no static library of GNU's, but musl
+        return replace(compiler, target=compiler.target.replace("linux-gnu", "linux-musl")), ("-static",)
+    return compiler, ("-static",) if "linux" in compiler.target and device.gcc_target else ()
+
+
+def board_flags(device: Device, script: Path) -> tuple[str, ...]:
+    """How to link an image for a board, with newlib and its semihosting."""
+    if not has_board(device):
+        hint = "write flash_origin, ram_origin and their sizes into a device file"
+        raise UsageError(f"where memory lies on '{device.name}' is not known", hint=hint)
+    return "-nostartfiles", "--specs=rdimon.specs", f"-Wl,-T,{script}", "-lm"
+
+
+@contextmanager
+def connect(
+    built: Built, link: str, keep: str | Path | None, timeout: float, progress: Progress, profile: bool = False
+) -> Iterator[Remote]:
+    """A network on its device; with ``profile`` it tells how long each kernel takes."""
+
+    with open_link(built.options.device, None if link == "device" else link) as way:
+        folder = Path(keep) if keep is not None else None
+        yield Remote(built, way, timeout=timeout, keep=folder, profile=profile, progress=progress)

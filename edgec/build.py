@@ -1,0 +1,244 @@
+"""Building: from a model to a compiled artifact in a folder."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+import onnx
+
+from edgec import pipeline
+from edgec.artifact.compile import compile_all
+from edgec.artifact.folder import publish, refuse_foreign
+from edgec.artifact.lock import lock_facts, locked
+from edgec.artifact.network import Network
+from edgec.compress.prune import stored
+from edgec.context import Context
+from edgec.device.compilers import compiler_for
+from edgec.emit.extras import chosen as choose_extras
+from edgec.emit.picture import AS_IS, Preparation
+from edgec.emit.project import Project
+from edgec.errors import UsageError
+from edgec.frontend import source as reader
+from edgec.frontend.onnx.export import runnable
+from edgec.frontend.onnx.model import Model as OnnxModel
+from edgec.frontend.source import Parsed, Source
+from edgec.ir.graph import Graph
+from edgec.ir.types import Type
+from edgec.options import Options, Settings, resolve
+from edgec.pipeline import Run
+from edgec.progress import Progress, silent
+from edgec.report.facts import operator_counts
+from edgec.schedule.program import Program
+from edgec.schedule.ways import Ways
+from edgec.tune.known import prices_for
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model and the graph of core operators it means."""
+
+    parsed: Parsed
+    graph: Graph
+
+    @property
+    def name(self) -> str:
+        return self.parsed.name
+
+    @property
+    def inputs(self) -> dict[str, Type]:
+        """Types of the inputs by the name the model gives them."""
+        return {n.attributes["name"]: n.type for n in self.graph.inputs}
+
+    @property
+    def outputs(self) -> dict[str, Type]:
+        return {name: n.type for name, n in self.graph.outputs}
+
+    @property
+    def operators(self) -> dict[str, int]:
+        """How often the model uses every operator."""
+        return operator_counts(self.parsed)
+
+
+#: What can be built: a file, its bytes, a parsed model, or one that was loaded.
+Buildable = Union[Source, Model]
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """A network as C in ``folder``, and as a function on numpy arrays.
+
+    Call it with arrays in the order of the model's inputs, or by their names; it returns the output, or a dictionary of
+    all of them by name. ``seconds`` are those of every stage and of the C compiler.
+    """
+
+    parsed: Parsed | None
+    run: Run = field(repr=False)
+    folder: Path
+    seconds: Mapping[str, float]
+    compiler: str | None = None
+    replaced: bool = False
+
+    @property
+    def options(self) -> Options:
+        return self.run.context.options
+
+    @property
+    def onnx(self) -> OnnxModel | None:
+        """The model, where it is one in ONNX."""
+        return self.parsed if isinstance(self.parsed, OnnxModel) else None
+
+    @property
+    def program(self) -> Program:
+        project: Project = self.run["emit"]
+        return project.program
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that was planned: simplified, and compressed where that was asked for."""
+        graph: Graph = self.program.graph
+        return graph
+
+    @property
+    def kernels(self) -> int:
+        return len(self.program.kernels)
+
+    @property
+    def operators(self) -> int:
+        """Operators of the model, or those of the saved graph that the build started from."""
+        if self.parsed is None:
+            return len(self.run.graph.operations())
+        return sum(operator_counts(self.parsed).values())
+
+    @property
+    def arena_bytes(self) -> int:
+        return self.program.arena_bytes
+
+    @property
+    def arena_lower_bound_bytes(self) -> int:
+        return self.program.arena_lower_bound_bytes
+
+    @property
+    def weights_bytes(self) -> int:
+        return self.program.weights_bytes
+
+    @cached_property
+    def network(self) -> Network:
+        """The loaded artefact that calls run on; it has ``threads`` threads."""
+        if self.compiler is None:
+            raise UsageError("the artefact is not compiled", hint="build it with compile=True", where=str(self.folder))
+        return Network(self.folder, self.options.threads)
+
+    def write_onnx(self, path: str | Path) -> None:
+        """The network that was planned as an ONNX model: pruned, with fewer channels where channels went.
+
+        Raises UsageError for operators that have no ONNX form here.
+        """
+        onnx.save(runnable(self.run["compress"]), str(path))
+
+    @property
+    def masks(self) -> Mapping[str, np.ndarray]:
+        """By layer, which weights stayed ([outputs, inputs, taps..] of truth); empty where nothing was pruned."""
+        return self.run.context.pruned.masks if self.run.context.pruned is not None else {}
+
+    def write_masks(self, path: str | Path) -> None:
+        """Masks as an .npz file, for a training loop and for `masks`. Raises UsageError where there are none."""
+        if not self.masks:
+            raise UsageError("nothing was pruned, so there are no masks", hint="prune by a kind of zeros, no channels")
+        stored.save(Path(path), self.masks)
+
+    def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> Any:
+        """Run once. Raises UsageError or ModelError for inputs that do not fit."""
+        names = [p.onnx_name for p in self.network.inputs]
+        if len(arrays) > len(names):
+            raise UsageError(f"{len(arrays)} arrays are given, and the network has {len(names)} inputs")
+        inputs = dict(zip(names, arrays))
+        twice = sorted(set(inputs) & set(named))
+        if twice:
+            raise UsageError(f"input '{twice[0]}' is given twice")
+        results = self.network.run({**inputs, **named})
+        return next(iter(results.values())) if len(results) == 1 else results
+
+
+def build(
+    model: Buildable,
+    out: str | Path | None = None,
+    *,
+    compile: bool = True,
+    beside: Sequence[str] = (),
+    prepared: Preparation = AS_IS,
+    save_stages: str | Path | None = None,
+    start: str = "import",
+    lock: str | Path | None = None,
+    ways: Mapping[str, str] | None = None,
+    progress: Progress = silent,
+    **settings: Unpack[Settings],
+) -> Built:
+    """Compile a model to C in the folder ``out``; without one, in a temporary folder that goes with the result.
+
+    ``compile=False`` leaves the sources uncompiled. ``beside`` names what is written beside them: bindings ("cpp",
+    "python", "rust", "java") and apps (`edgec.emit.extras`), which prepare pictures as ``prepared`` says.
+    ``save_stages`` keeps the text of every stage; such a text is the ``model`` when the build is to ``start`` at a
+    later stage.
+
+    ``lock`` is an earlier artefact (or its edgec.lock) whose choices are made again, whatever is known now; ``ways``
+    says which way products go, by their keys (`edgec.schedule.ways`), and what was measured does not.
+
+    Raises EdgecError (see `edgec.errors`); nothing is written then.
+    """
+    options = resolve(settings)
+    if out is not None:
+        refuse_foreign(Path(out))  # before the work, not after it
+    is_compiled = options.device.hosted or "web" in beside
+    compiler = compiler_for(options.device, options.compiler) if compile and is_compiled else None
+    parsed = read(model) if start == "import" else None
+    choose_extras(beside, options.device, options.name)
+    context = Context(options, progress, lock_facts(options, parsed, start), beside=tuple(beside), prepared=prepared)
+    if lock is not None:
+        frozen = locked(Path(lock), context.facts)
+        context.prices, context.ways = prices_for(options, frozen), Ways(frozen=frozen)
+    elif ways is not None:
+        context.ways = Ways(frozen=ways)
+    source = parsed if parsed is not None else model
+    save = Path(save_stages) if save_stages is not None else None
+    run = pipeline.run(source, context, start, save=save)
+    project: Project = run["emit"]
+    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="edgec-"))
+    seconds = dict(run.seconds)
+
+    def finish(fresh: Path) -> None:
+        if compiler is None:
+            return
+        begun = time.perf_counter()
+        progress("compile")
+        compile_all(
+            fresh, options.device, compiler, beside, lambda path, done, of: progress("compile", path.name, done / of)
+        )
+        seconds["compile"] = time.perf_counter() - begun
+
+    try:
+        replaced = publish(project.files, folder, finish)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    built = Built(parsed, run, folder, seconds, str(compiler) if compiler else None, replaced)
+    if out is None:
+        weakref.finalize(built, shutil.rmtree, folder, True)
+    return built
+
+
+def read(model: Buildable) -> Parsed:
+    """The parsed model behind whatever can be built."""
+    return model.parsed if isinstance(model, Model) else reader.read(model)

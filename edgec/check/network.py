@@ -1,0 +1,210 @@
+"""The check of a whole network: outputs beside the reference, the error ledger, and where an error comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from edgec.artifact.network import Network
+from edgec.bench.remote import Remote
+from edgec.build import Built
+from edgec.check.bisect import Located
+from edgec.check.bisect import locate as search
+from edgec.check.blocks import Alone, blocks_alone
+from edgec.check.compare import Difference, compare_all, quantized_outputs, tolerance_of
+from edgec.check.float64 import rounding
+from edgec.check.ledger import Entry, ledger
+from edgec.check.reference import open_reference
+from edgec.check.unavailable import Unavailable
+from edgec.device.compilers import runs_here
+from edgec.errors import EdgecError, UsageError
+from edgec.execute.executor import Executor, executor, run_graph
+from edgec.execute.samples import given_inputs, random_inputs
+from edgec.execute.samples import samples as split_samples
+from edgec.frontend import states
+from edgec.ir.graph import Graph
+from edgec.pipeline import Run
+from edgec.progress import Progress
+
+Arrays = dict[str, np.ndarray]
+#: Relative errors up to this may be rounding that a network amplifies; beyond it, something is wrong.
+ROUNDING = 1e-2
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The result of a check. ``outputs`` are the worst over all samples and numbers of threads.
+
+    ``reference`` says what they were held against, ``ran`` which stage's result was run: ``emit`` is the compiled code.
+    """
+
+    ok: bool
+    outputs: tuple[Difference, ...]
+    stages: tuple[Entry, ...]
+    reference: str
+    ran: str
+    samples: int
+    threads: tuple[int, ...]
+    tolerance: float
+    #: Of integers and truth values, the part that may differ: none, unless a tolerance was asked for.
+    share: float
+    notes: tuple[str, ...] = ()
+    located: Located | None = None
+    #: Every kernel alone, where that was asked for.
+    blocks: tuple[Alone, ...] = ()
+    link: str | None = None  # to the device it ran on
+
+
+def inputs_for(
+    graph: Graph, given: str | Path | Mapping[str, np.ndarray] | None, samples: int, seed: int
+) -> list[Arrays]:
+    """The inputs to check with: those given, or ``samples`` random ones."""
+    if given is None:
+        if samples < 1:
+            raise UsageError(f"{samples} samples cannot be checked", hint="give 1 or more")
+        return [random_inputs(graph, seed + k) for k in range(samples)]
+    return given_inputs(graph, given) if isinstance(given, (str, Path)) else split_samples(graph, given)
+
+
+def followed(graph: Graph, reference: Executor, sets: list[Arrays]) -> tuple[list[Arrays], list[Arrays]]:
+    """Inputs and what the reference gives for them, in order: states are as the runs before left them."""
+    known, fed, wanted = states.initial(graph), [], []
+    for arrays in sets:
+        fed.append({**arrays, **known})
+        wanted.append(reference(fed[-1]))
+        known = states.advanced(graph, fed[-1], wanted[-1])
+    return fed, wanted
+
+
+def reference_for(built: Built, notes: list[str]) -> tuple[str, Executor]:
+    """What to hold results against, by name: the model's own runtime where it runs it, else the imported graph."""
+    graph = built.run.graph
+    if built.parsed is not None:
+        try:
+            session = open_reference(built.parsed, built.options.shapes, built.options.values)
+            session.run(random_inputs(graph, 0))
+            session.reset()
+            return session.name, session.run
+        except Unavailable as error:
+            notes.append(f"{error.message}; the model's own formulas in numpy are the reference instead")
+    return "the graph in numpy", executor(run_graph, graph)
+
+
+def check(
+    built: Built,
+    *,
+    inputs: str | Path | Mapping[str, np.ndarray] | None,
+    samples: int,
+    seed: int,
+    tolerance: float | None,
+    locate: bool,
+    blocks: bool,
+    reproducer: str | Path | None,
+    progress: Progress,
+    on: Remote | None = None,
+) -> Checked:
+    """See `edgec.check`; ``on`` is the network on its device, where it is to run there."""
+    share = 0.0 if tolerance is None else tolerance
+    tolerance = tolerance_of(built.run.graph, built.options.device.precision) if tolerance is None else tolerance
+    if not tolerance >= 0:
+        raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
+    notes: list[str] = []
+    sets = inputs_for(built.run.graph, inputs, samples, seed)
+    progress("check", "reference")
+    name, reference = reference_for(built, notes)
+    sets, wanted = followed(built.run.graph, reference, sets)
+    steps = quantized_outputs(built.run.graph)
+    found: dict[str, Difference] = {}
+    executors, threads = _executors(built, notes) if on is None else _there(built, on, sets)
+    for label, execute in executors.items():
+        for k, (arrays, want) in enumerate(zip(sets, wanted), 1):
+            progress("check", f"{label}, sample {k}/{len(sets)}")
+            for d in compare_all(execute(arrays), want, steps):
+                if d.name not in found or _farther(d, found[d.name]):
+                    found[d.name] = d
+    last = list(executors.values())[-1]
+    ran = "emit" if threads else "schedule"
+    worst = max(range(len(sets)), key=lambda k: _error(last, sets[k], wanted[k])) if len(sets) > 1 and locate else 0
+    run = built.run if threads else _without_emit(built)
+    stages = ledger(run, sets[worst], wanted[worst], {"emit": last} if threads else {},
+                    lambda step: progress("check", f"stage {step.stage.name}"))  # fmt: skip
+    ok = all(d.within(tolerance, share) for d in found.values())
+    if not ok:
+        notes += _conditioning(built, found, tolerance, sets, wanted)
+    if blocks and built.program.parts:
+        hint = "check it with --place cpu, then gpu"
+        raise UsageError("kernels of two devices are not run one by one yet", hint=hint)
+    alone = blocks_alone(_ready(built, threads), sets[0], tolerance, progress) if blocks else ()
+    ok = ok and all(a.ok for a in alone)
+    located = None
+    if locate and not ok and not built.program.parts:
+        progress("locate", "")
+        folder = Path(reproducer) if reproducer is not None else None
+        located = search(built, stages, sets[worst], tolerance, folder, progress)
+    outputs, link = tuple(found.values()), on.link.name if on is not None else None
+    return Checked(ok, outputs, stages, name, ran, len(sets), threads, tolerance, share, tuple(notes), located, alone,
+                   link)  # fmt: skip
+
+
+def _conditioning(
+    built: Built, found: Mapping[str, Difference], tolerance: float, sets: list[Arrays], wanted: list[Arrays]
+) -> list[str]:
+    """A sentence when the reference itself is about as far from the exact result as we are from the reference."""
+    late = [d for d in found.values() if d.differ is None and not d.within(tolerance)]
+    if any(d.max_rel > ROUNDING for d in late):
+        return []
+    try:
+        own = [rounding(built.run.graph, arrays, want) for arrays, want in zip(sets, wanted)]
+    except EdgecError:
+        return []  # an operator that has no meaning in double precision
+    notes = []
+    for d in late:
+        far = max((errors.get(d.name, 0.0) for errors in own), default=0.0)
+        if far > tolerance / 4:
+            notes.append(
+                f"this network amplifies rounding: on '{d.name}' the reference itself is {far:.1e} "
+                "from what double precision gives"
+            )
+    return notes
+
+
+def _farther(a: Difference, b: Difference) -> bool:
+    """Is ``a`` worse than ``b``: farther off, or as far in more elements?"""
+    return (a.max_rel, a.differ or 0) > (b.max_rel, b.differ or 0)
+
+
+def _error(execute: Executor, arrays: Arrays, want: Arrays) -> float:
+    return max((d.max_rel for d in compare_all(execute(arrays), want)), default=0.0)
+
+
+def _executors(built: Built, notes: list[str]) -> tuple[dict[str, Executor], tuple[int, ...]]:
+    """The compiled network on one thread and on all; the program in numpy where the code does not run here."""
+    if built.compiler is None or not runs_here(built.options.device, built.compiler):
+        notes.append(f"code for '{built.options.device.name}' does not run here: its program was run in numpy instead")
+        step = next(s for s in built.run.steps if s.stage.name == "schedule")
+        return {"schedule": step.stage.executor(step.value, built.run.context)}, ()
+    threads = tuple(sorted({1, built.options.threads}))
+    return {f"{t} thread{'s' if t > 1 else ''}": Network(built.folder, t).executor() for t in threads}, threads
+
+
+def _there(built: Built, on: Remote, sets: list[Arrays]) -> tuple[dict[str, Executor], tuple[int, ...]]:
+    """The network on its device, which runs all samples at once."""
+    known = {id(arrays): ran.outputs for arrays, ran in zip(sets, on.run(sets))}
+    alone = on.executor()
+
+    def run(arrays: Mapping[str, np.ndarray]) -> Arrays:
+        return known[id(arrays)] if id(arrays) in known else alone(arrays)
+
+    return {on.link.name: run}, (built.options.threads,)
+
+
+def _ready(built: Built, threads: tuple[int, ...]) -> Built:
+    """The build to take kernels from: without compiled code where that does not run here."""
+    return built if threads else replace(built, compiler=None)
+
+
+def _without_emit(built: Built) -> Run:
+    return replace(built.run, steps=tuple(s for s in built.run.steps if s.stage.name != "emit"))

@@ -1,0 +1,59 @@
+"""The demo: the shipped digits network, built, checked on pictures it has never seen, and timed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edgec.api import bench
+from edgec.bench.timing import Benched
+from edgec.build import Built, build
+from edgec.check.compare import compare_all, worst
+from edgec.check.reference import Reference
+from edgec.check.unavailable import Unavailable
+from edgec.options import Settings
+from edgec.progress import Progress, silent
+from edgec.resources import data_folder
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demo found; ``max_abs`` and ``max_rel`` are beside onnxruntime, None where that is not installed."""
+
+    built: Built
+    pictures: int
+    right: int
+    max_abs: float | None
+    max_rel: float | None
+    reference: str
+    benched: Benched
+
+    @property
+    def accuracy(self) -> float:
+        return self.right / self.pictures
+
+
+def digits() -> tuple[Path, np.ndarray, np.ndarray]:
+    """The network's file, the test pictures [N, 1, 8, 8] and their labels [N]."""
+    folder = data_folder("apps") / "digits"
+    with np.load(folder / "digits_test.npz") as data:
+        return folder / "digits.onnx", data["image"], data["label"]
+
+
+def demo(out: str | Path, settings: Settings, progress: Progress = silent) -> Demo:
+    """Build the digits network in ``out``, read every test picture with it, and time it beside onnxruntime."""
+    path, images, labels = digits()
+    built = build(path, out, progress=progress, **settings)
+    got = np.concatenate([built(image[None]) for image in images])
+    right = int((got.argmax(1) == labels).sum())
+    assert built.onnx is not None
+    try:
+        reference = Reference(built.onnx)
+        want = np.concatenate([next(iter(reference.run({"image": image[None]}).values())) for image in images])
+    except Unavailable as missing:
+        return Demo(built, len(labels), right, None, None, missing.message, bench(built, progress=progress))
+    difference = worst(compare_all({"": got}, {"": want}))
+    benched = bench(built, vs="onnxruntime", progress=progress)
+    return Demo(built, len(labels), right, difference.max_abs, difference.max_rel, reference.name, benched)

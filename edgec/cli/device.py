@@ -1,0 +1,163 @@
+"""`edgec device`: the machines that code is built for, and a network at work on one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Optional, cast
+
+import numpy as np
+import typer
+
+from edgec import api
+from edgec.artifact.folder import refuse_existing
+from edgec.cli.command import Answer, command
+from edgec.cli.shared import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
+from edgec.device.load import list_devices, load_device
+from edgec.device.probe import probe_host
+from edgec.ir.types import plain
+from edgec.link.choose import FORMS
+from edgec.options import Settings
+from edgec.report import record, tables
+from edgec.report.progress import shown
+
+app = typer.Typer(help="Machines that code can be built for, and networks at work on them.", no_args_is_help=True)
+
+ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX or TensorFlow Lite file.")]
+DeviceFolders = Annotated[
+    Optional[list[Path]], typer.Option("--devices", metavar="DIR", help="Folder of devices of your own.")
+]
+Way = Annotated[str, typer.Option("--link", metavar="LINK", help=f"{FORMS}; 'device' is what its file says.")]
+Patience = Annotated[float, typer.Option(help="Seconds that one batch of samples may take on the device.")]
+Keep = Annotated[
+    Optional[Path],
+    typer.Option(metavar="DIR", help="Keep what comes back; the same command goes on behind it after a failure."),
+]
+
+
+@command(app, "list")
+def list_all(devices: DeviceFolders = None) -> Answer:
+    """List the machines that are known."""
+    found = [record.device(d) for d in list_devices(devices or ())]
+    return Answer({**record.head("device list"), "devices": found}, lambda r: tables.devices(r["devices"]))
+
+
+@command(app, "show")
+def show_one(
+    name: Annotated[str, typer.Argument(metavar="DEVICE", help="A name, or a TOML file.")],
+    devices: DeviceFolders = None,
+) -> Answer:
+    """Show every fact that is known of a machine."""
+    found = record.device(load_device(name, devices or ()))
+    return Answer({**record.head("device show"), "device": found}, lambda r: tables.device(r["device"]))
+
+
+@command(app, "probe")
+def probe() -> Answer:
+    """Show what this machine says of itself."""
+    found = record.device(probe_host())
+    return Answer({**record.head("device probe"), "device": found}, lambda r: tables.device(r["device"]))
+
+
+@command(app, "run")
+def run(
+    model: ModelPath,
+    settings: Settings,
+    inputs: Annotated[Path, typer.Option(metavar="FILE", help="Samples: .npz by input name, or .npy.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Outputs by name, as .npz.")],
+    link: Way = "device",
+    keep: Keep = None,
+    timeout: Patience = 600.0,
+) -> Answer:
+    """Run MODEL on its device, and write what it gives to a .npz file."""
+    refuse_existing(out)
+    with shown() as progress:
+        ran = api.run_on_device(
+            model, inputs, link=link, keep=keep, timeout=timeout, progress=progress, **settings
+        )  # fmt: skip
+    shapes = {name: {r.outputs[name].shape for r in ran} for name in ran[0].outputs}
+    arrays = {}
+    for name, found in shapes.items():
+        if len(found) == 1:
+            arrays[name] = np.stack([plain(r.outputs[name]) for r in ran])
+        else:  # sizes differ from sample to sample
+            arrays |= {f"{name}/{k}": plain(r.outputs[name]) for k, r in enumerate(ran)}
+    with out.open("wb") as file:
+        np.savez(file, **cast(Any, arrays))
+    milliseconds = [float(np.median(r.nanoseconds)) / 1e6 for r in ran]
+    return Answer(record.device_run(str(out), arrays, milliseconds), tables.device_run)
+
+
+@command(app, "check")
+def check(
+    model: ModelPath,
+    settings: Settings,
+    link: Way = "device",
+    inputs: Inputs = None,
+    samples: Samples = 3,
+    seed: Seed = 0,
+    tolerance: Tolerance = None,
+    data: Data = None,
+    metric: Metric = "top1",
+    drop: Annotated[float, typer.Option(help="Points that the device may be below the reference.")] = 1.0,
+    keep: Keep = None,
+    timeout: Patience = 600.0,
+) -> Answer:
+    """Hold what MODEL gives on its device against what onnxruntime (LiteRT) gives here."""
+    if data is not None:
+        with shown() as progress:
+            scored = api.score(
+                model, data, metric, drop=drop, link=link, keep=keep, timeout=timeout, progress=progress, **settings
+            )
+        return Answer({**record.score(scored), "command": "device check"}, tables.score, scored.ok)
+    with shown() as progress:
+        checked = api.check(
+            model, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance, link=link, keep=keep,
+            timeout=timeout, progress=progress, **settings,
+        )  # fmt: skip
+    found = {**record.check(checked), "command": "device check", "link": checked.link}
+    return Answer(found, tables.check, checked.ok)
+
+
+@command(app, "bench")
+def bench(
+    model: ModelPath,
+    settings: Settings,
+    link: Way = "device",
+    seconds: Seconds = 2.0,
+    timeout: Patience = 600.0,
+) -> Answer:
+    """Time MODEL on its device, as a whole and kernel by kernel, by the device's clock."""
+    with shown() as progress:
+        benched = api.bench(model, seconds=seconds, link=link, timeout=timeout, progress=progress, **settings)
+    found = record.bench(benched, str(settings["device"]))
+    return Answer({**found, "command": "device bench"}, tables.bench)
+
+
+@command(app, "farm")
+def farm(
+    model: ModelPath,
+    settings: Settings,
+    on: Annotated[
+        list[str], typer.Option("--on", metavar="DEVICE[@LINK]", help="A device of the farm; once for each.")
+    ],
+    samples: Samples = 3,
+    seed: Seed = 0,
+    tolerance: Tolerance = None,
+    seconds: Annotated[float, typer.Option(help="How long to time on each.")] = 1.0,
+    tune: Annotated[float, typer.Option(metavar="SECONDS", help="Tune each for about so long first.")] = 0.0,
+    keep: Keep = None,
+    timeout: Patience = 600.0,
+    scheduler: Annotated[
+        Optional[str], typer.Option(metavar="ADDRESS", help="A dask scheduler that is running; else one of our own.")
+    ] = None,
+) -> Answer:
+    """Check, time and tune MODEL on several devices side by side; one that is lost costs its own line alone."""
+    from edgec.bench import farm as devices
+
+    places = [devices.place(text) for text in on]
+    with shown() as progress:
+        outcomes = devices.farm(
+            model, places, samples=samples, seed=seed, tolerance=tolerance, seconds=seconds, tune=tune, keep=keep,
+            timeout=timeout, scheduler=scheduler, progress=progress, **settings,
+        )  # fmt: skip
+    return Answer(record.farm(outcomes), tables.farm, all(o.ok for o in outcomes))

@@ -1,0 +1,375 @@
+"""The command line: one function a verb, no logic. Exit codes: see `edgec.cli.main.command`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+from rich.console import Group
+
+from edgec import api, pipeline
+from edgec.artifact.folder import refuse_existing
+from edgec.cli import config
+from edgec.cli import device as device_verbs
+from edgec.cli import profiles as profile_verbs
+from edgec.cli import report as report_verbs
+from edgec.cli.command import Answer, command, refused
+from edgec.cli.shared import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
+from edgec.context import Context
+from edgec.emit.extras import APPS, BINDINGS
+from edgec.emit.picture import preparation
+from edgec.errors import UsageError
+from edgec.frontend import source as reader
+from edgec.options import Settings, resolve
+from edgec.report import doctor as examination
+from edgec.report import explain as explanation
+from edgec.report import launches, laws, measure, profiles, record, tables
+from edgec.report.budget import BUDGETS, held, read_budgets
+from edgec.report.fit import fit
+from edgec.report.progress import shown
+from edgec.rewrite import load_rules
+from edgec.tune.on_device import tune_there
+from edgec.version import __version__
+
+app = typer.Typer(
+    name="edgec",
+    help="ONNX and TFLite models into readable, fast C, CUDA or OpenCL. "
+    "Exit codes: 0 ok, 1 a check failed, 2 bad input or usage.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.add_typer(device_verbs.app, name="device")
+rules_app = typer.Typer(help="Laws that models are rewritten by.", no_args_is_help=True)
+app.add_typer(rules_app, name="rules")
+app.add_typer(profile_verbs.app, name="profiles")
+
+ModelPath = Annotated[
+    str, typer.Argument(metavar="[MODEL]", help="An ONNX or TensorFlow Lite file, or a folder with an edgec.toml.")
+]
+RuleFolders = Annotated[
+    Optional[list[Path]], typer.Option("--rules", metavar="DIR", help="Folder of laws of your own.")
+]
+Out = Annotated[Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")]
+
+
+@app.callback(invoke_without_command=True)
+def main_options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        print(f"edgec {__version__}")
+        raise typer.Exit
+
+
+@command(app)
+def build(
+    settings: Settings,
+    model: ModelPath = ".",
+    out: Out = None,
+    compile: Annotated[bool, typer.Option("--compile/--no-compile", help="Compile the shared library too.")] = True,
+    bindings: Annotated[
+        str, typer.Option("--bindings", metavar="LIST", help=f"Other languages: {', '.join(BINDINGS)}, with commas.")
+    ] = "",
+    app: Annotated[
+        Optional[list[str]], typer.Option("--app", metavar="KIND", help=f"A program around it: {', '.join(APPS)}.")
+    ] = None,
+    normalize: Annotated[
+        str,
+        typer.Option(
+            metavar="MEAN/DEVIATION", help="What apps make of pixels, from 0 to 255; commas between channels."
+        ),
+    ] = "",
+    labels: Annotated[
+        Optional[Path], typer.Option(metavar="FILE", help="Names of the classes for apps, a line each.")
+    ] = None,
+    save_stages: Annotated[
+        Optional[Path], typer.Option(metavar="DIR", help="Keep what every stage leaves, as text.")
+    ] = None,
+    lock: Annotated[
+        Optional[Path], typer.Option("--lock", metavar="DIR", help="Choose as this earlier build did.")
+    ] = None,
+    tune: Annotated[
+        float, typer.Option("--tune", metavar="SECONDS", help="Measure what the planner asks for first.")
+    ] = 0.0,
+    start: Annotated[
+        str, typer.Option("--from", metavar="STAGE", help="Start at this stage; MODEL is then a saved text.")
+    ] = "import",
+    until: Annotated[str, typer.Option(metavar="STAGE", help="Stop after this stage and print what it left.")] = "emit",
+    write_onnx: Annotated[
+        Optional[Path], typer.Option("--write-onnx", metavar="FILE", help="Write the pruned network as ONNX too.")
+    ] = None,
+    write_masks: Annotated[
+        Optional[Path], typer.Option("--write-masks", metavar="FILE", help="Write which weights stayed, as .npz.")
+    ] = None,
+    report: Annotated[bool, typer.Option("--report", help="Write report.html too: all that is known of it.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A report without running anything.")] = False,
+    limit: Annotated[
+        Optional[list[str]], typer.Option("--limit", metavar="NAME=MOST", help=f"Fail above it: {', '.join(BUDGETS)}.")
+    ] = None,
+) -> Answer:
+    """Compile MODEL: by default into the folder MODEL-edgec."""
+    budgets = read_budgets(limit or ())
+    for file in filter(None, (write_onnx, write_masks)):
+        refuse_existing(file)
+    if until != "emit":
+        return _partial(model, settings, start, until, save_stages)
+    folder = out if out is not None else Path(f"{Path(model).stem.lstrip('.') or 'model'}-edgec")
+    with shown() as progress:
+        built = api.build(
+            model,
+            folder,
+            compile=compile,
+            beside=(*(word.strip() for word in bindings.split(",") if word.strip()), *(app or ())),
+            prepared=preparation(normalize, _lines(labels)),
+            save_stages=save_stages,
+            start=start,
+            lock=lock,
+            tune=tune,
+            progress=progress,
+            **settings,
+        )
+        if write_onnx is not None:
+            built.write_onnx(write_onnx)
+        if write_masks is not None:
+            built.write_masks(write_masks)
+        facts = measure.measure(built, budgets, report and not quick, progress)
+        budgeted = held(built, budgets, **facts)
+        written = None
+        if report:
+            said = config.said(settings, model, folder)
+            written = measure.write(measure.describe(built, facts, budgets=budgeted, settings=said), folder)
+    found = {**record.build(built), "budgets": budgeted, "report": str(written) if written is not None else None}
+    return Answer(found, lambda r: tables.build(r, model, _repeated(settings)), all(b["ok"] for b in budgeted))
+
+
+def _repeated(settings: Settings) -> str:
+    """The options for the device and for parts of the user's own, as further commands need them."""
+    words = ["--device", str(settings["device"])] if settings.get("device", "host") != "host" else []
+    for key in ("devices", "operators", "rules", "templates"):
+        for folder in settings.get(key, ()):  # type: ignore[attr-defined]
+            words += [f"--{key}", str(folder)]
+    return f" {shlex.join(words)}" if words else ""
+
+
+def _lines(path: Path | None) -> list[str]:
+    try:  # splitlines would also split at what is no end of a line, and the classes behind would be others
+        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n") if path is not None else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot be read: {error}", where=str(path)) from None
+
+
+def _partial(model: str, settings: Settings, start: str, until: str, save: Path | None) -> Answer:
+    with shown() as progress:
+        run = pipeline.run(model, Context(resolve(settings), progress), start, until, save)
+    text = run.steps[-1].stage.show(run.result)
+    found = {**record.head("build"), "until": until, "seconds": run.seconds, "text": text}
+    return Answer(found, lambda r: text)
+
+
+@command(app)
+def check(
+    settings: Settings,
+    model: ModelPath = ".",
+    inputs: Inputs = None,
+    samples: Samples = 3,
+    seed: Seed = 0,
+    tolerance: Tolerance = None,
+    locate: Annotated[bool, typer.Option("--locate", help="Find where an error comes in.")] = False,
+    blocks: Annotated[
+        bool, typer.Option("--blocks", help="Check every kernel alone too, beside the operators fused in it.")
+    ] = False,
+    out: Annotated[
+        Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Folder for the reproducer of --locate.")
+    ] = None,
+    data: Data = None,
+    metric: Metric = "top1",
+    metrics: Annotated[
+        Optional[list[Path]], typer.Option("--metrics", metavar="DIR", help="Folder of metrics of your own.")
+    ] = None,
+    output: Annotated[Optional[str], typer.Option(help="The output that is scored.")] = None,
+    drop: Annotated[float, typer.Option(help="Points that compiled may be below the reference.")] = 1.0,
+) -> Answer:
+    """Hold what MODEL compiles to against onnxruntime (LiteRT for .tflite), stage by stage."""
+    if data is not None:
+        with shown() as progress:
+            scored = api.score(
+                model, data, metric, metrics=metrics or (), output=output, drop=drop, progress=progress, **settings
+            )
+        return Answer(record.score(scored), tables.score, scored.ok)
+    with shown() as progress:
+        checked = api.check(
+            model, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance, locate=locate,
+            blocks=blocks, reproducer=out, progress=progress, **settings,
+        )  # fmt: skip
+    found = record.check(checked)
+    return Answer(found, tables.check, checked.ok)
+
+
+@command(app)
+def bench(
+    settings: Settings,
+    model: ModelPath = ".",
+    vs: Annotated[
+        Optional[str], typer.Option("--vs", metavar="PEER", help="Time in turns with: onnxruntime, or litert.")
+    ] = None,
+    seconds: Seconds = 2.0,
+    rounds: Annotated[int, typer.Option(help="Turns each one gets.")] = 5,
+) -> Answer:
+    """Time what MODEL compiles to, alone or beside a peer."""
+    with shown() as progress:
+        benched = api.bench(model, vs=vs, seconds=seconds, rounds=rounds, progress=progress, **settings)
+    found = record.bench(benched, str(settings["device"]))
+    return Answer(found, tables.bench)
+
+
+@command(app)
+def inspect(
+    settings: Settings,
+    model: ModelPath = ".",
+    traffic: Annotated[bool, typer.Option("--traffic", help="Plan it too: bytes that each kernel moves.")] = False,
+    kernels: Annotated[
+        bool, typer.Option("--kernels", help="Compile it for its GPU too: what each kernel takes of it.")
+    ] = False,
+) -> Answer:
+    """Show what is in MODEL, and every operator that is not supported."""
+    options = resolve(settings)
+    parsed = reader.read(model)
+    missing = reader.unsupported(parsed, options.operators)
+    graph, problem = None, None
+    if not missing:
+        try:
+            graph = pipeline.import_(parsed, Context(options))
+        except UsageError as error:  # shapes are missing: what the file says can be shown all the same
+            problem = error
+    ledger, memory = None, None
+    if graph is not None and (traffic or options.room):  # where memory is scarce, say whether it fits
+        with shown() as progress:
+            run = pipeline.run(parsed, Context(options, progress), until="schedule")
+        ledger = record.byte_ledger(run) if traffic else None
+        memory = fit(run["schedule"], options.device, options.room, run.context.striped)
+    found = record.inspect(parsed, graph, missing, problem, ledger, memory)
+    if kernels and graph is not None:
+        with shown() as progress:
+            rows = measure.gpu_kernels(pipeline.run(parsed, Context(options, progress)), progress)
+        found |= {"kernels": rows, "resources": launches.totals([row["launch"] for row in rows])}
+        return Answer(found, lambda r: Group(tables.inspect(r), "", launches.draw(r["kernels"])))
+    return Answer(found, tables.inspect)
+
+
+@command(app)
+def tune(
+    settings: Settings,
+    model: ModelPath = ".",
+    budget: Annotated[float, typer.Option("--budget", metavar="SECONDS", help="How long to measure at most.")] = 60.0,
+    link: Annotated[
+        Optional[str], typer.Option("--link", metavar="LINK", help="Measure there: 'device' is what its file says.")
+    ] = None,
+) -> Answer:
+    """Measure the kernels that fusing MODEL has choices about, and keep their times in the profile database."""
+    with shown() as progress:
+        if link is not None:
+            done = tune_there(model, budget, link=link, progress=progress, **settings)
+        else:
+            done = api.tune(model, budget, progress=progress, **settings)
+    return Answer(profiles.tuned(done), profiles.draw_tuned)
+
+
+@command(app)
+def explain(
+    model: ModelPath,
+    node: Annotated[
+        str, typer.Argument(metavar="NODE|KERNEL|LAW", help="A node of the model, the number of a kernel, or a law.")
+    ],
+    settings: Settings,
+) -> Answer:
+    """Say what became of NODE: its kernels, why they hold what they hold, and why their neighbors are others.
+
+    Of a law: where it changed the network, and why it does not apply to what is left.
+    """
+    with shown() as progress:
+        parsed = reader.read(model)
+        run = pipeline.run(parsed, Context(resolve(settings), progress), until="schedule")
+    found = explanation.explain(run, parsed, node)
+    return Answer(found, tables.explain)
+
+
+report_verbs.register(app)
+
+
+@command(app)
+def demo(settings: Settings, out: Out = None) -> Answer:
+    """Build the shipped digits network, read 360 pictures with it, and time it."""
+    from edgec.cli import demo as digits
+
+    with shown() as progress:
+        done = digits.demo(out if out is not None else Path("edgec-demo"), settings, progress)
+    found = {
+        **record.build(done.built),
+        "command": "demo",
+        "pictures": done.pictures,
+        "accuracy": done.accuracy,
+        "max_abs": done.max_abs,
+        "max_rel": done.max_rel,
+        "reference": done.reference,
+        "bench": record.bench(done.benched, done.built.options.device.name),
+    }
+    return Answer(found, tables.demo)
+
+
+@command(app)
+def doctor() -> Answer:
+    """Show which compilers and packages are here."""
+    found = examination.doctor()
+    return Answer(found, tables.doctor, bool(found["ok"]))
+
+
+@command(rules_app, "list")
+def list_rules(rules: RuleFolders = None) -> Answer:
+    """List every law: its family, what it does to numbers, what it says."""
+    return Answer(laws.listed(load_rules(rules or ())), laws.draw_list)
+
+
+@command(rules_app, "show")
+def show_rule(
+    name: Annotated[str, typer.Argument(metavar="LAW", help="Name of a law.")],
+    rules: RuleFolders = None,
+) -> Answer:
+    """Show one law and how it is proved."""
+    return Answer(laws.shown(load_rules(rules or ()), name), laws.draw_one)
+
+
+@command(rules_app, "prove")
+def prove_rules(
+    names: Annotated[
+        Optional[list[str]], typer.Argument(metavar="[LAW...]", help="Names of laws; all of them.")
+    ] = None,
+    rules: RuleFolders = None,
+) -> Answer:
+    """Prove laws on generated instances, and their scalar identities where z3 and sympy are installed."""
+    known = load_rules(rules or ())
+    chosen = [r for r in known if not names or r.name in names]
+    for name in names or ():
+        if name not in {r.name for r in known}:
+            laws.shown(known, name)  # says what there is instead
+    return Answer(laws.proved(chosen), laws.draw_proofs)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The entry point. With --json, a mistake in the command line is one JSON object too."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if "--json" not in given:
+        app(args=given)
+    try:
+        sys.exit(app(args=given, standalone_mode=False))
+    except Exception as mistake:
+        explain_usage = getattr(mistake, "format_message", None)
+        if explain_usage is None:
+            raise
+        problem = UsageError(str(explain_usage()), hint="see edgec --help")
+        name = next((word for word in given if not word.startswith("-")), "edgec")
+        sys.exit(refused(name, problem, as_json=True))

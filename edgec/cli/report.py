@@ -1,0 +1,154 @@
+"""Commands to look at builds: `edgec report`, `edgec profile`, `edgec diff`, `edgec serve`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+from rich.console import Group, RenderableType
+from rich.markup import escape
+
+from edgec import api
+from edgec.artifact.folder import refuse_existing
+from edgec.cli import config, toml_text
+from edgec.cli.command import Answer, command, settings_of
+from edgec.cli.shared import Seconds
+from edgec.errors import UsageError
+from edgec.options import Settings
+from edgec.report import diff, launches, measure
+from edgec.report import trace as traces
+from edgec.report.document import read_document
+from edgec.report.document.build import PAGE
+from edgec.report.page import diff_page, page
+from edgec.report.progress import shown
+from edgec.report.record import Record, head
+from edgec.report.tables import duration, table
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a build with a report, or its report.json.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+
+    @command(app)
+    def report(folder: Folder = Path()) -> Answer:
+        """Write report.html of a build that has a report.json; --json prints the whole document."""
+        found = read_document(folder)
+        path = (folder.parent if folder.is_file() else folder) / PAGE
+        path.write_text(page(found), encoding="utf-8")
+
+        def draw(record: Record) -> RenderableType:
+            return f"{path}\n"
+
+        return Answer(found, draw)
+
+    @command(app)
+    def profile(
+        settings: Settings,
+        model: Annotated[str, typer.Argument(metavar="[MODEL]", help="A model, or a folder with an edgec.toml.")] = ".",
+        seconds: Seconds = 0.5,
+        trace: Annotated[
+            Optional[Path], typer.Option("--trace", metavar="FILE", help="Write it for Chrome's trace viewer.")
+        ] = None,
+    ) -> Answer:
+        """Time every kernel of what MODEL compiles to, in a run on one thread."""
+        if not seconds > 0:
+            raise UsageError("nothing to time", hint="give it some seconds")
+        if trace is not None:
+            refuse_existing(trace)
+        with shown() as progress:
+            built = api.build(model, progress=progress, **settings)
+            facts = measure.measure_times(built, progress, seconds)
+            document = measure.describe(built, facts)
+        if not facts["seconds"]:
+            where = built.options.device.name
+            raise UsageError(f"kernels for '{where}' cannot be timed here", hint="edgec device bench times them there")
+        if trace is not None:
+            _write(trace, json.dumps(traces.trace(document)))
+        keys = ("kernel", "kind", "template", "operators", "nodes", "flops", "bytes_read", "bytes_written",
+                "predicted_us", "measured_us", "launch")  # fmt: skip
+        rows = [{key: k[key] for key in keys} for k in document["kernels"]]
+        bench = document["bench"]
+        found = {
+            **head("profile"),
+            "median_ms": bench["median_ms"],
+            "kernels": rows,
+            "trace": str(trace) if trace else None,
+        }
+        return Answer(found, _draw_profile)
+
+    @command(app)
+    def serve(
+        folder: Annotated[
+            Path, typer.Argument(metavar="DIR", help="A folder with an edgec.toml, or of a build with a report.")
+        ] = Path(),
+        port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.")] = 0,
+    ) -> Answer:
+        """Show the report live: toggle decisions, build and measure again; they are kept in edgec.toml."""
+        from edgec.serve.server import Server
+        from edgec.serve.workbench import Workbench
+
+        path = _configuration(folder)
+        with shown() as progress:
+            bench = Workbench(path, settings_of, progress)
+        with Server(bench, port) as server:
+            sys.stderr.write(f"{server.url}  (stop with Ctrl-C; decisions go to {path})\n")
+            sys.stderr.flush()
+            with contextlib.suppress(KeyboardInterrupt):
+                server.serve_forever()
+        bench.close()
+        return Answer({**head("serve"), "file": str(path), "url": server.url}, lambda r: f"decisions are in {path}\n")
+
+    @command(app, "diff")
+    def compare(
+        before: Annotated[Path, typer.Argument(metavar="BEFORE", help="The folder of a build with a report.")],
+        after: Annotated[Path, typer.Argument(metavar="AFTER", help="The folder of another one.")],
+        markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")] = False,
+        html: Annotated[Optional[Path], typer.Option("--html", metavar="FILE", help="Write a page too.")] = None,
+    ) -> Answer:
+        """Compare two builds that have reports: kernels, bytes, latency, error, size."""
+        if html is not None:
+            refuse_existing(html)
+        found = diff.diff(read_document(before), read_document(after))
+        if html is not None:
+            _write(html, diff_page(found))
+        return Answer(found, diff.markdown if markdown else diff.draw)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write: {error.strerror or error}", where=str(path)) from None
+
+
+def _draw_profile(record: Record) -> RenderableType:
+    total = sum(k["measured_us"] or 0.0 for k in record["kernels"]) or 1.0
+    rows = table(">kernel", ">time", ">share", ">predicted", ">GFLOP/s", "template", "nodes", title="Slowest first")
+    for k in sorted(record["kernels"], key=lambda k: -(k["measured_us"] or 0.0)):
+        us = k["measured_us"]
+        if us is None:
+            continue
+        rate = f"{k['flops'] / us / 1e3:.1f}" if us > 0 else ""
+        times = duration(us / 1e3), f"{us / total:.1%}", duration(k["predicted_us"] / 1e3)
+        rows.add_row(
+            str(k["kernel"]), *times, rate, escape(k["template"].split(",")[0]), escape(", ".join(k["nodes"][-2:]))
+        )
+    on_gpu = [k for k in record["kernels"] if k["launch"] is not None]
+    if on_gpu:
+        return Group(launches.draw(on_gpu), f"one run, median {duration(record['median_ms'])}")
+    together = f"kernels together {duration(total / 1e3)}; one run, median {duration(record['median_ms'])}"
+    return Group(rows, together)
+
+
+def _configuration(folder: Path) -> Path:
+    """The edgec.toml of a folder; one is written for a build that has a report and no such file yet."""
+    path = folder if folder.suffix == ".toml" else folder / config.FILE
+    if not path.is_file():
+        said = read_document(folder)["settings"]
+        path.write_text(toml_text.dump(config.written(said)), encoding="utf-8")
+    return path

@@ -1,0 +1,186 @@
+"""Compression: fewer bits where that is asked for. Without that every network passes as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from edgec.compress import scales, search, sensitivity
+from edgec.compress.budget import Budget, parsed
+from edgec.compress.calibrate import RANDOM, samples
+from edgec.compress.calibration import BEST, Calibration, calibrated, nearest, noise, weight_scale
+from edgec.compress.dynamic import dynamic
+from edgec.compress.four_bits import four_bits, may_be_four_bits
+from edgec.compress.gain import Gain, gain
+from edgec.compress.layers import Layer, layers_of
+from edgec.compress.observe import OBSERVERS as _OBSERVERS
+from edgec.compress.quantize import quantized
+from edgec.compress.report import LayerReport, Report
+from edgec.device.device import Device
+from edgec.device.load import load_device
+from edgec.errors import CheckError, UsageError
+from edgec.ir.graph import Graph
+
+#: What weights and what they are multiplied by can be stored as.
+PRECISIONS = ("float", "int8", "int8-dynamic", "mixed", "int4-weight", "int4-weight-64", "int4-weight-128")
+#: Weights that share a scale in int4-weight.
+GROUP = 32
+#: What finds the ranges of tensors in calibration data.
+OBSERVERS = (BEST, *_OBSERVERS)
+#: Ways of making up for what bytes lose, each a module of this folder; they need data that are like the real ones.
+CORRECTIONS = ("equalize", "smooth", "gptq", "bias")
+#: The budget of "mixed" where none is given.
+BUDGET = "cosine=0.999"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for. ``corrections`` are those that may be taken where they help; None: all with real data."""
+
+    precision: str = "float"
+    calibration: str | Path = RANDOM
+    observer: str = "minmax"
+    budget: str | None = None
+    corrections: Collection[str] | None = None
+    device: Device | None = None
+
+    @property
+    def allowed(self) -> Collection[str]:
+        if self.corrections is not None:
+            return self.corrections
+        return () if str(self.calibration) == RANDOM else CORRECTIONS
+
+    @property
+    def bound(self) -> Budget | None:
+        text = self.budget if self.budget is not None else BUDGET if self.precision == "mixed" else None
+        return None if text is None else parsed(text)
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """A network, and what became of its layers; of those in bf16 the scheduler rounds what they read."""
+
+    graph: Graph
+    report: Report | None = None
+    halves: frozenset[str] | None = None  # layers that are to multiply bf16, where that is not for all to do
+
+
+@dataclass
+class _Verdicts:
+    """Why layers are not bytes, by layer."""
+
+    gains: Mapping[Layer, Gain]
+    refused: dict[Layer, str] = field(default_factory=dict)
+
+
+def compress(graph: Graph, request: Request) -> Compressed:
+    """The network as it was asked for. Raises UsageError where there is nothing to compress, and CheckError for a
+    budget that cannot be kept."""
+    if request.precision == "float":
+        return Compressed(graph)
+    layers = layers_of(graph)
+    if not layers:
+        hint = "it has no convolution or matrix product of f32 by constant weights: leave out --quantize"
+        raise UsageError("there is nothing to quantize", hint=hint)
+    device = request.device if request.device is not None else load_device("host")
+    if request.precision.startswith("int4-weight"):
+        return _four_bits(graph, layers, int(request.precision.removeprefix("int4-weight").lstrip("-") or GROUP))
+    if request.precision == "int8-dynamic":
+        return _dynamic(graph, layers, device)
+    data = list(samples(request.calibration, graph))
+    moved = scales.rescaled(graph, data, request.observer, request.allowed)
+    graph = moved.graph
+    layers = layers_of(graph)
+    found = calibrated(graph, layers, data, request.observer, request.allowed)
+    verdicts, candidates = _gaining(layers, device)
+    chosen, value, measured = candidates, None, "layer"
+    halves: list[Layer] = []
+    errors: Mapping[Layer, float] = {layer: found.numbers[layer].noise for layer in layers}
+    budget = request.bound
+    if request.precision == "mixed" and budget is not None:
+        errors, measured = sensitivity.added(graph, candidates, data, found)
+        costs = {layer: errors[layer] / verdicts.gains[layer].saved for layer in candidates}
+        chosen, value = search.within(graph, candidates, data, found, costs, budget)
+        left = [layer for layer in _halvable(layers, verdicts) if layer not in chosen]
+        if left:
+            halves, with_halves = search.halves_within(graph, left, data, found, chosen, budget)
+            value = with_halves if halves else value
+        if not chosen and not halves:
+            raise search.refusal(candidates, found, budget, value)
+        kept = set(chosen)
+        verdicts.refused.update({c: f"with it, {budget} is not kept" for c in candidates if c not in kept})
+    elif budget is not None:
+        value = search.figure(graph, chosen, data, found, budget)
+        if not budget.allows(value):
+            raise CheckError(
+                f"in int8 it is {budget.figure}={value:.4g}, and the budget is {budget}",
+                hint=f"most of the error comes from {search.contributors(candidates, found)}; "
+                "--quantize mixed leaves such layers in floats",
+            )
+    rows = _rows(layers, found, errors, verdicts, moved.taken, halves)
+    told = str(budget) if budget is not None else None
+    report = Report(request.precision, request.observer, len(data), measured, rows, told, value)
+    names = frozenset(layer.name for layer in halves) if halves else None
+    return Compressed(quantized(graph, chosen, found), report, names)
+
+
+def _halvable(layers: Sequence[Layer], verdicts: _Verdicts) -> list[Layer]:
+    """The layers that gain in bf16, and that their names tell from the others."""
+    return [layer for layer in layers if verdicts.gains[layer].saved_by_halves > 0 and not layer.is_part]
+
+
+def _gaining(layers: Sequence[Layer], device: Device) -> tuple[_Verdicts, list[Layer]]:
+    """The layers that gain in bytes on the device."""
+    verdicts = _Verdicts({layer: gain(layer, device) for layer in layers})
+    for layer, own in verdicts.gains.items():
+        if own.saved <= 0:
+            verdicts.refused[layer] = f"bytes gain nothing on {device.name}"
+    candidates = [layer for layer in layers if layer not in verdicts.refused]
+    if not candidates:
+        raise UsageError(f"bytes gain nothing on '{device.name}'", hint="leave out --quantize")
+    return verdicts, candidates
+
+
+def _four_bits(graph: Graph, layers: Sequence[Layer], group: int) -> Compressed:
+    chosen = [layer for layer in layers if may_be_four_bits(layer, group)]
+    if not chosen:
+        hint = "int4-weight is for matrix products whose sums are of a multiple of 32 terms"
+        raise UsageError(f"there are no weights in groups of {group}", hint=hint)
+    return Compressed(four_bits(graph, chosen, group))
+
+
+def _dynamic(graph: Graph, layers: Sequence[Layer], device: Device) -> Compressed:
+    verdicts, chosen = _gaining(layers, device)
+    noises = {}
+    for layer in layers:  # what the weights lose; what operands lose, only run time knows
+        scale = weight_scale(layer)
+        noises[layer] = noise([layer.weights], [nearest(layer, scale) * scale])
+    total = sum(noises[layer] for layer in chosen)
+    rows = tuple(_row(layer, noises[layer], noises[layer], total, verdicts, ()) for layer in layers)
+    return Compressed(dynamic(graph, chosen), Report("int8-dynamic", "none", 0, "weights", rows))
+
+
+def _rows(
+    layers: Sequence[Layer], found: Calibration, errors: Mapping[Layer, float], verdicts: _Verdicts,
+    moved: Mapping[str, str], halves: Collection[Layer],
+) -> tuple[LayerReport, ...]:  # fmt: skip
+    total = sum(errors.values())
+    rows = []
+    for layer in layers:
+        numbers = found.numbers[layer]
+        taken = (*((moved[layer.name],) if layer.name in moved else ()), *numbers.corrections)
+        row = _row(layer, numbers.noise, errors.get(layer, 0.0), total, verdicts, taken)
+        saved = verdicts.gains[layer].saved_by_halves * 1e6
+        rows.append(replace(row, precision="bf16", gain_us=saved, corrections=()) if layer in halves else row)
+    return tuple(rows)
+
+
+def _row(
+    layer: Layer, noise: float, error: float, total: float, verdicts: _Verdicts, taken: tuple[str, ...]
+) -> LayerReport:
+    reason = verdicts.refused.get(layer, "")
+    precision = "float" if reason else "int8"
+    share = error / total if total else 0.0
+    saved = verdicts.gains[layer].saved * 1e6
+    return LayerReport(layer.name, layer.node.op, precision, noise, share, saved, taken if not reason else (), reason)

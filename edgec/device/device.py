@@ -1,0 +1,194 @@
+"""Facts of a device: the record `Device`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+from edgec.ir.vector import NARROWEST
+
+if sys.version_info >= (3, 11):
+    pass
+else:
+    pass
+
+Language = Literal["c", "opencl", "cuda"]
+Precision = Literal["fp32", "tf32", "fp16", "bf16"]
+Arch = Literal["x86_64", "aarch64", "arm", "riscv64", "wasm32", "thumb"]
+Link = Literal["local", "qemu", "board", "node", "ssh", "adb", "none"]
+Names = tuple[str, ...]
+Measured = tuple[tuple[str, float], ...]
+#: Extensions of OpenCL with which kernels multiply four bytes at once; the last is NVIDIA's, which takes its assembler.
+DOT_EXTENSIONS = ("cl_khr_integer_dot_product", "cl_arm_integer_dot_product_int8", "cl_nv_pragma_unroll")
+
+
+@dataclass(frozen=True)
+class Device:
+    """One machine to generate code for. A size of 0 means unknown, or that there is no such memory."""
+
+    name: str
+    description: str
+    arch: Arch
+    bases: Names = ()
+    """The devices it inherits from, nearest first."""
+    language: Language = "c"
+    instruction_sets: Names = ()
+    """Spelled as compilers spell them: `-mavx512vnni` is "avx512vnni", `-march=...+dotprod` is "dotprod"."""
+    vector_bytes: int = 4
+    """Width of one vector register; 4 is scalar code."""
+    vector_registers: int = 8
+    """How many registers of that width a kernel may count on."""
+    in_order: bool = False
+    """Whether cores run instructions as they stand: sums of products then load what the next step reads between the
+    multiply-adds of this one."""
+    loads_beside: bool = False
+    """Whether such a core starts a load of half a vector beside a multiply-add (Cortex-A55), and not beside an insert
+    alone (Cortex-A53)."""
+    unroll: int = 16
+    """Compilers are asked to unroll the innermost loop of a sum of at most so many rounds. What they load ahead for it
+    lies in registers, which small cores have few of: there it would go to the stack."""
+    cores: int = 1
+    l1d_bytes: int = 0
+    """First-level data cache of one core."""
+    l2_bytes: int = 0
+    """Second-level cache that one core can use."""
+    l3_bytes: int = 0
+    """Last-level cache, shared by the cores."""
+    ram_bytes: int = 0
+    """The largest single block a program can have."""
+    flash_bytes: int = 0
+    flash_origin: int = 0
+    """Where flash begins in the address space, on a device without an operating system."""
+    ram_origin: int = 0
+    """Where the RAM of `ram_bytes` begins there; with it edgec writes a linker script and a start file."""
+    clock_hz: int = 0
+    """Clock of the core."""
+    page_bytes: int = 0
+    """Page of the virtual memory, the alignment of weights that are mapped."""
+    compute_capability: int = 0
+    """Of an NVIDIA GPU, without the point: 87 is sm_87."""
+    multiprocessors: int = 0
+    """Of a GPU: how many groups of threads (work-groups, blocks) run side by side without sharing a core."""
+    gpu_clock_mhz: int = 0
+    gpu_multiply_adds: int = 0
+    """Multiply-adds of floats that one multiprocessor begins a clock; 0: unknown, and prices are a processor's."""
+    visible: bool = False
+    """Whether groups see what others wrote before they counted themselves in, which OpenCL 1.2 does not promise."""
+    tensor_multiply_adds: int = 0
+    """The same of halves on its tensor cores, with sums of floats."""
+    registers: int = 0
+    """Registers of 32 bits of one multiprocessor of an NVIDIA GPU; it holds at most ``resident_threads`` in
+    ``resident_groups`` at once, which share ``resident_shared_bytes``."""
+    resident_threads: int = 0
+    resident_groups: int = 0
+    resident_shared_bytes: int = 0
+    gpu: str = ""
+    """The device file of the GPU beside this processor, for `--place`."""
+    shared_bytes: int = 0
+    """Fast memory that the threads of one group share (OpenCL calls it local)."""
+    group_shared_bytes: int = 0
+    """The most of it that a kernel may ask for; 0: no more than that."""
+    has_local_memory: bool = True
+    """Whether that memory is faster than memory; where it is plain memory, sums are blocked in registers."""
+    opencl_extensions: Names = ()
+    """What an OpenCL device has beyond 1.2, as it spells it; kernels are checked with each."""
+    weights_as_images: bool = False
+    """Whether weights of products are read as textures, which a GPU may bring from memory by a quicker way."""
+    group_items: int = 64
+    """Work-items of a group that shares nothing; 1 where a work-item is worth a group of its own."""
+    gpu_l2_bytes: int = 0
+    """Cache between the multiprocessors of a GPU and its memory."""
+    memory_gbps: int = 0
+    """What the memory of a GPU delivers at most, in 10^9 bytes a second."""
+    precision: Precision = "fp32"
+    """fp16 and bf16 keep weights, and what kernels hand on to products, in 16 bits; a GPU's tf32 multiplies in 19. Sums
+    are of floats in each, but for parts of them where `multiplies_halves`. A build's own choice replaces it."""
+    cflags: Names = ()
+    """Options that select the processor, as gcc takes them."""
+    gcc_target: str = ""
+    """Prefix of the cross compiler (`<prefix>-gcc`); empty for the machine that edgec itself runs on."""
+    compiler: str = ""
+    """The kind of compiler to take ("zig") where another one makes wrong code; empty for any."""
+    zig_target: str = ""
+    """What `zig cc -target` takes; empty as for `gcc_target`."""
+    zig_mcpu: str = ""
+    """What `zig cc -mcpu` takes, in its own spelling: `cortex_a76`, `cortex_m4+vfp4d16sp`."""
+    hosted: bool = True
+    """Whether there is an operating system with a C library and POSIX threads."""
+    link: Link = "none"
+    """How edgec runs a program on it."""
+    qemu_machine: str = ""
+    """The board of qemu's system emulation that is like it."""
+    measured: Measured = ()
+    """Figures taken on the device, sorted by name, with the unit in the name: `fp32_gflops`, `read_gbps`."""
+
+    @property
+    def groups_meet(self) -> bool:
+        """Whether the last group of a kernel can go on with what the others have written."""
+        return self.language == "cuda" or self.visible
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether a few groups can run together and read one another's shared memory."""
+        return self.language == "cuda" and self.compute_capability >= 90
+
+    @property
+    def largest_shared_bytes(self) -> int:
+        """What the threads of one group can share at most."""
+        return max(self.shared_bytes, self.group_shared_bytes)
+
+    @property
+    def multiplies_bytes(self) -> bool:
+        """Whether it is a GPU with tensor cores for bytes, which kernels have."""
+        return self.language == "cuda" and self.compute_capability >= 80
+
+    @property
+    def multiplies_fours(self) -> bool:
+        """Whether a sum of products of four bytes is one instruction of a GPU, which has no tensor cores for them."""
+        if self.language == "cuda":
+            return 61 <= self.compute_capability < 80
+        return self.language == "opencl" and not set(DOT_EXTENSIONS).isdisjoint(self.opencl_extensions)
+
+    @property
+    def multiplies_pairs(self) -> bool:
+        """Whether a sum of products of two pairs of bf16 is one instruction of a processor."""
+        return not self.is_gpu and (self.has("avx512bf16") or self.has("bf16"))
+
+    @property
+    def multiplies_halves(self) -> bool:
+        """Whether a processor that is to use fp16 adds up products in halves, twice as many at a time as in floats."""
+        return self.precision == "fp16" and self.arch == "aarch64" and self.has("fp16") and not self.has("sve")
+
+    @property
+    def needs(self) -> str:
+        """What a processor must have to run code that was built for this one, in words; empty: nothing special."""
+        size = [f"vectors of {8 * self.vector_bytes} bits"] if self.has("sve") else []
+        return ", ".join([*self.instruction_sets, *size])
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether kernels are launched on a GPU, each with a grid of threads, rather than called."""
+        return self.language != "c"
+
+    def has(self, *instruction_sets: str) -> bool:
+        """Whether the device has every one of these instruction sets."""
+        return set(instruction_sets) <= set(self.instruction_sets)
+
+    @property
+    def vector_lanes(self) -> int:
+        """Lanes of 32 bits in one vector of the generated code: at least four, computed one by one without vectors."""
+        return max(self.lanes(4), NARROWEST)
+
+    @property
+    def vectors_in_registers(self) -> int:
+        """Vectors of `vector_lanes` that a kernel may keep in registers, at least 1."""
+        return max(self.vector_registers * self.lanes(4) // self.vector_lanes, 1)
+
+    def lanes(self, element_bytes: int) -> int:
+        """How many elements of this size one vector register holds, at least 1."""
+        return max(1, self.vector_bytes // element_bytes)
+
+    def figure(self, name: str) -> float | None:
+        """The measured figure `name`, None where it was never measured."""
+        return dict(self.measured).get(name)

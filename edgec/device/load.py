@@ -1,0 +1,226 @@
+"""Device files: reading, inheritance and validation.
+
+A file's name is the device's name. `base = "other"` inherits every fact of `other`, looked for in the file's
+own folder, then in the user's folders, then among the shipped ones; a file that names itself extends the one
+it shadows. `probe = true` takes the facts of the machine edgec runs on. A fact given in a file replaces the
+inherited one, except that `[measured]` is merged figure by figure.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from edgec.device.device import Device, Measured, Names
+from edgec.device.probe import probe_host
+from edgec.errors import DeviceError
+from edgec.resources import data_folder
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def load_device(name_or_path: str | Path, folders: Iterable[str | Path] = ()) -> Device:
+    """The device of this name, or of this TOML file; `folders` are searched before the shipped one."""
+    path = Path(name_or_path)
+    if path.suffix == ".toml" or path.parent != Path():
+        if not _is_file(path):
+            raise DeviceError("no such device file", where=str(path))
+        return _inherit(path, _shelves(folders))
+    shelves = _shelves(folders)
+    name = str(name_or_path)
+    for candidate in _files_called(name, shelves):
+        return _inherit(candidate, shelves)
+    raise DeviceError(f"no device is called '{name}'", hint=_did_you_mean(name, _names(shelves)))
+
+
+def list_devices(folders: Iterable[str | Path] = ()) -> list[Device]:
+    """Every device that `load_device` finds by name, in alphabetical order."""
+    shelves = _shelves(folders)
+    return [load_device(name, shelves[:-1]) for name in _names(shelves)]
+
+
+def _inherit(path: Path, shelves: Sequence[Path]) -> Device:
+    facts: dict[str, Any] = {}
+    files = _base_files(path, shelves)
+    for _, own in reversed(files):
+        if own.pop("probe", False):
+            facts |= _probed_facts()
+        own.pop("base", None)
+        if "measured" in own:
+            own["measured"] = tuple(sorted((dict(facts.get("measured", ())) | dict(own["measured"])).items()))
+        facts |= own
+    for required in ("description", "arch"):
+        if required not in facts:
+            hint = "add it, or a `base` that has it"
+            raise DeviceError(f"'{required}' is not given", hint=hint, where=str(path))
+    if not _NAME.fullmatch(path.stem):
+        hint = "name the file with letters, digits, _, -, ., + and spaces"
+        raise DeviceError(
+            f"{path.stem!r} is no name of a device: it is written into sources", hint=hint, where=str(path)
+        )
+    device = Device(name=path.stem, bases=tuple(file.stem for file, _ in files[1:]), **facts)
+    _refuse_contradictions(device, path)
+    return device
+
+
+def _base_files(path: Path, shelves: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
+    """The file and the files it inherits from, nearest first, each with the facts it gives itself."""
+    chain = [(path, _read(path))]
+    while (base := chain[-1][1].get("base")) is not None:
+        chain.append(_next_base(base, [file for file, _ in chain], shelves))
+    return chain
+
+
+def _next_base(base: str, visited: Sequence[Path], shelves: Sequence[Path]) -> tuple[Path, dict[str, Any]]:
+    candidates = _files_called(base, [visited[-1].parent, *shelves])
+    seen = {file.resolve() for file in visited}
+    for candidate in candidates:
+        if candidate.resolve() not in seen:
+            return candidate, _read(candidate)
+    where = str(visited[-1])
+    if candidates:
+        circle = " -> ".join([*(file.stem for file in visited), base])
+        raise DeviceError(f"the bases go in a circle: {circle}", where=where)
+    raise DeviceError(f"the base '{base}' is unknown", hint=_did_you_mean(base, _names(shelves)), where=where)
+
+
+def _probed_facts() -> dict[str, Any]:
+
+    host = probe_host()
+    return {key: getattr(host, key) for key in _FACTS}
+
+
+def _shelves(folders: Iterable[str | Path]) -> list[Path]:
+    return [*map(Path, folders), data_folder("devices")]
+
+
+def _files_called(name: str, shelves: Iterable[Path]) -> list[Path]:
+    return [file for shelf in shelves if _is_file(file := shelf / f"{name}.toml")]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no name that a file could have
+        return False
+
+
+def _names(shelves: Iterable[Path]) -> list[str]:
+    return sorted({file.stem for shelf in shelves for file in shelf.glob("*.toml")})
+
+
+def _did_you_mean(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
+
+
+_FACTS = {key: kind for key, kind in get_type_hints(Device).items() if key not in ("name", "bases")}
+
+
+_KINDS: dict[str, Any] = {**_FACTS, "base": str, "probe": bool}
+
+
+#: The largest numbers that a fact may be. 256 bytes is the longest vector there is (SVE), 65534 what gcc unrolls.
+_NAME, _WORD = re.compile(r"[\w.+() -]{1,100}", re.ASCII), re.compile(r"[\w.+=,:/@%~-]{,1000}", re.ASCII)
+_LARGEST = 2**62
+
+
+_MOST = {
+    "vector_bytes": 256, "vector_registers": 256, "unroll": 65_534, "cores": 65_536, "multiprocessors": 65_536,
+    "compute_capability": 999, "group_items": 65_536, "gpu_multiply_adds": 2**20, "tensor_multiply_adds": 2**20,
+}  # fmt: skip
+
+
+_WANTED = {
+    str: "text",
+    bool: "true or false",
+    int: "a whole number, 0 or more",
+    Names: "a list of texts",
+    Measured: "a table of numbers above 0",
+}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The facts one file gives, each of the type `Device` declares."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError, OSError) as error:
+        raise DeviceError(f"not valid TOML: {error}", where=str(path)) from error
+    for key in table:
+        if key not in _KINDS:
+            hint = _did_you_mean(key, sorted(_KINDS))
+            raise DeviceError(f"unknown key '{key}'", hint=hint, where=str(path))
+    return {key: _checked(key, value, path) for key, value in table.items()}
+
+
+def _checked(key: str, value: object, path: Path) -> object:
+    kind = _KINDS[key]
+    fact = _as_kind(kind, value)
+    if fact is not None:
+        if kind in (str, Names) and key != "description":
+            for text in (str(fact),) if kind is str else tuple(map(str, value)):  # type: ignore[call-overload]
+                _refuse_strange(key, text, path)
+        if type(fact) is int and fact > _MOST.get(key, _LARGEST):
+            raise DeviceError(f"'{key}' is more than {_MOST.get(key, _LARGEST)}", where=str(path))
+        return fact
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    wanted = f"one of {', '.join(choices)}" if choices else _WANTED[kind]
+    hint = _did_you_mean(str(value), choices) if choices else None
+    raise DeviceError(f"'{key}' must be {wanted}, not {value!r}", hint=hint, where=str(path))
+
+
+def _refuse_strange(key: str, text: str, path: Path) -> None:
+    """Raises DeviceError for what would be more than a word in build files, sources and command lines."""
+    if _WORD.fullmatch(text) is None:
+        hint = "one option a text, of at most 1000 letters, digits and _.+=,:/@%~-"
+        message = f"{key!r} has the text {text[:60]!r}, which cannot stand in build files"
+        raise DeviceError(message, hint=hint, where=str(path))
+
+
+def _as_kind(kind: Any, value: object) -> object | None:
+    """The value as a fact of this kind, None where it is something else. Exact types: `true` is no number."""
+    if isinstance(value, dict):
+        is_figures = kind == Measured and all(type(n) in (int, float) and 0 < n < _LARGEST for n in value.values())
+        return tuple((name, float(figure)) for name, figure in value.items()) if is_figures else None
+    if isinstance(value, list):
+        return tuple(value) if kind == Names and all(isinstance(word, str) for word in value) else None
+    if get_origin(kind) is Literal:
+        return value if value in get_args(kind) else None
+    if type(value) is not kind or (isinstance(value, int) and value < 0):
+        return None
+    return value
+
+
+def _refuse_contradictions(device: Device, path: Path) -> None:
+    width = device.vector_bytes
+    rules = {
+        "'vector_bytes' must be a power of two, 4 or more": width >= 4 and width & (width - 1) == 0,
+        "'vector_registers' must be 1 or more": device.vector_registers >= 1,
+        "'cores' must be 1 or more": device.cores >= 1,
+        "\"sve\" needs 'vector_bytes' of 32 or 64": not device.has("sve") or width in (32, 64),
+        "a GPU needs 'multiprocessors' and 'shared_bytes'": (
+            not device.is_gpu or (device.multiprocessors >= 1 and device.shared_bytes >= 1)
+        ),
+        "a GPU needs 'vector_registers' of 8 or more": not device.is_gpu or device.vector_registers >= 8,
+        "'group_items' must be 1 or more": device.group_items >= 1,
+        "'gpu_multiply_adds' needs 'multiprocessors', 'gpu_clock_mhz' and 'memory_gbps'": (
+            not device.gpu_multiply_adds
+            or (device.multiprocessors >= 1 and device.gpu_clock_mhz >= 1 and device.memory_gbps >= 1)
+        ),
+        "'language' = \"cuda\" needs a 'compute_capability' of 50 or more": (
+            device.language != "cuda" or device.compute_capability >= 50
+        ),
+        "a device without an operating system needs 'gcc_target' or 'zig_target'": (
+            device.hosted or bool(device.gcc_target or device.zig_target)
+        ),
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            raise DeviceError(rule, where=str(path))

@@ -1,0 +1,47 @@
+"""Borders as their template sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.emit.c_expression import extent_text
+from edgec.emit.c_literal import literal
+from edgec.emit.views.base import Loop, View
+from edgec.ir.types import CODED
+from edgec.schedule.halo_fill import Border, Slab
+
+
+class BorderView(View):
+    """A border: nested loops a slab."""
+
+    @property
+    def value(self) -> str:
+        """The filling value as it lies in memory."""
+        params: Border = self.kernel.params
+        text = literal(params.value.value, params.value.dtype)
+        return f"ec_to_{params.store.dtype}({text})" if params.store.dtype in CODED else text
+
+    @property
+    def slabs(self) -> list[SlabView]:
+        params: Border = self.kernel.params
+        return [
+            SlabView([Loop(f"i{d}", extent, d) for d, (extent, _) in enumerate(s.loops)], _place(s))
+            for s in params.slabs
+        ]
+
+
+def _place(slab: Slab) -> str:
+    steps = (f"i{d} * {extent_text(stride)}" for d, (_, stride) in enumerate(slab.loops))
+    return " + ".join([extent_text(slab.start), *steps])
+
+
+@dataclass(frozen=True)
+class SlabView:
+    """Loops of one slab and the position they write."""
+
+    loops: list[Loop]
+    place: str
+
+    @property
+    def indent(self) -> str:
+        return "  " * len(self.loops)

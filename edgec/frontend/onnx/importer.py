@@ -1,0 +1,350 @@
+"""From an ONNX model to a graph of core operators."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
+
+from edgec.errors import EdgecError, ModelError, UsageError
+from edgec.frontend.onnx import call as registry
+from edgec.frontend.onnx.call import Call, ModelWarning, Results, load_operators
+from edgec.frontend.onnx.inputs import DimensionRange, bind_inputs, identifier_of
+from edgec.frontend.onnx.model import NEWEST_OPSET, Model, Source, dense, domain_name, opset_versions, read, tensor
+from edgec.frontend.onnx.schema import body_of, check_operands, default_attributes, has_body, schema_of
+from edgec.frontend.onnx.sequences import Item, named, values_of
+from edgec.frontend.onnx.support import hint_for, label_of, unsupported, unsupported_error
+from edgec.frontend.onnx.validate import in_order, validate
+from edgec.frontend.values import Value, constant
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.graph import Graph, Node, sizes_in
+from edgec.ir.index import lesser, upper
+from edgec.text import listed, printable
+
+#: Functions and loops multiply nodes: a small file may mean more of them than anyone can compile.
+_MAX_NODES = 200_000
+#: What a lowering function runs into when a node breaks what the standard promises of it.
+_BROKEN_PROMISE = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
+    ValueError,
+)  # fmt: skip
+
+_SUBGRAPH = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
+
+
+def import_model(
+    source: Source | Model,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    values: Mapping[str, Any] | None = None,
+    dims: Mapping[str, DimensionRange] | None = None,
+    rounds: Mapping[str, int] | None = None,
+    ops_folders: Iterable[str | Path] = (),
+    tensors: dict[str, Node] | None = None,
+) -> Graph:
+    """Read an ONNX model and lower it to core operators, with constants folded.
+
+    ``shapes`` gives the shape of inputs whose dimensions the model leaves open, ``values`` fixes inputs at
+    build time (they are then no inputs of the graph), ``dims`` ranges (least, most, step) to dimensions that
+    stay open until the network runs, ``rounds`` says how often loops go round at most, by the names of their nodes,
+    ``ops_folders`` hold Python files with operators of the user's own. ``origin`` of the result names the ONNX nodes
+    every core node came from. ``tensors``, where it is given, receives the node of every tensor of the main graph,
+    by ONNX name.
+
+    Raises UsageError for shapes that are missing or do not fit, ModelError for a model that is broken or
+    uses operators that are not supported (all of them at once).
+    """
+    for folder in ops_folders:
+        load_operators(folder)
+    model = source if isinstance(source, Model) else read(source)
+    validate(model)
+    missing = unsupported(model)
+    if missing:
+        raise unsupported_error(missing, model.where)
+    inputs, bound = bind_inputs(model, shapes or {}, values or {}, dims or {})
+    importer = _Importer(model, rounds or {})
+    importer.size_names.update(s.value.name for n in inputs for s in sizes_in(n))
+    graph = model.proto.graph
+    scope = _Scope(bound, model.opsets, _tensors(graph))
+    names = _output_names(model)
+    importer.lower_nodes(graph.node, scope, set(names))
+    unused = [name for name in importer.rounds if name not in importer.bounded]
+    if unused:
+        raise UsageError(f"rounds are given for {listed(unused)}, which is no Loop of the model", where=model.where)
+    outputs = tuple((label, v.node) for name in names for label, v in named(name, importer.look_up(scope, name)))
+    if not outputs:
+        raise ModelError("no output of the model has a value", hint="all are empty sequences", where=model.where)
+    if len({label for label, _ in outputs}) < len(outputs):
+        hint = "an output that is a sequence becomes the outputs NAME[0], NAME[1], ..."
+        raise ModelError(f"outputs share a name: {listed(label for label, _ in outputs)}", hint=hint, where=model.where)
+    if tensors is not None:
+        tensors.update((label, v.node) for name, item in scope.names.items() for label, v in named(name, item))
+    sizes = tuple(importer.sizes.items())
+    return Graph(inputs, outputs, model.name, importer.origin, _metadata(model), sizes, tuple(importer.demands))
+
+
+def _output_names(model: Model) -> list[str]:
+    """Outputs of the model, in order; what it lists twice is one tensor and one output."""
+    declared = [o.name for o in model.proto.graph.output]
+    names = list(dict.fromkeys(declared))
+    for name in names:
+        if declared.count(name) > 1:
+            warnings.warn(f"output '{printable(name)}' is listed twice; it is one output", ModelWarning, stacklevel=3)
+    return names
+
+
+def _metadata(model: Model) -> dict[str, str]:
+    proto = model.proto
+    found = {printable(p.key): printable(p.value, 1000) for p in proto.metadata_props}
+    if proto.producer_name:
+        found["producer"] = printable(f"{proto.producer_name} {proto.producer_version}".strip())
+    found["opset"] = ", ".join(f"{printable(d) or 'ai.onnx'} {v}" for d, v in sorted(model.opsets.items()))
+    return found
+
+
+Tensors = dict[str, "TensorProto | SparseTensorProto"]
+
+
+def _tensors(graph: GraphProto) -> Tensors:
+    return {**{t.name: t for t in graph.initializer}, **{s.values.name: s for s in graph.sparse_initializer}}
+
+
+@dataclass
+class _Scope:
+    """What names mean at one place of the model; inner scopes see the outer ones' names."""
+
+    names: dict[str, Item]
+    opsets: Mapping[str, int]
+    #: Initializers nobody has read yet.
+    tensors: Tensors = field(default_factory=dict)
+    outer: _Scope | None = None
+    prefix: str = ""
+    #: Attributes of the function being lowered, for nodes that refer to them.
+    attributes: Mapping[str, AttributeProto] = field(default_factory=dict)
+    #: The functions whose bodies are being lowered, outermost first.
+    calls: tuple[str, ...] = ()
+
+
+class _Importer:
+    """Lowers nodes in their scopes, and remembers where every core node came from."""
+
+    def __init__(self, model: Model, rounds: Mapping[str, int]) -> None:
+        self.model = model
+        self.rounds = rounds
+        self.bounded: set[str] = set()  # loops among them that were met
+        self.functions = {(domain_name(f.domain), f.name): f for f in model.proto.functions}
+        self.origin: dict[Node, tuple[str, ...]] = {}
+        self.lowered = 0
+        self.sizes: dict[Expr, Node] = {}
+        self.size_names: set[str] = set()
+        self.demands: list[tuple[str, Node]] = []
+
+    def look_up(self, scope: _Scope | None, name: str) -> Item:
+        while scope is not None:
+            if name not in scope.names and name in scope.tensors:
+                scope.names[name] = self.initializer(scope.tensors[name])
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.outer
+        raise ModelError(f"tensor '{printable(name)}' is used but never computed", where=self.model.where)
+
+    def initializer(self, proto: TensorProto | SparseTensorProto) -> Value:
+        try:
+            array = tensor(proto, self.model.folder) if isinstance(proto, TensorProto) else dense(proto)
+        except ModelError as error:
+            error.where = self.model.where
+            raise
+        return constant(array)
+
+    def lower_nodes(self, nodes: Iterable[NodeProto], scope: _Scope, wanted: set[str]) -> None:
+        """Lower the nodes that ``wanted`` names need, in an order in which every operand comes first."""
+        for node in in_order(list(nodes), wanted, self.model.where):
+            self.lower(node, scope)
+
+    def lower(self, node: NodeProto, scope: _Scope) -> None:
+        label = scope.prefix + label_of(node)
+        where = f"node '{printable(label)}' ({printable(node.op_type)})"
+        self.lowered += 1
+        if self.lowered > _MAX_NODES:
+            raise ModelError(f"functions and loops expand to more than {_MAX_NODES} nodes", where=self.model.where)
+        inputs = tuple(self.look_up(scope, name) if name else None for name in node.input)
+        try:
+            results = self.results(node, scope, label, where, inputs)
+        except EdgecError as error:
+            error.where = error.where or where
+            raise
+        except _BROKEN_PROMISE as error:
+            extents = (n for v in inputs if isinstance(v, Value) for n in v.shape)
+            if isinstance(error, TypeError) and any(isinstance(n, Expr) for n in extents):
+                raise ModelError(
+                    "what the node computes needs dimensions that are known at build time",
+                    hint="build for one shape with --shape instead of --dim",
+                    where=where,
+                ) from error
+            raise ModelError(
+                f"the node does not fit its operator: {type(error).__name__}: {printable(str(error))}",
+                hint="if other tools accept this model, please report it",
+                where=where,
+            ) from error
+        found = (results,) if isinstance(results, Item) else tuple(results)
+        for k, name in enumerate(node.output):
+            value = found[k] if k < len(found) else None
+            if name and value is None:
+                raise ModelError(f"output {k} ('{printable(name)}') is not supported", where=where)
+            if name and value is not None:
+                scope.names[name] = value
+
+    def results(self, node: NodeProto, scope: _Scope, label: str, where: str, inputs: Sequence[Item | None]) -> Results:
+        """What a node computes: by a function of the model, a registered lowering, or the standard's own body."""
+        domain = domain_name(node.domain)
+        opset = scope.opsets.get(domain, 1)
+        given = _attributes(node, scope)
+        function = self.functions.get((domain, node.op_type))
+        if function is not None:
+            return self.lower_function(function, inputs, given, scope, label)
+        # An operator newer than the declared operator set is against the letter, but its meaning is clear.
+        schema = schema_of(node, opset) or schema_of(node, NEWEST_OPSET if domain == "" else None)
+        check_operands(schema, inputs)
+        complete = {**default_attributes(schema), **given}
+        lowering = registry.lowering(domain, node.op_type)
+        if lowering is None:
+            if not has_body(schema):
+                raise ModelError("the operator is not supported", hint=hint_for(node, opset))
+            body = body_of(schema, node, list(given.values()), opset, inputs)
+            return self.lower_function(body, inputs, complete, scope, label)
+        nested = any(a.type in _SUBGRAPH for a in given.values())
+        call = Call(
+            node.op_type, domain, opset, where, tuple(inputs),
+            {name: self.attribute(a) for name, a in complete.items()}, tuple(node.output),
+            lambda count, most: self.new_size(count, most, node.output[0] if node.output else label),
+            lambda condition, message: self.demand(condition, f"{where}: {message}"),
+            self.rounds.get(label_of(node)), self.inliner(scope, label) if nested else None,
+        )  # fmt: skip
+        self.bounded.add(label_of(node))
+        results = lowering(call)
+        self.record(results, inputs, label, nested)
+        return results
+
+    def new_size(self, count: Value, most: Extent, name: str) -> Extent:
+        """A size that the graph computes; what computes it twice is one size."""
+        node = count.reshape().cast("i64").node
+        for size, known in self.sizes.items():
+            if known is node:
+                return lesser(size, most)
+        size = X.size(identifier_of(name, self.size_names), 0, upper(most))
+        if size.op == "size":
+            self.sizes[size] = node
+        return lesser(size, most)  # so that everybody sees that it is no more, whatever the bound turns out to be
+
+    def demand(self, condition: Value, message: str) -> None:
+        """Ask for a truth value; raises ModelError when it is known to be false."""
+        node = condition.reshape().node
+        if node.is_const:
+            if not node.value:
+                raise ModelError(message)
+        elif (message, node) not in self.demands:
+            self.demands.append((message, node))
+
+    def attribute(self, a: AttributeProto) -> Any:
+        """An attribute as Python, numpy or (a subgraph) as it is."""
+        if a.type == AttributeProto.TENSOR:
+            return tensor(a.t, self.model.folder)
+        if a.type == AttributeProto.SPARSE_TENSOR:
+            return dense(a.sparse_tensor)
+        value = onnx.helper.get_attribute_value(a)
+        if a.type == AttributeProto.STRING:
+            return value.decode("utf-8", "replace")
+        if a.type == AttributeProto.STRINGS:
+            return tuple(v.decode("utf-8", "replace") for v in value)
+        return tuple(value) if a.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
+
+    def inliner(self, scope: _Scope, label: str) -> Callable[..., list[Item]]:
+        def inline(
+            graph: GraphProto, inputs: Sequence[Item] = (), suffix: str = "", when: Value | None = None
+        ) -> list[Item]:
+            """Lower a subgraph whose formal inputs are ``inputs``; gives its outputs.
+
+            What it demands counts only ``when`` it is taken, and not at all when it does not fit.
+            """
+            others, self.demands = self.demands, []
+            try:
+                return lowered(graph, inputs, suffix)
+            except ModelError:
+                self.demands = []
+                raise
+            finally:
+                found, self.demands = self.demands, others
+                for message, node in found:
+                    self.demand(Value(node) if when is None else Value(node) | ~when.reshape(), message)
+
+        def lowered(graph: GraphProto, inputs: Sequence[Item], suffix: str) -> list[Item]:
+            names = dict(zip((i.name for i in graph.input), inputs))
+            inner = replace(scope, names=names, tensors=_tensors(graph), outer=scope, prefix=f"{label}{suffix}/")
+            outputs = [o.name for o in graph.output]
+            self.lower_nodes(graph.node, inner, set(outputs))
+            return [self.look_up(inner, name) for name in outputs]
+
+        return inline
+
+    def lower_function(
+        self,
+        function: FunctionProto,
+        inputs: Sequence[Item | None],
+        given: Mapping[str, AttributeProto],
+        scope: _Scope,
+        label: str,
+    ) -> list[Item | None]:
+        """Lower the body of a function in the place of a call to it; None for outputs it does not compute."""
+        if function.name in scope.calls and (domain_name(function.domain), function.name) in self.functions:
+            raise ModelError(f"function '{printable(function.name)}' calls itself", hint="ONNX has no recursion")
+        names = {name: value for name, value in zip(function.input, inputs) if value is not None}
+        absent = {name for name in function.input if name not in names}
+        attributes = {**{a.name: a for a in function.attribute_proto}, **given}
+        opsets = {**scope.opsets, **opset_versions(function.opset_import)}
+        inner = _Scope(names, opsets, prefix=f"{label}/", attributes=attributes, calls=(*scope.calls, function.name))
+        self.lower_nodes([_without(node, absent) for node in function.node], inner, set(function.output))
+        return [inner.names.get(name) for name in function.output]
+
+    def record(self, results: Results, inputs: Sequence[Item | None], label: str, nested: bool) -> None:
+        """Note the origin of every core node between the operands of an ONNX node and its results."""
+        stop = {v.node for v in values_of(inputs)}
+        pending = [v.node for v in values_of([results] if isinstance(results, Item) else results)]
+        seen: set[Node] = set()
+        while pending:
+            node = pending.pop()
+            # Nodes of a subgraph have their origin already, and so have those it takes from outside.
+            if node in stop or node in seen or node.op in ("input", "const") or (nested and node in self.origin):
+                continue
+            seen.add(node)
+            names = self.origin.get(node, ())
+            if label not in names:
+                self.origin[node] = (*names, label)
+            pending.extend(node.args)
+
+
+def _attributes(node: NodeProto, scope: _Scope) -> dict[str, AttributeProto]:
+    """Attributes by name; in a function, those that stand for one of the function's own are looked up."""
+    found = {}
+    for a in node.attribute:
+        if not a.ref_attr_name:
+            found[a.name] = a
+        elif a.ref_attr_name in scope.attributes:
+            found[a.name] = scope.attributes[a.ref_attr_name]
+    return {name: a for name, a in found.items() if a.type != AttributeProto.UNDEFINED}
+
+
+def _without(node: NodeProto, absent: set[str]) -> NodeProto:
+    """The node with operands that the caller of the function left out left out here too."""
+    if not absent.intersection(node.input):
+        return node
+    result = NodeProto()
+    result.CopyFrom(node)
+    del result.input[:]
+    result.input.extend("" if name in absent else name for name in node.input)
+    return result

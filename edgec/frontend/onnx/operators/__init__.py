@@ -1,0 +1,28 @@
+"""What every ONNX operator means in core operators: one short function each, a file a subject."""
+
+from edgec.frontend.onnx.operators import (  # noqa: F401  (they register)
+    activation,
+    classical,
+    control,
+    conv,
+    einsum,
+    linear,
+    logic,
+    math,
+    microsoft,
+    movement,
+    ngrams,
+    normalization,
+    pool,
+    quantization,
+    recurrent,
+    reduction,
+    refused,
+    resize,
+    sampling,
+    selection,
+    sequence,
+    shape,
+    signal,
+    training,
+)

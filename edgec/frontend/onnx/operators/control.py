@@ -1,0 +1,186 @@
+"""Control flow: loops are unrolled, and what only data decides becomes branches that are chosen at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.errors import ModelError
+from edgec.frontend.onnx.branches import chosen
+from edgec.frontend.onnx.call import Call, UnknownValue, onnx
+from edgec.frontend.onnx.sequences import Item, values_of
+from edgec.frontend.symbolic import decided, known_elements
+from edgec.frontend.values import Value, concat, constant, full, normalize_axis
+from edgec.ir.expr import Expr
+from edgec.ir.graph import topological
+from edgec.ir.index import upper
+from edgec.text import printable
+
+#: A loop of more rounds would make a program nobody wants to compile.
+_MAX_ROUNDS = 4096
+
+
+@onnx("If")
+def if_(call: Call) -> list[Item]:
+    """A known condition lowers one branch alone; else there are both, and run time skips the kernels of the other."""
+    assert call.inline is not None
+    known = decided(call[0])
+    if known is not None:
+        return call.inline(call.required("then_branch" if known else "else_branch"))
+    sides: dict[bool, list[Item]] = {}
+    for name, truth in (("then_branch", True), ("else_branch", False)):
+        try:
+            sides[truth] = call.inline(call.required(name), when=call[0] if truth else ~call[0])
+        except ModelError as error:
+            reason = error
+    if len(sides) == 2:
+        return chosen(call, call[0], sides[True], sides[False])
+    if not sides:
+        raise reason
+    # Exporters put one branch for every shape or rate into a model: for these inputs only one of them makes sense.
+    ((truth, side),) = sides.items()
+    assert call.demand is not None
+    call.warn(f"the {'else' if truth else 'then'} branch does not fit these inputs ({reason.message})")
+    call.demand(call[0] if truth else ~call[0], "the inputs ask for the branch that does not fit their shapes")
+    return side
+
+
+@onnx("Loop")
+def loop(call: Call) -> list[Item]:
+    """Unrolled: to the known number of rounds, or to a bound, and run time skips the rounds that are not wanted.
+
+    What every round gives is stacked; where data decides about the number of rounds, so many slices are kept of it.
+    """
+    assert call.inline is not None
+    body, trips = call.required("body"), call.optional(0)
+    most, is_exact = _most_rounds(call, trips)
+    asked = call.optional(1)
+    condition: Value = constant(np.asarray(True)) if asked is None else asked.reshape()
+    going = condition if trips is None else condition & (trips.reshape() > 0)
+    state: list[Item] = [v for v in call.inputs[2:] if v is not None]
+    collected: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(state))]
+    count, k = constant(np.asarray(0, np.int64)), 0
+    while _is_possible(going) and (most is None or k < most):
+        if k == _MAX_ROUNDS:
+            raise call.error(f"a loop of more than {_MAX_ROUNDS} rounds is not unrolled")
+        is_open = decided(going) is None
+        if is_open and most is None:
+            inputs = tuple(n.attributes["name"] for n in topological([going.node]) if n.op == "input")
+            values = " ".join(f"--value {printable(name)}=..." for name in inputs)
+            raise UnknownValue(
+                "whether the loop goes on depends on the inputs of the model",
+                inputs=inputs,
+                hint=f"say how many rounds it takes at most: --loop NODE=16; or what to build the model for: {values}",
+                where=call.label,
+            )
+        results = call.inline(
+            body, [constant(np.asarray(k, np.int64)), going, *state], f"[{k}]", going if is_open else None
+        )
+        again, new, series = results[0], results[1 : 1 + len(state)], results[1 + len(state) :]
+        assert isinstance(again, Value)
+        if is_open:
+            new = chosen(call, going, new, state)
+            series = chosen(call, going, series, [_nothing(v) for v in series])
+        state = new
+        _collect(call, collected, series)
+        count = count + going.cast("i64")
+        k += 1
+        going = going & again.reshape()
+        going = going if trips is None else going & (trips.reshape() > k)
+    if _is_possible(going) and not is_exact:
+        assert call.demand is not None
+        call.demand(~going, f"a loop would take more than {most} rounds")
+    if not all(collected):
+        raise call.error("a loop of no rounds has results of unknown shape")
+    stacked = [_stacked(series, 0) for series in collected]
+    return [*state, *(call.counted(series, count) if isinstance(series, Value) else series for series in stacked)]
+
+
+def _most_rounds(call: Call, trips: Value | None) -> tuple[int | None, bool]:
+    """How many rounds there are at most, as far as that is known; and whether no run can ask for more."""
+    known = None if trips is None else known_elements(trips)
+    if known is not None and upper(known[0]) <= _MAX_ROUNDS:
+        return upper(known[0]), True
+    return call.rounds, False  # exporters of conditional loops write the greatest number there is
+
+
+def _is_possible(going: Value) -> bool:
+    """Can the truth value be true?"""
+    return decided(going) is not False
+
+
+def _nothing(item: Item) -> Item:
+    """What stands for the result of a round that is not taken."""
+    return full(item.shape, 0, item.dtype) if isinstance(item, Value) else item
+
+
+def _collect(call: Call, collected: list[list[Value]], results: list[Item]) -> None:
+    """Add what one round gives to the series that are stacked at the end."""
+    for series, value in zip(collected, results):
+        if not isinstance(value, Value):
+            raise call.error("a loop cannot stack sequences of tensors")
+        series.append(value)
+
+
+@onnx("Scan")
+def scan(call: Call) -> list[Item]:
+    """Unrolled: one copy of the body for every slice of the scanned inputs."""
+    count = call.required("num_scan_inputs")
+    operands = call.operands
+    if call.opset < 9:
+        return _scan_of_batches(call, operands, count)
+    axes = call.attribute("scan_input_axes") or [0] * count
+    backwards = call.attribute("scan_input_directions") or [0] * count
+    state, series = _scanned(call, operands, count, axes, backwards, "")
+    stacked: list[Item] = []
+    for k, values in enumerate(series):
+        if (call.attribute("scan_output_directions") or [0] * len(series))[k]:
+            values = values[::-1]
+        axis = normalize_axis((call.attribute("scan_output_axes") or [0] * len(series))[k], values[0].rank + 1)
+        stacked.append(_stacked(values, axis))
+    return [*state, *stacked]
+
+
+def _scan_of_batches(call: Call, operands: list[Value], count: int) -> list[Item]:
+    """Operator set 8: every operand has a batch dimension, and each of its entries is scanned by itself."""
+    if call.item(0) is not None:
+        raise call.error("a scan of sequences of several lengths is not supported", "export with opset_version=11")
+    backwards = call.attribute("directions") or [0] * count
+    results: list[list[Value]] = []
+    for b in range(operands[0].shape[0]):
+        own = [v.part(0, b, b + 1).squeeze(0) for v in operands]
+        state, series = _scanned(call, own, count, [0] * count, backwards, f"[{b}]")
+        results.append([*state, *(_stacked(values, 0) for values in series)])
+    if not results:
+        raise call.error("a scan of no batches has results of unknown shape")
+    return [_stacked([batch[k] for batch in results], 0) for k in range(len(results[0]))]
+
+
+def _scanned(
+    call: Call, operands: list[Value], count: int, axes: Sequence[int], backwards: Sequence[int], suffix: str
+) -> tuple[list[Value], list[list[Value]]]:
+    """The state after the last round, and what every round adds to each of the stacked results."""
+    assert call.inline is not None
+    body = call.required("body")
+    state, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
+    axes = [normalize_axis(a, v.rank) for a, v in zip(axes, scanned)]
+    rounds = scanned[0].shape[axes[0]]
+    if isinstance(rounds, Expr):
+        raise call.error("a scan over a dimension of open length", "build it for one length with --shape")
+    if rounds > _MAX_ROUNDS:
+        raise call.error(f"a scan of more than {_MAX_ROUNDS} rounds is not unrolled")
+    collected: list[list[Value]] = [[] for _ in range(len(body.output) - len(state))]
+    for k in range(rounds):
+        places = [rounds - 1 - k if b else k for b in backwards]
+        slices = [v.part(a, p, p + 1).squeeze(a) for v, a, p in zip(scanned, axes, places)]
+        results = values_of(call.inline(body, [*state, *slices], f"{suffix}[{k}]"))
+        state = results[: len(state)]
+        _collect(call, collected, [*results[len(state) :]])
+    if not all(collected):
+        raise call.error("a scan of no rounds has results of unknown shape")
+    return state, collected
+
+
+def _stacked(values: Sequence[Value], axis: int) -> Value:
+    return concat([v.unsqueeze(axis) for v in values], axis)

@@ -1,0 +1,185 @@
+"""Convolutions: padding is an operator of its own, and a transposed convolution is an ordinary one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+from edgec.errors import ModelError
+from edgec.frontend.onnx.call import Call, onnx
+from edgec.frontend.values import Value, check_table, concat, emit
+from edgec.ir.index import greater
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a kernel walks over the spatial dimensions."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[Any, ...]
+    after: tuple[Any, ...]  # numbers, or formulas of run-time sizes
+
+    @property
+    def spans(self) -> tuple[int, ...]:
+        """Input elements from the first to the last one a window touches."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations))
+
+
+def window(call: Call, space: Sequence[int], kernel: Sequence[int]) -> Window:
+    """The attributes all windows share, with auto_pad resolved for inputs of extents ``space``."""
+    rank = len(space)
+    strides = _sizes(call, "strides", rank)
+    dilations = _sizes(call, "dilations", rank)
+    pads = tuple(call.attribute("pads") or (0,) * (2 * rank))
+    if len(kernel) != rank or len(pads) != 2 * rank:
+        raise call.error(f"kernel {list(kernel)} and pads {list(pads)} do not fit {rank} spatial dimensions")
+    if any(k < 1 for k in kernel):
+        raise call.error(f"kernel {list(kernel)} has no elements", "a window has at least one along every dimension")
+    before, after = pads[:rank], pads[rank:]
+    auto = call.attribute("auto_pad", "NOTSET")
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        total = [greater((-(-n // s) - 1) * s + span - n, 0) for n, s, span in zip(space, strides, spans)]
+        less, more = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+        before, after = (less, more) if auto == "SAME_UPPER" else (more, less)
+    elif auto == "VALID":
+        before = after = (0,) * rank
+    return Window(tuple(kernel), strides, dilations, before, after)
+
+
+def _sizes(call: Call, name: str, rank: int) -> tuple[int, ...]:
+    sizes = tuple(call.attribute(name) or (1,) * rank)
+    if len(sizes) != rank or any(s < 1 for s in sizes):
+        raise call.error(f"{name} {list(sizes)} do not fit {rank} spatial dimensions")
+    return sizes
+
+
+def pad_space(x: Value, before: Sequence[Any], after: Sequence[Any], value: float = 0) -> Value:
+    """Padding of the trailing dimensions."""
+    lead = (0,) * (x.rank - len(before))
+    return x.pad((*lead, *before), (*lead, *after), value)
+
+
+def per_channel(values: Value, rank: int) -> Value:
+    """[C] as [1, C, 1, ...], to be broadcast over a tensor of ``rank`` dimensions."""
+    return values.reshape(1, values.node.type.elements, *[1] * (rank - 2))
+
+
+def convolve(call: Call, x: Value, w: Value, pad_value: float = 0) -> Value:
+    """The convolution a Conv-like node asks for, without its bias."""
+    if x.rank < 3 or w.rank != x.rank:
+        raise call.error(f"convolution of shape {list(x.shape)} by weights {list(w.shape)}")
+    kernel = call.attribute("kernel_shape") or w.shape[2:]
+    if tuple(kernel) != w.shape[2:]:
+        raise call.error(f"kernel_shape {list(kernel)} differs from the weights {list(w.shape)}")
+    win = window(call, x.shape[2:], kernel)
+    padded = pad_space(x, win.before, win.after, pad_value)
+    return emit("conv", padded, w, strides=win.strides, dilations=win.dilations, groups=call.attribute("group", 1))
+
+
+@onnx("Conv")
+def conv(call: Call) -> Value:
+    y = convolve(call, call[0], call[1])
+    bias = call.optional(2)
+    return y if bias is None else y + per_channel(bias, y.rank)
+
+
+@onnx("ConvTranspose")
+def conv_transpose(call: Call) -> Value:
+    x, w = call[0], call[1]
+    rank = x.rank - 2
+    kernel = w.shape[2:]
+    strides, dilations = _sizes(call, "strides", rank), _sizes(call, "dilations", rank)
+    groups = call.attribute("group", 1)
+    extra = tuple(call.attribute("output_padding") or (0,) * rank)
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
+    whole = [(n - 1) * s + span + e for n, s, span, e in zip(x.shape[2:], strides, spans, extra)]
+    before, sizes = _transposed_extent(call, x.shape[2:], whole, strides)
+    y = transposed_conv(x, w, strides, dilations, groups, [b + n for b, n in zip(before, sizes)])
+    y = y.slice((0, 0, *before), (1,) * y.rank, (*y.shape[:2], *sizes))
+    bias = call.optional(2)
+    return y if bias is None else y + per_channel(bias, y.rank)
+
+
+def _transposed_extent(
+    call: Call, space: Sequence[int], whole: Sequence[int], strides: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """How much to cut at the beginning of the whole result, and how much of it to keep."""
+    rank = len(whole)
+    auto = call.attribute("auto_pad", "NOTSET")
+    wanted = call.attribute("output_shape")
+    if auto in ("SAME_UPPER", "SAME_LOWER") and not wanted:
+        wanted = [n * s for n, s in zip(space, strides)]
+    if wanted:
+        sizes = list(wanted)[-rank:]
+        total = [max(n - m, 0) for n, m in zip(whole, sizes)]
+        return [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total], sizes
+    pads = tuple(call.attribute("pads") or (0,) * (2 * rank)) if auto == "NOTSET" else (0,) * (2 * rank)
+    return list(pads[:rank]), [n - b - a for n, b, a in zip(whole, pads[:rank], pads[rank:])]
+
+
+def transposed_conv(
+    x: Value, w: Value, strides: Sequence[int], dilations: Sequence[int], groups: int, least: Sequence[int]
+) -> Value:
+    """The transposed convolution without padding, at least ``least`` elements of it.
+
+    Every output position p belongs to the phase p % stride, and only the weights of that phase meet it: all
+    phases together are one ordinary convolution with O*prod(strides) outputs, interleaved afterwards.
+    """
+    rank = len(strides)
+    inputs, per_group, *kernel = w.shape
+    outputs = per_group * groups
+    if x.shape[1] != inputs or inputs % groups:
+        raise ModelError(f"transposed convolution of {x.shape[1]} channels by weights {list(w.shape)}")
+    if any(d > 1 and s > 1 for s, d in zip(strides, dilations)):
+        w = spread(w, dilations)
+        dilations, kernel = (1,) * rank, list(w.shape[2:])
+    # [C, O/g, K...] -> [g * O/g, C/g, K...]
+    w = w.reshape(groups, inputs // groups, per_group, *kernel).swap(1, 2).reshape(outputs, inputs // groups, *kernel)
+    taps = [-(-k // s) for k, s in zip(kernel, strides)]
+    w = w.pad((0,) * (rank + 2), (0, 0, *(t * s - k for t, s, k in zip(taps, strides, kernel))))
+    check_table(1000 * prod(strides))  # every phase is a node
+    phases = []
+    for phase in product(*(range(s) for s in strides)):
+        sub = w.slice((0, 0, *phase), (1, 1, *strides), (*w.shape[:2], *taps))
+        phases.append(sub.flip(*range(2, rank + 2)))
+    weights = phases[0]
+    if len(phases) > 1:
+        stacked = concat([p.unsqueeze(1) for p in phases], 1)
+        weights = stacked.reshape(outputs * len(phases), inputs // groups, *taps)
+    reach = [(t - 1) * d for t, d in zip(taps, dilations)]
+    # Enough input behind the end that every phase reaches the last wanted position.
+    behind = [max(r, -(-m // s) + r - (n + r)) for r, m, s, n in zip(reach, least, strides, x.shape[2:])]
+    padded = pad_space(x, reach, behind)
+    y = emit("conv", padded, weights, strides=(1,) * rank, dilations=tuple(dilations), groups=groups)
+    return _interleaved(y, outputs, strides)
+
+
+def _interleaved(y: Value, outputs: int, strides: Sequence[int]) -> Value:
+    """[N, O*S.., A..] -> [N, O, A*S..]: the phases side by side."""
+    if prod(strides) == 1:
+        return y
+    rank = len(strides)
+    n, _, *space = y.shape
+    split = y.reshape(n, outputs, *strides, *space)
+    perm = [0, 1] + [axis for d in range(rank) for axis in (2 + rank + d, 2 + d)]
+    return split.transpose(*perm).reshape(n, outputs, *(a * s for a, s in zip(space, strides)))
+
+
+def spread(x: Value, strides: Sequence[int]) -> Value:
+    """Zeros between the elements of the trailing dimensions, so that they lie ``strides`` apart."""
+    for d, stride in enumerate(strides):
+        if stride == 1:
+            continue
+        axis = x.rank - len(strides) + d
+        extent = x.shape[axis]
+        after = [stride - 1 if k == axis + 1 else 0 for k in range(x.rank + 1)]
+        wide = x.unsqueeze(axis + 1).pad((0,) * (x.rank + 1), after)
+        shape = (*x.shape[:axis], extent * stride, *x.shape[axis + 1 :])
+        x = wide.reshape(*shape).part(axis, 0, (extent - 1) * stride + 1)
+    return x

@@ -1,0 +1,93 @@
+"""Attention whose queries share keys and values in groups, over a cache of earlier ones."""
+
+from __future__ import annotations
+
+from edgec.frontend.onnx.call import Call
+from edgec.frontend.onnx.operators.microsoft.attention import refuse_unless, scale_of
+from edgec.frontend.onnx.operators.microsoft.domain import microsoft
+from edgec.frontend.onnx.operators.microsoft.heads import attend, joined_heads, rotated, split_heads
+from edgec.frontend.onnx.operators.microsoft.normalization import scaled_to_unit
+from edgec.frontend.values import Value, concat, constant, emit, iota, maximum, minimum, select, size
+from edgec.ir.expr import Extent, plain
+from edgec.ir.index import greater
+
+
+@microsoft("GroupQueryAttention")
+def group_query_attention(call: Call) -> list[Value | None]:
+    """How long each sequence is may depend on the input (seqlens_k); the longest is known, or a run-time size."""
+    heads, groups = call.required("num_heads"), call.required("kv_num_heads")
+    smooth = call.attribute("smooth_softmax", -1) == 1
+    refuse_unless(call, {"sliding_window_cache": 0, "kv_cache_bit_width": 0, "qk_output": 0}, 12, 13)
+    q, k, v = _separate(call, heads, groups)
+    batch, _, length, _ = q.shape
+    longest = call.extents(6)[0]
+    # The first prompt begins a sequence, padded behind its end; later calls append to what is there.
+    before = constant(0, "i64")
+    if longest != length:
+        before = maximum(call[5].reshape(batch, 1).cast("i64") + 1 - size(length), 0)
+    places = before + iota(length, 1, 2)
+    if call.attribute("do_rotary", 0):
+        at = call.optional(9)
+        at = places if at is None else at
+        q, k = (rotated(x, call[7].gather(at, 0), call[8].gather(at, 0), bool(call.attribute("rotary_interleaved", 0)))
+                for x in (q, k))  # fmt: skip
+    k, v = (_appended(call.optional(j), x, before, longest) for j, x in ((3, k), (4, v)))
+    scores = q.reshape(batch, groups, heads // groups, length, q.shape[3])
+    keys = iota(k.shape[2], 2, 3)
+    end = places.unsqueeze(2)  # [batch or 1, queries, 1]: the last key a query sees
+    hidden = keys > (end if call.attribute("causal", 1) else end.reduce("max", [1]))
+    window = call.attribute("local_window_size", -1)
+    if window >= 0:
+        hidden = hidden | (keys < end - (window - 1))
+    bias = call.optional(10)
+    sink = call.optional(11)
+    if sink is not None:
+        sink = sink.cast("f32").reshape(1, groups, heads // groups, 1, 1)
+    y, _ = attend(
+        scores, k.unsqueeze(2), v.unsqueeze(2), scale_of(call, q),
+        None if bias is None else _by_groups(bias, groups), hidden.unsqueeze(1, 2), call.attribute("softcap", 0.0),
+        constant(0.0, "f32") if smooth and sink is None else sink,
+    )  # fmt: skip
+    return [joined_heads(y.reshape(batch, heads, length, y.shape[4])), k, v]
+
+
+def _separate(call: Call, heads: int, groups: int) -> tuple[Value, Value, Value]:
+    """Queries, keys and values by heads, normalized where there are weights for it."""
+    query = call[0]
+    if call.optional(1) is None:
+        width = query.shape[2] // (heads + 2 * groups)
+        starts = [0, heads * width, (heads + groups) * width, (heads + 2 * groups) * width]
+        parts = [query.part(2, starts[j], starts[j + 1]) for j in range(3)]
+    else:
+        parts = [query, call[1], call[2]]
+    q, k, v = (split_heads(x, n) for x, n in zip(parts, (heads, groups, groups)))
+    if call.optional(14) is not None:
+        epsilon = call.attribute("qk_norm_epsilon", 1e-6)
+        q = scaled_to_unit(q.cast("f32"), range(3, 4), epsilon)[0].cast(q.dtype) * call[14]
+        k = scaled_to_unit(k.cast("f32"), range(3, 4), epsilon)[0].cast(k.dtype) * call[15]
+    return q, k, v
+
+
+def _appended(past: Value | None, new: Value, before: Value, longest: Extent) -> Value:
+    """The cache [batch, heads, places, size] with the new ones after the first ``before`` of each sequence, then 0."""
+    batch, length = new.shape[0], new.shape[2]
+    kept = past.shape[2] if past is not None else 0
+    room = greater(longest, kept)
+    if past is None or (before.is_const and not before.node.value.any()):
+        return new.pad((0,) * 4, (0, 0, plain(room - length), 0))
+    if before.is_const and (before.node.value == before.node.value.reshape(-1)[0]).all():
+        first = int(before.node.value.reshape(-1)[0])
+        whole = concat([past.part(2, 0, first), new], 2)
+        return whole.pad((0,) * 4, (0, 0, plain(room - first - length), 0))
+    places = iota(room, 1, 2)
+    inside = places - before
+    chosen = select(inside < 0, places, minimum(maximum(inside, 0), size(length) - 1) + size(kept))
+    both = concat([past, new], 2).swap(1, 2)
+    picked = emit("gather_nd", both, chosen.broadcast(batch, room).unsqueeze(2), batch=1).swap(1, 2)
+    return select((inside >= size(length)).unsqueeze(1, 3), 0, picked)
+
+
+def _by_groups(bias: Value, groups: int) -> Value:
+    """[batch, heads, queries, keys] with the heads in groups."""
+    batch, heads, queries, keys = bias.shape
+    return bias.unsqueeze(1) if heads == 1 else bias.reshape(batch, groups, heads // groups, queries, keys)

@@ -1,0 +1,173 @@
+"""Quantized operators of com.microsoft: widened, computed in f32, quantized again (products stay integers)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from edgec.frontend.onnx.call import Call
+from edgec.frontend.onnx.operators.activation import softmax_of
+from edgec.frontend.onnx.operators.linear import matmul_of
+from edgec.frontend.onnx.operators.microsoft.attention import self_attention
+from edgec.frontend.onnx.operators.microsoft.domain import microsoft
+from edgec.frontend.onnx.operators.pool import average_pool, max_pool
+from edgec.frontend.onnx.operators.quantization import (
+    dequantize,
+    dynamically_quantized,
+    offset,
+    qlinear_conv,
+    quantize,
+    requantized,
+    saturated,
+)
+from edgec.frontend.values import Value, build, concat, emit, normalize_axis, select
+
+microsoft("QuantizeLinear")(quantize)
+microsoft("DequantizeLinear")(dequantize)
+
+
+def real(call: Call, k: int) -> Value:
+    """Operand k as f32, by the scale and the zero point that follow it."""
+    x = Value(build("cast", call[k], to="f32").node)
+    zero = call.optional(k + 2)
+    x = x if zero is None else x - zero.reshape().cast("f32")
+    return x * call[k + 1].reshape().cast("f32")
+
+
+def quantized(call: Call, y: Value, k: int) -> Value:
+    """y by the scale that is operand k and the zero point after it, or 0."""
+    y = emit("round", y / call[k].reshape().cast("f32"))
+    zero = call.optional(k + 1)
+    if zero is None:
+        return saturated(y, call[0].dtype)
+    return saturated(y + zero.reshape().cast("f32"), zero.dtype)
+
+
+@microsoft("QLinearAdd")
+def qlinear_add(call: Call) -> Value:
+    return quantized(call, real(call, 0) + real(call, 3), 6)
+
+
+@microsoft("QLinearMul")
+def qlinear_mul(call: Call) -> Value:
+    return quantized(call, real(call, 0) * real(call, 3), 6)
+
+
+@microsoft("QLinearWhere")
+def qlinear_where(call: Call) -> Value:
+    return quantized(call, select(call[0], real(call, 1), real(call, 4)), 7)
+
+
+@microsoft("QLinearSigmoid")
+def qlinear_sigmoid(call: Call) -> Value:
+    return quantized(call, emit("sigmoid", real(call, 0)), 3)
+
+
+@microsoft("QLinearLeakyRelu")
+def qlinear_leaky_relu(call: Call) -> Value:
+    x = real(call, 0)
+    return quantized(call, select(x < 0, x * call.attribute("alpha", 0.01), x), 3)
+
+
+@microsoft("QLinearSoftmax")
+def qlinear_softmax(call: Call) -> Value:
+    """``opset`` is that of the Softmax it was: before 13 the dimensions from ``axis`` on are one."""
+    x = real(call, 0)
+    axis = normalize_axis(call.attribute("axis", -1), x.rank)
+    if call.required("opset") < 13:
+        flat = x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))
+        return quantized(call, softmax_of(flat, 1).reshape(*x.shape), 3)
+    return quantized(call, softmax_of(x, axis), 3)
+
+
+@microsoft("QLinearConcat")
+def qlinear_concat(call: Call) -> Value:
+    """The scale and zero point of the result come first, then every part with its own."""
+    parts = [real(call, k) for k in range(2, len(call.inputs), 3)]
+    return quantized(call, concat(parts, normalize_axis(call.required("axis"), parts[0].rank)), 0)
+
+
+def channels_first(call: Call, x: Value) -> Value:
+    """[N, S.., C] as [N, C, S..], where the node says it is so."""
+    return x.transpose(0, x.rank - 1, *range(1, x.rank - 1)) if call.attribute("channels_last", 0) else x
+
+
+def channels_as_given(call: Call, y: Value) -> Value:
+    return y.transpose(0, *range(2, y.rank), 1) if call.attribute("channels_last", 0) else y
+
+
+@microsoft("QLinearAveragePool")
+def qlinear_average_pool(call: Call) -> Value:
+    y = average_pool(replace(call, inputs=(channels_first(call, real(call, 0)),)))
+    return quantized(call, channels_as_given(call, y), 3)
+
+
+@microsoft("QLinearGlobalAveragePool")
+def qlinear_global_average_pool(call: Call) -> Value:
+    x = channels_first(call, real(call, 0))
+    return quantized(call, channels_as_given(call, x.mean(range(2, x.rank))), 3)
+
+
+@microsoft("QLinearConv")
+def qlinear_conv_of_any_layout(call: Call) -> Value:
+    """The standard's operator, whose channels may come last."""
+    operands = (channels_first(call, call[0]), *call.inputs[1:])
+    return channels_as_given(call, qlinear_conv(replace(call, inputs=operands)))
+
+
+@microsoft("NhwcMaxPool")
+def nhwc_max_pool(call: Call) -> Value:
+    x = call[0]
+    first = x.transpose(0, x.rank - 1, *range(1, x.rank - 1))
+    y = max_pool(replace(call, inputs=(first,), outputs=call.outputs[:1]))
+    assert isinstance(y, Value)
+    return y.transpose(0, *range(2, y.rank), 1)
+
+
+@microsoft("QGemm")
+def qgemm(call: Call) -> Value:
+    """i32 products of both operands without their zero points; the bias is in units of both scales."""
+    a, b, bias = offset(call, 0, 2), offset(call, 3, 5, axis=0 if call.attribute("transB", 0) else 1), call.optional(6)
+    a = a.swap(0, 1) if call.attribute("transA", 0) else a
+    y = a @ (b.swap(0, 1) if call.attribute("transB", 0) else b)
+    y = y if bias is None else y + bias
+    factor = call[1].reshape() * _one_or_row(call[4]) * call.attribute("alpha", 1.0)
+    return y.cast("f32") * factor if call.optional(7) is None else requantized(call, y, factor, 7, 8)
+
+
+def _one_or_row(scale: Value) -> Value:
+    return scale.reshape() if prod(scale.shape) == 1 else scale
+
+
+@microsoft("MatMulIntegerToFloat")
+def matmul_integer_to_float(call: Call) -> Value:
+    y = matmul_of(offset(call, 0, 4, axis=-1), offset(call, 1, 5, axis=-1)).cast("f32")
+    return _with_bias(y * (_one_or_row(call[2]) * _one_or_row(call[3])), call.optional(6))
+
+
+@microsoft("DynamicQuantizeMatMul")
+def dynamic_quantize_matmul(call: Call) -> Value:
+    """The left operand is quantized by its own extremes."""
+    a, scale, zero = dynamically_quantized(call[0])
+    left = a.cast("i32") - zero.cast("i32")
+    y = matmul_of(left, offset(call, 1, 3, axis=-1)).cast("f32")
+    return _with_bias(y * (scale * _one_or_row(call[2])), call.optional(4))
+
+
+@microsoft("MatMulInteger16")
+def matmul_integer16(call: Call) -> Value:
+    return matmul_of(call[0].cast("i32"), call[1].cast("i32"))
+
+
+def _with_bias(y: Value, bias: Value | None) -> Value:
+    return y if bias is None else y + bias
+
+
+@microsoft("QAttention")
+def quantized_attention(call: Call) -> list[Value | None]:
+    """Attention whose projection is a product of integers."""
+    y = matmul_of(offset(call, 0, 6), offset(call, 1, 7, axis=-1)).cast("f32")
+    y = y * (call[3].reshape() * _one_or_row(call[4])) + call[2]
+    if call.attribute("do_rotary", 0) or call.attribute("past_present_share_buffer", 0):
+        raise call.error("rotary positions and shared buffers are not supported inside it")
+    return self_attention(call, y, call.optional(5), call.optional(8), extra=9)

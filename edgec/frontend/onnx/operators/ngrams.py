@@ -1,0 +1,64 @@
+"""How often given sequences of tokens occur in a text of numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgec.frontend.onnx.call import Call, onnx
+from edgec.frontend.values import Value, concat, constant, full
+
+
+@onnx("TfIdfVectorizer")
+def tf_idf_vectorizer(call: Call) -> Value:
+    """Counts, or weights, of n-grams whose tokens stand 1 to ``max_skip_count`` + 1 apart."""
+    pool = call.attribute("pool_int64s")
+    if not pool:
+        raise call.error("strings are not supported", "give tokens as numbers")
+    x = call[0].reshape(1, call[0].shape[0]) if call[0].rank == 1 else call[0]
+    starts = [*call.required("ngram_counts"), len(pool)]
+    columns = np.asarray(call.required("ngram_indexes"), np.int64)
+    shortest, longest = call.required("min_gram_length"), call.required("max_gram_length")
+    farthest = call.required("max_skip_count") + 1
+    counts, known = [], 0
+    placed: list[np.ndarray] = []
+    for n in range(1, len(starts)):
+        grams = np.asarray(pool[starts[n - 1] : starts[n]], np.int64).reshape(-1, n)
+        if shortest <= n <= longest and len(grams):
+            steps = range(1, (1 if n == 1 else farthest) + 1)
+            counts.append(_occurrences(x, grams, steps))
+            placed.append(columns[known : known + len(grams)])
+        known += len(grams)
+    width = int(columns.max()) + 1
+    where = np.concatenate(placed) if placed else np.zeros(0, np.int64)
+    onto = np.zeros((len(where), width), np.float32)
+    onto[np.arange(len(where)), where] = 1
+    y = concat(counts, 1) @ constant(onto) if counts else full((x.shape[0], width), 0.0, "f32")
+    y = _weighted(call, y)
+    return y.reshape(width) if call[0].rank == 1 else y
+
+
+def _occurrences(x: Value, grams: np.ndarray, steps: range) -> Value:
+    """[text, n-gram] how often each occurs with its tokens so far apart, as f32."""
+    count, n = grams.shape
+    total = full((x.shape[0], count), 0.0, "f32")
+    for step in steps:
+        places = x.shape[1] - step * (n - 1)
+        if places <= 0:
+            break
+        hit: Value | None = None
+        for j in range(n):
+            tokens = x.part(1, j * step, j * step + places).cast("i64").unsqueeze(-1)
+            same = tokens.equals(constant(grams[:, j]))
+            hit = same if hit is None else hit & same
+        assert hit is not None
+        total = total + hit.cast("f32").sum([1], keep=False)
+    return total
+
+
+def _weighted(call: Call, counts: Value) -> Value:
+    """By how often (TF), whether at all (IDF), or both; each column with its weight."""
+    mode, weights = call.required("mode"), call.attribute("weights")
+    if mode == "TF":
+        return counts
+    y = (counts > 0).cast("f32") if mode == "IDF" else counts
+    return y if not weights else y * constant(np.asarray(weights, np.float32))

@@ -1,0 +1,12 @@
+"""Why some operators are refused, and what to do instead."""
+
+from __future__ import annotations
+
+from edgec.frontend.onnx.call import refuse
+
+refuse("its result is random; feed random numbers as an input", "Bernoulli", "Multinomial", "RandomNormal",
+       "RandomNormalLike", "RandomUniform", "RandomUniformLike")  # fmt: skip
+refuse("strings are not supported; do this step in your own code", "RegexFullMatch", "StringConcat",
+       "StringNormalizer", "StringSplit")  # fmt: skip
+refuse("decoding pictures is not supported; feed decoded pixels", "ImageDecoder")
+refuse("derivatives are not computed; export the graph that trains", "Gradient", domain="ai.onnx.preview.training")

@@ -1,0 +1,345 @@
+"""Plans: where values live that are parts of others, what is copied, and the order of blocks.
+
+The operands of a concatenation are written where they belong inside the result's buffer; what cannot live there (an
+input, a value that is wanted in two places) is copied. A padded value is a view: the buffer of what is padded has a
+halo that holds the padding; a slice that is padded is a view, too. So one buffer serves those who read a value with a
+border and those who read it without, whether it is a part of something larger or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingType
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgec.fuse.block import Block
+from edgec.fuse.decisions import Decisions, Refusal
+from edgec.fuse.draft import Draft
+from edgec.fuse.guards import Guard, guards_of
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.graph import Formula, Graph, Node, intern
+from edgec.ir.sizes import sizes_of
+from edgec.ops import is_procedure
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A value that lives where another does, ``offset`` elements from its corner along each dimension.
+
+    It is a part of it, which somebody writes there; or a view, which nobody writes: a slice, or, where offsets are
+    negative, the value with the halo of its buffer.
+    """
+
+    parent: Node
+    offset: tuple[Extent, ...]
+    is_view: bool = False
+
+
+@dataclass(frozen=True)
+class Halo:
+    """What lies around the value that owns a buffer: so many elements ``before`` and ``after`` it, all of ``value``."""
+
+    before: tuple[Extent, ...]
+    after: tuple[Extent, ...]
+    value: float | int
+
+    def around(self, shape: tuple[Extent, ...]) -> tuple[Extent, ...]:
+        """The shape with its halo."""
+        return tuple(X.plain(b + n + a) for b, n, a in zip(self.before, shape, self.after))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Blocks in execution order, and where placed values live."""
+
+    graph: Graph
+    blocks: tuple[Block, ...]
+    placements: MappingType[Node, Placement]
+    outputs: tuple[tuple[str, Node], ...]
+    #: Padding, by the value that owns the buffer.
+    halos: MappingType[Node, Halo] = field(default_factory=dict)
+    #: The values of the sizes that are computed, and the truth values without which outputs mean nothing.
+    sizes: MappingType[Expr, Node] = field(default_factory=dict)
+    demands: tuple[tuple[str, Node], ...] = ()
+    #: The conditions under which a block is computed, by its output, in the order in which they are known.
+    guards: MappingType[Node, tuple[Guard, ...]] = field(default_factory=dict)
+    #: Why all this is so.
+    decisions: Decisions = field(default_factory=Decisions, compare=False)
+
+    @property
+    def filled(self) -> set[Node]:
+        """Concatenations and paddings that nobody computes: others write where they lie."""
+        return {n if p.is_view else p.parent for n, p in self.placements.items()}
+
+    def root_of(self, node: Node) -> tuple[Node, tuple[Extent, ...]]:
+        """The value that owns the memory ``node`` lies in, and where in relation to it."""
+        return root_of(node, self.placements)
+
+
+def root_of(node: Node, placements: MappingType[Node, Placement]) -> tuple[Node, tuple[Extent, ...]]:
+    """The value that owns the memory ``node`` lies in, and where in relation to it."""
+    offset: tuple[Extent, ...] = (0,) * node.type.rank
+    while node in placements:
+        place = placements[node]
+        offset = tuple(X.plain(a + b) for a, b in zip(offset, place.offset))
+        node = place.parent
+    return node, offset
+
+
+class Placer:
+    """Makes a plan of blocks; ``placed`` are the concatenations and paddings that nothing computes."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.graph = draft.graph
+        self.placed = draft.placed
+        self.conditions = draft.conditions
+        self.decisions = draft.decisions
+        self.users = draft.users
+        self.order = draft.order
+        self.sizes = draft.graph.needed_sizes()
+        self.demanded = [n for _, n in draft.graph.demands]
+        self.results = draft.results
+
+    def plan(self, blocks: list[Block]) -> Plan:
+        """Place operands inside their concatenation or padding; what cannot live there is copied."""
+        produced = {b.output for b in blocks} | self.placed
+        placements: dict[Node, Placement] = {}
+        copies: list[Block] = []
+        halos: dict[Node, Halo] = {}
+        concats = [n for n in self.placed if n.op == "concat"]
+        for node in sorted(concats, key=self.order.__getitem__, reverse=True):
+            offset: list[Extent] = [0] * node.type.rank
+            axis = node.attributes["axis"]
+            taken: set[Node] = set()
+            for part in node.args:
+                refused = self._refused(part, node, placements, produced)
+                if refused is None and part not in taken:
+                    placements[part] = Placement(node, tuple(offset))
+                    taken.add(part)
+                    self.decisions.fused(part, node, "written where it belongs in the buffer of concat")
+                elif part.type.elements:
+                    copies.append(copy_block(part, node, tuple(offset)))
+                    placements[copies[-1].output] = Placement(node, tuple(offset))
+                    refused = refused or Refusal("placement", "it stands in the same concat twice")
+                    self.decisions.apart(part, (node,), refused)
+                offset[axis] = X.plain(offset[axis] + part.type.shape[axis])
+        self._pad(placements, produced, copies, halos)
+        outputs = self._outputs(copies)
+        sizes = {s: self._standing(n, copies) for s, n in self.sizes.items()}
+        demands = tuple((message, self._standing(n, copies)) for message, n in self.graph.demands)
+        guards = self._guards(blocks, copies, placements)
+        ordered = self._ordered(blocks, copies, placements, guards)
+        known = {b.output: k for k, b in enumerate(ordered)}
+        return Plan(
+            self.graph,
+            tuple(ordered),
+            placements,
+            outputs,
+            halos,
+            sizes,
+            demands,
+            {n: tuple(sorted(found, key=lambda g: known.get(g[0], -1))) for n, found in guards.items()},
+            self.decisions,
+        )
+
+    def _guards(
+        self, blocks: list[Block], copies: list[Block], placements: dict[Node, Placement]
+    ) -> dict[Node, frozenset[Guard]]:
+        copied = [i for c in copies for i in c.inputs]
+        wanted = {*self.results, *copied}
+        owners: dict[Node, list[Node]] = {}
+        for n, p in placements.items():  # what reads a view reads what it is a view of
+            inner, outer = (p.parent, n) if p.is_view else (n, p.parent)
+            owners.setdefault(inner, []).append(outer)
+        return guards_of(sorted(blocks, key=lambda b: self.order[b.output]), wanted, owners, self.conditions)
+
+    def _pad(
+        self,
+        placements: dict[Node, Placement],
+        produced: set[Node],
+        copies: list[Block],
+        halos: dict[Node, Halo],
+    ) -> None:
+        """Make every padding a view of what it pads, with a halo around that, or of a copy that can have one.
+
+        A slice is a view of its operand in any case.
+        """
+        copied: dict[tuple[Node, Any], Node] = {}
+        for node in sorted((n for n in self.placed if n.op != "concat"), key=self.order.__getitem__):
+            (part,) = node.args
+            if node.op == "slice":
+                placements[node] = Placement(part, node.attributes["starts"], True)
+                self.decisions.fused(part, node, "it lies where its operand does")
+                continue
+            refused = self._no_halo(node, part, placements, produced, halos)
+            if refused is None:
+                self.decisions.fused(part, node, "its buffer has a halo that holds the padding")
+                self._surround(node, part, placements, halos)
+                continue
+            self.decisions.apart(part, (node,), refused)
+            copy = copied.get((part, node.attributes["value"]))
+            if copy is None or self._no_halo(node, copy, placements, {copy}, halos) is not None:
+                copies.append(copy_block(part, node, (0,) * node.type.rank))
+                copy = copied[part, node.attributes["value"]] = copies[-1].output
+            self._surround(node, copy, placements, halos)
+
+    @staticmethod
+    def _surround(node: Node, part: Node, placements: dict[Node, Placement], halos: dict[Node, Halo]) -> None:
+        """``node`` is ``part`` with what lies around it."""
+        before, after = node.attributes["before"], node.attributes["after"]
+        placements[node] = Placement(part, tuple(X.plain(-b) for b in before), True)
+        root, offset = root_of(part, placements)
+        if offset != (0,) * part.type.rank or part is not root:
+            ends = zip(offset, part.type.shape, root.type.shape)
+            after = tuple(X.plain(a + o + n - all_) if a != 0 else 0 for a, (o, n, all_) in zip(after, ends))
+            before = tuple(X.plain(b - o) if b != 0 else 0 for b, o in zip(before, offset))
+        known = halos.get(root)
+        if known is not None and (known.before, known.after) != (before, after):
+            before, after = tuple(map(max, known.before, before)), tuple(map(max, known.after, after))
+        halos[root] = Halo(tuple(before), tuple(after), node.attributes["value"])
+
+    def _no_halo(
+        self,
+        node: Node,
+        part: Node,
+        placements: MappingType[Node, Placement],
+        produced: set[Node],
+        halos: MappingType[Node, Halo],
+    ) -> Refusal | None:
+        """Why the buffer of ``part`` cannot have the halo that ``node`` wants; None where it can."""
+        root, offset = root_of(part, placements)
+        if part not in produced or root.op in ("input", "const"):
+            return Refusal("placement", "an input of the network or a constant lies where it lies: it is copied")
+        if part in self.results or root in self.results:
+            return Refusal("output", "it has to stand in memory by itself: it is copied")
+        if self._meets_procedure(part) or self._meets_procedure(root):
+            return Refusal("procedure", "a procedure wants it by itself: it is copied")
+        known = halos.get(root)
+        if known is not None and not _same(known.value, node.attributes["value"]):
+            return Refusal("placement", "other readers want another value around it: it is copied")
+        around = node.attributes["before"], node.attributes["after"]
+        if known is not None and (known.before, known.after) == around and part is root:
+            return None
+        if known is None and part is root:
+            return None
+        sides = [(b, a, o, n, whole) for b, a, o, n, whole in
+                 zip(*around, offset, part.type.shape, root.type.shape) if (b, a) != (0, 0)]  # fmt: skip
+        others = (*known.before, *known.after) if known is not None else ()
+        if not all(isinstance(x, int) for x in (*(x for side in sides for x in side), *others)):
+            return Refusal("placement", "how far it is padded is known only when the network runs: it is copied")
+        if any(o > 0 or o + n < whole for _, _, o, n, whole in sides):
+            return Refusal("placement", "it is padded where its neighbors in a larger buffer lie: it is copied")
+        return None
+
+    def _refused(
+        self, part: Node, node: Node, placements: MappingType[Node, Placement], produced: set[Node]
+    ) -> Refusal | None:
+        """Why ``part`` cannot live inside ``node``, so that it is copied there; None where it can."""
+        if part not in produced or (part in self.placed and part.op != "concat"):
+            return Refusal("placement", "an input of the network or a constant lies where it lies: it is copied")
+        if part in placements:
+            return Refusal("placement", f"it lives inside {placements[part].parent.op} already: it is copied")
+        if part in self.results:
+            return Refusal("output", "it has to stand in memory by itself: it is copied")
+        if self._meets_procedure(part):
+            return Refusal("procedure", "a procedure wants it by itself: it is copied")
+        if self._would_cycle(part, node, placements):
+            return Refusal("placement", "each would lie inside the other: it is copied")
+        return None
+
+    def _meets_procedure(self, node: Node) -> bool:
+        """A procedure writes it or reads it: it has to lie in memory by itself."""
+        users = self.users.get(node, ())  # a copy of ours is not in the graph
+        return is_procedure(node.op) or any(is_procedure(user.op) for user in users)
+
+    def _outputs(self, copies: list[Block]) -> tuple[tuple[str, Node], ...]:
+        """Named results; inputs, constants and values with two names are copied into their own."""
+        outputs: list[tuple[str, Node]] = []
+        taken: set[Node] = set()
+        for name, node in self.graph.outputs:
+            if node.op in ("input", "const") or node in taken:
+                copies.append(copy_block(node, node, (len(outputs),)))
+                node = copies[-1].output
+            taken.add(node)
+            outputs.append((name, node))
+        return tuple(outputs)
+
+    @staticmethod
+    def _standing(node: Node, copies: list[Block]) -> Node:
+        """A scalar that stands in memory: a constant is copied there."""
+        if not node.is_const:
+            return node
+        if node not in (c.inputs[0] for c in copies if c.output.attributes["offset"] == ("scalar",)):
+            copies.append(copy_block(node, node, ("scalar",)))
+        return next(c.output for c in copies if c.inputs == (node,) and c.output.attributes["offset"] == ("scalar",))
+
+    @staticmethod
+    def _would_cycle(part: Node, node: Node, placements: MappingType[Node, Placement]) -> bool:
+        while node in placements:
+            node = placements[node].parent
+            if node is part:
+                return True
+        return False
+
+    def _ordered(
+        self,
+        blocks: list[Block],
+        copies: list[Block],
+        placements: dict[Node, Placement],
+        guards: MappingType[Node, frozenset[Guard]],
+    ) -> list[Block]:
+        """Blocks and copies by what they need; a placed result is complete when all its parts are written."""
+        writers: dict[Node, list[Block]] = {}
+        everything = [*blocks, *copies]
+        for b in everything:
+            writers.setdefault(b.output, []).append(b)
+        for b in copies:
+            if b.output in placements:  # a part of a concatenation
+                writers.setdefault(placements[b.output].parent, []).append(b)
+        done: set[int] = set()
+        ordered: list[Block] = []
+
+        def need(node: Node) -> None:
+            if node in self.placed:
+                for part in node.args if node.op == "concat" else (placements[node].parent,):
+                    need(part)
+                for c in copies:
+                    if c.output in placements and placements[c.output].parent is node:
+                        write(c)
+            elif node in writers:
+                for b in writers[node]:
+                    write(b)
+
+        def write(block: Block) -> None:
+            if id(block) in done:
+                return
+            done.add(id(block))
+            for i in block.inputs:
+                need(i)
+            for condition, _ in sorted(guards.get(block.output, ()), key=lambda g: self.order[g[0]]):
+                need(condition)
+            for size in sizes_of(block.meaning):
+                if size in self.sizes:
+                    need(self.sizes[size])
+            ordered.append(block)
+
+        for b in sorted(blocks, key=lambda b: self.order[b.output]):
+            write(b)
+        for node in (*(n for _, n in self.graph.outputs), *self.sizes.values(), *self.demanded):
+            need(node)
+        for b in copies:
+            write(b)
+        return ordered
+
+
+def _same(a: float, b: float) -> bool:
+    return a == b or (a != a and b != b)
+
+
+def copy_block(part: Node, into: Node, offset: tuple[Any, ...]) -> Block:
+    """A block that copies ``part`` to where it belongs inside ``into``."""
+    target = intern("copy", (part,), {"into": into.key, "offset": offset}, part.type)
+    variables = tuple(X.var(f"i{d}", n) for d, n in enumerate(part.type.shape))
+    body = X.load(part, variables, part.type.dtype)
+    return Block(target, (target,), Formula(part.type, variables, body), "map")

@@ -1,0 +1,215 @@
+"""Sibling contractions: what multiplies one operand by several weights can do so once, by the weights side by side.
+
+Queries, keys and values of attention are the case in point, and the heads of a detector, which look at one picture with
+convolutions of their own. What follows every sibling alike (a bias, an activation) follows the one. Each result is a
+slice of the wider one, which is only an index or a view in the products that read it; where anything else reads one of
+them, it is left alone. Whether it pays is a choice by price: the operand is read once and one kernel starts instead of
+three, but rows of results lie further apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgec import ops
+from edgec.fuse import classify
+from edgec.fuse.block import Block, Composer
+from edgec.fuse.choice import Choice, Prices
+from edgec.fuse.kind import kind_of
+from edgec.ir.graph import Graph, Node, constant, rewrite
+
+#: What multiplies by weights: the dimension of its result, and that of its weights, that siblings lie along.
+STACKED = {"matmul": (-1, 1), "conv": (1, 0)}
+
+
+@dataclass(frozen=True)
+class _Head:
+    """One sibling: its product, the addition of its bias if it has one, and the element-wise steps after that."""
+
+    product: Node
+    bias: Node | None
+    steps: tuple[Node, ...] = ()
+
+    @property
+    def base(self) -> Node:
+        return self.bias or self.product
+
+    @property
+    def end(self) -> Node:
+        return self.steps[-1] if self.steps else self.base
+
+    @property
+    def places(self) -> tuple[Node, ...]:
+        """Its nodes in order, and the product twice where no bias is added: as many as its siblings have."""
+        return (self.product, self.base, *self.steps)
+
+    @property
+    def axis(self) -> int:
+        return STACKED[self.product.op][0] % self.product.type.rank
+
+    @property
+    def width(self) -> int:
+        return int(self.product.type.bounds[self.axis])
+
+    def added(self) -> np.ndarray:
+        """What is added to each column, with the dimensions of the result from the stacked one on; or zeros."""
+        shape = (self.width, *(1 for _ in self.product.type.shape[self.axis + 1 :]))
+        if self.bias is None:
+            return np.zeros(shape, np.float32)
+        return _added(self.bias, self.product).value.reshape(shape)
+
+    @property
+    def block(self) -> Block:
+        nodes = tuple(dict.fromkeys(self.places))
+        derived = Composer().compose(self.end, set(nodes).__contains__)
+        return Block(self.end, nodes, derived, kind_of(derived))
+
+
+def stacked(graph: Graph, prices: Prices, gpu: bool = False) -> tuple[Graph, list[Choice]]:
+    """The graph with siblings made one where that is cheaper, and the choices about them.
+
+    On a ``gpu`` it always is: a launch costs more than rows that lie further apart.
+    """
+    choices: list[Choice] = []
+    groups: dict[Node, Sequence[_Head]] = {}  # end of a head -> it and its siblings
+    for heads in _groups(graph):
+        if not gpu:
+            ways = {"stacked": [_one(heads, heads[0].product.args[0]).block], "apart": [h.block for h in heads]}
+            choices.append(prices.choose("stack", heads[0].end, ways))
+        if gpu or choices[-1].taken.name == "stacked":
+            groups.update((head.end, heads) for head in heads)
+    return (_rebuilt(graph, groups) if groups else graph), choices
+
+
+def _rebuilt(graph: Graph, groups: Mapping[Node, Sequence[_Head]]) -> Graph:
+    names: dict[Node, tuple[str, ...]] = {}
+    new: dict[Node, Node] = {}
+    wide: dict[Node, _Head] = {}  # by the end of the first sibling
+
+    def change(old: Node, args: tuple[Node, ...]) -> Node:
+        if old in groups:
+            new[old] = sliced(old, groups[old])
+        else:
+            new[old] = old if args == old.args else ops.node(old.op, *args, **old.attributes)
+        return new[old]
+
+    def sliced(old: Node, heads: Sequence[_Head]) -> Node:
+        first = heads[0]
+        if first.end not in wide:
+            one = wide[first.end] = _one(heads, new[first.product.args[0]])
+            for whole, *parts in zip(one.places, *(h.places for h in heads)):
+                told = (n for p in parts for n in graph.names(p))
+                names[whole] = tuple(dict.fromkeys((*names.get(whole, ()), *told)))
+        starts = [0] * old.type.rank
+        starts[first.axis] = sum(h.width for h in heads[: [h.end for h in heads].index(old)])
+        steps = (1,) * old.type.rank
+        return ops.node("slice", wide[first.end].end, starts=tuple(starts), steps=steps, shape=old.type.shape)
+
+    rewritten = rewrite(graph, change)
+    return replace(rewritten, origin={**rewritten.origin, **names})
+
+
+def _one(heads: Sequence[_Head], operand: Node) -> _Head:
+    """All heads as one: ``operand`` times all weights side by side, and what follows each."""
+    first = heads[0]
+    weights = np.concatenate([h.product.args[1].value for h in heads], axis=STACKED[first.product.op][1])
+    product = ops.node(first.product.op, operand, constant(weights), **first.product.attributes)
+    bias = None
+    if any(h.bias is not None for h in heads):
+        bias = ops.node("add", product, constant(np.concatenate([h.added() for h in heads])))
+    made = {first.base: bias or product}
+    for step in first.steps:
+        made[step] = ops.node(step.op, *(made.get(a, a) for a in step.args), **step.attributes)
+    return _Head(product, bias, tuple(made.values())[1:])
+
+
+def _groups(graph: Graph) -> Iterator[list[_Head]]:
+    """Siblings that only other products read."""
+    users = graph.users()
+    results = graph.results()
+    found: dict[object, list[_Head]] = {}
+    for node in graph.operations():
+        if node.op not in STACKED or node.type.dtype != "f32" or not node.type.is_fixed or node in results:
+            continue
+        operand, weights = node.args
+        if operand.is_const or not weights.is_const or node.attributes.get("groups", 1) != 1:
+            continue
+        if node.op == "matmul" and weights.type.rank != 2:
+            continue
+        head = _head(node, users, results)
+        if head.end not in results and _feeds_products(head.end, users):
+            kernel = weights.type.shape[2:] if node.op == "conv" else ()
+            found.setdefault((operand, node.op, node.attrs, kernel, _followed(head)), []).append(head)
+    yield from (heads for heads in found.values() if len(heads) > 1)
+
+
+def _head(product: Node, users: Mapping[Node, Sequence[Node]], results: set[Node]) -> _Head:
+    """A product, its bias, and the element-wise steps after it, as long as all that follows comes through one value."""
+    readers = users[product]
+    bias = readers[0] if len(readers) == 1 and _is_bias(readers[0], product) else None
+    steps: list[Node] = []
+    end = bias or product
+    while more := _until_one(end, users, results):
+        steps += more
+        end = more[-1]
+    return _Head(product, bias, tuple(steps))
+
+
+def _until_one(start: Node, users: Mapping[Node, Sequence[Node]], results: set[Node]) -> list[Node]:
+    """What works on each element of ``start`` up to the next value that all uses of it flow through, if all does."""
+    found: list[Node] = []
+    waiting = [] if start in results else list(dict.fromkeys(users[start]))
+    inside = {start}
+    while waiting:
+        ready = [n for n in waiting if all(a in inside or _is_scalar(a) for a in n.args)]
+        if not ready or not classify.is_elementwise(ready[0]) or ready[0].type != start.type:
+            return []
+        (node, *_) = ready
+        waiting.remove(node)
+        found.append(node)
+        inside.add(node)
+        if not waiting:
+            return found
+        if node in results:
+            return []
+        waiting += [u for u in dict.fromkeys(users[node]) if u not in waiting]
+    return []
+
+
+def _followed(head: _Head) -> object:
+    """What follows the base of a head: equal for two heads if it is the same."""
+    known = {head.base: 0}
+    for k, step in enumerate(head.steps, 1):
+        known[step] = k
+    return tuple((s.op, s.attrs, tuple(known.get(a, a) for a in s.args)) for s in head.steps)
+
+
+def _added(add: Node, product: Node) -> Node:
+    """What is added to a product."""
+    return add.args[1] if add.args[0] is product else add.args[0]
+
+
+def _is_bias(add: Node, product: Node) -> bool:
+    """Does it add a constant for each column?"""
+    if add.op != "add" or add.type != product.type:
+        return False
+    node, axis = _added(add, product), STACKED[product.op][0] % product.type.rank
+    behind = product.type.rank - axis
+    is_long = node.is_const and node.type.rank >= behind and node.type.shape[-behind] == product.type.shape[axis]
+    return is_long and node.type.elements == product.type.shape[axis]
+
+
+def _is_scalar(node: Node) -> bool:
+    return node.is_const and node.type.elements == 1
+
+
+def _feeds_products(node: Node, users: Mapping[Node, Sequence[Node]]) -> bool:
+    """Is it read by products alone, through movement?"""
+    for user in users[node]:
+        is_moved = classify.is_movement(user) and len(user.args) == 1 and user.op != "concat"
+        if not (_feeds_products(user, users) if is_moved else user.op in STACKED):
+            return False
+    return bool(users[node])

@@ -1,0 +1,134 @@
+"""Budgets of a build: what it may cost, and who costs most where it costs more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgec.bench.timing import Benched
+from edgec.build import Built
+from edgec.check.network import Checked
+from edgec.errors import UsageError
+from edgec.report import traffic
+from edgec.report.fit import fit
+from edgec.report.record import Record, kernel_record
+from edgec.report.tables import duration, number, size
+from edgec.text import printable
+
+#: Every budget, and what it bounds.
+BUDGETS = {
+    "latency_ms": "median milliseconds of one run on this machine",
+    "ram_kb": "KiB of the arena, inputs and outputs",
+    "flash_kb": "KiB of weights; code comes on top",
+    "traffic_kb": "KiB that a run reads and writes, each element once a kernel",
+    "max_error": "largest difference from the reference, of the largest value",
+}
+#: How many contributors are named.
+NAMED = 3
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A bound by its name."""
+
+    name: str
+    limit: float
+
+
+def read_budgets(texts: Iterable[str]) -> tuple[Budget, ...]:
+    """Budgets as the command line has them, NAME=NUMBER; raises UsageError for a name or a number that is none."""
+    found = []
+    for text in texts:
+        name, equals, rest = text.partition("=")
+        if name not in BUDGETS:
+            known = ", ".join(BUDGETS)
+            raise UsageError(f"there is no budget '{printable(name)}'", hint=f"it is one of {known}")
+        try:
+            limit = float(rest) if equals else -1.0
+        except ValueError:
+            limit = -1.0
+        if not 0 <= limit < float("inf"):
+            raise UsageError(f"'{printable(text)}' is no budget", hint=f"write {name}=NUMBER")
+        found.append(Budget(name, limit))
+    return tuple(found)
+
+
+def needs(budgets: Sequence[Budget], name: str) -> bool:
+    """Is there a budget that something has to be measured for?"""
+    return any(b.name == name for b in budgets)
+
+
+def held(
+    built: Built,
+    budgets: Sequence[Budget],
+    *,
+    benched: Benched | None = None,
+    seconds: Sequence[float | None] = (),
+    checked: Checked | None = None,
+) -> list[Record]:
+    """Each budget beside what was found, and the largest contributors; what could not be found is not met."""
+    memory = fit(built.program, built.options.device)
+    moved = traffic.of_plan(built.run["fuse"]).together / 1024 if needs(budgets, "traffic_kb") else None
+    worst = [d.max_rel for d in checked.outputs] if checked is not None else []
+    amounts: Mapping[str, float | None] = {
+        "latency_ms": benched.timing.median_ms if benched is not None else None,
+        "ram_kb": memory["ram"]["bytes"] / 1024,
+        "flash_kb": memory["flash"]["bytes"] / 1024,
+        "traffic_kb": moved,
+        "max_error": max(worst, default=None),
+    }
+    found = []
+    for budget in budgets:
+        amount = amounts[budget.name]
+        ok = amount is not None and amount <= budget.limit
+        found.append(
+            {
+                "name": budget.name,
+                "limit": budget.limit,
+                "found": amount,
+                "ok": ok,
+                "limit_text": _text(budget.name, budget.limit),
+                "found_text": _text(budget.name, amount) if amount is not None else "not measured",
+                "largest": [] if ok else _largest(built, budget.name, seconds, checked),
+            }
+        )
+    return found
+
+
+def _largest(built: Built, name: str, seconds: Sequence[float | None], checked: Checked | None) -> list[Record]:
+    """Who contributes most, most first: kernels by time, weights, bytes or error, values by their bytes."""
+    program = built.program
+    amounts: list[tuple[float, str]]
+    if name == "ram_kb":
+        writers = {kernel.writes: kernel for kernel in program.kernels}
+        arena = [b for b in program.offsets if b.space == "arena"]
+        ports = [b for _, b, _ in (*program.inputs, *program.outputs)]
+        names = {b: writers[b].names if b in writers else () for b in (*arena, *ports)}
+        amounts = [(b.bytes / 1024, _value_of(b.name, nodes)) for b, nodes in names.items()]
+    else:
+        known = {b.kernel: b.max_rel for b in checked.blocks} if checked is not None else {}
+        amounts = []
+        for k, kernel in enumerate(program.kernels):
+            if name == "latency_ms":
+                amount = (seconds[k] or 0.0) * 1e3 if k < len(seconds) else 0.0
+            elif name == "flash_kb":
+                amount = sum(b.bytes for b in dict.fromkeys(kernel.reads) if b.space == "weights") / 1024
+            elif name == "max_error":
+                amount = known.get(k, 0.0)
+            else:
+                amount = traffic.of_kernel(kernel).together / 1024
+            row = kernel_record(kernel)
+            amounts.append((amount, f"kernel {k}: {' '.join(row['operators'][:4])} '{', '.join(row['nodes'][-2:])}'"))
+    amounts.sort(key=lambda a: -a[0])
+    named = [(amount, what) for amount, what in amounts[:NAMED] if amount > 0]
+    return [{"what": what, "amount": amount, "amount_text": _text(name, amount)} for amount, what in named]
+
+
+def _value_of(name: str, nodes: Sequence[str]) -> str:
+    return f"what '{', '.join(map(printable, nodes[-2:]))}' gives" if nodes else printable(name)
+
+
+def _text(name: str, amount: float) -> str:
+    if name == "latency_ms":
+        return duration(amount)
+    return size(round(amount * 1024)) if name.endswith("_kb") else f"{amount:.1e}" if amount < 0.1 else number(amount)

@@ -1,0 +1,117 @@
+"""The report of a build: what is measured for it, and its two files in the folder of the build."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, TypedDict
+
+from edgec import api
+from edgec.bench.profile import kernel_seconds, launch_seconds
+from edgec.bench.timing import Benched
+from edgec.build import Built
+from edgec.check.network import Checked
+from edgec.device.compilers import runs_here
+from edgec.device.cuda import compile_cuda, pick_cuda_compiler
+from edgec.emit.language import language_of
+from edgec.emit.source import generate
+from edgec.errors import UsageError
+from edgec.pipeline import Run
+from edgec.progress import Progress, silent
+from edgec.report.budget import Budget, needs
+from edgec.report.document import document, write_document
+from edgec.report.document.build import PAGE
+from edgec.report.launches import launch
+from edgec.report.page import page
+from edgec.report.record import Record, kernel_record
+
+#: Seconds that a network is timed for, as a whole and kernel by kernel.
+SECONDS = 0.5
+
+
+class Facts(TypedDict):
+    """What was measured of a build: as a whole, kernel by kernel, and beside its reference; None or empty otherwise."""
+
+    benched: Benched | None
+    seconds: list[float | None]
+    checked: Checked | None
+
+
+def gpu_kernels(run: Run, progress: Progress = silent) -> list[Record]:
+    """What every kernel of a network takes of its GPU, compiled but not linked; ``run`` came as far as emitting.
+
+    Raises UsageError for a device without kernels of its own to compile, ToolchainError where there is no nvcc.
+    """
+    options, project = run.context.options, run["emit"]
+    device = options.device
+    if device.language != "cuda":
+        raise UsageError(f"'{device.name}' is no GPU whose kernels are compiled here", hint="--device jetson is one")
+    compiler = pick_cuda_compiler(device, options.compiler)
+    calls = generate(project.program, options.name, options.templates, language_of(device)).calls
+    with tempfile.TemporaryDirectory(prefix="edgec-") as folder:
+        for path, content in project.files.items():
+            if Path(path).suffix in (".cu", ".h"):
+                Path(folder, path).write_bytes(content)
+        kernels = [Path(folder, path) for path in project.files if fnmatch(path, "*_kernels_*.cu")]
+        found = compile_cuda(compiler, device, kernels, Path(folder), link=False, progress=_compiling(progress))
+    said = {report.name: report for report in found}
+    rows = []
+    for number, call in enumerate(calls):
+        row = launch(call, project.program, device, said)
+        rows.append({"kernel": number, **kernel_record(call.kernel), "launch": row})
+    return rows
+
+
+def _compiling(progress: Progress) -> Callable[[Path, int, int], None]:
+    return lambda path, done, of: progress("compile", path.name, done / of)
+
+
+def measure(
+    built: Built,
+    budgets: Sequence[Budget] = (),
+    everything: bool = True,
+    progress: Progress = silent,
+    seconds: float | None = None,
+) -> Facts:
+    """Time and check a build where its code runs here: everything, or what its budgets are about.
+
+    ``seconds`` is how long the network is timed, and again its kernels (`SECONDS`).
+    """
+    seconds = SECONDS if seconds is None else seconds
+    facts = Facts(benched=None, seconds=[], checked=None)
+    runs = built.compiler is not None and runs_here(built.options.device, built.options.compiler)
+    if runs and (everything or needs(budgets, "latency_ms")):
+        progress("report", "times")
+        facts["benched"] = api.bench(built, seconds=seconds, progress=progress)
+        if built.options.device.language == "c" and not built.program.parts:
+            facts["seconds"] = kernel_seconds(built, seconds)
+        elif built.options.device.is_gpu and not built.program.parts:
+            facts["seconds"] = launch_seconds(built)
+    if everything or needs(budgets, "max_error"):
+        progress("report", "errors")
+        alone = built.options.device.language == "c" and not built.program.parts
+        facts["checked"] = api.check(built, samples=1, blocks=alone, progress=progress)
+    return facts
+
+
+def measure_times(built: Built, progress: Progress = silent, seconds: float | None = None) -> Facts:
+    """Times alone, where the code of a build runs here: a decision is to be answered soon."""
+    budget = (Budget("latency_ms", 0.0),)
+    return measure(built, budget, everything=False, progress=progress, seconds=seconds)
+
+
+def describe(
+    built: Built, facts: Facts, *, budgets: Sequence[Record] = (), settings: Mapping[str, Any] | None = None
+) -> Record:
+    """The document of a build (docs/report.md)."""
+    return document(built, **facts, budgets=budgets, settings=settings)
+
+
+def write(found: Record, folder: Path) -> Path:
+    """Write the document and its page into the folder of a build; gives the page."""
+    write_document(found, folder)
+    path = folder / PAGE
+    path.write_text(page(found), encoding="utf-8")
+    return path

@@ -1,0 +1,111 @@
+"""What runs where, as data and as a table: the parts of a network on a device with a GPU beside its processor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+from rich.text import Text
+
+from edgec.build import Built
+from edgec.partition import Assignment
+from edgec.partition.cut import NEVER
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+Record = dict[str, Any]
+
+
+def record(built: Built) -> Record | None:
+    """The placement of a build; None where there was nothing to place."""
+    placed = built.run.context.placed
+    if placed is None:
+        return None
+    graph = built.run["fuse"].graph
+    parts = built.program.parts
+    blocks = [
+        {
+            "operators": list(dict.fromkeys(name for n in p.block.nodes for name in graph.names(n))),
+            "kind": p.block.kind,
+            "place": p.place,
+            "cpu_ms": p.cpu_seconds * 1e3,
+            "gpu_ms": p.gpu_seconds * 1e3 if p.gpu_seconds < NEVER else None,
+            "refused": p.refused or None,
+        }
+        for p in placed.blocks
+    ]
+    return {
+        "devices": dict(placed.names),
+        "predicted_ms": placed.seconds * 1e3,
+        "cpu_alone_ms": sum(p.cpu_seconds for p in placed.blocks) * 1e3,
+        "gpu_alone_ms": _gpu_alone(placed),
+        "undivided": placed.whole or None,
+        "transfers": [
+            {
+                "value": ", ".join(graph.names(t.value)) or str(dict(t.value.attrs).get("name", t.value.op)),
+                "to": t.to,
+                "bytes": t.value.type.bytes,
+                "predicted_ms": t.seconds * 1e3,
+            }
+            for t in placed.transfers
+        ],
+        "parts": [
+            {
+                "device": part.device.name,
+                "place": "gpu" if part.device.is_gpu else "cpu",
+                "kernels": len(part.program.kernels),
+                "first": next((n for k in part.program.kernels for n in k.names), None),
+                "last": next((n for k in reversed(part.program.kernels) for n in reversed(k.names)), None),
+                "bytes_in": sum(v.type.bytes for v in part.reads),
+                "bytes_out": sum(v.type.bytes for v in part.writes),
+            }
+            for part in parts
+        ],
+        "blocks": blocks,
+    }
+
+
+def _gpu_alone(placed: Assignment) -> float | None:
+    """Predicted milliseconds of all kernels on the GPU; None where some have to run on the processor."""
+    seconds = sum(p.gpu_seconds for p in placed.blocks)
+    return seconds * 1e3 if seconds < NEVER else None
+
+
+def draw(found: Record) -> list[RenderableType]:
+    """The parts, what they were predicted to take beside the alternatives, and what had to stay on the processor."""
+    from edgec.report.tables import size, table
+
+    alone = f"{found['gpu_alone_ms']:.3g}" if found["gpu_alone_ms"] is not None else "not possible"
+    sides = {b["place"] for b in found["blocks"]}
+    drawn: list[RenderableType] = []
+    title = "Placement"
+    if found["parts"]:
+        parts = table(">part", "device", ">kernels", "from", "to", ">in", ">out", title=title)
+        for k, p in enumerate(found["parts"]):
+            ends = (escape(p["first"] or ""), escape(p["last"] or ""))
+            parts.add_row(str(k), p["device"], str(p["kernels"]), *ends, size(p["bytes_in"]), size(p["bytes_out"]))
+        drawn.append(parts)
+    else:
+        only = "gpu" if "gpu" in sides else "cpu"
+        why = f": {found['undivided']}" if found["undivided"] else ""
+        drawn.append(f"Placement: all of it on {found['devices'][only]}{escape(why)}")
+    count = len(found["transfers"])
+    copied = sum(t["predicted_ms"] for t in found["transfers"])
+    cpu, gpu = found["devices"]["cpu"], found["devices"]["gpu"]
+    drawn.append(
+        f"predicted {found['predicted_ms']:.3g} ms, {copied:.3g} of it for {count} transfer{'s' * (count != 1)}; "
+        f"{cpu} alone {found['cpu_alone_ms']:.3g}, {gpu} alone {alone} (kernels only)"
+    )
+    refused = [b for b in found["blocks"] if b["refused"]]
+    for b in refused[:LARGEST]:
+        name = b["operators"][0] if b["operators"] else b["kind"]
+        drawn.append(Text(f"not on {gpu}: {name}: {b['refused']}", style="yellow"))
+    if len(refused) > LARGEST:
+        drawn.append(Text(f"and {len(refused) - LARGEST} more (--json has all)", style="yellow"))
+    return drawn
+
+
+#: Refusals that a terminal shows.
+LARGEST = 8

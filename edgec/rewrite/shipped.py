@@ -1,0 +1,25 @@
+"""Simplification by the shipped rules, or by those that the caller gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from edgec.ir.graph import Graph
+from edgec.rewrite import engine
+from edgec.rewrite.engine import Applied
+from edgec.rewrite.load import load_rules
+from edgec.rewrite.measure import Prices
+from edgec.rewrite.rule import Numeric, Rule
+
+
+def simplify(
+    graph: Graph,
+    rules: Iterable[Rule] | None = None,
+    *,
+    numeric: Numeric = "reassociates",
+    steps: int | None = None,
+    prices: Prices = Prices(),
+) -> tuple[Graph, tuple[Applied, ...]]:
+    """`edgec.rewrite.engine.simplify`, by the shipped rules where ``rules`` is None."""
+    known = load_rules() if rules is None else rules
+    return engine.simplify(graph, known, numeric=numeric, steps=steps, prices=prices)

@@ -1,0 +1,1 @@
+"""The attention schedule: online softmax over blocks of keys, masks and relative biases."""

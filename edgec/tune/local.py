@@ -1,0 +1,150 @@
+"""Tuning: blocks that choices are about are compiled alone, timed on this machine, and kept in the profile database.
+
+A plan is made by the prices that are known; what it would have liked to know is measured, and it is made again, until
+nothing is unknown or the time is up. Blocks that are equal are measured once, whichever networks they come from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from edgec.device.compilers import compiler_for, runs_here
+from edgec.device.toolchain import Compiler
+from edgec.errors import EdgecError, UsageError
+from edgec.fuse import Block
+from edgec.fuse.choice import Prices
+from edgec.fuse.cost_model import CostModel, work
+from edgec.fuse.plan import plan as plan_graph
+from edgec.ir.graph import Graph
+from edgec.options import Options
+from edgec.progress import Progress, silent
+from edgec.schedule.build import kernel_of
+from edgec.schedule.build import schedule as schedule_plan
+from edgec.schedule.flat import Weights
+from edgec.schedule.program import Program
+from edgec.schedule.ways import Product, Ways, entry, name_of
+from edgec.tune.database import Measured, Profiles
+from edgec.tune.known import target
+from edgec.tune.single_kernel import alone, measured, program_of
+
+#: Blocks that are compiled together.
+BATCH = 12
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a tuning did: blocks measured now, known before, left out for time; seconds it took.
+
+    Where it was done in the network: what a run takes with what was found, and what it takes with the model's choices,
+    if these are others. If they are quicker after all, they stay.
+    """
+
+    measured: int
+    known: int
+    left: int
+    seconds: float
+    tuned_ms: float | None = None
+    untuned_ms: float | None = None
+
+
+def tune(graph: Graph, options: Options, budget: float, progress: Progress = silent) -> Tuned:
+    """Measure what planning ``graph`` asks for, then ways to schedule its products, for about ``budget`` seconds.
+
+    Raises UsageError for a device that is not this machine, ToolchainError without a compiler.
+    """
+    if not runs_here(options.device):
+        hint = "tune over a link (--link ssh:user@host), or there: edgec profiles export, edgec profiles import"
+        raise UsageError(f"nothing can be timed here for '{options.device.name}'", hint=hint)
+    compiler = compiler_for(options.device, options.compiler)
+    assert isinstance(compiler, Compiler)
+    bench = Bench(options, compiler, budget, progress)
+    fusing = _tune_plan(graph, bench)
+    products = _tune_products(graph, bench)
+    known, left = fusing.known + products.known, fusing.left + products.left
+    return Tuned(fusing.measured + products.measured, known, left, time.monotonic() - bench.begun)
+
+
+class Bench:
+    """What measurements share: the database and what it knows of this target, and the time there is."""
+
+    def __init__(self, options: Options, compiler: Compiler, budget: float, progress: Progress) -> None:
+        self.options, self.compiler, self.budget, self.progress = options, compiler, budget, progress
+        self.database, self.target = Profiles(), target(options)
+        self.begun = time.monotonic()
+        self.known = self.database.known(self.target)
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() - self.begun > self.budget
+
+    def measure(self, programs: Mapping[str, Program | None], what: Mapping[str, str]) -> set[str]:
+        """Time kernels and keep the times under their names; gives the names of those that cannot be had."""
+        times = measured(list(programs.values()), self.options.device, self.compiler, self.options.templates)
+        found = {name: s for name, s in zip(programs, times) if s is not None}
+        self.database.put([Measured(name, self.target, s, what[name]) for name, s in found.items()])
+        self.known.update(found)
+        return set(programs) - set(found)
+
+
+def _tune_plan(graph: Graph, bench: Bench) -> Tuned:
+    """The blocks that the planner has choices about, until it asks for no more."""
+    options, before, new = bench.options, 0, 0
+    refused: set[str] = set()
+    while True:
+        asked: set[str] = set()
+
+        def look(fingerprint: str, asked: set[str] = asked) -> float | None:
+            asked.add(fingerprint)
+            return bench.known.get(fingerprint)
+
+        prices = Prices(CostModel(options.device), look)
+        plan_graph(graph, options.fuse, prices)
+        before = max(before, len(asked & set(bench.known)) - new)
+        unknown = [(f, b) for f, b in prices.unknown.items() if f not in refused]
+        if not unknown or bench.is_late:
+            return Tuned(new, before, len(unknown), 0.0)
+        bench.progress("tune", f"{new} measured, {len(unknown)} to go")
+        batch = dict(unknown[:BATCH])
+        programs = {f: alone(block, options.device) for f, block in batch.items()}
+        failed = bench.measure(programs, {f: describe(block) for f, block in batch.items()})
+        refused |= failed
+        new += len(batch) - len(failed)
+
+
+def _tune_products(graph: Graph, bench: Bench) -> Tuned:
+    """Ways to schedule every product of the network where it lies, those with the most arithmetic first."""
+    options = bench.options
+    ways = Ways()
+    plan = plan_graph(graph, options.fuse, Prices(CostModel(options.device), bench.known.get))
+    schedule_plan(plan, options.device, options.threads, numeric=options.numeric, ways=ways)
+    asked: dict[str, tuple[Product, str]] = {}
+    for key, product in sorted(ways.seen.items(), key=lambda item: -work(item[1].block)):
+        asked |= {entry(key, way): (product, way) for way in product.ways(options.numeric)}
+    unknown = [name for name in asked if name not in bench.known]
+    known, new, done = len(asked) - len(unknown), 0, 0
+    while done < len(unknown) and not bench.is_late:
+        bench.progress("tune", f"{new} ways of products measured, {len(unknown) - done} to go", done / len(unknown))
+        batch = unknown[done : done + BATCH]
+        done += len(batch)
+        programs = {name: _one_way(*asked[name], options) for name in batch}
+        failed = bench.measure(programs, {n: f"{asked[n][1]}: {describe(asked[n][0].block)}" for n in batch})
+        new += len(batch) - len(failed)
+    return Tuned(new, known, len(unknown) - done, 0.0)
+
+
+def describe(block: Block) -> str:
+    """A block in a few words, for the list of the database."""
+    operators = " ".join(n.op for n in block.nodes)
+    return f"{block.kind}: {operators} -> {block.output.type}"
+
+
+def _one_way(product: Product, way: str, options: Options) -> Program | None:
+    """A program of one product that goes a way, its operands as in their network, but none over another."""
+    views = {n: replace(v, buffer=replace(v.buffer, space="arena")) for n, v in product.views.items()}
+    try:
+        kernel = kernel_of(product.block, views, product.device, Weights(), 1, (), options.numeric, ways=way)
+    except EdgecError:
+        return None
+    return program_of(kernel, views) if name_of(kernel.params) == way else None
