@@ -1,6 +1,6 @@
 """What tuning is worth on a GPU: networks as the model has their products, and as `edgec tune` found them quickest.
 
-    python benchmarks/gpu_tuning.py [--device host_pocl] [--precision fp16] [--budget 60] [NAME ...]
+    python benchmarks/gpu_tuning.py [--device host_pocl] [--precision fp16] [--seconds 60] [NAME ...]
 
 Each network is tuned with a database of its own, which is empty; then both builds take turns. Milliseconds are those of
 a run among many in a row, the least of all rounds; ``changed`` counts products that go another way than the model's, of
@@ -41,10 +41,10 @@ def compared(name: str, models: Path, folder: Path, o: argparse.Namespace) -> st
     inputs, want = (dict(np.load(models / f"{name}.{what}.npz")) for what in ("in", "ref"))
     settings: dict[str, Any] = {"device": o.device, "precision": o.precision}
     os.environ["EDGEC_PROFILES"] = str(folder / f"{name}.sqlite")
-    done = edgec.tune(path, o.budget, **settings)
-    plain, tuned = edgec.build(path, tuned=False, **settings), edgec.build(path, **settings)
+    done = edgec.tune(path, o.seconds, **settings)
+    plain, tuned = edgec.build(path, profiles=False, **settings), edgec.build(path, **settings)
     ways = {s: w for s, w in tuned.run.context.chosen.items() if s.startswith("product ")}
-    first = edgec.build.build(path, compile=False, ways={}, **settings).run.context.ways
+    first = edgec.build.build(path, compile=False, variants={}, **settings).run.context.ways
     assert isinstance(first, Ways)
     changed = sum(ways.get(key, product.usual) != product.usual for key, product in first.seen.items())
     networks = [edgec.Network(built.folder) for built in (plain, tuned)]
@@ -64,7 +64,7 @@ def main() -> int:
     p.add_argument("names", nargs="*", metavar="NAME", default=["dscnn_kws", "mobilenetv2_224"])
     p.add_argument("--device", default="host_pocl")
     p.add_argument("--precision", default="fp32")
-    p.add_argument("--budget", type=float, default=60.0, help="seconds a tuning may take")
+    p.add_argument("--seconds", type=float, default=60.0, help="seconds a tuning may take")
     p.add_argument("--runs", type=int, default=10, help="of a network, in a row")
     p.add_argument("--rounds", type=int, default=10)
     p.add_argument("--made", type=Path, help="where networks are, or are made")

@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--methods", nargs="+", default=["magnitude", "wanda", "obs"])
     p.add_argument("--levels", nargs="+", type=float, default=[0.3, 0.5, 0.7])
     p.add_argument("--channels", nargs="+", type=float, default=[0.05, 0.1, 0.3], help="levels of --schemes channel")
-    p.add_argument("--budget", nargs="*", default=["top1_drop=2", "top1_drop=5"])
+    p.add_argument("--max-loss", nargs="*", default=["top1_drop=2", "top1_drop=5"])
     p.add_argument("--calibrate", type=int, default=150, help="pictures that calibrate; all others are counted")
     p.add_argument("--jobs", type=int, default=os.cpu_count(), help="networks pruned and compiled at the same time")
     p.add_argument("--network", type=Path, help=f"{NETWORK}.onnx, by default from its wheel")
@@ -117,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
         folder.mkdir(exist_ok=True)
         data = folder / "calibration.npz"
         np.savez(data, image=np.concatenate([examples[i][0] for i in chosen]), labels=[examples[i][1] for i in chosen])
-        asked = list(cases(given.schemes, given.methods, given.levels, given.channels, given.budget))
+        asked = list(cases(given.schemes, given.methods, given.levels, given.channels, given.max_loss))
         made: dict[Case, Made] = {}
         with ProcessPoolExecutor(given.jobs) as pool:
             folders = [folder / case.folder for case in asked]
@@ -160,7 +160,7 @@ def _made(path: Path, case: Case, data: Path, folder: Path) -> Made:
     if case.sparsity is not None:
         settings["sparsity"] = case.sparsity
     if case.budget is not None:
-        settings["loss_budget"] = case.budget
+        settings["max_loss"] = case.budget
     shutil.rmtree(folder, ignore_errors=True)
     try:
         if case.scheme == "vector=1":

@@ -275,8 +275,8 @@ def run(found: Case, options: argparse.Namespace) -> tuple[list[str], bool]:
     floats = [peer.run(i) for i in found.inputs]
     base = found.judge(floats, floats)
     settings = {"quantize": "int8", "observer": options.observer, "corrections": options.corrections, **found.settings}
-    if options.budget:
-        settings |= {"quantize": "mixed", "loss_budget": options.budget}
+    if options.max_loss:
+        settings |= {"quantize": "mixed", "max_loss": options.max_loss}
     with TemporaryDirectory(prefix="edgec-accuracy-") as folder:
         data = Path(folder, "calibration.npz")
         np.savez(data, **{k: np.stack([c[k] for c in found.calibration]) for k in found.calibration[0]})
@@ -321,7 +321,7 @@ def main() -> int:
     p.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
     p.add_argument("--observer", default="minmax")
     p.add_argument("--corrections", default="auto")
-    p.add_argument("--budget", help="search for mixed precision within it, instead of all in int8")
+    p.add_argument("--max-loss", help="search for mixed precision within it, instead of all in int8")
     p.add_argument("--cache", type=Path, help="where wheels and what is made of them are kept")
     p.add_argument("--write", type=Path, metavar="FILE", help="write the page")
     options = p.parse_args()

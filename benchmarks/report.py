@@ -136,7 +136,7 @@ def visit(page: Any, folder: Path, complaints: list[str], shots: Path | None) ->
 
 
 def toggled(page: Any, network: Path) -> str:
-    """Keep a result of the slowest kernel that has one apart, in the live page; what it says changed."""
+    """Materialize a result inside the slowest kernel that has one, in the live page; what it says changed."""
     with tempfile.TemporaryDirectory(prefix="edgec-live-") as name:
         path = Path(name) / "edgec.toml"
         path.write_text(f'model = "{network.absolute()}"\n')
@@ -146,15 +146,15 @@ def toggled(page: Any, network: Path) -> str:
             page.goto(server.url)
             page.wait_for_selector("html[data-ready]")
             asked = bench.document["decidable"]["kernels"]
-            k, question = next((k, q) for k, found in asked.items() for q in found if q["kind"] == "apart")
+            k, question = next((k, q) for k, found in asked.items() for q in found if q["kind"] == "materialize")
             page.click("#tab-kernels")
             page.click(f"#view-kernels tbody button:text-is('{k}')")
-            page.select_option(f"#decide select[aria-label={question['title']!r}]", "apart")
+            page.select_option(f"#decide select[aria-label={question['title']!r}]", "materialize")
             page.wait_for_selector("#changed", timeout=300_000)
             said = " ".join(page.inner_text("#changed").split())
             server.shutdown()
         bench.close()
-    return f"{question['title']} kept apart: {said}"
+    return f"{question['title']} kept in memory: {said}"
 
 
 def main() -> None:

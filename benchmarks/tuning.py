@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("--folder", type=Path, action="append", default=[], help="networks: DIR/NAME.onnx, NAME.in.npz")
     p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names; may be repeated")
-    p.add_argument("--budget", type=float, default=300.0, help="seconds a tuning may take")
+    p.add_argument("--seconds", type=float, default=300.0, help="seconds a tuning may take")
     p.add_argument("--device", default="host")
     o = p.parse_args(arguments)
     options = resolve({"device": o.device})
@@ -73,11 +73,11 @@ def main(arguments: list[str] | None = None) -> int:
         for number, network in enumerate(found):
             graph = simplified(network, options)
             with database(Path(folder, f"{number}.sqlite")):
-                empty: Tuned = tune(graph, options, o.budget)
-                full = tune(graph, options, o.budget)
+                empty: Tuned = tune(graph, options, o.seconds)
+                full = tune(graph, options, o.seconds)
                 seconds, choices = planning(graph, options)
             with database(Path(folder, "shared.sqlite")):
-                shared = tune(graph, options, o.budget)
+                shared = tune(graph, options, o.seconds)
             cells = (
                 f"{empty.seconds:.2f}",
                 f"{full.seconds:.2f}",

@@ -84,7 +84,7 @@ def main() -> None:
         words = dict(PICTURES.values())
         labels = tuple(words.get(k, f"class {k}") for k in range(1000))
         prepared = Preparation((127.0,), (128.0,), labels)  # as the Lite networks were trained
-        edgec.build(str(model), folder, name=NAME, device="wasm32", beside=["web"], prepared=prepared)
+        edgec.build(str(model), folder, name=NAME, device="wasm32", extras=["web"], preprocessing=prepared)
         web = folder / "web"
         shutil.copyfile(model, web / "lite0.onnx")
         if given.onnxruntime_web:

@@ -57,43 +57,43 @@ def build(
     out: str | Path | None = None,
     *,
     compile: bool = True,
-    beside: Sequence[str] = (),
-    prepared: Preparation = AS_IS,
+    extras: Sequence[str] = (),
+    preprocessing: Preparation = AS_IS,
     save_stages: str | Path | None = None,
     start: str = "import",
     lock: str | Path | None = None,
-    ways: Mapping[str, str] | None = None,
+    variants: Mapping[str, str] | None = None,
     tune: float = 0,
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Built:
     """`edgec.build.build`, after measuring for ``tune`` seconds what its planner asks for.
 
-    The times are kept in the profile database. Nothing is measured where ``lock`` or ``ways`` decide already.
+    The times are kept in the profile database. Nothing is measured where ``lock`` or ``variants`` decide already.
     """
-    if tune > 0 and lock is None and ways is None:
+    if tune > 0 and lock is None and variants is None:
         tune_model(model, tune, start=start, progress=progress, **settings)
     return build_network(
-        model, out, compile=compile, beside=beside, prepared=prepared, save_stages=save_stages, start=start, lock=lock,
-        ways=ways, progress=progress, **settings,
+        model, out, compile=compile, extras=extras, preprocessing=preprocessing, save_stages=save_stages, start=start,
+        lock=lock, variants=variants, progress=progress, **settings,
     )  # fmt: skip
 
 
 def tune(
     model: Buildable,
-    budget: float = 60.0,
+    seconds: float = 60.0,
     *,
     start: str = "import",
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Tuned:
-    """Measure what planning a model (on a GPU: scheduling it) has choices about, for about ``budget`` seconds."""
+    """Measure what planning a model (on a GPU: scheduling it) has choices about, for about ``seconds``."""
     options = resolve(settings)
     if options.device.is_gpu and runs_here(options.device, options.compiler):
-        return tune_there(model, budget, link="local", start=start, progress=progress, **settings)
+        return tune_there(model, seconds, link="local", start=start, progress=progress, **settings)
     source = read(model) if start == "import" else model
     graph = pipeline.run(source, Context(options, progress), start, until="compress").result
-    return local.tune(graph, options, budget, progress)
+    return local.tune(graph, options, seconds, progress)
 
 
 tune_model = tune
@@ -224,7 +224,7 @@ def score(
             return scored(built, None, Path(data), metric, known, output, drop, progress, on)
     quantize = settings.get("quantize", "float")
     narrow = build(model, progress=progress, **settings) if quantize != "float" else None
-    plain: Settings = {**settings, "quantize": "float", "loss_budget": None}
+    plain: Settings = {**settings, "quantize": "float", "max_loss": None}
     floats = build(model, progress=progress, **plain)
     return scored(floats, narrow, Path(data), metric, known, output, drop, progress)
 

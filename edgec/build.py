@@ -176,40 +176,41 @@ def build(
     out: str | Path | None = None,
     *,
     compile: bool = True,
-    beside: Sequence[str] = (),
-    prepared: Preparation = AS_IS,
+    extras: Sequence[str] = (),
+    preprocessing: Preparation = AS_IS,
     save_stages: str | Path | None = None,
     start: str = "import",
     lock: str | Path | None = None,
-    ways: Mapping[str, str] | None = None,
+    variants: Mapping[str, str] | None = None,
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Built:
     """Compile a model to C in the folder ``out``; without one, in a temporary folder that goes with the result.
 
-    ``compile=False`` leaves the sources uncompiled. ``beside`` names what is written beside them: bindings ("cpp",
-    "python", "rust", "java") and apps (`edgec.emit.extras`), which prepare pictures as ``prepared`` says.
+    ``compile=False`` leaves the sources uncompiled. ``extras`` are written next to them: bindings ("cpp", "python",
+    "rust", "java") and apps (`edgec.emit.extras`), which apply ``preprocessing`` to images.
     ``save_stages`` keeps the text of every stage; such a text is the ``model`` when the build is to ``start`` at a
     later stage.
 
-    ``lock`` is an earlier artefact (or its edgec.lock) whose choices are made again, whatever is known now; ``ways``
-    says which way products go, by their keys (`edgec.schedule.ways`), and what was measured does not.
+    ``lock`` is an earlier artefact (or its edgec.lock) whose choices are made again, whatever is known now;
+    ``variants`` are those of matmuls by their keys (`edgec.schedule.variants`), in place of measured ones.
 
     Raises EdgecError (see `edgec.errors`); nothing is written then.
     """
     options = resolve(settings)
     if out is not None:
         refuse_foreign(Path(out))  # before the work, not after it
-    is_compiled = options.device.hosted or "web" in beside
+    is_compiled = options.device.hosted or "web" in extras
     compiler = compiler_for(options.device, options.compiler) if compile and is_compiled else None
     parsed = read(model) if start == "import" else None
-    choose_extras(beside, options.device, options.name)
-    context = Context(options, progress, lock_facts(options, parsed, start), beside=tuple(beside), prepared=prepared)
+    choose_extras(extras, options.device, options.name)
+    facts = lock_facts(options, parsed, start)
+    context = Context(options, progress, facts, extras=tuple(extras), preprocessing=preprocessing)
     if lock is not None:
         frozen = locked(Path(lock), context.facts)
         context.prices, context.ways = prices_for(options, frozen), Ways(frozen=frozen)
-    elif ways is not None:
-        context.ways = Ways(frozen=ways)
+    elif variants is not None:
+        context.ways = Ways(frozen=variants)
     source = parsed if parsed is not None else model
     save = Path(save_stages) if save_stages is not None else None
     run = pipeline.run(source, context, start, save=save)
@@ -223,7 +224,7 @@ def build(
         begun = time.perf_counter()
         progress("compile")
         compile_all(
-            fresh, options.device, compiler, beside, lambda path, done, of: progress("compile", path.name, done / of)
+            fresh, options.device, compiler, extras, lambda path, done, of: progress("compile", path.name, done / of)
         )
         seconds["compile"] = time.perf_counter() - begun
 

@@ -25,10 +25,10 @@ class Context:
     progress: Progress = silent
     #: What goes into the lock file beside the facts of the program.
     facts: Mapping[str, Any] = field(default_factory=dict)
-    #: What is written beside the C project (`edgec.emit.extras`).
-    beside: tuple[str, ...] = ()
+    #: Names of what is written next to the C project (`edgec.emit.extras`).
+    extras: tuple[str, ...] = ()
     #: How apps prepare pictures.
-    prepared: Preparation = AS_IS
+    preprocessing: Preparation = AS_IS
     #: What the fusion planner goes by; None: the database where there is one, and a model of the device.
     prices: Prices | None = None
     #: Which way products go; None: as the database has it.

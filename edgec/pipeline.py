@@ -14,12 +14,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from edgec import decided
 from edgec.artifact import stages
 from edgec.artifact.compile import compiled_executor
 from edgec.compress import Request
 from edgec.compress import compress as compress_graph
-from edgec.compress.budget import parsed as parsed_budget
+from edgec.compress.max_loss import parsed as parsed_max_loss
 from edgec.compress.prune import Pruning, prune
 from edgec.context import Context
 from edgec.emit.partitioned import placed_files
@@ -36,6 +35,7 @@ from edgec.fuse.stripes import Lives, fitting
 from edgec.ir.graph import Graph
 from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.ir.verify import verify
+from edgec.options.overrides import require_known, require_offered
 from edgec.partition import Segment, assign, divide
 from edgec.report import listing
 from edgec.report.fit import fit
@@ -63,8 +63,8 @@ def simplify(graph: Graph, context: Context) -> Graph:
     o = context.options
     prices = OfRewriting.on(o.device)
     known = load_rules(o.rules)
-    decided.known(o.without, [r.name for r in known], "--without", "law")
-    rules = [r for r in known if r.name not in o.without]
+    require_known(o.disable_rules, [r.name for r in known], "--disable-rule", "rule")
+    rules = [r for r in known if r.name not in o.disable_rules]
     simpler, applied = simplify_graph(outputs_alone(graph), rules, numeric=o.numeric, prices=prices)
     context.applied.extend(applied)
     return outputs_apart(simpler, graph)
@@ -73,11 +73,11 @@ def simplify(graph: Graph, context: Context) -> Graph:
 def compress(graph: Graph, context: Context) -> Graph:
     o = context.options
     if o.prune is not None:
-        budget = parsed_budget(o.loss_budget) if o.loss_budget is not None else None
-        wanted = Pruning(o.prune, o.sparsity, o.prune_by, o.calibrate, budget, o.masks)
+        max_loss = parsed_max_loss(o.max_loss) if o.max_loss is not None else None
+        wanted = Pruning(o.prune, o.sparsity, o.prune_by, o.calibrate, max_loss, o.masks)
         context.pruned = prune(graph, wanted, lambda trial: _offers(trial, context))
         graph = simplify(context.pruned.graph, context)
-    asked = Request(o.quantize, o.calibrate, o.observer, o.loss_budget, o.corrections, o.device)
+    asked = Request(o.quantize, o.calibrate, o.observer, o.max_loss, o.corrections, o.device)
     compressed = compress_graph(graph, asked)
     context.compression = compressed.report
     context.halves = compressed.halves
@@ -115,12 +115,18 @@ def _planned(graph: Graph, context: Context) -> Plan:
     o = context.options
     prices = context.prices if context.prices is not None else prices_for(o)
     names = [name for n in graph.operations() for name in graph.names(n)]
-    decided.known(o.apart, names, "--apart", "node")
-    decided.known([key.partition(" ")[2] for key in o.choose], names, "--choose", "node")
+    require_known(o.materialize, names, "--materialize", "node")
+    require_known([key.partition(" ")[2] for key in o.overrides], names, "--override", "node")
     plan = plan_graph(
-        graph, o.fuse, prices=prices, gpu=o.device.is_gpu, head=largest_head(o.device), apart=o.apart, chosen=o.choose
+        graph,
+        o.fuse,
+        prices=prices,
+        gpu=o.device.is_gpu,
+        head=largest_head(o.device),
+        materialize=o.materialize,
+        chosen=o.overrides,
     )
-    decided.asked(o.choose, plan)
+    require_offered(o.overrides, plan)
     if o.gpu is not None:
         context.placed = assign(plan, o.device, o.gpu, o.threads)
         if context.placed.sides == {"gpu"}:
@@ -142,7 +148,7 @@ def schedule(plan: Plan, context: Context) -> Program:
         context.progress("schedule", name, next(begun) / len(plan.blocks))
 
     names = [name for b in plan.blocks for n in b.nodes for name in plan.graph.names(n)]
-    decided.known(o.tiles, names, "--tile", "node")
+    require_known(o.tiles, names, "--tile", "node")
     scheduled = partial(
         schedule_plan, plan, o.device, workers(plan, o.device, o.threads), progress, o.numeric, o.tiles, ways,
         halves=context.halves,
@@ -161,8 +167,8 @@ def _part(segment: Segment, context: Context) -> Part:
         o,
         device=device,
         gpu=None,
-        apart=o.apart & names,
-        choose={key: way for key, way in o.choose.items() if key.partition(" ")[2] in names},
+        materialize=o.materialize & names,
+        overrides={key: variant for key, variant in o.overrides.items() if key.partition(" ")[2] in names},
         tiles={name: tile for name, tile in o.tiles.items() if name in names},
     )
     inner = replace(context, options=own, placed=None)
@@ -174,8 +180,8 @@ def emit(program: Program, context: Context) -> Project:
     # Threads as asked for: the program may be better off with one.
     facts = {**context.facts, "threads": o.threads, "choices": context.chosen}
     if program.parts:
-        return Project(program, placed_files(program, o.device, o.name, o.templates, facts, context.beside))
-    return Project(program, files(program, o.device, o.name, o.templates, facts, context.beside, context.prepared))
+        return Project(program, placed_files(program, o.device, o.name, o.templates, facts, context.extras))
+    return Project(program, files(program, o.device, o.name, o.templates, facts, context.extras, context.preprocessing))
 
 
 @dataclass(frozen=True)

@@ -49,13 +49,13 @@ def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str,
             "to": options.quantize,
             "observer": options.observer,
             "by": digest(options.calibrate),
-            "budget": options.loss_budget,
+            "max_loss": options.max_loss,
             "corrections": options.corrections,
         }
     decisions = {
-        "without": sorted(options.without),
-        "apart": sorted(options.apart),
-        "choose": dict(options.choose),
+        "disable_rules": sorted(options.disable_rules),
+        "materialize": sorted(options.materialize),
+        "overrides": dict(options.overrides),
         "tiles": {name: list(tile) for name, tile in options.tiles.items()},
     }
     if any(decisions.values()):
@@ -66,7 +66,7 @@ def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str,
             "sparsity": options.sparsity,
             "chosen_by": options.prune_by,
             "by": digest(options.calibrate),
-            "budget": options.loss_budget,
+            "max_loss": options.max_loss,
             "masks": sha256(options.masks.read_bytes()).hexdigest() if options.masks is not None else None,
         }
     if parsed is not None:

@@ -5,28 +5,26 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, cast
 
-import numpy as np
 import typer
 from rich.console import Console, RenderableType
+from typer.core import TyperCommand
 
 from edgec.cli import config
 from edgec.errors import CheckError, EdgecError, UsageError
 from edgec.execute.invariants import InvariantError
 from edgec.ir.verify import VerifyError
-from edgec.options import Settings
+from edgec.options import OPTIONS, Option, Settings
+from edgec.options.renamed import new_flag
 from edgec.report import record as records
 from edgec.report.record import Record
 from edgec.text import printable
-from edgec.untrusted import read_array
 
 #: Commands that take the shared options: each may have a table of its own in edgec.toml.
 _SECTIONS: set[str] = set()
@@ -46,206 +44,73 @@ class Answer:
     ok: bool = True
 
 
-#: Shared options as --help groups them, by the first name of each.
-_PANELS = {
-    "Target": "--device --place --threads --ram --name --precision --compiler",
-    "Shapes, inputs and states": "--shape --dim --value --state --loop",
-    "Compression": ("--quantize --calibrate --observer --budget --corrections --prune --sparsity --prune-by --masks"),
-    "Rewriting and fusion": "--numeric --fuse --no-fuse --tuned/--untuned --without --apart --choose --tile",
-    "Parts of your own": "--rules --templates --devices --operators",
-}
-_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
+#: A second way to say what an option can: its parameter, and the option and value it stands for.
+_NO_FUSE = inspect.Parameter(
+    "no_fuse",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool, typer.Option("--no-fuse", help="The same as --fuse none.", rich_help_panel=OPTIONS["fuse"].group)
+    ],
+)
 
 
-def _option(*names: str, help: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=_PANEL_OF[names[0]])
+def _parameter(key: str, option: Option) -> inspect.Parameter:
+    """A row of the table as a parameter of a command."""
+    names = (f"{option.long}/--no-{option.long[2:]}",) if option.kind is bool else (option.long, *option.short)
+    declared = typer.Option(*names, help=option.help, metavar=option.metavar, rich_help_panel=option.group)
+    annotated: Any = Annotated
+    return inspect.Parameter(
+        key, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=annotated[option.kind, declared]
+    )
 
 
-def _shared(
-    device: Annotated[str, _option("--device", "-d", help="Machine to build for: a name, or a TOML file.")] = "host",
-    threads: Annotated[int, _option("--threads", "-t", help="Most threads the network may use.")] = 1,
-    name: Annotated[str, _option("--name", help="Prefix of everything in the generated C.")] = "net",
-    shape: Annotated[
-        Optional[list[str]], _option("--shape", help="Shape of an input.", metavar="NAME=1,3,224,224")
-    ] = None,
-    dim: Annotated[
-        Optional[list[str]],
-        _option("--dim", help="Range of a dimension that stays open; :STEP after it.", metavar="NAME=1..8"),
-    ] = None,
-    value: Annotated[
-        Optional[list[str]], _option("--value", help="Fix an input at build time.", metavar="NAME=1,2")
-    ] = None,
-    state: Annotated[
-        Optional[list[str]],
-        _option("--state", help="An output is the next value of an input.", metavar="INPUT=OUTPUT"),
-    ] = None,
-    loop: Annotated[
-        Optional[list[str]], _option("--loop", help="How often a Loop goes round at most.", metavar="NODE=16")
-    ] = None,
-    numeric: Annotated[
-        str, _option("--numeric", help="What laws may change: exact, reassociates, approximates (or fast).")
-    ] = "reassociates",
-    quantize: Annotated[
-        str,
-        _option(
-            "--quantize",
-            help="What products are made of: float, int8, int8-dynamic, int4-weight, or mixed within --budget.",
-        ),
-    ] = "float",
-    calibrate: Annotated[
-        str, _option("--calibrate", help="Inputs to compress by: an .npz, a folder of them, or random.", metavar="PATH")
-    ] = "random",
-    observer: Annotated[
-        str, _option("--observer", help="How ranges are found in them: best, minmax, percentile, mse, entropy.")
-    ] = "minmax",
-    budget: Annotated[
-        Optional[str],
-        _option("--budget", help="What that may lose: top1_drop, max_abs, max_rel, cosine.", metavar="FIGURE=BOUND"),
-    ] = None,
-    corrections: Annotated[
-        str, _option("--corrections", help="What may make up for it: auto, none, equalize,smooth,gptq,bias.")
-    ] = "auto",
-    prune: Annotated[
-        Optional[str],
-        _option(
-            "--prune",
-            help="Zeros to leave out: vector, block=8x4, pattern=4of9, 2:4; or channel.",
-            metavar="KIND",
-        ),
-    ] = None,
-    sparsity: Annotated[
-        Optional[str], _option("--sparsity", help="Share of zeros, or auto: as the budget allows.", metavar="SHARE")
-    ] = None,
-    prune_by: Annotated[str, _option("--prune-by", help="How zeros are chosen: obs, wanda, magnitude.")] = "obs",
-    masks: Annotated[
-        Optional[Path], _option("--masks", help="Which weights stay, as --write-masks writes it.", metavar="FILE")
-    ] = None,
-    fuse: Annotated[
-        str, _option("--fuse", help="What becomes one kernel: planner, fixed (patterns), operators, none.")
-    ] = "planner",
-    no_fuse: Annotated[bool, _option("--no-fuse", help="The same as --fuse none.")] = False,
-    tuned: Annotated[
-        bool, _option("--tuned/--untuned", help="Let measured times decide where the profile database has them.")
-    ] = True,
-    precision: Annotated[
-        Optional[str],
-        _option(
-            "--precision",
-            help="fp32, fp16, bf16; a GPU's fp16, tf32, int8, mixed or mixed:ERROR. The device's own by default.",
-        ),
-    ] = None,
-    place: Annotated[
-        Optional[str],
-        _option("--place", help="Where kernels run: auto (processor and GPU, by price), gpu, cpu.", metavar="PLACE"),
-    ] = None,
-    compiler: Annotated[Optional[str], _option("--compiler", help="gcc, clang, zig, or a command.")] = None,
-    ram: Annotated[
-        Optional[int], _option("--ram", help="Most for arena, inputs and outputs; a board's own.", metavar="BYTES")
-    ] = None,
-    rules: Annotated[
-        Optional[list[Path]], _option("--rules", help="Folder of laws of your own.", metavar="DIR")
-    ] = None,
-    templates: Annotated[
-        Optional[list[Path]], _option("--templates", help="Folder of kernel templates of your own.", metavar="DIR")
-    ] = None,
-    devices: Annotated[
-        Optional[list[Path]], _option("--devices", help="Folder of devices of your own.", metavar="DIR")
-    ] = None,
-    operators: Annotated[
-        Optional[list[Path]], _option("--operators", "--ops", help="Folder of operators of your own.", metavar="DIR")
-    ] = None,
-    without: Annotated[Optional[list[str]], _option("--without", help="Do without this law.", metavar="LAW")] = None,
-    apart: Annotated[
-        Optional[list[str]],
-        _option("--apart", help="Keep its result in memory: not fused with readers.", metavar="NODE"),
-    ] = None,
-    choose: Annotated[
-        Optional[list[str]],
-        _option("--choose", help="Decide what prices would (see explain).", metavar="'KIND NODE=WAY'"),
-    ] = None,
-    tile: Annotated[
-        Optional[list[str]], _option("--tile", help="Rows and vectors of a product's tile.", metavar="NODE=8x3")
-    ] = None,
-) -> Settings:
-    """Settings from the options that commands share; raises UsageError for a shape or value that does not read."""
-    return Settings(
-        device=device, threads=threads, name=name,
-        shapes=dict(_shape(text) for text in shape or ()),
-        dims=dict(_range(text) for text in dim or ()),
-        values=dict(_value(text) for text in value or ()),
-        states=dict(_named(text, "--state", "INPUT=OUTPUT") for text in state or ()),
-        loops=dict(_loop(text) for text in loop or ()),
-        numeric=numeric, quantize=quantize, calibrate=calibrate, observer=observer,
-        loss_budget=budget, corrections=corrections, prune=prune, sparsity=sparsity, prune_by=prune_by, masks=masks,
-        fuse="none" if no_fuse else fuse, tuned=tuned, compiler=compiler, ram=ram,
-        **({"precision": precision} if precision is not None else {}),
-        **({"place": place} if place is not None else {}),
-        rules=rules or (), templates=templates or (), devices=devices or (), operators=operators or (),
-        without=without or (), apart=apart or (),
-        choose=dict(_named(text, "--choose", "'KIND NODE=WAY'") for text in choose or ()),
-        tiles=dict(_tile(text) for text in tile or ()),
-    )  # fmt: skip
+def _shared_parameters() -> dict[str, inspect.Parameter]:
+    """Parameters of the options that commands share, in the order of the table."""
+    found = {}
+    for key, option in OPTIONS.items():
+        found[key] = _parameter(key, option)
+        if key == "fuse":
+            found[_NO_FUSE.name] = _NO_FUSE
+    return found
 
 
-def _named(text: str, option: str, example: str) -> tuple[str, str]:
-    name, equals, rest = text.rpartition("=")
-    if not equals or not name:
-        raise UsageError(f"cannot read {option} '{printable(text)}'", hint=f"write {option} {example}")
-    return name, rest
+_SHARED = _shared_parameters()
 
 
-def _shape(text: str) -> tuple[str, tuple[int, ...]]:
-    name, rest = _named(text, "--shape", "NAME=1,3,224,224")
-    try:
-        return name, tuple(int(d) for d in rest.split(",") if rest.strip())
-    except ValueError:
-        hint = "write --shape NAME=1,3,224,224"
-        raise UsageError(f"'{printable(rest)}' is no shape", hint=hint, where=f"--shape {printable(name)}") from None
-
-
-def _loop(text: str) -> tuple[str, int]:
-    name, rest = _named(text, "--loop", "NODE=16")
-    if not rest.isdecimal():
-        raise UsageError(f"'{printable(rest)}' is no number", hint="write --loop NODE=16", where=printable(name))
-    return name, int(rest)
-
-
-def _tile(text: str) -> tuple[str, tuple[int, int]]:
-    name, rest = _named(text, "--tile", "NODE=8x3")
-    found = re.fullmatch(r"(\d+)x(\d+)", rest)
-    if not found:
-        hint = "write --tile NODE=8x3: 8 rows, 3 vectors"
-        raise UsageError(f"'{printable(rest)}' is no tile", hint=hint, where=f"--tile {printable(name)}")
-    return name, (int(found[1]), int(found[2]))
-
-
-def _range(text: str) -> tuple[str, tuple[int, int, int]]:
-    name, rest = _named(text, "--dim", "NAME=1..8 or NAME=32..960:32")
-    found = re.fullmatch(r"(\d+)(?:\.\.(\d+)(?::(\d+))?)?", rest)
-    if not found:
-        hint = "write --dim NAME=1..8, or NAME=32..960:32 for multiples of 32"
-        raise UsageError(f"'{printable(rest)}' is no range", hint=hint, where=f"--dim {printable(name)}")
-    return name, (int(found[1]), int(found[2] or found[1]), int(found[3] or 1))
-
-
-def _value(text: str) -> tuple[str, Any]:
-    """A number, numbers separated by commas, true or false, or the name of a .npy file."""
-    name, rest = _named(text, "--value", "NAME=1,2 or NAME=file.npy")
-    words = {"true": True, "false": False}
-    try:
-        if rest.endswith(".npy"):
-            return name, read_array(rest)
-        numbers = [words[w.lower()] if w.lower() in words else json.loads(w) for w in rest.split(",")]
-        array = np.asarray(numbers[0] if len(numbers) == 1 else numbers)
-    except (OSError, ValueError):
-        array = np.asarray(None)
-    if array.dtype.kind not in "iufb":
-        hint = "write NAME=1,2 or NAME=file.npy"
-        raise UsageError(f"'{printable(rest)}' is no value", hint=hint, where=f"--value {printable(name)}")
-    return name, array
+def _settings(given: Mapping[str, Any]) -> Settings:
+    """Settings from the options that commands share; raises UsageError for a text of one that does not read."""
+    found: dict[str, Any] = {}
+    for key, option in OPTIONS.items():
+        value = given[key]
+        if option.pair is not None:
+            found[key] = dict(option.pair.parse(text) for text in value or ())
+        elif option.is_repeated:
+            found[key] = value or ()
+        elif value is not None:
+            found[key] = value
+    if given[_NO_FUSE.name]:
+        found["fuse"] = "none"
+    return cast(Settings, found)
 
 
 _JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead (see docs/json.md).")]
+
+
+class _Command(TyperCommand):
+    """A command that says the new name of an option by its old one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as mistake:
+            unknown: Any = mistake  # typer brings its own copy of click, whose NoSuchOption has no public name
+            old = getattr(unknown, "option_name", None)
+            new = new_flag(old.lstrip("-"), str(ctx.info_name)) if old else None
+            if new is not None:
+                unknown.message = f"No such option: {old}. It is called --{new.replace('_', '-')} now."
+                unknown.possibilities = None
+            raise
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., Answer]], Callable[..., None]]:
@@ -257,7 +122,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
     def register(verb: Callable[..., Answer]) -> Callable[..., None]:
         own = _parameters(verb)
         takes_settings = "settings" in own
-        shared = {k: p for k, p in _parameters(_shared).items() if k not in own} if takes_settings else {}
+        shared = _SHARED if takes_settings else {}
         own.pop("settings", None)
         json_flag = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_JSON)
         title = name or verb.__name__
@@ -273,7 +138,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
                     _configure(arguments, context, own, shared)
                 given = {key: arguments[key] for key in own}
                 if takes_settings:
-                    given["settings"] = _shared(**{key: arguments[key] for key in shared})
+                    given["settings"] = _settings(arguments)
                 return verb(**given)
 
             raise typer.Exit(answer(title, work, as_json))
@@ -282,7 +147,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
         context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         run.__signature__ = inspect.Signature([context, *parameters, json_flag])  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in (context, *parameters, json_flag)}
-        app.command(title)(run)
+        app.command(title, cls=_Command)(run)
         return run
 
     return register
@@ -290,9 +155,8 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
 
 def settings_of(found: config.Config) -> tuple[str, Settings]:
     """The model and the settings that edgec.toml gives to commands without options of their own."""
-    shared = _parameters(_shared)
-    given = {key: p.default for key, p in shared.items()} | config.arguments(found, "serve", {}, shared, _SECTIONS)
-    return found.model, _shared(**given)
+    usual = {key: p.default for key, p in _SHARED.items()}
+    return found.model, _settings(usual | config.arguments(found, "serve", {}, _SHARED, _SECTIONS))
 
 
 def _configure(

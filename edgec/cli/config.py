@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from typer.models import OptionInfo
 
 from edgec.compress import FIGURES
 from edgec.errors import UsageError
+from edgec.options import OPTIONS, Option
+from edgec.options.renamed import new_flag
 from edgec.report.budget import BUDGETS
 
 if sys.version_info >= (3, 11):
@@ -32,14 +33,10 @@ else:
 
 #: The name that is looked for in a folder.
 FILE = "edgec.toml"
-#: What settings are where nothing is said.
-USUAL: Mapping[str, Any] = {
-    "device": "host", "threads": 1, "name": "net", "numeric": "reassociates", "quantize": "float",
-    "calibrate": "random", "observer": "minmax", "fuse": "planner", "tuned": True, "corrections": "auto",
-    "prune_by": "obs",
-}  # fmt: skip
 #: A table whose keys are options of all commands: what `edgec serve` decides.
 DECISIONS = "decide"
+#: What it writes there.
+DECIDED = ("disable_rule", "materialize", "override", "tile")
 
 Parameters = Mapping[str, inspect.Parameter]
 
@@ -90,14 +87,14 @@ def arguments(
     """
     of_all, folder = _keys(shared), config.path.parent
     found: dict[str, Any] = {}
+    sections = {"model", "out", "budget", DECISIONS, *commands}
 
-    def take(key: str, value: Any, known: Parameters, where: str) -> None:
+    def take(key: str, value: Any, known: Parameters, where: str, of: str = command) -> None:
         name = key.replace("-", "_")
         if name not in known:
-            raise _unknown(key, (*known, *sections), where)
+            raise _unknown(key, (*known, *sections), where, of)
         found[known[name].name] = _value(known[name], value, folder, where)
 
-    sections = {"model", "out", "budget", DECISIONS, *commands}
     for key, value in config.values.items():
         where = f"{config.path}: {key}"
         inside = value if isinstance(value, Mapping) else None
@@ -106,30 +103,40 @@ def arguments(
                 take(inner, what, {**of_all, **_keys(own)}, f"{where}.{inner}")
         elif key == DECISIONS and inside is not None:
             for inner, what in inside.items():
-                take(inner, what, of_all, f"{where}.{inner}")
-        elif key == "budget" and inside is not None:
-            for figure, bound in inside.items():
-                if figure in FIGURES:  # what a compression may lose is an option of all
-                    take("budget", f"{figure}={bound}", of_all, f"{where}.{figure}")
-                elif figure not in BUDGETS:
-                    raise _unknown(figure, (*BUDGETS, *FIGURES), f"{where}.{figure}")
-                elif "limit" in own:
-                    found.setdefault("limit", []).append(f"{figure}={bound}")
+                take(inner, what, of_all, f"{where}.{inner}", "")
+        elif key == "budget":
+            budgets = _budgets(value, where)
+            if "budget" in own:
+                found.setdefault("budget", budgets)
         elif key == "out":
             if key in own:
                 take(key, value, own, where)
         elif key == "model" or (key in sections and inside is not None):
             continue
         else:
-            take(key, value, of_all, where)
+            take(key, value, of_all, where, "")
     return found
 
 
-def _unknown(key: str, known: Iterable[str], where: str) -> UsageError:
-    names = sorted(set(known))
+def _budgets(given: Any, where: str) -> list[str]:
+    """The table of budgets as the command line has them. Raises UsageError for one there is not."""
+    if not isinstance(given, Mapping):
+        hint = 'write latency_ms = 5 in a table [budget]; what compression may lose is max_loss = "top1_drop=0.5"'
+        raise UsageError("the budgets of a build are a table", hint=hint, where=where)
+    for name, bound in given.items():
+        if name in FIGURES:
+            hint = f'what compression may lose is max_loss = "{name}={_text(bound)}"'
+            raise UsageError(f"there is no budget '{name}'", hint=hint, where=f"{where}.{name}")
+        if name not in BUDGETS:
+            raise _unknown(name, BUDGETS, f"{where}.{name}", "")
+    return [f"{name}={_text(bound)}" for name, bound in given.items()]
+
+
+def _unknown(key: str, known: Iterable[str], where: str, command: str) -> UsageError:
+    names, new = sorted(set(known)), new_flag(key, command)
     close = difflib.get_close_matches(key.replace("-", "_"), names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(names)}"
-    return UsageError(f"there is no option '{key}'", hint=hint, where=where)
+    return UsageError(f"there is no option '{key}'", hint=f"it is called {new} now" if new else hint, where=where)
 
 
 def _keys(parameters: Parameters) -> dict[str, inspect.Parameter]:
@@ -139,7 +146,8 @@ def _keys(parameters: Parameters) -> dict[str, inspect.Parameter]:
         option = _option(parameter)
         if not isinstance(option, OptionInfo):  # an argument
             continue
-        long = [d.split("/")[0] for d in option.param_decls or () if d.startswith("--")]
+        declared = [option.default, *(option.param_decls or ())]  # in an annotation, the first name is "the default"
+        long = [d.split("/")[0] for d in declared if isinstance(d, str) and d.startswith("--")]
         names = [d.lstrip("-").replace("-", "_") for d in long] or [parameter.name]
         found.update((name, parameter) for name in names)
     return found
@@ -157,11 +165,11 @@ def _value(parameter: inspect.Parameter, value: Any, folder: Path, where: str) -
             return [f"{key}={_text(inner)}" for key, inner in value.items()]
         values = value if isinstance(value, list) else [value]
         return [_scalar(kind, v, folder, where) for v in values]
+    option = OPTIONS.get(parameter.name)
+    if option is not None and option.takes_number and isinstance(value, float):
+        value = str(value)
     found = _scalar(kind, value, folder, where)
-    # Strings that may be paths, of options that take other words too.
-    is_file = parameter.name == "device" and str(found).endswith(".toml")
-    is_path = is_file or (parameter.name == "calibrate" and found != "random")
-    return str(folder / found) if is_path else found
+    return str(folder / found) if kind is str and option is not None and option.is_path(found) else found
 
 
 def _scalar(kind: type, value: Any, folder: Path, where: str) -> Any:
@@ -193,46 +201,41 @@ def _kind(parameter: inspect.Parameter) -> tuple[type, bool]:
 
 
 def said(settings: Mapping[str, Any], model: str | Path, folder: Path) -> dict[str, Any]:
-    """Settings that differ from the usual ones as plain data, with the path of the model from ``folder``."""
-    found: dict[str, Any] = {"model": os.path.relpath(Path(model).absolute(), folder.absolute())}
-    for key, value in settings.items():
-        plain = _plain(_from(folder, key, value))
-        if plain not in (None, [], {}, USUAL.get(key)):
-            found[key] = plain
+    """Settings that differ from their defaults as plain data, with paths from ``folder``, that of the model among them.
+
+    The keys are those of edgec.toml.
+    """
+    found: dict[str, Any] = {"model": _from(folder, model)}
+    for keyword, value in settings.items():
+        option = OPTIONS[keyword]
+        plain = _plain(option, value, folder)
+        if plain not in (None, [], {}, option.default):
+            found[option.flag] = plain
     return found
-
-
-#: What settings are called on the command line, where that is another word.
-_OPTIONS = {"shapes": "shape", "dims": "dim", "values": "value", "states": "state", "loops": "loop", "tiles": "tile"}
 
 
 def written(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings (as `said` gives them) by the keys of a file; decisions go into their table."""
-    found: dict[str, Any] = {}
-    for name, value in said.items():
-        key = _OPTIONS.get(name, name)
-        if key == "dim":
-            value = {n: f"{low}..{high}:{step}" for n, (low, high, step) in value.items()}
-        if key == "tile":
-            value = {n: f"{rows}x{vectors}" for n, (rows, vectors) in value.items()}
-        into = found.setdefault(DECISIONS, {}) if key in ("without", "apart", "choose", "tile") else found
-        into[key] = value
-    return found
+    """What `said` gives as the contents of edgec.toml: decisions go into their table."""
+    decisions = {key: value for key, value in said.items() if key in DECIDED}
+    rest = {key: value for key, value in said.items() if key not in DECIDED}
+    return {**rest, DECISIONS: decisions} if decisions else rest
 
 
-def _from(folder: Path, key: str, value: Any) -> Any:
-    """Paths among settings as they are from a folder."""
-    if key in ("rules", "templates", "devices", "operators"):
-        return [os.path.relpath(Path(path).absolute(), folder.absolute()) for path in value]
-    is_path = (key == "calibrate" and value != "random") or (key == "device" and str(value).endswith(".toml"))
-    return os.path.relpath(Path(value).absolute(), folder.absolute()) if is_path else value
+def _plain(option: Option, value: Any, folder: Path) -> Any:
+    """The value of an option as edgec.toml has it."""
+    if value is None:
+        return None
+    if option.pair is not None:
+        return {str(name): option.pair.write(inner) for name, inner in value.items()}
+    if option.is_repeated:
+        values = [value] if isinstance(value, (str, Path)) else value
+        return [_from(folder, v) if option.is_path(str(v)) else str(v) for v in values]
+    if option.is_path(str(value)):
+        return _from(folder, value)
+    if option.write is not None:
+        value = option.write(value)
+    return value if isinstance(value, (bool, int, float)) else str(value)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
+def _from(folder: Path, path: str | Path) -> str:
+    return os.path.relpath(Path(path).absolute(), folder.absolute())

@@ -44,7 +44,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(device_verbs.app, name="device")
-rules_app = typer.Typer(help="Laws that models are rewritten by.", no_args_is_help=True)
+rules_app = typer.Typer(help="Rules that models are rewritten by.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
 app.add_typer(profile_verbs.app, name="profiles")
 
@@ -52,7 +52,7 @@ ModelPath = Annotated[
     str, typer.Argument(metavar="[MODEL]", help="An ONNX or TensorFlow Lite file, or a folder with an edgec.toml.")
 ]
 RuleFolders = Annotated[
-    Optional[list[Path]], typer.Option("--rules", metavar="DIR", help="Folder of laws of your own.")
+    Optional[list[Path]], typer.Option("--rules", metavar="DIR", help="Folder of rewrite rules of your own.")
 ]
 Out = Annotated[Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")]
 
@@ -108,12 +108,12 @@ def build(
     ] = None,
     report: Annotated[bool, typer.Option("--report", help="Write report.html too: all that is known of it.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A report without running anything.")] = False,
-    limit: Annotated[
-        Optional[list[str]], typer.Option("--limit", metavar="NAME=MOST", help=f"Fail above it: {', '.join(BUDGETS)}.")
+    budget: Annotated[
+        Optional[list[str]], typer.Option("--budget", metavar="NAME=MOST", help=f"Fail above it: {', '.join(BUDGETS)}.")
     ] = None,
 ) -> Answer:
     """Compile MODEL: by default into the folder MODEL-edgec."""
-    budgets = read_budgets(limit or ())
+    budgets = read_budgets(budget or ())
     for file in filter(None, (write_onnx, write_masks)):
         refuse_existing(file)
     if until != "emit":
@@ -124,8 +124,8 @@ def build(
             model,
             folder,
             compile=compile,
-            beside=(*(word.strip() for word in bindings.split(",") if word.strip()), *(app or ())),
-            prepared=preparation(normalize, _lines(labels)),
+            extras=(*(word.strip() for word in bindings.split(",") if word.strip()), *(app or ())),
+            preprocessing=preparation(normalize, _lines(labels)),
             save_stages=save_stages,
             start=start,
             lock=lock,
@@ -265,7 +265,7 @@ def inspect(
 def tune(
     settings: Settings,
     model: ModelPath = ".",
-    budget: Annotated[float, typer.Option("--budget", metavar="SECONDS", help="How long to measure at most.")] = 60.0,
+    seconds: Annotated[float, typer.Option("--seconds", help="How long to measure at most.")] = 60.0,
     link: Annotated[
         Optional[str], typer.Option("--link", metavar="LINK", help="Measure there: 'device' is what its file says.")
     ] = None,
@@ -273,9 +273,9 @@ def tune(
     """Measure the kernels that fusing MODEL has choices about, and keep their times in the profile database."""
     with shown() as progress:
         if link is not None:
-            done = tune_there(model, budget, link=link, progress=progress, **settings)
+            done = tune_there(model, seconds, link=link, progress=progress, **settings)
         else:
-            done = api.tune(model, budget, progress=progress, **settings)
+            done = api.tune(model, seconds, progress=progress, **settings)
     return Answer(profiles.tuned(done), profiles.draw_tuned)
 
 
@@ -283,13 +283,13 @@ def tune(
 def explain(
     model: ModelPath,
     node: Annotated[
-        str, typer.Argument(metavar="NODE|KERNEL|LAW", help="A node of the model, the number of a kernel, or a law.")
+        str, typer.Argument(metavar="NODE|KERNEL|RULE", help="A node of the model, the number of a kernel, or a rule.")
     ],
     settings: Settings,
 ) -> Answer:
     """Say what became of NODE: its kernels, why they hold what they hold, and why their neighbors are others.
 
-    Of a law: where it changed the network, and why it does not apply to what is left.
+    Of a rule: where it changed the network, and why it does not apply to what is left.
     """
     with shown() as progress:
         parsed = reader.read(model)
@@ -330,27 +330,27 @@ def doctor() -> Answer:
 
 @command(rules_app, "list")
 def list_rules(rules: RuleFolders = None) -> Answer:
-    """List every law: its family, what it does to numbers, what it says."""
+    """List every rule: its family, what it does to numbers, what it says."""
     return Answer(laws.listed(load_rules(rules or ())), laws.draw_list)
 
 
 @command(rules_app, "show")
 def show_rule(
-    name: Annotated[str, typer.Argument(metavar="LAW", help="Name of a law.")],
+    name: Annotated[str, typer.Argument(metavar="RULE", help="Name of a rule.")],
     rules: RuleFolders = None,
 ) -> Answer:
-    """Show one law and how it is proved."""
+    """Show one rule and how it is proved."""
     return Answer(laws.shown(load_rules(rules or ()), name), laws.draw_one)
 
 
 @command(rules_app, "prove")
 def prove_rules(
     names: Annotated[
-        Optional[list[str]], typer.Argument(metavar="[LAW...]", help="Names of laws; all of them.")
+        Optional[list[str]], typer.Argument(metavar="[RULE...]", help="Names of rules; all of them by default.")
     ] = None,
     rules: RuleFolders = None,
 ) -> Answer:
-    """Prove laws on generated instances, and their scalar identities where z3 and sympy are installed."""
+    """Prove rules on generated instances, and their scalar identities where z3 and sympy are installed."""
     known = load_rules(rules or ())
     chosen = [r for r in known if not names or r.name in names]
     for name in names or ():

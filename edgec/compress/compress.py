@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgec.compress import scales, search, sensitivity
-from edgec.compress.budget import Budget, parsed
 from edgec.compress.calibrate import RANDOM, samples
 from edgec.compress.calibration import BEST, Calibration, calibrated, nearest, noise, weight_scale
 from edgec.compress.dynamic import dynamic
 from edgec.compress.four_bits import four_bits, may_be_four_bits
 from edgec.compress.gain import Gain, gain
 from edgec.compress.layers import Layer, layers_of
+from edgec.compress.max_loss import MaxLoss, parsed
 from edgec.compress.observe import OBSERVERS as _OBSERVERS
 from edgec.compress.quantize import quantized
 from edgec.compress.report import LayerReport, Report
@@ -30,8 +30,8 @@ GROUP = 32
 OBSERVERS = (BEST, *_OBSERVERS)
 #: Ways of making up for what bytes lose, each a module of this folder; they need data that are like the real ones.
 CORRECTIONS = ("equalize", "smooth", "gptq", "bias")
-#: The budget of "mixed" where none is given.
-BUDGET = "cosine=0.999"
+#: The bound of "mixed" where none is given.
+MAX_LOSS = "cosine=0.999"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Request:
     precision: str = "float"
     calibration: str | Path = RANDOM
     observer: str = "minmax"
-    budget: str | None = None
+    max_loss: str | None = None
     corrections: Collection[str] | None = None
     device: Device | None = None
 
@@ -52,8 +52,8 @@ class Request:
         return () if str(self.calibration) == RANDOM else CORRECTIONS
 
     @property
-    def bound(self) -> Budget | None:
-        text = self.budget if self.budget is not None else BUDGET if self.precision == "mixed" else None
+    def bound(self) -> MaxLoss | None:
+        text = self.max_loss if self.max_loss is not None else MAX_LOSS if self.precision == "mixed" else None
         return None if text is None else parsed(text)
 
 
@@ -76,7 +76,7 @@ class _Verdicts:
 
 def compress(graph: Graph, request: Request) -> Compressed:
     """The network as it was asked for. Raises UsageError where there is nothing to compress, and CheckError for a
-    budget that cannot be kept."""
+    bound that cannot be kept."""
     if request.precision == "float":
         return Compressed(graph)
     layers = layers_of(graph)
@@ -97,29 +97,29 @@ def compress(graph: Graph, request: Request) -> Compressed:
     chosen, value, measured = candidates, None, "layer"
     halves: list[Layer] = []
     errors: Mapping[Layer, float] = {layer: found.numbers[layer].noise for layer in layers}
-    budget = request.bound
-    if request.precision == "mixed" and budget is not None:
+    max_loss = request.bound
+    if request.precision == "mixed" and max_loss is not None:
         errors, measured = sensitivity.added(graph, candidates, data, found)
         costs = {layer: errors[layer] / verdicts.gains[layer].saved for layer in candidates}
-        chosen, value = search.within(graph, candidates, data, found, costs, budget)
+        chosen, value = search.within(graph, candidates, data, found, costs, max_loss)
         left = [layer for layer in _halvable(layers, verdicts) if layer not in chosen]
         if left:
-            halves, with_halves = search.halves_within(graph, left, data, found, chosen, budget)
+            halves, with_halves = search.halves_within(graph, left, data, found, chosen, max_loss)
             value = with_halves if halves else value
         if not chosen and not halves:
-            raise search.refusal(candidates, found, budget, value)
+            raise search.refusal(candidates, found, max_loss, value)
         kept = set(chosen)
-        verdicts.refused.update({c: f"with it, {budget} is not kept" for c in candidates if c not in kept})
-    elif budget is not None:
-        value = search.figure(graph, chosen, data, found, budget)
-        if not budget.allows(value):
+        verdicts.refused.update({c: f"with it, {max_loss} is not kept" for c in candidates if c not in kept})
+    elif max_loss is not None:
+        value = search.figure(graph, chosen, data, found, max_loss)
+        if not max_loss.allows(value):
             raise CheckError(
-                f"in int8 it is {budget.figure}={value:.4g}, and the budget is {budget}",
+                f"in int8 it is {max_loss.figure}={value:.4g}, and it may be {max_loss}",
                 hint=f"most of the error comes from {search.contributors(candidates, found)}; "
                 "--quantize mixed leaves such layers in floats",
             )
     rows = _rows(layers, found, errors, verdicts, moved.taken, halves)
-    told = str(budget) if budget is not None else None
+    told = str(max_loss) if max_loss is not None else None
     report = Report(request.precision, request.observer, len(data), measured, rows, told, value)
     names = frozenset(layer.name for layer in halves) if halves else None
     return Compressed(quantized(graph, chosen, found), report, names)

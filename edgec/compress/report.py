@@ -25,7 +25,7 @@ class LayerReport:
 class Report:
     """``errors`` says where the error of layers was measured: at the "outputs", each layer alone, or at the "layer".
 
-    ``value`` is the figure that ``budget`` bounds, of the whole network on the calibration data.
+    ``value`` is the figure that ``max_loss`` bounds, of the whole network on the calibration data.
     """
 
     precision: str
@@ -33,7 +33,7 @@ class Report:
     samples: int
     errors: str
     layers: tuple[LayerReport, ...]
-    budget: str | None = None
+    max_loss: str | None = None
     value: float | None = None
 
 

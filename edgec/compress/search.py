@@ -1,7 +1,7 @@
-"""Which layers become bytes, or bf16: all that gain, or as many as a budget allows.
+"""Which layers become bytes, or bf16: all that gain, or as many as a bound allows.
 
 Layers are ordered by the error they add for what they save. The network is run with the first so many of them in
-bytes, as the products of bytes will compute it, and the most that keep the budget are found by leaving out the last
+bytes, as the products of bytes will compute it, and the most that keep the bound are found by leaving out the last
 1, 2, 4, ... and then halving: an outlier is found in two runs, and what is chosen was always measured. The layers left
 are then put in bf16, where that saves something, in the same way.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from edgec.compress.budget import Budget
 from edgec.compress.calibration import Calibration
 from edgec.compress.layers import Arrays, Layer, results
+from edgec.compress.max_loss import MaxLoss
 from edgec.compress.quantize import quantized
 from edgec.compress.report import largest
 from edgec.errors import CheckError
@@ -25,21 +25,21 @@ def within(
     samples: Sequence[Arrays],
     found: Calibration,
     costs: Mapping[Layer, float],
-    budget: Budget,
+    max_loss: MaxLoss,
 ) -> tuple[list[Layer], float]:
-    """The layers to be bytes, and what the figure of the budget is then. ``costs``: error for what is saved.
+    """The layers to be bytes, and what the figure of the bound is then. ``costs``: error for what is saved.
 
-    The list is empty where not even one layer keeps the budget: the value is that of the first alone.
+    The list is empty where not even one layer keeps the bound: the value is that of the first alone.
     """
     order = sorted(layers, key=lambda layer: (costs[layer], layer.name))
     known: dict[int, float] = {}
 
     def value(count: int) -> float:
         if count not in known:
-            known[count] = figure(graph, order[:count], samples, found, budget)
+            known[count] = figure(graph, order[:count], samples, found, max_loss)
         return known[count]
 
-    count = most(len(order), lambda k: budget.allows(value(k)))
+    count = most(len(order), lambda k: max_loss.allows(value(k)))
     return order[:count], value(max(count, 1))
 
 
@@ -49,9 +49,9 @@ def halves_within(
     samples: Sequence[Arrays],
     found: Calibration,
     chosen: Sequence[Layer],
-    budget: Budget,
+    max_loss: MaxLoss,
 ) -> tuple[list[Layer], float]:
-    """The ``layers`` to be bf16 beside the ``chosen`` ones in bytes, and what the figure of the budget is then.
+    """The ``layers`` to be bf16 beside the ``chosen`` ones in bytes, and what the figure of the bound is then.
 
     They are taken in the order of their noise in bytes, which that in bf16 follows.
     """
@@ -60,17 +60,17 @@ def halves_within(
 
     def value(count: int) -> float:
         if count not in known:
-            known[count] = figure(graph, chosen, samples, found, budget, order[:count])
+            known[count] = figure(graph, chosen, samples, found, max_loss, order[:count])
         return known[count]
 
-    count = most(len(order), lambda k: budget.allows(value(k)))
+    count = most(len(order), lambda k: max_loss.allows(value(k)))
     return order[:count], value(count)
 
 
-def refusal(layers: Sequence[Layer], found: Calibration, budget: Budget, value: float) -> CheckError:
-    """What is said where a budget leaves nothing to do."""
+def refusal(layers: Sequence[Layer], found: Calibration, max_loss: MaxLoss, value: float) -> CheckError:
+    """What is said where a bound leaves nothing to do."""
     return CheckError(
-        f"no layer can be in bytes within {budget}: the first alone gives {value:.4g}",
+        f"no layer can be in bytes within {max_loss}: the first alone gives {value:.4g}",
         hint=f"most of the error comes from {contributors(layers, found)}",
     )
 
@@ -94,11 +94,11 @@ def figure(
     chosen: Sequence[Layer],
     samples: Sequence[Arrays],
     found: Calibration,
-    budget: Budget,
+    max_loss: MaxLoss,
     halves: Sequence[Layer] = (),
 ) -> float:
-    """The figure of a budget with these layers in bytes, and ``halves`` in bf16."""
-    return budget.of(found.expected, results(quantized(graph, chosen, found, halves), samples))
+    """The figure of a bound with these layers in bytes, and ``halves`` in bf16."""
+    return max_loss.of(found.expected, results(quantized(graph, chosen, found, halves), samples))
 
 
 def contributors(layers: Sequence[Layer], found: Calibration) -> str:

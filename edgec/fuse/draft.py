@@ -41,13 +41,13 @@ class Draft:
         self.owner[node] = output
         self.members.setdefault(output, []).append(node)
 
-    def keep_apart(self, names: Collection[str]) -> None:
+    def materialize(self, names: Collection[str]) -> None:
         """The last results of these nodes of the model have to stand in memory, because somebody said so."""
         for node in self.graph.operations():
             for name in set(self.graph.names(node)).intersection(names):
                 if not any(name in self.graph.names(user) for user in self.users[node]):
                     self.results.add(node)
-                    self.decisions.decided[node] = f"its result is to be kept apart (--apart {name})"
+                    self.decisions.decided[node] = f"its result is to be kept in memory (--materialize {name})"
 
     def readers(self, node: Node) -> set[Node]:
         """Outputs of the blocks (or placed values) that read ``node``, through operators that are inlined."""

@@ -40,14 +40,14 @@ def plan(
     gpu: bool = False,
     *,
     head: int = 0,
-    apart: Collection[str] = (),
+    materialize: Collection[str] = (),
     chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """Plan a graph; ``fuse`` is a mode (see `edgec.fuse.modes`), ``prices`` decides what could be either way.
 
-    Results of the nodes of the model in ``apart`` stand in memory, and ``chosen`` says which way to take by the kind of
-    a choice and the node that it is about ("attention NODE"). On a ``gpu``, ``head`` is the largest head of attention
-    that has a kernel.
+    Results of the nodes of the model in ``materialize`` are kept in memory, and ``chosen`` says which way to take by
+    the kind of a choice and the node that it is about ("attention NODE"). On a ``gpu``, ``head`` is the largest head of
+    attention that has a kernel.
     """
     mode = Mode(mode_of(fuse), graph, gpu, head)
     prices = prices if prices is not None else Prices(CostModel())
@@ -55,7 +55,7 @@ def plan(
     graph, choices = stacked(graph, prices, gpu) if mode.is_planner and (head or not gpu) else (graph, [])
     mode = replace(mode, graph=graph)
     draft = Draft(graph, mode, prices.deciding(graph, chosen))
-    draft.keep_apart(apart)
+    draft.materialize(materialize)
     draft.decisions.choices += choices
     operations = graph.operations()
     for node in operations:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from edgec.bench.timing import Benched
 from edgec.build import Built
 from edgec.check.network import Checked
+from edgec.compress import FIGURES
 from edgec.errors import UsageError
 from edgec.report import traffic
 from edgec.report.fit import fit
@@ -42,7 +43,8 @@ def read_budgets(texts: Iterable[str]) -> tuple[Budget, ...]:
         name, equals, rest = text.partition("=")
         if name not in BUDGETS:
             known = ", ".join(BUDGETS)
-            raise UsageError(f"there is no budget '{printable(name)}'", hint=f"it is one of {known}")
+            hint = f"it is one of {known}" if name not in FIGURES else f"what compression may lose is --max-loss {text}"
+            raise UsageError(f"there is no budget '{printable(name)}'", hint=printable(hint, 200))
         try:
             limit = float(rest) if equals else -1.0
         except ValueError:

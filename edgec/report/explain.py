@@ -87,7 +87,7 @@ def _of_law(run: Run, law: Rule) -> Record:
     told = {
         **laws.law(law),
         "times": len(applied),
-        "without": law.name in run.context.options.without,
+        "disabled": law.name in run.context.options.disable_rules,
         "refused": [{"why": why, "nodes": nodes} for why, nodes in refused.items()],
     }
     steps = [str(a) for a in applied]

@@ -65,7 +65,7 @@ def _draw_layers(record: Record) -> RenderableType:
 
     title = f"pruned by {record['scheme']} ({record['method']}): {record['zeros']:.0%} of the weights are zero or gone"
     if record["value"] is not None:
-        title += f"; {record['budget'].partition('=')[0]} {record['value']:.4g}, budget {record['budget']}"
+        title += f"; {record['max_loss'].partition('=')[0]} {record['value']:.4g}, at most {record['max_loss']}"
     from edgec.report.tables import table
 
     drawn = table("layer", "weights", ">zeros", ">error", "", title=title)

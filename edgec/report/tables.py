@@ -136,8 +136,8 @@ def compression(record: Record) -> tuple[RenderableType, ...]:
         f"{record['precision']}: {sum(row['precision'] == 'int8' for row in layers)} of {len(layers)} layers in bytes"
     )
     title += f", {halves} in bf16" if halves else ""
-    if record["budget"] is not None:
-        title += f"; {record['budget'].partition('=')[0]} {record['value']:.4g}, budget {record['budget']}"
+    if record["max_loss"] is not None:
+        title += f"; {record['max_loss'].partition('=')[0]} {record['value']:.4g}, at most {record['max_loss']}"
     drawn = table("layer", "in", ">share of error", ">gain", "corrections, or why not", title=title)
     first = sorted(layers, key=lambda row: (not row["reason"], -row["share"]))
     for row in first[:SHOWN]:
@@ -411,7 +411,7 @@ def _law(record: Record) -> RenderableType:
     """Where a law changed the network, and why not elsewhere."""
     law = record["law"]
     times = "nowhere" if not law["times"] else "once" if law["times"] == 1 else f"{law['times']} times"
-    told = f"{times}{', because this build does without it' if law['without'] else ''}"
+    told = f"{times}{', because this build disables it' if law['disabled'] else ''}"
     rows: list[tuple[str, RenderableType]] = [
         ("says", escape(law["summary"])),
         ("form", escape(law["statement"])),

@@ -26,8 +26,8 @@ def decidable(built: Built, decisions: Mapping[str, Any]) -> Record:
     plan: Plan = built.run["fuse"]
     kernels = {}
     for k, kernel in enumerate(built.program.kernels):
-        found = [*_apart(plan, kernel, decisions), *_tile(built, kernel, decisions)]
-        found += _choices(plan, kernel, decisions) + _laws(built, kernel)
+        found = [*_materialized(plan, kernel, decisions), *_tile(built, kernel, decisions)]
+        found += _choices(plan, kernel, decisions) + _rules(built, kernel)
         if found:
             kernels[str(k)] = found
     return {"kernels": kernels, "network": _network(built, decisions)}
@@ -40,9 +40,9 @@ def _question(kind: str, key: str, title: str, values: list[tuple[str, str]], no
     return {"kind": kind, "key": key, "title": title, "values": told, "now": now}
 
 
-def _apart(plan: Plan, kernel: Kernel, decisions: Mapping[str, Any]) -> list[Record]:
+def _materialized(plan: Plan, kernel: Kernel, decisions: Mapping[str, Any]) -> list[Record]:
     """Results inside the kernel that could stand in memory, and its own where that was decided."""
-    kept = decisions.get("apart", [])
+    kept = decisions.get("materialize", [])
     found = {}
     users = plan.graph.users()
     for block in blocks_of(kernel):
@@ -52,9 +52,9 @@ def _apart(plan: Plan, kernel: Kernel, decisions: Mapping[str, Any]) -> list[Rec
             ended = [name for name in plan.graph.names(node) if not any(name in plan.graph.names(u) for u in readers)]
             if ended and node is not block.output and members.intersection(readers):
                 found[ended[-1]] = ""
-        found.update({n: "apart" for n in plan.graph.names(block.output) if n in kept})
-    values = [("", "fused with its reader"), ("apart", "kept in memory")]
-    return [_question("apart", n, f"Result of {printable(n)}", values, now) for n, now in found.items()]
+        found.update({n: "materialize" for n in plan.graph.names(block.output) if n in kept})
+    values = [("", "fused with its reader"), ("materialize", "kept in memory")]
+    return [_question("materialize", n, f"Result of {printable(n)}", values, now) for n, now in found.items()]
 
 
 def _tile(built: Built, kernel: Kernel, decisions: Mapping[str, Any]) -> list[Record]:
@@ -78,19 +78,19 @@ def _choices(plan: Plan, kernel: Kernel, decisions: Mapping[str, Any]) -> list[R
         names = plan.graph.names(choice.node)
         if names and names[-1] in mine:
             key = f"{choice.kind} {names[-1]}"
-            ways = [(w.name, f"{w.name} ({w.seconds * 1e6:.1f} µs)") for w in (choice.taken, *choice.others)]
-            now = str(decisions.get("choose", {}).get(key, ""))
-            values = [("", "as prices say"), *sorted(ways)]
-            found.append(_question("choose", key, f"{choice.kind} of {printable(names[-1])}", values, now))
+            variants = [(v.name, f"{v.name} ({v.seconds * 1e6:.1f} µs)") for v in (choice.taken, *choice.others)]
+            now = str(decisions.get("override", {}).get(key, ""))
+            values = [("", "as predicted times say"), *sorted(variants)]
+            found.append(_question("override", key, f"{choice.kind} of {printable(names[-1])}", values, now))
     return found
 
 
-def _laws(built: Built, kernel: Kernel) -> list[Record]:
-    """Laws that changed what this kernel computes; one is done without in the whole network."""
+def _rules(built: Built, kernel: Kernel) -> list[Record]:
+    """Rules that changed what this kernel computes; one is disabled in the whole network."""
     mine = set(kernel.names)
     applied = dict.fromkeys(a.rule for a in built.run.context.applied if mine.intersection(a.origin))
     return [
-        _question("without", rule, f"Law {rule}", [("", "applied"), ("without", "done without, everywhere")], "")
+        _question("disable_rule", rule, f"Rule {rule}", [("", "applied"), ("disable_rule", "disabled everywhere")], "")
         for rule in applied
     ]
 
@@ -106,19 +106,25 @@ def _network(built: Built, decisions: Mapping[str, Any]) -> list[Record]:
     }
     if o.device.is_gpu:
         usual["precision"], ways["precision"] = o.device.precision, ("fp32", "tf32", "fp16")
-    titles = {"fuse": "Fusion", "numeric": "Numbers", "quantize": "Products", "precision": "Precision"}
+    titles = {"fuse": "Fusion", "numeric": "Numbers", "quantize": "Matmuls", "precision": "Precision"}
     for key, words in ways.items():
         now = str(decisions.get(key, ""))
         default = getattr(o, key, None) or usual[key]
         values = [("", f"as configured{'' if now else f': {default}'}"), *((w, w) for w in words)]
         found.append(_question("option", key, titles[key], values, now))
-    for rule in decisions.get("without", []):
-        values = [("", "applied"), ("without", "done without, everywhere")]
-        found.append(_question("without", rule, f"Law {rule}", values, "without"))
+    for rule in decisions.get("disable_rule", []):
+        values = [("", "applied"), ("disable_rule", "disabled everywhere")]
+        found.append(_question("disable_rule", rule, f"Rule {rule}", values, "disable_rule"))
     shown = {n for k in built.program.kernels for n in k.names}
-    for name in decisions.get("apart", []):
+    for name in decisions.get("materialize", []):
         if name not in shown:
             found.append(
-                _question("apart", name, f"Result of {name}", [("", "fused"), ("apart", "kept in memory")], "apart")
+                _question(
+                    "materialize",
+                    name,
+                    f"Result of {name}",
+                    [("", "fused"), ("materialize", "kept in memory")],
+                    "materialize",
+                )
             )
     return found

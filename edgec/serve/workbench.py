@@ -84,10 +84,10 @@ class Workbench:
 def decided(decisions: Mapping[str, Any], kind: str, key: str, value: str) -> dict[str, Any]:
     """Decisions with one more, or without it where the value is empty. Raises UsageError for a kind there is not."""
     found: dict[str, Any] = dict(decisions)
-    if kind in ("apart", "without"):
+    if kind in ("materialize", "disable_rule"):
         names = [n for n in found.get(kind, []) if n != key]
         found[kind] = [*names, key] if value else names
-    elif kind in ("tile", "choose"):
+    elif kind in ("tile", "override"):
         table = {k: v for k, v in found.get(kind, {}).items() if k != key}
         found[kind] = {**table, key: value} if value else table
     elif kind == "option" and key in ("quantize", "numeric", "fuse", "precision"):

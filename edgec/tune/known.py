@@ -26,7 +26,7 @@ def ways_for(options: Options) -> Ways:
 
 def _times(options: Options) -> Mapping[str, float]:
     """Times in the database for the target of a build, if they are to count."""
-    if options.tuned and Profiles().path.is_file():
+    if options.profiles and Profiles().path.is_file():
         with suppress(ToolchainError):  # without its compiler nothing was measured for this target
             return Profiles().known(target(options))
     return {}

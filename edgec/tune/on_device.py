@@ -54,7 +54,7 @@ def tune_there(
     Raises LinkError when the device cannot be reached, UsageError for a network on two devices.
     """
     begun = time.monotonic()
-    first = build(model, compile=False, start=start, ways={}, progress=progress, **settings)
+    first = build(model, compile=False, start=start, variants={}, progress=progress, **settings)
     options, ways = first.options, first.run.context.ways
     assert isinstance(ways, Ways)
     if first.program.parts:
@@ -69,7 +69,7 @@ def tune_there(
     with ExitStack() as links:
 
         def there(frozen: Mapping[str, str]) -> tuple[Sequence[Kernel], Remote]:
-            built = build(model, compile=False, start=start, ways=frozen, progress=progress, **settings)
+            built = build(model, compile=False, start=start, variants=frozen, progress=progress, **settings)
             device = connect(built, link, None, timeout, progress, profile=True)
             return built.program.kernels, links.enter_context(device)
 

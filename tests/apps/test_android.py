@@ -43,9 +43,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     need("javac", "default-jdk-headless")
     folder = tmp_path_factory.mktemp("android")
     prepared = Preparation((12.0,), (48.0,), tuple("0123456789"))
-    edgec.build(
-        DIGITS, folder / "digits", name="digits", device="pixel_8", threads=2, beside=["android"], prepared=prepared
-    )
+    out = folder / "digits"
+    edgec.build(DIGITS, out, name="digits", device="pixel_8", threads=2, extras=["android"], preprocessing=prepared)
     image = np.random.default_rng(0).random((1, 1, 8, 8), np.float32)
     image.tofile(folder / "picture.bin")
     return Made(folder / "digits", folder / "picture.bin", edgec.build(DIGITS, device="generic")(image).reshape(-1))
@@ -106,7 +105,7 @@ def test_pictures_of_a_camera(made: Made, tmp_path: Path) -> None:
     javac, java = need("javac", "default-jdk-headless"), need("java", "default-jdk-headless")
     home = Path(javac).resolve().parent.parent
     plain = tmp_path / "plain"
-    edgec.build(DIGITS, plain, name="digits", device="generic", compile=False, beside=["java"])
+    edgec.build(DIGITS, plain, name="digits", device="generic", compile=False, extras=["java"])
     device = edgec.device.load.load_device("generic")
     sources = [
         *sorted(plain.glob("digits*.c")),
@@ -144,7 +143,7 @@ def test_a_signed_app(tmp_path: Path) -> None:
     """By the distribution's tools: its library uncompressed at a page of 16 KiB, its classes as Dalvik's code."""
     need("javac", "default-jdk-headless"), need("smali", "smali"), need("aapt2", "aapt", "android-framework-res")
     signer, dump = need("apksigner", "apksigner"), need("dexdump", "dexdump")
-    edgec.build(DIGITS, tmp_path / "out", name="digits", device="android_arm64", beside=["apk"])
+    edgec.build(DIGITS, tmp_path / "out", name="digits", device="android_arm64", extras=["apk"])
     app = tmp_path / "out" / "android" / "digits.apk"
     assert "Verified using v3 scheme (APK Signature Scheme v3): true" in run([signer, "verify", "-v", app])
     code = run([dump, "-f", app])
@@ -161,9 +160,8 @@ def test_a_signed_app(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'android' is not for 'generic'"):
-        edgec.build(DIGITS, tmp_path / "out", device="generic", beside=["android"])
+        edgec.build(DIGITS, tmp_path / "out", device="generic", extras=["android"])
     with pytest.raises(UsageError, match="2 numbers for a picture of 1 channel"):
-        edgec.build(
-            DIGITS, tmp_path / "out", device="pixel_8", beside=["android"], prepared=Preparation((1.0, 2.0), (1.0,))
-        )
+        odd = Preparation((1.0, 2.0), (1.0,))
+        edgec.build(DIGITS, tmp_path / "out", device="pixel_8", extras=["android"], preprocessing=odd)
     assert not (tmp_path / "out").exists()

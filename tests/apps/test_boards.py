@@ -51,9 +51,8 @@ def test_pictures_on_a_microcontroller(tmp_path: Path) -> None:
     need_board()
     out = tmp_path / "digits"
     prepared = Preparation(labels=DIGIT_NAMES)
-    edgec.build(
-        str(DIGITS / "digits.onnx"), out, name="digits", device="mps2_an386", beside=["embedded"], prepared=prepared
-    )
+    model = str(DIGITS / "digits.onnx")
+    edgec.build(model, out, name="digits", device="mps2_an386", extras=["embedded"], preprocessing=prepared)
     make(out / "embedded")
     for path, digit in pictures(tmp_path, 2):
         (out / "embedded" / path.name).write_bytes(path.read_bytes())
@@ -67,7 +66,7 @@ def test_a_spoken_word_on_a_microcontroller(tmp_path: Path) -> None:
     need_board()
     out = tmp_path / "kws"
     edgec.build(
-        str(spotter), out, name="kws", device="mps2_an386", beside=["embedded"], prepared=Preparation(labels=WORDS)
+        str(spotter), out, name="kws", device="mps2_an386", extras=["embedded"], preprocessing=Preparation(labels=WORDS)
     )
     make(out / "embedded")
     for word, name in (("yes", "Yes"), ("silence", "Silence")):
@@ -84,7 +83,7 @@ def test_a_person_on_a_microcontroller(tmp_path: Path) -> None:
     need_board()
     out = tmp_path / "person"
     prepared = Preparation(labels=("nobody", "a person"))
-    edgec.build(str(network), out, name="person", device="mps2_an386", beside=["embedded"], prepared=prepared)
+    edgec.build(str(network), out, name="person", device="mps2_an386", extras=["embedded"], preprocessing=prepared)
     make(out / "embedded")
     for file, answer in (("person.bmp", "a person"), ("no_person.bmp", "nobody")):
         raw = (network.parent / file).read_bytes()
@@ -97,7 +96,7 @@ def test_coefficients(tmp_path: Path) -> None:
     """The front end beside the same in numpy: Hann windows, spectrum, triangles over mels, logarithm, cosines."""
     gcc = need("gcc", "gcc")
     net = model([node("Relu", ["x"], ["y"])], [tensor_input("x", [1, 49, 10, 1])])
-    edgec.build(net, tmp_path / "net", device="mps2_an386", beside=["embedded"])
+    edgec.build(net, tmp_path / "net", device="mps2_an386", extras=["embedded"])
     library, source = tmp_path / "mfcc.so", tmp_path / "net" / "embedded" / "mfcc.c"
     subprocess.run(
         [gcc, "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", source, "-lm", "-o", library], check=True
@@ -135,8 +134,8 @@ def test_pictures_on_linux(tmp_path: Path) -> None:
         name="digits",
         device="generic",
         compile=False,
-        beside=["pi"],
-        prepared=prepared,
+        extras=["pi"],
+        preprocessing=prepared,
     )
     subprocess.run([cmake, "-S", out / "pi", "-B", tmp_path / "build"], check=True, capture_output=True)
     subprocess.run(

@@ -26,7 +26,7 @@ FLAGS = ("-std=c++17", "-O0", "-DEC_ON_CPU", "-Wall", "-Wextra", "-Werror", "-Wn
 def program(net: onnx.ModelProto | str, folder: Path, **prepared: tuple[object, ...]) -> Path:
     """The app of a network, its kernels emulated."""
     told = Preparation(**prepared)  # type: ignore[arg-type]
-    edgec.build(net, folder, name="net", device="jetson", compile=False, beside=["jetson"], prepared=told)
+    edgec.build(net, folder, name="net", device="jetson", compile=False, extras=["jetson"], preprocessing=told)
     compiler, built = need("g++", "g++"), folder / "net_camera"
     sources = [*folder.glob("*.cu"), *folder.glob("jetson/*.cu"), *folder.glob("jetson/*.cpp")]
     linked = ["-x", "none", folder / "net_weights.S", "-o", built]
@@ -114,7 +114,7 @@ def test_flow_between_frames(tmp_path: Path) -> None:
 
 def test_a_source_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="CUDA"):
-        edgec.build(str(DIGITS / "digits.onnx"), tmp_path / "c", device="generic", compile=False, beside=["jetson"])
+        edgec.build(str(DIGITS / "digits.onnx"), tmp_path / "c", device="generic", compile=False, extras=["jetson"])
 
 
 def test_it_is_cuda_for_orin(tmp_path: Path) -> None:
@@ -124,6 +124,6 @@ def test_it_is_cuda_for_orin(tmp_path: Path) -> None:
     except ToolchainError as missing:
         pytest.skip(str(missing))
     out = tmp_path / "digits"
-    edgec.build(str(DIGITS / "digits.onnx"), out, name="net", device="jetson", compile=False, beside=["jetson"])
+    edgec.build(str(DIGITS / "digits.onnx"), out, name="net", device="jetson", compile=False, extras=["jetson"])
     shutil.copytree(out / "jetson", out, dirs_exist_ok=True)  # headers are found beside a source
     compile_cuda(compiler, device, [out / "main.cu"], tmp_path / "main.so", link=False)

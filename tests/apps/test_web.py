@@ -33,7 +33,7 @@ NARROW = {"i8": TensorProto.INT8, "u8": TensorProto.UINT8, "i16": TensorProto.IN
 
 
 def built_page(folder: Path, model: str, name: str, prepared: Preparation = AS_IS) -> Path:
-    edgec.build(model, folder, name=name, device="wasm32", beside=["web"], prepared=prepared)
+    edgec.build(model, folder, name=name, device="wasm32", extras=["web"], preprocessing=prepared)
     return folder / "web"
 
 
@@ -146,8 +146,8 @@ def test_real_pictures(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'web' is not for 'generic'"):
-        edgec.build(str(DIGITS / "digits.onnx"), tmp_path / "out", device="generic", beside=["web"])
+        edgec.build(str(DIGITS / "digits.onnx"), tmp_path / "out", device="generic", extras=["web"])
     net = model([node("Relu", ["x"], ["y"])])
     with pytest.raises(UsageError, match="for networks that look at a picture"):
-        edgec.build(net, tmp_path / "out", device="wasm32", beside=["web"], compile=False)
+        edgec.build(net, tmp_path / "out", device="wasm32", extras=["web"], compile=False)
     assert not (tmp_path / "out").exists()

@@ -38,7 +38,7 @@ class Made:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("bindings")
     beside = ("cpp", "python", "rust", "java")
-    built = edgec.build(DIGITS, folder / "digits", name="digits", device="generic", threads=2, beside=beside)
+    built = edgec.build(DIGITS, folder / "digits", name="digits", device="generic", threads=2, extras=beside)
     image = np.random.default_rng(0).random((1, 1, 8, 8), np.float32)
     image.tofile(folder / "picture.bin")
     return Made(folder / "digits", folder / "picture.bin", built(image).reshape(-1))
@@ -128,7 +128,7 @@ def test_names_types_and_sizes_of_every_kind(tmp_path: Path) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     beside = ["cpp", "rust", "java"]
     folder = tmp_path / "open"
-    edgec.build(model, folder, name="open", dims={"rows": (2, 8, 2)}, device="generic", compile=False, beside=beside)
+    edgec.build(model, folder, name="open", dims={"rows": (2, 8, 2)}, device="generic", compile=False, extras=beside)
     warnings = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{folder}"]
     run([program("g++", "apt install g++"), "-std=c++17", *warnings, "-x", "c++", folder / "open.hpp"])
     run(

@@ -58,7 +58,7 @@ def test_budgets_fail_a_build(folder: Path, capsys: pytest.CaptureFixture[str]) 
         ("ram_kb", False, 3),
         ("flash_kb", True, 0),
     ]
-    code, found = run(capsys, "build", folder, "--limit", "ram_kb=64")
+    code, found = run(capsys, "build", folder, "--budget", "ram_kb=64")
     assert code == 0 and [b["name"] for b in found["budgets"]] == ["ram_kb"]
 
 
@@ -67,7 +67,7 @@ def test_budgets_fail_a_build(folder: Path, capsys: pytest.CaptureFixture[str]) 
     [
         ("thread = 2", "did you mean threads"),
         ('threads = "two"', "is not a whole number"),
-        ("tuned = 1", "is not true or false"),
+        ("profiles = 1", "is not true or false"),
         ("[build]\ncompil = false", "did you mean compile"),
         ("[budget]\nspeed = 3", "there is no"),
         ("[buidl]\ncompile = false", "did you mean build"),

@@ -1,4 +1,4 @@
-"""Pruning without training: structure, repair, budgets, masks; and channels that really go."""
+"""Pruning without training: structure, repair, bounds, masks; and channels that really go."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 import edgec
 from edgec import ops
 from edgec.cli.main import app
-from edgec.compress.budget import Budget
 from edgec.compress.calibrate import labels
 from edgec.compress.layers import Layer, layers_of, results
+from edgec.compress.max_loss import MaxLoss
 from edgec.compress.prune.channels import without_channels
 from edgec.compress.prune.choose import METHODS, Statistics, chosen, repaired
 from edgec.compress.prune.levels import _taken, furthest, ordered
@@ -179,14 +179,14 @@ def test_data_make_up_for_what_is_lost(tmp_path: Path) -> None:
 
 def test_as_much_as_the_budget_allows(tmp_path: Path) -> None:
     options = {"start": "simplify", "compile": False, "prune": "vector", "calibrate": data(tmp_path)}
-    loose = edgec.build(GRAPH, tmp_path / "a", loss_budget="cosine=0.5", **options).run.context.pruned.report
-    tight = edgec.build(GRAPH, tmp_path / "b", loss_budget="cosine=0.97", **options).run.context.pruned.report
-    assert loose.value >= 0.5 and tight.value >= 0.97 and tight.budget == "cosine=0.97"
+    loose = edgec.build(GRAPH, tmp_path / "a", max_loss="cosine=0.5", **options).run.context.pruned.report
+    tight = edgec.build(GRAPH, tmp_path / "b", max_loss="cosine=0.97", **options).run.context.pruned.report
+    assert loose.value >= 0.5 and tight.value >= 0.97 and tight.max_loss == "cosine=0.97"
     assert loose.zeros > tight.zeros > 0
     with pytest.raises(CheckError, match="nothing within max_abs=1e-07 is faster"):
-        edgec.build(GRAPH, loss_budget="max_abs=1e-7", **options)
+        edgec.build(GRAPH, max_loss="max_abs=1e-7", **options)
     with pytest.raises(CheckError, match="pruned it is cosine="):
-        edgec.build(GRAPH, loss_budget="cosine=0.9999", sparsity=0.9, **options)
+        edgec.build(GRAPH, max_loss="cosine=0.9999", sparsity=0.9, **options)
 
 
 def test_steps_are_ordered_by_error_for_time() -> None:
@@ -213,7 +213,7 @@ def test_a_layer_that_breaks_the_budget_holds_nobody_up() -> None:
         asked.append(len(levels))
         return 5.0 if levels.get(layers[1]) == 0.5 else 100.0 if layers[4] in levels else 1.0
 
-    taken, first = _taken(steps, figure, Budget("top1_drop", 2.0))
+    taken, first = _taken(steps, figure, MaxLoss("top1_drop", 2.0))
     assert first == 1.0 and taken == [s for s in steps if s != (layers[1], 0.5) and s[0] is not layers[4]]
     assert len(asked) < len(steps)
     assert furthest(10, lambda count: count <= 7, 5) == 7 and furthest(3, lambda count: False, 5) == 0
@@ -222,8 +222,8 @@ def test_a_layer_that_breaks_the_budget_holds_nobody_up() -> None:
 def test_labels_say_which_decisions_can_be_lost(tmp_path: Path) -> None:
     wanted = [{"y": np.eye(3, dtype=np.float32)[k][None]} for k in (0, 1, 2, 0)]
     got = [{"y": np.eye(3, dtype=np.float32)[k][None]} for k in (0, 2, 0, 1)]
-    budget = Budget("top1_drop", 2.0)
-    assert budget.of(wanted, got) == 75 and budget.of(wanted, got, [np.array(k) for k in (0, 0, 2, 1)]) == 25
+    max_loss = MaxLoss("top1_drop", 2.0)
+    assert max_loss.of(wanted, got) == 75 and max_loss.of(wanted, got, [np.array(k) for k in (0, 0, 2, 1)]) == 25
     x = np.zeros((5, 16, 10, 10), np.float32)
     np.savez(tmp_path / "a.npz", x=x, labels=np.arange(5))
     assert labels(tmp_path / "a.npz", GRAPH) == [0, 1, 2, 3, 4]
@@ -274,7 +274,7 @@ def test_masks_for_training_spare_small_layers() -> None:
         ({"prune": "2:4", "sparsity": 0.9}, "'2:4' makes 50% zeros, not 90%"),
         ({"prune": "pattern=4of9", "sparsity": 0.3}, "'pattern=4of9' makes 56% zeros, not 30%"),
         ({"prune": "channel"}, "removed by a share"),
-        ({"loss_budget": "cosine=0.9"}, "nothing a budget could bound"),
+        ({"max_loss": "cosine=0.9"}, "nothing a bound could bound"),
     ],
 )
 def test_what_makes_no_sense_is_told(settings: dict[str, object], message: str) -> None:

@@ -118,7 +118,7 @@ GPUS = (("jetson_nano", "fp32"), ("cuda_sm90", "fp32"), ("cuda_sm90", "fp16"), (
 def test_a_gpu_has_ways_too(device: str, precision: str, database: Profiles) -> None:
     """Every one that is proposed can be gone, and the one that was measured as the quickest is."""
     settings = {"device": device, "precision": precision, **({} if device == "mali_g78" else {"compiler": "emulated"})}
-    first = edgec.build(convolutions(), compile=False, ways={}, **settings).run
+    first = edgec.build(convolutions(), compile=False, variants={}, **settings).run
     assert first.context.ways is not None
     products = first.context.ways.seen
     proposed = {key: product.ways("reassociates") for key, product in products.items()}
@@ -129,7 +129,7 @@ def test_a_gpu_has_ways_too(device: str, precision: str, database: Profiles) -> 
         assert gpu.proposed(record, product.device)[0] == product.usual
     for number in range(3):
         ways = {key: names[number] for key, names in proposed.items()}
-        program = edgec.build(convolutions(), compile=False, ways=ways, **settings).program
+        program = edgec.build(convolutions(), compile=False, variants=ways, **settings).program
         gone = [name for k in program.kernels if (name := name_of(k.params)) is not None]
         assert gone == list(ways.values())
     where = target(resolve(settings))

@@ -176,7 +176,7 @@ def test_a_gpu_alone_refuses_by_name(beside: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no GPU is known beside"):
         edgec.build(recurrent().SerializeToString(), device="raspberry_pi_4", place="auto", compile=False)
     with pytest.raises(UsageError, match="two devices"):
-        edgec.build(recurrent().SerializeToString(), device=beside, place="auto", compile=False, beside=["cpp"])
+        edgec.build(recurrent().SerializeToString(), device=beside, place="auto", compile=False, extras=["cpp"])
 
 
 def test_phones_know_their_gpus() -> None:

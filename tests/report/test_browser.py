@@ -143,11 +143,11 @@ def test_decisions_are_built_measured_and_kept(tmp_path: Path, monkeypatch: pyte
         kernels, latency = page.inner_text("[data-figure=kernels]"), page.inner_text("[data-figure=latency]")
         page.click("#tab-kernels")
         page.click("#view-kernels tbody tr:has-text('Conv_3') button")
-        page.select_option("#decide select[aria-label='Result of Conv_3']", "apart")
+        page.select_option("#decide select[aria-label='Result of Conv_3']", "materialize")
         page.wait_for_selector("#changed")
         changed = page.inner_text("#changed")
         assert "kernels" in changed and "latency" in changed
-        assert 'apart = ["Conv_3"]' in (tmp_path / "edgec.toml").read_text()
+        assert 'materialize = ["Conv_3"]' in (tmp_path / "edgec.toml").read_text()
         assert (tmp_path / "edgec.toml").read_text().startswith("# mine")
         page.keyboard.press("Escape")
         page.click("#tab-overview")
@@ -156,4 +156,4 @@ def test_decisions_are_built_measured_and_kept(tmp_path: Path, monkeypatch: pyte
         assert complaints == []
         server.shutdown()
     bench.close()
-    assert config.load(tmp_path).values["decide"]["apart"] == ["Conv_3"]
+    assert config.load(tmp_path).values["decide"]["materialize"] == ["Conv_3"]

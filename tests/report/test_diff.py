@@ -93,9 +93,9 @@ def test_explain_answers_for_every_node_and_every_law_that_was_applied() -> None
 
 def test_decisions_are_explained_as_such() -> None:
     model = reader.read(DIGITS)
-    options = resolve(Settings(apart=["Conv_3"], without=["scale_the_weights"]))
+    options = resolve(Settings(materialize=["Conv_3"], disable_rules=["scale_the_weights"]))
     walk = run(model, Context(options), until="schedule")
     found = explain(walk, model, "Conv_3")
-    assert any("kept apart" in line for k in found["kernels"] for line in k["why"])
+    assert any("kept in memory" in line for k in found["kernels"] for line in k["why"])
     law = explain(walk, model, "scale_the_weights")["law"]
-    assert law["without"] and law["times"] == 0
+    assert law["disabled"] and law["times"] == 0

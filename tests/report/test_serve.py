@@ -73,14 +73,14 @@ def test_foreign_pages_get_nothing(server: Server, headers: dict[str, str]) -> N
 
 
 def test_decisions_need_the_token(server: Server) -> None:
-    decision = {"kind": "apart", "key": "Conv_3", "value": "apart"}
+    decision = {"kind": "materialize", "key": "Conv_3", "value": "materialize"}
     for token in ("", "guess", server.token[:-1]):
         status, _, _ = ask(server, "POST", "/api/decide", decision, X_Edgec=token)
         assert status == 403
     assert config.load(server.workbench.path).values == {"model": "digits.onnx"}
 
 
-@pytest.mark.parametrize("body", [None, [], {}, {"kind": "apart"}, {"kind": 1, "key": "", "value": ""}])
+@pytest.mark.parametrize("body", [None, [], {}, {"kind": "materialize"}, {"kind": 1, "key": "", "value": ""}])
 def test_what_is_no_decision(server: Server, body: Any) -> None:
     status, _, _ = ask(server, "POST", "/api/decide", body, X_Edgec=server.token)
     assert status == 400
@@ -89,9 +89,9 @@ def test_what_is_no_decision(server: Server, body: Any) -> None:
 @pytest.mark.parametrize(
     "kind, key, value",
     [
-        ("apart", "nosuch", "apart"),
+        ("materialize", "nosuch", "materialize"),
         ("tile", "Clip_1", "60x60"),
-        ("without", "nosuch", "without"),
+        ("disable_rule", "nosuch", "disable_rule"),
         ("option", "threads", "2"),
     ],
 )
@@ -122,17 +122,19 @@ def test_tiles_laws_and_modes_are_decided(server: Server) -> None:
     assert f"tile {rows} rows x {vectors} vectors" in decide("tile", tile["key"], shape)["kernels"][int(k)]["template"]
     assert decide("option", "fuse", "none")["build"]["kernels"] > kernels
     assert decide("option", "fuse", "")["build"]["kernels"] == kernels
-    rule = next(q["key"] for q in asked["kernels"][k] if q["kind"] == "without")
-    without = decide("without", rule, "without")
+    rule = next(q["key"] for q in asked["kernels"][k] if q["kind"] == "disable_rule")
+    without = decide("disable_rule", rule, "disable_rule")
     assert rule not in {law["rule"] for law in without["laws"]}
-    assert any(q["kind"] == "without" and q["now"] for q in without["decidable"]["network"]), "it can be taken back"
-    assert config.load(server.workbench.path).values["decide"] == {"without": [rule], "tile": {tile["key"]: shape}}
+    network = without["decidable"]["network"]
+    assert any(q["kind"] == "disable_rule" and q["now"] for q in network), "it can be taken back"
+    assert config.load(server.workbench.path).values["decide"] == {"disable_rule": [rule], "tile": {tile["key"]: shape}}
 
 
 def test_a_decision_is_taken_back() -> None:
-    one = decided({}, "apart", "a", "apart")
-    both = decided(one, "apart", "b", "apart")
-    assert both == {"apart": ["a", "b"]} and decided(decided(both, "apart", "a", ""), "apart", "b", "") == {}
+    one = decided({}, "materialize", "a", "materialize")
+    both = decided(one, "materialize", "b", "materialize")
+    assert both == {"materialize": ["a", "b"]}
+    assert decided(decided(both, "materialize", "a", ""), "materialize", "b", "") == {}
     assert decided({"tile": {"x": "1x1"}}, "tile", "x", "") == {}
     with pytest.raises(UsageError):
         decided({}, "price", "a", "b")
@@ -140,13 +142,13 @@ def test_a_decision_is_taken_back() -> None:
 
 def test_only_the_table_is_replaced() -> None:
     text = (
-        '# mine\nmodel = "a.onnx"\n\n[decide]\napart = ["x"]\n'
+        '# mine\nmodel = "a.onnx"\n\n[decide]\nmaterialize = ["x"]\n'
         '[decide.tile]\n"a/b" = "1x2"\n[shape]\nx = [1, 2]  # [decide]\n'
     )
-    found = toml_text.replaced(text, "decide", {"apart": ['say "hi"\n'], "tile": {"k.k": "4x1"}})
+    found = toml_text.replaced(text, "decide", {"materialize": ['say "hi"\n'], "tile": {"k.k": "4x1"}})
     assert found.startswith('# mine\nmodel = "a.onnx"') and "[shape]\nx = [1, 2]  # [decide]" in found
     import tomllib
 
     read = tomllib.loads(found)
-    assert read["decide"] == {"apart": ['say "hi"\n'], "tile": {"k.k": "4x1"}} and read["shape"] == {"x": [1, 2]}
+    assert read["decide"] == {"materialize": ['say "hi"\n'], "tile": {"k.k": "4x1"}} and read["shape"] == {"x": [1, 2]}
     assert "decide" not in tomllib.loads(toml_text.replaced(found, "decide", {}))

@@ -1,8 +1,8 @@
-"""As much as a budget allows: a share of zeros for every layer, the most time for the least error.
+"""As much as a bound allows: a share of zeros for every layer, the most time for the least error.
 
 Every layer is pruned by itself at a few levels, and the network is run with each of them alone: the error that arrives
 at the outputs is what a level costs, the cycles that the scheduler saves are what it gains. Steps from level to level
-are ordered by the one over the other, as for bits (`compress/search.py`), and taken while the budget is kept on samples
+are ordered by the one over the other, as for bits (`compress/search.py`), and taken while the bound is kept on samples
 that were held back: a group of steps at a time, smaller ones where a group breaks it, and a layer whose next step alone
 breaks it gets no further. So one layer that does more harm than its error says stands in nobody else's way.
 """
@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from edgec.compress.budget import Budget
 from edgec.compress.calibration import noise
 from edgec.compress.layers import Arrays, Layer, Walk
+from edgec.compress.max_loss import MaxLoss
 from edgec.compress.prune.choose import Chosen, Statistics, chosen
 from edgec.compress.prune.layerwise import Plan, by_magnitude, replaced
 from edgec.compress.prune.offer import Offered
@@ -32,7 +32,7 @@ Array = np.ndarray
 LEVELS = (0.3, 0.45, 0.6, 0.75, 0.9)
 #: Samples that errors at the outputs are measured on.
 SAMPLES = 16
-#: Networks that are run to see which steps keep the budget, and steps that are tried together at first.
+#: Networks that are run to see which steps keep the bound, and steps that are tried together at first.
 TRIALS, TOGETHER = 48, 4
 #: What to do where nothing is gained.
 WIDER = "ask for more zeros, or for blocks as wide as the device's vectors: --prune vector"
@@ -40,7 +40,7 @@ WIDER = "ask for more zeros, or for blocks as wide as the device's vectors: --pr
 
 @dataclass(frozen=True)
 class Found:
-    """Steps that kept the budget together, the cheapest first: each prunes one layer as much as is said."""
+    """Steps that kept the bound together, the cheapest first: each prunes one layer as much as is said."""
 
     steps: tuple[tuple[Layer, float], ...]
     scheme: Scheme
@@ -61,16 +61,16 @@ def within(
     method: str,
     data: Sequence[Arrays],
     labels: Sequence[Array],
-    budget: Budget | None,
+    max_loss: MaxLoss | None,
     worth: Callable[[Graph], Mapping[str, Any]],
 ) -> Found:
-    """What was found to keep the budget, every layer pruned by itself. ``labels``: one for each of ``data``, or none.
+    """What was found to keep the bound, every layer pruned by itself. ``labels``: one for each of ``data``, or none.
 
-    Raises UsageError without data or a budget, or where nothing gains at any level, CheckError where not even the
-    layer that costs least keeps the budget.
+    Raises UsageError without data or a bound, or where nothing gains at any level, CheckError where not even the
+    layer that costs least keeps the bound.
     """
-    if budget is None or len(data) < 2:
-        hint = "give --calibrate DATA (two samples at least) and --budget top1_drop=2, or a --sparsity"
+    if max_loss is None or len(data) < 2:
+        hint = "give --calibrate DATA (two samples at least) and --max-loss top1_drop=2, or a --sparsity"
         raise UsageError("how much is to be pruned cannot be found out", hint=hint)
     offers = {level: worth(_at(graph, layers, scheme, level)) for level in LEVELS}
     gains = {
@@ -92,11 +92,11 @@ def within(
     few = held[:SAMPLES]
     errors = {(layer, level): _noise(wanted[: len(few)], differ({layer: level}, few)) for layer, level in gains}
     steps = ordered(gains, errors)
-    taken, alone = _taken(steps, lambda changes: budget.likely(wanted, differ(changes, held), labels[1::2]), budget)
+    taken, alone = _taken(steps, lambda changes: max_loss.likely(wanted, differ(changes, held), labels[1::2]), max_loss)
     if not taken:
         layer, level = steps[0]
         raise CheckError(
-            f"nothing within {budget} is faster than the dense network: the layer that costs least for what it gains, "
+            f"nothing within {max_loss} is faster than the dense network: the layer that costs least for its gain, "
             f"'{layer.name}' with {level:.0%} zeros, alone gives {alone:.4g}",
             hint="allow more, give more data, or train on: --write-masks with a --sparsity says what is to stay",
         )
@@ -154,9 +154,9 @@ def ordered(
 
 
 def _taken(
-    steps: Sequence[tuple[Layer, float]], figure: Callable[[Mapping[Layer, float]], float], budget: Budget
+    steps: Sequence[tuple[Layer, float]], figure: Callable[[Mapping[Layer, float]], float], max_loss: MaxLoss
 ) -> tuple[list[tuple[Layer, float]], float]:
-    """The steps that keep the budget together, and the figure of the first step alone."""
+    """The steps that keep the bound together, and the figure of the first step alone."""
     taken: list[tuple[Layer, float]] = []
     left, together = list(steps), TOGETHER
     first = figure(dict(steps[:1]))
@@ -164,7 +164,7 @@ def _taken(
         if not left:
             break
         group = left[:together]
-        if budget.allows(figure(dict([*taken, *group]))):
+        if max_loss.allows(figure(dict([*taken, *group]))):
             taken += group
             left, together = left[len(group) :], 2 * together
         elif len(group) > 1:

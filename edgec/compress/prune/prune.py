@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from edgec.compress.budget import Budget
 from edgec.compress.calibrate import RANDOM, samples
 from edgec.compress.calibrate import labels as labels_of
 from edgec.compress.layers import Arrays, Layer, layers_of
+from edgec.compress.max_loss import MaxLoss
 from edgec.compress.prune import levels
 from edgec.compress.prune.channels import without_channels
 from edgec.compress.prune.choose import Chosen
@@ -34,20 +34,20 @@ from edgec.ir.graph import Graph
 Worth = Callable[[Graph], Mapping[str, Offered]]
 
 
-#: Networks that are pruned as a whole to find one that keeps a budget.
+#: Networks that are pruned as a whole to find one that keeps a bound.
 TOGETHER = 5
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """What is asked for. Without ``sparsity`` every layer gets as much as the budget allows; ``masks`` is an .npz file
+    """What is asked for. Without ``sparsity`` every layer gets as much as the bound allows; ``masks`` is an .npz file
     of masks that are taken as they are."""
 
     scheme: Scheme
     sparsity: float | None = None
     method: str = "obs"
     calibration: str | Path = RANDOM
-    budget: Budget | None = None
+    max_loss: MaxLoss | None = None
     masks: Path | None = None
     repair: bool = True
 
@@ -64,7 +64,7 @@ class Pruned:
 def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
     """Prune ``graph``; without ``worth`` every layer, whether or not that gains anything, small ones less (`spread`).
 
-    Raises UsageError where there is nothing to prune or masks do not fit, CheckError for a budget that cannot be kept.
+    Raises UsageError where there is nothing to prune or masks do not fit, CheckError for a bound that cannot be kept.
     """
     has_data = str(asked.calibration) != RANDOM
     data = list(samples(asked.calibration, graph)) if has_data else []
@@ -97,10 +97,10 @@ def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
 
 
 def _within(graph: Graph, asked: Pruning, layers: Sequence[Layer], data: Sequence[Arrays], worth: Worth) -> Pruned:
-    """As much as the budget allows. Steps are found with every layer pruned by itself; what counts is how they do
+    """As much as the bound allows. Steps are found with every layer pruned by itself; what counts is how they do
     together, each layer pruned on what the ones before it give."""
     known = labels_of(asked.calibration, graph)
-    found = levels.within(graph, layers, asked.scheme, asked.method, data, known, asked.budget, worth)
+    found = levels.within(graph, layers, asked.scheme, asked.method, data, known, asked.max_loss, worth)
     made: dict[int, Pruned] = {}
     refused: list[CheckError] = []
 
@@ -126,19 +126,19 @@ def _done(
     data: Sequence[Arrays],
     offers: Mapping[str, Offered],
 ) -> Pruned:
-    """Prune by plans. Where there is a budget, half of the data are held back to see whether it is kept."""
+    """Prune by plans. Where there is a bound, half of the data are held back to see whether it is kept."""
     errors: Mapping[Layer, float] = {}
-    fitted, held = (data[::2], data[1::2]) if asked.budget is not None and len(data) > 1 else (data, data)
+    fitted, held = (data[::2], data[1::2]) if asked.max_loss is not None and len(data) > 1 else (data, data)
     if data and plans:
         new, errors = pruned(graph, plans, fitted, asked.method, asked.repair)
     else:
         new = {layer: by_magnitude(layer, plan) for layer, plan in plans.items()}
     value = None
     rows = tuple(_row(layer, new.get(layer), errors.get(layer), offers.get(layer.name)) for layer in layers)
-    told = None if asked.budget is None else str(asked.budget)
-    if data and asked.budget is not None:
+    told = None if asked.max_loss is None else str(asked.max_loss)
+    if data and asked.max_loss is not None:
         known = labels_of(asked.calibration, graph)
-        value = _kept(graph, new, held, known[1::2] if len(held) < len(data) else known, asked.budget, errors)
+        value = _kept(graph, new, held, known[1::2] if len(held) < len(data) else known, asked.max_loss, errors)
     method = asked.method if data else "magnitude"
     report = PruneReport(str(asked.scheme), method, asked.sparsity, len(data), rows, told, value)
     masks = {layer.name: _natural(layer, made.mask) for layer, made in new.items()}
@@ -150,17 +150,17 @@ def _kept(
     new: Mapping[Layer, Chosen],
     data: Sequence[Arrays],
     known: Sequence[np.ndarray],
-    budget: Budget,
+    max_loss: MaxLoss,
     errors: Mapping[Layer, float],
 ) -> float:
-    """The figure of a pruned network on data held back. Raises CheckError where the budget is not kept."""
+    """The figure of a pruned network on data held back. Raises CheckError where the bound is not kept."""
     run = outcome(graph)
-    value = budget.of(run(graph, data), run(replaced(graph, new), data), known)
-    if not budget.allows(value):
+    value = max_loss.of(run(graph, data), run(replaced(graph, new), data), known)
+    if not max_loss.allows(value):
         told = largest([(layer.name, error) for layer, error in errors.items()], sum(errors.values()))
         raise CheckError(
-            f"pruned it is {budget.figure}={value:.4g}, and the budget is {budget}",
-            hint=f"most of the error comes from {told}; --sparsity auto finds how much the budget allows",
+            f"pruned it is {max_loss.figure}={value:.4g}, and it may be {max_loss}",
+            hint=f"most of the error comes from {told}; --sparsity auto finds how much the bound allows",
         )
     return value
 
@@ -174,7 +174,7 @@ def _row(layer: Layer, new: Chosen | None, error: float | None, offer: Offered |
     gain = None if offer is None else offer.dense_cycles / max(offer.sparse_cycles, 1.0)
     reason = ""
     if new is None:
-        reason = "no sparse kernel is for it" if offer is None else "gains nothing" if not offer.taken else "budget"
+        reason = "no sparse kernel is for it" if offer is None else "gains nothing" if not offer.taken else "bound"
     even = None if offer is None else offer.break_even
     return PrunedLayer(layer.name, layer.node.op, layer.weights.shape, float(zeros), error, gain, even, reason)
 

@@ -24,14 +24,14 @@ class PrunedLayer:
 
 @dataclass(frozen=True)
 class PruneReport:
-    """``value`` is the figure that ``budget`` bounds, of the whole network on calibration data held back."""
+    """``value`` is the figure that ``max_loss`` bounds, of the whole network on calibration data held back."""
 
     scheme: str
     method: str
     sparsity: float | None
     samples: int
     layers: tuple[PrunedLayer, ...]
-    budget: str | None = None
+    max_loss: str | None = None
     value: float | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""What a user decides in the compiler's place: that it is about something there is."""
+"""Decisions a user takes in place of the compiler: each must name a node, rule or variant there is."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from edgec.fuse import Plan
 from edgec.text import printable
 
 
-def known(named: Iterable[str], names: Iterable[str], option: str, what: str) -> None:
-    """Raises UsageError for a decision about a node or law that there is not."""
+def require_known(named: Iterable[str], names: Iterable[str], option: str, what: str) -> None:
+    """Raises UsageError for a decision about a node or rule (``what``) that is not among ``names``."""
     there = set(names)
     for name in sorted(set(named) - there):
         close = difflib.get_close_matches(name, there, n=3, cutoff=0.4)
@@ -19,20 +19,22 @@ def known(named: Iterable[str], names: Iterable[str], option: str, what: str) ->
         raise UsageError(f"there is no {what} '{printable(name)}' to decide about", hint=hint, where=option)
 
 
-def asked(chosen: Mapping[str, str], plan: Plan) -> None:
-    """Raises UsageError for a choice that was not asked, or has no such way."""
-    for key, way in chosen.items():
+def require_offered(overrides: Mapping[str, str], plan: Plan) -> None:
+    """Raises UsageError for an override of a choice that planning did not have, or of no variant it offered."""
+    for key, variant in overrides.items():
         kind, _, name = key.partition(" ")
         about = [c for c in plan.decisions.choices if c.kind == kind and name in plan.graph.names(c.node)]
-        if not about and any(c.kind == kind and way == c.taken.name for c in plan.decisions.choices):
+        if not about and any(c.kind == kind and variant == c.taken.name for c in plan.decisions.choices):
             continue  # the choice changed the graph, and its node with it
         if not about:
             there = sorted({c.kind for c in plan.decisions.choices})
             hint = f"asked about: {', '.join(there)}" if there else "nothing is decided by price in this network"
-            raise UsageError(f"nothing was to choose about '{printable(key)}'", hint=hint, where="--choose")
+            raise UsageError(f"there was nothing to choose about '{printable(key)}'", hint=hint, where="--override")
         for choice in about:
-            if choice.taken.name != way:
-                ways = ", ".join(w.name for w in (choice.taken, *choice.others))
+            if choice.taken.name != variant:
+                variants = ", ".join(v.name for v in (choice.taken, *choice.others))
                 raise UsageError(
-                    f"'{printable(way)}' is no way of '{printable(key)}'", hint=f"it is one of {ways}", where="--choose"
+                    f"'{printable(variant)}' is no variant of '{printable(key)}'",
+                    hint=f"it is one of {variants}",
+                    where="--override",
                 )

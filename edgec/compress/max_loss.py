@@ -105,7 +105,7 @@ FIGURES: dict[str, tuple[Callable[[Outputs, Outputs], float], bool]] = {
 
 
 @dataclass(frozen=True)
-class Budget:
+class MaxLoss:
     """A bound for one figure."""
 
     figure: str
@@ -128,8 +128,8 @@ class Budget:
         return f"{self.figure}={self.bound:g}"
 
 
-def parsed(text: str) -> Budget:
-    """A budget as the command line has it: ``top1_drop=0.5``, ``max_abs=0.1``, ``cosine=0.99``."""
+def parsed(text: str) -> MaxLoss:
+    """A bound as the command line has it: ``top1_drop=0.5``, ``max_abs=0.1``, ``cosine=0.99``."""
     name, equals, rest = text.partition("=")
     hint = f"write one of {', '.join(FIGURES)}, = and a number: top1_drop=0.5, cosine=0.99"
     try:
@@ -137,5 +137,5 @@ def parsed(text: str) -> Budget:
     except ValueError:
         bound = float("nan")
     if not equals or name not in FIGURES or not isfinite(bound):
-        raise UsageError(f"'{text}' is no budget", hint=hint)
-    return Budget(name, bound)
+        raise UsageError(f"'{text}' is no bound", hint=hint)
+    return MaxLoss(name, bound)

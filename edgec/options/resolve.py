@@ -1,15 +1,15 @@
-"""What a user can decide about a build: as keywords (`Settings`), and resolved and validated (`Options`)."""
+"""`Options`: settings resolved and validated, with the device that is built for."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict, Union, get_args
+from typing import Any, get_args
 
-from edgec.compress import CORRECTIONS, OBSERVERS, PRECISIONS, RANDOM
-from edgec.compress.budget import parsed as budget_of
+from edgec.compress import CORRECTIONS, OBSERVERS, PRECISIONS
+from edgec.compress.max_loss import parsed as parsed_max_loss
 from edgec.compress.prune import METHODS
 from edgec.compress.prune.scheme import Scheme
 from edgec.compress.prune.scheme import parsed as scheme_of
@@ -18,6 +18,8 @@ from edgec.device.load import load_device
 from edgec.errors import UsageError
 from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.fuse.modes import MODES, ModeName, mode_of
+from edgec.options.renamed import new_keyword
+from edgec.options.table import OPTIONS, Folders, Settings
 from edgec.rewrite.rule import Numeric
 from edgec.text import identifier
 
@@ -30,108 +32,45 @@ PLACES = ("auto", "gpu", "cpu")
 #: More threads than this are a slip of the finger.
 MAX_THREADS = 256
 
-Folders = Iterable[Union[str, Path]]
-
-
-class Settings(TypedDict, total=False):
-    """The keywords that `build`, `check`, `bench` and `load` share.
-
-    `device` is a name or a TOML file; `shapes` gives inputs the dimensions that the model leaves open, `dims` gives
-    dimensions a range (least, most, step) inside which they are chosen when the network runs, `values` fixes inputs at
-    build time, `states` says which output is the next value of which input, `loops` how often a Loop goes round at
-    most, by the name of its node; `precision` is "fp32", "fp16", "bf16" or a GPU's "tf32", "int8" (quantized
-    products, halves elsewhere) or "mixed:ERROR" (as many of the first kernels in floats as the error asks for); `fuse`
-    says how much becomes one kernel (`edgec.fuse.modes`: True is the planner, False is none), `tuned` whether times in
-    the profile database count; `quantize` is "int8", "int8-dynamic", "mixed", "int4-weight" or "float", with ranges
-    that an `observer` ("best" of "minmax", "percentile", "mse" and "entropy") finds in `calibrate`, an .npz file, a
-    folder of them, or "random"; `loss_budget` bounds what that may lose ("top1_drop=0.5", "max_abs=0.1",
-    "cosine=0.99"), `corrections` are those that may be taken ("auto", "none", names with commas); `prune` is a scheme
-    ("vector", "vector=8", "block=8x4", "pattern=4of9", "2:4", "channel"), `sparsity` its share of zeros (or "auto": as
-    `loss_budget` allows), `prune_by` how they are chosen ("obs", "wanda", "magnitude"), `masks` an .npz file of what
-    stays; `place` says what runs on the GPU beside the device ("auto", "gpu", "cpu"); `ram` is the bytes that arena,
-    inputs and outputs may take (a board's own where nothing is said): beyond them, the head of the network is computed
-    stripe by stripe; `numeric` bounds what laws may change (`NUMERIC`); `name` is the prefix of everything in the
-    generated C.
-    `rules`, `templates`, `devices` and `operators` are folders of the user's own.
-
-    Decisions that are otherwise the compiler's: laws to do `without`, nodes whose results are to be kept `apart` from
-    who reads them, what to `choose` where prices decide ("attention NODE": the name of a way), and `tiles` (rows,
-    vectors) of the products that end in a node.
-    """
-
-    device: str | Path | Device
-    threads: int
-    name: str
-    shapes: Mapping[str, Sequence[int]]
-    dims: Mapping[str, DimensionRange | range]
-    values: Mapping[str, Any]
-    states: Mapping[str, str]
-    loops: Mapping[str, int]
-    numeric: str
-    quantize: str
-    calibrate: str | Path
-    observer: str
-    loss_budget: str | None
-    corrections: str
-    prune: str | None
-    sparsity: float | str | None
-    prune_by: str
-    masks: str | Path | None
-    fuse: bool | str
-    tuned: bool
-    precision: str
-    compiler: str | None
-    place: str | None
-    ram: int | None
-    rules: Folders
-    templates: Folders
-    devices: Folders
-    operators: Folders
-    without: Sequence[str]
-    apart: Sequence[str]
-    choose: Mapping[str, str]
-    tiles: Mapping[str, tuple[int, int]]
-
-
 #: What mixed precision may be off by, of the largest value, when nothing is said.
 MIXED_ERROR = 0.01
 
 
 @dataclass(frozen=True)
 class Options:
-    """Everything that decides what a build makes of a model."""
+    """Everything that decides what a build makes of a model; `resolve` makes it. Defaults are in the table."""
 
     device: Device
-    threads: int = 1
-    name: str = "net"
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    dims: Mapping[str, DimensionRange] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
-    states: Mapping[str, str] = field(default_factory=dict)
-    loops: Mapping[str, int] = field(default_factory=dict)
-    numeric: Numeric = "reassociates"
-    error: float = 0.0  # of mixed precision: at most, beside the largest value; 0 where precision is not mixed
-    quantize: str = "float"
-    calibrate: str | Path = RANDOM
-    observer: str = "minmax"
-    loss_budget: str | None = None
-    corrections: tuple[str, ...] | None = None
-    prune: Scheme | None = None
-    sparsity: float | None = None
-    prune_by: str = "obs"
-    masks: Path | None = None
-    fuse: ModeName = "planner"
-    tuned: bool = True
-    compiler: str | None = None
-    gpu: Device | None = None  # beside the device, where blocks go to the cheaper of the two
-    ram: int | None = None
-    rules: tuple[Path, ...] = ()
-    templates: tuple[Path, ...] = ()
-    operators: tuple[Path, ...] = ()
-    without: frozenset[str] = frozenset()
-    apart: frozenset[str] = frozenset()
-    choose: Mapping[str, str] = field(default_factory=dict)
-    tiles: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    threads: int
+    name: str
+    shapes: Mapping[str, tuple[int, ...]]
+    dims: Mapping[str, DimensionRange]
+    values: Mapping[str, Any]
+    states: Mapping[str, str]
+    loops: Mapping[str, int]
+    numeric: Numeric
+    error: float  # of mixed precision: at most, over the largest value; 0 where precision is not mixed
+    quantize: str
+    calibrate: str | Path
+    observer: str
+    max_loss: str | None
+    corrections: tuple[str, ...] | None
+    prune: Scheme | None
+    sparsity: float | None
+    prune_by: str
+    masks: Path | None
+    fuse: ModeName
+    profiles: bool
+    compiler: str | None
+    gpu: Device | None  # next to the device, where blocks go to the cheaper of the two
+    ram: int | None
+    rules: tuple[Path, ...]
+    templates: tuple[Path, ...]
+    operators: tuple[Path, ...]
+    disable_rules: frozenset[str]
+    materialize: frozenset[str]
+    overrides: Mapping[str, str]
+    tiles: Mapping[str, tuple[int, int]]
 
     @property
     def room(self) -> int:
@@ -143,61 +82,48 @@ class Options:
 
 def resolve(settings: Settings) -> Options:
     """Options from keywords; raises UsageError for a value that makes no sense, DeviceError for an unknown device."""
-    unknown = sorted(set(settings) - set(Settings.__annotations__))
-    if unknown:
-        raise UsageError(
-            f"there is no option '{unknown[0]}'", hint=f"the options are {', '.join(Settings.__annotations__)}"
-        )
-    device = settings.get("device", "host")
-    if not isinstance(device, Device):
-        device = load_device(device, _folders(settings.get("devices", ()), "devices"))
-    wanted, quantize, error = _precision(settings.get("precision"), settings.get("quantize", "float"))
-    device, gpu = _placed(device, settings.get("place"), _folders(settings.get("devices", ()), "devices"))
-    device = _with_precision(device, wanted)
-    gpu = _with_precision(gpu, wanted) if gpu is not None else None
-    threads = _threads(settings.get("threads", 1))
+    for key in sorted(set(settings) - set(OPTIONS)):
+        new = new_keyword(key)
+        hint = f"it is called '{new}' now" if new else f"the options are {', '.join(OPTIONS)}"
+        raise UsageError(f"there is no option '{key}'", hint=hint)
+    given: dict[str, Any] = {key: settings.get(key, option.default) for key, option in OPTIONS.items()}
+    device, gpu, quantize, error = _target(given)
+    threads = _threads(given["threads"])
     if threads > 1 and not device.hosted:
         raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
-    prune, sparsity = _pruning(settings, device)
+    prune, sparsity = _pruning(given, device)
     return Options(
         device=device,
-        threads=threads,
-        name=_name(settings.get("name", "net")),
-        shapes={n: tuple(int(d) for d in s) for n, s in settings.get("shapes", {}).items()},
-        dims={n: _range(n, r) for n, r in settings.get("dims", {}).items()},
-        values=dict(settings.get("values", {})),
-        states=dict(settings.get("states", {})),
-        loops={n: _rounds(n, k) for n, k in settings.get("loops", {}).items()},
-        numeric=_numeric(settings.get("numeric", "reassociates")),
+        gpu=gpu,
         error=error,
         quantize=_one_of("precision", quantize, PRECISIONS),
-        calibrate=settings.get("calibrate", RANDOM),
-        observer=_one_of("observer", settings.get("observer", "minmax"), OBSERVERS),
-        loss_budget=_budget(settings.get("loss_budget"), settings.get("quantize", "float"), prune),
-        corrections=_corrections(settings.get("corrections", "auto")),
+        threads=threads,
         prune=prune,
         sparsity=sparsity,
-        prune_by=_one_of("way to choose zeros", settings.get("prune_by", "obs"), METHODS),
-        masks=_masks(settings.get("masks"), prune),
-        fuse=_mode(settings.get("fuse", True)),
-        tuned=bool(settings.get("tuned", True)),
-        compiler=settings.get("compiler"),
-        gpu=gpu,
-        ram=_ram(settings.get("ram")),
-        rules=_folders(settings.get("rules", ()), "rules"),
-        templates=_folders(settings.get("templates", ()), "templates"),
-        operators=_folders(settings.get("operators", ()), "operators"),
-        without=frozenset(settings.get("without", ())),
-        apart=frozenset(settings.get("apart", ())),
-        choose=dict(settings.get("choose", {})),
-        tiles={n: _tile(n, *t) for n, t in settings.get("tiles", {}).items()},
+        masks=_masks(given["masks"], prune),
+        max_loss=_max_loss(given["max_loss"], given["quantize"], prune),
+        calibrate=given["calibrate"],
+        compiler=given["compiler"],
+        **{key: check(given[key]) for key, check in _CHECKS.items()},
+        rules=_folders(given["rules"], "rules"),
+        templates=_folders(given["templates"], "templates"),
+        operators=_folders(given["operators"], "operators"),
     )
 
 
-def _folders(folders: Folders, what: str) -> tuple[Path, ...]:
+def _target(given: Mapping[str, Any]) -> tuple[Device, Device | None, str, float]:
+    """(device, GPU next to it or None, quantization, error of mixed precision) that settings ask for."""
+    folders = _folders(given["devices"], "devices")
+    wanted, quantize, error = _precision(given["precision"], given["quantize"])
+    device = given["device"] if isinstance(given["device"], Device) else load_device(given["device"], folders)
+    device, gpu = _placed(device, given["place"], folders)
+    return _with_precision(device, wanted), _with_precision(gpu, wanted) if gpu is not None else None, quantize, error
+
+
+def _folders(folders: Folders | None, what: str) -> tuple[Path, ...]:
     if isinstance(folders, (str, Path)):
         folders = (folders,)
-    paths = tuple(Path(f) for f in folders)
+    paths = tuple(Path(f) for f in folders or ())
     for path in paths:
         if not path.is_dir():
             raise UsageError(f"no such folder of {what}", where=str(path))
@@ -309,26 +235,26 @@ def _mode(fuse: bool | str) -> ModeName:
         raise UsageError(f"there is no way to fuse called '{fuse}'", hint=f"it is one of {', '.join(MODES)}") from None
 
 
-def _pruning(settings: Settings, device: Device) -> tuple[Scheme | None, float | None]:
-    """The scheme and the share of zeros; without a share it is what the budget allows."""
-    text, given = settings.get("prune"), settings.get("sparsity")
-    if text is None and settings.get("masks") is not None:
+def _pruning(given: Mapping[str, Any], device: Device) -> tuple[Scheme | None, float | None]:
+    """The scheme and the share of zeros; without a share it is what --max-loss allows."""
+    text, wanted = given["prune"], given["sparsity"]
+    if text is None and given["masks"] is not None:
         text = "vector"
     if text is None:
-        if given is not None:
+        if wanted is not None:
             raise UsageError("zeros of no kind are asked for", hint="give --prune vector with --sparsity")
         return None, None
     if text == "vector" and device.language == "cuda":  # a panel, and 16 bytes of what it is multiplied with
         text = f"block=32x{8 if device.precision == 'fp16' else 4}"
     scheme = scheme_of(text, device.vector_lanes)
-    if given in (None, "auto"):
-        return scheme, scheme.share if scheme.of and settings.get("loss_budget") is None else None
+    if wanted in (None, "auto"):
+        return scheme, scheme.share if scheme.of and given["max_loss"] is None else None
     try:
-        share = float(given)
+        share = float(wanted)
     except ValueError:
         share = 1.0
     if not 0 < share < 1:
-        raise UsageError(f"'{given}' is no share of zeros", hint="give one between 0 and 1, or auto with --budget")
+        raise UsageError(f"'{wanted}' is no share of zeros", hint="give one between 0 and 1, or auto with --max-loss")
     if share < scheme.share - 0.01 or (scheme.kind == "nm" and share > scheme.share + 0.01):
         raise UsageError(f"'{scheme}' makes {scheme.share:.0%} zeros, not {share:.0%}", hint="leave out --sparsity")
     return scheme, share
@@ -345,13 +271,13 @@ def _masks(given: str | Path | None, scheme: Scheme | None) -> Path | None:
     return Path(given)
 
 
-def _budget(text: str | None, precision: str, prune: Scheme | None) -> str | None:
+def _max_loss(text: str | None, precision: str, prune: Scheme | None) -> str | None:
     if text is None:
         return None
     if precision not in ("int8", "mixed") and prune is None:
         hint = "give --quantize mixed, or int8, or --prune with it"
-        raise UsageError("there is nothing a budget could bound", hint=hint)
-    return str(budget_of(text))
+        raise UsageError("there is nothing whose loss could be bounded", hint=hint)
+    return str(parsed_max_loss(text))
 
 
 def _corrections(text: str) -> tuple[str, ...] | None:
@@ -372,3 +298,25 @@ def _numeric(numeric: str) -> Numeric:
         if _LEVELS.get(numeric) == level:
             return level
     raise UsageError(f"there is no numeric level '{numeric}'", hint=f"it is one of {', '.join(_LEVELS)}")
+
+
+#: Options of their own: each value is checked and resolved without regard to the others.
+_CHECKS: Mapping[str, Callable[[Any], Any]] = {
+    "name": _name,
+    "shapes": lambda shapes: {n: tuple(int(d) for d in s) for n, s in (shapes or {}).items()},
+    "dims": lambda dims: {n: _range(n, r) for n, r in (dims or {}).items()},
+    "values": lambda values: dict(values or {}),
+    "states": lambda states: dict(states or {}),
+    "loops": lambda loops: {n: _rounds(n, k) for n, k in (loops or {}).items()},
+    "numeric": _numeric,
+    "observer": lambda name: _one_of("observer", name, OBSERVERS),
+    "corrections": _corrections,
+    "prune_by": lambda name: _one_of("way to choose zeros", name, METHODS),
+    "fuse": _mode,
+    "profiles": bool,
+    "ram": _ram,
+    "disable_rules": lambda names: frozenset(names or ()),
+    "materialize": lambda names: frozenset(names or ()),
+    "overrides": lambda overrides: dict(overrides or {}),
+    "tiles": lambda tiles: {n: _tile(n, *t) for n, t in (tiles or {}).items()},
+}

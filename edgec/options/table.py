@@ -1,0 +1,212 @@
+"""The one table of options: the fields of `Settings`, each with its `Option`.
+
+The Python keywords, the command line, the keys of edgec.toml, the defaults and the list in the guide all come from it.
+A new option is a field here and its resolved value in `edgec.options.resolve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, TypedDict, Union, get_args, get_type_hints
+
+from edgec.device.device import Device
+from edgec.frontend.onnx.inputs import DimensionRange
+from edgec.options import texts
+
+Folders = Iterable[Union[str, Path]]
+
+TARGET = "Target"
+SHAPES = "Shapes, inputs and states"
+COMPRESSION = "Compression"
+REWRITING = "Rewriting and fusion"
+EXTENSIONS = "Parts of your own"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One row of the table, as the command line and edgec.toml need it.
+
+    ``help`` is one sentence and ``group`` the panel of ``--help`` it is shown in. ``default`` counts where nothing is
+    given. ``kind`` is the type of a value on the command line, in brackets of `list` where an option may be repeated.
+    ``flag`` is the long name with underscores, which is also the key of edgec.toml (the keyword, if the row gives
+    none); ``short`` are further names. ``pair`` reads and writes an
+    option of the form NAME=VALUE, ``write`` turns another value into what edgec.toml holds. ``is_path`` tells whether a
+    value is a path, which edgec.toml has relative to itself; ``takes_number`` lets a text be a number there.
+    """
+
+    help: str
+    group: str
+    default: Any = None
+    kind: Any = str
+    metavar: str | None = None
+    flag: str = ""
+    short: tuple[str, ...] = ()
+    pair: texts.Pair | None = None
+    write: Callable[[Any], Any] | None = None
+    is_path: Callable[[str], bool] = lambda value: False
+    takes_number: bool = False
+
+    @property
+    def long(self) -> str:
+        """The long name as the command line has it."""
+        return f"--{self.flag.replace('_', '-')}"
+
+    @property
+    def is_repeated(self) -> bool:
+        return self.pair is not None or getattr(self.kind, "__origin__", None) is list
+
+
+def _pair(help: str, group: str, flag: str, metavar: str, pair: texts.Pair) -> Option:
+    return Option(help, group, kind=list[str], metavar=metavar, flag=flag, pair=pair)
+
+
+def _folder(help: str, *short: str) -> Option:
+    return Option(help, EXTENSIONS, kind=list[Path], metavar="DIR", short=short, is_path=lambda value: True)
+
+
+class Settings(TypedDict, total=False):
+    """Keywords that `build`, `check`, `bench`, `load` and `tune` share; the guide lists and explains them.
+
+    Values have the types below; texts as the command line takes them are not read here. ``device`` may be a `Device`,
+    ``fuse`` may be True (planner) or False (none), and a range of ``dims`` is (least, most, step) or a Python range.
+    """
+
+    device: Annotated[
+        str | Path | Device,
+        Option(
+            "Machine to build for: a name, or a TOML file.", TARGET, "host", short=("-d",),
+            is_path=lambda value: value.endswith(".toml"),
+        ),
+    ]  # fmt: skip
+    place: Annotated[
+        str | None,
+        Option("Where kernels run: auto (CPU and GPU, by predicted time), gpu, cpu.", TARGET, metavar="PLACE"),
+    ]
+    threads: Annotated[int, Option("Most threads the network may use.", TARGET, 1, int, short=("-t",))]
+    ram: Annotated[
+        int | None,
+        Option("Most for arena, inputs and outputs; a board's own by default.", TARGET, kind=int, metavar="BYTES"),
+    ]
+    name: Annotated[str, Option("Prefix of everything in the generated C.", TARGET, "net")]
+    precision: Annotated[
+        str | None,
+        Option(
+            "fp32, fp16, bf16; a GPU's fp16, tf32, int8, mixed or mixed:ERROR. The device's own by default.", TARGET
+        ),
+    ]
+    compiler: Annotated[str | None, Option("gcc, clang, zig, or a command.", TARGET)]
+
+    shapes: Annotated[
+        Mapping[str, Sequence[int]], _pair("Shape of an input.", SHAPES, "shape", "NAME=1,3,224,224", texts.SHAPE)
+    ]
+    dims: Annotated[
+        Mapping[str, DimensionRange | range],
+        _pair("Range of a dimension that stays open; :STEP after it.", SHAPES, "dim", "NAME=1..8", texts.DIM),
+    ]
+    values: Annotated[Mapping[str, Any], _pair("Fix an input at build time.", SHAPES, "value", "NAME=1,2", texts.VALUE)]
+    states: Annotated[
+        Mapping[str, str],
+        _pair("An output is the next value of an input.", SHAPES, "state", "INPUT=OUTPUT", texts.STATE),
+    ]
+    loops: Annotated[Mapping[str, int], _pair("Most iterations of a Loop.", SHAPES, "loop", "NODE=16", texts.LOOP)]
+
+    quantize: Annotated[
+        str,
+        Option(
+            "Numbers that matmuls compute with: float, int8, int8-dynamic, int4-weight, or mixed within --max-loss.",
+            COMPRESSION, "float",
+        ),
+    ]  # fmt: skip
+    calibrate: Annotated[
+        str | Path,
+        Option(
+            "Inputs to compress by: an .npz, a folder of them, or random.", COMPRESSION, "random", metavar="PATH",
+            is_path=lambda value: value != "random",
+        ),
+    ]  # fmt: skip
+    observer: Annotated[
+        str,
+        Option("How ranges are found in them: best, minmax, percentile, mse, entropy.", COMPRESSION, "minmax"),
+    ]
+    max_loss: Annotated[
+        str | None,
+        Option(
+            "Bound on what compression may lose: top1_drop, max_abs, max_rel, cosine.",
+            COMPRESSION, metavar="FIGURE=BOUND",
+        ),
+    ]  # fmt: skip
+    corrections: Annotated[
+        str, Option("Corrections that may be applied: auto, none, equalize,smooth,gptq,bias.", COMPRESSION, "auto")
+    ]
+    prune: Annotated[
+        str | None,
+        Option("Zeros to leave out: vector, block=8x4, pattern=4of9, 2:4; or channel.", COMPRESSION, metavar="KIND"),
+    ]
+    sparsity: Annotated[
+        float | str | None,
+        Option("Share of zeros, or auto: as --max-loss allows.", COMPRESSION, metavar="SHARE", takes_number=True),
+    ]
+    prune_by: Annotated[str, Option("How zeros are chosen: obs, wanda, magnitude.", COMPRESSION, "obs")]
+    masks: Annotated[
+        str | Path | None,
+        Option(
+            "Weights that stay, as --write-masks writes them.", COMPRESSION, kind=Path, metavar="FILE",
+            is_path=lambda value: True,
+        ),
+    ]  # fmt: skip
+
+    numeric: Annotated[
+        str,
+        Option("What rules may change: exact, reassociates, approximates (or fast).", REWRITING, "reassociates"),
+    ]
+    fuse: Annotated[
+        bool | str,
+        Option(
+            "What becomes one kernel: planner, fixed (patterns), operators, none.", REWRITING, "planner",
+            write=lambda mode: {True: "planner", False: "none"}.get(mode, mode),
+        ),
+    ]  # fmt: skip
+    profiles: Annotated[
+        bool, Option("Let measured times decide where the profile database has them.", REWRITING, True, bool)
+    ]
+    disable_rules: Annotated[
+        Sequence[str],
+        Option("Do not apply this rule.", REWRITING, kind=list[str], metavar="RULE", flag="disable_rule"),
+    ]
+    materialize: Annotated[
+        Sequence[str],
+        Option(
+            "Keep the result of this node in memory: it is not fused with its readers.",
+            REWRITING, kind=list[str], metavar="NODE",
+        ),
+    ]  # fmt: skip
+    overrides: Annotated[
+        Mapping[str, str],
+        _pair(
+            "Take this variant where predicted times would choose (see explain).",
+            REWRITING, "override", "'KIND NODE=VARIANT'", texts.OVERRIDE,
+        ),
+    ]  # fmt: skip
+    tiles: Annotated[
+        Mapping[str, tuple[int, int]],
+        _pair("Rows and vectors of a matmul's register tile.", REWRITING, "tile", "NODE=8x3", texts.TILE),
+    ]
+
+    rules: Annotated[Folders, _folder("Folder of rewrite rules of your own.")]
+    templates: Annotated[Folders, _folder("Folder of kernel templates of your own.")]
+    devices: Annotated[Folders, _folder("Folder of devices of your own.")]
+    operators: Annotated[Folders, _folder("Folder of operators of your own.", "--ops")]
+
+
+def _rows() -> dict[str, Option]:
+    found = {}
+    for key, hint in get_type_hints(Settings, include_extras=True).items():
+        option = next(m for m in get_args(hint) if isinstance(m, Option))
+        found[key] = replace(option, flag=option.flag or key)
+    return found
+
+
+#: Every option by its keyword.
+OPTIONS: Mapping[str, Option] = _rows()

@@ -1,0 +1,103 @@
+"""Options of the form NAME=VALUE: their texts on the command line and in edgec.toml, read and written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import UsageError
+from edgec.text import printable
+from edgec.untrusted import read_array
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The notation of a value: ``read`` raises ValueError for a text that is none, ``write`` gives what
+    edgec.toml holds.
+
+    ``value`` names such a value in an error, ``example`` is what the option looks like.
+    """
+
+    option: str
+    value: str
+    example: str
+    read: Callable[[str], Any]
+    write: Callable[[Any], Any]
+
+    def parse(self, text: str) -> tuple[str, Any]:
+        """(name, value) of NAME=VALUE. Raises UsageError for a text that is none."""
+        name, equals, rest = text.rpartition("=")
+        if not equals or not name:
+            raise UsageError(f"cannot read {self.option} '{printable(text)}'", hint=self._hint)
+        try:
+            return name, self.read(rest)
+        except (OSError, ValueError, RecursionError):
+            where = f"{self.option} {printable(name)}"
+            raise UsageError(f"'{printable(rest)}' is no {self.value}", hint=self._hint, where=where) from None
+
+    @property
+    def _hint(self) -> str:
+        return f"write {self.option} {self.example}"
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(int(d) for d in text.split(",") if d.strip())
+
+
+def _dim(text: str) -> tuple[int, int, int]:
+    least, most, step = _matched(r"(\d+)(?:\.\.(\d+)(?::(\d+))?)?", text)
+    return int(least), int(most or least), int(step or 1)
+
+
+def _dim_text(given: tuple[int, int, int] | range) -> str:
+    least, most, step = (given.start, given.stop - 1, given.step) if isinstance(given, range) else given
+    return f"{least}..{most}:{step}"
+
+
+def _value(text: str) -> Any:
+    """A number, numbers separated by commas, true or false, nested lists of them, or the name of a .npy file."""
+    if text.endswith(".npy"):
+        return read_array(text)
+    words = {"true": True, "false": False}
+    if text.startswith("["):
+        array = np.asarray(json.loads(text))
+    else:
+        numbers = [words[w.lower()] if w.lower() in words else json.loads(w) for w in text.split(",")]
+        array = np.asarray(numbers[0] if len(numbers) == 1 else numbers)
+    if array.dtype.kind not in "iufb":
+        raise ValueError(text)
+    return array
+
+
+def _value_text(value: Any) -> str:
+    return json.dumps(np.asarray(value).tolist())
+
+
+def _loop(text: str) -> int:
+    return int(*_matched(r"(\d+)", text))
+
+
+def _tile(text: str) -> tuple[int, int]:
+    rows, vectors = _matched(r"(\d+)x(\d+)", text)
+    return int(rows), int(vectors)
+
+
+def _matched(pattern: str, text: str) -> tuple[str, ...]:
+    found = re.fullmatch(pattern, text)
+    if found is None:
+        raise ValueError(text)
+    return found.groups()
+
+
+SHAPE = Pair("--shape", "shape", "NAME=1,3,224,224", _shape, lambda shape: list(shape) or "")
+DIM = Pair("--dim", "range", "NAME=1..8, or NAME=32..960:32 for multiples of 32", _dim, _dim_text)
+VALUE = Pair("--value", "value", "NAME=1,2 or NAME=file.npy", _value, _value_text)
+STATE = Pair("--state", "output", "INPUT=OUTPUT", str, str)
+LOOP = Pair("--loop", "number", "NODE=16", _loop, int)
+OVERRIDE = Pair("--override", "variant", "'KIND NODE=VARIANT'", str, str)
+TILE = Pair("--tile", "tile", "NODE=8x3: 8 rows, 3 vectors", _tile, lambda tile: f"{tile[0]}x{tile[1]}")
