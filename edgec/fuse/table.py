@@ -13,7 +13,7 @@ from enum import Enum
 from edgec.fuse.classify import Mapping
 
 
-class Colour(Enum):
+class Color(Enum):
     """What the planner does with a pair."""
 
     GREEN = "fuse"
@@ -27,19 +27,19 @@ class Cell:
 
     first: Mapping
     second: Mapping
-    colour: Colour
+    color: Color
     result: Mapping | None
 
     def __str__(self) -> str:
-        return f"{self.first.label} into {self.second.label}: {self.colour.name.lower()}"
+        return f"{self.first.label} into {self.second.label}: {self.color.name.lower()}"
 
 
 _ORDER = (Mapping.ONE_TO_ONE, Mapping.ONE_TO_MANY, Mapping.MANY_TO_MANY, Mapping.REORGANIZE, Mapping.SHUFFLE)
 _NAMES = {"1": Mapping.ONE_TO_ONE, "m": Mapping.ONE_TO_MANY, "M": Mapping.MANY_TO_MANY,
           "r": Mapping.REORGANIZE, "s": Mapping.SHUFFLE, "-": None}  # fmt: skip
-_COLOURS = {"g": Colour.GREEN, "y": Colour.YELLOW, "x": Colour.RED}
+_COLORS = {"g": Color.GREEN, "y": Color.YELLOW, "x": Color.RED}
 #: Rows are the class of what is computed first, columns that of its reader, both in the order of ``_ORDER``.
-#: An entry is the class of both together and the colour.
+#: An entry is the class of both together and the color.
 _CELLS = """
 1g mg Mg rg sg
 mg my -x my my
@@ -49,7 +49,7 @@ sg my My rg sg
 """
 #: The whole table, by the classes of the two.
 TABLE: dict[tuple[Mapping, Mapping], Cell] = {
-    (first, second): Cell(first, second, _COLOURS[entry[1]], _NAMES[entry[0]])
+    (first, second): Cell(first, second, _COLORS[entry[1]], _NAMES[entry[0]])
     for first, row in zip(_ORDER, _CELLS.split("\n")[1:])
     for second, entry in zip(_ORDER, row.split())
 }
@@ -63,6 +63,6 @@ def markdown() -> str:
     ]
     for first in _ORDER:
         cells = (TABLE[first, second] for second in _ORDER)
-        words = (f"{c.result.label}, {c.colour.name.lower()}" if c.result else c.colour.name.lower() for c in cells)
+        words = (f"{c.result.label}, {c.color.name.lower()}" if c.result else c.color.name.lower() for c in cells)
         lines.append(f"| **{first.label}** | " + " | ".join(words) + " |")
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from edgec.report import diff, record, tables
+from edgec.report.bundle import bundle
 from edgec.report.record import Record
 
 _FOLDER = Path(__file__).parent / "html"
@@ -60,8 +61,8 @@ def _text(name: str) -> str:
 
 @cache
 def _script() -> str:
-    """The page's own code: its files, in the order of their numbers, are one module."""
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((_FOLDER / "parts").glob("*.js")))
+    """The page's own code as one script; ``main.mjs`` imports the rest."""
+    return bundle(_FOLDER / "modules" / "main.mjs")
 
 
 @cache

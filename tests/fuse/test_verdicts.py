@@ -11,7 +11,7 @@ from edgec.fuse import Plan, plan
 from edgec.fuse.classify import Mapping
 from edgec.fuse.decisions import Constraint
 from edgec.fuse.modes import MODES
-from edgec.fuse.table import TABLE, Colour, markdown
+from edgec.fuse.table import TABLE, Color, markdown
 from edgec.report import why
 from edgec.resources import data_folder
 
@@ -64,7 +64,7 @@ def test_sentences_name_cell_and_constraint() -> None:
 
 def test_the_table() -> None:
     """13 pairs are fused without asking, 10 by price, 2 never; and the documentation shows this very table."""
-    colours = [cell.colour for cell in TABLE.values()]
-    assert [colours.count(c) for c in Colour] == [13, 10, 2] and len(TABLE) == len(Mapping) ** 2
-    assert all((cell.result is None) == (cell.colour is Colour.RED) for cell in TABLE.values())
+    colors = [cell.color for cell in TABLE.values()]
+    assert [colors.count(c) for c in Color] == [13, 10, 2] and len(TABLE) == len(Mapping) ** 2
+    assert all((cell.result is None) == (cell.color is Color.RED) for cell in TABLE.values())
     assert markdown() in (DOCS / "fusion.md").read_text(encoding="utf-8")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from edgec.report import page as pages
+
+#: The page's own code, before it is made one script.
+MODULES = Path(pages.__file__).parent / "html" / "modules"
 
 #: Nothing is to be asked of any network, and root has no sandbox.
 ARGUMENTS = (
@@ -38,3 +45,26 @@ def chromium(width: int = 1280, height: int = 860, scheme: str = "light") -> Ite
             yield page, complaints
         finally:
             browser.close()
+
+
+def keep_modules(page: Any, url: str, report: Path | None = None) -> None:
+    """Let ``url`` load the modules of the page as they are, where a name that a module does not import is undefined.
+
+    ``report`` is the page; without one, the server at ``url`` is asked for it. Its policy, which allows no script by
+    path, is left out.
+    """
+
+    def document(route: Any) -> None:
+        text = route.fetch().text() if report is None else report.read_text(encoding="utf-8")
+        text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+        head, found, _ = text.rpartition('<script type="module">')
+        assert found
+        end = '<script type="module" src="/modules/main.mjs"></script></body></html>'
+        route.fulfill(body=head + end, content_type="text/html; charset=utf-8")
+
+    def module(route: Any) -> None:
+        path = MODULES / route.request.url.partition("/modules/")[2]
+        route.fulfill(body=path.read_text(encoding="utf-8"), content_type="text/javascript; charset=utf-8")
+
+    page.route(url, document)
+    page.route(f"{url}modules/**", module)

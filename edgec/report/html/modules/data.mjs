@@ -1,5 +1,8 @@
 // The document of the build, and where each name occurs in it.
 
+import { byId } from "./dom.mjs";
+import { known, short, tail } from "./figures.mjs";
+
 /** JSON out of base64 of gzip. */
 async function unpacked(text) {
   const bytes = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
@@ -7,11 +10,11 @@ async function unpacked(text) {
   return JSON.parse(await new Response(stream).text());
 }
 
-let doc = await unpacked(byId("data").textContent);
-let stages, byName, kernelsByName;
+export let doc = await unpacked(byId("data").textContent);
+export let stages, byName, kernelsByName;
 
 /** Indexes over a document; again after a rebuild. */
-function indexed(given) {
+export function indexed(given) {
   doc = given;
   stages = new Map(doc.stages.map((s) => [s.name, s]));
   byName = new Map();
@@ -36,12 +39,12 @@ function indexed(given) {
 }
 indexed(doc);
 
-const timeOf = (kernel) => (known(kernel.measured_us) ? kernel.measured_us : kernel.predicted_us);
-const bytesOf = (kernel) => kernel.bytes_read + kernel.bytes_written;
-const isMeasured = () => doc.kernels.some((k) => known(k.measured_us));
+export const timeOf = (kernel) => (known(kernel.measured_us) ? kernel.measured_us : kernel.predicted_us);
+export const bytesOf = (kernel) => kernel.bytes_read + kernel.bytes_written;
+export const isMeasured = () => doc.kernels.some((k) => known(k.measured_us));
 
 /** A kernel in a few words. */
-function titleOf(kernel) {
+export function titleOf(kernel) {
   const name = kernel.nodes.at(-1);
   return `${kernel.kernel} · ${short(kernel.operators.join(" "), 28)}${name ? ` · ${tail(name)}` : ""}`;
 }

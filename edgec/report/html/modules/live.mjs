@@ -1,6 +1,15 @@
 // Decisions, where edgec serves the page: toggled here, rebuilt and measured there, written to edgec.toml.
 
+import { doc, indexed } from "./data.mjs";
+import { byId, el } from "./dom.mjs";
+import { error, known, micro, size } from "./figures.mjs";
+import { closeDetail, openDetail } from "./panel.mjs";
+
 const token = document.body.dataset.live || null;
+let redraw = () => {};
+
+/** Call `action` after a rebuild, to draw what is shown anew. */
+export const whenRebuilt = (action) => (redraw = action);
 
 async function ask(path, body) {
   const headers = { "content-type": "application/json", "x-edgec": token };
@@ -11,7 +20,7 @@ async function ask(path, body) {
 }
 
 /** What can be decided about a kernel; nothing in a file. */
-function decisions(kernel) {
+export function decisions(kernel) {
   if (!token) return null;
   const options = doc.decidable?.kernels[kernel.kernel] || [];
   return options.length ? questions(options, "decide") : null;
@@ -27,7 +36,7 @@ function questions(options, id) {
 }
 
 /** What can be decided about the network as a whole, on the overview. */
-function showNetworkDecisions() {
+export function showNetworkDecisions() {
   if (token) byId("network-decisions").replaceChildren(questions(doc.decidable.network, "decide-network"));
 }
 
@@ -40,7 +49,7 @@ async function decide(option, value) {
     const { document: fresh, changed } = await ask("/api/decide", { kind: option.kind, key: option.key, value });
     indexed(fresh);
     closeDetail();
-    refresh();
+    redraw();
     const undo = el("button", { class: "button", type: "button", onclick: () => decide({ ...option, now: value }, option.now) }, "Undo");
     openDetail("What changed", [
       el("p", {}, `${option.title}: `, el("b", {}, option.values.find((v) => v.value === value)?.text ?? value)),

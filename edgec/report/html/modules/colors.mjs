@@ -1,20 +1,23 @@
-// Colours that colour-blind people tell apart (Okabe and Ito), and ramps of even lightness (cividis).
+// Colors that color-blind people tell apart (Okabe and Ito), and ramps of even lightness (cividis).
 
-const HUES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c7ae6", "#b8a51f", "#7f8c8d"];
+import { bytesOf, doc, timeOf } from "./data.mjs";
+import { count, error, known, micro, size } from "./figures.mjs";
+
+export const HUES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c7ae6", "#b8a51f", "#7f8c8d"];
 const KINDS = {
   contract: 0, winograd: 5, window: 1, row: 3, map: 2, attention: 6, procedure: 7, chain: 4, border: 8, reduce: 3, registers: 5,
   "one-to-one": 2, reorganize: 4, shuffle: 6, "one-to-many": 1, "many-to-many": 0, place: 8, input: 8, output: 8,
 };
 
-const isDark = () => document.documentElement.dataset.theme === "dark";
-const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const hue = (kind) => HUES[KINDS[kind] ?? 8];
+export const isDark = () => document.documentElement.dataset.theme === "dark";
+export const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const hue = (kind) => HUES[KINDS[kind] ?? 8];
 
 /** The class of a node as the legend has it: its schedule, or how it maps elements. */
-const kindOf = (node) => (node.op === "input" || node.op === "output" || node.op === "place" ? node.op : known(node.class) ? node.class : node.op);
+export const kindOf = (node) => (node.op === "input" || node.op === "output" || node.op === "place" ? node.op : known(node.class) ? node.class : node.op);
 
-/** What to colour nodes by: a value for each, and its name. */
-const SCALES = {
+/** What to color nodes by: a value for each, and its name. */
+export const SCALES = {
   time: { title: "time of the kernel", value: (n) => (known(n.kernel) ? timeOf(doc.kernels[n.kernel]) : null), text: micro },
   bytes: { title: "bytes", value: (n) => (known(n.kernel) && !known(n.class) ? bytesOf(doc.kernels[n.kernel]) : n.bytes), text: size },
   flops: { title: "FLOPs", value: (n) => (known(n.flops) ? n.flops : known(n.kernel) ? doc.kernels[n.kernel].flops : null), text: count },
@@ -22,7 +25,7 @@ const SCALES = {
 };
 
 /** Functions from a node to its fill, its border and its text. */
-function painter(nodes, by) {
+export function painter(nodes, by) {
   if (by === "class") {
     const paper = d3.color(variable("--raised"));
     const fill = (n) => d3.interpolateRgb(paper, hue(kindOf(n)))(isDark() ? 0.28 : 0.17);

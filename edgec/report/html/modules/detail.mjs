@@ -1,34 +1,20 @@
-// What is known of a node, a block, a kernel or a name, in a panel at the side.
+// Details of a node, a block, a kernel or a name, in the panel at the side.
 
-let opener = null;
+import { byName, doc, kernelsByName, stages, titleOf } from "./data.mjs";
+import { el } from "./dom.mjs";
+import { drawing } from "./drawing.mjs";
+import { count, error, known, micro, percent, size } from "./figures.mjs";
+import { highlighted } from "./highlight.mjs";
+import { decisions } from "./live.mjs";
+import { openDetail, whenClosed } from "./panel.mjs";
+import { facts } from "./table.mjs";
 
-function openDetail(title, content, isNarrow) {
-  const panel = byId("detail");
-  if (panel.hidden) opener = document.activeElement;
-  byId("detail-title").textContent = title;
-  byId("detail-body").replaceChildren(...content);
-  byId("detail-body").scrollTop = 0;
-  panel.classList.toggle("narrow", Boolean(isNarrow));
-  panel.hidden = false;
-  byId("detail-title").focus();
-}
-
-function closeDetail() {
-  const panel = byId("detail");
-  if (panel.hidden) return;
-  panel.hidden = true;
-  small?.destroy();
-  small = null;
-  opener?.focus?.();
-}
-
-const facts = (rows) => el("dl", { class: "facts" }, rows.filter(([, v]) => known(v) && v !== "").map(([k, v]) => [el("dt", {}, k), el("dd", {}, v)]));
 const nameLinks = (names) => el("span", {}, names.flatMap((name, k) => [k ? ", " : "", el("button", { class: "link", type: "button", onclick: () => openName(name) }, name)]));
 const kernelLink = (k) => el("button", { class: "link", type: "button", onclick: () => openKernel(k) }, `kernel ${titleOf(doc.kernels[k])}`);
 const lawRow = (law) => el("li", {}, el("b", {}, law.rule), ` ${law.law}`, el("code", { class: "formula" }, `${law.before} → ${law.after}`));
 
 /** A node of a stage: a block and a kernel open whole, an operator tells what it is and where it ends. */
-function openNode(node) {
+export function openNode(node) {
   if (known(node.block) || (known(node.kernel) && !known(node.class) && node.op !== "place")) return openKernel(node.kernel, node.block);
   const laws = doc.laws.filter((law) => law.nodes.some((n) => (node.names || []).includes(n)));
   openDetail(node.label || node.op, [
@@ -43,7 +29,7 @@ function openNode(node) {
 }
 
 /** A node of the model by its name: what it was imported as, the laws, the kernels it ended in. */
-function openName(name) {
+export function openName(name) {
   const places = byName.get(name) || new Map();
   const nodesIn = (stage) => (places.get(stage) || []).map((id) => stages.get(stage).nodes[id]);
   const row = (n) => el("li", {}, `${n.label || n.op} → ${n.type || ""}`, n.formula ? el("code", { class: "formula" }, n.formula) : null);
@@ -61,9 +47,13 @@ function openName(name) {
 }
 
 let small = null;
+whenClosed(() => {
+  small?.destroy();
+  small = null;
+});
 
 /** A kernel: its operators as a graph beside its generated source, and why it holds what it holds. */
-function openKernel(k, block) {
+export function openKernel(k, block) {
   const kernel = doc.kernels[k];
   if (!kernel) return;
   const drawn = el("div", { class: "small-graph", role: "img", "aria-label": `Operators: ${kernel.operators.join(", ")}` });
@@ -80,7 +70,7 @@ function openKernel(k, block) {
     decisions(kernel),
     el("div", { class: "sides" },
       el("div", {}, el("h3", {}, "Operators"), drawn),
-      el("div", {}, el("h3", {}, kernel.function ? `Source: ${kernel.function}` : "Source"), source ? coloured(source) : el("p", { class: "none" }, "This language has no text of one kernel."))),
+      el("div", {}, el("h3", {}, kernel.function ? `Source: ${kernel.function}` : "Source"), source ? highlighted(source) : el("p", { class: "none" }, "This language has no text of one kernel."))),
     el("h3", {}, "Why"),
     kernel.why.length ? el("ul", { class: "why" }, kernel.why.map((line) => el("li", {}, line))) : el("p", { class: "none" }, "It stands alone: nothing was decided about it."),
     el("h3", {}, kernel.formulas.length > 1 ? "Formulas" : "Formula"),
@@ -103,5 +93,5 @@ function drawOperators(container, kernel, block) {
     return inside.has(id) ? n : { ...n, op: "input", class: undefined, label: n.names?.at(-1) || n.label || n.op };
   });
   small?.destroy();
-  small = drawing(container, nodes, edges.map(([a, b]) => [number.get(a), number.get(b)]), "class", { maxZoom: 1.2 }, (cy, first, done) => done && cy.fit(undefined, 14));
+  small = drawing(container, nodes, edges.map(([a, b]) => [number.get(a), number.get(b)]), "class", { maxZoom: 1.2 }, (cy, { done }) => done && cy.fit(undefined, 14));
 }

@@ -1,6 +1,8 @@
 // Layout by dagre in a worker, piece by piece: a network is cut where few edges cross, so that thousands of nodes are
 // laid out in linear time and the first of them are there at once.
 
+import { byId } from "./dom.mjs";
+
 const WORKER = `
 const LEAST = 40, MOST = 130;
 function cuts(count, edges) {
@@ -56,7 +58,7 @@ let layoutWorker = null;
 let layoutJob = 0;
 
 /** Lay boxes ([width, height], in topological order) out; `found` gets places and bends of each piece. */
-function layOut(boxes, edges, found) {
+export function layOut(boxes, edges, found) {
   layoutWorker?.terminate();
   const url = URL.createObjectURL(new Blob([byId("dagre-source").textContent, WORKER], { type: "text/javascript" }));
   layoutWorker = new Worker(url);

@@ -1,5 +1,11 @@
 // Search over the nodes of the model, operators and kernels.
 
+import { byName, doc, stages, titleOf } from "./data.mjs";
+import { openKernel, openName } from "./detail.mjs";
+import { byId, el } from "./dom.mjs";
+import { pick, picture } from "./graph.mjs";
+import { show } from "./tabs.mjs";
+
 const searching = { rows: [], at: -1 };
 
 function matches(text) {

@@ -1,33 +1,14 @@
-// Tabs, theme, keys; parts of the report are drawn when they are first looked at.
+// The entry: theme, and what buttons and keys do.
 
-const VIEWS = { kernels: kernelsView, memory: memoryView, roofline: rooflineView, errors: errorsView, laws: lawsView, refusals: refusalsView, build: buildView };
-const drawn = new Set();
-
-function show(name) {
-  for (const tab of document.querySelectorAll(".tabs button")) {
-    const isIt = tab.dataset.view === name;
-    tab.setAttribute("aria-selected", String(isIt));
-    tab.tabIndex = isIt ? 0 : -1;
-    byId(`view-${tab.dataset.view}`).hidden = !isIt;
-    if (isIt) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
-  }
-  if (!drawn.has(name)) {
-    drawn.add(name);
-    if (name === "overview") { byId("time-chart").replaceChildren(timeChart()); showNetworkDecisions(); }
-    else if (name === "graph") showStage(picture.stage || (stages.has("fuse") ? "fuse" : doc.stages.at(-1).name));
-    else byId(`view-${name}`).replaceChildren(...VIEWS[name]());
-  }
-  if (location.hash !== `#${name}`) history.replaceState(null, "", `#${name}`);
-}
-
-const current = () => document.querySelector('.tabs button[aria-selected="true"]').dataset.view;
-
-/** Draw everything anew: the document or the colours changed. */
-function refresh() {
-  const here = current();
-  drawn.clear();
-  show(here);
-}
+import { isDark } from "./colors.mjs";
+import { doc, stages } from "./data.mjs";
+import { openNode } from "./detail.mjs";
+import { byId } from "./dom.mjs";
+import { picture, recolor, showAll, showStage, walk, zoomBy } from "./graph.mjs";
+import { whenRebuilt } from "./live.mjs";
+import { closeDetail } from "./panel.mjs";
+import "./search.mjs";
+import { drawn, refresh, show } from "./tabs.mjs";
 
 function theme(name) {
   document.documentElement.dataset.theme = name;
@@ -41,6 +22,8 @@ const step = (by) => {
   showStage(names[Math.min(Math.max(names.indexOf(picture.stage) + by, 0), names.length - 1)]);
 };
 
+whenRebuilt(refresh);
+
 const tabs = [...document.querySelectorAll(".tabs button")];
 for (const tab of tabs) {
   tab.addEventListener("click", () => show(tab.dataset.view));
@@ -51,7 +34,7 @@ for (const tab of tabs) {
 }
 for (const button of document.querySelectorAll(".stage, #stages button"))
   button.addEventListener("click", () => { const known = drawn.has("graph"); picture.stage = button.dataset.stage; show("graph"); if (known) showStage(button.dataset.stage); });
-byId("colour").addEventListener("change", (e) => recolour(e.target.value));
+byId("color").addEventListener("change", (e) => recolor(e.target.value));
 byId("zoom-in").addEventListener("click", () => zoomBy(1.3));
 byId("zoom-out").addEventListener("click", () => zoomBy(1 / 1.3));
 byId("zoom-all").addEventListener("click", showAll);

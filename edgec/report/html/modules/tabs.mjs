@@ -1,0 +1,43 @@
+// Tabs: parts of the report are drawn when they are first looked at.
+
+import { doc, stages } from "./data.mjs";
+import { byId } from "./dom.mjs";
+import { picture, showStage } from "./graph.mjs";
+import { showNetworkDecisions } from "./live.mjs";
+import { buildView } from "./views/build.mjs";
+import { errorsView } from "./views/errors.mjs";
+import { kernelsView } from "./views/kernels.mjs";
+import { lawsView } from "./views/laws.mjs";
+import { memoryView } from "./views/memory.mjs";
+import { refusalsView } from "./views/refusals.mjs";
+import { rooflineView } from "./views/roofline.mjs";
+import { timeChart } from "./views/times.mjs";
+
+const VIEWS = { kernels: kernelsView, memory: memoryView, roofline: rooflineView, errors: errorsView, laws: lawsView, refusals: refusalsView, build: buildView };
+export const drawn = new Set();
+
+export function show(name) {
+  for (const tab of document.querySelectorAll(".tabs button")) {
+    const isIt = tab.dataset.view === name;
+    tab.setAttribute("aria-selected", String(isIt));
+    tab.tabIndex = isIt ? 0 : -1;
+    byId(`view-${tab.dataset.view}`).hidden = !isIt;
+    if (isIt) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+  if (!drawn.has(name)) {
+    drawn.add(name);
+    if (name === "overview") { byId("time-chart").replaceChildren(timeChart()); showNetworkDecisions(); }
+    else if (name === "graph") showStage(picture.stage || (stages.has("fuse") ? "fuse" : doc.stages.at(-1).name));
+    else byId(`view-${name}`).replaceChildren(...VIEWS[name]());
+  }
+  if (location.hash !== `#${name}`) history.replaceState(null, "", `#${name}`);
+}
+
+const current = () => document.querySelector('.tabs button[aria-selected="true"]').dataset.view;
+
+/** Draw everything anew: the document or the colors changed. */
+export function refresh() {
+  const here = current();
+  drawn.clear();
+  show(here);
+}

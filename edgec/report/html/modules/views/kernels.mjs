@@ -1,0 +1,31 @@
+// All kernels, with their costs.
+
+import { bytesOf, doc, isMeasured, timeOf } from "../data.mjs";
+import { openKernel } from "../detail.mjs";
+import { el } from "../dom.mjs";
+import { count, error, micro, percent, short, size } from "../figures.mjs";
+import { namesOf, table } from "../table.mjs";
+
+export function kernelsView() {
+  const most = d3.max(doc.kernels, timeOf) || 1;
+  const total = d3.sum(doc.kernels, timeOf) || 1;
+  const measured = isMeasured();
+  return [
+    el("p", { class: "quiet" }, measured ? "Times of each kernel in a run on one thread; their sum leaves out what lies between kernels." : "Times are predictions of the device's model: nothing was measured."),
+    table("Kernels", [
+      { title: "#", number: true, value: (k) => k.kernel, cell: (k) => el("button", { class: "link", type: "button", onclick: () => openKernel(k.kernel) }, String(k.kernel)) },
+      { title: "operators", value: (k) => k.operators.join(" "), cell: (k) => short(k.operators.join(" "), 44) },
+      { title: "nodes of the model", kind: "names", value: (k) => k.nodes.join(), cell: (k) => namesOf(k.nodes) },
+      { title: "schedule", value: (k) => k.kind, cell: (k) => k.kind },
+      { title: measured ? "time" : "predicted", number: true, value: timeOf, cell: (k) => [el("i", { class: "share", style: { width: `${(60 * timeOf(k)) / most}px` } }), micro(timeOf(k))] },
+      { title: "share", number: true, value: timeOf, cell: (k) => percent(timeOf(k) / total) },
+      { title: "FLOPs", number: true, value: (k) => k.flops, cell: (k) => count(k.flops) },
+      { title: "GFLOP/s", number: true, value: (k) => k.flops / timeOf(k), cell: (k) => (timeOf(k) > 0 ? (k.flops / timeOf(k) / 1e3).toFixed(1) : "–") },
+      { title: "bytes", number: true, value: bytesOf, cell: (k) => size(bytesOf(k)) },
+      { title: "weights", number: true, value: (k) => k.weights_bytes, cell: (k) => size(k.weights_bytes) },
+      { title: "precision", value: (k) => k.precision, cell: (k) => k.precision },
+      { title: "zeros", number: true, value: (k) => k.sparsity, cell: (k) => percent(k.sparsity) },
+      { title: "error", number: true, value: (k) => k.max_rel, cell: (k) => error(k.max_rel) },
+    ], doc.kernels, (k) => openKernel(k.kernel)),
+  ];
+}
