@@ -69,12 +69,12 @@ class Device:
     compute_capability: int = 0
     """Of an NVIDIA GPU, without the point: 87 is sm_87."""
     multiprocessors: int = 0
-    """Of a GPU: how many groups of threads (work-groups, blocks) run side by side without sharing a core."""
+    """Of a GPU: how many thread blocks (OpenCL: work-groups) run at once without sharing a multiprocessor."""
     gpu_clock_mhz: int = 0
     gpu_multiply_adds: int = 0
     """Multiply-adds of floats that one multiprocessor begins a clock; 0: unknown, and prices are a processor's."""
-    visible: bool = False
-    """Whether groups see what others wrote before they counted themselves in, which OpenCL 1.2 does not promise."""
+    coherent_groups: bool = False
+    """Whether a work-group sees what others wrote earlier in the same kernel, which OpenCL 1.2 does not promise."""
     tensor_multiply_adds: int = 0
     """The same of halves on its tensor cores, with sums of floats."""
     registers: int = 0
@@ -86,7 +86,7 @@ class Device:
     gpu: str = ""
     """The device file of the GPU beside this processor, for `--place`."""
     shared_bytes: int = 0
-    """Fast memory that the threads of one group share (OpenCL calls it local)."""
+    """Shared memory of one thread block (OpenCL: local memory of a work-group)."""
     group_shared_bytes: int = 0
     """The most of it that a kernel may ask for; 0: no more than that."""
     has_local_memory: bool = True
@@ -124,18 +124,18 @@ class Device:
     """Figures taken on the device, sorted by name, with the unit in the name: `fp32_gflops`, `read_gbps`."""
 
     @property
-    def groups_meet(self) -> bool:
-        """Whether the last group of a kernel can go on with what the others have written."""
-        return self.language == "cuda" or self.visible
+    def groups_can_sync(self) -> bool:
+        """Whether the last thread block of a kernel can read what the others have written."""
+        return self.language == "cuda" or self.coherent_groups
 
     @property
     def has_clusters(self) -> bool:
-        """Whether a few groups can run together and read one another's shared memory."""
+        """Whether thread blocks can form a cluster, whose members read one another's shared memory."""
         return self.language == "cuda" and self.compute_capability >= 90
 
     @property
     def largest_shared_bytes(self) -> int:
-        """What the threads of one group can share at most."""
+        """The most shared memory that one thread block can have."""
         return max(self.shared_bytes, self.group_shared_bytes)
 
     @property

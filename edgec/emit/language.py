@@ -41,7 +41,13 @@ class Language:
     runtime: tuple[str, ...]
     sources: tuple[str, ...]  # what is compiled beside the kernels
     refuse: Callable[[Program], None] = lambda program: None
+    shared: tuple[str, ...] = ()  # folders of templates, beside its own, that it has in common with other languages
     compiles_kernels: bool = True  # else the driver of the device does, when the network is opened
+
+    @property
+    def shelves(self) -> tuple[tuple[str, str], ...]:
+        """(name, suffix of templates) of the folders that kernel templates of the language are in, its own first."""
+        return ((self.name, self.suffix), *((folder, folder) for folder in self.shared))
 
 
 #: Their pointers have 32 bits, and so have positions in kernels; in those of GPUs they always have.
@@ -124,6 +130,7 @@ CUDA = Language(
     ("ec_scalar.h", "cuda/ec_*"),
     ("{name}.cu", "{name}_weights.S"),
     _refuse_data_on_the_host,
+    shared=("gpu",),
 )
 
 OPENCL = Language(
@@ -153,6 +160,7 @@ OPENCL = Language(
     ("ec_scalar.h", "opencl/ec_*"),
     ("{name}.c", "{name}_weights.S", "{name}_program.S"),
     _refuse_data_on_the_host,
+    shared=("gpu",),
     compiles_kernels=False,
 )
 

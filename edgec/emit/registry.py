@@ -9,6 +9,9 @@ A template says what it is in comment lines at its head::
 ``schedule`` is the kind of kernel it renders (default: its own name). Every ``require`` is an expression over the
 kernel's view ``k``; the template with the most requirements that all hold is chosen, a user's own before a shipped
 one. Dropping a file into a template folder is all it takes to add a kernel.
+
+Templates lie in the folder of their language. CUDA and OpenCL also share those in ``gpu``; where both folders have a
+template of one name, that of the language counts.
 """
 
 from __future__ import annotations
@@ -49,9 +52,10 @@ def templates(language: str, folders: tuple[Path, ...] = ()) -> tuple[Template, 
     """All kernel templates of a language, a user's own first; of two with one name the first counts."""
     found: dict[str, Template] = {}
     for rank, folder in enumerate((*folders, data_folder("codegen_templates"))):
-        for file in sorted((folder / language).glob(f"*.{LANGUAGES[language].suffix}.jinja")):
-            template = _read(file, LANGUAGES[language], rank)
-            found.setdefault(template.kernel, template)
+        for shelf, suffix in LANGUAGES[language].shelves:
+            for file in sorted((folder / shelf).glob(f"*.{suffix}.jinja")):
+                template = _read(file, LANGUAGES[language], rank)
+                found.setdefault(template.kernel, template)
     return tuple(found.values())
 
 
@@ -71,7 +75,7 @@ def _read(file: Path, language: Language, rank: int) -> Template:
         raise EdgecError(
             f"no schedule '{schedule}'", where=str(file), hint=f"the schedules are {', '.join(sorted(language.views))}"
         )
-    return Template(f"{language.name}/{file.name}", kernel, schedule, tuple(fields.get("require", ())), rank)
+    return Template(f"{file.parent.name}/{file.name}", kernel, schedule, tuple(fields.get("require", ())), rank)
 
 
 def choose(schedule: str, view: View, language: str, folders: Sequence[Path] = ()) -> Template:

@@ -20,9 +20,9 @@ from edgec.schedule.chain import Vectors, chained
 from edgec.schedule.contract import Contract, contract
 from edgec.schedule.flat import Flat, Weights, flatten
 from edgec.schedule.gpu import choose as gpu
-from edgec.schedule.gpu.ahead import ahead
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.kernel import GpuKernel
+from edgec.schedule.gpu.weight_prefetch import prefetch_weights
 from edgec.schedule.halo_fill import border
 from edgec.schedule.layout import views_of
 from edgec.schedule.map import map_
@@ -152,7 +152,7 @@ def _scheduled(
             kernels += [*borders, replace(kernel, guards=guards)]
         else:
             kernels.append(vectors.taken_in(kernels, chained(borders, kernel, threads=threads)))
-    kernels = ahead(kernels, device)
+    kernels = prefetch_weights(kernels, device)
     sizes = {s: views[n].buffer for s, n in plan.sizes.items()}
     demands = tuple((message, views[n].buffer) for message, n in plan.demands)
     memory = plan_memory(kernels, frozenset((*sizes.values(), *(b for _, b in demands))))

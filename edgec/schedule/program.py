@@ -101,7 +101,7 @@ class Kernel:
     @property
     def weights_bytes(self) -> int:
         """Of what it computes with: not of what it fetches for others."""
-        others = getattr(self.params, "ahead", None)
+        others = getattr(self.params, "prefetch", None)
         return sum(b.bytes for b in dict.fromkeys(self.reads) if b.space == "weights" and b is not others)
 
 

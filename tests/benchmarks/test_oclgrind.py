@@ -30,11 +30,11 @@ def test_nothing_is_found(kind: str, cases: list[str]) -> None:
 
 def test_a_race_is_found(tmp_path: Path) -> None:
     """Where the barrier at the end of a round is left out."""
-    text = (data_folder("codegen_templates") / "opencl" / "contract.cl.jinja").read_text()
-    end = "    ec_barrier();\n  }\n//% macro added()"
+    text = (data_folder("codegen_templates") / "gpu" / "contract.gpu.jinja").read_text()
+    end = "    ec_barrier();\n  }\n//% macro add_parts()"
     assert text.count(end) == 1
-    own = tmp_path / "opencl"
+    own = tmp_path / "gpu"
     own.mkdir()
-    (own / "contract.cl.jinja").write_text(text.replace(end, end.replace("ec_barrier();", "")))
+    (own / "contract.gpu.jinja").write_text(text.replace(end, end.replace("ec_barrier();", "")))
     verdict, words = checked("generic_opencl", "contractions", ["matmul 3x33x16"], SECONDS, [tmp_path])
     assert verdict == FOUND and "data race" in words

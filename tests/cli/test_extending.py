@@ -50,6 +50,19 @@ def test_a_template(tmp_path: Path) -> None:
     assert edgec.check(net).ok
 
 
+def test_a_template_of_a_gpu(tmp_path: Path) -> None:
+    """One in ``gpu`` is for every language that has the schedule; one in a language's own folder goes before it."""
+    shipped = (data_folder("codegen_templates") / "gpu" / "map.gpu.jinja").read_text(encoding="utf-8")
+    for path, comment in (("gpu/map.gpu.jinja", "mine"), ("cuda/map.cu.jinja", "mine, in CUDA")):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(shipped.replace("EC_KERNEL", f"/* {comment} */\nEC_KERNEL", 1), encoding="utf-8")
+    for device, file, comment in (
+        ("generic_opencl", "net_kernels_0.cl", "/* mine */"), ("jetson", "net_kernels_0.cu", "/* mine, in CUDA */"),
+    ):  # fmt: skip
+        built = edgec.build(model([node("Sin", ["x"], ["y"])]), device=device, templates=[tmp_path], compile=False)
+        assert comment in (built.folder / file).read_text(encoding="utf-8")
+
+
 def test_a_device(tmp_path: Path) -> None:
     text = 'base = "host"\ndescription = "this machine, with half its registers"\nvector_registers = 8\n'
     (tmp_path / "half.toml").write_text(text, encoding="utf-8")

@@ -13,6 +13,7 @@ from small_graphs import constant, graph, relu, value
 
 from edgec import ops
 from edgec.device.load import load_device
+from edgec.emit.project import files
 from edgec.fuse import plan
 from edgec.resources import data_folder
 from edgec.schedule.build import schedule
@@ -58,10 +59,21 @@ def test_what_is_summed_up_to_a_position_keeps_its_bits() -> None:
     assert types == {start: "f32", move: "f32", x: "f16"}
 
 
-def test_kernels_wait_before_they_touch_what_others_wrote() -> None:
+#: The first statements of a kernel in templates that CUDA shares with OpenCL; in CUDA they are ``ec_wait();``.
+PROLOGUE = "//% for line in k.prologue\n  ${line}\n//% endfor\n"
+
+
+@pytest.mark.parametrize(("folder", "waiting"), [("cuda", "ec_wait();"), ("gpu", PROLOGUE)])
+def test_kernels_wait_before_they_touch_what_others_wrote(folder: str, waiting: str) -> None:
     """Where launches overlap, a kernel without ec_wait would also let the one behind it go on too early."""
-    templates = [
-        p for p in data_folder("codegen_templates").joinpath("cuda").glob("*.jinja") if "EC_KERNEL(" in p.read_text()
-    ]
-    assert templates
-    assert [p.name for p in templates if "ec_wait();" not in p.read_text()] == []
+    texts = {p.name: p.read_text() for p in data_folder("codegen_templates").joinpath(folder).glob("*.jinja")}
+    kernels = {name: text for name, text in texts.items() if "EC_KERNEL(" in text}
+    assert kernels
+    assert [name for name, text in kernels.items() if waiting not in text] == []
+
+
+def test_the_first_statement_of_a_shared_template_waits_in_cuda() -> None:
+    device = load_device("jetson")
+    written = files(schedule(plan(graph(ops.node("neg", value("x", 6, 4))), gpu=True), device), device, "net")
+    kernel = written["net_kernels_0.cu"].decode().partition("EC_KERNEL(")[2]
+    assert kernel.splitlines()[1] == "  ec_wait();"

@@ -47,12 +47,20 @@ static inline void ec_launch(bool overlaps, void (*kernel)(P...), unsigned group
 #define restrict __restrict__
 #define EC_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #define EC_DEVICE static __device__ __forceinline__
+/* Shared memory: EC_SHARED declares an array in it, EC_IN_SHARED begins the type of a pointer into it (nothing is needed
+ * here), EC_SHARED_MEMORY declares a pointer to the part whose size the launch gives. */
 #define EC_SHARED __shared__
+#define EC_IN_SHARED
 #define EC_ALIGNED __align__(16)
+#define EC_SHARED_MEMORY(type, name, elements) type *const name = (type *)(void *)ec_shared()
+/* Unrolling that keeps the loads of several rounds in flight, and that of loops under a condition. */
+#define EC_PRAGMA(text) _Pragma(#text)
+#define EC_UNROLL_LOADS(rounds) EC_PRAGMA(unroll rounds)
+#define EC_UNROLL_GUARDED EC_PRAGMA(unroll)
 
 #ifndef EC_ON_CPU
 /* Shared memory of the group, as much as the launch says. */
-EC_DEVICE unsigned char *ec_room(void) {
+EC_DEVICE unsigned char *ec_shared(void) {
   extern __shared__ __align__(16) unsigned char ec_shared_bytes[];
   return ec_shared_bytes;
 }
@@ -82,7 +90,7 @@ EC_DEVICE void ec_let_next(void) {
 #endif
 }
 /* Asks for a group's share of so many bytes to come into the cache that all share; nobody waits for them. */
-EC_DEVICE void ec_fetch_ahead(const void *from, int bytes) {
+EC_DEVICE void ec_prefetch(const void *from, int bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   const int share = (bytes / (int)gridDim.x + 16) / 16 * 16, first = (int)blockIdx.x * share;
   if (threadIdx.x == 0 && first < bytes)
@@ -105,6 +113,7 @@ EC_DEVICE bool ec_is_last(int *lock, int groups) {
   if (last) __threadfence();
   return last;
 }
+#define EC_LAST_TO_ARRIVE(last, lock, groups) const bool last = ec_is_last(lock, groups)
 
 /* Groups of a cluster (compute capability 9.0): all threads of all of them come to ec_meet, and see what the others have
  * written into their shared memory. ec_theirs brings four numbers that lie there in group ``rank`` where ``p`` is in this
@@ -282,6 +291,12 @@ EC_DEVICE float ec_lane(ec_vf a, int lane) { return lane == 0 ? a.v.x : lane == 
 EC_DEVICE ec_vf ec_load(const float *p) { return {*(const float4 *)p}; }
 EC_DEVICE ec_vf ec_gather(const float *p, int step) { return ec_make(p[0], p[step], p[2 * step], p[3 * step]); }
 EC_DEVICE void ec_store(float *p, ec_vf a) { *(float4 *)p = a.v; }
+EC_DEVICE ec_vf ec_load_shared(const float *p) { return ec_load(p); }
+EC_DEVICE void ec_store_shared(float *p, ec_vf a) { ec_store(p, a); }
+EC_DEVICE void ec_scatter_shared(float *p, int step, ec_vf a) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) p[j * step] = ec_lane(a, j);
+}
 /* Half precision in memory, two to a word. */
 EC_DEVICE ec_vf ec_load_f16(const ec_f16 *p) {
   const uint2 w = *(const uint2 *)p;

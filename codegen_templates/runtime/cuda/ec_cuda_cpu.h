@@ -149,7 +149,7 @@ static inline __attribute__((unused)) float __ldcg(const float *p) { return *p; 
 static inline __attribute__((unused)) int __ldcg(const int *p) { return *p; }
 static inline __attribute__((unused)) int atomicAdd(int *p, int x) { const int old = *p; *p += x; return old; }
 
-static inline __attribute__((unused)) unsigned char *ec_room(void) {
+static inline __attribute__((unused)) unsigned char *ec_shared(void) {
   alignas(16) static unsigned char rooms[8][227 * 1024];
   return rooms[ec_fibers::all().group.x - ec_fibers::all().first];
 }

@@ -33,18 +33,44 @@ typedef ulong uint64_t;
 #define ec_group() ((int)get_group_id(0))
 #define ec_thread() ((int)get_local_id(0))
 #define ec_barrier() barrier(CLK_LOCAL_MEM_FENCE)
-/* What this work-item has written is there for every group, where the device does such a thing. */
+/* Local memory (CUDA calls it shared): EC_SHARED declares an array in it, EC_IN_SHARED begins the type of a pointer into it,
+ * EC_SHARED_MEMORY declares a pointer to so many elements of it. All at the outermost level of a kernel. */
+#define EC_SHARED __local
+#define EC_IN_SHARED __local
+#define EC_ALIGNED __attribute__((aligned(16)))
+#define EC_SHARED_MEMORY(type, name, elements) \
+  __local type name##_memory[elements] EC_ALIGNED; \
+  __local type *const name = name##_memory
+/* Unrolling that keeps the loads of several rounds in flight; compilers of OpenCL choose by themselves. */
+#define EC_UNROLL_LOADS(rounds)
+/* Makes the writes of this work-item visible to all work-groups, on devices that can. */
 #ifdef cl_nv_pragma_unroll
 #define ec_publish() asm volatile("membar.gl;" ::: "memory")
 #else
 #define ec_publish() mem_fence(CLK_GLOBAL_MEM_FENCE)
 #endif
 
-/* Loops behind a branch that follows a barrier: PoCL 3.1 lets the stores in them past their conditions (docs/opencl.md). */
+/* Memory that other work-groups have written: pointers to it are volatile. */
+#define ec_fresh(p) (*(p))
+/* Declares ``last``: is this the last of so many work-groups to come here? Then it sees what the others have written. */
+#define EC_LAST_TO_ARRIVE(last, lock, groups) \
+  __local int last##_arrived[1]; \
+  ec_publish(); \
+  ec_barrier(); \
+  if (ec_thread() == 0) { \
+    last##_arrived[0] = atomic_inc(lock); \
+    if (last##_arrived[0] == (groups) - 1) *(lock) = 0; /* for the next kernel */ \
+    ec_publish(); \
+  } \
+  ec_barrier(); \
+  const bool last = last##_arrived[0] == (groups) - 1
+
+/* Unrolls loops in a branch that follows a barrier, but for PoCL 3.1, which then executes their stores whatever their
+ * conditions are (docs/opencl.md). */
 #ifdef POCL_DEVICE_ADDRESS_BITS
-#define EC_UNROLL_BEHIND
+#define EC_UNROLL_GUARDED
 #else
-#define EC_UNROLL_BEHIND _Pragma("unroll")
+#define EC_UNROLL_GUARDED _Pragma("unroll")
 #endif
 
 /* A float is a float by its argument, not by its name. */
@@ -55,6 +81,7 @@ typedef ulong uint64_t;
 #define rintf rint
 #define sqrtf sqrt
 #define expf exp
+#define fmaxf fmax
 #define logf log
 #define log1pf log1p
 #define expm1f expm1
@@ -90,6 +117,16 @@ typedef ulong uint64_t;
 #define ec_convert_uint64_t(x) convert_ulong_sat(x)
 
 typedef float4 ec_vf;
+#define ec_make(x, y, z, w) ((float4)(x, y, z, w))
+#define ec_set1(x) ((float4)(x))
+#define ec_load_shared(p) (*(__local const float4 *)(p))
+#define ec_store_shared(p, a) (*(__local float4 *)(p) = (a))
+EC_DEVICE void ec_scatter_shared(__local float *p, int step, float4 a) {
+  p[0] = a.s0;
+  p[step] = a.s1;
+  p[2 * step] = a.s2;
+  p[3 * step] = a.s3;
+}
 /* Vectors; masks are what comparing them gives. Pointers are to __global memory and aligned to the whole vector. */
 #define ec_load4(p) (*(__global const float4 *)(p))
 #define ec_load8(p) (*(__global const float8 *)(p))

@@ -34,6 +34,11 @@ class AttentionView(SlotView):
         return self.tile.shared_bytes
 
     @property
+    def shuffles(self) -> bool:
+        """Can neighboring threads exchange registers (or only through shared memory)?"""
+        return True
+
+    @property
     def blocks(self) -> Extent:
         return self.params.blocks
 

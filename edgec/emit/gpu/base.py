@@ -14,17 +14,17 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent
 from edgec.schedule.gpu.kernel import LANES, GpuKernel
 from edgec.schedule.gpu.loops import GROUP
-from edgec.schedule.program import Buffer, Kernel
 
 
 class GpuView(View, ABC):
-    """A kernel that is launched; ``qualifier`` is what the language says of pointers to device memory."""
+    """A kernel that is launched, in CUDA; views of other languages replace what they do another way.
 
+    ``qualifier`` begins the type of a pointer to device memory.
+    """
+
+    language = "cuda"
+    qualifier = ""
     lanes = LANES
-
-    def __init__(self, kernel: Kernel, name: str, aliases: frozenset[Buffer], qualifier: str = "") -> None:
-        super().__init__(kernel, name, aliases)
-        self.qualifier = qualifier
 
     @property
     def record(self) -> GpuKernel:
@@ -55,6 +55,15 @@ class GpuView(View, ABC):
     def locks(self) -> int:
         """Counters that groups of the launch meet at."""
         return self.record.locks
+
+    @property
+    def prologue(self) -> list[str]:
+        """The first statements of the kernel."""
+        return ["ec_wait();"]
+
+    def scratch_as(self, element: str) -> str:
+        """The kernel's scratch memory as a pointer to elements of a type."""
+        return f"({element} *)(void *)scratch_bytes"
 
     @property
     def declarations(self) -> dict[str, str]:

@@ -97,9 +97,19 @@ class ContractView(SlotView):
         return "_".join(self.params.types) if self.params.is_integer else self.tile.element
 
     @property
-    def ahead(self) -> str:
-        """Weights that the next product multiplies with, to be brought nearer."""
-        return self.pointers[self.params.ahead] if self.params.ahead is not None else ""
+    def prefetch(self) -> str:
+        """The pointer to the weights of the next product, to be prefetched into L2; empty where there is none."""
+        return self.pointers[self.params.prefetch] if self.params.prefetch is not None else ""
+
+    @property
+    def groups_can_sync(self) -> bool:
+        """Does the last thread block of a tile add up its parts (or does a second kernel)?"""
+        return self.params.groups_can_sync
+
+    @property
+    def partial_sum(self) -> str:
+        """The type of a sum over a part of k, in scratch memory."""
+        return self.number
 
     @property
     def slots(self) -> list[Slot]:

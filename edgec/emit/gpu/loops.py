@@ -55,7 +55,8 @@ class Pass:
     lines: list[str]  # for every element ``j``, or LANES of them from there on
     update: str  # combines the accumulator with an element
     across: list[str]  # combines the lanes of an accumulator
-    meeting: str  # combines the accumulator with what another thread has
+    merge: str  # combines the accumulator with ``other``, the one of another thread
+    by_sub_groups: bool = False  # sub-groups of OpenCL combine accumulators first
 
 
 class ReduceView(GpuView):
@@ -65,6 +66,11 @@ class ReduceView(GpuView):
     def params(self) -> GpuReduce:
         params: GpuReduce = self.kernel.params
         return params
+
+    @property
+    def has_sub_groups(self) -> bool:
+        """Can the threads of a team combine accumulators by sub-groups of OpenCL?"""
+        return False
 
     @property
     def team(self) -> int:
@@ -133,8 +139,9 @@ class ReduceView(GpuView):
                     across.append(scalar_update(combine, name, f"ec_lane({name}_v, {lane})", "f32"))
             else:
                 update = scalar_update(combine, name, printer.value(body), "f32")
-            meeting = scalar_update(combine, name, "other", "f32")
-            found.append(Pass(name, start, printer.lines, inside, update, across, meeting))
+            merge = scalar_update(combine, name, "other", "f32")
+            by_sub_groups = self.has_sub_groups and combine == "add"  # their maximum is undefined for NaN
+            found.append(Pass(name, start, printer.lines, inside, update, across, merge, by_sub_groups))
         return found
 
     @cached_property

@@ -85,7 +85,10 @@ class OpenClPrinter(GpuPrinter):
 
 
 class OpenClView(GpuView):
-    """What every kernel has: operands as (object, place), and the launches it is made of."""
+    """An OpenCL kernel: operands as (object, place), and the launches it is made of."""
+
+    language = "opencl"
+    qualifier = "__global "
 
     @property
     def launches(self) -> tuple[tuple[str, Extent], ...]:
@@ -98,10 +101,6 @@ class OpenClView(GpuView):
         return 0
 
     @property
-    def declarations(self) -> dict[str, str]:
-        return {name: f"__global {kind}" for name, kind in super().declarations.items()}
-
-    @property
     def images(self) -> dict[str, Buffer]:
         """The operands that are read as images of the weights, by their names: places in them are numbers of texels."""
         return {}
@@ -109,7 +108,7 @@ class OpenClView(GpuView):
     @property
     def operands(self) -> dict[str, str]:
         """How each operand is declared as a pointer, by its name; what groups share comes last."""
-        more = {"scratch": "__global unsigned char *"} if self.kernel.scratch_bytes else {}
+        more = {"scratch_bytes": "__global unsigned char *"} if self.kernel.scratch_bytes else {}
         more |= {"locks": "__global volatile int *"} if self.record.locks else {}
         return {**self.declarations, **more}
 
@@ -117,7 +116,7 @@ class OpenClView(GpuView):
     def objects(self) -> dict[str, str]:
         """The memory object that each operand lies in, as a parameter: inputs and outputs are one each."""
         spaces = {**{self.pointers[b]: b.space for b in self.buffers[:-1]}, self.target: self.buffers[-1].space}
-        spaces |= {"scratch": "arena", "locks": "arena", **{n: image_of(b) for n, b in self.images.items()}}
+        spaces |= {"scratch_bytes": "arena", "locks": "arena", **{n: image_of(b) for n, b in self.images.items()}}
         return {n: spaces[n] if spaces[n] in OWN else f"{n}_in" for n in self.operands}
 
     @property
@@ -135,9 +134,12 @@ class OpenClView(GpuView):
         places = [f"uint{width if width > 1 else ''} at{k}" for k, width in enumerate(widths)]
         return ", ".join([*objects, *places, *(f"ec_int {s}" for s in self.sizes)])
 
+    def scratch_as(self, element: str) -> str:
+        return f"({element} *)scratch_bytes"
+
     @cached_property
-    def unpacked(self) -> list[str]:
-        """The lines that make pointers of the operands."""
+    def prologue(self) -> list[str]:
+        """Statements that make pointers of the operands."""
         widths, lines = place_widths(len(self.placed)), []
         for name, kind in self.operands.items():
             value = self.objects[name]
@@ -233,20 +235,23 @@ class OpenClWindow(OpenClView, WindowView):
 
 
 class OpenClAttention(OpenClView, AttentionView):
-    """Attention; neighbors meet in local memory."""
+    """Attention; neighboring work-items exchange scores through local memory."""
+
+    @property
+    def shuffles(self) -> bool:
+        return False
 
     @property
     def local_bytes(self) -> int:
-        return self.tile.shared_bytes + self.tile.met_bytes
+        return self.tile.shared_bytes + self.tile.exchange_bytes
 
 
 class OpenClReduce(OpenClView, ReduceView):
     """Reductions along one loop."""
 
     @property
-    def by_sub_groups(self) -> list[bool]:
-        """Of each pass: do sub-groups sum by themselves? What they find largest is undefined where there is a NaN."""
-        return [self.params.sub_groups and combine == "add" for combine, _ in self.params.reductions]
+    def has_sub_groups(self) -> bool:
+        return self.params.sub_groups
 
     @property
     def local_bytes(self) -> int:
@@ -254,16 +259,16 @@ class OpenClReduce(OpenClView, ReduceView):
 
 
 class OpenClContract(OpenClView, ContractView):
-    """A matrix product in tiles of local memory; a sum in parts is added up by the last group or a second kernel."""
+    """A matrix product in tiles of local memory; the last work-group or a second kernel adds up a sum in parts."""
 
     @property
-    def meets(self) -> bool:
-        return self.params.meets
+    def partial_sum(self) -> str:
+        return f"{self.qualifier}{'volatile ' * self.groups_can_sync}{self.number}"
 
     @property
     def launches(self) -> tuple[tuple[str, Extent], ...]:
         first = ("", self.groups)
-        return (first, ("_sum", self.params.tiles)) if self.split > 1 and not self.meets else (first,)
+        return (first, ("_sum", self.params.tiles)) if self.split > 1 and not self.groups_can_sync else (first,)
 
     @property
     def local_bytes(self) -> int:

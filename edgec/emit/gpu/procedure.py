@@ -38,7 +38,7 @@ class GpuProcedureView(ProcedureView, GpuView):
     @property
     def room_text(self) -> str:
         """Where the memory of a group begins."""
-        return f"(scratch_bytes + ec_group() * {self.params.room})" if self.params.scratch_bytes else "ec_room()"
+        return f"(scratch_bytes + ec_group() * {self.params.room})" if self.params.scratch_bytes else "ec_shared()"
 
     @property
     def columns(self) -> Extent:

@@ -88,8 +88,8 @@ class AttentionTile:
         return own * (self.queries + 4) + max(self.features * (own + 4), own * self.value_pitch)
 
     @property
-    def met_bytes(self) -> int:
-        """What threads show one another where they cannot ask: a number of each of their queries."""
+    def exchange_bytes(self) -> int:
+        """Shared memory to exchange a number per thread and query where threads cannot exchange registers."""
         return 4 * EACH * self.threads
 
     @property
@@ -194,8 +194,9 @@ def largest_head(device: Device) -> int:
 def tile_for(batches: int, queries: int, keys: int, features: int, width: int, device: Device) -> AttentionTile | None:
     """The largest block of queries that leaves hardly a multiprocessor without work; None where none fits."""
     offers = _tensor_tiles(features, width, device) if has_tensor_cores(device) else _tiles(features, width)
-    shuffles = device.language == "cuda"  # else threads show one another their scores in shared memory
-    fitting = [t for t in offers if t.shared_bytes + (0 if shuffles else t.met_bytes) <= device.largest_shared_bytes]
+    shuffles = device.language == "cuda"  # else threads exchange scores through shared memory
+    own = device.largest_shared_bytes
+    fitting = [t for t in offers if t.shared_bytes + (0 if shuffles else t.exchange_bytes) <= own]
     least = min((-(-keys // t.keys) * t.keys for t in fitting), default=0)
     for tile in fitting:
         is_wasteful = tile.keys > keys and tile.keys > least

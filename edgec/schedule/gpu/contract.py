@@ -54,11 +54,11 @@ class GpuContract(GpuProduct):
     start: Expr | None = None  # of bytes: what is added to a sum before it is a float; None where it stays an integer
     types: tuple[str, str] = ("f32", "f32")  # what is multiplied; bytes where sums are integers
     fill: int = 0  # what copied elements of S are where S chooses not to load
-    meets: bool = True  # the last group of a tile adds up its parts; else another kernel does
-    is_cluster: bool = False  # the groups of a tile run together, and each adds up parts of its share of the results
+    groups_can_sync: bool = True  # the last thread block of a tile adds up its parts; else another kernel does
+    is_cluster: bool = False  # thread blocks of a tile run together; each adds up the parts of its share of the results
     offer: Offer | None = None  # of weights with zeros: what leaving them out would cost, and whether it is done
-    ahead: Buffer | None = None  # weights of the next product, of which ``ahead_bytes`` are asked for before their turn
-    ahead_bytes: int = 0
+    prefetch: Buffer | None = None  # weights of the next product, of which ``prefetch_bytes`` are brought into L2
+    prefetch_bytes: int = 0
 
     @property
     def is_integer(self) -> bool:
@@ -96,7 +96,7 @@ class GpuContract(GpuProduct):
 
     @property
     def locks(self) -> int:
-        return self.tiles if self.tile.split > 1 and self.meets and not self.is_cluster else 0
+        return self.tiles if self.tile.split > 1 and self.groups_can_sync and not self.is_cluster else 0
 
 
 def contract(flat: Flat, device: Device, weights: Weights, way: str | None = None) -> GpuContract | None:
@@ -129,7 +129,7 @@ def contract(flat: Flat, device: Device, weights: Weights, way: str | None = Non
         has_lanes(X.substitute(epilogue, {accumulator: X.load("accumulator", (last,), "f32")}),
                   flat.store, address, last),
         copied(s, s_along, tile), COPIES[0] if in_tiles(tile) else copied(l, l_along, tile), tile,
-        meets=device.groups_meet, is_cluster=is_cluster(tile, device), offer=offer,
+        groups_can_sync=device.groups_can_sync, is_cluster=is_cluster(tile, device), offer=offer,
     )  # fmt: skip
 
 

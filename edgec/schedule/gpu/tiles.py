@@ -298,7 +298,7 @@ def _on_threads(tile: Tile, groups: int, rounds: int, device: Device) -> float:
     load = (tile.m + tile.n) * tile.k * tile.bytes * resident / costs.bytes
     step = max(compute, load, costs.latency) + costs.barriers
     each_thread = tile.m * tile.n / tile.threads
-    meet = costs.meeting if device.groups_meet else LAUNCH
+    meet = costs.meeting if device.groups_can_sync else LAUNCH
     meeting = meet + tile.split * each_thread * costs.part if tile.split > 1 else 0.0
     return ceil(each / resident) * (rounds * step + costs.start + each_thread * costs.out * resident) + meeting
 

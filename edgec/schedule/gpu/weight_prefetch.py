@@ -1,7 +1,7 @@
-"""Weights that come before their turn: a product asks for those of the next one while it multiplies.
+"""Weight prefetching: a matrix product asks for the weights of the next one while it multiplies.
 
-Weights of a large network do not stay in the cache that all multiprocessors share from one run to the next, and small
-kernels between products leave the memory idle. What is asked for changes nothing but when it comes.
+Weights of a large network do not stay in the L2 cache from one run to the next, and small kernels between products
+leave the memory idle. A prefetch changes no result, only when the weights arrive.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.tiles import TensorTile
 from edgec.schedule.program import Buffer, Kernel
 
-#: A network whose weights take more of the shared cache than this reads them anew every time.
+#: A network whose weights take more than this part of the L2 cache reads them from memory in every run.
 FULL = 0.5
-#: The most of that cache that weights may take before their turn.
+#: The part of the L2 cache that prefetched weights may take at most.
 SHARE = 0.25
 
 
-def ahead(kernels: Sequence[Kernel], device: Device) -> list[Kernel]:
-    """``kernels``, where products bring the weights of the next one into the shared cache, if that is worth it."""
+def prefetch_weights(kernels: Sequence[Kernel], device: Device) -> list[Kernel]:
+    """``kernels``, of which products prefetch the weights of the next one into the L2 cache, where that pays."""
     products = {k: buffer for k in kernels if (buffer := _weights(k)) is not None}
     total = sum(b.bytes for b in dict.fromkeys(products.values()))
     if device.language != "cuda" or device.compute_capability < 90 or total <= FULL * device.gpu_l2_bytes:
         return list(kernels)
     most = int(SHARE * device.gpu_l2_bytes) // 16 * 16
     then = {a: products[b] for a, b in pairwise(products)}
-    return [_asking(k, then[k], most) if k in then and then[k] not in k.operands else k for k in kernels]
+    return [_prefetching(k, then[k], most) if k in then and then[k] not in k.operands else k for k in kernels]
 
 
 def _weights(kernel: Kernel) -> Buffer | None:
-    """What a product on tensor cores multiplies with, where that is constant."""
+    """The weights of a product on tensor cores, or None where its second factor is not one constant buffer."""
     record = kernel.params
     if not isinstance(record, GpuContract) or not isinstance(record.tile, TensorTile) or not is_constant(record.l):
         return None
@@ -43,6 +43,6 @@ def _weights(kernel: Kernel) -> Buffer | None:
     return buffers[0] if len(buffers) == 1 else None
 
 
-def _asking(kernel: Kernel, buffer: Buffer, most: int) -> Kernel:
-    record = replace(kernel.params, ahead=buffer, ahead_bytes=min(buffer.bytes // 16 * 16, most))
+def _prefetching(kernel: Kernel, buffer: Buffer, most: int) -> Kernel:
+    record = replace(kernel.params, prefetch=buffer, prefetch_bytes=min(buffer.bytes // 16 * 16, most))
     return replace(kernel, params=record, operands=(*kernel.operands[:-1], buffer, kernel.operands[-1]))
