@@ -31,7 +31,7 @@ def main(paths: list[str]) -> None:
         inside = sum(bool(a["kernels"]) for a in answers)
         moved = sum(bool(a["placed"] or a["inside_others"]) and not a["kernels"] for a in answers)
         gone = len(answers) - inside - moved
-        applied = sum(bool(law["law"]["times"]) for law in laws)
+        applied = sum(bool(law["rule"]["times"]) for law in laws)
         where = f"{inside} | {moved} | {gone}"
         print(f"| {model.name} | {len(answers)} | {where} | {applied} of {len(rules)} | {seconds:.1f} |")
 

@@ -52,7 +52,7 @@ def compared(name: str, models: Path, folder: Path, o: argparse.Namespace) -> st
     best = [float("inf")] * 2
     for _ in range(o.rounds):
         best = [min(b, milliseconds(n, o.runs)) for b, n in zip(best, networks)]
-    left = f" ({done.left} left)" * (done.left > 0)
+    left = f" ({done.skipped} skipped)" * (done.skipped > 0)
     return (
         f"| {name} | {changed} of {len(first.seen)} | {done.measured}{left} | {done.seconds:.0f} | {best[0]:.3f} | "
         f"{best[1]:.3f} | {best[1] / best[0]:.2f} | {worst[0]:.1e}, {worst[1]:.1e} |"

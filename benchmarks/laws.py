@@ -19,7 +19,7 @@ import numpy as np
 from simplify import shortened
 
 from edgec.frontend.onnx import import_model
-from edgec.report import laws
+from edgec.report import rules as rule_records
 from edgec.rewrite import Rule, load_rules, simplify
 from edgec.rewrite.families import origin_of
 from edgec.rewrite.prove import prove
@@ -30,7 +30,7 @@ Found = dict[str, Any]
 
 
 def proofs(rules: Sequence[Rule]) -> dict[str, Found]:
-    return {r.name: {"statement": laws.statement(r), **laws.proof(prove(r))} for r in rules}
+    return {r.name: {"statement": rule_records.statement(r), **rule_records.proof(prove(r))} for r in rules}
 
 
 def benefits(found: Sequence[networks.Network]) -> dict[str, Found]:

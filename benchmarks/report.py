@@ -125,7 +125,7 @@ def visit(page: Any, folder: Path, complaints: list[str], shots: Path | None) ->
         page.wait_for_timeout(600)
         page.screenshot(path=shots / "block.png")
     page.keyboard.press("Escape")
-    for view in ("memory", "roofline", "errors", "laws", "refusals", "build"):
+    for view in ("memory", "roofline", "errors", "rules", "refusals", "build"):
         page.click(f"#tab-{view}")
         assert page.inner_text(f"#view-{view}").strip()
         if shots and view in ("memory", "roofline"):

@@ -35,7 +35,7 @@ class Context:
     ways: Ways | None = None
     #: The choices that prices and measurements made: by their key, what was taken.
     chosen: dict[str, str] = field(default_factory=dict)
-    #: The laws that were applied, in order.
+    #: The rules that were applied, in order.
     applied: list[Any] = field(default_factory=list)
     #: What runs where, on a device with a GPU beside it.
     placed: Assignment | None = None

@@ -297,7 +297,7 @@ def run(
             stages.write(save, f"{number}_{stage.name}.txt", stage.show(value), value)
             if stage.name == "simplify":
                 told = "".join(f"{step}\n" for step in context.applied)
-                stages.write(save, f"{number}_{stage.name}_laws.txt", told, None)
+                stages.write(save, f"{number}_{stage.name}_rules.txt", told, None)
     return Run(tuple(steps), context, graph)
 
 

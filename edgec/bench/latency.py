@@ -57,7 +57,9 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
             found = next((d for d in differences if not d.within(tolerance)), worst(differences))
             if not found.within(tolerance):
                 far = (
-                    f"by {found.max_rel:.2e}" if not found.differ else f"in {found.differ} of {found.elements} elements"
+                    f"by {found.max_rel:.2e}"
+                    if not found.mismatches
+                    else f"in {found.mismatches} of {found.elements} elements"
                 )
                 raise CheckError(
                     f"output '{found.name}' differs from {peer}'s {far}, so times say nothing",

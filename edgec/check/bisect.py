@@ -67,7 +67,7 @@ def locate(
     built: Built, stages: tuple[Entry, ...], inputs: Arrays, tolerance: float, folder: Path | None, progress: Progress
 ) -> Located:
     """The first stage whose error exceeds ``tolerance``, the unit that brings it in, and a reproducer of it."""
-    first = next((e for e in stages if e.max_rel > tolerance or e.differ), None)
+    first = next((e for e in stages if e.max_rel > tolerance or e.mismatches), None)
     if first is None:
         note = "every stage is within tolerance on these inputs: the error shows only on others, or on more threads"
         return Located("none", "not found again", (), 0.0, None, (note,))
@@ -150,7 +150,7 @@ def _suspect(
     if stage == "emit":
         return _first(_code_steps(built, inputs, progress), tolerance)
     rules = sorted({a.rule for a in built.run.context.applied}) if stage == "simplify" else []
-    return Suspect(f"the laws {', '.join(rules)}" if rules else f"the stage {stage}", (), math.inf)
+    return Suspect(f"the rules {', '.join(rules)}" if rules else f"the stage {stage}", (), math.inf)
 
 
 Steps = Iterable[tuple[str, tuple[str, ...], Difference]]

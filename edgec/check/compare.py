@@ -35,7 +35,7 @@ class Difference:
     """One output beside its reference. ``max_rel`` is the largest difference over the largest |reference| value.
 
     Both are infinite where a number stands beside a NaN or an infinity that the other does not have; ``note``
-    then says so. Integers and truth values are counted: ``differ`` of ``elements`` are not what they should be.
+    then says so. Integers and truth values are counted: ``mismatches`` of ``elements`` are not what they should be.
     ``quantized`` outputs may be one ``step`` off: their integers stand for rounded numbers, or they are the real
     numbers that such integers stand for.
     """
@@ -47,15 +47,16 @@ class Difference:
     quantized: bool = False
     step: float = 1.0
     #: None for floats, of which no two ways to compute give the same.
-    differ: int | None = None
+    mismatches: int | None = None
     elements: int = 0
 
-    def within(self, tolerance: float, share: float = 0.0) -> bool:
-        """Floats: is the largest difference within ``tolerance``? Others: do at most this ``share`` of them differ?"""
+    def within(self, tolerance: float, mismatch_tolerance: float = 0.0) -> bool:
+        """Whether the largest difference is within ``tolerance``; of integers and booleans, whether the fraction of
+        mismatches is within ``mismatch_tolerance``."""
         if self.quantized and self.max_abs <= self.step * (1 + tolerance):
             return True
-        if self.differ is not None:
-            return self.differ <= share * self.elements
+        if self.mismatches is not None:
+            return self.mismatches <= mismatch_tolerance * self.elements
         return self.max_rel <= tolerance
 
 
@@ -90,12 +91,12 @@ def _counted(name: str, got: np.ndarray, want: np.ndarray) -> Difference:
     """Integers and truth values, as they are: floats would take large ones for equal that are not."""
     apart = got != want
     if not apart.any():
-        return Difference(name, 0.0, 0.0, differ=0, elements=want.size)
+        return Difference(name, 0.0, 0.0, mismatches=0, elements=want.size)
     a, b = got[apart], want[apart]
     # Modulo 2^64, in which every distance of two integers of 64 bits fits.
     distance = int((np.maximum(a, b).astype(np.uint64) - np.minimum(a, b).astype(np.uint64)).max())
     scale = max(abs(int(want.max())), abs(int(want.min())))
-    return Difference(name, distance, _relative(distance, scale), differ=int(apart.sum()), elements=want.size)
+    return Difference(name, distance, _relative(distance, scale), mismatches=int(apart.sum()), elements=want.size)
 
 
 def _relative(distance: float, scale: float) -> float:

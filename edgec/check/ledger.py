@@ -17,7 +17,7 @@ from edgec.pipeline import Run, Step
 class Entry:
     """One stage: its worst output beside the reference, and beside what the stage before it computed.
 
-    ``differ`` counts the integers and truth values of all outputs that are not the reference's.
+    ``mismatches`` counts the integers and truth values of all outputs that are not the reference's.
     """
 
     stage: str
@@ -26,7 +26,7 @@ class Entry:
     added_rel: float
     output: str
     seconds: float
-    differ: int = 0
+    mismatches: int = 0
 
 
 def ledger(
@@ -47,10 +47,10 @@ def ledger(
             execute = (executors or {}).get(step.stage.name) or step.stage.executor(step.value, run.context)
             got = execute(inputs)
         differences = compare_all(got, want)
-        difference, differ = worst(differences), sum(d.differ or 0 for d in differences)
+        difference, mismatches = worst(differences), sum(d.mismatches or 0 for d in differences)
         added = worst(compare_all(got, before)).max_rel if before is not None else difference.max_rel
         seconds = time.perf_counter() - begun
         name = step.stage.name
-        entries.append(Entry(name, difference.max_abs, difference.max_rel, added, difference.name, seconds, differ))
+        entries.append(Entry(name, difference.max_abs, difference.max_rel, added, difference.name, seconds, mismatches))
         before, value = got, step.value
     return tuple(entries)

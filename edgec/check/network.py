@@ -38,19 +38,20 @@ ROUNDING = 1e-2
 class Checked:
     """The result of a check. ``outputs`` are the worst over all samples and numbers of threads.
 
-    ``reference`` says what they were held against, ``ran`` which stage's result was run: ``emit`` is the compiled code.
+    ``reference`` says what they were held against, ``executed_stage`` is the stage whose result was run: ``emit`` is
+    the compiled code.
     """
 
     ok: bool
     outputs: tuple[Difference, ...]
     stages: tuple[Entry, ...]
     reference: str
-    ran: str
+    executed_stage: str
     samples: int
     threads: tuple[int, ...]
     tolerance: float
-    #: Of integers and truth values, the part that may differ: none, unless a tolerance was asked for.
-    share: float
+    #: The fraction of integers and booleans that may differ: none, unless a tolerance was asked for.
+    mismatch_tolerance: float
     notes: tuple[str, ...] = ()
     located: Located | None = None
     #: Every kernel alone, where that was asked for.
@@ -107,7 +108,7 @@ def check(
     on: Remote | None = None,
 ) -> Checked:
     """See `edgec.check`; ``on`` is the network on its device, where it is to run there."""
-    share = 0.0 if tolerance is None else tolerance
+    mismatch_tolerance = 0.0 if tolerance is None else tolerance
     tolerance = tolerance_of(built.run.graph, built.options.device.precision) if tolerance is None else tolerance
     if not tolerance >= 0:
         raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
@@ -126,12 +127,12 @@ def check(
                 if d.name not in found or _farther(d, found[d.name]):
                     found[d.name] = d
     last = list(executors.values())[-1]
-    ran = "emit" if threads else "schedule"
+    executed_stage = "emit" if threads else "schedule"
     worst = max(range(len(sets)), key=lambda k: _error(last, sets[k], wanted[k])) if len(sets) > 1 and locate else 0
     run = built.run if threads else _without_emit(built)
     stages = ledger(run, sets[worst], wanted[worst], {"emit": last} if threads else {},
                     lambda step: progress("check", f"stage {step.stage.name}"))  # fmt: skip
-    ok = all(d.within(tolerance, share) for d in found.values())
+    ok = all(d.within(tolerance, mismatch_tolerance) for d in found.values())
     if not ok:
         notes += _conditioning(built, found, tolerance, sets, wanted)
     if blocks and built.program.parts:
@@ -145,15 +146,15 @@ def check(
         folder = Path(reproducer) if reproducer is not None else None
         located = search(built, stages, sets[worst], tolerance, folder, progress)
     outputs, link = tuple(found.values()), on.link.name if on is not None else None
-    return Checked(ok, outputs, stages, name, ran, len(sets), threads, tolerance, share, tuple(notes), located, alone,
-                   link)  # fmt: skip
+    return Checked(ok, outputs, stages, name, executed_stage, len(sets), threads, tolerance, mismatch_tolerance,
+                   tuple(notes), located, alone, link)  # fmt: skip
 
 
 def _conditioning(
     built: Built, found: Mapping[str, Difference], tolerance: float, sets: list[Arrays], wanted: list[Arrays]
 ) -> list[str]:
     """A sentence when the reference itself is about as far from the exact result as we are from the reference."""
-    late = [d for d in found.values() if d.differ is None and not d.within(tolerance)]
+    late = [d for d in found.values() if d.mismatches is None and not d.within(tolerance)]
     if any(d.max_rel > ROUNDING for d in late):
         return []
     try:
@@ -173,7 +174,7 @@ def _conditioning(
 
 def _farther(a: Difference, b: Difference) -> bool:
     """Is ``a`` worse than ``b``: farther off, or as far in more elements?"""
-    return (a.max_rel, a.differ or 0) > (b.max_rel, b.differ or 0)
+    return (a.max_rel, a.mismatches or 0) > (b.max_rel, b.mismatches or 0)
 
 
 def _error(execute: Executor, arrays: Arrays, want: Arrays) -> float:

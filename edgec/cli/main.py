@@ -26,7 +26,8 @@ from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
 from edgec.report import doctor as examination
 from edgec.report import explain as explanation
-from edgec.report import launches, laws, measure, profiles, record, tables
+from edgec.report import launches, measure, profiles, record, tables
+from edgec.report import rules as rule_tables
 from edgec.report.budget import BUDGETS, held, read_budgets
 from edgec.report.fit import fit
 from edgec.report.progress import shown
@@ -331,7 +332,7 @@ def doctor() -> Answer:
 @command(rules_app, "list")
 def list_rules(rules: RuleFolders = None) -> Answer:
     """List every rule: its family, what it does to numbers, what it says."""
-    return Answer(laws.listed(load_rules(rules or ())), laws.draw_list)
+    return Answer(rule_tables.listed(load_rules(rules or ())), rule_tables.draw_list)
 
 
 @command(rules_app, "show")
@@ -340,7 +341,7 @@ def show_rule(
     rules: RuleFolders = None,
 ) -> Answer:
     """Show one rule and how it is proved."""
-    return Answer(laws.shown(load_rules(rules or ()), name), laws.draw_one)
+    return Answer(rule_tables.shown(load_rules(rules or ()), name), rule_tables.draw_one)
 
 
 @command(rules_app, "prove")
@@ -355,8 +356,8 @@ def prove_rules(
     chosen = [r for r in known if not names or r.name in names]
     for name in names or ():
         if name not in {r.name for r in known}:
-            laws.shown(known, name)  # says what there is instead
-    return Answer(laws.proved(chosen), laws.draw_proofs)
+            rule_tables.shown(known, name)  # says what there is instead
+    return Answer(rule_tables.proved(chosen), rule_tables.draw_proofs)
 
 
 def main(arguments: list[str] | None = None) -> None:

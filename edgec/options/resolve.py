@@ -23,7 +23,7 @@ from edgec.options.table import OPTIONS, Folders, Settings
 from edgec.rewrite.rule import Numeric
 from edgec.text import identifier
 
-#: How much a law may change numbers, from the least to the most; each level includes those before it.
+#: How much a rule may change numbers, from the least to the most; each level includes those before it.
 NUMERIC: tuple[Numeric, ...] = ("exact", "reassociates", "approximates")
 #: Other names of levels.
 _LEVELS: dict[str, Numeric] = {**{level: level for level in NUMERIC}, "fast": "approximates"}

@@ -27,7 +27,7 @@ def diff(before: Record, after: Record) -> Record:
         "after": _title(after),
         "totals": [t for t in (_total(*row, before, after) for row in _TOTALS) if t is not None],
         "settings": _settings(before, after),
-        "laws": _counts(before["laws"], after["laws"], lambda law: law["rule"]),
+        "rules": _counts(before["rules"], after["rules"], lambda rule: rule["rule"]),
         "schedules": _counts(before["kernels"], after["kernels"], lambda k: k["kind"]),
         "precisions": _counts(before["kernels"], after["kernels"], lambda k: k["precision"]),
         "kernels": _kernels(before["kernels"], after["kernels"]),
@@ -59,7 +59,7 @@ _TOTALS: tuple[tuple[str, Callable[[Record], Any], Callable[[Any], str], bool], 
     ("arena", lambda d: d["build"]["arena_bytes"], size, False),
     ("weights", lambda d: d["build"]["weights_bytes"], size, False),
     ("files", lambda d: sum(d["build"]["files"].values()), size, False),
-    ("laws", lambda d: len(d["laws"]), lambda n: str(int(n)), False),
+    ("rules", lambda d: len(d["rules"]), lambda n: str(int(n)), False),
     ("error", _error, error_text, False),
 )  # fmt: skip
 
@@ -78,7 +78,7 @@ def _total(
         "before_text": text(old) if old is not None else "unknown",
         "after_text": text(new) if new is not None else "unknown",
         **_change(old, new, NOISE if is_measured else 0.0),
-    } | ({"better": None} if name == "laws" else {})
+    } | ({"better": None} if name == "rules" else {})
 
 
 def _change(old: float | None, new: float | None, noise: float) -> Record:
@@ -168,7 +168,7 @@ def draw(record: Record) -> RenderableType:
     parts: list[RenderableType] = [Text(title, style="bold"), drawn]
     for s in record["settings"]:
         parts.append(escape(f"{s['name']}: {s['before']} -> {s['after']}"))
-    for what in ("schedules", "precisions", "laws"):
+    for what in ("schedules", "precisions", "rules"):
         if record[what]:
             told = ", ".join(f"{r['name']} {r['before']} -> {r['after']}" for r in record[what][:6])
             parts.append(escape(f"{what}: {told}"))

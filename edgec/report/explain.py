@@ -1,4 +1,4 @@
-"""What became of a node of the model: its core operators, the laws, the kernel it is in, and why it is in that one."""
+"""What became of a node of the model: its core operators, the rules, the kernel it is in, and why it is in that one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgec.fuse import Block, Plan, classify
 from edgec.ir.graph import Graph, Node
 from edgec.ops import meaning
 from edgec.pipeline import Run
-from edgec.report import facts, laws, why
+from edgec.report import facts, rules, why
 from edgec.report.listing import describe_template, describe_view, formula_text, numbered, operator_text
 from edgec.report.record import Record, head, kernel_cost
 from edgec.rewrite import Rule, consider, load_rules
@@ -24,7 +24,7 @@ _FORMULA = 400
 
 
 def explain(run: Run, model: Parsed, name: str) -> Record:
-    """Everything that is known of the node ``name``, of the kernel of that number, or of the law of that name.
+    """Everything that is known of the node ``name``, of the kernel of that number, or of the rule of that name.
 
     Raises UsageError when there is none of that name.
     """
@@ -35,9 +35,9 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
     program: Program = run["schedule"]
     if name not in names and name.isdecimal() and int(name) < len(program.kernels):
         return _of_kernel(run, int(name))
-    law = next((r for r in load_rules(run.context.options.rules) if r.name == name), None)
-    if name not in names and law is not None:
-        return _of_law(run, law)
+    rule = next((r for r in load_rules(run.context.options.rules) if r.name == name), None)
+    if name not in names and rule is not None:
+        return _of_rule(run, rule)
     if name not in names:
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
         close = close or [o for o in names if name.lower() in o.lower()][:3]
@@ -53,45 +53,53 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
         **head("explain"),
         "node": name,
         "imported_as": [_core(n) for n in written],
-        "laws": applied,
+        "rules": applied,
         "planned_as": [_core(n) for n in kept],
         "part_of": [o.name for o in cover(planned) if o.nodes.intersection(kept) and len(o.nodes) > 1],
         "placed": [_placed(plan, n) for n in kept if n in plan.placements]
         + [_filled(n) for n in kept if n in filled and n not in plan.placements],
         "inside_others": [_inlined(plan, n) for n in kept if not _homes(plan, n) and n not in filled],
         "kernels": [_kernel(run, k, kernel) for k, kernel in mine],
-        "law": None,
+        "rule": None,
     }
 
 
 def _of_kernel(run: Run, k: int) -> Record:
     """What is known of one kernel, whichever nodes it computes."""
-    nothing: dict[str, list[str]] = {"imported_as": [], "laws": [], "part_of": [], "placed": [], "inside_others": []}
+    nothing: dict[str, list[str]] = {"imported_as": [], "rules": [], "part_of": [], "placed": [], "inside_others": []}
     kernel = run["schedule"].kernels[k]
     planned = [_core(n) for n in kernel.block.nodes if n.op != "copy"] if kernel.block is not None else []
     return {**head("explain"), "node": f"kernel {k}", **nothing, "planned_as": planned,
-            "kernels": [_kernel(run, k, kernel)], "law": None}  # fmt: skip
+            "kernels": [_kernel(run, k, kernel)], "rule": None}  # fmt: skip
 
 
-def _of_law(run: Run, law: Rule) -> Record:
-    """Where a law changed the network, and what it says of the operators that are left."""
+def _of_rule(run: Run, rule: Rule) -> Record:
+    """Where a rule changed the network, and what it says of the operators that are left."""
     nothing: dict[str, list[str]] = {"imported_as": [], "part_of": [], "placed": [], "inside_others": []}
     planned: Graph = run["fuse"].graph
-    applied = [a for a in run.context.applied if a.rule == law.name]
+    applied = [a for a in run.context.applied if a.rule == rule.name]
     refused: dict[str, list[str]] = {}
     for node in planned.operations():
-        if node.op in law.ops:
-            for found in consider(planned, node, [law]):
+        if node.op in rule.ops:
+            for found in consider(planned, node, [rule]):
                 reason = found.outcome if isinstance(found.outcome, str) else "the network would not be cheaper"
                 refused.setdefault(reason, []).append(_title(planned, node))
     told = {
-        **laws.law(law),
+        **rules.described(rule),
         "times": len(applied),
-        "disabled": law.name in run.context.options.disable_rules,
+        "disabled": rule.name in run.context.options.disable_rules,
         "refused": [{"why": why, "nodes": nodes} for why, nodes in refused.items()],
     }
     steps = [str(a) for a in applied]
-    return {**head("explain"), "node": law.name, **nothing, "laws": steps, "planned_as": [], "kernels": [], "law": told}
+    return {
+        **head("explain"),
+        "node": rule.name,
+        **nothing,
+        "rules": steps,
+        "planned_as": [],
+        "kernels": [],
+        "rule": told,
+    }
 
 
 def _title(graph: Graph, node: Node) -> str:

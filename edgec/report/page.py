@@ -21,7 +21,7 @@ _FOLDER = Path(__file__).parent / "html"
 #: The parts of the page in order, by their id.
 VIEWS = (
     ("overview", "Overview"), ("graph", "Graph"), ("kernels", "Kernels"), ("memory", "Memory"),
-    ("roofline", "Roofline"), ("errors", "Error"), ("laws", "Laws"), ("refusals", "Refusals"), ("build", "Build"),
+    ("roofline", "Roofline"), ("errors", "Error"), ("rules", "Rules"), ("refusals", "Refusals"), ("build", "Build"),
 )  # fmt: skip
 
 

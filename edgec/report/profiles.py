@@ -67,7 +67,7 @@ def tuned(done: Tuned) -> Record:
         **head("tune"),
         "measured": done.measured,
         "known": done.known,
-        "left": done.left,
+        "skipped": done.skipped,
         "seconds": done.seconds,
         "tuned_ms": done.tuned_ms,
         "untuned_ms": done.untuned_ms,
@@ -75,8 +75,8 @@ def tuned(done: Tuned) -> Record:
 
 
 def draw_tuned(record: Record) -> RenderableType:
-    left = f", {record['left']} left for want of time" if record["left"] else ""
-    told = f"{record['measured']} blocks measured, {record['known']} known before{left}, {record['seconds']:.1f} s\n"
+    skipped = f", {record['skipped']} skipped for lack of time" if record["skipped"] else ""
+    told = f"{record['measured']} blocks measured, {record['known']} known before{skipped}, {record['seconds']:.1f} s\n"
     if record["tuned_ms"] is None:
         return told
     tuned, untuned = record["tuned_ms"], record["untuned_ms"]

@@ -36,7 +36,7 @@ from edgec.text import printable
 from edgec.version import __version__
 
 #: Version of everything in this module; it grows when a key changes its meaning or goes.
-SCHEMA = 1
+SCHEMA = 2
 #: How many kernels a build names as its largest.
 LARGEST = 5
 
@@ -89,7 +89,7 @@ def build(built: Built) -> Record:
         "operators": built.operators,
         "core_operators": len(program.graph.operations()),
         "kernels": built.kernels,
-        "laws": len(built.run.context.applied),
+        "rules": len(built.run.context.applied),
         "arena_bytes": built.arena_bytes,
         "arena_lower_bound_bytes": built.arena_lower_bound_bytes,
         "weights_bytes": built.weights_bytes,
@@ -167,12 +167,14 @@ def check(checked: Checked) -> Record:
         **head("check"),
         "ok": checked.ok,
         "reference": checked.reference,
-        "ran": checked.ran,
+        "executed_stage": checked.executed_stage,
         "samples": checked.samples,
         "threads": list(checked.threads),
         "tolerance": checked.tolerance,
-        "share": checked.share,
-        "outputs": [{**asdict(d), "ok": d.within(checked.tolerance, checked.share)} for d in checked.outputs],
+        "mismatch_tolerance": checked.mismatch_tolerance,
+        "outputs": [
+            {**asdict(d), "ok": d.within(checked.tolerance, checked.mismatch_tolerance)} for d in checked.outputs
+        ],
         "stages": [asdict(e) for e in checked.stages],
         "located": asdict(located) if located is not None else None,
         "blocks": [asdict(b) for b in checked.blocks],

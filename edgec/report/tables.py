@@ -70,7 +70,7 @@ def build(record: Record, model: str, asked: str = "") -> RenderableType:
     bound = record["arena_lower_bound_bytes"]
     over = f"{record['arena_bytes'] / bound:.2f}x its lower bound" if bound else "nothing to keep"
     rows: list[tuple[str, RenderableType]] = [
-        ("kernels", f"{record['kernels']} for {record['operators']} operators, {record['laws']} laws applied"),
+        ("kernels", f"{record['kernels']} for {record['operators']} operators, {record['rules']} rules applied"),
         ("arena", f"{size(record['arena_bytes'])} ({over})"),
         ("weights", size(record["weights_bytes"])),
         *memory(record["memory"]),
@@ -184,8 +184,8 @@ def check(record: Record) -> RenderableType:
     outputs = table("output", ">max |d|", ">relative", "")
     for o in record["outputs"]:
         mark = verdict(o["ok"]) if not o["note"] else Text(f"{o['note']}", style="red")
-        if o["differ"]:
-            mark.append(f"  {o['differ']} of {o['elements']} differ", style="dim" if o["ok"] else "red")
+        if o["mismatches"]:
+            mark.append(f"  {o['mismatches']} of {o['elements']} differ", style="dim" if o["ok"] else "red")
         outputs.add_row(escape(o["name"]), error_text(o["max_abs"]), error_text(o["max_rel"]), mark)
     stages = table("stage", ">max |d|", ">relative", ">added", title="Error ledger")
     for e in record["stages"]:
@@ -378,13 +378,13 @@ def doctor(record: Record) -> RenderableType:
 
 def explain(record: Record) -> RenderableType:
     parts: list[RenderableType] = [Text(record["node"], style="bold")]
-    if record["law"]:
-        return _law(record)
+    if record["rule"]:
+        return _rule(record)
     nothing = "  nothing: its result is known at build time, it changes nothing, or nobody reads it"
     if record["imported_as"] or not record["kernels"]:
         parts += ["", "[bold]Imported as[/]", *(list(map(_core, record["imported_as"])) or [nothing])]
-    if record["laws"]:
-        parts += ["", "[bold]Laws applied[/]", *(f"  {escape(law)}" for law in record["laws"])]
+    if record["rules"]:
+        parts += ["", "[bold]Rules applied[/]", *(f"  {escape(rule)}" for rule in record["rules"])]
     if record["planned_as"] != record["imported_as"]:
         changed = [_core(core) for core in record["planned_as"]]
         parts += ["", "[bold]After simplifying[/]", *(changed or ["  nothing: other nodes took it over"])]
@@ -407,23 +407,23 @@ def explain(record: Record) -> RenderableType:
     return Group(*parts)
 
 
-def _law(record: Record) -> RenderableType:
-    """Where a law changed the network, and why not elsewhere."""
-    law = record["law"]
-    times = "nowhere" if not law["times"] else "once" if law["times"] == 1 else f"{law['times']} times"
-    told = f"{times}{', because this build disables it' if law['disabled'] else ''}"
+def _rule(record: Record) -> RenderableType:
+    """Where a rule changed the network, and why not elsewhere."""
+    rule = record["rule"]
+    times = "nowhere" if not rule["times"] else "once" if rule["times"] == 1 else f"{rule['times']} times"
+    told = f"{times}{', because this build disables it' if rule['disabled'] else ''}"
     rows: list[tuple[str, RenderableType]] = [
-        ("says", escape(law["summary"])),
-        ("form", escape(law["statement"])),
-        ("family", f"{escape(law['family'])}, {law['numeric']}"),
+        ("says", escape(rule["summary"])),
+        ("form", escape(rule["statement"])),
+        ("family", f"{escape(rule['family'])}, {rule['numeric']}"),
         ("applied", told),
     ]
     parts: list[RenderableType] = [Text(record["node"], style="bold"), pairs(rows)]
-    if record["laws"]:
-        parts += ["", "[bold]Applied[/]", *(f"  {escape(step)}" for step in record["laws"])]
-    if law["refused"]:
+    if record["rules"]:
+        parts += ["", "[bold]Applied[/]", *(f"  {escape(step)}" for step in record["rules"])]
+    if rule["refused"]:
         parts += ["", "[bold]Not applied to what is left[/]"]
-    for r in law["refused"]:
+    for r in rule["refused"]:
         more = f" and {len(r['nodes']) - 4} more" if len(r["nodes"]) > 4 else ""
         parts.append(f"  {escape(r['why'])}: {escape(', '.join(r['nodes'][:4]))}{more}")
     return Group(*parts)

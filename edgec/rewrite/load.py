@@ -28,7 +28,7 @@ def load_rules(folders: Iterable[Path | str] = ()) -> tuple[Rule, ...]:
     for r in rules:
         if r.name in taken:
             hint = "give one of them another name"
-            raise UsageError(f"the law '{r.name}' is also in {taken[r.name].source}", hint=hint, where=r.source)
+            raise UsageError(f"the rule '{r.name}' is also in {taken[r.name].source}", hint=hint, where=r.source)
         taken[r.name] = r
     return tuple(rules)
 
@@ -41,7 +41,7 @@ def _shipped() -> tuple[Rule, ...]:
 def rules_in(folder: Path) -> list[Rule]:
     """The laws in the files of one folder, unproved; files that begin with an underscore are left out."""
     if not folder.is_dir():
-        raise UsageError("there is no such folder of laws", where=str(folder))
+        raise UsageError("there is no such folder of rules", where=str(folder))
     found: list[Rule] = []
     for file in sorted(folder.glob("*.py")):
         if not file.name.startswith("_"):
@@ -56,5 +56,5 @@ def _rules_of(file: Path) -> list[Rule]:
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # whatever a user's file does wrong, the file is what to name
-        raise UsageError(f"the laws do not load: {type(error).__name__}: {error}", where=str(file)) from error
+        raise UsageError(f"the rules do not load: {type(error).__name__}: {error}", where=str(file)) from error
     return list(dict.fromkeys(r for r in vars(module).values() if isinstance(r, Rule)))

@@ -70,7 +70,7 @@ def prove(rule: Rule) -> Proof:
     if not instances:
         raise RuleError("no instance passes the guard", where=rule.source)
     if not improved:
-        raise RuleError(f"the law '{rule.name}' never makes anything cheaper", where=rule.source)
+        raise RuleError(f"the rule '{rule.name}' never makes anything cheaper", where=rule.source)
     return Proof(rule, instances, improved)
 
 
@@ -120,14 +120,14 @@ def _replacements(rule: Rule, node: Node) -> list[Node]:
     try:
         proposals = list(rule.propose(node, _Instance(node)))
     except EdgecError as error:
-        raise RuleError(f"the law '{rule.name}' fails: {error.message}\n{_shown(node)}", where=rule.source) from error
+        raise RuleError(f"the rule '{rule.name}' fails: {error.message}\n{_shown(node)}", where=rule.source) from error
     found = [p for p in proposals if isinstance(p, Node)]
     if not found:
         reasons = "; ".join(str(p) for p in proposals) or "it does not match"
-        raise RuleError(f"the law '{rule.name}' does not apply to its instance: {reasons}", where=rule.source)
+        raise RuleError(f"the rule '{rule.name}' does not apply to its instance: {reasons}", where=rule.source)
     for replacement in found:
         if replacement.type != node.type:
-            message = f"the law '{rule.name}' turns {node.type} into {replacement.type}\n{_shown(node)}"
+            message = f"the rule '{rule.name}' turns {node.type} into {replacement.type}\n{_shown(node)}"
             raise RuleError(message, where=rule.source)
     return found
 
@@ -206,7 +206,7 @@ def _compare(rule: Rule, node: Node, replacement: Node, random: Random) -> None:
         right = run(_graph(replacement), given)["y"]
         wrong = _difference(rule, left, right, list(given.values()))
         if wrong is not None:
-            lines = [f"the law '{rule.name}' is wrong: {_shown(node)}", f"  is not {_shown(replacement)}"]
+            lines = [f"the rule '{rule.name}' is wrong: {_shown(node)}", f"  is not {_shown(replacement)}"]
             lines += [f"  {name} = {_listed(array)}" for name, array in given.items()]
             lines += [f"  left {left[wrong]!r}, right {right[wrong]!r} at {list(map(int, wrong))}"]
             raise RuleError("\n".join(lines), where=rule.source)

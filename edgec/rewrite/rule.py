@@ -102,7 +102,7 @@ class Equation(Rule):
         """Why the law does not hold for these nodes; None when it does."""
         for name in self.variables:
             if name not in self.truths and not holds(bound[name].type.dtype, self.dtypes):
-                return f"it is a law of {self.dtypes} types, and {name} is {bound[name].type.dtype}"
+                return f"it is a rule of {self.dtypes} types, and {name} is {bound[name].type.dtype}"
         verdict = self.where(*(bound[name] for name in self.variables)) if self.where else True
         return None if verdict is True else str(verdict)
 
@@ -189,7 +189,7 @@ def _described(
 ) -> tuple[str, str, Numeric, str, str, frozenset[str]]:
     summary = (inspect.getdoc(function) or "").partition("\n")[0]
     if not summary:
-        raise RuleError("a law needs a docstring that says it in words", where=_place(function))
+        raise RuleError("a rule needs a docstring that says it in words", where=_place(function))
     return function.__name__, law, numeric, summary, _place(function), frozenset(roots)
 
 

@@ -35,7 +35,7 @@ BATCH = 12
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a tuning did: blocks measured now, known before, left out for time; seconds it took.
+    """What a tuning did: blocks measured now, known before, skipped for lack of time; seconds it took.
 
     Where it was done in the network: what a run takes with what was found, and what it takes with the model's choices,
     if these are others. If they are quicker after all, they stay.
@@ -43,14 +43,14 @@ class Tuned:
 
     measured: int
     known: int
-    left: int
+    skipped: int
     seconds: float
     tuned_ms: float | None = None
     untuned_ms: float | None = None
 
 
-def tune(graph: Graph, options: Options, budget: float, progress: Progress = silent) -> Tuned:
-    """Measure what planning ``graph`` asks for, then ways to schedule its products, for about ``budget`` seconds.
+def tune(graph: Graph, options: Options, limit_s: float, progress: Progress = silent) -> Tuned:
+    """Measure what planning ``graph`` asks for, then ways to schedule its products, for about ``limit_s`` seconds.
 
     Raises UsageError for a device that is not this machine, ToolchainError without a compiler.
     """
@@ -59,25 +59,25 @@ def tune(graph: Graph, options: Options, budget: float, progress: Progress = sil
         raise UsageError(f"nothing can be timed here for '{options.device.name}'", hint=hint)
     compiler = compiler_for(options.device, options.compiler)
     assert isinstance(compiler, Compiler)
-    bench = Bench(options, compiler, budget, progress)
+    bench = Bench(options, compiler, limit_s, progress)
     fusing = _tune_plan(graph, bench)
     products = _tune_products(graph, bench)
-    known, left = fusing.known + products.known, fusing.left + products.left
-    return Tuned(fusing.measured + products.measured, known, left, time.monotonic() - bench.begun)
+    known, skipped = fusing.known + products.known, fusing.skipped + products.skipped
+    return Tuned(fusing.measured + products.measured, known, skipped, time.monotonic() - bench.begun)
 
 
 class Bench:
     """What measurements share: the database and what it knows of this target, and the time there is."""
 
-    def __init__(self, options: Options, compiler: Compiler, budget: float, progress: Progress) -> None:
-        self.options, self.compiler, self.budget, self.progress = options, compiler, budget, progress
+    def __init__(self, options: Options, compiler: Compiler, limit_s: float, progress: Progress) -> None:
+        self.options, self.compiler, self.limit_s, self.progress = options, compiler, limit_s, progress
         self.database, self.target = Profiles(), target(options)
         self.begun = time.monotonic()
         self.known = self.database.known(self.target)
 
     @property
     def is_late(self) -> bool:
-        return time.monotonic() - self.begun > self.budget
+        return time.monotonic() - self.begun > self.limit_s
 
     def measure(self, programs: Mapping[str, Program | None], what: Mapping[str, str]) -> set[str]:
         """Time kernels and keep the times under their names; gives the names of those that cannot be had."""

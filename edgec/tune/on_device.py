@@ -41,7 +41,7 @@ TURNS, MOST_TURNS, SETTLED = 4, 12, 0.03
 
 def tune_there(
     model: Any,
-    budget: float = 60.0,
+    seconds: float = 60.0,
     *,
     link: str = "device",
     start: str = "import",
@@ -49,7 +49,7 @@ def tune_there(
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Tuned:
-    """Time a network's products on its device for about ``budget`` seconds, into the profile database.
+    """Time a network's products on its device for about ``seconds``, into the profile database.
 
     Raises LinkError when the device cannot be reached, UsageError for a network on two devices.
     """
@@ -74,7 +74,7 @@ def tune_there(
             return built.program.kernels, links.enter_context(device)
 
         def is_late() -> bool:
-            return time.monotonic() - begun > budget
+            return time.monotonic() - begun > seconds
 
         rounds: list[tuple[dict[str, str], Sequence[Kernel], Remote]] = []
         count = max(map(len, new.values()), default=0)

@@ -53,7 +53,7 @@ def test_without_onnxruntime_the_formulas_are_the_reference(
 
 def test_code_for_another_machine_is_run_in_numpy() -> None:
     checked = edgec.check(convnet(), device="cortex_m4", samples=1)
-    assert checked.ok and checked.ran == "schedule" and checked.threads == ()
+    assert checked.ok and checked.executed_stage == "schedule" and checked.threads == ()
     assert "does not run here" in checked.notes[0]
 
 

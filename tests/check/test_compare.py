@@ -41,7 +41,7 @@ def test_distance(got: np.ndarray, want: np.ndarray, max_abs: float, max_rel: fl
 
 
 @pytest.mark.parametrize(
-    ("got", "want", "max_abs", "differ"),
+    ("got", "want", "max_abs", "mismatches"),
     [
         (np.array([2**60 + 1, 5, 6]), np.array([2**60, 5, 7]), 1, 2),  # as floats, the first two are one number
         (np.array([2**63 - 1]), np.array([-(2**63)]), 2**64 - 1, 1),
@@ -50,12 +50,14 @@ def test_distance(got: np.ndarray, want: np.ndarray, max_abs: float, max_rel: fl
         (np.array([-8, 7], ml_dtypes.int4), np.array([-8, 6], ml_dtypes.int4), 1, 1),
     ],
 )
-def test_integers_are_counted_and_must_be_equal(got: np.ndarray, want: np.ndarray, max_abs: float, differ: int) -> None:
+def test_integers_are_counted_and_must_be_equal(
+    got: np.ndarray, want: np.ndarray, max_abs: float, mismatches: int
+) -> None:
     found = compare("y", got, want)
-    assert (found.max_abs, found.differ, found.elements) == (max_abs, differ, want.size)
-    assert not found.within(1.0) and found.within(0.0, share=differ / want.size)
+    assert (found.max_abs, found.mismatches, found.elements) == (max_abs, mismatches, want.size)
+    assert not found.within(1.0) and found.within(0.0, mismatch_tolerance=mismatches / want.size)
     assert compare("y", want, want).within(0.0)
-    assert compare("y", f32(1), f32(2)).differ is None
+    assert compare("y", f32(1), f32(2)).mismatches is None
 
 
 def test_what_is_rounded_into_its_whole_type_may_be_one_step_off() -> None:

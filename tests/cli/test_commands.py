@@ -39,7 +39,7 @@ class Shell:
         assert found == code, err
         assert out.count("\n") == 1 and out.endswith("\n")
         record: dict[str, Any] = json.loads(out)
-        assert record["schema"] == 1 and record["edgec"] == edgec.__version__
+        assert record["schema"] == 2 and record["edgec"] == edgec.__version__
         assert [key for key in record if f"`{key}`" not in DOCUMENTED] == []
         return record
 
@@ -193,7 +193,7 @@ def test_a_compiler_that_fails_leaves_nothing(shell: Shell, file: Path, elsewher
 def test_stages_can_be_saved_and_started_from(shell: Shell, file: Path, elsewhere: Path) -> None:
     shell.json("build", file, "-o", "whole", "--no-compile", "--save-stages", "stages")
     saved = sorted(p.name for p in (elsewhere / "stages").glob("*.txt"))
-    stages = ["1_import", "2_simplify", "2_simplify_laws", "3_compress", "4_fuse", "5_schedule", "6_emit"]
+    stages = ["1_import", "2_simplify", "2_simplify_rules", "3_compress", "4_fuse", "5_schedule", "6_emit"]
     assert saved == [f"{name}.txt" for name in stages]
     whole = content(elsewhere / "whole")
     for text, stage in (("1_import", "simplify"), ("2_simplify", "compress"), ("3_compress", "fuse")):
@@ -298,7 +298,7 @@ def test_inspect_of_open_shapes(shell: Shell, tmp_path: Path) -> None:
 def test_explain_answers_for_every_node(shell: Shell, file: Path, name: str) -> None:
     record = shell.json("explain", file, name)
     assert record["node"] == name
-    assert record["kernels"] or record["inside_others"] or record["placed"] or record["laws"]
+    assert record["kernels"] or record["inside_others"] or record["placed"] or record["rules"]
     code, out, err = shell("explain", file, name)
     assert code == 0 and name in out and not err
 

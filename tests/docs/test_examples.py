@@ -104,7 +104,7 @@ def test_a_template(extent: int, uses_it: bool, tmp_path: Path) -> None:
     source = "".join(path.read_text() for path in (tmp_path / "out").glob("*.c"))
     assert ("map_even" in source) == uses_it
     checked = edgec.check(net)
-    assert checked.ok and checked.ran == "emit" and checked.threads == (1, 2)
+    assert checked.ok and checked.executed_stage == "emit" and checked.threads == (1, 2)
 
 
 def test_a_device(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_device(tmp_path: Path) -> None:
     assert device.bases == ("arm64",) and device.has("neon", "dotprod") and device.vector_bytes == 16
     assert "-mcpu=cortex-a76" in (tmp_path / "out" / "CMakeLists.txt").read_text()
     checked = edgec.check(net)
-    assert checked.ok and checked.ran == "schedule"
+    assert checked.ok and checked.executed_stage == "schedule"
     assert load_device(EXAMPLES / "devices" / "rock_5b.toml") == device
 
 

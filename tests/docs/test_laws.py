@@ -21,7 +21,7 @@ def generator(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
 
 
 def test_the_page_is_current(generator) -> None:  # type: ignore[no-untyped-def]
-    from edgec.report.laws import statement
+    from edgec.report.rules import statement
     from edgec.rewrite import load_rules
 
     rules = load_rules()

@@ -16,13 +16,13 @@ def test_every_kernel_alone(name: str) -> None:
     checked = edgec.check(
         networks.source(name), samples=1, blocks=True, shapes=networks.TRAINED.get(name, {})
     )  # fmt: skip
-    assert checked.ok and checked.ran == "emit"
+    assert checked.ok and checked.executed_stage == "emit"
     assert checked.blocks and all(b.ok for b in checked.blocks), [b for b in checked.blocks if not b.ok]
 
 
 def test_in_numpy_for_a_device_that_is_not_here() -> None:
     checked = edgec.check(networks.SMALL["convnet"](), samples=1, blocks=True, device="cortex_m4")
-    assert checked.ok and checked.ran == "schedule" and len(checked.blocks) >= 3
+    assert checked.ok and checked.executed_stage == "schedule" and len(checked.blocks) >= 3
 
 
 def test_a_wrong_kernel_is_named(tmp_path: Path) -> None:

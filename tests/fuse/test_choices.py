@@ -211,14 +211,14 @@ def masked(features: int = 24) -> object:
 def test_tuning_fills_the_database_and_decides(database: Profiles) -> None:
     options = resolve({})
     done = edgec.tune(masked(), 60.0)
-    assert done.measured >= 2 and done.left == 0
+    assert done.measured >= 2 and done.skipped == 0
     known = database.known(target(options))
     assert len(known) == done.measured and all(0 < s < 1 for s in known.values())
     graph = edgec.build(masked(), compile=False).graph
     choices = plan(graph, True, prices_for(options)).decisions.choices
     assert choices and all(c.source == "measured" for c in choices)
     again = edgec.tune(masked(), 60.0)
-    assert (again.measured, again.left) == (0, 0) and again.known == done.measured
+    assert (again.measured, again.skipped) == (0, 0) and again.known == done.measured
     assert edgec.check(masked(), samples=1, blocks=True).ok
 
 

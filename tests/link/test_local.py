@@ -41,7 +41,7 @@ def test_an_emulated_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     path, where = product(tmp_path), {"device": "cuda_sm90", "compiler": "emulated"}
     assert edgec.check(path, samples=2, link="local", **where).ok
     done = edgec.tune(path, 0.0, **where)
-    assert done.measured == 1 and done.left > 2
+    assert done.measured == 1 and done.skipped > 2
 
 
 @pytest.mark.parametrize("milliseconds", [[2.0, 1.0], [1.0, 2.0]])
@@ -59,7 +59,7 @@ def test_what_is_no_quicker_as_a_whole_is_forgotten(
     monkeypatch.setattr(on_device, "_measured", told)
     monkeypatch.setattr(on_device, "_in_turns", lambda *_: milliseconds)
     done = on_device.tune_there(product(tmp_path), link="local", device="generic")
-    assert (done.measured, done.left, [done.untuned_ms, done.tuned_ms]) == (2, 0, milliseconds)
+    assert (done.measured, done.skipped, [done.untuned_ms, done.tuned_ms]) == (2, 0, milliseconds)
     kept = [e.block.partition("/")[2] for e in Profiles().entries()]
     assert sorted(kept) == (["4x2", "6x2"] if milliseconds[1] < milliseconds[0] else ["6x2"])
 
@@ -76,7 +76,9 @@ def test_emulated_processors(device: str, program: str, packages: tuple[str, ...
     need(program, *packages)
     need(f"{load_device(device).gcc_target}-gcc", *packages)
     checked = edgec.check(str(DIGITS), inputs=pictures(tmp_path, 3), device=device, link="qemu")
-    assert checked.ok and checked.ran == "emit" and checked.link is not None and checked.link.startswith("qemu")
+    assert (
+        checked.ok and checked.executed_stage == "emit" and checked.link is not None and checked.link.startswith("qemu")
+    )
 
 
 def test_a_processor_that_lacks_instructions_is_told_so() -> None:

@@ -94,10 +94,10 @@ def test_a_gpu(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     need_opencl()
     monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path / "profiles.sqlite"))
     checked = edgec.check(product(tmp_path), samples=2, device="host_pocl", link="ssh:board")
-    assert checked.ok and checked.ran == "emit"
+    assert checked.ok and checked.executed_stage == "emit"
     done = tune_there(product(tmp_path), 0.0, link="ssh:board", device="host_pocl")
     (entry,) = Profiles().entries()
-    assert (done.measured, done.known) == (1, 0) and done.left > 2
+    assert (done.measured, done.known) == (1, 0) and done.skipped > 2
     assert entry.target.device == "host_pocl" and 0 < entry.seconds < 1
 
 

@@ -75,7 +75,7 @@ def test_the_page_works(report: Path, script: str) -> None:
             page.select_option("#color", by)
             assert page.inner_text("#legend").strip()
 
-        for view in ("kernels", "memory", "roofline", "errors", "laws", "refusals", "build", "overview"):
+        for view in ("kernels", "memory", "roofline", "errors", "rules", "refusals", "build", "overview"):
             page.click(f"#tab-{view}")
             assert page.locator(f"#view-{view}").inner_text().strip(), view
         page.click("#tab-kernels")
@@ -91,7 +91,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(report: Path) -> None:
     with chromium(390, 844, "dark") as (page, complaints):
         page.goto(report.as_uri())
         page.wait_for_selector("html[data-ready]")
-        for view in ("overview", "kernels", "memory", "laws", "build"):
+        for view in ("overview", "kernels", "memory", "rules", "build"):
             page.click(f"#tab-{view}")
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
         open_graph(page)

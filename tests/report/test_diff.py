@@ -83,11 +83,13 @@ def test_explain_answers_for_every_node_and_every_law_that_was_applied() -> None
     walk = run(model, Context(resolve(Settings())), until="schedule")
     for name, _, _ in reader.nodes_with_outputs(model):
         found = explain(walk, model, name)
-        assert found["imported_as"] and (found["kernels"] or found["placed"] or found["inside_others"] or found["laws"])
+        assert found["imported_as"] and (
+            found["kernels"] or found["placed"] or found["inside_others"] or found["rules"]
+        )
     for rule in {a.rule for a in walk.context.applied}:
         law = explain(walk, model, rule)
-        assert law["law"]["times"] == len(law["laws"]) > 0
-    refused = explain(walk, model, "scale_the_weights")["law"]["refused"]
+        assert law["rule"]["times"] == len(law["rules"]) > 0
+    refused = explain(walk, model, "scale_the_weights")["rule"]["refused"]
     assert all(r["why"] and r["nodes"] for r in refused)
 
 
@@ -97,5 +99,5 @@ def test_decisions_are_explained_as_such() -> None:
     walk = run(model, Context(options), until="schedule")
     found = explain(walk, model, "Conv_3")
     assert any("kept in memory" in line for k in found["kernels"] for line in k["why"])
-    law = explain(walk, model, "scale_the_weights")["law"]
+    law = explain(walk, model, "scale_the_weights")["rule"]
     assert law["disabled"] and law["times"] == 0

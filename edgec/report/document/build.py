@@ -24,7 +24,7 @@ from edgec.untrusted import read_json
 #: The document in the folder of a build, and the page made of it.
 DOCUMENT, PAGE = "report.json", "report.html"
 #: Version of what this module writes (docs/report.md); it grows when a key changes its meaning or goes.
-SCHEMA = 1
+SCHEMA = 2
 
 
 def document(
@@ -61,7 +61,7 @@ def document(
         "kernels": rows,
         "schedules": parts.templates_used(rows),
         "functions": texts,
-        "laws": [_law(applied) for applied in run.context.applied],
+        "rules": [_rule(applied) for applied in run.context.applied],
         "refusals": parts.refusals(plan),
         "choices": parts.choices(plan),
         "memory": memory_map(built.program),
@@ -72,10 +72,10 @@ def document(
     }
 
 
-def _law(applied: Any) -> Record:
+def _rule(applied: Any) -> Record:
     return {
         "rule": applied.rule,
-        "law": applied.law,
+        "family": applied.law,
         "numeric": applied.numeric,
         "nodes": [printable(n) for n in applied.origin],
         "before": printable(applied.before, 1000),

@@ -11,12 +11,12 @@ import { facts } from "./table.mjs";
 
 const nameLinks = (names) => el("span", {}, names.flatMap((name, k) => [k ? ", " : "", el("button", { class: "link", type: "button", onclick: () => openName(name) }, name)]));
 const kernelLink = (k) => el("button", { class: "link", type: "button", onclick: () => openKernel(k) }, `kernel ${titleOf(doc.kernels[k])}`);
-const lawRow = (law) => el("li", {}, el("b", {}, law.rule), ` ${law.law}`, el("code", { class: "formula" }, `${law.before} → ${law.after}`));
+const ruleRow = (rule) => el("li", {}, el("b", {}, rule.rule), ` ${rule.family}`, el("code", { class: "formula" }, `${rule.before} → ${rule.after}`));
 
 /** A node of a stage: a block and a kernel open whole, an operator tells what it is and where it ends. */
 export function openNode(node) {
   if (known(node.block) || (known(node.kernel) && !known(node.class) && node.op !== "place")) return openKernel(node.kernel, node.block);
-  const laws = doc.laws.filter((law) => law.nodes.some((n) => (node.names || []).includes(n)));
+  const rules = doc.rules.filter((rule) => rule.nodes.some((n) => (node.names || []).includes(n)));
   openDetail(node.label || node.op, [
     facts([
       ["type", node.type], ["from", node.names?.length ? nameLinks(node.names) : null], ["class", node.class],
@@ -24,22 +24,22 @@ export function openNode(node) {
       ["weights", node.weights ? size(node.weights) : null], ["ends in", known(node.kernel) ? kernelLink(node.kernel) : null],
     ]),
     node.formula && [el("h3", {}, "Formula"), el("code", { class: "formula" }, node.formula)],
-    laws.length ? [el("h3", {}, "Laws applied"), el("ul", { class: "why" }, laws.map(lawRow))] : null,
+    rules.length ? [el("h3", {}, "Rules applied"), el("ul", { class: "why" }, rules.map(ruleRow))] : null,
   ].flat().filter(Boolean), true);
 }
 
-/** A node of the model by its name: what it was imported as, the laws, the kernels it ended in. */
+/** A node of the model by its name: what it was imported as, the rules, the kernels it ended in. */
 export function openName(name) {
   const places = byName.get(name) || new Map();
   const nodesIn = (stage) => (places.get(stage) || []).map((id) => stages.get(stage).nodes[id]);
   const row = (n) => el("li", {}, `${n.label || n.op} → ${n.type || ""}`, n.formula ? el("code", { class: "formula" }, n.formula) : null);
   const list = (title, nodes, none) => [el("h3", {}, title), nodes.length ? el("ul", { class: "why" }, nodes.map(row)) : el("p", { class: "none" }, none)];
-  const laws = doc.laws.filter((law) => law.nodes.includes(name));
+  const rules = doc.rules.filter((rule) => rule.nodes.includes(name));
   const last = [...doc.stages].reverse().find((s) => !["fuse", "schedule"].includes(s.name));
   const kernels = kernelsByName.get(name) || [];
   openDetail(name, [
     ...list("Imported as", nodesIn("import"), "nothing: its result is known at build time, or nobody reads it"),
-    ...(laws.length ? [el("h3", {}, "Laws applied"), el("ul", { class: "why" }, laws.map(lawRow))] : []),
+    ...(rules.length ? [el("h3", {}, "Rules applied"), el("ul", { class: "why" }, rules.map(ruleRow))] : []),
     ...(last.name === "import" ? [] : list("After simplifying", nodesIn(last.name), "nothing: other nodes took it over")),
     el("h3", {}, "Kernels"),
     kernels.length ? el("ul", { class: "why" }, kernels.map((k) => el("li", {}, kernelLink(k)))) : el("p", { class: "none" }, "none: it is an index or a place in memory, or nothing is left of it"),

@@ -7,13 +7,13 @@ import { showNetworkDecisions } from "./live.mjs";
 import { buildView } from "./views/build.mjs";
 import { errorsView } from "./views/errors.mjs";
 import { kernelsView } from "./views/kernels.mjs";
-import { lawsView } from "./views/laws.mjs";
+import { rulesView } from "./views/rules.mjs";
 import { memoryView } from "./views/memory.mjs";
 import { refusalsView } from "./views/refusals.mjs";
 import { rooflineView } from "./views/roofline.mjs";
 import { timeChart } from "./views/times.mjs";
 
-const VIEWS = { kernels: kernelsView, memory: memoryView, roofline: rooflineView, errors: errorsView, laws: lawsView, refusals: refusalsView, build: buildView };
+const VIEWS = { kernels: kernelsView, memory: memoryView, roofline: rooflineView, errors: errorsView, rules: rulesView, refusals: refusalsView, build: buildView };
 export const drawn = new Set();
 
 export function show(name) {

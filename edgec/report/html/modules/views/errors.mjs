@@ -27,7 +27,7 @@ export function errorsView() {
     el("h2", {}, "Outputs"),
     table("Outputs", [
       { title: "output", value: (o) => o.name, cell: (o) => o.name }, { title: "largest difference", number: true, value: (o) => o.max_abs, cell: (o) => error(o.max_abs) },
-      { title: "of the largest value", number: true, value: (o) => o.max_rel, cell: (o) => error(o.max_rel) }, { title: "verdict", value: (o) => o.ok, cell: (o) => `${o.ok ? "ok" : "beyond the tolerance"}${o.differ ? `, ${o.differ} of ${o.elements} differ` : ""}` },
+      { title: "of the largest value", number: true, value: (o) => o.max_rel, cell: (o) => error(o.max_rel) }, { title: "verdict", value: (o) => o.ok, cell: (o) => `${o.ok ? "ok" : "beyond the tolerance"}${o.mismatches ? `, ${o.mismatches} of ${o.elements} differ` : ""}` },
     ], c.outputs),
   ];
 }

@@ -1,16 +1,16 @@
-// The laws that were applied, step by step.
+// The rules that were applied, step by step.
 
 import { doc } from "../data.mjs";
 import { el } from "../dom.mjs";
 import { count } from "../figures.mjs";
 import { filtered, namesOf, table } from "../table.mjs";
 
-export function lawsView() {
-  if (!doc.laws.length) return [el("p", { class: "empty" }, "No law applied: the model was as simple as the laws know.")];
+export function rulesView() {
+  if (!doc.rules.length) return [el("p", { class: "empty" }, "No rule applied: the model was as simple as the rules know.")];
   return [
-    el("p", { class: "quiet" }, `${doc.laws.length} steps, in the order they were taken. Every law is proved on generated instances; each step made the whole graph cheaper.`),
-    ...filtered(doc.laws, (law) => law.rule, (rows) => table("Laws applied", [
-      { title: "rule", value: (l) => l.rule, cell: (l) => [l.rule, el("div", { class: "quiet" }, `${l.law}, ${l.numeric}`)] },
+    el("p", { class: "quiet" }, `${doc.rules.length} steps, in the order they were taken. Every rule is proved on generated instances; each step made the whole graph cheaper.`),
+    ...filtered(doc.rules, (rule) => rule.rule, (rows) => table("Rules applied", [
+      { title: "rule", value: (l) => l.rule, cell: (l) => [l.rule, el("div", { class: "quiet" }, `${l.family}, ${l.numeric}`)] },
       { title: "nodes of the model", kind: "names", value: (l) => l.nodes.join(), cell: (l) => namesOf(l.nodes) },
       { title: "before", kind: "code", value: (l) => l.before, cell: (l) => l.before },
       { title: "after", kind: "code", value: (l) => l.after, cell: (l) => l.after },

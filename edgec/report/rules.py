@@ -1,4 +1,4 @@
-"""Laws as records and tables: which there are, what one says, and how each is proved."""
+"""Rules as records and tables: which there are, what one says, and how each is proved."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from edgec.text import printable
 
 
 def statement(rule: Rule) -> str:
-    """The equation of a law, or what it says in words."""
+    """The equation of a rule, or what it says in words."""
     return str(rule) if isinstance(rule, Equation) else rule.summary
 
 
-def law(rule: Rule) -> Record:
-    """Everything that a law says of itself."""
+def described(rule: Rule) -> Record:
+    """Everything that a rule says of itself."""
     guarded = isinstance(rule, Equation) and rule.where is not None
     return {
         "name": rule.name,
@@ -42,28 +42,28 @@ def law(rule: Rule) -> Record:
 
 
 def listed(rules: Iterable[Rule]) -> Record:
-    return {**head("rules list"), "laws": [law(r) for r in rules]}
+    return {**head("rules list"), "rules": [described(r) for r in rules]}
 
 
 def shown(rules: Sequence[Rule], name: str) -> Record:
-    """One law and its proof; raises UsageError when there is none of that name."""
+    """One rule and its proof; raises UsageError when there is none of that name."""
     found = next((r for r in rules if r.name == name), None)
     if found is None:
         from difflib import get_close_matches
 
         close = get_close_matches(name, [r.name for r in rules], n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(close)}?" if close else "edgec rules list names them all"
-        raise UsageError(f"there is no law called '{printable(name)}'", hint=hint)
-    return {**head("rules show"), "law": {**law(found), "proof": proof(prove(found))}}
+        raise UsageError(f"there is no rule called '{printable(name)}'", hint=hint)
+    return {**head("rules show"), "rule": {**described(found), "proof": proof(prove(found))}}
 
 
 def proved(rules: Iterable[Rule]) -> Record:
-    """Every law with its proof; RuleError with a counterexample for the first that is wrong."""
-    return {**head("rules prove"), "laws": [{"name": r.name, "proof": proof(prove(r))} for r in rules]}
+    """Every rule with its proof; RuleError with a counterexample for the first that is wrong."""
+    return {**head("rules prove"), "rules": [{"name": r.name, "proof": proof(prove(r))} for r in rules]}
 
 
 def proof(found: Proof) -> Record:
-    """On how many instances a law is proved, in how many it pays, and the identity behind it, if a prover finds one."""
+    """Instances a rule is proved on, those it makes cheaper, and the identity behind it, if a prover finds one."""
     identity = prove_identity(found.rule) if isinstance(found.rule, Equation) else None
     return {
         "instances": found.instances,
@@ -76,19 +76,19 @@ def proof(found: Proof) -> Record:
 
 
 def draw_list(record: Record) -> RenderableType:
-    drawn = table("law", "family", "numeric", "says")
-    for r in record["laws"]:
+    drawn = table("rule", "family", "numeric", "says")
+    for r in record["rules"]:
         drawn.add_row(escape(r["name"]), escape(r["family"]), r["numeric"], escape(r["summary"]))
-    return Group(drawn, "", f"{len(record['laws'])} laws")
+    return Group(drawn, "", f"{len(record['rules'])} rules")
 
 
 def draw_one(record: Record) -> RenderableType:
-    r = record["law"]
+    r = record["rule"]
     p = r["proof"]
     identity = p["identity"] or "no scalar identity, or the extra [prove] is not installed"
     return pairs(
         [
-            ("law", escape(r["name"])),
+            ("rule", escape(r["name"])),
             ("says", escape(r["summary"])),
             ("form", escape(r["statement"])),
             ("family", escape(f"{r['family']} ({r['origin']})")),
@@ -104,8 +104,8 @@ def draw_one(record: Record) -> RenderableType:
 
 
 def draw_proofs(record: Record) -> RenderableType:
-    drawn = table("law", ">instances", ">cheaper in", "identity")
-    for r in record["laws"]:
+    drawn = table("rule", ">instances", ">cheaper in", "identity")
+    for r in record["rules"]:
         p = r["proof"]
         drawn.add_row(escape(r["name"]), str(p["instances"]), str(p["cheaper"]), escape(p["identity"] or "-"))
-    return Group(drawn, "", f"{len(record['laws'])} laws, all proved")
+    return Group(drawn, "", f"{len(record['rules'])} rules, all proved")
