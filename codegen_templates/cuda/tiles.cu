@@ -1,8 +1,8 @@
-//# What kernels on tensor cores share: bringing tiles into shared memory, and storing what the lanes of a warp hold.
+//# Macros of the kernels on tensor cores: loading tiles into shared memory, and storing the fragments of a warp.
 //#
-//# fetch: ``rows`` rows of ``columns`` elements, row number ``number`` of ``row`` and from ``at`` on along ``along``; zeros
-//# where ``inside`` does not hold and from ``end`` on; a slot says how many bytes one copy takes. With ``pieces`` the copies
-//# of a thread come in so many parts, of which this is number ``piece`` (all of them where it is negative).
+//# fetch: loads ``rows`` rows of ``columns`` elements: row ``row`` is number ``number``, columns begin at ``at`` of loop
+//# ``along``. Elements are zero where ``inside`` does not hold and from ``end`` on. The slot gives the bytes of one copy.
+//# With ``pieces`` the copies of a thread are issued in so many parts, this one being ``piece`` (all where it is negative).
 //% macro fetch(slot, t, element, rows, pitch, target, row, number, inside, along, columns, at, end, pieces=1)
 //%   set chunk = 16 // t.bytes
 //%   set chunks = columns // chunk
@@ -51,7 +51,7 @@
       ec_store${"_f16" if t.bytes == 2 else ""}(to + ${part}, ${inside ~ " && " if inside else ""}${along} + ${part} < ${end} ? ${slot.call(**{along: "%s + %d" % (along, part)})} : ec_set1(0.0f));
 //%     endfor
 //%   else
-      ${slot.ctype} x[${chunk}]; /* all of them are asked for before the first is there */
+      ${slot.ctype} x[${chunk}]; /* all loads are issued before the first is used */
 #pragma unroll
       for (ec_int j = 0; j < ${chunk}; ++j) x[j] = ${inside ~ " && " if inside else ""}${along} + j < ${end} ? ${slot.call(**{along: "%s + j" % along})} : (${slot.ctype})0;
 #pragma unroll
@@ -60,8 +60,8 @@
     }
 //% endmacro
 //#
-//# stored: ``high`` x ``wide`` products of 16 x 8 results, as tensor cores leave them, from number ``top`` and ``left`` on.
-//# Where f reads what it writes (f.store), a few rows at a time are computed before they are stored.
+//# stored: stores ``high`` x ``wide`` fragments of 16 x 8 results, beginning at row ``top`` and column ``left``. Where f reads
+//# the buffer that it writes (f.store), a few rows at a time are computed before they are stored.
 //% macro stored(sums, high, wide, f, top, rows, column, left, columns)
 #pragma unroll
 //%   if f.store
@@ -93,7 +93,7 @@ ${_row(sums, wide, f, top, rows, column, left, columns, what)|indent(2, true)}
 //%   if f.lanes > 1
       const ec_int ${column} = ${left} + (j + lane % 2) * 8 + lane % 4 / 2 * 4;
 //%     if what != "store"
-      /* Two lanes hold two neighbors of two products each: the even one takes four of the first, the odd one of the second. */
+      /* Two lanes hold two neighbors of two fragments each: the even one takes four of the first, the odd one of the second. */
       const bool second = lane % 2;
       const float *const one = ${sums}[i / 2][j] + i % 2 * 2, *const two = ${sums}[i / 2][j + 1] + i % 2 * 2;
       const float even = ec_shuffle(second ? one[0] : two[0], 1), odd = ec_shuffle(second ? one[1] : two[1], 1);

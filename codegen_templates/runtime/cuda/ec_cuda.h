@@ -1,6 +1,6 @@
-/* What generated kernels are written in: the words of CUDA under short names, and four floats at once.
- * With EC_ON_CPU the same kernels are C++ for the processor (ec_cuda_cpu.h): slow, but every line of them can be tested
- * where there is no GPU. */
+/* The vocabulary of generated kernels: CUDA's functions under the names that OpenCL kernels use too, and vectors of four
+ * floats. With EC_ON_CPU the same kernels are C++ for the CPU (ec_cuda_cpu.h): slow, but every line can be tested without
+ * a GPU. */
 #ifndef EC_CUDA_H
 #define EC_CUDA_H
 
@@ -8,12 +8,12 @@
 #include "ec_cuda_cpu.h"
 #else
 #include <cuda_runtime.h>
-/* More than 48 KiB of shared memory a group have to be asked for. */
+/* A thread block gets more than 48 KiB of shared memory only on request. */
 #define EC_ASK(kernel, shared) \
   ((shared) > 48 * 1024 ? (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared) : (void)0)
 #if EC_OVERLAP
-/* With ``overlaps`` the kernel may start while the one before it on the stream ends (see ec_wait); ``cluster`` neighboring
- * groups run together. */
+/* With ``overlaps`` the kernel may start while the previous one on the stream ends (see ec_wait); ``cluster`` neighboring
+ * thread blocks form a cluster. */
 template <class... P, class... A>
 static inline void ec_launch(bool overlaps, void (*kernel)(P...), unsigned groups, unsigned cluster, unsigned threads, int shared, cudaStream_t stream, A... arguments) {
   cudaLaunchConfig_t config = {};
@@ -59,7 +59,7 @@ static inline void ec_launch(bool overlaps, void (*kernel)(P...), unsigned group
 #define EC_UNROLL_GUARDED EC_PRAGMA(unroll)
 
 #ifndef EC_ON_CPU
-/* Shared memory of the group, as much as the launch says. */
+/* Dynamic shared memory of the thread block; the launch gives its size. */
 EC_DEVICE unsigned char *ec_shared(void) {
   extern __shared__ __align__(16) unsigned char ec_shared_bytes[];
   return ec_shared_bytes;
@@ -71,14 +71,14 @@ EC_DEVICE float ec_exp2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "
 EC_DEVICE int ec_group(void) { return (int)blockIdx.x; }
 EC_DEVICE int ec_thread(void) { return (int)threadIdx.x; }
 EC_DEVICE void ec_barrier(void) { __syncthreads(); }
-/* What the lane whose number differs in these bits has. */
+/* The value of the lane whose number differs in these bits. */
 EC_DEVICE float ec_shuffle(float x, int bits) { return __shfl_xor_sync(0xffffffffu, x, bits); }
-/* Memory that another group has written. */
+/* Reads memory that another thread block has written. */
 EC_DEVICE float ec_fresh(const float *p) { return __ldcg(p); }
 EC_DEVICE int ec_fresh(const int *p) { return __ldcg(p); }
-/* Kernels of compute capability 9.0 start while the one before ends: nothing that a kernel has written is read, and
- * nothing written, before ec_wait. After ec_let_next the next one may come to wait, once all groups of this one run: only
- * kernels that leave it room say so, or it would crowd where they end first. */
+/* Programmatic dependent launch (compute capability 9.0): a kernel may start while the previous one ends, and must not read
+ * what kernels have written, or write anything, before ec_wait. After ec_let_next the next kernel may start to wait, once
+ * all thread blocks of this one run. Only kernels that leave resources for it call that. */
 EC_DEVICE void ec_wait(void) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -89,7 +89,7 @@ EC_DEVICE void ec_let_next(void) {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-/* Asks for a group's share of so many bytes to come into the cache that all share; nobody waits for them. */
+/* Prefetches the thread block's share of so many bytes into L2. */
 EC_DEVICE void ec_prefetch(const void *from, int bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   const int share = (bytes / (int)gridDim.x + 16) / 16 * 16, first = (int)blockIdx.x * share;
@@ -100,7 +100,7 @@ EC_DEVICE void ec_prefetch(const void *from, int bytes) {
   (void)bytes;
 #endif
 }
-/* Is this the last of so many groups to come here? Then it sees what the others have written. */
+/* Is this the last of so many thread blocks to arrive? Then it sees what the others have written. */
 EC_DEVICE bool ec_is_last(int *lock, int groups) {
   __shared__ bool last;
   __threadfence();
@@ -115,15 +115,15 @@ EC_DEVICE bool ec_is_last(int *lock, int groups) {
 }
 #define EC_LAST_TO_ARRIVE(last, lock, groups) const bool last = ec_is_last(lock, groups)
 
-/* Groups of a cluster (compute capability 9.0): all threads of all of them come to ec_meet, and see what the others have
- * written into their shared memory. ec_theirs brings four numbers that lie there in group ``rank`` where ``p`` is in this
- * one. No group may end before the others have read. */
+/* Clusters of thread blocks (compute capability 9.0). After ec_cluster_sync, a barrier for all threads of the cluster, the
+ * shared memory of every block is visible to the others. ec_remote reads four numbers from the shared memory of block
+ * ``rank``, at the place that ``p`` has in this one. No block may end before the others have read. */
 #ifndef EC_ON_CPU
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-EC_DEVICE void ec_meet(void) {
+EC_DEVICE void ec_cluster_sync(void) {
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
-template <class T> EC_DEVICE void ec_theirs(T (&numbers)[4], const T *p, int rank) {
+template <class T> EC_DEVICE void ec_remote(T (&numbers)[4], const T *p, int rank) {
   unsigned bits[4];
   asm volatile("{\n.reg .u32 there;\nmapa.shared::cluster.u32 there, %4, %5;\nld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [there];\n}"
                : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
@@ -133,8 +133,8 @@ template <class T> EC_DEVICE void ec_theirs(T (&numbers)[4], const T *p, int ran
 #endif
 #endif
 
-/* 16, 8 or 4 bytes from global to shared memory, or ``fill`` again and again where there is nothing to copy; they are there
- * after ec_arrived. ec_copy_if asks nobody to branch: where ``there`` does not hold, the bytes are zeros. */
+/* Asynchronous copies of 16, 8 or 4 bytes from global to shared memory, complete after ec_copies_wait. ec_copy_if does not
+ * branch: where ``there`` does not hold, it stores zeros. ec_fill stores a pattern instead. */
 template <int BYTES> struct ec_piece { typedef unsigned type; };
 template <> struct ec_piece<8> { typedef uint2 type; };
 template <> struct ec_piece<16> { typedef uint4 type; };
@@ -146,7 +146,7 @@ template <int BYTES> EC_DEVICE void ec_fill(void *to, unsigned fill) {
 template <int BYTES> EC_DEVICE void ec_copy_if(void *to, const void *from, bool there) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   const unsigned place = (unsigned)__cvta_generic_to_shared(to), bytes = there ? BYTES : 0;
-  if (BYTES == 16) /* past the cache of a multiprocessor, which smaller pieces go through */
+  if (BYTES == 16) /* bypasses L1, which smaller copies cannot */
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(BYTES), "r"(bytes) : "memory");
@@ -155,58 +155,58 @@ template <int BYTES> EC_DEVICE void ec_copy_if(void *to, const void *from, bool 
   else ec_fill<BYTES>(to, 0);
 #endif
 }
-/* Ends a batch of copies; waits until all but the last so many batches are there. */
-EC_DEVICE void ec_commit(void) {
+/* Ends a batch of copies; waits until all but the last so many batches are complete. */
+EC_DEVICE void ec_copies_commit(void) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-template <int BATCHES> EC_DEVICE void ec_arrived(void) {
+template <int BATCHES> EC_DEVICE void ec_copies_wait(void) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" ::"n"(BATCHES) : "memory");
 #endif
 }
-/* Copies as a whole (compute capability 9.0): one thread asks for so many bytes, and whoever waits at the gate finds them
- * there. A gate lies in shared memory; it closes again after every copy, so that one waits for the end of an even (0) or
- * an odd (1) phase. Others may wait after the next barrier. */
-typedef unsigned long long ec_gate;
+/* Bulk copies (compute capability 9.0): one thread starts a copy of so many bytes, which completes a phase of an mbarrier in
+ * shared memory. Threads wait for the end of an even (0) or odd (1) phase; threads other than the one that initialized the
+ * mbarrier may do so after the next ec_barrier. */
+typedef unsigned long long ec_mbarrier;
 #ifdef EC_ON_CPU
-EC_DEVICE void ec_gate_open(ec_gate *) {}
-EC_DEVICE void ec_gates_opened(void) {}
-EC_DEVICE void ec_gate_wait(ec_gate *, unsigned) {}
-EC_DEVICE void ec_copy_all(void *to, const void *from, int bytes, ec_gate *) { memcpy(to, from, (size_t)bytes); }
+EC_DEVICE void ec_mbarrier_init(ec_mbarrier *) {}
+EC_DEVICE void ec_mbarriers_fence(void) {}
+EC_DEVICE void ec_mbarrier_wait(ec_mbarrier *, unsigned) {}
+EC_DEVICE void ec_bulk_copy(void *to, const void *from, int bytes, ec_mbarrier *) { memcpy(to, from, (size_t)bytes); }
 #elif !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 EC_DEVICE unsigned ec_place_of(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
-EC_DEVICE void ec_gate_open(ec_gate *gate) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(ec_place_of(gate)) : "memory");
+EC_DEVICE void ec_mbarrier_init(ec_mbarrier *mbarrier) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(ec_place_of(mbarrier)) : "memory");
 }
-EC_DEVICE void ec_gates_opened(void) {
+EC_DEVICE void ec_mbarriers_fence(void) {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-EC_DEVICE void ec_gate_wait(ec_gate *gate, unsigned phase) {
+EC_DEVICE void ec_mbarrier_wait(ec_mbarrier *mbarrier, unsigned phase) {
   unsigned over;
   do
     asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
-                 : "=r"(over) : "r"(ec_place_of(gate)), "r"(phase) : "memory");
+                 : "=r"(over) : "r"(ec_place_of(mbarrier)), "r"(phase) : "memory");
   while (!over);
 }
-EC_DEVICE void ec_copy_all(void *to, const void *from, int bytes, ec_gate *gate) {
-  const unsigned place = ec_place_of(gate);
+EC_DEVICE void ec_bulk_copy(void *to, const void *from, int bytes, ec_mbarrier *mbarrier) {
+  const unsigned place = ec_place_of(mbarrier);
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place), "r"(bytes) : "memory");
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                ::"r"(ec_place_of(to)), "l"(from), "r"(bytes), "r"(place) : "memory");
 }
 #endif
-/* Products of matrices by a warp: 32 bytes of k at once, whatever the type. A register holds 4 bytes of a row: of row
- * lane / 4, from byte lane % 4 * 4 on. ec_matrices loads four 8 x 16-byte matrices whose rows the lanes point at;
- * ec_matrices_turned the same of halves, rows for columns: column lane / 4, from row lane % 4 * 2 on. */
+/* Matrix products of a warp: 32 bytes of k at once, whatever the type. A register holds 4 bytes of row lane / 4, from byte
+ * lane % 4 * 4 on. ec_matrices loads four matrices of 8 rows of 16 bytes, to which the lanes point; ec_matrices_transposed
+ * loads fp16 matrices transposed: a register holds two elements of column lane / 4, from row lane % 4 * 2 on. */
 #ifndef EC_ON_CPU
 EC_DEVICE void ec_matrices(unsigned (&r)[4], const void *row) {
   const unsigned place = (unsigned)__cvta_generic_to_shared(row);
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(place) : "memory");
 }
-EC_DEVICE void ec_matrices_turned(unsigned (&r)[4], const void *row) {
+EC_DEVICE void ec_matrices_transposed(unsigned (&r)[4], const void *row) {
   const unsigned place = (unsigned)__cvta_generic_to_shared(row);
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(place) : "memory");
@@ -232,7 +232,7 @@ EC_MULTIPLY(ec_multiply_u8_u8, "m16n8k32.row.col.s32.u8.u8.s32", int, EC_R)
 #undef EC_MULTIPLY
 #endif
 
-/* Tensor cores ignore the last 13 bits of a float: half of the first bit that stays makes this rounding to nearest. */
+/* Tensor cores drop the last 13 bits of a float; adding half of the last bit that stays turns this into rounding. */
 template <int N> EC_DEVICE void ec_round_tf32(unsigned (&r)[N][4]) {
 #pragma unroll
   for (int i = 0; i < N; ++i)
@@ -240,14 +240,14 @@ template <int N> EC_DEVICE void ec_round_tf32(unsigned (&r)[N][4]) {
     for (int j = 0; j < 4; ++j) r[i][j] += 0x1000u;
 }
 
-/* Sorts n items by the threads of a group: a bitonic network whose every step is upwards, so that what would lie beyond
- * the end is never moved. It is as stable as ``after`` says. */
+/* Sorts n items by the threads of a block: a bitonic network whose steps all sort upwards, so that n need not be a power of
+ * two. ``after`` must order equal items for a stable sort. */
 template <int THREADS, class Item, class After> EC_DEVICE void ec_sort(Item *items, ec_int n, After after) {
   for (ec_int size = 2; size < 2 * n; size *= 2)
     for (ec_int step = size / 2; step > 0; step /= 2) {
       for (ec_int pair = ec_thread(); pair / step * 2 * step < n; pair += THREADS) {
         const ec_int first = pair / step * 2 * step, low = first + pair % step;
-        const ec_int high = 2 * step == size ? first + size - 1 - pair % step : low + step; /* merged, then halved */
+        const ec_int high = 2 * step == size ? first + size - 1 - pair % step : low + step; /* the merge, then its halves */
         if (high < n && after(items[low], items[high])) {
           const Item held = items[low];
           items[low] = items[high];
@@ -258,9 +258,9 @@ template <int THREADS, class Item, class After> EC_DEVICE void ec_sort(Item *ite
     }
 }
 
-/* Products of floats as three of TF32: of the first 11 bits of each, and of those with what is left of the other. What
- * is left of both would change the last bit of a product. Infinity leaves nothing. Tensor cores cut their sums where
- * threads round them: they add up no more than eight products. */
+/* fp32 products as three of TF32: of the leading 11 bits of both factors, and of those with the remainder of the other. The
+ * product of both remainders could only change the last bit. Infinity has no remainder. Tensor cores truncate sums, so that
+ * they add up at most eight products. */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 EC_DEVICE void ec_split(unsigned x, unsigned &high, unsigned &low) {
   high = x & 0xffffe000u;
@@ -281,7 +281,7 @@ EC_DEVICE void ec_multiply_f32(float (&c)[4], const unsigned (&a)[4], unsigned b
 }
 #endif
 
-/* Four floats, and what comparing them gives. */
+/* Four floats, and the masks that comparing them gives. */
 struct ec_vf { float4 v; };
 struct ec_vi { int x, y, z, w; };
 
@@ -297,7 +297,7 @@ EC_DEVICE void ec_scatter_shared(float *p, int step, ec_vf a) {
 #pragma unroll
   for (int j = 0; j < 4; ++j) p[j * step] = ec_lane(a, j);
 }
-/* Half precision in memory, two to a word. */
+/* fp16 in memory, two to a word. */
 EC_DEVICE ec_vf ec_load_f16(const ec_f16 *p) {
   const uint2 w = *(const uint2 *)p;
   return ec_make(ec_from_f16((ec_f16)w.x), ec_from_f16((ec_f16)(w.x >> 16)), ec_from_f16((ec_f16)w.y), ec_from_f16((ec_f16)(w.y >> 16)));
@@ -313,7 +313,7 @@ EC_DEVICE void ec_store_f16(ec_f16 *p, ec_vf a) {
   *(uint2 *)p = w;
 }
 
-/* Bytes in memory, four to a word; what is stored is cut to a whole number, which the caller knows to fit. */
+/* int8 and uint8 in memory, four to a word; a store truncates to an integer, which the caller knows to fit. */
 EC_DEVICE float ec_from_u8(unsigned char x) { return (float)x; }
 EC_DEVICE float ec_from_i8(signed char x) { return (float)x; }
 EC_DEVICE ec_vf ec_load_u8(const unsigned char *p) {
@@ -332,13 +332,13 @@ EC_DEVICE unsigned ec_four_bytes(ec_vf a) {
 EC_DEVICE void ec_store_u8(unsigned char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
 EC_DEVICE void ec_store_i8(signed char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
 
-/* Four bytes along k as a word: as they lie, ``fill`` where there is nowhere to read them, or one by one. */
+/* Four int8 or uint8 along k as a word: loaded whole, or ``fill`` for a null pointer; or from four values. */
 EC_DEVICE int ec_word(const void *p) { return *(const int *)p; }
 EC_DEVICE int ec_word(const void *p, unsigned fill) { return p ? *(const int *)p : (int)fill; }
 EC_DEVICE int ec_bytes(int a, int b, int c, int d) {
   return (int)((unsigned)(a & 255) | (unsigned)(b & 255) << 8 | (unsigned)(c & 255) << 16 | (unsigned)(d & 255) << 24);
 }
-/* The products of four bytes, and a sum (compute capability 6.1). */
+/* The dot product of four int8 or uint8, added to a sum (compute capability 6.1). */
 #ifndef EC_ON_CPU
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 610
 #define EC_DOT(NAME, TYPES)                                                                        \

@@ -1,6 +1,6 @@
-/* CUDA's words on a processor, for tests without a GPU: groups one after the other, the threads of a group (or of a cluster
- * of them) as fibers that hand over where they meet. A fiber that never meets another runs to its end and takes the next thread, so that
- * kernels without barriers cost no switches. Device memory is the memory of the process. */
+/* CUDA on the CPU, for tests without a GPU: thread blocks run one after the other, the threads of a block (or of a cluster
+ * of them) as fibers that yield where they synchronize. A fiber that never does runs to its end and takes the next thread,
+ * so that kernels without barriers cost no switches. Device memory is the memory of the process. */
 #ifndef EC_CUDA_CPU_H
 #define EC_CUDA_CPU_H
 
@@ -29,7 +29,7 @@ static inline __attribute__((unused)) float4 make_float4(float x, float y, float
 
 struct ec_place { unsigned x, y, z; };
 
-/* The threads of one group. */
+/* The threads of one block. */
 struct ec_fibers {
   enum { WARP = 32, STACK = 256 * 1024 };
   struct Fiber { ucontext_t context; unsigned thread; char *stack; };
@@ -37,10 +37,10 @@ struct ec_fibers {
   std::vector<Fiber *> idle, waiting;
   Fiber *current = nullptr;
   const std::function<void()> *body = nullptr;
-  unsigned next = 0, count = 0, members = 0, met = 0, meetings = 0;
-  std::vector<unsigned> rounds;    /* how often every thread has met its warp */
+  unsigned next = 0, count = 0, members = 0, arrived = 0, syncs = 0;
+  std::vector<unsigned> rounds;    /* exchanges of every thread with its warp */
   ec_place thread = {}, group = {};
-  unsigned first = 0; /* group of the cluster */
+  unsigned first = 0; /* block of the cluster */
   bool capturing = false;
   std::vector<std::function<void()>> captured;
 
@@ -84,7 +84,7 @@ struct ec_fibers {
     take(f->thread);
     swapcontext(&home, &f->context);
   }
-  /* Let the others come as far. */
+  /* Lets the others come as far. */
   void yield() {
     Fiber *me = current;
     waiting.push_back(me);
@@ -96,11 +96,11 @@ struct ec_fibers {
     count = threads * cluster;
     shown.assign(2 * count, Shown());
     for (first = 0; first < groups; first += cluster) {
-      next = met = 0;
+      next = arrived = 0;
       rounds.assign(count, 0);
       while (next < count || !waiting.empty()) {
         if (next < count) { resume(fresh()); continue; }
-        if (met == count) { ++meetings; met = 0; }
+        if (arrived == count) { ++syncs; arrived = 0; }
         std::vector<Fiber *> now;
         now.swap(waiting);
         for (Fiber *f : now) resume(f);
@@ -111,16 +111,16 @@ struct ec_fibers {
     if (capturing) captured.push_back([=] { all().run(groups, cluster, threads, kernel); });
     else run(groups, cluster, threads, kernel);
   }
-  /* All threads wait once, in turn, so that every one of them has come here when the first goes on. */
+  /* All threads wait once, in turn, so that every one of them has arrived when the first goes on. */
   void barrier() { yield(); }
-  /* The same of a cluster, whose groups may have met less often than others: all go on in one turn. Threads that have
-   * ended are not waited for on a GPU; here they count as having come. */
-  void meet() {
-    const unsigned before = meetings;
-    ++met;
-    while (meetings == before) yield();
+  /* The same for a cluster, whose blocks may have passed fewer barriers than others: all go on in one turn. Threads that
+   * have ended are not waited for on a GPU; here they count as arrived. */
+  void cluster_sync() {
+    const unsigned before = syncs;
+    ++arrived;
+    while (syncs == before) yield();
   }
-  /* Every lane of a warp shows the others 32 bytes; what lane number k of it shows is seen(k). */
+  /* Every lane of a warp publishes up to 32 bytes; seen(k) are those of lane k. */
   struct Shown { unsigned words[8]; };
   std::vector<Shown> shown; /* two a thread: rounds alternate, so that no lane waits before it goes on */
   unsigned now = 0;
@@ -153,8 +153,8 @@ static inline __attribute__((unused)) unsigned char *ec_shared(void) {
   alignas(16) static unsigned char rooms[8][227 * 1024];
   return rooms[ec_fibers::all().group.x - ec_fibers::all().first];
 }
-static inline __attribute__((unused)) void ec_meet(void) { ec_fibers::all().meet(); }
-template <class T> static inline __attribute__((unused)) void ec_theirs(T (&numbers)[4], const T *p, int rank) {
+static inline __attribute__((unused)) void ec_cluster_sync(void) { ec_fibers::all().cluster_sync(); }
+template <class T> static inline __attribute__((unused)) void ec_remote(T (&numbers)[4], const T *p, int rank) {
   const ec_fibers &f = ec_fibers::all();
   const unsigned mine = f.group.x - f.first;
   memcpy(numbers, (const unsigned char *)p + ((long)rank - (long)mine) * 227 * 1024, 16);
@@ -168,7 +168,7 @@ static inline void ec_launch(void (*kernel)(P...), unsigned groups, unsigned clu
 #define EC_LAUNCH(overlaps, kernel, groups, cluster, threads, shared, stream, ...)                        \
   ((void)(overlaps), (void)(stream), (void)(shared), ec_launch(kernel, (unsigned)(groups), cluster, threads, __VA_ARGS__))
 
-/* Tensor cores: see ec_cuda.h for who holds what. */
+/* Tensor cores: ec_cuda.h says which lane holds which elements. */
 static inline __attribute__((unused)) void ec_matrices(unsigned (&r)[4], const void *row) {
   ec_fibers &f = ec_fibers::all();
   const unsigned lane = f.thread.x % ec_fibers::WARP;
@@ -179,7 +179,7 @@ static inline __attribute__((unused)) void ec_matrices(unsigned (&r)[4], const v
     memcpy(&r[i], from + lane % 4 * 4, 4);
   }
 }
-static inline __attribute__((unused)) void ec_matrices_turned(unsigned (&r)[4], const void *row) {
+static inline __attribute__((unused)) void ec_matrices_transposed(unsigned (&r)[4], const void *row) {
   ec_fibers &f = ec_fibers::all();
   const unsigned lane = f.thread.x % ec_fibers::WARP;
   f.show(&row, sizeof row);
@@ -246,7 +246,7 @@ EC_DOT(ec_dot_u8_i8, uint8_t, int8_t)
 EC_DOT(ec_dot_u8_u8, uint8_t, uint8_t)
 #undef EC_DOT
 
-/* The host's side. */
+/* Functions of the host. */
 typedef int cudaError_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef std::vector<std::function<void()>> *cudaGraph_t, *cudaGraphExec_t;
@@ -280,7 +280,7 @@ EC_CPU cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsigned l
 EC_CPU cudaGraphDestroy(cudaGraph_t graph) { delete graph; return cudaSuccess; }
 EC_CPU cudaGraphExecDestroy(cudaGraphExec_t graph) { delete graph; return cudaSuccess; }
 EC_CPU cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) { for (auto &step : *graph) step(); return cudaSuccess; }
-/* Time is that of the processor. */
+/* Times are those of the CPU. */
 typedef double *cudaEvent_t;
 EC_CPU cudaEventCreate(cudaEvent_t *event) { *event = new double(0); return cudaSuccess; }
 EC_CPU cudaEventDestroy(cudaEvent_t event) { delete event; return cudaSuccess; }
