@@ -34,7 +34,7 @@ from edgec.ir.types import Type
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu import contract as scheduler
 from edgec.schedule.gpu import tiles
-from edgec.schedule.gpu.ways import TILES
+from edgec.schedule.gpu.variants import TILES
 
 #: (rows, columns, depth): mobile networks, ResNet-50, transformers of 64 to 197 tokens.
 SHAPES = (

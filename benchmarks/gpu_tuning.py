@@ -20,7 +20,7 @@ import numpy as np
 from opencl import made
 
 import edgec
-from edgec.schedule.ways import Ways
+from edgec.schedule.variants import Variants
 
 
 def milliseconds(network: Any, runs: int) -> float:
@@ -44,8 +44,8 @@ def compared(name: str, models: Path, folder: Path, o: argparse.Namespace) -> st
     done = edgec.tune(path, o.seconds, **settings)
     plain, tuned = edgec.build(path, profiles=False, **settings), edgec.build(path, **settings)
     ways = {s: w for s, w in tuned.run.context.chosen.items() if s.startswith("product ")}
-    first = edgec.build.build(path, compile=False, variants={}, **settings).run.context.ways
-    assert isinstance(first, Ways)
+    first = edgec.build(path, compile=False, variants={}, **settings).run.context.variants
+    assert isinstance(first, Variants)
     changed = sum(ways.get(key, product.usual) != product.usual for key, product in first.seen.items())
     networks = [edgec.Network(built.folder) for built in (plain, tuned)]
     worst = [difference(n, inputs, want) for n in networks]

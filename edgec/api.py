@@ -36,7 +36,7 @@ from edgec.options import Settings, resolve
 from edgec.progress import Progress, silent
 from edgec.tune import local
 from edgec.tune.local import Tuned
-from edgec.tune.on_device import tune_there
+from edgec.tune.on_device import tune_on_device
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -90,7 +90,7 @@ def tune(
     """Measure what planning a model (on a GPU: scheduling it) has choices about, for about ``seconds``."""
     options = resolve(settings)
     if options.device.is_gpu and runs_here(options.device, options.compiler):
-        return tune_there(model, seconds, link="local", start=start, progress=progress, **settings)
+        return tune_on_device(model, seconds, link="local", start=start, progress=progress, **settings)
     source = read(model) if start == "import" else model
     graph = pipeline.run(source, Context(options, progress), start, until="compress").result
     return local.tune(graph, options, seconds, progress)
@@ -251,6 +251,6 @@ def bench(
             raise UsageError("a peer is timed on this machine only", hint="leave out --vs, or the link")
         built = _written(model, progress, settings)
         with connect(built, link, None, timeout, progress, profile=True) as on:
-            return latency.bench_there(built, on, seconds=seconds, seed=seed)
+            return latency.bench_on_device(built, on, seconds=seconds, seed=seed)
     built = _built(model, progress, settings)
     return latency.bench(built, vs=vs, seconds=seconds, rounds=rounds, seed=seed, progress=progress)

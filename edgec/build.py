@@ -38,7 +38,7 @@ from edgec.pipeline import Run
 from edgec.progress import Progress, silent
 from edgec.report.facts import operator_counts
 from edgec.schedule.program import Program
-from edgec.schedule.ways import Ways
+from edgec.schedule.variants import Variants
 from edgec.tune.known import prices_for
 
 if TYPE_CHECKING:
@@ -208,9 +208,9 @@ def build(
     context = Context(options, progress, facts, extras=tuple(extras), preprocessing=preprocessing)
     if lock is not None:
         frozen = locked(Path(lock), context.facts)
-        context.prices, context.ways = prices_for(options, frozen), Ways(frozen=frozen)
+        context.prices, context.variants = prices_for(options, frozen), Variants(frozen=frozen)
     elif variants is not None:
-        context.ways = Ways(frozen=variants)
+        context.variants = Variants(frozen=variants)
     source = parsed if parsed is not None else model
     save = Path(save_stages) if save_stages is not None else None
     run = pipeline.run(source, context, start, save=save)

@@ -14,7 +14,7 @@ from edgec.fuse.stripes import Striped
 from edgec.options import Options
 from edgec.partition import Assignment
 from edgec.progress import Progress, silent
-from edgec.schedule.ways import Ways
+from edgec.schedule.variants import Variants
 
 
 @dataclass
@@ -31,8 +31,8 @@ class Context:
     preprocessing: Preparation = AS_IS
     #: What the fusion planner goes by; None: the database where there is one, and a model of the device.
     prices: Prices | None = None
-    #: Which way products go; None: as the database has it.
-    ways: Ways | None = None
+    #: Variants of products; None: as the database has it.
+    variants: Variants | None = None
     #: The choices that prices and measurements made: by their key, what was taken.
     chosen: dict[str, str] = field(default_factory=dict)
     #: The rules that were applied, in order.

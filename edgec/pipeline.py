@@ -46,8 +46,8 @@ from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.parts import joined
 from edgec.schedule.program import Part, Program
-from edgec.schedule.sharing import workers
-from edgec.tune.known import prices_for, ways_for
+from edgec.schedule.thread_count import thread_count
+from edgec.tune.known import prices_for, variants_for
 
 #: Values that lie in memory take no more than this many times their bytes, borders and gaps between them included.
 CERTAIN = 2
@@ -99,7 +99,7 @@ def fuse(graph: Graph, context: Context) -> Plan:
         return plan
 
     def ram(of: Plan) -> int:
-        program = schedule(of, Context(context.options, prices=context.prices, ways=context.ways))
+        program = schedule(of, Context(context.options, prices=context.prices, variants=context.variants))
         return int(fit(program, context.options.device)["ram"]["bytes"])
 
     def ram_of(trial: Graph) -> int:
@@ -141,7 +141,7 @@ def schedule(plan: Plan, context: Context) -> Program:
     o = context.options
     if context.placed is not None and len(context.placed.sides) > 1:
         return joined(plan, [_part(segment, context) for segment in divide(plan.graph, context.placed)])
-    ways = context.ways if context.ways is not None else ways_for(o)
+    variants = context.variants if context.variants is not None else variants_for(o)
     begun = count(1)
 
     def progress(name: str) -> None:
@@ -150,11 +150,11 @@ def schedule(plan: Plan, context: Context) -> Program:
     names = [name for b in plan.blocks for n in b.nodes for name in plan.graph.names(n)]
     require_known(o.tiles, names, "--tile", "node")
     scheduled = partial(
-        schedule_plan, plan, o.device, workers(plan, o.device, o.threads), progress, o.numeric, o.tiles, ways,
+        schedule_plan, plan, o.device, thread_count(plan, o.device, o.threads), progress, o.numeric, o.tiles, variants,
         halves=context.halves,
     )  # fmt: skip
     program = mixed(plan, scheduled, o.error, o.calibrate) if o.error else scheduled()
-    context.chosen.update(ways.chosen)
+    context.chosen.update(variants.chosen)
     return program
 
 

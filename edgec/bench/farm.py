@@ -16,7 +16,7 @@ from edgec import api
 from edgec.errors import EdgecError, ToolchainError, UsageError
 from edgec.options import Settings
 from edgec.progress import Progress, silent
-from edgec.tune.on_device import tune_there
+from edgec.tune.on_device import tune_on_device
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -41,7 +41,7 @@ class Place:
 class Outcome:
     """What one device came to. ``max_rel`` and ``median_ms`` are None, and ``error`` says why, where it was lost.
 
-    ``measured`` is how many ways of products it timed for the profile database, None where nothing was to be tuned.
+    ``measured`` is how many variants of matmuls it timed for the profile database, None where nothing was to be tuned.
     """
 
     place: str
@@ -78,7 +78,7 @@ def farm(
 ) -> list[Outcome]:
     """Check and time a network on every device, side by side; outcomes are in the order of ``places``.
 
-    With ``tune``, each device first times the ways of the network's products for about so many seconds, and what is
+    With ``tune``, each device first times the variants of the network's matmuls for about so many seconds, and what is
     checked is built by those times.
 
     ``scheduler`` is the address of a dask scheduler whose workers reach the devices and the file of the model; without
@@ -124,7 +124,7 @@ def _check(
     measured = None
     try:
         if tune > 0:
-            measured = tune_there(model, tune, link=where.link, timeout=work["timeout"], **settings).measured
+            measured = tune_on_device(model, tune, link=where.link, timeout=work["timeout"], **settings).measured
         built = api.build(model, compile=False, **settings)
         checked = api.check(built, link=where.link, keep=keep, **work)
         worst = max((d.max_rel for d in checked.outputs), default=0.0)

@@ -74,7 +74,7 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
     return Benched(timing, threads, is_pinned, rounds, peer, other, timing.median_ms / other.median_ms, difference)
 
 
-def bench_there(built: Built, on: Remote, *, seconds: float, seed: int) -> Benched:
+def bench_on_device(built: Built, on: Remote, *, seconds: float, seed: int) -> Benched:
     """Time a network on its device, by the device's clock."""
     if not seconds > 0:
         raise UsageError("nothing to time", hint="give it some seconds")

@@ -23,7 +23,7 @@ from edgec.report.listing import describe_template
 
 
 @dataclass(frozen=True)
-class Alone:
+class KernelCheck:
     """One kernel beside its operators. ``nodes`` are those of the model."""
 
     kernel: int
@@ -37,7 +37,7 @@ class Alone:
 
 def blocks_alone(
     built: Built, inputs: Mapping[str, np.ndarray], tolerance: float, progress: Progress
-) -> tuple[Alone, ...]:
+) -> tuple[KernelCheck, ...]:
     """Every kernel by itself; in C where the network is compiled and runs here, else its formula in numpy."""
 
     program = built.program
@@ -60,7 +60,7 @@ def blocks_alone(
         meant.place(node)[...] = want  # the next kernels begin with what should be there
         operators = tuple(n.op for n in kernel.block.nodes)
         found.append(
-            Alone(k, describe_template(kernel), operators, kernel.names, difference.max_abs, difference.max_rel,
+            KernelCheck(k, describe_template(kernel), operators, kernel.names, difference.max_abs, difference.max_rel,
                   difference.within(tolerance))
         )  # fmt: skip
     return tuple(found)

@@ -13,7 +13,7 @@ from edgec.bench.remote import Remote
 from edgec.build import Built
 from edgec.check.bisect import Located
 from edgec.check.bisect import locate as search
-from edgec.check.blocks import Alone, blocks_alone
+from edgec.check.blocks import KernelCheck, blocks_alone
 from edgec.check.compare import Difference, compare_all, quantized_outputs, tolerance_of
 from edgec.check.float64 import rounding
 from edgec.check.ledger import Entry, ledger
@@ -55,7 +55,7 @@ class Checked:
     notes: tuple[str, ...] = ()
     located: Located | None = None
     #: Every kernel alone, where that was asked for.
-    blocks: tuple[Alone, ...] = ()
+    blocks: tuple[KernelCheck, ...] = ()
     link: str | None = None  # to the device it ran on
 
 

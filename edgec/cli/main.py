@@ -32,7 +32,7 @@ from edgec.report.budget import BUDGETS, held, read_budgets
 from edgec.report.fit import fit
 from edgec.report.progress import shown
 from edgec.rewrite import load_rules
-from edgec.tune.on_device import tune_there
+from edgec.tune.on_device import tune_on_device
 from edgec.version import __version__
 
 app = typer.Typer(
@@ -274,7 +274,7 @@ def tune(
     """Measure the kernels that fusing MODEL has choices about, and keep their times in the profile database."""
     with shown() as progress:
         if link is not None:
-            done = tune_there(model, seconds, link=link, progress=progress, **settings)
+            done = tune_on_device(model, seconds, link=link, progress=progress, **settings)
         else:
             done = api.tune(model, seconds, progress=progress, **settings)
     return Answer(profiles.tuned(done), profiles.draw_tuned)

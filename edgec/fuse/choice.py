@@ -1,7 +1,8 @@
-"""Choices by price: several ways to make kernels of the same operators, of which the cheapest is taken.
+"""Choices by price: several variants of kernels for the same operators, of which the cheapest is taken.
 
 A block's price comes from a database of measured times where it is known there, and from a model of the device where it
-is not; the ways of one choice are always compared by the same of the two. Choices that were frozen are not asked again.
+is not; the variants of one choice are always compared by the same of the two. Choices that were frozen are not asked
+again.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Node
 
 Source = Literal["measured", "model", "frozen"]
-#: Another way than the usual one has to be this much cheaper: measurements and models are no better.
+#: Another variant than the usual one has to be this much cheaper: measurements and models are no better.
 MARGIN: dict[Source, float] = {"measured": 0.03, "model": 0.2, "frozen": 0.0}
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way: what it is called, what its kernels take together, and the fingerprints of their blocks."""
+class Variant:
+    """One variant: its name, the seconds of its kernels together, and the fingerprints of their blocks."""
 
     name: str
     seconds: float
@@ -31,13 +32,13 @@ class Way:
 
 @dataclass(frozen=True)
 class Choice:
-    """``kind`` of question about ``node``; the way that was taken, and the others, cheapest first."""
+    """``kind`` of question about ``node``; the variant that was taken, and the others, cheapest first."""
 
     kind: str
     key: str
     node: Node
-    taken: Way
-    others: tuple[Way, ...]
+    taken: Variant
+    others: tuple[Variant, ...]
     source: Source
 
 
@@ -87,25 +88,25 @@ class Prices:
     estimated: dict[str, float] = field(default_factory=dict)
 
     def deciding(self, graph: Graph, chosen: Mapping[str, str]) -> Prices:
-        """The same with decisions about a graph: ways by the kind of a choice and a node of the model it is about."""
+        """The same with overrides for a graph: variants by the kind of a choice and the name of its node."""
         if not chosen:
             return self
         found = dict(self.frozen)
-        for key, way in chosen.items():
+        for key, variant in chosen.items():
             kind, _, name = key.partition(" ")
-            found.update((f"{kind} {n.key}", way) for n in graph.operations() if name in graph.names(n))
+            found.update((f"{kind} {n.key}", variant) for n in graph.operations() if name in graph.names(n))
         return replace(self, frozen=found)
 
-    def choose(self, kind: str, node: Node, ways: Mapping[str, Sequence[Block]]) -> Choice:
-        """The cheapest of ``ways``, of which the first is the usual one; a way is the blocks that it would make."""
+    def choose(self, kind: str, node: Node, variants: Mapping[str, Sequence[Block]]) -> Choice:
+        """The cheapest of ``variants``, of which the first is the usual one; each is the blocks that it would make."""
         key = f"{kind} {node.key}"
-        names = {name: tuple(fingerprint(b) for b in blocks) for name, blocks in ways.items()}
-        by_name = dict(zip((f for found in names.values() for f in found), (b for w in ways.values() for b in w)))
+        names = {name: tuple(fingerprint(b) for b in blocks) for name, blocks in variants.items()}
+        by_name = dict(zip((f for found in names.values() for f in found), (b for w in variants.values() for b in w)))
         known = {f: self.measured(f) for f in by_name}
         missing = {f: by_name[f] for f, seconds in known.items() if seconds is None}
         self.unknown.update(missing)
         prices = {f: self._estimate(f, b) for f, b in by_name.items()} if missing else known
-        priced = [Way(name, sum(prices[f] or 0.0 for f in found), found) for name, found in names.items()]
+        priced = [Variant(name, sum(prices[f] or 0.0 for f in found), found) for name, found in names.items()]
         usual = priced[0]
         best = min(priced, key=lambda w: w.seconds)
         source: Source = "model" if missing else "measured"

@@ -114,11 +114,11 @@ def _pooled(draft: Draft, block: Sequence[Node], end: Node) -> list[Node] | None
     whole = draft.block(user, [*block, user])
     if not is_pooled_product(split_formula(whole.formula)):
         return None
-    ways = {
+    variants = {
         "pooled in registers": (whole,),
         "stored, then pooled": (draft.block(end, [*block]), draft.block(user, [user])),
     }
-    choice = draft.decisions.asked(draft.prices.choose("pool", user, ways))
+    choice = draft.decisions.asked(draft.prices.choose("pool", user, variants))
     if choice.taken.name == "pooled in registers":
         return [user]
     refusal = Refusal("price", "pooling what is stored is cheaper")
@@ -294,8 +294,8 @@ def _attention(draft: Draft, product: Node) -> list[Node] | None:
         if scores_bytes(split) < SCORES_LIMIT and not draft.mode.gpu:
             parts = [draft.block(e, draft.members[e], *moving) for e in (score, weights)]
             last = draft.block(product, [product], *moving)
-            ways = {"products and softmax apart": (*parts, last), "attention": (whole,)}
-            choice = draft.decisions.asked(draft.prices.choose("attention", product, ways))
+            variants = {"products and softmax apart": (*parts, last), "attention": (whole,)}
+            choice = draft.decisions.asked(draft.prices.choose("attention", product, variants))
         if choice is None or choice.taken.name == "attention":
             for end in (score, weights):
                 del draft.members[end]

@@ -77,8 +77,8 @@ def stacked(graph: Graph, prices: Prices, gpu: bool = False) -> tuple[Graph, lis
     groups: dict[Node, Sequence[_Head]] = {}  # end of a head -> it and its siblings
     for heads in _groups(graph):
         if not gpu:
-            ways = {"stacked": [_one(heads, heads[0].product.args[0]).block], "apart": [h.block for h in heads]}
-            choices.append(prices.choose("stack", heads[0].end, ways))
+            variants = {"stacked": [_one(heads, heads[0].product.args[0]).block], "apart": [h.block for h in heads]}
+            choices.append(prices.choose("stack", heads[0].end, variants))
         if gpu or choices[-1].taken.name == "stacked":
             groups.update((head.end, heads) for head in heads)
     return (_rebuilt(graph, groups) if groups else graph), choices

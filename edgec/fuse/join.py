@@ -25,7 +25,7 @@ from edgec.ops import is_procedure
 CHOSEN = ("gather", "gather_elements", "gather_nd", "iota")
 #: Work is never repeated in more blocks than this.
 REPEATS = 4
-#: The ways of a choice between memory and work.
+#: The variants of a choice between memory and work.
 STORED, AGAIN = "stored", "computed where it is read"
 
 
@@ -75,7 +75,7 @@ def join(draft: Draft, node: Node) -> None:
 
 
 def _asked(draft: Draft, node: Node, readers: Collection[Node], refused: Mapping[Node, Refusal]) -> Choice | None:
-    """The choice between storing a value and computing it again in each reader; None where there is but one way."""
+    """The choice between storing a value and computing it again in each reader; None without alternatives."""
     if not draft.mode.is_planner or len(readers) > REPEATS or not all(r.is_yellow for r in refused.values()):
         return None
     if not refused and (len(readers) < 2 or classify.is_movement(node) or narrow.is_read_wide(node)):
@@ -86,9 +86,9 @@ def _asked(draft: Draft, node: Node, readers: Collection[Node], refused: Mapping
     again = [draft.block(r, draft.members[r], node) for r in readers]
     if any(a.kind != b.kind for a, b in zip(again, blocks)):
         return None  # a reader would be of another schedule
-    ways = {STORED: (draft.block(node, [node]), *blocks), AGAIN: again}
+    variants = {STORED: (draft.block(node, [node]), *blocks), AGAIN: again}
     kind = "gather" if node.op in CHOSEN else "recompute"
-    return draft.decisions.asked(draft.prices.choose(kind, node, ways))
+    return draft.decisions.asked(draft.prices.choose(kind, node, variants))
 
 
 def _class(draft: Draft, reader: Node) -> classify.Mapping | None:

@@ -45,8 +45,8 @@ def plan(
 ) -> Plan:
     """Plan a graph; ``fuse`` is a mode (see `edgec.fuse.modes`), ``prices`` decides what could be either way.
 
-    Results of the nodes of the model in ``materialize`` are kept in memory, and ``chosen`` says which way to take by
-    the kind of a choice and the node that it is about ("attention NODE"). On a ``gpu``, ``head`` is the largest head of
+    Results of the nodes of the model in ``materialize`` are kept in memory, and ``chosen`` has variants by the
+    kind of a choice and the node that it is about ("attention NODE"). On a ``gpu``, ``head`` is the largest head of
     attention that has a kernel.
     """
     mode = Mode(mode_of(fuse), graph, gpu, head)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from edgec.fuse import Block, Plan
-from edgec.fuse.choice import Choice, Way
+from edgec.fuse.choice import Choice, Variant
 from edgec.fuse.decisions import Verdict
 from edgec.ir.graph import Node
 from edgec.text import printable
@@ -93,13 +93,13 @@ def choice_record(choice: Choice) -> Record:
     return {
         "kind": choice.kind,
         "source": choice.source,
-        "taken": _way(choice.taken),
-        "others": [_way(w) for w in choice.others],
+        "taken": _variant(choice.taken),
+        "others": [_variant(w) for w in choice.others],
     }
 
 
-def _way(way: Way) -> Record:
-    return {"name": way.name, "us": way.seconds * 1e6}
+def _variant(variant: Variant) -> Record:
+    return {"name": variant.name, "us": variant.seconds * 1e6}
 
 
 def sentences(index: Index, block: Block) -> list[str]:
@@ -122,8 +122,8 @@ def sentences(index: Index, block: Block) -> list[str]:
 def _prices(choice: Choice | None) -> str:
     if choice is None:
         return ""
-    ways = ", ".join(f"{w.name} {w.seconds * 1e6:.1f} us" for w in (choice.taken, *choice.others))
-    return f"; {choice.source}: {ways}"
+    variants = ", ".join(f"{w.name} {w.seconds * 1e6:.1f} us" for w in (choice.taken, *choice.others))
+    return f"; {choice.source}: {variants}"
 
 
 def title(plan: Plan, node: Node) -> str:

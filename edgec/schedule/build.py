@@ -34,7 +34,7 @@ from edgec.schedule.row import row
 from edgec.schedule.sparse import Offer, Sparse, has_zeros, sparse
 from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, half_of, in_half, kept_narrow, with_copies
-from edgec.schedule.ways import Product, Ways, key_of, name_of, named
+from edgec.schedule.variants import Product, Variants, key_of, name_of, named
 from edgec.schedule.window import window
 from edgec.schedule.winograd import Winograd, cycles_of, winograd
 
@@ -69,7 +69,7 @@ def schedule(
     progress: Callable[[str], None] | None = None,
     numeric: Numeric = "reassociates",
     tiles: Mapping[str, tuple[int, int]] = MappingProxyType({}),
-    ways: Ways | None = None,
+    variants: Variants | None = None,
     floats: int | None = None,
     halves: Collection[str] | None = None,
 ) -> Program:
@@ -77,7 +77,7 @@ def schedule(
 
     With ``numeric`` "exact", sums are taken as they stand: no schedule that gets them by fewer products, and none that
     adds them up in halves. ``tiles`` are
-    decided for the products that end in a node of the model: rows and vectors. ``ways`` knows which way products go
+    decided for the products that end in a node of the model: rows and vectors. ``variants`` knows those of products
     that were measured. On a device whose precision is less than floats, the first ``floats`` blocks compute in floats
     all the same; left out, those that ``leading`` says: what they round off goes through the whole network. ``halves``
     are layers, by their names, that alone multiply bf16 on a processor.
@@ -87,11 +87,11 @@ def schedule(
     plan = with_copies(plan, device, halves)
     if floats is None:
         floats = leading(plan, device)
-    program = _scheduled(plan, device, threads, progress, numeric, tiles, ways, floats, halves)
+    program = _scheduled(plan, device, threads, progress, numeric, tiles, variants, floats, halves)
     early = {b.name for b in overwritten_early(program.kernels, program.states)}
     if not early:
         return program
-    return _scheduled(copied_last(plan, early), device, threads, progress, numeric, tiles, ways, floats, halves)
+    return _scheduled(copied_last(plan, early), device, threads, progress, numeric, tiles, variants, floats, halves)
 
 
 def leading(plan: Plan, device: Device) -> int:
@@ -118,7 +118,7 @@ def _scheduled(
     progress: Callable[[str], None] | None,
     numeric: Numeric,
     tiles: Mapping[str, tuple[int, int]],
-    ways: Ways | None,
+    variants: Variants | None,
     floats: int,
     halves: Collection[str] | None,
 ) -> Program:
@@ -146,7 +146,7 @@ def _scheduled(
             kernels += borders
             continue
         target = exact if number < floats else in_half(plan, block, device, halves)
-        kernel = kernel_of(block, views, target, weights, threads, _origin(plan, block), numeric, tiles, ways)
+        kernel = kernel_of(block, views, target, weights, threads, _origin(plan, block), numeric, tiles, variants)
         guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
         if guards:  # the inside may be skipped, the border is there in any case
             kernels += [*borders, replace(kernel, guards=guards)]
@@ -207,11 +207,11 @@ def kernel_of(
     names: tuple[str, ...],
     numeric: Numeric = "reassociates",
     tiles: Mapping[str, tuple[int, int]] = MappingProxyType({}),
-    ways: Ways | str | None = None,
+    variants: Variants | str | None = None,
 ) -> Kernel:
     """The kernel of one block: the first schedule, from the most to the least specialized, that accepts it.
 
-    A product goes the way that is named, or the one that ``ways`` chooses; what ``tiles`` say comes first.
+    A product takes the variant that is named, or the one that ``variants`` chooses; what ``tiles`` say comes first.
     """
     params: Record
     offer = None
@@ -222,16 +222,16 @@ def kernel_of(
         looked_up = block.kind in ("map", "row")
         flat = flatten(block, views, weights, (lambda value: as_read(value, device)) if looked_up else None)
         flat = replace(flat, tile=decided)
-        way = ways if isinstance(ways, str) else None
-        params, offer = _choose(block, flat, device, weights, numeric, way)
+        variant = variants if isinstance(variants, str) else None
+        params, offer = _choose(block, flat, device, weights, numeric, variant)
         usual = name_of(params)
-        if isinstance(ways, Ways) and usual is not None and decided is None:
+        if isinstance(variants, Variants) and usual is not None and decided is None:
             key = key_of(block, views, device)
-            ways.seen.setdefault(key, Product(block, views, device, usual))
-            way = ways.choose(key, usual, numeric)
-            if way != usual:
-                params, _ = _choose(block, flat, device, weights, numeric, way)
-                if offer is not None and not device.is_gpu:  # whose ways leave out zeros all or none
+            variants.seen.setdefault(key, Product(block, views, device, usual))
+            variant = variants.choose(key, usual, numeric)
+            if variant != usual:
+                params, _ = _choose(block, flat, device, weights, numeric, variant)
+                if offer is not None and not device.is_gpu:  # whose variants leave out zeros all or none
                     offer = replace(offer, taken=isinstance(params, Sparse))
     operands, scratch = params.operands, params.scratch_bytes
     if scratch:
@@ -241,18 +241,18 @@ def kernel_of(
 
 
 def _choose(
-    block: Block, flat: Flat, device: Device, weights: Weights, numeric: Numeric, way: str | None = None
+    block: Block, flat: Flat, device: Device, weights: Weights, numeric: Numeric, variant: str | None = None
 ) -> tuple[Record, Offer | None]:
     params: Record | None = None
     if device.is_gpu:
-        on_gpu = gpu.choose(block, flat, device, weights, way)
+        on_gpu = gpu.choose(block, flat, device, weights, variant)
         return on_gpu, on_gpu.offer if isinstance(on_gpu, GpuContract) else None
     if block.kind == "attention":
         params = attention(flat, device, weights)
         if params is not None:
             return params, None
     if block.kind == "contract":
-        params = named(flat, device, weights, way) if way is not None else None
+        params = named(flat, device, weights, variant) if variant is not None else None
         if params is not None:
             return params, None
         params, offer = _product(flat, device, weights, numeric)

@@ -10,7 +10,7 @@ from edgec.errors import ToolchainError
 from edgec.fuse.choice import Prices
 from edgec.fuse.cost_model import CostModel
 from edgec.options import Options
-from edgec.schedule.ways import Ways, measurements
+from edgec.schedule.variants import Variants, measurements
 from edgec.tune.database import Profiles, Target, target_of
 
 
@@ -19,9 +19,9 @@ def prices_for(options: Options, frozen: Mapping[str, str] | None = None) -> Pri
     return Prices(CostModel(options.device), _times(options).get, frozen or {})
 
 
-def ways_for(options: Options) -> Ways:
-    """Which way products go in a build, by the times in the database."""
-    return Ways(measurements(_times(options)))
+def variants_for(options: Options) -> Variants:
+    """Variants of products in a build, by the times in the database."""
+    return Variants(measurements(_times(options)))
 
 
 def _times(options: Options) -> Mapping[str, float]:

@@ -24,10 +24,10 @@ from edgec.schedule.build import kernel_of
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.flat import Weights
 from edgec.schedule.program import Program
-from edgec.schedule.ways import Product, Ways, entry, name_of
+from edgec.schedule.variants import Product, Variants, entry, name_of
 from edgec.tune.database import Measured, Profiles
 from edgec.tune.known import target
-from edgec.tune.single_kernel import alone, measured, program_of
+from edgec.tune.single_kernel import measured, program_of, single_kernel_program
 
 #: Blocks that are compiled together.
 BATCH = 12
@@ -50,7 +50,7 @@ class Tuned:
 
 
 def tune(graph: Graph, options: Options, limit_s: float, progress: Progress = silent) -> Tuned:
-    """Measure what planning ``graph`` asks for, then ways to schedule its products, for about ``limit_s`` seconds.
+    """Measure what planning ``graph`` asks for, then variants of its products, for about ``limit_s`` seconds.
 
     Raises UsageError for a device that is not this machine, ToolchainError without a compiler.
     """
@@ -107,28 +107,28 @@ def _tune_plan(graph: Graph, bench: Bench) -> Tuned:
             return Tuned(new, before, len(unknown), 0.0)
         bench.progress("tune", f"{new} measured, {len(unknown)} to go")
         batch = dict(unknown[:BATCH])
-        programs = {f: alone(block, options.device) for f, block in batch.items()}
+        programs = {f: single_kernel_program(block, options.device) for f, block in batch.items()}
         failed = bench.measure(programs, {f: describe(block) for f, block in batch.items()})
         refused |= failed
         new += len(batch) - len(failed)
 
 
 def _tune_products(graph: Graph, bench: Bench) -> Tuned:
-    """Ways to schedule every product of the network where it lies, those with the most arithmetic first."""
+    """Measure variants of every product in its layout in the network, those with the most arithmetic first."""
     options = bench.options
-    ways = Ways()
+    variants = Variants()
     plan = plan_graph(graph, options.fuse, Prices(CostModel(options.device), bench.known.get))
-    schedule_plan(plan, options.device, options.threads, numeric=options.numeric, ways=ways)
+    schedule_plan(plan, options.device, options.threads, numeric=options.numeric, variants=variants)
     asked: dict[str, tuple[Product, str]] = {}
-    for key, product in sorted(ways.seen.items(), key=lambda item: -work(item[1].block)):
-        asked |= {entry(key, way): (product, way) for way in product.ways(options.numeric)}
+    for key, product in sorted(variants.seen.items(), key=lambda item: -work(item[1].block)):
+        asked |= {entry(key, variant): (product, variant) for variant in product.variants(options.numeric)}
     unknown = [name for name in asked if name not in bench.known]
     known, new, done = len(asked) - len(unknown), 0, 0
     while done < len(unknown) and not bench.is_late:
-        bench.progress("tune", f"{new} ways of products measured, {len(unknown) - done} to go", done / len(unknown))
+        bench.progress("tune", f"{new} variants of matmuls measured, {len(unknown) - done} to go", done / len(unknown))
         batch = unknown[done : done + BATCH]
         done += len(batch)
-        programs = {name: _one_way(*asked[name], options) for name in batch}
+        programs = {name: _single_variant(*asked[name], options) for name in batch}
         failed = bench.measure(programs, {n: f"{asked[n][1]}: {describe(asked[n][0].block)}" for n in batch})
         new += len(batch) - len(failed)
     return Tuned(new, known, len(unknown) - done, 0.0)
@@ -140,11 +140,11 @@ def describe(block: Block) -> str:
     return f"{block.kind}: {operators} -> {block.output.type}"
 
 
-def _one_way(product: Product, way: str, options: Options) -> Program | None:
-    """A program of one product that goes a way, its operands as in their network, but none over another."""
+def _single_variant(product: Product, variant: str, options: Options) -> Program | None:
+    """A program of one product in a variant, its operands as in their network, but none over another."""
     views = {n: replace(v, buffer=replace(v.buffer, space="arena")) for n, v in product.views.items()}
     try:
-        kernel = kernel_of(product.block, views, product.device, Weights(), 1, (), options.numeric, ways=way)
+        kernel = kernel_of(product.block, views, product.device, Weights(), 1, (), options.numeric, variants=variant)
     except EdgecError:
         return None
-    return program_of(kernel, views) if name_of(kernel.params) == way else None
+    return program_of(kernel, views) if name_of(kernel.params) == variant else None

@@ -1,10 +1,10 @@
-"""Tuning where the network will run: ways to schedule its products, timed in the network itself on its device.
+"""Tuning where the network will run: variants of its products, timed in the network itself on its device.
 
-A round builds the whole network with another way for every product; the runner tells how long each kernel took. So
-there are as many rounds as the product with the most ways has ways, and every product is timed between the neighbors
-that it has. Rounds take turns, as a device is not equally quick at all times, until a turn finds nothing quicker. In
-the end the network as it would be built now runs in turns with the one that the model makes; if that is quicker after
-all, the ways that seemed quicker are forgotten.
+A round builds the whole network with another variant of every product; the runner tells how long each kernel took.
+There are as many rounds as a product has variants at most, and every product is timed between its own neighbors. Rounds
+take turns, as a device is not equally quick at all times, until a turn finds nothing quicker. In the end the network as
+it would be built now runs in turns with the one that the model makes; if that is quicker after all, the variants that
+seemed quicker are forgotten.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from edgec.options import Settings
 from edgec.progress import Progress, silent
 from edgec.schedule.chain import main_of
 from edgec.schedule.program import Kernel
-from edgec.schedule.ways import Product, Ways, entry, measurements, name_of
+from edgec.schedule.variants import Product, Variants, entry, measurements, name_of
 from edgec.tune.database import Measured, Profiles, Target
 from edgec.tune.known import target
 from edgec.tune.local import Tuned, describe
@@ -39,7 +39,7 @@ RUNS = 3
 TURNS, MOST_TURNS, SETTLED = 4, 12, 0.03
 
 
-def tune_there(
+def tune_on_device(
     model: Any,
     seconds: float = 60.0,
     *,
@@ -55,15 +55,15 @@ def tune_there(
     """
     begun = time.monotonic()
     first = build(model, compile=False, start=start, variants={}, progress=progress, **settings)
-    options, ways = first.options, first.run.context.ways
-    assert isinstance(ways, Ways)
+    options, variants = first.options, first.run.context.variants
+    assert isinstance(variants, Variants)
     if first.program.parts:
         hint = "tune it with --place cpu and with --place gpu"
         raise UsageError("kernels of a network on two devices are not told apart", hint=hint)
     database, on = Profiles(), target(options)
     known = database.known(on)
-    asked = {key: product.ways(options.numeric) for key, product in ways.seen.items()}
-    new = {key: [way for way in names if entry(key, way) not in known] for key, names in asked.items()}
+    asked = {key: product.variants(options.numeric) for key, product in variants.seen.items()}
+    new = {key: [variant for variant in names if entry(key, variant) not in known] for key, names in asked.items()}
     unknown = sum(map(len, new.values()))
     arrays = random_inputs(first.run.graph, 0)
     with ExitStack() as links:
@@ -91,21 +91,26 @@ def tune_there(
             for frozen, kernels, device in rounds:
                 device.run([arrays], RUNS)
                 for kernel, taken in zip(kernels, device.kernels):
-                    for m in _measured(kernel, taken / 1e9, frozen, ways.seen, on):
+                    for m in _measured(kernel, taken / 1e9, frozen, variants.seen, on):
                         found[m.block] = min(m, found.get(m.block, m), key=lambda m: m.seconds)
             settled = all(m.seconds > before.get(name, 0.0) * (1 - SETTLED) for name, m in found.items())
             if turn + 1 >= (TURNS if settled else MOST_TURNS) or (turn and is_late()):
                 break
         done = Tuned(len(found), sum(map(len, asked.values())) - unknown, unknown - len(found), 0.0)
-        chosen = Ways(measurements({**known, **{name: m.seconds for name, m in found.items()}}))
-        best = {key: chosen.choose(key, product.usual, options.numeric) for key, product in ways.seen.items()}
-        changed = [key for key, product in ways.seen.items() if best[key] != product.usual]
+        chosen = Variants(measurements({**known, **{name: m.seconds for name, m in found.items()}}))
+        best = {key: chosen.choose(key, product.usual, options.numeric) for key, product in variants.seen.items()}
+        changed = [key for key, product in variants.seen.items() if best[key] != product.usual]
         if changed and found:
             progress("tune", "the network as a whole")
             usual, tuned = _in_turns([there({})[1], there(best)[1]], arrays)
             done = replace(done, untuned_ms=usual, tuned_ms=tuned)
             if tuned > usual:
-                others = [entry(key, way) for key in changed for way in asked[key] if way != ways.seen[key].usual]
+                others = [
+                    entry(key, variant)
+                    for key in changed
+                    for variant in asked[key]
+                    if variant != variants.seen[key].usual
+                ]
                 database.forget(others, on)
                 found = {name: m for name, m in found.items() if name not in others}
         database.put(found.values())
@@ -123,7 +128,7 @@ def _in_turns(networks: Sequence[Remote], arrays: Arrays) -> list[float]:
 def _measured(
     kernel: Kernel, seconds: float, frozen: Mapping[str, str], products: Mapping[str, Product], on: Target
 ) -> Iterator[Measured]:
-    """The products of a network that a kernel is, where it goes the way that was asked for."""
+    """The products of a network that a kernel is, where it took the variant that was asked for."""
     main = main_of(kernel)
     for key, product in products.items():
         is_it = main.block is not None and main.block.output is product.block.output

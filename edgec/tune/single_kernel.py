@@ -49,7 +49,9 @@ def loaded(
     blocks: Iterable[Block], device: Device, compiler: Compiler, folder: Path, templates: Sequence[Path] = ()
 ) -> list[Callable[[], None] | None]:
     """Every block compiled in ``folder`` as a kernel alone: a function that runs it once; None where there is none."""
-    return loaded_programs([alone(block, device) for block in blocks], device, compiler, folder, templates)
+    return loaded_programs(
+        [single_kernel_program(block, device) for block in blocks], device, compiler, folder, templates
+    )
 
 
 def loaded_programs(
@@ -82,7 +84,7 @@ class _Functions:
     functions: tuple[object, ...]
 
 
-def alone(block: Block, device: Device) -> Program | None:
+def single_kernel_program(block: Block, device: Device) -> Program | None:
     """A program of one kernel whose operands lie as it would like them to, none over another."""
     count = iter(range(1 << 30))
     views = views_of(

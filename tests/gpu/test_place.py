@@ -28,7 +28,7 @@ from edgec.partition.cut import NEVER, Cut
 from edgec.schedule.build import schedule
 from edgec.schedule.parts import joined
 from edgec.schedule.program import Part
-from edgec.tune.on_device import tune_there
+from edgec.tune.on_device import tune_on_device
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -148,7 +148,7 @@ def test_what_the_gpu_has_no_kernel_for_runs_on_the_processor(beside: Path, tmp_
     assert checked.ok, checked
     assert edgec.check(built, samples=1, link="local").ok
     with pytest.raises(UsageError, match="two devices are not told apart"):
-        tune_there(recurrent().SerializeToString(), link="local", device=beside, place="auto")
+        tune_on_device(recurrent().SerializeToString(), link="local", device=beside, place="auto")
     boxes = np.sort(RANDOM.random((1, 12, 2, 2), np.float32), axis=2).reshape(1, 12, 4)
     found = edgec.build(suppressed().SerializeToString(), device=beside, place="auto")
     assert edgec.check(found, inputs={"x": floats(1, 2, 4), "boxes": boxes}).ok

@@ -22,7 +22,7 @@ from edgec.cli.main import main
 from edgec.device.load import load_device
 from edgec.errors import DeviceError, EdgecError, LinkError, UsageError
 from edgec.link import open_link
-from edgec.schedule.ways import Product
+from edgec.schedule.variants import Product
 from edgec.tune import on_device
 from edgec.tune.database import Measured, Profiles
 
@@ -55,10 +55,10 @@ def test_what_is_no_quicker_as_a_whole_is_forgotten(
 
     measured = on_device._measured
     monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path / "profiles.sqlite"))
-    monkeypatch.setattr(Product, "ways", lambda *_: ["6x2", "4x2"])
+    monkeypatch.setattr(Product, "variants", lambda *_: ["6x2", "4x2"])
     monkeypatch.setattr(on_device, "_measured", told)
     monkeypatch.setattr(on_device, "_in_turns", lambda *_: milliseconds)
-    done = on_device.tune_there(product(tmp_path), link="local", device="generic")
+    done = on_device.tune_on_device(product(tmp_path), link="local", device="generic")
     assert (done.measured, done.skipped, [done.untuned_ms, done.tuned_ms]) == (2, 0, milliseconds)
     kept = [e.block.partition("/")[2] for e in Profiles().entries()]
     assert sorted(kept) == (["4x2", "6x2"] if milliseconds[1] < milliseconds[0] else ["6x2"])

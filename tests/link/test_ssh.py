@@ -19,7 +19,7 @@ from edgec import api
 from edgec.bench import remote
 from edgec.errors import LinkError
 from edgec.tune.database import Profiles
-from edgec.tune.on_device import tune_there
+from edgec.tune.on_device import tune_on_device
 
 
 class Server:
@@ -95,7 +95,7 @@ def test_a_gpu(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path / "profiles.sqlite"))
     checked = edgec.check(product(tmp_path), samples=2, device="host_pocl", link="ssh:board")
     assert checked.ok and checked.executed_stage == "emit"
-    done = tune_there(product(tmp_path), 0.0, link="ssh:board", device="host_pocl")
+    done = tune_on_device(product(tmp_path), 0.0, link="ssh:board", device="host_pocl")
     (entry,) = Profiles().entries()
     assert (done.measured, done.known) == (1, 0) and done.skipped > 2
     assert entry.target.device == "host_pocl" and 0 < entry.seconds < 1

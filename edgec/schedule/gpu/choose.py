@@ -18,8 +18,8 @@ from edgec.schedule.gpu.registers import registers
 from edgec.schedule.gpu.window import window
 
 
-def choose(block: Block, flat: Flat, device: Device, weights: Weights, way: str | None = None) -> GpuKernel:
-    """The record of the schedule; a product goes the ``way`` of that name where there is such a one."""
+def choose(block: Block, flat: Flat, device: Device, weights: Weights, variant: str | None = None) -> GpuKernel:
+    """The record of the schedule; a product takes the ``variant`` of that name where there is one."""
     params: GpuKernel | None
     flat = replace(flat, body=of_floats(flat.body))
     if block.kind == "attention" and device.has_local_memory:
@@ -28,15 +28,15 @@ def choose(block: Block, flat: Flat, device: Device, weights: Weights, way: str 
             return params
     if block.kind == "contract" and not device.has_local_memory:
         product = product_of(flat)
-        params = registers(product, device, weights, way) if product is not None else None
+        params = registers(product, device, weights, variant) if product is not None else None
         if params is not None:
             return params
     if block.kind == "contract" and device.language == "opencl":
-        params = dots(flat, device, weights, way)
+        params = dots(flat, device, weights, variant)
         if params is not None:
             return params
     if block.kind == "contract":
-        params = contract(flat, device, weights, way)
+        params = contract(flat, device, weights, variant)
         if params is not None and params.rows * params.batches > FEW_ROWS:
             return params
         if params is not None:  # a vector times a matrix: every weight is read once, and a tile would be mostly empty

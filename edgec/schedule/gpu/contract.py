@@ -99,14 +99,14 @@ class GpuContract(GpuProduct):
         return self.tiles if self.tile.split > 1 and self.groups_can_sync and not self.is_cluster else 0
 
 
-def contract(flat: Flat, device: Device, weights: Weights, way: str | None = None) -> GpuContract | None:
-    """Schedule ``flat`` as a matrix product, in tiles called ``way`` or the cheapest ones.
+def contract(flat: Flat, device: Device, weights: Weights, variant: str | None = None) -> GpuContract | None:
+    """Schedule ``flat`` as a matrix product, in tiles called ``variant`` or the cheapest ones.
 
     None when it is none, or when an extent is open.
     """
     p = product_of(flat)
     if p is None:
-        return contract_of_bytes(flat, device, weights, way)
+        return contract_of_bytes(flat, device, weights, variant)
     p, offer = without_zeros(p, device, weights)
     address, batch, m, n, k, s, l, epilogue, accumulator = (
         p.address, p.batch, p.m, p.n, p.k, p.s, p.l, p.epilogue, p.accumulator
@@ -114,7 +114,7 @@ def contract(flat: Flat, device: Device, weights: Weights, way: str | None = Non
     constant = is_constant(l)
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (batch, m, n, k))
     piece = pieces(s, k, columns, device)
-    tile = tile_for(batches, rows, columns, depth, device, "", constant, way, piece)
+    tile = tile_for(batches, rows, columns, depth, device, "", constant, variant, piece)
     on_tensors = isinstance(tile, TensorTile)
     l_k, l_n = k, n
     if constant:
@@ -133,7 +133,7 @@ def contract(flat: Flat, device: Device, weights: Weights, way: str | None = Non
     )  # fmt: skip
 
 
-def contract_of_bytes(flat: Flat, device: Device, weights: Weights, way: str | None = None) -> GpuContract | None:
+def contract_of_bytes(flat: Flat, device: Device, weights: Weights, variant: str | None = None) -> GpuContract | None:
     """Schedule sums of products of bytes, on tensor cores or four products a step; None where ``flat`` is none, or the
     device can do neither."""
     p = product_of(flat, "i32")
@@ -146,7 +146,7 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights, way: str | N
     s, l, epilogue, accumulator, l_k, l_n = found.s, found.l, p.epilogue, p.accumulator, p.k, p.n
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (p.batch, p.m, p.n, p.k))
     piece = pieces(s, p.k, columns, device, found.types[0])
-    tile = tile_for(batches, rows, columns, depth, device, "s8", is_constant(l), way, piece)
+    tile = tile_for(batches, rows, columns, depth, device, "s8", is_constant(l), variant, piece)
     if found.offset:
         more = sums_of_columns(l, p.n, p.k, weights) * X.const(found.offset, "i32")
         epilogue = X.substitute(epilogue, {accumulator: accumulator + more})

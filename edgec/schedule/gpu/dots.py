@@ -49,8 +49,8 @@ class GpuDots(GpuBlocked):
         return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers, four {kinds} a step"
 
 
-def dots(flat: Flat, device: Device, weights: Weights, way: str | None = None) -> GpuDots | None:
-    """Schedule a sum of products of bytes with constant ones, in blocks called ``way`` or the cheapest ones.
+def dots(flat: Flat, device: Device, weights: Weights, variant: str | None = None) -> GpuDots | None:
+    """Schedule a sum of products of bytes with constant ones, in blocks called ``variant`` or the cheapest ones.
 
     None where it is none.
     """
@@ -78,7 +78,7 @@ def dots(flat: Flat, device: Device, weights: Weights, way: str | None = None) -
     whole = accumulator.dtype == "f32" and last.op == "var" and most(last) == columns
     fitting = [w for w in widths(device) if whole and has_lanes(stored, p.store, p.address, last, w)]
     lanes = (fitting or widths(device))[0]
-    tile_rows, vectors = tile_of(prod(map(most, p.batch)) * rows, columns, lanes, False, device, False, way)
+    tile_rows, vectors = tile_of(prod(map(most, p.batch)) * rows, columns, lanes, False, device, False, variant)
     panel = X.fresh(ceil(columns / (vectors * lanes)))
     l, l_place = _packed(p, found.l, start, found.offset, vectors * lanes, panel, weights)
     edge = None

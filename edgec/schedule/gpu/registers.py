@@ -100,8 +100,8 @@ class GpuRegisters(GpuBlocked):
         return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers{halves}{image}"
 
 
-def registers(product: Product, device: Device, weights: Weights, way: str | None = None) -> GpuRegisters | None:
-    """Schedule a product for a device that blocks in registers, in blocks called ``way`` or the cheapest ones.
+def registers(product: Product, device: Device, weights: Weights, variant: str | None = None) -> GpuRegisters | None:
+    """Schedule a product for a device that blocks in registers, in blocks called ``variant`` or the cheapest ones.
 
     None where its operands do not lie evenly.
     """
@@ -122,7 +122,7 @@ def registers(product: Product, device: Device, weights: Weights, way: str | Non
     lanes = fitting[0]
     halves = HALVES if "cl_khr_fp16" in device.opencl_extensions and s[0].dtype == packed_as(device) == "f16" else 0
     tall = prod(map(most, p.batch)) * rows
-    tile_rows, vectors = tile_of(tall, columns, lanes, not constant, device, bool(halves), way)
+    tile_rows, vectors = tile_of(tall, columns, lanes, not constant, device, bool(halves), variant)
     width = vectors * lanes
     panel = X.fresh(ceil(columns / width))
     if constant:

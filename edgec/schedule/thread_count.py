@@ -17,8 +17,8 @@ _START, _MEET = 3000, 1500
 _FMAS, _BYTES = 2, 32
 
 
-def workers(plan: Plan, device: Device, threads: int) -> int:
-    """How many of so many threads are to share the work: all of them, or one."""
+def thread_count(plan: Plan, device: Device, threads: int) -> int:
+    """The number of threads to build for, at most ``threads``: all of them, or one where sharing costs more."""
     if threads == 1 or device.is_gpu:
         return threads
     cost = total(plan.graph)

@@ -1,4 +1,4 @@
-"""Ways to schedule a product: proposed by the model, measured, kept in the database, chosen, frozen by a lock."""
+"""Variants of a product: proposed by the model, measured, kept in the database, chosen, frozen by a lock."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from edgec.pipeline import run
 from edgec.schedule.chain import Chain
 from edgec.schedule.contract import Contract
 from edgec.schedule.flat import Weights, flatten
-from edgec.schedule.gpu import ways as gpu
+from edgec.schedule.gpu import variants as gpu
 from edgec.schedule.gpu.choose import choose
-from edgec.schedule.ways import entry, name_of
+from edgec.schedule.variants import entry, name_of
 from edgec.schedule.winograd import Winograd
 from edgec.tune.database import Measured, Profiles
 from edgec.tune.known import target
@@ -60,7 +60,7 @@ def taken(net: onnx.ModelProto | None = None, **settings: str) -> list[str | Non
     return [name_of(s.params) for s in steps if isinstance(s.params, Contract | Winograd)]
 
 
-def test_tuning_measures_ways_and_builds_take_the_quickest(database: Profiles, tmp_path: Path) -> None:
+def test_tuning_measures_variants_and_builds_take_the_quickest(database: Profiles, tmp_path: Path) -> None:
     usual = taken()
     done = edgec.tune(convolutions(), 120.0)
     where = target(resolve({}))
@@ -69,10 +69,10 @@ def test_tuning_measures_ways_and_builds_take_the_quickest(database: Profiles, t
     assert edgec.tune(convolutions(), 120.0).measured == 0
     keys = {name.partition("/")[0] for name in known}
     assert len(keys) == 2
-    # Whatever was measured: from here on another way of each product is the quickest by far.
-    ways = {key: sorted(n.partition("/")[2] for n in known if n.startswith(key)) for key in keys}
-    other = {key: next(w for w in ways[key] if w not in usual) for key in keys}
-    database.put([Measured(entry(key, way), where, 1e-9, "made up") for key, way in other.items()])
+    # Whatever was measured: from here on another variant of each product is the quickest by far.
+    variants = {key: sorted(n.partition("/")[2] for n in known if n.startswith(key)) for key in keys}
+    other = {key: next(w for w in variants[key] if w not in usual) for key in keys}
+    database.put([Measured(entry(key, variant), where, 1e-9, "made up") for key, variant in other.items()])
     assert set(taken()) == set(other.values())
     built = edgec.build(convolutions(), tmp_path / "tuned")
     assert read_lock(tmp_path / "tuned")["choices"].items() >= other.items()
@@ -89,10 +89,10 @@ def test_exact_sums_take_no_form_of_winograd(database: Profiles) -> None:
     forms = [n for n in database.known(where) if "/winograd" in n]
     assert forms
     database.put([Measured(name, where, 1e-9, "made up") for name in forms])
-    assert not any(way and way.startswith("winograd") for way in taken(numeric="exact"))
+    assert not any(variant and variant.startswith("winograd") for variant in taken(numeric="exact"))
 
 
-def test_to_leave_zeros_out_is_one_more_way(database: Profiles) -> None:
+def test_to_leave_zeros_out_is_one_more_variant(database: Profiles) -> None:
     (usual,) = taken(product(0.8))
     assert usual is not None and usual.startswith("sparse ")
     assert edgec.tune(product(0.8), 120.0).skipped == 0
@@ -115,26 +115,26 @@ GPUS = (("jetson_nano", "fp32"), ("cuda_sm90", "fp32"), ("cuda_sm90", "fp16"), (
 
 
 @pytest.mark.parametrize(("device", "precision"), GPUS)
-def test_a_gpu_has_ways_too(device: str, precision: str, database: Profiles) -> None:
+def test_a_gpu_has_variants_too(device: str, precision: str, database: Profiles) -> None:
     """Every one that is proposed can be gone, and the one that was measured as the quickest is."""
     settings = {"device": device, "precision": precision, **({} if device == "mali_g78" else {"compiler": "emulated"})}
     first = edgec.build(convolutions(), compile=False, variants={}, **settings).run
-    assert first.context.ways is not None
-    products = first.context.ways.seen
-    proposed = {key: product.ways("reassociates") for key, product in products.items()}
-    assert len(products) == 2 and all(len(ways) > 3 for ways in proposed.values())
+    assert first.context.variants is not None
+    products = first.context.variants.seen
+    proposed = {key: product.variants("reassociates") for key, product in products.items()}
+    assert len(products) == 2 and all(len(variants) > 3 for variants in proposed.values())
     for product in products.values():  # the cheapest by the same prices is what a build takes
         flat = flatten(product.block, product.views, Weights())
         record = choose(product.block, flat, product.device, Weights())
         assert gpu.proposed(record, product.device)[0] == product.usual
     for number in range(3):
-        ways = {key: names[number] for key, names in proposed.items()}
-        program = edgec.build(convolutions(), compile=False, variants=ways, **settings).program
+        variants = {key: names[number] for key, names in proposed.items()}
+        program = edgec.build(convolutions(), compile=False, variants=variants, **settings).program
         gone = [name for k in program.kernels if (name := name_of(k.params)) is not None]
-        assert gone == list(ways.values())
+        assert gone == list(variants.values())
     where = target(resolve(settings))
-    names = [(entry(key, way), k) for key, ways in proposed.items() for k, way in enumerate(ways)]
+    names = [(entry(key, variant), k) for key, variants in proposed.items() for k, variant in enumerate(variants)]
     database.put([Measured(name, where, 1e-9 if k == 2 else 1e-3, "made up") for name, k in names])
     program = edgec.build(convolutions(), compile=False, **settings).program
     gone = [name for k in program.kernels if (name := name_of(k.params)) is not None]
-    assert gone == [ways[2] for ways in proposed.values()]
+    assert gone == [variants[2] for variants in proposed.values()]

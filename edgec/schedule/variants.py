@@ -1,9 +1,9 @@
-"""Ways to schedule one product: the shape of its register tile, and Winograd's method or the sum as it stands.
+"""Variants of a scheduled matmul: the shape of its register tile, and Winograd's method or the plain sum.
 
-A way is called "12x2" (rows x vectors of a tile), "sparse 12x2" (the same without the zeros of the weights) or
-"winograd 4x4" (outputs of a tile); GPUs have names of their own (`gpu.ways`). The model of the device takes one; where
-`edgec tune` has measured several, the quickest is taken. A measurement belongs to a block in its layout and, where many
-weights are zero, to their places.
+A variant is called "12x2" (rows x vectors of a tile), "sparse 12x2" (the same without the zeros of the weights) or
+"winograd 4x4" (outputs of a tile); GPUs have names of their own (`gpu.variants`). The model of the device takes
+one; where `edgec tune` has measured several, the quickest is taken. A measurement belongs to a block in its layout and,
+where many weights are zero, to their positions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edgec.ir.graph import Node
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.contract import Contract, contract, tiles_for
 from edgec.schedule.flat import Flat, Weights, flatten
-from edgec.schedule.gpu import ways as gpu
+from edgec.schedule.gpu import variants as gpu
 from edgec.schedule.gpu.choose import choose
 from edgec.schedule.program import View
 from edgec.schedule.sparse import Form, Sparse, form_of, has_zeros, is_sparse
@@ -34,22 +34,22 @@ TILES, FORMS = 6, 2
 SPARSE = 4
 #: The most elements that are read at once.
 LARGEST = 16
-#: Another way has to be this much quicker: alone and on one thread it may be, and not beside its neighbors.
+#: Another variant has to be this much quicker: it may be so alone and on one thread, but not between its neighbors.
 MARGIN = 0.05
 
 
 @dataclass(frozen=True)
 class Product:
     """A block whose product was scheduled by the model: where everything lies, for which device (whose precision is the
-    product's own), and the way that was taken."""
+    product's own), and the variant that was taken."""
 
     block: Block
     views: dict[Node, View]
     device: Device
     usual: str
 
-    def ways(self, numeric: Numeric) -> list[str]:
-        """The usual way, and the others that are worth measuring by the model of the device."""
+    def variants(self, numeric: Numeric) -> list[str]:
+        """The usual variant, and the others that are worth measuring by the model of the device."""
         flat, device = flatten(self.block, self.views, Weights()), self.device
         if device.is_gpu:
             others: Sequence[str] = gpu.proposed(choose(self.block, flat, device, Weights()), device)
@@ -59,8 +59,8 @@ class Product:
 
 
 @dataclass
-class Ways:
-    """Which way each product goes: ``measured`` has seconds by key and way, ``frozen`` keeps earlier choices.
+class Variants:
+    """The variant of each product: ``measured`` has seconds by key and variant, ``frozen`` keeps earlier choices.
 
     ``chosen`` is filled with what was decided by either, ``seen`` with all products.
     """
@@ -71,7 +71,7 @@ class Ways:
     seen: dict[str, Product] = field(default_factory=dict)
 
     def choose(self, key: str, usual: str, numeric: Numeric) -> str:
-        """The frozen way, else the quickest that is known to be quicker than the usual one."""
+        """The frozen variant, else the quickest that is known to be quicker than the usual one."""
         if key in self.frozen:
             self.chosen[key] = self.frozen[key]
             return self.frozen[key]
@@ -84,23 +84,23 @@ class Ways:
         return taken
 
 
-def entry(key: str, way: str) -> str:
+def entry(key: str, variant: str) -> str:
     """The name of a measurement in the profile database."""
-    return f"{key}/{way}"
+    return f"{key}/{variant}"
 
 
 def measurements(known: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Seconds by key and way, of everything in a database that is of ways."""
+    """Seconds by key and variant, of everything in a database that is of variants."""
     found: dict[str, dict[str, float]] = {}
     for name, seconds in known.items():
-        key, slash, way = name.partition("/")
+        key, slash, variant = name.partition("/")
         if slash:
-            found.setdefault(key, {})[way] = seconds
+            found.setdefault(key, {})[variant] = seconds
     return found
 
 
 def key_of(block: Block, views: Mapping[Node, View], device: Device) -> str:
-    """A name for everything that a product's speed depends on but its way and the device it is tuned on.
+    """A name for everything that a product's speed depends on but its variant and the device it is tuned on.
 
     Of ``device`` that is what one network may have several of: languages, and precisions.
     """
@@ -117,7 +117,7 @@ def key_of(block: Block, views: Mapping[Node, View], device: Device) -> str:
 
 
 def name_of(params: Any) -> str | None:
-    """The way that a schedule is; None for one that is no product."""
+    """The variant that a schedule is; None for one that is no product."""
     if type(params) in (Contract, Sparse):
         return f"{'sparse ' if type(params) is Sparse else ''}{params.rows}x{params.vectors}"
     if isinstance(params, Winograd):
@@ -125,13 +125,13 @@ def name_of(params: Any) -> str | None:
     return gpu.name_of(params)
 
 
-def named(flat: Flat, device: Device, weights: Weights, way: str) -> Contract | Winograd | None:
-    """The record of a product that goes this way; None where it cannot."""
-    if way.startswith("winograd "):
-        outputs = tuple(map(int, way.removeprefix("winograd ").split("x")))
+def named(flat: Flat, device: Device, weights: Weights, variant: str) -> Contract | Winograd | None:
+    """The record of a product in this variant; None where it has no such variant."""
+    if variant.startswith("winograd "):
+        outputs = tuple(map(int, variant.removeprefix("winograd ").split("x")))
         return winograd(flat, device, weights, outputs)
-    rows, _, vectors = way.removeprefix("sparse ").partition("x")
-    if way.startswith("sparse "):
+    rows, _, vectors = variant.removeprefix("sparse ").partition("x")
+    if variant.startswith("sparse "):
         form = _form(flat, device)
         return form.packed(int(rows), int(vectors), weights, device) if form is not None else None
     return contract(replace(flat, tile=(int(rows), int(vectors))), device, weights)
@@ -144,7 +144,7 @@ def _form(flat: Flat, device: Device) -> Form | None:
 
 
 def proposed(flat: Flat, device: Device, numeric: Numeric) -> Sequence[str]:
-    """The ways worth measuring, by the model of the device."""
+    """The variants worth measuring, by the model of the device."""
     names: dict[str, None] = {}
     plain = contract(flat, device, Weights())
     if plain is not None:

@@ -1,4 +1,4 @@
-"""Ways to schedule one product on a GPU: the tiles of a group of threads, or the blocks of a work-item, by their names.
+"""Variants of a matmul on a GPU: the tiles of a thread block, or the register blocks of a work-item, by their names.
 
 The schedulers price all that there are; those next to the cheapest are worth measuring on the device.
 """
@@ -18,14 +18,14 @@ TILES = 6
 
 
 def name_of(params: Any) -> str | None:
-    """The way that a schedule is; None for one that is no product."""
+    """The variant that a schedule is; None for one that is no product."""
     if isinstance(params, GpuContract):
         return params.tile.name
     return block_name(params.tile_rows, params.vectors) if isinstance(params, GpuBlocked) else None
 
 
 def proposed(params: Any, device: Device) -> list[str]:
-    """The cheapest ways to schedule the product of a record, by the model of the device."""
+    """The cheapest variants of the product of a record, by the model of the device."""
     if isinstance(params, GpuContract):
         element, constant = "s8" * params.is_integer, is_constant(params.l)
         piece = pieces(params.s, params.k, params.columns, device, params.types[0] if params.is_integer else "")
