@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from rich.console import Group, RenderableType
+from rich.markup import escape
 
 from edgec.api import bench
 from edgec.bench.timing import Benched
@@ -15,6 +17,10 @@ from edgec.check.reference import Reference
 from edgec.check.unavailable import Unavailable
 from edgec.options import Settings
 from edgec.progress import Progress, silent
+from edgec.report import bench as bench_report
+from edgec.report import build as build_report
+from edgec.report.record import Record
+from edgec.report.terminal import error_text, pairs, size
 from edgec.resources import data_folder
 
 
@@ -57,3 +63,34 @@ def demo(out: str | Path, settings: Settings, progress: Progress = silent) -> De
     difference = worst(compare_all({"": got}, {"": want}))
     benched = bench(built, vs="onnxruntime", progress=progress)
     return Demo(built, len(labels), right, difference.max_abs, difference.max_rel, reference.name, benched)
+
+
+def record(done: Demo) -> Record:
+    """The record of its build, with what was found on the pictures and its times."""
+    return {
+        **build_report.record(done.built),
+        "command": "demo",
+        "pictures": done.pictures,
+        "accuracy": done.accuracy,
+        "max_abs": done.max_abs,
+        "max_rel": done.max_rel,
+        "reference": done.reference,
+        "bench": bench_report.record(done.benched, done.built.options.device.name),
+    }
+
+
+def draw(found: Record) -> RenderableType:
+    bound = f"{size(found['arena_bytes'])} arena, {size(found['weights_bytes'])} weights"
+    right = round(found["accuracy"] * found["pictures"])
+    far = error_text(found["max_rel"])
+    beside = "onnxruntime is not installed: nothing to compare with" if found["max_rel"] is None else (
+        f"largest difference {error_text(found['max_abs'])}, {far} of the largest value, beside {found['reference']}"
+    )  # fmt: skip
+    rows: list[tuple[str, RenderableType]] = [
+        ("network", f"handwritten digits: {found['operators']} operators in {found['kernels']} kernels, {bound}"),
+        ("built in", f"{found['seconds']['total']:.2f} s by {escape(found['compiler'] or 'no compiler')}"),
+        ("accuracy", f"[bold]{found['accuracy']:.1%}[/]: {right} of {found['pictures']} pictures it has never seen"),
+        ("error", escape(beside)),
+    ]
+    sources = f"The C is in [bold]{escape(found['folder'])}/[/]: start with {found['name']}.h and main.c"
+    return Group(pairs(rows), "", bench_report.draw(found["bench"]), "", sources)

@@ -17,8 +17,13 @@ from edgec.device.probe import probe_host
 from edgec.ir.types import plain
 from edgec.link.choose import FORMS
 from edgec.options import Settings
-from edgec.report import record, tables
+from edgec.report import bench as bench_report
+from edgec.report import check as check_report
+from edgec.report import device as device_report
+from edgec.report import device_run, score
+from edgec.report import farm as farm_report
 from edgec.report.progress import shown
+from edgec.report.record import head
 
 app = typer.Typer(help="Machines that code can be built for, and networks at work on them.", no_args_is_help=True)
 
@@ -37,8 +42,8 @@ Keep = Annotated[
 @command(app, "list")
 def list_all(devices: DeviceFolders = None) -> Answer:
     """List the machines that are known."""
-    found = [record.device(d) for d in list_devices(devices or ())]
-    return Answer({**record.head("device list"), "devices": found}, lambda r: tables.devices(r["devices"]))
+    found = [device_report.record(d) for d in list_devices(devices or ())]
+    return Answer({**head("device list"), "devices": found}, lambda r: device_report.draw_list(r["devices"]))
 
 
 @command(app, "show")
@@ -47,15 +52,15 @@ def show_one(
     devices: DeviceFolders = None,
 ) -> Answer:
     """Show every fact that is known of a machine."""
-    found = record.device(load_device(name, devices or ()))
-    return Answer({**record.head("device show"), "device": found}, lambda r: tables.device(r["device"]))
+    found = device_report.record(load_device(name, devices or ()))
+    return Answer({**head("device show"), "device": found}, lambda r: device_report.draw(r["device"]))
 
 
 @command(app, "probe")
 def probe() -> Answer:
     """Show what this machine says of itself."""
-    found = record.device(probe_host())
-    return Answer({**record.head("device probe"), "device": found}, lambda r: tables.device(r["device"]))
+    found = device_report.record(probe_host())
+    return Answer({**head("device probe"), "device": found}, lambda r: device_report.draw(r["device"]))
 
 
 @command(app, "run")
@@ -84,7 +89,7 @@ def run(
     with out.open("wb") as file:
         np.savez(file, **cast(Any, arrays))
     milliseconds = [float(np.median(r.nanoseconds)) / 1e6 for r in ran]
-    return Answer(record.device_run(str(out), arrays, milliseconds), tables.device_run)
+    return Answer(device_run.record(str(out), arrays, milliseconds), device_run.draw)
 
 
 @command(app, "check")
@@ -108,14 +113,14 @@ def check(
             scored = api.score(
                 model, data, metric, drop=drop, link=link, keep=keep, timeout=timeout, progress=progress, **settings
             )
-        return Answer({**record.score(scored), "command": "device check"}, tables.score, scored.ok)
+        return Answer({**score.record(scored), "command": "device check"}, score.draw, scored.ok)
     with shown() as progress:
         checked = api.check(
             model, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance, link=link, keep=keep,
             timeout=timeout, progress=progress, **settings,
         )  # fmt: skip
-    found = {**record.check(checked), "command": "device check", "link": checked.link}
-    return Answer(found, tables.check, checked.ok)
+    found = {**check_report.record(checked), "command": "device check", "link": checked.link}
+    return Answer(found, check_report.draw, checked.ok)
 
 
 @command(app, "bench")
@@ -129,8 +134,8 @@ def bench(
     """Time MODEL on its device, as a whole and kernel by kernel, by the device's clock."""
     with shown() as progress:
         benched = api.bench(model, seconds=seconds, link=link, timeout=timeout, progress=progress, **settings)
-    found = record.bench(benched, str(settings["device"]))
-    return Answer({**found, "command": "device bench"}, tables.bench)
+    found = bench_report.record(benched, str(settings["device"]))
+    return Answer({**found, "command": "device bench"}, bench_report.draw)
 
 
 @command(app, "farm")
@@ -160,4 +165,4 @@ def farm(
             model, places, samples=samples, seed=seed, tolerance=tolerance, seconds=seconds, tune=tune, keep=keep,
             timeout=timeout, scheduler=scheduler, progress=progress, **settings,
         )  # fmt: skip
-    return Answer(record.farm(outcomes), tables.farm, all(o.ok for o in outcomes))
+    return Answer(farm_report.record(outcomes), farm_report.draw, all(o.ok for o in outcomes))

@@ -24,13 +24,19 @@ from edgec.emit.picture import preparation
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
-from edgec.report import doctor as examination
-from edgec.report import explain as explanation
-from edgec.report import launches, measure, profiles, record, tables
-from edgec.report import rules as rule_tables
+from edgec.report import bench as bench_report
+from edgec.report import build as build_report
+from edgec.report import check as check_report
+from edgec.report import doctor as doctor_report
+from edgec.report import explain as explain_report
+from edgec.report import inspect as inspect_report
+from edgec.report import launches, ledger, measure, profiles
+from edgec.report import rules as rules_report
+from edgec.report import score as score_report
 from edgec.report.budget import BUDGETS, held, read_budgets
 from edgec.report.fit import fit
 from edgec.report.progress import shown
+from edgec.report.record import head
 from edgec.rewrite import load_rules
 from edgec.tune.on_device import tune_on_device
 from edgec.version import __version__
@@ -144,8 +150,8 @@ def build(
         if report:
             said = config.said(settings, model, folder)
             written = measure.write(measure.describe(built, facts, budgets=budgeted, settings=said), folder)
-    found = {**record.build(built), "budgets": budgeted, "report": str(written) if written is not None else None}
-    return Answer(found, lambda r: tables.build(r, model, _repeated(settings)), all(b["ok"] for b in budgeted))
+    found = {**build_report.record(built), "budgets": budgeted, "report": str(written) if written is not None else None}
+    return Answer(found, lambda r: build_report.draw(r, model, _repeated(settings)), all(b["ok"] for b in budgeted))
 
 
 def _repeated(settings: Settings) -> str:
@@ -168,7 +174,7 @@ def _partial(model: str, settings: Settings, start: str, until: str, save: Path 
     with shown() as progress:
         run = pipeline.run(model, Context(resolve(settings), progress), start, until, save)
     text = run.steps[-1].stage.show(run.result)
-    found = {**record.head("build"), "until": until, "seconds": run.seconds, "text": text}
+    found = {**head("build"), "until": until, "seconds": run.seconds, "text": text}
     return Answer(found, lambda r: text)
 
 
@@ -201,14 +207,14 @@ def check(
             scored = api.score(
                 model, data, metric, metrics=metrics or (), output=output, drop=drop, progress=progress, **settings
             )
-        return Answer(record.score(scored), tables.score, scored.ok)
+        return Answer(score_report.record(scored), score_report.draw, scored.ok)
     with shown() as progress:
         checked = api.check(
             model, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance, locate=locate,
             blocks=blocks, reproducer=out, progress=progress, **settings,
         )  # fmt: skip
-    found = record.check(checked)
-    return Answer(found, tables.check, checked.ok)
+    found = check_report.record(checked)
+    return Answer(found, check_report.draw, checked.ok)
 
 
 @command(app)
@@ -224,8 +230,8 @@ def bench(
     """Time what MODEL compiles to, alone or beside a peer."""
     with shown() as progress:
         benched = api.bench(model, vs=vs, seconds=seconds, rounds=rounds, progress=progress, **settings)
-    found = record.bench(benched, str(settings["device"]))
-    return Answer(found, tables.bench)
+    found = bench_report.record(benched, str(settings["device"]))
+    return Answer(found, bench_report.draw)
 
 
 @command(app)
@@ -247,19 +253,19 @@ def inspect(
             graph = pipeline.import_(parsed, Context(options))
         except UsageError as error:  # shapes are missing: what the file says can be shown all the same
             problem = error
-    ledger, memory = None, None
+    moved, memory = None, None
     if graph is not None and (traffic or options.room):  # where memory is scarce, say whether it fits
         with shown() as progress:
             run = pipeline.run(parsed, Context(options, progress), until="schedule")
-        ledger = record.byte_ledger(run) if traffic else None
+        moved = ledger.record(run) if traffic else None
         memory = fit(run["schedule"], options.device, options.room, run.context.striped)
-    found = record.inspect(parsed, graph, missing, problem, ledger, memory)
+    found = inspect_report.record(parsed, graph, missing, problem, moved, memory)
     if kernels and graph is not None:
         with shown() as progress:
             rows = measure.gpu_kernels(pipeline.run(parsed, Context(options, progress)), progress)
         found |= {"kernels": rows, "resources": launches.totals([row["launch"] for row in rows])}
-        return Answer(found, lambda r: Group(tables.inspect(r), "", launches.draw(r["kernels"])))
-    return Answer(found, tables.inspect)
+        return Answer(found, lambda r: Group(inspect_report.draw(r), "", launches.draw(r["kernels"])))
+    return Answer(found, inspect_report.draw)
 
 
 @command(app)
@@ -295,8 +301,8 @@ def explain(
     with shown() as progress:
         parsed = reader.read(model)
         run = pipeline.run(parsed, Context(resolve(settings), progress), until="schedule")
-    found = explanation.explain(run, parsed, node)
-    return Answer(found, tables.explain)
+    found = explain_report.explain(run, parsed, node)
+    return Answer(found, explain_report.draw)
 
 
 report_verbs.register(app)
@@ -309,30 +315,20 @@ def demo(settings: Settings, out: Out = None) -> Answer:
 
     with shown() as progress:
         done = digits.demo(out if out is not None else Path("edgec-demo"), settings, progress)
-    found = {
-        **record.build(done.built),
-        "command": "demo",
-        "pictures": done.pictures,
-        "accuracy": done.accuracy,
-        "max_abs": done.max_abs,
-        "max_rel": done.max_rel,
-        "reference": done.reference,
-        "bench": record.bench(done.benched, done.built.options.device.name),
-    }
-    return Answer(found, tables.demo)
+    return Answer(digits.record(done), digits.draw)
 
 
 @command(app)
 def doctor() -> Answer:
     """Show which compilers and packages are here."""
-    found = examination.doctor()
-    return Answer(found, tables.doctor, bool(found["ok"]))
+    found = doctor_report.doctor()
+    return Answer(found, doctor_report.draw, bool(found["ok"]))
 
 
 @command(rules_app, "list")
 def list_rules(rules: RuleFolders = None) -> Answer:
     """List every rule: its family, what it does to numbers, what it says."""
-    return Answer(rule_tables.listed(load_rules(rules or ())), rule_tables.draw_list)
+    return Answer(rules_report.listed(load_rules(rules or ())), rules_report.draw_list)
 
 
 @command(rules_app, "show")
@@ -341,7 +337,7 @@ def show_rule(
     rules: RuleFolders = None,
 ) -> Answer:
     """Show one rule and how it is proved."""
-    return Answer(rule_tables.shown(load_rules(rules or ()), name), rule_tables.draw_one)
+    return Answer(rules_report.shown(load_rules(rules or ()), name), rules_report.draw_one)
 
 
 @command(rules_app, "prove")
@@ -356,8 +352,8 @@ def prove_rules(
     chosen = [r for r in known if not names or r.name in names]
     for name in names or ():
         if name not in {r.name for r in known}:
-            rule_tables.shown(known, name)  # says what there is instead
-    return Answer(rule_tables.proved(chosen), rule_tables.draw_proofs)
+            rules_report.shown(known, name)  # says what there is instead
+    return Answer(rules_report.proved(chosen), rules_report.draw_proofs)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -26,7 +26,7 @@ from edgec.report.document.build import PAGE
 from edgec.report.page import diff_page, page
 from edgec.report.progress import shown
 from edgec.report.record import Record, head
-from edgec.report.tables import duration, table
+from edgec.report.terminal import duration, table
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a build with a report, or its report.json.")]
 

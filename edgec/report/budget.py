@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.console import RenderableType
+from rich.text import Text
+
 from edgec.bench.timing import Benched
 from edgec.build import Built
 from edgec.check.network import Checked
@@ -12,8 +15,9 @@ from edgec.compress import FIGURES
 from edgec.errors import UsageError
 from edgec.report import traffic
 from edgec.report.fit import fit
-from edgec.report.record import Record, kernel_record
-from edgec.report.tables import duration, number, size
+from edgec.report.kernels import kernel_record
+from edgec.report.record import Record
+from edgec.report.terminal import duration, number, size
 from edgec.text import printable
 
 #: Every budget, and what it bounds.
@@ -134,3 +138,13 @@ def _text(name: str, amount: float) -> str:
     if name == "latency_ms":
         return duration(amount)
     return size(round(amount * 1024)) if name.endswith("_kb") else f"{amount:.1e}" if amount < 0.1 else number(amount)
+
+
+def draw(found: Sequence[Record]) -> list[RenderableType]:
+    """Each budget, and the largest contributors to one that is exceeded."""
+    parts: list[RenderableType] = [""] if found else []
+    for b in found:
+        mark = Text("met    " if b["ok"] else "MISSED ", style="green" if b["ok"] else "bold red")
+        parts.append(Text.assemble(mark, f"budget {b['name']}: {b['found_text']} of {b['limit_text']}"))
+        parts += [Text(f"         {c['amount_text']} {c['what']}") for c in b["largest"]]
+    return parts

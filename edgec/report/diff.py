@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from edgec.report.record import Record, head
-from edgec.report.tables import duration, error_text, number, size, table
+from edgec.report.terminal import duration, error_text, number, size, table
 
 #: Kernels that are named.
 NAMED = 12

@@ -6,10 +6,15 @@ import importlib.util
 import platform
 from importlib import metadata
 
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.text import Text
+
 from edgec.device.load import load_device
 from edgec.device.toolchain import find_compilers
 from edgec.errors import EdgecError
 from edgec.report.record import Record, head
+from edgec.report.terminal import table
 from edgec.version import __version__
 
 #: Packages edgec works with, what for, and whether it works without them.
@@ -59,3 +64,13 @@ def _version(package: str) -> str:
 
 def _row(name: str, ok: bool, detail: str, hint: str = "", optional: bool = False) -> Record:
     return {"name": name, "ok": ok, "optional": optional, "detail": detail, "hint": hint}
+
+
+def draw(found: Record) -> RenderableType:
+    """A line a check, and the verdict."""
+    drawn = table("", "", "")
+    for c in found["checks"]:
+        mark = Text("ok", style="green") if c["ok"] else Text("missing", style="yellow" if c["optional"] else "red")
+        drawn.add_row(c["name"], mark, escape(c["detail"] if c["ok"] else c["hint"]))
+    last = "everything that is needed is here" if found["ok"] else "something that is needed is missing"
+    return Group(drawn, Text(last, style="green" if found["ok"] else "red"))

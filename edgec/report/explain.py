@@ -5,6 +5,10 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.text import Text
+
 from edgec.errors import UsageError
 from edgec.frontend.source import Parsed, nodes_with_outputs
 from edgec.fuse import Block, Plan, classify
@@ -12,8 +16,10 @@ from edgec.ir.graph import Graph, Node
 from edgec.ops import meaning
 from edgec.pipeline import Run
 from edgec.report import facts, rules, why
+from edgec.report.kernels import kernel_cost
 from edgec.report.listing import describe_template, describe_view, formula_text, numbered, operator_text
-from edgec.report.record import Record, head, kernel_cost
+from edgec.report.record import Record, head
+from edgec.report.terminal import number, pairs, size
 from edgec.rewrite import Rule, consider, load_rules
 from edgec.rewrite.names import cover
 from edgec.schedule.program import Kernel, Program
@@ -199,3 +205,68 @@ def _read(program: Program, names: dict[Node, str], node: Node) -> str:
     if node.is_const:
         return f"{names.get(node, '?')}: {node.type} weights"
     return f"{names.get(node, '?')}: {node.type} {describe_view(program.views[node])}"
+
+
+# ---- drawn for a terminal
+
+
+def draw(record: Record) -> RenderableType:
+    """The history of a node: operators it became, rules, kernels; or that of a rule."""
+    parts: list[RenderableType] = [Text(record["node"], style="bold")]
+    if record["rule"]:
+        return _draw_rule(record)
+    nothing = "  nothing: its result is known at build time, it changes nothing, or nobody reads it"
+    if record["imported_as"] or not record["kernels"]:
+        parts += ["", "[bold]Imported as[/]", *(list(map(_core_text, record["imported_as"])) or [nothing])]
+    if record["rules"]:
+        parts += ["", "[bold]Rules applied[/]", *(f"  {escape(rule)}" for rule in record["rules"])]
+    if record["planned_as"] != record["imported_as"]:
+        changed = [_core_text(core) for core in record["planned_as"]]
+        parts += ["", "[bold]After simplifying[/]", *(changed or ["  nothing: other nodes took it over"])]
+    if record["part_of"]:
+        parts += ["", f"[bold]Part of[/] {escape(', '.join(record['part_of']))}"]
+    for line in (*record["placed"], *record["inside_others"]):
+        parts.append(f"  {escape(line)}")
+    for k in record["kernels"]:
+        rows: list[tuple[str, RenderableType]] = [
+            ("operators", " ".join(k["operators"])),
+            ("ONNX nodes", escape(", ".join(k["nodes"]))),
+            ("template", escape(k["template"])),
+            ("formula", escape(k["formula"])),
+            ("reads", escape("\n".join(k["reads"]))),
+            ("writes", escape(k["writes"])),
+            ("cost", f"{number(k['flops'])} FLOPs, reads {size(k['bytes_read'])}, writes {size(k['bytes_written'])}"),
+            ("why", escape("\n".join(k["why"]))),
+        ]
+        parts += ["", f"[bold]Kernel {k['kernel']}[/] ({k['kind']})", pairs(rows)]
+    return Group(*parts)
+
+
+def _draw_rule(record: Record) -> RenderableType:
+    """The places where a rule changed the network, and the reasons why it did not elsewhere."""
+    rule = record["rule"]
+    times = "nowhere" if not rule["times"] else "once" if rule["times"] == 1 else f"{rule['times']} times"
+    told = f"{times}{', because this build disables it' if rule['disabled'] else ''}"
+    rows: list[tuple[str, RenderableType]] = [
+        ("says", escape(rule["summary"])),
+        ("form", escape(rule["statement"])),
+        ("family", f"{escape(rule['family'])}, {rule['numeric']}"),
+        ("applied", told),
+    ]
+    parts: list[RenderableType] = [Text(record["node"], style="bold"), pairs(rows)]
+    if record["rules"]:
+        parts += ["", "[bold]Applied[/]", *(f"  {escape(step)}" for step in record["rules"])]
+    if rule["refused"]:
+        parts += ["", "[bold]Not applied to what is left[/]"]
+    for r in rule["refused"]:
+        more = f" and {len(r['nodes']) - 4} more" if len(r["nodes"]) > 4 else ""
+        parts.append(f"  {escape(r['why'])}: {escape(', '.join(r['nodes'][:4]))}{more}")
+    return Group(*parts)
+
+
+def _core_text(core: Record) -> str:
+    operands = escape(", ".join(core["operands"]))
+    return (
+        f"  {core['operator']}({operands}) -> {escape(core['type'])}, {core['mapping']}, "
+        f"{number(core['flops'])} FLOPs\n    {escape(core['formula'])}"
+    )

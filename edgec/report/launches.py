@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -17,12 +16,11 @@ from edgec.fuse.cost_model import GPU_LAUNCH, CostModel, work
 from edgec.ir.footprint import touched
 from edgec.ir.index import upper
 from edgec.ir.types import DTYPES
-from edgec.report.tables import duration, number, size, table
+from edgec.report.record import Record
+from edgec.report.terminal import duration, number, size, table
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.tiles import TensorTile, Tile, cycles
 from edgec.schedule.program import Kernel, Program
-
-Record = dict[str, Any]
 
 
 def launch(call: CallSite, program: Program, device: Device, said: Mapping[str, KernelReport]) -> Record | None:

@@ -23,9 +23,10 @@ from edgec.progress import Progress, silent
 from edgec.report.budget import Budget, needs
 from edgec.report.document import document, write_document
 from edgec.report.document.build import PAGE
+from edgec.report.kernels import kernel_record
 from edgec.report.launches import launch
 from edgec.report.page import page
-from edgec.report.record import Record, kernel_record
+from edgec.report.record import Record
 
 #: Seconds that a network is timed for, as a whole and kernel by kernel.
 SECONDS = 0.5

@@ -13,9 +13,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from edgec.report import diff, record, tables
+from edgec.report import diff
 from edgec.report.bundle import bundle
-from edgec.report.record import Record
+from edgec.report.record import Record, finite
+from edgec.report.terminal import duration, size
 
 _FOLDER = Path(__file__).parent / "html"
 #: The parts of the page in order, by their id.
@@ -27,7 +28,7 @@ VIEWS = (
 
 def page(document: Record, token: str | None = None) -> str:
     """The HTML of a document. With a ``token`` it is the live page, which may talk to the server that it came from."""
-    found = record.finite(document)
+    found = finite(document)
     packed = gzip.compress(json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode(), 6, mtime=0)
     return _environment().get_template("page.html.jinja").render(
         doc=found, views=VIEWS, data=Markup(base64.b64encode(packed).decode()), live=token is not None, token=token,
@@ -44,8 +45,8 @@ def diff_page(found: Record) -> str:
 def _environment() -> Environment:
     made = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=False)
     filters: dict[str, Any] = {
-        "size": tables.size,
-        "duration": tables.duration,
+        "size": size,
+        "duration": duration,
         "error": lambda value: "differs" if value in (None, float("inf")) else f"{value:.1e}",
         "percent": diff.percent,
         "name_of": diff.name_of,

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.text import Text
 
 from edgec.build import Built
 from edgec.partition import Assignment
 from edgec.partition.cut import NEVER
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-
-Record = dict[str, Any]
+from edgec.report.record import Record
+from edgec.report.terminal import size, table
 
 
 def record(built: Built) -> Record | None:
@@ -75,8 +70,6 @@ def _gpu_alone(placed: Assignment) -> float | None:
 
 def draw(found: Record) -> list[RenderableType]:
     """The parts, what they were predicted to take beside the alternatives, and what had to stay on the processor."""
-    from edgec.report.tables import size, table
-
     alone = f"{found['gpu_alone_ms']:.3g}" if found["gpu_alone_ms"] is not None else "not possible"
     sides = {b["place"] for b in found["blocks"]}
     drawn: list[RenderableType] = []

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from edgec.errors import UsageError
 from edgec.report.record import Record, head
-from edgec.report.tables import table
+from edgec.report.terminal import table
 from edgec.tune.database import Profiles
 from edgec.tune.local import Tuned
 from edgec.untrusted import read_json

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from edgec.errors import UsageError
 from edgec.report.record import Record, head
-from edgec.report.tables import pairs, table
+from edgec.report.terminal import pairs, table
 from edgec.rewrite import Equation, Rule
 from edgec.rewrite.families import origin_of
 from edgec.rewrite.identity import prove_identity

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
 
 from edgec.compress.prune.report import PruneReport
+from edgec.report.record import Record
+from edgec.report.terminal import table
 from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Program
 from edgec.text import printable
-
-if TYPE_CHECKING:
-    from edgec.report.record import Record
 
 #: Rows that a terminal shows.
 SHOWN = 12
@@ -41,7 +40,6 @@ def layers(report: PruneReport | None) -> Record | None:
 
 def draw(found: Sequence[Record], pruned: Record | None) -> tuple[RenderableType, ...]:
     """Both as tables; nothing where there are no zeros."""
-
     parts: list[RenderableType] = []
     if pruned is not None:
         parts.append(_draw_layers(pruned))
@@ -49,8 +47,6 @@ def draw(found: Sequence[Record], pruned: Record | None) -> tuple[RenderableType
         taken = sum(row["taken"] for row in found)
         title = f"zeros in weights: left out by {taken} of {len(found)} kernels"
         heads = (">kernel", "nodes", ">zeros", ">vectors kept", ">predicted gain", ">break-even", "kernel is")
-        from edgec.report.tables import table
-
         drawn = table(*heads, title=title)
         for row in sorted(found, key=lambda r: -r["dense_cycles"])[:SHOWN]:
             gain = row["dense_cycles"] / max(row["sparse_cycles"], 1)
@@ -66,8 +62,6 @@ def _draw_layers(record: Record) -> RenderableType:
     title = f"pruned by {record['scheme']} ({record['method']}): {record['zeros']:.0%} of the weights are zero or gone"
     if record["value"] is not None:
         title += f"; {record['max_loss'].partition('=')[0]} {record['value']:.4g}, at most {record['max_loss']}"
-    from edgec.report.tables import table
-
     drawn = table("layer", "weights", ">zeros", ">error", "", title=title)
     for row in sorted(record["layers"], key=lambda r: -(r["error"] or 0.0))[:SHOWN]:
         error = "" if row["error"] is None else f"{row['error']:.3f}"

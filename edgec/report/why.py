@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from edgec.fuse import Block, Plan
 from edgec.fuse.choice import Choice, Variant
 from edgec.fuse.decisions import Verdict
 from edgec.ir.graph import Node
+from edgec.report.record import Record
 from edgec.text import printable
 
-Record = dict[str, Any]
 #: Neighbors that are named where the same is true of many.
 SHOWN = 2
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from edgec.build import Built
 from edgec.fuse import Plan
-from edgec.report.record import Record, blocks_of
+from edgec.report.kernels import blocks_of
+from edgec.report.record import Record
 from edgec.schedule.chain import main_of
 from edgec.schedule.contract import Contract, tiles_for
 from edgec.schedule.program import Kernel

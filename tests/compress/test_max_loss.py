@@ -17,7 +17,8 @@ from edgec.compress.max_loss import FIGURES, parsed
 from edgec.compress.search import most
 from edgec.device.load import load_device
 from edgec.errors import CheckError, UsageError
-from edgec.report import record, tables
+from edgec.report import build as build_report
+from edgec.report import compression
 from tests.compress.compressible import data, hostile
 
 HOSTILE, NAME = hostile()
@@ -66,10 +67,10 @@ def test_the_compiled_network_keeps_the_budget(tmp_path: Path) -> None:
         results = [(built(x), floats(x)) for x in file["x"]]
     far = max(float(np.abs(a - b).max()) for a, b in results)
     assert far <= 0.11 * max(float(np.abs(b).max()) for _, b in results)
-    told = record.build(built)["compression"]
+    told = build_report.record(built)["compression"]
     assert [row["name"] for row in told["layers"] if row["reason"]] == [NAME]
     assert json.dumps(told)
-    assert tables.compression(told)
+    assert compression.draw(told)
 
 
 def test_scales_that_move_make_the_layer_bytes_again(tmp_path: Path) -> None:

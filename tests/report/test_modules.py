@@ -11,7 +11,7 @@ import pytest
 
 from edgec.report import page as pages
 from edgec.report.bundle import bundle, modules
-from edgec.report.tables import number, size
+from edgec.report.terminal import number, size
 
 FOLDER = Path(pages.__file__).parent / "html" / "modules"
 #: Links a module with all that it imports, without running any: a name that is not exported is an error.

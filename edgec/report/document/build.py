@@ -13,11 +13,11 @@ from edgec.build import Built
 from edgec.check.network import Checked
 from edgec.errors import UsageError
 from edgec.ir.graph import Node
-from edgec.report import record
+from edgec.report import bench, build, check, device
 from edgec.report.document import kernels as parts
 from edgec.report.document import stages
 from edgec.report.document.memory import memory_map
-from edgec.report.record import Record
+from edgec.report.record import Record, finite, head
 from edgec.text import printable
 from edgec.untrusted import read_json
 
@@ -49,12 +49,12 @@ def document(
     planned = stages.of_graph("operators", 0.0, plan.graph, numbers)
     drawn += [stages.of_plan(spent["fuse"], plan, numbers), stages.of_program(spent["schedule"], built.program)]
     return {
-        **record.head("report"),
+        **head("report"),
         "report_schema": SCHEMA,
         "model": built.parsed.name if built.parsed is not None else built.graph.name,
-        "build": record.build(built),
+        "build": build.record(built),
         "settings": dict(settings or {}),
-        "device": record.device(built.options.device),
+        "device": device.record(built.options.device),
         "roofline": parts.roofline(built),
         "stages": drawn,
         "operators": planned,
@@ -65,8 +65,8 @@ def document(
         "refusals": parts.refusals(plan),
         "choices": parts.choices(plan),
         "memory": memory_map(built.program),
-        "check": record.check(checked) if checked is not None else None,
-        "bench": record.bench(benched, built.options.device.name) if benched is not None else None,
+        "check": check.record(checked) if checked is not None else None,
+        "bench": bench.record(benched, built.options.device.name) if benched is not None else None,
         "budgets": list(budgets),
         "provenance": _provenance(built),
     }
@@ -95,7 +95,7 @@ def _provenance(built: Built) -> Record:
 def write_document(found: Record, folder: Path) -> Path:
     """Write the document into the folder of a build; gives its path."""
     path = folder / DOCUMENT
-    path.write_text(json.dumps(record.finite(found), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
+    path.write_text(json.dumps(finite(found), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
     return path
 
 

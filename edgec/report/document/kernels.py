@@ -16,9 +16,10 @@ from edgec.errors import EdgecError
 from edgec.fuse import Block, Plan
 from edgec.fuse.cost_model import GHZ, MEMORY_BYTES, CostModel
 from edgec.report import why
+from edgec.report.kernels import blocks_of, kernel_cost, kernel_record
 from edgec.report.launches import launch
 from edgec.report.listing import formula_text, numbered
-from edgec.report.record import Record, blocks_of, kernel_cost, kernel_record
+from edgec.report.record import Record
 from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Kernel
 

@@ -1,0 +1,110 @@
+"""A build: its figures, kernels, files and seconds; and what to do with it next."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.text import Text
+
+from edgec.build import Built
+from edgec.device.compilers import runs_here
+from edgec.device.device import Device
+from edgec.device.probe import probe_host
+from edgec.emit.project import cross_options
+from edgec.report import budget, compression, memory, partition, sparsity
+from edgec.report.fit import fit
+from edgec.report.kernels import draw_largest, largest
+from edgec.report.ledger import bytes_moved
+from edgec.report.record import Record, head
+from edgec.report.terminal import pairs, size
+
+
+def record(built: Built) -> Record:
+    """The figures of a build; sizes in bytes, times in seconds."""
+    program = built.program
+    return {
+        **head("build"),
+        "folder": str(built.folder),
+        "replaced": built.replaced,
+        "started_at": built.run.steps[0].stage.name,
+        "name": built.options.name,
+        "device": built.options.device.name,
+        "runs_here": runs_here(built.options.device, built.compiler),
+        "cross": _cross(built.options.device),
+        "threads": built.options.threads,
+        "compiler": built.compiler,
+        "operators": built.operators,
+        "core_operators": len(program.graph.operations()),
+        "kernels": built.kernels,
+        "rules": len(built.run.context.applied),
+        "arena_bytes": built.arena_bytes,
+        "arena_lower_bound_bytes": built.arena_lower_bound_bytes,
+        "weights_bytes": built.weights_bytes,
+        "traffic": bytes_moved(built.run["fuse"]),
+        "memory": fit(program, built.options.device, built.options.room, built.run.context.striped),
+        "largest_kernels": largest(program),
+        "files": {path: len(content) for path, content in built.run["emit"].files.items()},
+        "seconds": {**built.seconds, "total": sum(built.seconds.values())},
+        "compression": compression.record(built.run.context.compression),
+        "pruned": sparsity.layers(built.run.context.pruned.report if built.run.context.pruned else None),
+        "sparsity": sparsity.kernels(program),
+        "placement": partition.record(built),
+    }
+
+
+def _cross(device: Device) -> str | None:
+    """The options that CMake needs on this machine; "" if it needs none, None if they are not known."""
+    if device.hosted and device.arch == probe_host().arch:
+        return ""
+    return cross_options(device) or None
+
+
+def draw(found: Record, model: str, asked: str = "") -> RenderableType:
+    """The record for a terminal. ``asked`` are the options that further commands have to repeat."""
+    seconds = found["seconds"]
+    spent = "  ".join(f"{name} {s:.2f}" for name, s in seconds.items() if name != "total" and s >= 0.005)
+    moved, least = found["traffic"]["read"] + found["traffic"]["written"], found["traffic"]["lower_bound"]
+    bound = found["arena_lower_bound_bytes"]
+    over = f"{found['arena_bytes'] / bound:.2f}x its lower bound" if bound else "nothing to keep"
+    rows: list[tuple[str, RenderableType]] = [
+        ("kernels", f"{found['kernels']} for {found['operators']} operators, {found['rules']} rules applied"),
+        ("arena", f"{size(found['arena_bytes'])} ({over})"),
+        ("weights", size(found["weights_bytes"])),
+        *memory.draw_rows(found["memory"]),
+        (
+            "traffic",
+            f"{size(moved)} a run, {moved / max(least, 1):.2f}x the least that inputs, weights and outputs are",
+        ),
+        ("seconds", f"{seconds['total']:.2f}: {spent}"),
+        ("compiler", escape(found["compiler"]) if found["compiler"] else "none: sources only"),
+    ]
+    done = "replaced the earlier build in" if found["replaced"] else "written to"
+    title = Text.assemble((escape(model), "bold"), f" -> {found['device']}, {found['threads']} thread(s)")
+    parts: list[RenderableType] = [
+        title,
+        pairs(rows),
+        "",
+        draw_largest(found["largest_kernels"]),
+        "",
+        *((*partition.draw(found["placement"]), "") if found["placement"] else ()),
+        *((*compression.draw(found["compression"]), "") if found["compression"] else ()),
+        *((*sparsity.draw(found["sparsity"], found["pruned"]), "") if found["sparsity"] or found["pruned"] else ()),
+        f"{done} [bold]{escape(found['folder'])}/[/], API in {found['name']}.h",
+        pairs(_next_steps(found, model, asked)),
+    ]
+    return Group(*parts, *budget.draw(found["budgets"]))
+
+
+def _next_steps(found: Record, model: str, asked: str) -> list[tuple[str, RenderableType]]:
+    """Commands that use the build: its page, a check, a benchmark, C and Python."""
+    folder, here = escape(found["folder"]), found["runs_here"]
+    cross = f" {found['cross']}" if found["cross"] else ""
+    steps: list[tuple[str, RenderableType]] = []
+    if found["report"]:
+        steps.append(("look", escape(found["report"])))
+    if found["started_at"] == "import":  # else there is no model to compare with
+        steps.append(("check", escape(f"edgec check {model}{asked}")))
+        steps += [("time", escape(f"edgec bench {model}{asked} --vs onnxruntime"))] if here else []
+    if found["cross"] is not None:
+        steps.append(("use in C", f"cmake -S {folder} -B {folder}/build{cross} && cmake --build {folder}/build"))
+    return [*steps, *([("in Python", f"edgec.Network({found['folder']!r}).run({{...}})")] if here else [])]

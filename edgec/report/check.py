@@ -1,0 +1,89 @@
+"""A check against a reference: outputs, the error ledger, kernels alone, and where an error comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.text import Text
+
+from edgec.check.network import Checked
+from edgec.report.record import Record, head
+from edgec.report.terminal import error_text, pairs, table, verdict
+
+
+def record(checked: Checked) -> Record:
+    """Errors as absolute values and relative to the largest value of the tensor."""
+    located = checked.located
+    return {
+        **head("check"),
+        "ok": checked.ok,
+        "reference": checked.reference,
+        "executed_stage": checked.executed_stage,
+        "samples": checked.samples,
+        "threads": list(checked.threads),
+        "tolerance": checked.tolerance,
+        "mismatch_tolerance": checked.mismatch_tolerance,
+        "outputs": [
+            {**asdict(d), "ok": d.within(checked.tolerance, checked.mismatch_tolerance)} for d in checked.outputs
+        ],
+        "stages": [asdict(e) for e in checked.stages],
+        "located": asdict(located) if located is not None else None,
+        "blocks": [asdict(b) for b in checked.blocks],
+        "notes": list(checked.notes),
+    }
+
+
+def draw(found: Record) -> RenderableType:
+    """The outputs, the error ledger of the stages and, if they were checked, the kernels."""
+    outputs = table("output", ">max |d|", ">relative", "")
+    for o in found["outputs"]:
+        mark = verdict(o["ok"]) if not o["note"] else Text(f"{o['note']}", style="red")
+        if o["mismatches"]:
+            mark.append(f"  {o['mismatches']} of {o['elements']} differ", style="dim" if o["ok"] else "red")
+        outputs.add_row(escape(o["name"]), error_text(o["max_abs"]), error_text(o["max_rel"]), mark)
+    stages = table("stage", ">max |d|", ">relative", ">added", title="Error ledger")
+    for e in found["stages"]:
+        cells = (error_text(e["max_abs"]), error_text(e["max_rel"]), error_text(e["added_rel"]))
+        stages.add_row(e["stage"], *cells)
+    threads = " and ".join(map(str, found["threads"])) or "no"
+    line = Text.assemble(
+        verdict(found["ok"]), f"  {found['samples']} sample(s) beside {found['reference']}, "
+        f"{threads} thread(s), tolerance {found['tolerance']:.0e}",
+    )  # fmt: skip
+    parts: list[RenderableType] = [line, outputs, "", stages]
+    if found["blocks"]:
+        parts += ["", _draw_kernels(found["blocks"])]
+    parts += [Text(f"note: {note}", style="yellow") for note in found["notes"]]
+    if found["located"]:
+        parts += ["", _draw_located(found["located"])]
+    return Group(*parts)
+
+
+def _draw_kernels(found: Sequence[Record]) -> RenderableType:
+    """The kernels with the largest errors, and all that are wrong."""
+    drawn = table(">kernel", "template", "operators", ">max |d|", ">relative", "", title="Kernels alone")
+    ranked = sorted(found, key=lambda b: (b["ok"], -(b["max_rel"] if b["max_rel"] is not None else 1e30)))
+    shown = [b for k, b in enumerate(ranked) if not b["ok"] or k < 5]
+    for b in shown:
+        errors = (error_text(b["max_abs"]), error_text(b["max_rel"]))
+        words = (escape(b["template"].split(",")[0]), escape(" ".join(b["operators"][:6])))
+        drawn.add_row(str(b["kernel"]), *words, *errors, verdict(b["ok"]))
+    right = sum(b["ok"] for b in found)
+    return Group(drawn, f"{right} of {len(found)} kernels compute what their operators do; the {len(shown)} worst")
+
+
+def _draw_located(found: Record) -> RenderableType:
+    """The first stage and nodes with an error, and the reproducer."""
+    rows: list[tuple[str, RenderableType]] = [
+        ("stage", found["stage"]),
+        ("where", escape(found["what"])),
+        ("node", escape(", ".join(found["nodes"])) or "none of its own"),
+        ("relative error", error_text(found["max_rel"])),
+    ]
+    if found["reproducer"]:
+        rows.append(("reproducer", escape(found["reproducer"])))
+    rows += [("", escape(line)) for line in found["notes"]]
+    return Group(Text("Where the error comes in", style="bold"), pairs(rows))
