@@ -31,10 +31,10 @@ from networks import Network
 import edgec
 from edgec import pipeline
 from edgec.artifact.folder import read_lock
-from edgec.context import Context
 from edgec.errors import EdgecError
 from edgec.execute.samples import random_inputs
 from edgec.options import resolve
+from edgec.pipeline.context import Context
 from edgec.rewrite import simplify
 
 #: What is compared, in the order of the columns: the mode of the planner, and whether laws rewrite first.

@@ -107,7 +107,7 @@ int8 MobileNetV2 (224 x 224) takes 488 KiB of its 512 in eight stripes, 1.6 MiB 
 def measured(network: str, path: Path, core: str, library: Path | None = None, room: int | None = None) -> Row:
     device = load_device(BOARDS[core])
     built = edgec.build(str(path), device=device, compile=False, ram=room)
-    striped = built.run.context.striped
+    striped = built.run.stripes
     arrays = random_inputs(built.run.graph, 0)
     assert built.parsed is not None
     reference = open_reference(built.parsed, {}, {})

@@ -94,14 +94,14 @@ def built(name: str, path: Path, folder: Path, device: str, precisions: tuple[st
     """Make the projects of a network; how long that took."""
     import edgec
     from edgec import pipeline
-    from edgec.context import Context
     from edgec.frontend.source import read
     from edgec.options import resolve
+    from edgec.pipeline.context import Context
     from edgec.report.listing import describe_template
 
     begun = time.perf_counter()
     record: dict[str, Any] = {"name": name}
-    simple = pipeline.run(read(str(path)), Context(resolve({"device": device})), until="simplify").result
+    simple = pipeline.run(read(str(path)), Context(resolve({"device": device})), until="simplify").result.graph
     record["simplify_s"] = time.perf_counter() - begun
     for precision in precisions:
         begun = time.perf_counter()

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 import time
 
-from edgec.context import Context
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
 from edgec.pipeline import run
+from edgec.pipeline.context import Context
 from edgec.report.explain import explain
 from edgec.rewrite import load_rules
 

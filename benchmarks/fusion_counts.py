@@ -25,10 +25,10 @@ from published.figures import NETWORKS, Published
 from published.layers import Net
 from table import geometric_mean, markdown
 
-from edgec.context import Context
 from edgec.execute.executor import run_program
 from edgec.options import Options, resolve
 from edgec.pipeline import run
+from edgec.pipeline.context import Context
 from edgec.schedule.program import Program
 
 #: Intermediate bytes shrink at least so much, in geometric mean.

@@ -22,7 +22,6 @@ from typing import Any
 import networks
 
 from edgec import pipeline
-from edgec.context import Context
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.device.load import load_device
 from edgec.emit.language import CUDA
@@ -30,6 +29,7 @@ from edgec.emit.source import generate
 from edgec.errors import EdgecError
 from edgec.frontend.source import read
 from edgec.options import resolve
+from edgec.pipeline.context import Context
 from edgec.report.launches import launch, totals
 
 COLUMNS = (

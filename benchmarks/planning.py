@@ -19,11 +19,12 @@ from published.figures import NETWORKS
 from tuning import database, planning
 
 from edgec import pipeline
-from edgec.context import Context
+from edgec.compress import Compressed
 from edgec.fuse.choice import Prices
 from edgec.fuse.cost_model import CostModel
 from edgec.ir.graph import Graph
 from edgec.options import Options, resolve
+from edgec.pipeline.context import Context
 from edgec.tune.database import Measured, Profiles
 from edgec.tune.known import target
 
@@ -36,7 +37,7 @@ def warm(graph: Graph, options: Options) -> int:
     known: dict[str, float] = {}
     while True:
         prices = Prices(CostModel(options.device), known.get)
-        pipeline.fuse(graph, Context(options, prices=prices))
+        pipeline.fuse(Compressed(graph), Context(options, prices=prices))
         if not prices.unknown:
             break
         known |= {f: prices.model(block) for f, block in prices.unknown.items()}
@@ -58,7 +59,7 @@ def main() -> int:
         model = net.finished("net").SerializeToString()
         begun = time.perf_counter()
         context = Context(options)
-        graph = pipeline.simplify(pipeline.import_(model, context), context)
+        graph = pipeline.simplify(pipeline.import_(model, context), context).graph
         before = time.perf_counter() - begun
         with tempfile.TemporaryDirectory(prefix="edgec-planning-") as folder, database(Path(folder, "warm.sqlite")):
             known = warm(graph, options)

@@ -23,9 +23,10 @@ import numpy as np
 from networks import Network
 
 from edgec import pipeline
-from edgec.context import Context
+from edgec.compress import Compressed
 from edgec.ir.graph import Graph
 from edgec.options import Options, resolve
+from edgec.pipeline.context import Context
 from edgec.tune.local import Tuned, tune
 
 
@@ -48,13 +49,13 @@ def simplified(network: Network, options: Options) -> Graph:
         with np.load(network.inputs, allow_pickle=False) as data:
             shapes |= {name: data[name].shape for name in data.files}
     context = Context(resolve({"shapes": shapes, "device": options.device}))
-    return pipeline.simplify(pipeline.import_(str(network.path), context), context)
+    return pipeline.simplify(pipeline.import_(str(network.path), context), context).graph
 
 
 def planning(graph: Graph, options: Options) -> tuple[float, int]:
     """Seconds to plan, opening the database included, and how many choices that meant."""
     begun = time.perf_counter()
-    plan = pipeline.fuse(graph, Context(options))
+    plan = pipeline.fuse(Compressed(graph), Context(options))
     return time.perf_counter() - begun, len(plan.decisions.choices)
 
 

@@ -26,13 +26,13 @@ from edgec.check.score import Scored
 from edgec.check.score import score as scored
 from edgec.compress.prune import Pruning
 from edgec.compress.prune import prune as prune_graph
-from edgec.context import Context
 from edgec.device.compilers import runs_here
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.frontend.source import Source
 from edgec.options import Settings, resolve
+from edgec.pipeline.context import Context
 from edgec.progress import Progress, silent
 from edgec.tune import local
 from edgec.tune.local import Tuned
@@ -92,7 +92,7 @@ def tune(
     if options.device.is_gpu and runs_here(options.device, options.compiler):
         return tune_on_device(model, seconds, link="local", start=start, progress=progress, **settings)
     source = read(model) if start == "import" else model
-    graph = pipeline.run(source, Context(options, progress), start, until="compress").result
+    graph = pipeline.run(source, Context(options, progress), start, until="compress").result.graph
     return local.tune(graph, options, seconds, progress)
 
 
@@ -109,7 +109,7 @@ def masks(model: Buildable, **settings: Unpack[Settings]) -> dict[str, np.ndarra
     options = resolve(settings)
     if options.prune is None:
         raise UsageError("zeros of no kind are asked for", hint='give prune="vector" and a sparsity')
-    graph = pipeline.run(read(model), Context(options), until="simplify").result
+    graph = pipeline.run(read(model), Context(options), until="simplify").result.graph
     asked = Pruning(options.prune, options.sparsity, options.prune_by, options.calibrate)
     return dict(prune_graph(graph, asked, None).masks)
 

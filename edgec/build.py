@@ -21,7 +21,6 @@ from edgec.artifact.folder import publish, refuse_foreign
 from edgec.artifact.lock import lock_facts, locked
 from edgec.artifact.network import Network
 from edgec.compress.prune import stored
-from edgec.context import Context
 from edgec.device.compilers import compiler_for
 from edgec.emit.extras import chosen as choose_extras
 from edgec.emit.picture import AS_IS, Preparation
@@ -34,7 +33,8 @@ from edgec.frontend.source import Parsed, Source
 from edgec.ir.graph import Graph
 from edgec.ir.types import Type
 from edgec.options import Options, Settings, resolve
-from edgec.pipeline import Run
+from edgec.pipeline.context import Context
+from edgec.pipeline.run import Run
 from edgec.progress import Progress, silent
 from edgec.report.facts import operator_counts
 from edgec.schedule.program import Program
@@ -92,7 +92,7 @@ class Built:
 
     @property
     def options(self) -> Options:
-        return self.run.context.options
+        return self.run.options
 
     @property
     def onnx(self) -> OnnxModel | None:
@@ -145,12 +145,13 @@ class Built:
 
         Raises UsageError for operators that have no ONNX form here.
         """
-        onnx.save(runnable(self.run["compress"]), str(path))
+        onnx.save(runnable(self.run["compress"].graph), str(path))
 
     @property
     def masks(self) -> Mapping[str, np.ndarray]:
         """By layer, which weights stayed ([outputs, inputs, taps..] of truth); empty where nothing was pruned."""
-        return self.run.context.pruned.masks if self.run.context.pruned is not None else {}
+        found = self.run.compressed
+        return found.pruned.masks if found is not None and found.pruned is not None else {}
 
     def write_masks(self, path: str | Path) -> None:
         """Masks as an .npz file, for a training loop and for `masks`. Raises UsageError where there are none."""
@@ -205,12 +206,16 @@ def build(
     parsed = read(model) if start == "import" else None
     choose_extras(extras, options.device, options.name)
     facts = lock_facts(options, parsed, start)
-    context = Context(options, progress, facts, extras=tuple(extras), preprocessing=preprocessing)
-    if lock is not None:
-        frozen = locked(Path(lock), context.facts)
-        context.prices, context.variants = prices_for(options, frozen), Variants(frozen=frozen)
-    elif variants is not None:
-        context.variants = Variants(frozen=variants)
+    frozen = locked(Path(lock), facts) if lock is not None else variants
+    context = Context(
+        options,
+        progress,
+        facts,
+        extras=tuple(extras),
+        preprocessing=preprocessing,
+        prices=prices_for(options, frozen) if lock is not None else None,
+        variants=Variants(frozen=frozen) if frozen is not None else None,
+    )
     source = parsed if parsed is not None else model
     save = Path(save_stages) if save_stages is not None else None
     run = pipeline.run(source, context, start, save=save)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from edgec.artifact.folder import RESOURCES, library_name, publish, read_lock
 from edgec.artifact.network import Network
-from edgec.context import Context
 from edgec.device import android, apk, wasm
 from edgec.device.compilers import compiler_for
 from edgec.device.cuda import CudaCompiler, KernelReport, compile_cuda
@@ -22,6 +21,7 @@ from edgec.device.toolchain import Compiler, compile_shared
 from edgec.emit.project import Project
 from edgec.errors import UsageError
 from edgec.execute.executor import Executor
+from edgec.pipeline.context import Context
 from edgec.untrusted import read_json
 
 #: (what is being compiled, how many are done, of how many)

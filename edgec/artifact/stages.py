@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import onnx
 
+from edgec.compress import Compressed
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.export import to_onnx
 from edgec.ir import text
@@ -16,10 +18,19 @@ from edgec.untrusted import read_array
 
 #: The folder of constants beside the saved texts, one file each, named by digest.
 CONSTANTS = "constants"
+#: The first word of the line that names the layers in bf16.
+BF16_LAYERS = "bf16_layers"
 
 
 def show_graph(graph: Graph) -> str:
     return text.show(graph)
+
+
+def show_compressed(compressed: Compressed) -> str:
+    """The text of a compressed graph, behind a line that names the layers in bf16 where there are any."""
+    layers = compressed.bf16_layers
+    head = "" if layers is None else f"{BF16_LAYERS} {json.dumps(sorted(layers))}\n"
+    return head + show_graph(compressed.graph)
 
 
 def write(folder: Path, name: str, content: str, value: object) -> None:
@@ -27,23 +38,31 @@ def write(folder: Path, name: str, content: str, value: object) -> None:
     if folder.exists() and not folder.is_dir():
         raise UsageError("not a folder", where=str(folder))
     folder.mkdir(parents=True, exist_ok=True)
-    if isinstance(value, Graph):
+    graph = value if isinstance(value, Graph) else getattr(value, "graph", None)
+    if isinstance(graph, Graph):
         constants = folder / CONSTANTS
         constants.mkdir(exist_ok=True)
-        for digest, array in text.constants_of(value).items():
+        for digest, array in text.constants_of(graph).items():
             path = constants / f"{digest}.npy"
             if array.value.size > text.INLINE_ELEMENTS and not path.exists():
                 np.save(path, plain(array.value))
-        onnx.save(to_onnx(value, constants), folder / f"{Path(name).stem}.onnx")
+        onnx.save(to_onnx(graph, constants), folder / f"{Path(name).stem}.onnx")
     (folder / name).write_text(content, encoding="utf-8")
 
 
-def read_graph(path: Path) -> Graph:
-    """The graph that was saved; raises UsageError where the file is missing, ModelError where it is broken."""
+def read_compressed(path: Path) -> Compressed:
+    """The graph that import, simplify or compress left, with its layers in bf16 where there are any.
+
+    Raises UsageError where the file is missing, ModelError where it is broken.
+    """
     try:
         content = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the saved stage: {error}", where=str(path)) from None
+    layers = None
+    if content.startswith(BF16_LAYERS):
+        line, _, content = content.partition("\n")
+        layers = _layers(line.removeprefix(BF16_LAYERS), path)
     if not content.lstrip().startswith("graph "):
         raise ModelError(
             "not the text of a graph",
@@ -58,9 +77,19 @@ def read_graph(path: Path) -> Graph:
             dtype = head.rpartition(": ")[2].partition("[")[0]
             constants[digest] = _constant(path.parent / CONSTANTS / f"{digest}.npy", dtype)
     try:
-        return text.parse(content, constants)
+        return Compressed(text.parse(content, constants), bf16_layers=layers)
     except ModelError as error:
         raise ModelError(error.message, hint=error.hint, where=f"{path}, {error.where}") from None
+
+
+def _layers(listed: str, path: Path) -> frozenset[str]:
+    try:
+        names = json.loads(listed)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ModelError("the layers in bf16 are no list of names", hint="save the stages again", where=str(path))
+    return frozenset(names)
 
 
 def _constant(path: Path, dtype: str) -> Array:

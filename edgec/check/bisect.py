@@ -29,7 +29,7 @@ from edgec.frontend.source import import_graph, nodes_with_outputs
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node
-from edgec.pipeline import Run
+from edgec.pipeline.run import Run
 from edgec.progress import Progress
 from edgec.report.listing import describe_template
 from edgec.text import printable
@@ -149,7 +149,7 @@ def _suspect(
         return _first(_program_steps(built.run, inputs), tolerance)
     if stage == "emit":
         return _first(_code_steps(built, inputs, progress), tolerance)
-    rules = sorted({a.rule for a in built.run.context.applied}) if stage == "simplify" else []
+    rules = sorted({a.rule for a in built.run.applied}) if stage == "simplify" else []
     return Suspect(f"the rules {', '.join(rules)}" if rules else f"the stage {stage}", (), math.inf)
 
 

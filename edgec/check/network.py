@@ -26,7 +26,7 @@ from edgec.execute.samples import given_inputs, random_inputs
 from edgec.execute.samples import samples as split_samples
 from edgec.frontend import states
 from edgec.ir.graph import Graph
-from edgec.pipeline import Run
+from edgec.pipeline.run import Run
 from edgec.progress import Progress
 
 Arrays = dict[str, np.ndarray]

@@ -16,12 +16,12 @@ from onnx import NodeProto, TensorProto, helper
 from edgec import pipeline
 from edgec.artifact.folder import publish
 from edgec.check.compare import Difference, compare_all, worst
-from edgec.context import Context
 from edgec.emit.project import LOCK
 from edgec.errors import EdgecError
 from edgec.frontend.onnx.model import Model, read, tensor
 from edgec.frontend.onnx.support import label_of
 from edgec.frontend.onnx.validate import needs
+from edgec.pipeline.context import Context
 from edgec.version import __version__
 
 Arrays = Mapping[str, np.ndarray]

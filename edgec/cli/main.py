@@ -18,7 +18,6 @@ from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
 from edgec.cli.command import Answer, command, refused
 from edgec.cli.shared import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
-from edgec.context import Context
 from edgec.emit.extras import APPS, BINDINGS
 from edgec.emit.picture import preparation
 from edgec.errors import UsageError
@@ -258,7 +257,7 @@ def inspect(
         with shown() as progress:
             run = pipeline.run(parsed, Context(options, progress), until="schedule")
         moved = ledger.record(run) if traffic else None
-        memory = fit(run["schedule"], options.device, options.room, run.context.striped)
+        memory = fit(run["schedule"], options.device, options.room, run.stripes)
     found = inspect_report.record(parsed, graph, missing, problem, moved, memory)
     if kernels and graph is not None:
         with shown() as progress:

@@ -15,6 +15,7 @@ from edgec.compress.gain import Gain, gain
 from edgec.compress.layers import Layer, layers_of
 from edgec.compress.max_loss import MaxLoss, parsed
 from edgec.compress.observe import OBSERVERS as _OBSERVERS
+from edgec.compress.prune.prune import Pruned
 from edgec.compress.quantize import quantized
 from edgec.compress.report import LayerReport, Report
 from edgec.device.device import Device
@@ -59,11 +60,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Compressed:
-    """A network, and what became of its layers; of those in bf16 the scheduler rounds what they read."""
+    """A compressed network with its findings.
+
+    ``report`` says what became of every layer, ``pruned`` which weights stayed. ``bf16_layers`` are the layers that
+    multiply bf16 where the device's precision is fp32; None: as the precision says.
+    """
 
     graph: Graph
     report: Report | None = None
-    halves: frozenset[str] | None = None  # layers that are to multiply bf16, where that is not for all to do
+    bf16_layers: frozenset[str] | None = None
+    pruned: Pruned | None = None
 
 
 @dataclass

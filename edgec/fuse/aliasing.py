@@ -12,10 +12,12 @@ from collections.abc import Mapping as MappingType
 from dataclasses import dataclass, field
 from typing import Any
 
+from edgec.fuse.assignment import Assignment
 from edgec.fuse.block import Block
 from edgec.fuse.decisions import Decisions, Refusal
 from edgec.fuse.draft import Draft
 from edgec.fuse.guards import Guard, guards_of
+from edgec.fuse.stripes import Stripes
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula, Graph, Node, intern
@@ -64,7 +66,13 @@ class Plan:
     demands: tuple[tuple[str, Node], ...] = ()
     #: The conditions under which a block is computed, by its output, in the order in which they are known.
     guards: MappingType[Node, tuple[Guard, ...]] = field(default_factory=dict)
-    #: Why all this is so.
+    #: The layers that multiply bf16 where the device's precision is fp32; None: as the precision says.
+    bf16_layers: frozenset[str] | None = None
+    #: The device of every block, where there is a GPU next to the CPU.
+    assignment: Assignment | None = None
+    #: The head of the network in stripes, where memory asked for that.
+    stripes: Stripes | None = None
+    #: The reasons for all of it.
     decisions: Decisions = field(default_factory=Decisions, compare=False)
 
     @property
@@ -140,7 +148,7 @@ class Placer:
             sizes,
             demands,
             {n: tuple(sorted(found, key=lambda g: known.get(g[0], -1))) for n, found in guards.items()},
-            self.decisions,
+            decisions=self.decisions,
         )
 
     def _guards(

@@ -47,14 +47,13 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Striped:
-    """A network whose head, up to the value called ``cut``, is computed in ``count`` stripes.
+class Stripes:
+    """The head of a network, up to the value called ``cut``, computed in ``count`` stripes.
 
     ``shape`` is that of the value, ``ram_bytes`` what it all needs, ``whole_bytes`` what it needs without stripes;
     ``work`` is its arithmetic over that without.
     """
 
-    graph: Graph
     cut: tuple[str, ...]
     shape: tuple[int, ...]
     count: int
@@ -65,7 +64,7 @@ class Striped:
 
 def fitting(
     graph: Graph, standing: Collection[Node], room: int, whole_bytes: int, ram: Callable[[Graph], int]
-) -> Striped | None:
+) -> tuple[Graph, Stripes] | None:
     """The graph in stripes with the least work added that fits into ``room`` bytes; None where none does.
 
     ``standing`` are the values that lie in memory; ``ram`` schedules a graph and says what it needs.
@@ -75,9 +74,8 @@ def fitting(
         striped = in_stripes(graph, cut, count)
         needed = ram(striped)
         if needed <= room:
-            return Striped(
-                striped, graph.names(cut), cut.type.shape, count, needed, whole_bytes, 1 + work / max(before, 1)
-            )
+            share = 1 + work / max(before, 1)
+            return striped, Stripes(graph.names(cut), cut.type.shape, count, needed, whole_bytes, share)
     return None
 
 

@@ -8,63 +8,13 @@ The GPU starts while the processor goes on, so a run may take less than is predi
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
 
 from edgec.device.device import Device
-from edgec.fuse import Block, Plan
+from edgec.fuse import Plan
+from edgec.fuse.assignment import AssignedBlock, Assignment, Side, Transfer
 from edgec.fuse.cost_model import CostModel
 from edgec.ir.graph import Graph, Node
 from edgec.partition.cut import NEVER, Cut
-
-Place = Literal["cpu", "gpu"]
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Where a block runs, and what it would take on either side; without kernels on the GPU, ``refused`` says why."""
-
-    block: Block
-    place: Place
-    cpu_seconds: float
-    gpu_seconds: float
-    refused: str = ""
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """A value that is copied ``to`` the other side."""
-
-    value: Node
-    to: Place
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """Every block in order, every transfer, and the side of values that no block computes (concatenations)."""
-
-    blocks: tuple[Placed, ...]
-    transfers: tuple[Transfer, ...]
-    filled: Mapping[Node, Place] = field(default_factory=dict)
-    whole: str = ""  # why the network was not to be divided, where it was not
-    names: Mapping[Place, str] = field(default_factory=dict)  # of the devices
-
-    @property
-    def places(self) -> dict[Node, Place]:
-        """The side that every value is computed on."""
-        return {**{p.block.output: p.place for p in self.blocks}, **self.filled}
-
-    @property
-    def seconds(self) -> float:
-        """What a run takes, as predicted."""
-        kernels = sum(p.cpu_seconds if p.place == "cpu" else p.gpu_seconds for p in self.blocks)
-        return kernels + sum(t.seconds for t in self.transfers)
-
-    @property
-    def sides(self) -> set[Place]:
-        """Those that have work."""
-        return {p.place for p in self.blocks} or {"cpu"}
 
 
 def refused(plan: Plan) -> dict[Node, str]:
@@ -106,7 +56,7 @@ def assign(plan: Plan, device: Device, gpu: Device, threads: int) -> Assignment:
     readers = _readers(plan)
     costs = {b.output: (cpu(b), NEVER if b.output in no_kernel else on_gpu(b)) for b in plan.blocks}
     values = [n for n in (*costs, *readers) if n.op != "input"]
-    side: dict[Node, Place]
+    side: dict[Node, Side]
     if whole:
         ports = (*plan.graph.inputs, *(n for _, n in plan.graph.outputs))
         there, here = (sum(c) for c in zip(*costs.values())) if costs else (0.0, NEVER)
@@ -115,10 +65,10 @@ def assign(plan: Plan, device: Device, gpu: Device, threads: int) -> Assignment:
     else:
         far = _far_side(plan, costs, readers, transfer)
         side = {n: "gpu" if n in far else "cpu" for n in values}
-    placed = tuple(Placed(b, side[b.output], *costs[b.output], no_kernel.get(b.output, "")) for b in plan.blocks)
-    filled = {n: place for n, place in side.items() if n not in costs}
+    blocks = tuple(AssignedBlock(b, side[b.output], *costs[b.output], no_kernel.get(b.output, "")) for b in plan.blocks)
+    filled = {n: where for n, where in side.items() if n not in costs}
     transfers = tuple(_transfers(plan, readers, side, transfer))
-    return Assignment(placed, transfers, filled, whole, {"cpu": device.name, "gpu": gpu.name})
+    return Assignment(blocks, transfers, filled, whole, {"cpu": device.name, "gpu": gpu.name})
 
 
 def _far_side(
@@ -167,12 +117,12 @@ def _readers(plan: Plan) -> dict[Node, list[Node]]:
 
 
 def _transfers(
-    plan: Plan, readers: Mapping[Node, list[Node]], side: Mapping[Node, Place], transfer: Callable[[int], float]
+    plan: Plan, readers: Mapping[Node, list[Node]], side: Mapping[Node, Side], transfer: Callable[[int], float]
 ) -> list[Transfer]:
     results = plan.graph.results()
     found = []
     for value, reading in readers.items():
-        there: set[Place] = {side[r] for r in reading} | ({"cpu"} if value in results else set())
+        there: set[Side] = {side[r] for r in reading} | ({"cpu"} if value in results else set())
         mine = side.get(value, "cpu")
         found += [Transfer(value, to, transfer(value.type.bytes)) for to in sorted(there - {mine})]
     return found

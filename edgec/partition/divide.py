@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 
+from edgec.fuse.assignment import Assignment, Side
 from edgec.ir.graph import Graph, Node, intern, placeholder
-from edgec.partition.assign import Assignment, Place
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Segment:
     ``reads`` and ``writes`` are the values of the whole graph that its inputs and outputs stand for, in order.
     """
 
-    place: Place
+    side: Side
     graph: Graph
     reads: tuple[Node, ...]
     writes: tuple[Node, ...]
@@ -26,25 +26,25 @@ class Segment:
 def divide(graph: Graph, assignment: Assignment) -> tuple[Segment, ...]:
     """The segments in order: as few as following one side for as long as it has work leaves."""
     there = set(graph.nodes())
-    places = {n: place for n, place in assignment.places.items() if n in there}  # a plan may add copies
-    operands = {n: _operands(n, places) for n in places}
-    runs = min((_runs(operands, places, first) for first in ("cpu", "gpu")), key=len)
+    sides = {n: side for n, side in assignment.side_of.items() if n in there}  # a plan may add copies
+    operands = {n: _operands(n, sides) for n in sides}
+    runs = min((_runs(operands, sides, first) for first in ("cpu", "gpu")), key=len)
     results = {n for _, n in graph.outputs}
     names = {n: name for name, n in graph.outputs} | {n: str(n.attributes["name"]) for n in graph.inputs}
     taken = set(names.values())
     free = (name for number in count() if (name := f"value_{number}") not in taken)
-    names |= {value: next(free) for value in places if value not in names}
+    names |= {value: next(free) for value in sides if value not in names}
     found = []
-    for k, (place, values) in enumerate(runs):
+    for k, (side, values) in enumerate(runs):
         inside = set(values)
         reads = tuple(dict.fromkeys(o for v in values for o in operands[v] if o not in inside))
         wanted = {o for _, later in runs[k + 1 :] for v in later for o in operands[v]} | results
         writes = tuple(v for v in values if v in wanted)
-        found.append(Segment(place, _part(graph, reads, writes, names), reads, writes))
+        found.append(Segment(side, _part(graph, reads, writes, names), reads, writes))
     return tuple(found)
 
 
-def _operands(value: Node, places: Mapping[Node, Place]) -> tuple[Node, ...]:
+def _operands(value: Node, sides: Mapping[Node, Side]) -> tuple[Node, ...]:
     """The values in memory that computing ``value`` begins with."""
     found: dict[Node, None] = {}
     seen: set[Node] = set()
@@ -54,7 +54,7 @@ def _operands(value: Node, places: Mapping[Node, Place]) -> tuple[Node, ...]:
         if node in seen or node.is_const:
             continue
         seen.add(node)
-        if node in places or node.op == "input":
+        if node in sides or node.op == "input":
             found[node] = None
         else:
             stack.extend(node.args)
@@ -62,32 +62,32 @@ def _operands(value: Node, places: Mapping[Node, Place]) -> tuple[Node, ...]:
 
 
 def _runs(
-    operands: Mapping[Node, tuple[Node, ...]], places: Mapping[Node, Place], first: Place
-) -> list[tuple[Place, list[Node]]]:
+    operands: Mapping[Node, tuple[Node, ...]], sides: Mapping[Node, Side], first: Side
+) -> list[tuple[Side, list[Node]]]:
     """Values by turns of the two sides, each taking whatever is ready; those without work are left out."""
-    waiting = {v: sum(o in places for o in mine) for v, mine in operands.items()}
+    waiting = {v: sum(o in sides for o in mine) for v, mine in operands.items()}
     readers: dict[Node, list[Node]] = {}
     for v, mine in operands.items():
         for o in mine:
             readers.setdefault(o, []).append(v)
-    ready: dict[Place, list[Node]] = {"cpu": [], "gpu": []}
+    ready: dict[Side, list[Node]] = {"cpu": [], "gpu": []}
     for v, left in waiting.items():
         if not left:
-            ready[places[v]].append(v)
-    runs: list[tuple[Place, list[Node]]] = []
-    place = first
+            ready[sides[v]].append(v)
+    runs: list[tuple[Side, list[Node]]] = []
+    side = first
     while ready["cpu"] or ready["gpu"]:
         taken: list[Node] = []
-        while ready[place]:
-            v = ready[place].pop(0)
+        while ready[side]:
+            v = ready[side].pop(0)
             taken.append(v)
             for r in readers.get(v, ()):
                 waiting[r] -= 1
                 if not waiting[r]:
-                    ready[places[r]].append(r)
+                    ready[sides[r]].append(r)
         if taken:
-            runs.append((place, taken))
-        place = "gpu" if place == "cpu" else "cpu"
+            runs.append((side, taken))
+        side = "gpu" if side == "cpu" else "cpu"
     return runs
 
 

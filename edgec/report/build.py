@@ -22,6 +22,7 @@ from edgec.report.terminal import pairs, size
 def record(built: Built) -> Record:
     """The figures of a build; sizes in bytes, times in seconds."""
     program = built.program
+    found = built.run.compressed
     return {
         **head("build"),
         "folder": str(built.folder),
@@ -36,17 +37,17 @@ def record(built: Built) -> Record:
         "operators": built.operators,
         "core_operators": len(program.graph.operations()),
         "kernels": built.kernels,
-        "rules": len(built.run.context.applied),
+        "rules": len(built.run.applied),
         "arena_bytes": built.arena_bytes,
         "arena_lower_bound_bytes": built.arena_lower_bound_bytes,
         "weights_bytes": built.weights_bytes,
         "traffic": bytes_moved(built.run["fuse"]),
-        "memory": fit(program, built.options.device, built.options.room, built.run.context.striped),
+        "memory": fit(program, built.options.device, built.options.room, built.run.stripes),
         "largest_kernels": largest(program),
         "files": {path: len(content) for path, content in built.run["emit"].files.items()},
         "seconds": {**built.seconds, "total": sum(built.seconds.values())},
-        "compression": compression.record(built.run.context.compression),
-        "pruned": sparsity.layers(built.run.context.pruned.report if built.run.context.pruned else None),
+        "compression": compression.record(found.report if found else None),
+        "pruned": sparsity.layers(found.pruned.report if found and found.pruned else None),
         "sparsity": sparsity.kernels(program),
         "placement": partition.record(built),
     }

@@ -14,7 +14,7 @@ from edgec.frontend.source import Parsed, nodes_with_outputs
 from edgec.fuse import Block, Plan, classify
 from edgec.ir.graph import Graph, Node
 from edgec.ops import meaning
-from edgec.pipeline import Run
+from edgec.pipeline.run import Run
 from edgec.report import facts, rules, why
 from edgec.report.kernels import kernel_cost
 from edgec.report.listing import describe_template, describe_view, formula_text, numbered, operator_text
@@ -51,7 +51,7 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
         raise UsageError(f"there is no node called '{printable(name)}'", hint=hint, where=model.where)
     planned: Graph = run["fuse"].graph
     kept = [n for n in planned.operations() if name in map(printable, planned.names(n))]
-    applied = [str(a) for a in run.context.applied if name in map(printable, getattr(a, "origin", ()))]
+    applied = [str(a) for a in run.applied if name in map(printable, getattr(a, "origin", ()))]
     mine = [(k, kernel) for k, kernel in enumerate(program.kernels) if name in map(printable, kernel.names)]
     plan: Plan = run["fuse"]
     filled = plan.filled
@@ -83,7 +83,7 @@ def _of_rule(run: Run, rule: Rule) -> Record:
     """Where a rule changed the network, and what it says of the operators that are left."""
     nothing: dict[str, list[str]] = {"imported_as": [], "part_of": [], "placed": [], "inside_others": []}
     planned: Graph = run["fuse"].graph
-    applied = [a for a in run.context.applied if a.rule == rule.name]
+    applied = [a for a in run.applied if a.rule == rule.name]
     refused: dict[str, list[str]] = {}
     for node in planned.operations():
         if node.op in rule.ops:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from edgec.device.device import Device
-from edgec.fuse.stripes import Striped
+from edgec.fuse.stripes import Stripes
 from edgec.schedule.program import Program
 
 #: How many values are named that need the most memory.
 NAMED = 3
 
 
-def fit(program: Program, device: Device, room: int | None = None, striped: Striped | None = None) -> dict[str, Any]:
+def fit(program: Program, device: Device, room: int | None = None, stripes: Stripes | None = None) -> dict[str, Any]:
     """RAM (arena, inputs and outputs) and flash (weights; code comes on top) in bytes, beside what the device has.
 
     ``fits`` is None where the device's memory is not known. ``largest`` are the values of the arena that need the most.
-    ``room`` is what RAM may be taken instead of all of the device's, ``striped`` how the head is computed for that.
+    ``room`` is what RAM may be taken instead of all of the device's, ``stripes`` how the head is computed for that.
     """
     room = room or device.ram_bytes
     ports = sum(buffer.bytes for _, buffer, _ in (*program.inputs, *program.outputs))
@@ -40,12 +40,12 @@ def fit(program: Program, device: Device, room: int | None = None, striped: Stri
             {"bytes": b.bytes, "nodes": list(writers[b].names[:3]) if b in writers else []} for b in values[:NAMED]
         ],
         "stripes": None
-        if striped is None
+        if stripes is None
         else {
-            "count": striped.count,
-            "until": list(striped.cut[:1]),
-            "shape": list(striped.shape),
-            "ram_without": striped.whole_bytes,
-            "work": striped.work,
+            "count": stripes.count,
+            "until": list(stripes.cut[:1]),
+            "shape": list(stripes.shape),
+            "ram_without": stripes.whole_bytes,
+            "work": stripes.work,
         },
     }

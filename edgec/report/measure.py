@@ -18,7 +18,7 @@ from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.emit.language import language_of
 from edgec.emit.source import generate
 from edgec.errors import UsageError
-from edgec.pipeline import Run
+from edgec.pipeline.run import Run
 from edgec.progress import Progress, silent
 from edgec.report.budget import Budget, needs
 from edgec.report.document import document, write_document

@@ -15,8 +15,8 @@ from edgec.report.terminal import size, table
 
 def record(built: Built) -> Record | None:
     """The placement of a build; None where there was nothing to place."""
-    placed = built.run.context.placed
-    if placed is None:
+    assignment = built.run.assignment
+    if assignment is None:
         return None
     graph = built.run["fuse"].graph
     parts = built.program.parts
@@ -24,19 +24,19 @@ def record(built: Built) -> Record | None:
         {
             "operators": list(dict.fromkeys(name for n in p.block.nodes for name in graph.names(n))),
             "kind": p.block.kind,
-            "place": p.place,
+            "side": p.side,
             "cpu_ms": p.cpu_seconds * 1e3,
             "gpu_ms": p.gpu_seconds * 1e3 if p.gpu_seconds < NEVER else None,
             "refused": p.refused or None,
         }
-        for p in placed.blocks
+        for p in assignment.blocks
     ]
     return {
-        "devices": dict(placed.names),
-        "predicted_ms": placed.seconds * 1e3,
-        "cpu_alone_ms": sum(p.cpu_seconds for p in placed.blocks) * 1e3,
-        "gpu_alone_ms": _gpu_alone(placed),
-        "undivided": placed.whole or None,
+        "devices": dict(assignment.names),
+        "predicted_ms": assignment.seconds * 1e3,
+        "cpu_alone_ms": sum(p.cpu_seconds for p in assignment.blocks) * 1e3,
+        "gpu_alone_ms": _gpu_alone(assignment),
+        "undivided": assignment.whole or None,
         "transfers": [
             {
                 "value": ", ".join(graph.names(t.value)) or str(dict(t.value.attrs).get("name", t.value.op)),
@@ -44,12 +44,12 @@ def record(built: Built) -> Record | None:
                 "bytes": t.value.type.bytes,
                 "predicted_ms": t.seconds * 1e3,
             }
-            for t in placed.transfers
+            for t in assignment.transfers
         ],
         "parts": [
             {
                 "device": part.device.name,
-                "place": "gpu" if part.device.is_gpu else "cpu",
+                "side": "gpu" if part.device.is_gpu else "cpu",
                 "kernels": len(part.program.kernels),
                 "first": next((n for k in part.program.kernels for n in k.names), None),
                 "last": next((n for k in reversed(part.program.kernels) for n in reversed(k.names)), None),
@@ -62,16 +62,16 @@ def record(built: Built) -> Record | None:
     }
 
 
-def _gpu_alone(placed: Assignment) -> float | None:
+def _gpu_alone(assignment: Assignment) -> float | None:
     """Predicted milliseconds of all kernels on the GPU; None where some have to run on the processor."""
-    seconds = sum(p.gpu_seconds for p in placed.blocks)
+    seconds = sum(p.gpu_seconds for p in assignment.blocks)
     return seconds * 1e3 if seconds < NEVER else None
 
 
 def draw(found: Record) -> list[RenderableType]:
     """The parts, what they were predicted to take beside the alternatives, and what had to stay on the processor."""
     alone = f"{found['gpu_alone_ms']:.3g}" if found["gpu_alone_ms"] is not None else "not possible"
-    sides = {b["place"] for b in found["blocks"]}
+    sides = {b["side"] for b in found["blocks"]}
     drawn: list[RenderableType] = []
     title = "Placement"
     if found["parts"]:

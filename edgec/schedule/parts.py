@@ -35,4 +35,7 @@ def joined(plan: Plan, parts: Sequence[Part]) -> Program:
         max((p.threads for p in programs), default=1),
         {node: view for p in programs for node, view in p.views.items()},
         parts=tuple(parts),
+        assignment=plan.assignment,
+        choices={c.key: c.taken.name for c in plan.decisions.choices}
+        | {key: taken for p in programs for key, taken in p.choices.items()},
     )

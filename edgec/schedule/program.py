@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from edgec.device.device import Device
+from edgec.fuse.assignment import Assignment
 from edgec.fuse.block import Block
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
@@ -142,3 +143,5 @@ class Program:
     locks: int = 0  # counters that groups of GPU kernels meet at: zero before a run and after it
     states: Mapping[Buffer, Buffer] = field(default_factory=dict)  # outputs that may lie where an input lies, and those
     parts: tuple[Part, ...] = ()  # in the order in which they run
+    assignment: Assignment | None = None  # the device of every block, where there is a GPU next to the CPU
+    choices: Mapping[str, str] = field(default_factory=dict)  # of prices and measurements: by key, the variant taken

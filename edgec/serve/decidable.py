@@ -89,7 +89,7 @@ def _choices(plan: Plan, kernel: Kernel, decisions: Mapping[str, Any]) -> list[R
 def _rules(built: Built, kernel: Kernel) -> list[Record]:
     """Rules that changed what this kernel computes; one is disabled in the whole network."""
     mine = set(kernel.names)
-    applied = dict.fromkeys(a.rule for a in built.run.context.applied if mine.intersection(a.origin))
+    applied = dict.fromkeys(a.rule for a in built.run.applied if mine.intersection(a.origin))
     return [
         _question("disable_rule", rule, f"Rule {rule}", [("", "applied"), ("disable_rule", "disabled everywhere")], "")
         for rule in applied

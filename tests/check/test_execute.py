@@ -14,7 +14,6 @@ from small_models import model, node, tensor_input, weights
 from edgec import ops, pipeline
 from edgec.check.compare import compare_all
 from edgec.check.reference import Reference
-from edgec.context import Context
 from edgec.execute.executor import run_plan
 from edgec.execute.invariants import InvariantError, verify_plan, verify_program
 from edgec.execute.samples import random_inputs
@@ -22,7 +21,8 @@ from edgec.frontend.onnx.model import read
 from edgec.fuse import plan
 from edgec.ir.graph import constant
 from edgec.options import resolve
-from edgec.pipeline import Run
+from edgec.pipeline.context import Context
+from edgec.pipeline.run import Run
 from edgec.schedule.chain import main_of
 from edgec.schedule.program import Program
 

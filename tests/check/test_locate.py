@@ -12,13 +12,14 @@ import pytest
 from convnet import convnet
 
 import edgec
-from edgec import ops, pipeline
+from edgec import ops
 from edgec.check.reference import Reference
 from edgec.compress import Compressed
 from edgec.frontend.onnx import call as registry
 from edgec.frontend.onnx.model import read
 from edgec.fuse import Plan
 from edgec.ir.graph import Formula, Graph, Node, rewrite
+from edgec.pipeline import stages
 from edgec.resources import data_folder
 
 
@@ -58,14 +59,14 @@ def test_a_stage_of_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
         return Compressed(rewrite(graph, change))
 
-    monkeypatch.setattr(pipeline, "compress_graph", broken)
+    monkeypatch.setattr(stages, "compress_graph", broken)
     found = located(tmp_path)
     assert (found.stage, found.nodes, found.notes) == ("compress", ("relu",), ())
     shows_it(tmp_path / "found")
 
 
 def test_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = pipeline.plan_graph
+    right = stages.plan_graph
 
     def broken(graph: Graph, fuse: str, **options: Any) -> Plan:
         plan = right(graph, fuse, **options)
@@ -75,7 +76,7 @@ def test_fuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks[k] = replace(blocks[k], meaning=Formula(f.type, f.variables, f.body * 1.5))
         return replace(plan, blocks=tuple(blocks))
 
-    monkeypatch.setattr(pipeline, "plan_graph", broken)
+    monkeypatch.setattr(stages, "plan_graph", broken)
     found = located(tmp_path)
     assert found.stage == "fuse" and "mix" in found.nodes and "contract" in found.what
 

@@ -355,9 +355,9 @@ def test_help_and_version(shell: Shell) -> None:
 def test_a_mistake_of_our_own_is_exit_code_3(
     shell: Shell, file: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from edgec import pipeline
+    from edgec.pipeline import stages
 
-    monkeypatch.setattr(pipeline, "plan_graph", lambda *given, **named: 1 / 0)
+    monkeypatch.setattr(stages, "plan_graph", lambda *given, **named: 1 / 0)
     record = shell.json("build", file, code=3)
     assert "ZeroDivisionError" in record["error"]["message"] and "report" in record["error"]["hint"]
     assert not list(elsewhere.iterdir())

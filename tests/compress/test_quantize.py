@@ -76,7 +76,7 @@ def test_the_residual_reads_what_the_next_layer_reads() -> None:
 def test_the_compiled_network_computes_the_same(tmp_path: Path) -> None:
     built = edgec.build(GRAPH, tmp_path / "net", start="compress", quantize="int8")
     arrays = next(iter(samples("random", GRAPH)))
-    expected = run(built.run["compress"], dict(arrays))["y"]
+    expected = run(built.run["compress"].graph, dict(arrays))["y"]
     (got,) = built(arrays["x"])
     assert np.abs(got - expected).max() <= 1e-4 * np.abs(expected).max()
 

@@ -12,9 +12,9 @@ from convnet import convnet, tokens
 from small_models import model, node, tensor_input, weights
 
 from edgec import pipeline
-from edgec.context import Context
 from edgec.ir.graph import Graph
 from edgec.options import resolve
+from edgec.pipeline.context import Context
 from edgec.resources import data_folder
 
 FOLDER = Path(__file__).resolve().parents[2].parent / "shared" / "models"
@@ -73,7 +73,7 @@ def graph(name: str, simplified: bool = True) -> Graph | None:
         return None
     context = Context(resolve({"shapes": TRAINED.get(name, {})}))
     imported = pipeline.import_(found, context)
-    return pipeline.simplify(imported, context) if simplified else imported
+    return pipeline.simplify(imported, context).graph if simplified else imported
 
 
 def here() -> list[str]:

@@ -12,12 +12,12 @@ from small_models import model, node, tensor_input, weights
 import edgec
 from edgec import pipeline
 from edgec.cli.main import main
-from edgec.context import Context
 from edgec.errors import UsageError
 from edgec.execute.executor import run_graph
 from edgec.execute.samples import random_inputs
 from edgec.fuse.stripes import in_stripes
 from edgec.options import resolve
+from edgec.pipeline.context import Context
 from edgec.report.fit import fit
 
 
@@ -53,10 +53,10 @@ def head(rows: int = 37, stride: int = 2) -> onnx.ModelProto:
 def test_a_head_in_stripes_gives_the_same_in_less_memory() -> None:
     source = head().SerializeToString()
     whole = edgec.build(source, device="generic", compile=False)
-    assert whole.run.context.striped is None
+    assert whole.run.stripes is None
     needed = fit(whole.program, whole.options.device)["ram"]["bytes"]
     built = edgec.build(source, device="generic", ram=needed * 6 // 10)
-    striped = built.run.context.striped
+    striped = built.run.stripes
     assert striped is not None and striped.count > 1 < striped.work and striped.whole_bytes == needed
     memory = fit(built.program, built.options.device, built.options.room, striped)
     assert memory["ram"]["fits"] and memory["ram"]["bytes"] == striped.ram_bytes <= needed * 6 // 10
@@ -67,7 +67,7 @@ def test_a_head_in_stripes_gives_the_same_in_less_memory() -> None:
 @pytest.mark.parametrize(("rows", "stride"), [(37, 2), (16, 1), (9, 3)])
 def test_every_cut_and_count_gives_the_same_bits(rows: int, stride: int) -> None:
     context = Context(resolve({"device": "generic"}))
-    graph = pipeline.run(head(rows, stride).SerializeToString(), context, until="compress").result
+    graph = pipeline.run(head(rows, stride).SerializeToString(), context, until="compress").result.graph
     arrays = {name: np.round(x * 4) for name, x in random_inputs(graph, 1).items()}
     (want,) = run_graph(graph, arrays).values()
     tried = 0

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from edgec import ops, pipeline
-from edgec.context import Context
 from edgec.fuse import plan
 from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_formula
@@ -17,6 +16,7 @@ from edgec.ir.footprint import touched
 from edgec.ir.graph import Formula, Graph, Node, constant, placeholder
 from edgec.ir.types import Type
 from edgec.options import resolve
+from edgec.pipeline.context import Context
 from edgec.report import traffic
 
 

@@ -15,7 +15,6 @@ from small_models import model, node, tensor_input, weights
 
 import edgec
 from edgec.bench.remote import compile_runner
-from edgec.context import Context
 from edgec.device.cuda import CudaCompiler, compile_cuda, has_gpu, pick_cuda_compiler
 from edgec.device.device import Device
 from edgec.device.load import load_device
@@ -25,6 +24,7 @@ from edgec.errors import ToolchainError, UsageError
 from edgec.fuse import plan
 from edgec.options import resolve
 from edgec.pipeline import run
+from edgec.pipeline.context import Context
 from edgec.report.measure import describe, gpu_kernels, measure
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head

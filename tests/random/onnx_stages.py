@@ -16,6 +16,7 @@ from onnx_reference import Rejected
 from small_graphs import doubled
 
 from edgec import pipeline
+from edgec.compress import Compressed
 from edgec.errors import EdgecError
 from edgec.execute.executor import run_graph, run_plan, run_program
 from edgec.execute.invariants import verify_plan, verify_program
@@ -63,7 +64,7 @@ def imported(drawn: Drawn) -> Graph:
     try:
         graph = pipeline.import_(drawn.proto(), context)
         verify(graph)
-        graph = pipeline.simplify(graph, context)
+        graph = pipeline.simplify(graph, context).graph
         verify(graph)
     except (EdgecError, Undecided) as error:
         if drawn.open:
@@ -112,10 +113,10 @@ def stages(sample: Sample) -> Iterator[tuple[str, Callable[[Arrays], Arrays]]]:
     graph = pipeline.import_(sample.drawn.proto(), context)
     verify(graph)
     yield "import", lambda inputs: run_graph(graph, inputs)
-    simpler = pipeline.simplify(graph, context)
+    simpler = pipeline.simplify(graph, context).graph
     verify(simpler)
     yield "simplify", lambda inputs: run_graph(simpler, inputs)
-    plan = pipeline.fuse(simpler, context)
+    plan = pipeline.fuse(Compressed(simpler), context)
     verify_plan(plan)
     yield "fuse", lambda inputs: run_plan(plan, inputs)
     program = pipeline.schedule(plan, context)

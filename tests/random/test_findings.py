@@ -76,7 +76,7 @@ def model(name: str) -> ModelProto:
 def graph(proto: ModelProto) -> Graph:
     is_open = any(d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim)
     context = pipeline.Context(Options(target("host").device, dims=DIMS if is_open else {}))
-    return pipeline.simplify(pipeline.import_(proto, context), context)
+    return pipeline.simplify(pipeline.import_(proto, context), context).graph
 
 
 def inputs(proto: ModelProto, size: int) -> Mapping[str, np.ndarray]:

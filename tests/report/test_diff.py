@@ -10,10 +10,10 @@ from rich.console import Console
 
 import edgec
 from edgec.cli.main import main
-from edgec.context import Context
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
 from edgec.pipeline import run
+from edgec.pipeline.context import Context
 from edgec.report import measure
 from edgec.report.diff import diff, draw, markdown
 from edgec.report.explain import explain
@@ -86,7 +86,7 @@ def test_explain_answers_for_every_node_and_every_law_that_was_applied() -> None
         assert found["imported_as"] and (
             found["kernels"] or found["placed"] or found["inside_others"] or found["rules"]
         )
-    for rule in {a.rule for a in walk.context.applied}:
+    for rule in {a.rule for a in walk.applied}:
         law = explain(walk, model, rule)
         assert law["rule"]["times"] == len(law["rules"]) > 0
     refused = explain(walk, model, "scale_the_weights")["rule"]["refused"]

@@ -13,13 +13,13 @@ from small_graphs import conv, graph, layernorm, number, pad, pool, softmax, tot
 
 from edgec import ops, pipeline
 from edgec.cli.main import main
-from edgec.context import Context
 from edgec.execute.executor import run_graph
 from edgec.execute.samples import random_inputs
 from edgec.frontend.onnx.export import is_runnable, to_onnx
 from edgec.frontend.source import import_graph, read
 from edgec.ir.graph import Graph, Node, constant
 from edgec.options import Settings, resolve
+from edgec.pipeline.context import Context
 
 DIGITS = Path(__file__).parents[2] / "apps" / "digits" / "digits.onnx"
 X, P = value("x", 1, 4, 7, 5), constant(np.array([[2, -1], [0, 1]]))
@@ -88,11 +88,11 @@ def test_stages_are_saved_as_onnx_with_constants_once(tmp_path: Path) -> None:
     outside = [t for t in model.graph.initializer if t.external_data]
     assert outside and path.stat().st_size < 20_000
     arrays = random_inputs(walk.graph, 0)
-    want = run_graph(walk["simplify"], arrays)
+    want = run_graph(walk["simplify"].graph, arrays)
     got = onnxruntime.InferenceSession(str(path)).run(None, arrays)
     np.testing.assert_allclose(got[0], next(iter(want.values())), rtol=1e-5, atol=1e-6)
     again = import_graph(read(str(path)))
-    assert [n.op for n in again.operations()] == [n.op for n in walk["simplify"].operations()]
+    assert [n.op for n in again.operations()] == [n.op for n in walk["simplify"].graph.operations()]
 
 
 def test_a_profile_is_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,17 +25,17 @@ SCHEMA = Path(edgec.__file__).parent / "report" / "document" / "schema.json"
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> edgec.build.Built:
+def built(tmp_path_factory: pytest.TempPathFactory) -> edgec.Built:
     return edgec.build(DIGITS, tmp_path_factory.mktemp("report") / "net")
 
 
 @pytest.fixture(scope="module")
-def facts(built: edgec.build.Built) -> measure.Facts:
+def facts(built: edgec.Built) -> measure.Facts:
     return measure.measure(built)
 
 
 @pytest.fixture(scope="module")
-def document(built: edgec.build.Built, facts: measure.Facts) -> dict[str, Any]:
+def document(built: edgec.Built, facts: measure.Facts) -> dict[str, Any]:
     return measure.describe(built, facts)
 
 
@@ -55,7 +55,7 @@ def test_every_operator_is_in_a_block(document: dict[str, Any]) -> None:
     assert set(left) <= {"input", "output", "pad"}
 
 
-def test_kernels_have_what_was_measured(built: edgec.build.Built, document: dict[str, Any]) -> None:
+def test_kernels_have_what_was_measured(built: edgec.Built, document: dict[str, Any]) -> None:
     kernels = document["kernels"]
     assert len(kernels) == built.kernels
     assert all(k["predicted_us"] > 0 for k in kernels)
@@ -67,7 +67,7 @@ def test_kernels_have_what_was_measured(built: edgec.build.Built, document: dict
     assert weights and all(0 <= s < 1 for s in weights)
 
 
-def test_memory_map_is_the_arena(built: edgec.build.Built, document: dict[str, Any]) -> None:
+def test_memory_map_is_the_arena(built: edgec.Built, document: dict[str, Any]) -> None:
     memory = document["memory"]
     assert max(memory["live"]) == memory["arena_bytes"] == built.arena_bytes  # this network is placed perfectly
     for b in memory["buffers"]:
@@ -116,7 +116,7 @@ def test_a_document_reads_back(document: dict[str, Any], tmp_path: Path) -> None
         read_document(tmp_path)
 
 
-def test_a_build_takes_the_report_of_the_one_before_away(built: edgec.build.Built, facts: measure.Facts) -> None:
+def test_a_build_takes_the_report_of_the_one_before_away(built: edgec.Built, facts: measure.Facts) -> None:
     folder = built.folder
     measure.write(measure.describe(built, facts), folder)
     (folder / "mine.txt").write_text("mine")
@@ -133,7 +133,7 @@ def test_libraries_are_as_they_were_published() -> None:
         assert (vendor / f"{path.name.split('.')[0]}.LICENSE.txt").is_file()
 
 
-def test_budgets_name_who_costs_most(built: edgec.build.Built, facts: measure.Facts) -> None:
+def test_budgets_name_who_costs_most(built: edgec.Built, facts: measure.Facts) -> None:
     asked = read_budgets(["latency_ms=1e-6", "ram_kb=1", "flash_kb=1", "traffic_kb=1", "max_error=0"])
     found = held(built, asked, **facts)
     assert [b["ok"] for b in found] == [False] * 5

@@ -61,7 +61,7 @@ def document(
         "kernels": rows,
         "schedules": parts.templates_used(rows),
         "functions": texts,
-        "rules": [_rule(applied) for applied in run.context.applied],
+        "rules": [_rule(applied) for applied in run.applied],
         "refusals": parts.refusals(plan),
         "choices": parts.choices(plan),
         "memory": memory_map(built.program),

@@ -1,0 +1,59 @@
+"""An assignment of blocks to the two devices of a build: the CPU and the GPU next to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from edgec.fuse.block import Block
+from edgec.ir.graph import Node
+
+Side = Literal["cpu", "gpu"]
+
+
+@dataclass(frozen=True)
+class AssignedBlock:
+    """Where a block runs, and what it would take on either side; without kernels on the GPU, ``refused`` says why."""
+
+    block: Block
+    side: Side
+    cpu_seconds: float
+    gpu_seconds: float
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A value that is copied ``to`` the other side."""
+
+    value: Node
+    to: Side
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Every block in order, every transfer, and the side of values that no block computes (concatenations)."""
+
+    blocks: tuple[AssignedBlock, ...]
+    transfers: tuple[Transfer, ...]
+    filled: Mapping[Node, Side] = field(default_factory=dict)
+    whole: str = ""  # why the network was not to be divided, where it was not
+    names: Mapping[Side, str] = field(default_factory=dict)  # of the devices
+
+    @property
+    def side_of(self) -> dict[Node, Side]:
+        """The side that every value is computed on."""
+        return {**{p.block.output: p.side for p in self.blocks}, **self.filled}
+
+    @property
+    def seconds(self) -> float:
+        """What a run takes, as predicted."""
+        kernels = sum(p.cpu_seconds if p.side == "cpu" else p.gpu_seconds for p in self.blocks)
+        return kernels + sum(t.seconds for t in self.transfers)
+
+    @property
+    def sides(self) -> set[Side]:
+        """Those that have work."""
+        return {p.side for p in self.blocks} or {"cpu"}

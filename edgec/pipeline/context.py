@@ -1,0 +1,31 @@
+"""The context of a build: options, progress and price sources, which stages share and never change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgec.emit.picture import AS_IS, Preparation
+from edgec.fuse.choice import Prices
+from edgec.options import Options
+from edgec.progress import Progress, silent
+from edgec.schedule.variants import Variants
+
+
+@dataclass(frozen=True)
+class Context:
+    """The surroundings of a build. Findings travel in the values that stages leave."""
+
+    options: Options
+    progress: Progress = silent
+    #: Entries of the lock file next to the facts of the program.
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    #: Bindings and apps to write in addition to the C project (`edgec.emit.extras`).
+    extras: tuple[str, ...] = ()
+    #: Image preprocessing in apps.
+    preprocessing: Preparation = AS_IS
+    #: Costs of blocks for the fusion planner; None: the database where there is one, and a model of the device.
+    prices: Prices | None = None
+    #: Measured and frozen variants of products; None: as the database has them.
+    variants: Variants | None = None

@@ -1,0 +1,196 @@
+"""The stage functions: each a plain function of a value and the context, from one value to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from typing import Any
+
+from edgec.compress import Compressed, Request
+from edgec.compress import compress as compress_graph
+from edgec.compress.max_loss import parsed as parsed_max_loss
+from edgec.compress.prune import Pruning, prune
+from edgec.emit.partitioned import placed_files
+from edgec.emit.project import Project, files
+from edgec.execute.mixed_precision import mixed
+from edgec.frontend.source import import_graph, read
+from edgec.frontend.states import with_states
+from edgec.fuse import Plan
+from edgec.fuse import plan as plan_graph
+from edgec.fuse.assignment import Assignment
+from edgec.fuse.stripes import Lives, fitting
+from edgec.ir.graph import Graph
+from edgec.ir.sizes import outputs_alone, outputs_apart
+from edgec.options import Options
+from edgec.options.overrides import require_known, require_offered
+from edgec.partition import Segment, assign, divide
+from edgec.pipeline.context import Context
+from edgec.report.fit import fit
+from edgec.rewrite import load_rules
+from edgec.rewrite import simplify as simplify_graph
+from edgec.rewrite.engine import Applied
+from edgec.rewrite.measure import Prices as OfRewriting
+from edgec.schedule.build import schedule as schedule_plan
+from edgec.schedule.gpu.attention import largest_head
+from edgec.schedule.parts import joined
+from edgec.schedule.program import Part, Program
+from edgec.schedule.thread_count import thread_count
+from edgec.schedule.variants import Variants
+from edgec.tune.known import prices_for, variants_for
+
+#: Values that lie in memory take no more than this many times their bytes, borders and gaps between them included.
+CERTAIN = 2
+
+
+@dataclass(frozen=True)
+class Simplified:
+    """A simplified network, and the rules that were applied to it, in order."""
+
+    graph: Graph
+    applied: tuple[Applied, ...] = ()
+
+
+def import_(source: Any, context: Context) -> Graph:
+    o = context.options
+    graph = import_graph(read(source), o.shapes, values=o.values, dims=o.dims, rounds=o.loops, ops_folders=o.operators)
+    return with_states(graph, o.states)
+
+
+def simplify(graph: Graph, context: Context) -> Simplified:
+    o = context.options
+    prices = OfRewriting.on(o.device)
+    known = load_rules(o.rules)
+    require_known(o.disable_rules, [r.name for r in known], "--disable-rule", "rule")
+    rules = [r for r in known if r.name not in o.disable_rules]
+    simpler, applied = simplify_graph(outputs_alone(graph), rules, numeric=o.numeric, prices=prices)
+    return Simplified(outputs_apart(simpler, graph), applied)
+
+
+def compress(simplified: Simplified, context: Context) -> Compressed:
+    """Prune, then quantize, as far as the options ask for it; what is left is simplified again."""
+    o = context.options
+    graph, pruned = simplified.graph, None
+    if o.prune is not None:
+        max_loss = parsed_max_loss(o.max_loss) if o.max_loss is not None else None
+        wanted = Pruning(o.prune, o.sparsity, o.prune_by, o.calibrate, max_loss, o.masks)
+        pruned = prune(graph, wanted, lambda trial: _offers(trial, context))
+        graph = simplify(pruned.graph, context).graph
+    asked = Request(o.quantize, o.calibrate, o.observer, o.max_loss, o.corrections, o.device)
+    compressed = compress_graph(graph, asked)
+    if compressed.graph is not graph:
+        graph = simplify(compressed.graph, context).graph
+    return replace(compressed, graph=graph, pruned=pruned)
+
+
+def _offers(graph: Graph, context: Context) -> dict[str, Any]:
+    """The offers of the scheduler for the zeros in a network's weights, by the names of their nodes."""
+    o = context.options
+    trial = Context(replace(o, gpu=None), prices=context.prices)
+    plan = fuse(Compressed(simplify(graph, trial).graph), trial)
+    program = schedule_plan(plan, o.device, 1, None, o.numeric)
+    return {name: k.sparsity for k in program.kernels if k.sparsity is not None for name in k.names}
+
+
+def fuse(compressed: Compressed, context: Context) -> Plan:
+    """Plan the blocks; in stripes where the whole needs more memory than there is."""
+    plan, room = _planned(compressed, context), context.options.room
+    standing = {b.output for b in plan.blocks}
+    if not room or plan.graph.sizes or context.options.gpu or Lives(plan.graph, standing).peak * CERTAIN <= room:
+        return plan
+
+    def ram(of: Plan) -> int:
+        return int(fit(schedule(of, context), context.options.device)["ram"]["bytes"])
+
+    def ram_of(trial: Graph) -> int:
+        return ram(_planned(replace(compressed, graph=trial), context))
+
+    whole = ram(plan)
+    found = fitting(plan.graph, standing, room, whole, ram_of) if whole > room else None
+    if found is None:
+        return plan
+    graph, stripes = found
+    return replace(_planned(replace(compressed, graph=graph), context), stripes=stripes)
+
+
+def _planned(compressed: Compressed, context: Context) -> Plan:
+    o, graph = context.options, compressed.graph
+    prices = context.prices if context.prices is not None else prices_for(o)
+    names = [name for n in graph.operations() for name in graph.names(n)]
+    require_known(o.materialize, names, "--materialize", "node")
+    require_known([key.partition(" ")[2] for key in o.overrides], names, "--override", "node")
+    plan = plan_graph(
+        graph,
+        o.fuse,
+        prices=prices,
+        gpu=o.device.is_gpu,
+        head=largest_head(o.device),
+        materialize=o.materialize,
+        chosen=o.overrides,
+    )
+    require_offered(o.overrides, plan)
+    plan = replace(plan, bf16_layers=compressed.bf16_layers)
+    if o.gpu is None:
+        return plan
+    assignment = assign(plan, o.device, o.gpu, o.threads)
+    if assignment.sides == {"gpu"}:
+        plan = fuse(compressed, replace(context, options=replace(o, device=o.gpu, gpu=None)))
+    return replace(plan, assignment=assignment)
+
+
+def schedule(plan: Plan, context: Context) -> Program:
+    """Schedule every block on the device that it is assigned to."""
+    o = settled(context.options, plan.assignment)
+    if plan.assignment is not None and o.gpu is not None and len(plan.assignment.sides) > 1:
+        segments = divide(plan.graph, plan.assignment)
+        return joined(plan, [_part(segment, plan.bf16_layers, context) for segment in segments])
+    known = context.variants if context.variants is not None else variants_for(o)
+    variants = Variants(known.measured, known.frozen, seen=known.seen)
+    begun = count(1)
+
+    def progress(name: str) -> None:
+        context.progress("schedule", name, next(begun) / len(plan.blocks))
+
+    names = [name for b in plan.blocks for n in b.nodes for name in plan.graph.names(n)]
+    require_known(o.tiles, names, "--tile", "node")
+    scheduled = partial(
+        schedule_plan, plan, o.device, thread_count(plan, o.device, o.threads), progress, o.numeric, o.tiles, variants,
+        halves=plan.bf16_layers,
+    )  # fmt: skip
+    program = mixed(plan, scheduled, o.error, o.calibrate) if o.error else scheduled()
+    fused = {c.key: c.taken.name for c in plan.decisions.choices}
+    return replace(program, assignment=plan.assignment, choices={**fused, **variants.chosen})
+
+
+def settled(options: Options, assignment: Assignment | None) -> Options:
+    """The options after partition: those of the GPU alone, where it runs the whole network."""
+    if assignment is None or options.gpu is None or assignment.sides != {"gpu"}:
+        return options
+    return replace(options, device=options.gpu, gpu=None)
+
+
+def _part(segment: Segment, bf16_layers: frozenset[str] | None, context: Context) -> Part:
+    """The program of a segment on its device."""
+    o = context.options
+    device = o.gpu if segment.side == "gpu" and o.gpu is not None else o.device
+    names = {name for n in segment.graph.operations() for name in segment.graph.names(n)}
+    own = replace(
+        o,
+        device=device,
+        gpu=None,
+        materialize=o.materialize & names,
+        overrides={key: variant for key, variant in o.overrides.items() if key.partition(" ")[2] in names},
+        tiles={name: tile for name, tile in o.tiles.items() if name in names},
+    )
+    inner = replace(context, options=own)
+    plan = fuse(Compressed(segment.graph, bf16_layers=bf16_layers), inner)
+    return Part(device, schedule(plan, inner), segment.reads, segment.writes)
+
+
+def emit(program: Program, context: Context) -> Project:
+    """The files of the project; its lock names the threads that were asked for, which a program may not need."""
+    o = settled(context.options, program.assignment)
+    facts = {**context.facts, "threads": o.threads, "choices": program.choices}
+    if program.parts:
+        return Project(program, placed_files(program, o.device, o.name, o.templates, facts, context.extras))
+    return Project(program, files(program, o.device, o.name, o.templates, facts, context.extras, context.preprocessing))
