@@ -15,8 +15,8 @@ PACKAGE = Path(edgec.__file__).parent
 ROOT = PACKAGE.parent
 #: Folders that are no stage: what the stages work on, what they are written for, and what looks at them.
 BESIDE = {
-    "artifact", "bench", "check", "cli", "device", "execute", "ir", "link", "ops", "options", "partition", "report",
-    "serve", "tune",
+    "artifact", "bench", "check", "cli", "device", "execute", "ir", "link", "ops", "options", "partition", "pipeline",
+    "report", "serve", "tune",
 }  # fmt: skip
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts)
 

@@ -23,6 +23,7 @@ from edgec.emit.picture import preparation
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
+from edgec.pipeline.context import Context
 from edgec.report import bench as bench_report
 from edgec.report import build as build_report
 from edgec.report import check as check_report

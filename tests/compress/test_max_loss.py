@@ -51,7 +51,7 @@ def test_what_cannot_be_bytes_is_bf16_where_that_is_quicker(max_loss: str, preci
     assert report is not None and report.value is not None and report.value <= parsed(max_loss).bound
     (row,) = (row for row in report.layers if row.name == NAME)
     assert row.precision == precision and "not kept" in row.reason
-    assert (NAME in (found.halves or ())) == (precision == "bf16")
+    assert (NAME in (found.bf16_layers or ())) == (precision == "bf16")
     built = edgec.build(network, start="compress", quantize="mixed", calibrate=tmp_path / "data.npz", numeric="exact",
                         max_loss=max_loss, corrections="none", device=PAIRS, compile=False)  # fmt: skip
     (kernel,) = (k for k in built.program.kernels if NAME in k.names)

@@ -274,7 +274,7 @@ def test_masks_for_training_spare_small_layers() -> None:
         ({"prune": "2:4", "sparsity": 0.9}, "'2:4' makes 50% zeros, not 90%"),
         ({"prune": "pattern=4of9", "sparsity": 0.3}, "'pattern=4of9' makes 56% zeros, not 30%"),
         ({"prune": "channel"}, "removed by a share"),
-        ({"max_loss": "cosine=0.9"}, "nothing a bound could bound"),
+        ({"max_loss": "cosine=0.9"}, "nothing whose loss could be bounded"),
     ],
 )
 def test_what_makes_no_sense_is_told(settings: dict[str, object], message: str) -> None:

@@ -23,7 +23,7 @@ from edgec.execute.executor import run_program
 from edgec.frontend.onnx.importer import import_model
 from edgec.fuse import plan
 from edgec.ir import evaluate
-from edgec.partition import Assignment, Placed, assign, divide
+from edgec.partition import AssignedBlock, Assignment, assign, divide
 from edgec.partition.cut import NEVER, Cut
 from edgec.schedule.build import schedule
 from edgec.schedule.parts import joined
@@ -110,7 +110,7 @@ def test_no_other_assignment_is_cheaper() -> None:
     found = assign(plan(import_model(recurrent())), pixel, mali, 1)
     alone = sum(p.cpu_seconds for p in found.blocks)
     assert found.seconds <= alone
-    assert all(p.place == "cpu" for p in found.blocks if p.refused)
+    assert all(p.side == "cpu" for p in found.blocks if p.refused)
     assert [p.refused for p in found.blocks if p.gpu_seconds == NEVER] == [p.refused for p in found.blocks if p.refused]
 
 
@@ -123,14 +123,14 @@ def test_segments_mean_what_the_network_means(seed: int) -> None:
     values = {b.output for b in whole.blocks} | whole.filled
     sides = {n: ("cpu", "gpu")[int(random.integers(2))] for n in sorted(values, key=lambda n: n.key)}
     blocks = tuple(
-        Placed(b, "cpu" if b.is_procedure else sides[b.output], 0.0, 0.0)
+        AssignedBlock(b, "cpu" if b.is_procedure else sides[b.output], 0.0, 0.0)
         for b in whole.blocks  # type: ignore[arg-type]
     )
     filled = {n: side for n, side in sides.items() if n in whole.filled}
     segments = divide(whole.graph, Assignment(blocks, (), filled))  # type: ignore[arg-type]
     parts = []
     for s in segments:
-        device = devices[s.place]
+        device = devices[s.side]
         program = schedule(plan(s.graph, gpu=device.is_gpu), device)
         parts.append(Part(device, program, s.reads, s.writes))
     given = {"x": floats(1, 3, 8, 40)}
@@ -162,8 +162,8 @@ def test_the_plan_is_shown(beside: Path, tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "Placement" in shown.output and "not on eager: lstm: recurrence is a procedure" in shown.output
     told = json.loads(CliRunner().invoke(app, [*arguments, "--place", "auto", "--json"]).stdout)["placement"]
-    assert [p["place"] for p in told["parts"]] == ["gpu", "cpu", "gpu"]
-    assert {b["place"] for b in told["blocks"] if "conv" in b["operators"]} == {"gpu"}
+    assert [p["side"] for p in told["parts"]] == ["gpu", "cpu", "gpu"]
+    assert {b["side"] for b in told["blocks"] if "conv" in b["operators"]} == {"gpu"}
     assert told["gpu_alone_ms"] is None and told["predicted_ms"] < told["cpu_alone_ms"]
     alone = json.loads(CliRunner().invoke(app, [*arguments, "--place", "cpu", "--json"]).stdout)
     assert alone["placement"] is None and alone["device"] == "beside"

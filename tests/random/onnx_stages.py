@@ -24,7 +24,7 @@ from edgec.ir import evaluate
 from edgec.ir.expr import Undecided
 from edgec.ir.graph import Graph
 from edgec.ir.verify import verify
-from edgec.options import Options
+from edgec.options import resolve
 
 #: What may differ beyond what rounding explains (``Tensor.slack``), relative to the largest element.
 TOLERANCE = {"float64": 1e-9, "float32": 2e-5, "float16": 4e-3}
@@ -74,7 +74,8 @@ def imported(drawn: Drawn) -> Graph:
 
 
 def _context(drawn: Drawn) -> pipeline.Context:
-    return pipeline.Context(Options(target("host").device, threads=3, dims=dict(drawn.ranges) if drawn.open else {}))
+    dims = dict(drawn.ranges) if drawn.open else {}
+    return pipeline.Context(replace(resolve({}), device=target("host").device, threads=3, dims=dims))
 
 
 def difference(drawn: Drawn, got: Arrays, precise: Arrays | None = None) -> str | None:

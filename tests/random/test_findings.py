@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime
@@ -15,7 +16,7 @@ from edgec.errors import ModelError
 from edgec.frontend.onnx import import_model
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph
-from edgec.options import Options
+from edgec.options import resolve
 
 #: Graphs in ONNX's own text form, behind their operator set.
 CASES = {
@@ -75,7 +76,8 @@ def model(name: str) -> ModelProto:
 
 def graph(proto: ModelProto) -> Graph:
     is_open = any(d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim)
-    context = pipeline.Context(Options(target("host").device, dims=DIMS if is_open else {}))
+    options = replace(resolve({}), device=target("host").device, dims=DIMS if is_open else {})
+    context = pipeline.Context(options)
     return pipeline.simplify(pipeline.import_(proto, context), context).graph
 
 

@@ -13,6 +13,7 @@ from edgec.build import Built
 from edgec.check.network import Checked
 from edgec.errors import UsageError
 from edgec.ir.graph import Node
+from edgec.pipeline.run import graph_of
 from edgec.report import bench, build, check, device
 from edgec.report.document import kernels as parts
 from edgec.report.document import stages
@@ -44,7 +45,7 @@ def document(
     drawn = []
     for step in run.steps:
         if step.stage.name in ("import", "simplify", "compress"):
-            drawn.append(stages.of_graph(step.stage.name, step.seconds, step.value, numbers))
+            drawn.append(stages.of_graph(step.stage.name, step.seconds, graph_of(step.value), numbers))
     spent = run.seconds
     planned = stages.of_graph("operators", 0.0, plan.graph, numbers)
     drawn += [stages.of_plan(spent["fuse"], plan, numbers), stages.of_program(spent["schedule"], built.program)]
