@@ -30,9 +30,10 @@ from edgec.report import check as check_report
 from edgec.report import doctor as doctor_report
 from edgec.report import explain as explain_report
 from edgec.report import inspect as inspect_report
-from edgec.report import launches, ledger, measure, profiles
+from edgec.report import launches, ledger, measure
 from edgec.report import rules as rules_report
 from edgec.report import score as score_report
+from edgec.report import tune as tune_report
 from edgec.report.budget import BUDGETS, held, read_budgets
 from edgec.report.fit import fit
 from edgec.report.progress import shown
@@ -283,7 +284,7 @@ def tune(
             done = tune_on_device(model, seconds, link=link, progress=progress, **settings)
         else:
             done = api.tune(model, seconds, progress=progress, **settings)
-    return Answer(profiles.tuned(done), profiles.draw_tuned)
+    return Answer(tune_report.record(done), tune_report.draw)
 
 
 @command(app)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
-from rich.console import Group, RenderableType
-from rich.markup import escape
+from rich.console import RenderableType
 
 from edgec import api
 from edgec.artifact.folder import refuse_existing
@@ -19,14 +18,14 @@ from edgec.cli.command import Answer, command, settings_of
 from edgec.cli.shared import Seconds
 from edgec.errors import UsageError
 from edgec.options import Settings
-from edgec.report import diff, launches, measure
+from edgec.report import diff, measure
+from edgec.report import profile as profile_report
 from edgec.report import trace as traces
 from edgec.report.document import read_document
 from edgec.report.document.build import PAGE
 from edgec.report.page import diff_page, page
 from edgec.report.progress import shown
 from edgec.report.record import Record, head
-from edgec.report.terminal import duration, table
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a build with a report, or its report.json.")]
 
@@ -69,17 +68,7 @@ def register(app: typer.Typer) -> None:
             raise UsageError(f"kernels for '{where}' cannot be timed here", hint="edgec device bench times them there")
         if trace is not None:
             _write(trace, json.dumps(traces.trace(document)))
-        keys = ("kernel", "kind", "template", "operators", "nodes", "flops", "bytes_read", "bytes_written",
-                "predicted_us", "measured_us", "launch")  # fmt: skip
-        rows = [{key: k[key] for key in keys} for k in document["kernels"]]
-        bench = document["bench"]
-        found = {
-            **head("profile"),
-            "median_ms": bench["median_ms"],
-            "kernels": rows,
-            "trace": str(trace) if trace else None,
-        }
-        return Answer(found, _draw_profile)
+        return Answer(profile_report.record(document, trace), profile_report.draw)
 
     @command(app)
     def serve(
@@ -124,25 +113,6 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror or error}", where=str(path)) from None
-
-
-def _draw_profile(record: Record) -> RenderableType:
-    total = sum(k["measured_us"] or 0.0 for k in record["kernels"]) or 1.0
-    rows = table(">kernel", ">time", ">share", ">predicted", ">GFLOP/s", "template", "nodes", title="Slowest first")
-    for k in sorted(record["kernels"], key=lambda k: -(k["measured_us"] or 0.0)):
-        us = k["measured_us"]
-        if us is None:
-            continue
-        rate = f"{k['flops'] / us / 1e3:.1f}" if us > 0 else ""
-        times = duration(us / 1e3), f"{us / total:.1%}", duration(k["predicted_us"] / 1e3)
-        rows.add_row(
-            str(k["kernel"]), *times, rate, escape(k["template"].split(",")[0]), escape(", ".join(k["nodes"][-2:]))
-        )
-    on_gpu = [k for k in record["kernels"] if k["launch"] is not None]
-    if on_gpu:
-        return Group(launches.draw(on_gpu), f"one run, median {duration(record['median_ms'])}")
-    together = f"kernels together {duration(total / 1e3)}; one run, median {duration(record['median_ms'])}"
-    return Group(rows, together)
 
 
 def _configuration(folder: Path) -> Path:

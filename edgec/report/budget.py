@@ -1,4 +1,4 @@
-"""Budgets of a build: what it may cost, and who costs most where it costs more."""
+"""Budgets of a build: bounds of its costs, and the largest contributors to a cost that exceeds its bound."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from edgec.report.record import Record
 from edgec.report.terminal import duration, number, size
 from edgec.text import printable
 
-#: Every budget, and what it bounds.
+#: Every budget, and the figure that it bounds.
 BUDGETS = {
     "latency_ms": "median milliseconds of one run on this machine",
     "ram_kb": "KiB of the arena, inputs and outputs",
@@ -28,7 +28,7 @@ BUDGETS = {
     "traffic_kb": "KiB that a run reads and writes, each element once a kernel",
     "max_error": "largest difference from the reference, of the largest value",
 }
-#: How many contributors are named.
+#: Number of contributors that are named.
 NAMED = 3
 
 
@@ -60,7 +60,7 @@ def read_budgets(texts: Iterable[str]) -> tuple[Budget, ...]:
 
 
 def needs(budgets: Sequence[Budget], name: str) -> bool:
-    """Is there a budget that something has to be measured for?"""
+    """True if one of the budgets has this name, so that its figure has to be measured."""
     return any(b.name == name for b in budgets)
 
 
@@ -72,7 +72,7 @@ def held(
     seconds: Sequence[float | None] = (),
     checked: Checked | None = None,
 ) -> list[Record]:
-    """Each budget beside what was found, and the largest contributors; what could not be found is not met."""
+    """Each budget with the figure found, and the largest contributors; a budget without a figure is not met."""
     memory = fit(built.program, built.options.device)
     moved = traffic.of_plan(built.run["fuse"]).together / 1024 if needs(budgets, "traffic_kb") else None
     worst = [d.max_rel for d in checked.outputs] if checked is not None else []
@@ -102,7 +102,7 @@ def held(
 
 
 def _largest(built: Built, name: str, seconds: Sequence[float | None], checked: Checked | None) -> list[Record]:
-    """Who contributes most, most first: kernels by time, weights, bytes or error, values by their bytes."""
+    """The largest contributors, largest first: kernels by time, weights, bytes or error, values by their bytes."""
     program = built.program
     amounts: list[tuple[float, str]]
     if name == "ram_kb":

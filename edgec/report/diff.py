@@ -20,7 +20,7 @@ NOISE = 0.03
 
 
 def diff(before: Record, after: Record) -> Record:
-    """What changed from one document (`edgec.report.document`) to another."""
+    """Differences between two documents (`edgec.report.document`)."""
     return {
         **head("diff"),
         "before": _title(before),
@@ -96,7 +96,7 @@ def _settings(before: Record, after: Record) -> list[Record]:
 
 
 def _counts(before: list[Record], after: list[Record], key: Callable[[Record], str]) -> list[Record]:
-    """How often each occurs, where that changed, most changed first."""
+    """The numbers of occurrences that changed, the largest change first."""
     old, new = Counter(map(key, before)), Counter(map(key, after))
     rows = [{"name": k, "before": old[k], "after": new[k]} for k in dict.fromkeys((*old, *new)) if old[k] != new[k]]
     return sorted(rows, key=lambda r: -abs(r["after"] - r["before"]))

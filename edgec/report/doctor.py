@@ -1,4 +1,4 @@
-"""What is on this machine: compilers, onnxruntime, and what is missing."""
+"""Compilers and packages on this machine, and those that are missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgec.report.record import Record, head
 from edgec.report.terminal import table
 from edgec.version import __version__
 
-#: Packages edgec works with, what for, and whether it works without them.
+#: Packages that edgec uses: name, purpose, and whether it is optional.
 _PACKAGES = (
     ("numpy", "arrays", False),
     ("onnx", "reading models", False),
@@ -29,7 +29,7 @@ _PACKAGES = (
 
 
 def doctor() -> Record:
-    """What was found; ``ok`` when edgec can build and run a network here."""
+    """Every check; ``ok`` when edgec can build and run a network here."""
     checks = [_row("edgec", True, f"{__version__} on Python {platform.python_version()}, {platform.platform()}")]
     for name, purpose, optional in _PACKAGES:
         found = importlib.util.find_spec(name) is not None

@@ -1,4 +1,4 @@
-"""What became of a node of the model: its core operators, the rules, the kernel it is in, and why it is in that one."""
+"""The history of a node of the model: its core operators, the rules, its kernel, and the reasons for that kernel."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
 
 
 def _of_kernel(run: Run, k: int) -> Record:
-    """What is known of one kernel, whichever nodes it computes."""
+    """The same for one kernel, with all nodes that it computes."""
     nothing: dict[str, list[str]] = {"imported_as": [], "rules": [], "part_of": [], "placed": [], "inside_others": []}
     kernel = run["schedule"].kernels[k]
     planned = [_core(n) for n in kernel.block.nodes if n.op != "copy"] if kernel.block is not None else []
@@ -80,7 +80,7 @@ def _of_kernel(run: Run, k: int) -> Record:
 
 
 def _of_rule(run: Run, rule: Rule) -> Record:
-    """Where a rule changed the network, and what it says of the operators that are left."""
+    """The places where a rule changed the network, and its verdicts on the operators that are left."""
     nothing: dict[str, list[str]] = {"imported_as": [], "part_of": [], "placed": [], "inside_others": []}
     planned: Graph = run["fuse"].graph
     applied = [a for a in run.applied if a.rule == rule.name]

@@ -20,7 +20,7 @@ from edgec.text import printable
 
 
 def operator_counts(model: Parsed) -> dict[str, int]:
-    """How often a model uses every operator, inside subgraphs too; constants do not count."""
+    """The number of uses of every operator, inside subgraphs too; constants do not count."""
     counts: Counter[str] = Counter()
 
     def visit(nodes: Iterable[NodeProto]) -> None:
@@ -85,6 +85,6 @@ def initializer_bytes(model: Parsed) -> int:
 
 
 def activations(graph: Graph) -> dict[str, int]:
-    """What the operators compute, as the graph stands: how many tensors, their bytes together, and of the largest."""
+    """Results of the operators of a graph: number of tensors, total bytes, and bytes of the largest."""
     sizes = [n.type.bytes for n in graph.operations()]
     return {"tensors": len(sizes), "bytes": sum(sizes), "largest_bytes": max(sizes, default=0)}

@@ -1,4 +1,4 @@
-"""Does a network fit the memories of its device? Told before anything is flashed."""
+"""Memory that a network needs, and that its device has: known before anything is flashed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from edgec.device.device import Device
 from edgec.fuse.stripes import Stripes
 from edgec.schedule.program import Program
 
-#: How many values are named that need the most memory.
+#: Number of values that are named, those that need the most memory.
 NAMED = 3
 
 

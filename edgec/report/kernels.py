@@ -17,7 +17,7 @@ from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Kernel, Program
 from edgec.text import printable
 
-#: How many kernels a build names as its largest.
+#: Number of kernels that a build names as its largest.
 LARGEST = 5
 
 

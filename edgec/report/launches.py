@@ -1,4 +1,4 @@
-"""What the kernels of a GPU take of it: registers, memory, occupancy, and how near they come to its roofs."""
+"""Resources of a GPU that its kernels need: registers, memory, occupancy; and their share of its roofline."""
 
 from __future__ import annotations
 

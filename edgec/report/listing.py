@@ -55,7 +55,7 @@ def procedure_text(node: Node, args: Iterable[str]) -> str:
 
 
 def operator_text(node: Node, limit: int) -> str:
-    """What one operator computes, of its operands ``x0``.. and in at most so many characters."""
+    """The formula of one operator over its operands ``x0``.., cut to so many characters."""
     derived = meaning(node)
     if isinstance(derived, Formula):
         variables = ", ".join(X.show(v) for v in derived.variables)
@@ -128,7 +128,7 @@ def describe_template(kernel: Kernel) -> str:
 
 
 def describe_view(view: View) -> str:
-    """Where a value lies: buffer, and dimensions from the slowest to the fastest."""
+    """The storage of a value: buffer, and dimensions from the slowest to the fastest."""
     order = sorted(range(len(view.shape)), key=lambda d: (-view.strides[d], d))
     layout = ",".join(map(str, order))
     at = f" + {view.offset}" if view.offset else ""

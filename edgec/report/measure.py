@@ -1,4 +1,4 @@
-"""The report of a build: what is measured for it, and its two files in the folder of the build."""
+"""The report of a build: measurements for it, and its two files in the folder of the build."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECONDS = 0.5
 
 
 class Facts(TypedDict):
-    """What was measured of a build: as a whole, kernel by kernel, and beside its reference; None or empty otherwise."""
+    """Measurements of a build: as a whole, kernel by kernel, and against its reference; None or empty if not made."""
 
     benched: Benched | None
     seconds: list[float | None]
@@ -41,7 +41,7 @@ class Facts(TypedDict):
 
 
 def gpu_kernels(run: Run, progress: Progress = silent) -> list[Record]:
-    """What every kernel of a network takes of its GPU, compiled but not linked; ``run`` came as far as emitting.
+    """Resources of the GPU that every kernel needs, compiled but not linked; ``run`` came as far as emitting.
 
     Raises UsageError for a device without kernels of its own to compile, ToolchainError where there is no nvcc.
     """
@@ -98,7 +98,7 @@ def measure(
 
 
 def measure_times(built: Built, progress: Progress = silent, seconds: float | None = None) -> Facts:
-    """Times alone, where the code of a build runs here: a decision is to be answered soon."""
+    """Times alone, where the code of a build runs here: a decision has to be answered soon."""
     budget = (Budget("latency_ms", 0.0),)
     return measure(built, budget, everything=False, progress=progress, seconds=seconds)
 

@@ -1,4 +1,4 @@
-"""What runs where, as data and as a table: the parts of a network on a device with a GPU beside its processor."""
+"""The parts of a network on a device with a CPU and a GPU: the processor of each, its times and its transfers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from edgec.partition import Assignment
 from edgec.partition.cut import NEVER
 from edgec.report.record import Record
 from edgec.report.terminal import size, table
+
+#: Refusals that a terminal shows.
+LARGEST = 8
 
 
 def record(built: Built) -> Record | None:
@@ -98,7 +101,3 @@ def draw(found: Record) -> list[RenderableType]:
     if len(refused) > LARGEST:
         drawn.append(Text(f"and {len(refused) - LARGEST} more (--json has all)", style="yellow"))
     return drawn
-
-
-#: Refusals that a terminal shows.
-LARGEST = 8

@@ -1,4 +1,4 @@
-"""What the commands about the profile database answer, and how it is drawn."""
+"""The profile database: lists, imports and exports of times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from edgec.errors import UsageError
 from edgec.report.record import Record, head
 from edgec.report.terminal import table
 from edgec.tune.database import Profiles
-from edgec.tune.local import Tuned
 from edgec.untrusted import read_json
 
 
@@ -60,25 +59,3 @@ def _moved(command: str, database: Profiles, count: int, file: str | None) -> Re
 def draw_moved(record: Record) -> RenderableType:
     word = {"profiles export": "written to", "profiles import": "taken from", "profiles clear": "forgotten"}
     return f"{record['times']} times {word[record['command']]} {record['file'] or ''}".rstrip() + "\n"
-
-
-def tuned(done: Tuned) -> Record:
-    return {
-        **head("tune"),
-        "measured": done.measured,
-        "known": done.known,
-        "skipped": done.skipped,
-        "seconds": done.seconds,
-        "tuned_ms": done.tuned_ms,
-        "untuned_ms": done.untuned_ms,
-    }
-
-
-def draw_tuned(record: Record) -> RenderableType:
-    skipped = f", {record['skipped']} skipped for lack of time" if record["skipped"] else ""
-    told = f"{record['measured']} blocks measured, {record['known']} known before{skipped}, {record['seconds']:.1f} s\n"
-    if record["tuned_ms"] is None:
-        return told
-    tuned, untuned = record["tuned_ms"], record["untuned_ms"]
-    stay = ", which stay" * (tuned > untuned)
-    return f"{told}a run takes {tuned:.4g} ms, {untuned:.4g} with the model's choices{stay}\n"

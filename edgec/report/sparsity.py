@@ -1,4 +1,4 @@
-"""Zeros in weights, told: what pruning did to every layer, and where kernels leave zeros out, from which share on."""
+"""Zeros in weights: the pruned layers, the kernels that skip zeros, and the share of zeros from which that pays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = 12
 
 
 def kernels(program: Program) -> list[Record]:
-    """Every product whose weights have zeros: the share of them, of vectors that hold something, and both prices."""
+    """Every matmul and convolution with zeros in its weights: shares of zeros and of kept vectors, predicted costs."""
     rows: list[dict[str, Any]] = []
     for k, kernel in enumerate(program.kernels):
         for step in steps_of(kernel):
@@ -31,7 +31,7 @@ def kernels(program: Program) -> list[Record]:
 
 
 def layers(report: PruneReport | None) -> Record | None:
-    """What became of every layer of a pruned network; None for one that was not."""
+    """The zeros and the error of every layer; None for a network that was not pruned."""
     if report is None:
         return None
     rows = [{**asdict(row), "name": printable(row.name)} for row in report.layers]

@@ -1,4 +1,4 @@
-"""The byte ledger: what every kernel reads and writes, the whole network, the graph unfused, and the least there is.
+"""Bytes that every kernel, the whole network and the unfused graph read and write, and a lower bound of them.
 
 An element counts once for a kernel, however often its windows, sums or broadcasts return to it (`edgec.ir.footprint`);
 what a kernel reads again because a cache was too small is not counted.
@@ -70,7 +70,7 @@ def unfused(graph: Graph) -> Moved:
 
 
 def least(plan: Plan) -> Moved:
-    """What is read of inputs and weights, once, and outputs, once: no plan of this graph moves less."""
+    """Bytes of the inputs and weights that are read and of the outputs, each once: no plan of this graph moves less."""
     read: dict[Node, int] = {}
     for block in plan.blocks:
         for node, n in _reads(block).items():

@@ -14,7 +14,7 @@ SHOWN = 2
 
 
 class Index:
-    """What is asked of a plan again and again: the last verdict on each pair, who reads what, what stands in memory."""
+    """Look-ups over a plan: the last verdict on each pair, the readers of each value, the values that are stored."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -49,7 +49,7 @@ class Index:
 
 
 def held(index: Index, block: Block) -> list[Verdict]:
-    """Why the operators of a block are one kernel: a verdict for each pair."""
+    """The verdicts on pairs of operators inside a block: the reasons why they are one kernel."""
     mine = index.computed(block)
     order = {v: k for k, v in enumerate(block.nodes)}
     writers = sorted(mine, key=lambda n: order.get(n, len(order)))
@@ -57,7 +57,7 @@ def held(index: Index, block: Block) -> list[Verdict]:
 
 
 def borders(index: Index, block: Block) -> list[Verdict]:
-    """Why the neighbors of a block are not part of it: what it reads first, then who reads it."""
+    """The verdicts on a block and its neighbors, writers first: the reasons why they are other kernels."""
     found: list[Verdict] = []
     mine = index.computed(block)
     for value in block.inputs:
@@ -101,7 +101,7 @@ def _variant(variant: Variant) -> Record:
 
 
 def sentences(index: Index, block: Block) -> list[str]:
-    """The same for people: why it is one kernel, and why its neighbors are others."""
+    """The same as sentences."""
     plan = index.plan
     said = [f"one kernel: {v.why}{_prices(v.choice)}" for v in held(index, block)]
     grouped: dict[tuple[bool, str], list[Verdict]] = {}

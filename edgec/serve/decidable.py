@@ -1,4 +1,4 @@
-"""What can be decided about each kernel of a build, and about the whole network, with the values there are."""
+"""Decisions about each kernel of a build and about the whole network, with their possible values."""
 
 from __future__ import annotations
 

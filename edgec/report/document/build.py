@@ -86,7 +86,7 @@ def _rule(applied: Any) -> Record:
 
 
 def _provenance(built: Built) -> Record:
-    """What the build came from: its lock without the list of files, and what the model says of itself."""
+    """The origin of a build: its lock without the list of files, and the metadata of the model."""
     lock = read_lock(built.folder)
     facts = {key: value for key, value in lock.items() if key not in ("files", "device_facts", "sources", "choices")}
     metadata = {printable(str(k)): printable(str(v), 1000) for k, v in built.graph.metadata.items()}

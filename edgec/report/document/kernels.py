@@ -1,4 +1,4 @@
-"""Every kernel of a program: what it computes, from which text, what it costs, and what was measured."""
+"""Every kernel of a program: its operators, formula and source, its costs and measurements."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def refusals(plan: Plan) -> list[Record]:
 
 
 def choices(plan: Plan) -> list[Record]:
-    """What could have been either way and was decided by price."""
+    """The choices that were made by price, with their alternatives."""
     found: list[dict[str, Any]] = []
     for c in plan.decisions.choices:
         found.append({"key": c.key, "about": why.title(plan, c.node), **why.choice_record(c)})
@@ -133,7 +133,7 @@ def choices(plan: Plan) -> list[Record]:
 
 
 def templates_used(rows: Sequence[Record]) -> dict[str, int]:
-    """How many kernels each schedule has."""
+    """The number of kernels of each schedule."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["kind"]] = counts.get(row["kind"], 0) + 1

@@ -1,4 +1,4 @@
-"""What every stage left, as a graph of plain data: nodes by number, edges between them."""
+"""The result of every stage as a graph of plain data: nodes by number, edges between them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def of_graph(name: str, seconds: float, graph: Graph, numbers: dict[Node, int]) 
 
 
 def operator(node: Node, graph: Graph) -> Record:
-    """One operator: what it is, what it computes and costs, and the nodes of the model it comes from."""
+    """One operator: its label, formula and costs, and the nodes of the model that it comes from."""
     if node.op == "input":
         name = printable(node.attributes["name"])
         return {"op": "input", "label": name, "type": str(node.type), "names": [name], "bytes": int(node.type.bytes)}
