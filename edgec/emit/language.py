@@ -1,4 +1,4 @@
-"""The languages kernels are written in: which views templates see, and which files a project has."""
+"""The languages of kernels: their views, templates, and the files of a project."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Language:
     pages: Mapping[str, str]
     kernels: tuple[str, str]
     runtime: tuple[str, ...]
-    sources: tuple[str, ...]  # what is compiled beside the kernels
+    sources: tuple[str, ...]  # compiled in addition to the kernels
     refuse: Callable[[Program], None] = lambda program: None
-    shared: tuple[str, ...] = ()  # folders of templates, beside its own, that it has in common with other languages
-    compiles_kernels: bool = True  # else the driver of the device does, when the network is opened
+    shared: tuple[str, ...] = ()  # folders of templates that it shares with other languages
+    compiles_kernels: bool = True  # else the driver does, when the network is opened
 
     @property
     def shelves(self) -> tuple[tuple[str, str], ...]:
@@ -50,12 +50,12 @@ class Language:
         return ((self.name, self.suffix), *((folder, folder) for folder in self.shared))
 
 
-#: Their pointers have 32 bits, and so have positions in kernels; in those of GPUs they always have.
+#: CPUs with 32-bit pointers, whose kernels count positions in 32 bits; those of GPUs always do.
 _ARCHS_OF_32_BITS = ("arm", "thumb", "wasm32")
 
 
 def _refuse_data_on_the_host(program: Program) -> None:
-    """Everything of a run is launched before anything of it has happened."""
+    """Raises DeviceError where the host would have to read results during a run: all kernels are launched at once."""
     guarded = next((k for k in program.kernels if k.guards), None)
     reasons = {
         "a size that the network computes": bool(program.sizes),

@@ -1,4 +1,4 @@
-"""What the host of an OpenCL project knows of its kernels: the launches in order, and what each is given."""
+"""Data of the host of an OpenCL project: its launches in order, and the arguments of each."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from edgec.ir.index import upper
 from edgec.schedule.gpu.loops import SUB_GROUPS
 from edgec.schedule.program import Buffer, Program
 
-#: Options of the compiler in the driver: sums of products may keep the bits that a rounding between would lose.
+#: Options of the driver's compiler; multiply-adds may be fused.
 BUILD_OPTIONS = "-cl-std=CL{version} -cl-mad-enable"
-#: What kernels ask of a device beyond OpenCL 1.2, any one of each, by a word of their text.
+#: Extensions of OpenCL 1.2 that kernels need (any one of each), by a word of their text.
 WORDS = {"double": ("cl_khr_fp64",), "half": ("cl_khr_fp16",), "sub_group_reduce": tuple(sorted(SUB_GROUPS))}
-#: The word of kernels that multiply bytes; without an extension for it they do so one by one.
+#: The word of kernels with int8 dot products, which need no extension but are faster with one.
 BY_FOUR = "ec_dot"
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel on its way to the device: its number, its name, the file it is in, and what it is given.
+    """One launch of a kernel: its number, name, file and arguments.
 
     ``objects`` are memory objects, numbered weights, arena, inputs, outputs, images; ``places`` are bytes into them,
     with zeros behind the last so that they are whole vectors.
     """
 
     number: int
-    kernel: int  # of the network, which it is, or is a part of
+    kernel: int  # of the network to which it belongs
     name: str
     file: int
     first: int  # of its objects among those of all launches
@@ -41,24 +41,24 @@ class Launch:
     arguments: int  # before its sizes
     threads: int
     groups: str  # in C, for the sizes of a run
-    most: int  # groups, for the greatest sizes
+    most: int  # work-groups, for the greatest sizes
     sizes: tuple[str, ...]
     comment: str
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a device must have to run the kernels."""
+    """Requirements of the kernels on a device."""
 
     threads: int  # of the largest work-group
-    local_bytes: int  # of the work-group that has most
+    local_bytes: int  # of the work-group with the most
     extensions: tuple[str, ...]
 
 
 def host_values(
     program: Program, sources: Sources, groups: Sequence[Sequence[Function]], device: Device
 ) -> dict[str, Any]:
-    """What the templates of the project see beside the names of all languages."""
+    """Names that templates of the project see, in addition to those of all languages."""
     file = {f.name: k for k, group in enumerate(groups) for f in group}
     views = [_view(c) for c in sources.calls]
     text = "".join(f.text for f in sources.functions)
@@ -96,7 +96,7 @@ def _launches(program: Program, sources: Sources, file: Mapping[str, int]) -> li
         buffers = dict(zip(view.operands, (*operands[len(scratch) :], *scratch)))
         objects = {o: _object(o, buffers[name], ports) for name, o in view.objects.items() if name in buffers}
         objects |= {"arena": 1} if view.record.locks else {}
-        # The counters that groups meet at lie behind the arena.
+        # The counters that work-groups synchronize by follow the arena.
         places = [program.offsets[buffers[n]] if n in buffers else program.arena_bytes for n in view.placed]
         widths = place_widths(len(places))
         places += [0] * (sum(widths) - len(places))

@@ -1,5 +1,5 @@
-/* The part of OpenCL 1.2 that generated networks call, found in a library that is opened when it is first needed: a
- * program must not depend on one (on Android it belongs to the vendor), and says what is missing instead. */
+/* The part of OpenCL 1.2 that generated networks call, in a library that is opened at run time: programs do not depend on
+ * it (on Android it belongs to the vendor), and can say that it is missing. */
 #ifndef EC_CL_H
 #define EC_CL_H
 
@@ -12,7 +12,7 @@
 typedef int32_t cl_int;
 typedef uint32_t cl_uint;
 typedef uint64_t cl_ulong;
-typedef cl_ulong cl_bits; /* of flags */
+typedef cl_ulong cl_bits; /* flags */
 typedef intptr_t cl_property;
 typedef struct _cl_platform_id *cl_platform_id;
 typedef struct _cl_device_id *cl_device_id;
@@ -109,7 +109,7 @@ typedef struct {
   F(cl_int, Flush, (cl_command_queue))                                                                                 \
   F(cl_int, Finish, (cl_command_queue))
 
-/* Those of cl_khr_command_buffer: a run is recorded once, and one call enqueues it. */
+/* Functions of cl_khr_command_buffer: a run is recorded once, and one call enqueues it. */
 #define EC_CL_RECORDING(F)                                                                                             \
   F(cl_command_buffer, CreateCommandBuffer, (cl_uint, const cl_command_queue *, const cl_ulong *, cl_int *))           \
   F(cl_int, CommandNDRangeKernel, (cl_command_buffer, cl_command_queue, const cl_ulong *, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *, cl_uint, const cl_uint *, cl_uint *, void *)) \
@@ -124,7 +124,7 @@ typedef struct {
 } ec_cl;
 #undef EC_CL_MEMBER
 
-/* Fills ``cl``; what is wrong, or NULL. EC_OPENCL_LIBRARY in the environment names a library of one's own. */
+/* Fills ``cl``; returns an error message, or NULL. The environment variable EC_OPENCL_LIBRARY names another library. */
 static const char *ec_cl_open(ec_cl *cl) {
   static const char *const known[] = {
       "libOpenCL.so.1", "libOpenCL.so", "/vendor/lib64/libOpenCL.so", "/system/vendor/lib64/libOpenCL.so",
@@ -160,7 +160,7 @@ static inline cl_mem ec_cl_image(const ec_cl *cl, cl_context context, cl_command
   return image;
 }
 
-/* Finds the functions that record runs of a device; whether it has them, and takes a recording again before it is done. */
+/* Finds the functions that record runs; returns whether the device has them and can enqueue a recording that still runs. */
 static inline int ec_cl_records(ec_cl *cl, cl_device_id device, const char *extensions) {
   cl_platform_id platform = NULL;
   cl_ulong can = 0, queue = 0;

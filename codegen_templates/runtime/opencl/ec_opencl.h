@@ -1,5 +1,5 @@
-/* What generated kernels are written in: OpenCL C 1.2, with the names of C for types and functions, and vectors of 4, 8
- * or 16 floats. Comes before ec_scalar.h, which comes before the kernels. */
+/* The vocabulary of generated kernels: OpenCL C 1.2 with C's names of types and functions, the names that CUDA kernels use
+ * too, and vectors of 4, 8 or 16 floats. Comes before ec_scalar.h, which comes before the kernels. */
 #ifndef EC_OPENCL
 #define EC_OPENCL 1
 
@@ -73,7 +73,7 @@ typedef ulong uint64_t;
 #define EC_UNROLL_GUARDED _Pragma("unroll")
 #endif
 
-/* A float is a float by its argument, not by its name. */
+/* Functions of floats are overloads in OpenCL. */
 #define fabsf fabs
 #define floorf floor
 #define ceilf ceil
@@ -127,7 +127,7 @@ EC_DEVICE void ec_scatter_shared(__local float *p, int step, float4 a) {
   p[2 * step] = a.s2;
   p[3 * step] = a.s3;
 }
-/* Vectors; masks are what comparing them gives. Pointers are to __global memory and aligned to the whole vector. */
+/* Vectors; comparing them gives masks. Pointers are to __global memory and aligned to the whole vector. */
 #define ec_load4(p) (*(__global const float4 *)(p))
 #define ec_load8(p) (*(__global const float8 *)(p))
 #define ec_load16(p) (*(__global const float16 *)(p))
@@ -138,7 +138,7 @@ EC_DEVICE float4 ec_gather4(__global const float *p, int step) { return (float4)
 EC_DEVICE float8 ec_gather8(__global const float *p, int step) { return (float8)(ec_gather4(p, step), ec_gather4(p + 4 * step, step)); }
 EC_DEVICE float16 ec_gather16(__global const float *p, int step) { return (float16)(ec_gather8(p, step), ec_gather8(p + 8 * step, step)); }
 
-/* Half precision in memory, which every device of OpenCL 1.2 converts. */
+/* fp16 in memory, which every device of OpenCL 1.2 converts. */
 #define ec_load1_f16(p) vload_half(0, (__global const half *)(p))
 #define ec_load4_f16(p) vload_half4(0, (__global const half *)(p))
 #define ec_load8_f16(p) vload_half8(0, (__global const half *)(p))
@@ -152,7 +152,7 @@ EC_DEVICE float4 ec_gather4_f16(__global const ushort *p, int step) {
 }
 EC_DEVICE float8 ec_gather8_f16(__global const ushort *p, int step) { return (float8)(ec_gather4_f16(p, step), ec_gather4_f16(p + 4 * step, step)); }
 EC_DEVICE float16 ec_gather16_f16(__global const ushort *p, int step) { return (float16)(ec_gather8_f16(p, step), ec_gather8_f16(p + 8 * step, step)); }
-/* Bytes in memory as floats; what is stored was rounded and lies in their range. */
+/* int8 and uint8 in memory as floats; stored values are rounded and in range. */
 #define ec_load1_i8(p) ((float)*(p))
 #define ec_load4_i8(p) convert_float4(vload4(0, p))
 #define ec_load8_i8(p) convert_float8(vload8(0, p))
@@ -177,7 +177,7 @@ EC_DEVICE float16 ec_gather16_u8(__global const uchar *p, int step) { return (fl
 #define EC_IMAGE_WIDTH 4096
 #define ec_texel(image, k) read_imagef(image, (int2)((k) % EC_IMAGE_WIDTH, (k) / EC_IMAGE_WIDTH))
 #define ec_texel_half(image, k) read_imageh(image, (int2)((k) % EC_IMAGE_WIDTH, (k) / EC_IMAGE_WIDTH))
-/* Neighbors wherever they begin. */
+/* Unaligned vectors. */
 #define ec_read1(p) (*(p))
 #define ec_read4(p) vload4(0, p)
 #define ec_read8(p) vload8(0, p)
@@ -186,13 +186,13 @@ EC_DEVICE float16 ec_gather16_u8(__global const uchar *p, int step) { return (fl
 #define ec_read4_f16 ec_load4_f16
 #define ec_read8_f16 ec_load8_f16
 #define ec_read16_f16 ec_load16_f16
-/* The same as what they are, on devices that calculate with it (cl_khr_fp16). */
+/* Unaligned vectors of fp16, on devices with fp16 arithmetic (cl_khr_fp16). */
 #define ec_read1_half(p) (*(__global const half *)(p))
 #define ec_read4_half(p) vload4(0, (__global const half *)(p))
 #define ec_read8_half(p) vload8(0, (__global const half *)(p))
 #define ec_read16_half(p) vload16(0, (__global const half *)(p))
 
-#define ec_fma(a, b, c) ((a) * (b) + (c)) /* one instruction where there is one: contraction is on; mad may be two */
+#define ec_fma(a, b, c) ((a) * (b) + (c)) /* contracted to one instruction where there is one; mad may be two */
 #define ec_lt(a, b) ((a) < (b))
 #define ec_le(a, b) ((a) <= (b))
 #define ec_gt(a, b) ((a) > (b))
@@ -223,9 +223,7 @@ EC_DEVICE float16 ec_gather16_u8(__global const uchar *p, int step) { return (fl
 #define ec_min(a, b) select(b, a, ((a) < (b)) | ((a) != (a)))
 #define ec_lane(a, lane) ((a).s##lane)
 
-/* Sums of products of four bytes, a word each: the device's own instruction where the network was built for a device
- * that has one (EC_DOTS), else multiplications. ec_dot_su: signed bytes times unsigned ones. */
-/* Up to four bytes, ``step`` apart, as a word. */
+/* Up to four int8 or uint8, ``step`` apart, as a word. */
 #define ec_word(p) (*(__global const uint *)(p))
 EC_DEVICE uint ec_bytes(__global const uchar *p, int step, int count) {
   uint word = p[0];
@@ -235,6 +233,8 @@ EC_DEVICE uint ec_bytes(__global const uchar *p, int step, int count) {
   return word;
 }
 
+/* Dot products of four int8 or uint8, a word each, added to a sum: the device's instruction where the network was built for
+ * a device that has one (EC_DOTS), else multiplications. ec_dot_su: signed times unsigned. */
 #if defined(EC_DOTS) && defined(cl_khr_integer_dot_product)
 #define ec_dot_ss(a, b, sum) ((sum) + dot_4x8packed_ss_int(a, b))
 #define ec_dot_us(a, b, sum) ((sum) + dot_4x8packed_us_int(a, b))
@@ -242,7 +242,7 @@ EC_DEVICE uint ec_bytes(__global const uchar *p, int step, int count) {
 #define ec_dot_uu(a, b, sum) ((sum) + (int)dot_4x8packed_uu_uint(a, b))
 #elif defined(EC_DOTS) && defined(cl_arm_integer_dot_product_int8)
 #pragma OPENCL EXTENSION cl_arm_integer_dot_product_int8 : enable
-/* Of two signs: u = s + 128 with its highest bit turned. */
+/* Unsigned times signed: u = s + 128, where s is u with its highest bit flipped. */
 #define ec_dot_ss(a, b, sum) ((sum) + arm_dot(as_char4(a), as_char4(b)))
 #define ec_dot_uu(a, b, sum) ((sum) + (int)arm_dot(as_uchar4(a), as_uchar4(b)))
 #define ec_dot_us(a, b, sum) (ec_dot_ss((a) ^ 0x80808080u, b, sum) - arm_dot((char4)(-128), as_char4(b)))
@@ -262,7 +262,7 @@ EC_DP4A(ec_dot_uu, "u32.u32")
 #endif
 
 #ifdef EC_DOTS_BY_MULTIPLYING
-/* Lane by lane: all lanes of b meet one byte of a. */
+/* Lane by lane: every lane of b with the four bytes of a. */
 #define ec_byte_s(w, i) ((w) << (24 - 8 * (i)) >> 24)
 #define ec_byte_u(w, i) ((w) >> (8 * (i)) & 255)
 #define EC_DOT(N, A, B)                                                                                           \

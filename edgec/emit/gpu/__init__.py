@@ -1,1 +1,1 @@
-"""GPU kernels as their templates see them, for CUDA and OpenCL alike."""
+"""Views of GPU kernels, for templates of CUDA and OpenCL."""

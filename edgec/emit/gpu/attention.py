@@ -1,4 +1,4 @@
-"""Attention as its GPU templates see it: slots for queries, keys, values, scores and results, and a tile."""
+"""View of an attention kernel: slots for queries, keys, values, scores and results, and a tile."""
 
 from __future__ import annotations
 
@@ -72,19 +72,19 @@ class AttentionView(SlotView):
 
     @property
     def hides(self) -> bool:
-        """Do blocks of queries see less than all keys?"""
+        """Does the mask let blocks of queries skip keys?"""
         return self.params.seen is not None
 
     @cached_property
     def seen(self) -> tuple[list[str], str, str]:
-        """Of the block whose first query is ``first_m``: (lines, the first tile it sees, the key behind its last)."""
+        """(lines, first tile of keys, end of keys) that the block whose first query is ``first_m`` attends to."""
         p = self.params
         printer = self.printer({p.m: "first_m"})
         first, last = (printer.position(e) for e in p.seen or (X.const(0), X.lift(self.keys, "i64")))
         return printer.lines, first if first == "0" else f"{first} / {self.tile.keys}", last
 
     def exists(self, m: str, n: str) -> str:
-        """Of a score: the condition that its query and its key exist, where tiles are not all whole."""
+        """The condition that the query and the key of a score exist; empty where all tiles are full."""
         whole = self.queries, self.tile.queries, self.keys, self.tile.keys
         parts = [f"{i} < {extent_text(e)}" for i, e, t in ((m, *whole[:2]), (n, *whole[2:])) if not _divides(t, e)]
         return f"{' && '.join(parts)} ? " if parts else ""
@@ -130,7 +130,7 @@ class AttentionView(SlotView):
 
     @cached_property
     def score(self) -> Slot:
-        """The score of a query and a key from ``dot``, their inner product."""
+        """The score of a query and a key, from their inner product ``dot``."""
         p = self.params
         return self.slot("score", {"batch": p.batch, "m": (p.m,), "n": (p.n,)}, p.score, None, {DOT: "dot"})
 

@@ -1,4 +1,4 @@
-"""What every GPU template sees: how many groups of how many threads, and numbers taken apart into loops."""
+"""Views of GPU kernels: launch sizes, parameters, and indices decoded into loop variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgec.schedule.gpu.loops import GROUP
 
 
 class GpuView(View, ABC):
-    """A kernel that is launched, in CUDA; views of other languages replace what they do another way.
+    """A CUDA kernel; views of other languages override the parts that differ.
 
     ``qualifier`` begins the type of a pointer to device memory.
     """
@@ -33,27 +33,27 @@ class GpuView(View, ABC):
 
     @property
     def threads(self) -> int:
-        """Threads of one group."""
+        """Threads of one block."""
         return GROUP
 
     @property
     def cluster(self) -> int:
-        """Neighboring groups that run together."""
+        """Neighboring thread blocks that form a cluster."""
         return 1
 
     @property
     def shared_bytes(self) -> int:
-        """Memory of a group whose size the launch says."""
+        """Dynamic shared memory of one thread block."""
         return 0
 
     @property
     @abstractmethod
     def groups(self) -> Extent:
-        """Groups of one launch."""
+        """Thread blocks of one launch."""
 
     @property
     def locks(self) -> int:
-        """Counters that groups of the launch meet at."""
+        """Counters that thread blocks of the launch synchronize by."""
         return self.record.locks
 
     @property
@@ -71,7 +71,7 @@ class GpuView(View, ABC):
 
     @property
     def kernel_parameters(self) -> str:
-        """Operands, what groups share beside them, and run-time sizes."""
+        """Operands, scratch memory, run-time sizes and counters."""
         more = [f"{self.qualifier}unsigned char *scratch_bytes"] if self.kernel.scratch_bytes else []
         more += [f"ec_int {s}" for s in self.sizes]
         more += [f"{self.qualifier}int *locks"] if self.locks else []
@@ -89,9 +89,9 @@ class GpuView(View, ABC):
 
 
 def numbered(variables: Sequence[Expr], number: str, prefix: str, step: int = 1) -> tuple[dict[Expr, str], list[str]]:
-    """(names, lines) that take one number apart into loops, outermost first; the innermost goes in steps of ``step``.
+    """(names, lines) that decode one number into loops, outermost first; the innermost goes in steps of ``step``.
 
-    A loop that is alone is the number itself.
+    The variable of a single loop is the number itself.
     """
     loops = [v for v in variables if v.op == "var"]
     if len(loops) == 1 and step == 1:
@@ -114,5 +114,5 @@ def numbered(variables: Sequence[Expr], number: str, prefix: str, step: int = 1)
 
 
 def count(variables: Sequence[Expr]) -> Extent:
-    """How many iterations loops have together."""
+    """The number of iterations of nested loops."""
     return X.plain(prod(extent(v) for v in variables))

@@ -1,4 +1,4 @@
-"""Matrix products as their GPU templates see them: three slots (load S, load L, finish) and a tile."""
+"""View of a matrix product: three slots (load S, load L, finish) and a tile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgec.schedule.gpu.tiles import AnyTile, TensorTile
 
 
 class ContractView(SlotView):
-    """A matrix product; in the template ``batch``, ``m``, ``n`` and ``k`` number its loops."""
+    """A matrix product; templates index its loops by ``batch``, ``m``, ``n`` and ``k``."""
 
     @property
     def params(self) -> GpuContract:
@@ -36,7 +36,7 @@ class ContractView(SlotView):
 
     @property
     def shared_bytes(self) -> int:
-        """What tensor cores multiply; the room of threads has its size in the kernel."""
+        """Dynamic shared memory, which only kernels on tensor cores use; others declare theirs."""
         return self.tile.shared_bytes if self.tensor else 0
 
     @property
@@ -77,7 +77,7 @@ class ContractView(SlotView):
 
     @property
     def part(self) -> int:
-        """Steps of k that one group takes: whole rounds."""
+        """Steps of k that one thread block takes: whole rounds."""
         rounds = -(-self.depth // self.tile.k)
         return -(-rounds // self.split) * self.tile.k
 
@@ -93,7 +93,7 @@ class ContractView(SlotView):
 
     @property
     def multiply(self) -> str:
-        """What tensor cores multiply, or bytes by fours."""
+        """Suffix of the multiply function: operand types of int8 products, else the type of elements."""
         return "_".join(self.params.types) if self.params.is_integer else self.tile.element
 
     @property
@@ -126,7 +126,7 @@ class ContractView(SlotView):
 
     @property
     def l_is_given(self) -> bool:
-        """Is L made of weights alone, so that no kernel has to end before it is read?"""
+        """Is L made of weights alone, so that it can be read before earlier kernels end?"""
         return all(load.value.space == "weights" for load in X.loads(self.params.l))
 
     # ---- slots
@@ -149,7 +149,7 @@ class ContractView(SlotView):
 
     @cached_property
     def start(self) -> Slot | None:
-        """What is added to an integer sum at (m, n) before it is made a float."""
+        """The addend of an integer sum at (m, n), before conversion to float; None without one."""
         p = self.params
         if p.start is None:
             return None
@@ -165,7 +165,7 @@ class ContractView(SlotView):
 
 
 def _step(e: Expr, loops: Sequence[Expr]) -> int | None:
-    """How far the first load of ``e`` moves along the innermost loop that is one."""
+    """The stride of the first load of ``e`` along the innermost loop of an extent above 1."""
     inner = next((v for v in reversed(loops) if v.op == "var" and most(v) > 1), None)
     places = [load.args[0] for load in X.loads(e) if load.args]
     return coefficient(places[0], inner) if places and inner is not None else None

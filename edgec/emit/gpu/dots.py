@@ -1,4 +1,4 @@
-"""Sums of products of bytes as their template sees them: where rows of S and panels of L start, and a finish."""
+"""View of an int8 matrix product: addresses of rows of S and panels of L, and a finish."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgec.schedule.products import WORD
 
 
 class DotsView(BlockedView):
-    """A product of bytes."""
+    """An int8 matrix product."""
 
     @property
     def params(self) -> GpuDots:
@@ -23,12 +23,12 @@ class DotsView(BlockedView):
 
     @property
     def words(self) -> tuple[int, int]:
-        """Whole words of the innermost loop of k, and the bytes behind them."""
+        """(whole words, remaining elements) of the innermost loop of k."""
         return divmod(self.inner, WORD)
 
     @property
     def signs(self) -> str:
-        """How the bytes of S and L are taken: ``us`` is unsigned times signed."""
+        """Signedness of S and L: ``us`` is unsigned times signed."""
         return "".join("u" if kind == "u8" else "s" for kind in self.params.types)
 
     @property
@@ -37,7 +37,7 @@ class DotsView(BlockedView):
 
     @cached_property
     def finish(self) -> Slot:
-        """Stores f(sum) at (m, n): neighbors along n, or one result."""
+        """The slot that stores f(sum) at (m, n): neighbors along n, or one result."""
         p = self.params
         names, lines = self._names(p.batch, p.m)
         columns, more = numbered(p.n, "n", "n_")

@@ -1,4 +1,4 @@
-"""Maps and reductions as their GPU templates see them."""
+"""Views of maps and reductions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgec.schedule.loops import reduced
 
 
 class MapView(GpuView):
-    """A map: ``task`` is the number of one thread's element, or of its first of LANES."""
+    """A map: ``task`` numbers the elements, or vectors of LANES elements, one per thread."""
 
     @property
     def params(self) -> GpuMap:
@@ -47,7 +47,7 @@ class MapView(GpuView):
 
 @dataclass(frozen=True)
 class Pass:
-    """One walk of a team along its row: a reduction, or the result."""
+    """One pass of a team over its row: a reduction, or the result."""
 
     accumulator: str
     neutral: str
@@ -86,12 +86,12 @@ class ReduceView(GpuView):
 
     @property
     def each(self) -> int:
-        """Results of one group."""
+        """Results of one thread block."""
         return self.threads // self.team
 
     @property
     def step(self) -> int:
-        """Elements that a thread takes at once."""
+        """Elements that a thread reads at once."""
         return LANES if self.params.lanes else 1
 
     @property

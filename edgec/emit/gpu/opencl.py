@@ -1,8 +1,8 @@
-"""GPU kernels as templates of OpenCL see them.
+"""Views of OpenCL kernels.
 
-A kernel of OpenCL C 1.2 gets memory objects, which have no arithmetic: every operand is an object and how many bytes
-into it the operand lies, and becomes a pointer in the first lines of the kernel. Drivers take their time for every
-parameter of every launch (docs/opencl.md), so that weights and arena are passed once, and all places as one vector.
+A kernel of OpenCL C 1.2 takes memory objects, which have no arithmetic: every operand is passed as an object and a byte
+offset into it, of which the first lines of the kernel make a pointer. Every parameter of every launch costs time in the
+driver (docs/opencl.md), so that weights and arena are passed once, and all offsets as one vector.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from edgec.schedule.program import Buffer
 
 
 def suffix(buffer: Buffer) -> str:
-    """What the names of loads and stores of floats end with, by how they lie in memory."""
+    """The suffix of the names of loads and stores of floats, by their type in memory."""
     return f"_{buffer.dtype}" if buffer.dtype in ("f16", *BYTES) else ""
 
 
 def place_widths(places: int) -> list[int]:
-    """The widths of the vectors that so many places are passed in: 16, and one of what is left."""
+    """Widths of the vectors that pass so many offsets: vectors of 16, and one for the rest."""
     left = places % 16
     return [16] * (places // 16) + [1 << (left - 1).bit_length()] * (left > 0)
 
 
 @dataclass(frozen=True)
 class Image:
-    """The weights as an image: what a texel of four numbers is called by OpenCL, and its bytes."""
+    """The weights as an image: OpenCL's channel type of a texel of four numbers, and its size."""
 
     channel: str
     texel_bytes: int
 
 
-#: Images of the weights by their names, and with them all objects that a session owns.
+#: Images of the weights by name, and all objects that a session owns.
 IMAGES = {"image_f32": Image("CL_FLOAT", 16), "image_f16": Image("CL_HALF_FLOAT", 8)}
 OWN = ("weights", "arena", *IMAGES)
 
 
 def image_of(buffer: Buffer) -> str:
-    """The image that a buffer of the weights is read through."""
+    """The name of the image through which a buffer of the weights is read."""
     return f"image_{buffer.dtype}"
 
 
 class OpenClPrinter(GpuPrinter):
-    """Vectors are OpenCL's own, as many floats as ``lanes`` says."""
+    """Expressions in OpenCL C, whose vectors have ``lanes`` floats."""
 
     lanes = 4
 
@@ -85,14 +85,14 @@ class OpenClPrinter(GpuPrinter):
 
 
 class OpenClView(GpuView):
-    """An OpenCL kernel: operands as (object, place), and the launches it is made of."""
+    """An OpenCL kernel: operands as (object, offset), and the launches that it consists of."""
 
     language = "opencl"
     qualifier = "__global "
 
     @property
     def launches(self) -> tuple[tuple[str, Extent], ...]:
-        """(what the name of each kernel ends with, how many work-groups it has), in order."""
+        """(suffix of the kernel's name, number of work-groups) of each launch, in order."""
         return (("", self.groups),)
 
     @property
@@ -102,26 +102,26 @@ class OpenClView(GpuView):
 
     @property
     def images(self) -> dict[str, Buffer]:
-        """The operands that are read as images of the weights, by their names: places in them are numbers of texels."""
+        """Operands that are read as images of the weights, by name; offsets into them count texels."""
         return {}
 
     @property
     def operands(self) -> dict[str, str]:
-        """How each operand is declared as a pointer, by its name; what groups share comes last."""
+        """The pointer type of each operand, by name; scratch memory and counters come last."""
         more = {"scratch_bytes": "__global unsigned char *"} if self.kernel.scratch_bytes else {}
         more |= {"locks": "__global volatile int *"} if self.record.locks else {}
         return {**self.declarations, **more}
 
     @cached_property
     def objects(self) -> dict[str, str]:
-        """The memory object that each operand lies in, as a parameter: inputs and outputs are one each."""
+        """The parameter whose memory object holds each operand; inputs and outputs have one each."""
         spaces = {**{self.pointers[b]: b.space for b in self.buffers[:-1]}, self.target: self.buffers[-1].space}
         spaces |= {"scratch_bytes": "arena", "locks": "arena", **{n: image_of(b) for n, b in self.images.items()}}
         return {n: spaces[n] if spaces[n] in OWN else f"{n}_in" for n in self.operands}
 
     @property
     def placed(self) -> list[str]:
-        """The operands that lie somewhere inside their object, in the order of their places."""
+        """Operands that have an offset into their object, in the order of these."""
         return [n for n, o in self.objects.items() if o in OWN]
 
     @property
@@ -182,7 +182,7 @@ class OpenClMap(OpenClView, MapView):
 
 
 class OpenClRegisters(OpenClView, RegistersView):
-    """A product with its blocks in registers."""
+    """A matrix product blocked in registers."""
 
     @property
     def images(self) -> dict[str, Buffer]:
@@ -190,7 +190,7 @@ class OpenClRegisters(OpenClView, RegistersView):
 
     @property
     def image(self) -> str:
-        """The image that L is read through; empty where it is read as memory."""
+        """The image through which L is read; empty where it is read as memory."""
         return image_of(self.params.l) if self.params.l_image else ""
 
     @property
@@ -207,12 +207,12 @@ class OpenClRegisters(OpenClView, RegistersView):
 
     @property
     def s_half(self) -> str:
-        """What the names of loads of S end with."""
+        """The suffix of the names of loads of S."""
         return suffix(self.params.s)
 
     @property
     def l_half(self) -> str:
-        """And those of L."""
+        """The suffix of the names of loads of L."""
         return suffix(self.params.l)
 
     @property
@@ -222,16 +222,16 @@ class OpenClRegisters(OpenClView, RegistersView):
 
     @property
     def l_type(self) -> str:
-        """And of L."""
+        """The type of an element of L in memory."""
         return STORAGE[self.params.l.dtype]
 
 
 class OpenClDots(OpenClView, DotsView):
-    """Sums of products of bytes, four at a time."""
+    """An int8 matrix product, four products at a time."""
 
 
 class OpenClWindow(OpenClView, WindowView):
-    """Windows, several outputs a work-item."""
+    """A window reduction, several outputs per work-item."""
 
 
 class OpenClAttention(OpenClView, AttentionView):

@@ -1,4 +1,4 @@
-"""Formulas as one thread of a GPU computes them: scalars, or LANES neighbors in one ``ec_vf``."""
+"""Expressions of one GPU thread: scalars, or LANES neighbors in one ``ec_vf``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgec.schedule.storage import memory_type
 
 
 class GpuPrinter(Printer):
-    """As in C, but that loads of neighbors are known to be aligned, or made one by one."""
+    """Expressions as in C; vector loads are aligned, or gathered element by element."""
 
     def _load(self, e: Expr) -> str:
         if not self.is_vector(e) or self.lane is None:
@@ -31,7 +31,7 @@ class GpuPrinter(Printer):
         return super().position(e)
 
     def _select(self, e: Expr) -> str:
-        """Without a branch where that is cheap: what is loaded may be used or not, but nobody waits to know which."""
+        """A select without a branch where both sides are cheap, so that no load waits for the condition."""
         condition, then, otherwise = e.args
         if self.is_vector(e) or not _is_cheap(then) or not _is_cheap(otherwise):
             return super()._select(e)
@@ -41,7 +41,7 @@ class GpuPrinter(Printer):
         return self._bind(e, f"{test} ? {taken} : {other}")
 
     def to_store(self, e: Expr) -> str:
-        """Lanes are floats; where bytes lie in memory, the store cuts them."""
+        """The vector to store: lanes are floats, which stores of int8 truncate."""
         return self.vector(e.args[0] if e.op == "cast" and e.dtype in BYTES and e.args[0].dtype == "f32" else e)
 
     def _scalar_call(self, e: Expr) -> str:
@@ -52,12 +52,12 @@ class GpuPrinter(Printer):
 
 
 FIRST = X.const(0)
-#: Operations of a branch that are worth doing for nothing.
+#: Operations that are cheaper than a branch around them.
 _CHEAP = ("load", "const", "var", "cast", "add", "sub", "mul", "neg", "max", "min")
 
 
 def _is_cheap(e: Expr) -> bool:
-    """A few floats that are read where loops say, and sums of them."""
+    """Is it a sum or product of few floats, loaded at positions that depend on loops alone?"""
     loads = X.loads(e)
     inside = {x for load in loads for place in load.args for x in X.walk(place)}
     values = [x for x in X.walk(e) if x not in inside]
@@ -66,7 +66,7 @@ def _is_cheap(e: Expr) -> bool:
 
 
 def _only_if(condition: Expr, e: Expr, then: bool) -> Expr:
-    """``e``, which loads from the beginning of a buffer where ``condition`` is not ``then``."""
+    """``e`` with its loads at the beginning of their buffers where ``condition`` is not ``then``."""
     chosen = {}
     for load in X.loads(e):
         for place in load.args:
@@ -76,5 +76,5 @@ def _only_if(condition: Expr, e: Expr, then: bool) -> Expr:
 
 
 def _is_position(e: Expr) -> bool:
-    """Is it calculated from loops and sizes alone, so that it fits where positions do?"""
+    """Is it computed from loops and sizes alone, so that it fits the type of positions?"""
     return all(x.op in ("var", "size", "const", "add", "sub", "mul", "neg", "floordiv", "floormod") for x in X.walk(e))

@@ -1,4 +1,4 @@
-"""Procedures as their GPU templates see them: a group of threads a task."""
+"""View of a procedure: one thread block per task."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.schedule.gpu.loops import GROUP
 
-#: Threads of a group that has the whole procedure to itself.
+#: Threads of a block that runs a whole procedure.
 ALONE = 512
 
 
 class GpuProcedureView(ProcedureView, GpuView):
-    """As in C, but that ``k.threads`` threads share a task, and ``k.room`` bytes of memory at ``k.room_text``."""
+    """As in C, but ``k.threads`` threads share a task, and ``k.room`` bytes of memory at ``k.room_text``."""
 
     @property
     def threads(self) -> int:
@@ -37,16 +37,16 @@ class GpuProcedureView(ProcedureView, GpuView):
 
     @property
     def room_text(self) -> str:
-        """Where the memory of a group begins."""
+        """The pointer to the memory that a thread block shares."""
         return f"(scratch_bytes + ec_group() * {self.params.room})" if self.params.scratch_bytes else "ec_shared()"
 
     @property
     def columns(self) -> Extent:
-        """Of updates of one slice, for a procedure whose positions have ``loops``: those behind the axis."""
+        """Columns of updates of one slice: iterations of the loops after the axis."""
         return X.plain(prod(extent for extent, _ in self.at.loops[1:]))
 
     def parts(self, columns: Extent) -> int:
-        """Threads that can share one of so many columns: a power of two."""
+        """The number of threads, a power of two, that can share one of so many columns."""
         if not isinstance(columns, int):
             return 1
         return 1 << max((self.threads // max(columns, 1)).bit_length() - 1, 0)

@@ -1,4 +1,4 @@
-"""Products blocked in registers as their templates see them: where rows of S and panels of L start, and a finish."""
+"""Views of matrix products blocked in registers: addresses of rows of S and panels of L, and a finish."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from edgec.schedule.gpu.registers import GpuBlocked, GpuRegisters
 
 
 class BlockedView(GpuView):
-    """What sums of floats and of bytes share; in the template ``batch``, ``m``, ``n`` and ``panel`` are numbers, the
-    loops of k have names."""
+    """The common part of fp32 and int8 products.
+
+    Templates index loops by ``batch``, ``m``, ``n`` and ``panel``; the loops of k have names.
+    """
 
     @property
     def params(self) -> GpuBlocked:
@@ -36,7 +38,7 @@ class BlockedView(GpuView):
 
     @property
     def outer(self) -> list[Loop]:
-        """The loops of k but the innermost."""
+        """The loops of k without the innermost."""
         return [Loop(f"k{i}", most(v), i) for i, v in enumerate(self.params.k[:-1])]
 
     @property
@@ -46,7 +48,7 @@ class BlockedView(GpuView):
 
     @cached_property
     def row(self) -> Slot:
-        """Where a row of S starts."""
+        """The address of a row of S."""
         p = self.params
         names, lines = self._names(p.batch, p.m)
         printer = self.printer(names)
@@ -57,7 +59,7 @@ class BlockedView(GpuView):
 
     @cached_property
     def panel(self) -> Slot:
-        """Where a panel of L starts."""
+        """The address of a panel of L."""
         p = self.params
         names, lines = self._names(p.batch, ())
         names[p.panel] = "panel"
@@ -77,7 +79,7 @@ class BlockedView(GpuView):
 
 
 class RegistersView(BlockedView):
-    """A product of floats."""
+    """An fp32 matrix product."""
 
     @property
     def params(self) -> GpuRegisters:
@@ -86,13 +88,13 @@ class RegistersView(BlockedView):
 
     @property
     def unrolled(self) -> int:
-        """Steps whose elements of S are one vector."""
+        """Steps of k whose elements of S are loaded as one vector."""
         p = self.params
         return 4 if p.lanes == 4 and p.s_step == 1 and self.inner % 4 == 0 else 1
 
     @cached_property
     def finish(self) -> Slot:
-        """Stores f(sum) at (m, n), where ``sum`` holds neighbors along n."""
+        """The slot that stores f(sum) at (m, n), where ``sum`` holds neighbors along n."""
         p = self.params
         names, lines = self._names(p.batch, p.m)
         columns, more = numbered(p.n, "n", "n_")

@@ -1,7 +1,6 @@
-"""Kernels that are loops around device functions: slots, which say what an element of an operand or a result is.
+"""Kernels that are loops around device functions: slots, which load an element of an operand or store a result.
 
-The functions are what differs between a product, a convolution, attention and whatever else is a sum of products; the
-templates hold the loops around them and know none of that.
+Matrix products, convolutions and attention differ in these functions alone; templates hold the loops around them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _NUMBERS = ("batch", "m", "n", "k", "d")
 
 @dataclass(frozen=True)
 class Slot:
-    """A device function: ``lanes`` elements at once, the lines of its body, and what a call passes."""
+    """A device function of ``lanes`` elements: its parameters, the arguments of a call, and its body."""
 
     name: str
     lanes: int
@@ -33,11 +32,11 @@ class Slot:
     arguments: str
     lines: list[str]
     value: str = ""
-    fill: str = ""  # of those that are copied under a condition: four bytes where there is nothing to copy
+    fill: str = ""  # of a conditional copy: four bytes to store where there is nothing to copy
     scalar: str = "float"
-    pointer: str = ""  # the type of a place in memory, for slots that say where elements lie (``lanes`` is 0)
-    copied: int = 16  # bytes from there on that a copy takes at once
-    store: Slot | None = None  # what stores the value, where all are computed before the first is stored
+    pointer: str = ""  # the pointer type of slots that give the address of elements (``lanes`` is 0)
+    copied: int = 16  # bytes of one copy from that address
+    store: Slot | None = None  # stores the value, where all values are computed before the first is stored
 
     @property
     def ctype(self) -> str:
@@ -49,7 +48,7 @@ class Slot:
 
 
 class SlotView(GpuView):
-    """A kernel with slots; ``batch``, ``m``, ``n``, ``k`` and ``d`` number its loops in the template."""
+    """A kernel with slots; templates index its loops by ``batch``, ``m``, ``n``, ``k`` and ``d``."""
 
     def slot(
         self,
@@ -59,7 +58,7 @@ class SlotView(GpuView):
         lane: Expr | None,
         given: Mapping[Expr, str] = MappingProxyType({}),
     ) -> Slot:
-        """An element of an operand, or LANES of them along ``lane``; ``given`` are values that a call passes."""
+        """The slot of an element of an operand, or of LANES along ``lane``; a call passes the values ``given``."""
         names, lines = _numbered(loops)
         printer = self.printer(names, lane)
         for known, name in given.items():
@@ -73,7 +72,7 @@ class SlotView(GpuView):
         return Slot(f"{self.name}_{what}", lanes, parameters, arguments, body, text, scalar=C_TYPES[value.dtype])
 
     def place(self, what: str, loops: Mapping[str, Sequence[Expr]], value: Expr, copied: int = 16) -> Slot:
-        """Where a factor lies, ``copied`` bytes at once, or a null pointer where it is zero by choice."""
+        """The slot of the address of ``copied`` bytes of a factor; null where a select makes it zero."""
         names, lines = _numbered(loops)
         printer = self.printer(names)
         load = plain_load(value)
@@ -91,7 +90,7 @@ class SlotView(GpuView):
         return Slot(f"{self.name}_{what}", 0, parameters, arguments, body, text, fill, pointer=pointer, copied=copied)
 
     def finisher(self, loops: Mapping[str, Sequence[Expr]], result: Expr, accumulator: Expr, lane: Expr | None) -> Slot:
-        """Stores f(sum), where ``sum`` is one element or LANES neighbors along ``lane``."""
+        """The slot that stores f(sum), where ``sum`` is one element or LANES neighbors along ``lane``."""
         names, lines = _numbered(loops)
         printer = self.printer(names, lane)
         value = _finished(printer, result, accumulator, lane)
@@ -104,7 +103,7 @@ class SlotView(GpuView):
     def finisher_apart(
         self, loops: Mapping[str, Sequence[Expr]], result: Expr, accumulator: Expr, lane: Expr | None
     ) -> Slot:
-        """Computes f(sum), with what stores it beside: where both are of one buffer, loads would wait for stores."""
+        """Separate slots to compute and store f(sum): where both use one buffer, loads would wait for stores."""
         names, lines = _numbered(loops)
         printer, storing = self.printer(names, lane), self.printer(names, lane)
         value = _finished(printer, result, accumulator, lane)
@@ -127,7 +126,7 @@ def _finished(printer: GpuPrinter, result: Expr, accumulator: Expr, lane: Expr |
 
 
 def _numbered(loops: Mapping[str, Sequence[Expr]]) -> tuple[dict[Expr, str], list[str]]:
-    """Names of loops, and the lines that take the numbers they are given by apart."""
+    """(names of loops, lines that decode the numbers that templates index them by)."""
     names: dict[Expr, str] = {}
     lines: list[str] = []
     for number, variables in loops.items():
@@ -138,6 +137,6 @@ def _numbered(loops: Mapping[str, Sequence[Expr]]) -> tuple[dict[Expr, str], lis
 
 
 def _used(lines: Sequence[str], text: Sequence[str]) -> list[str]:
-    """The lines that define a loop which the text asks for."""
+    """The lines that define loop variables which the text uses."""
     words = set(re.findall(r"[A-Za-z_]\w*", " ".join(text)))
     return [line for line in lines if line.split("=")[0].split()[-1] in words]

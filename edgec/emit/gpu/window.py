@@ -1,4 +1,4 @@
-"""Windows as their templates see them: one output by itself, and several neighbors that lie inside."""
+"""View of a window reduction: one output by itself, and several neighbors whose windows cross no border."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from edgec.schedule.gpu.window import OUTPUTS, GpuWindow
 
 @dataclass(frozen=True)
 class Path:
-    """So many outputs from ``first`` on: lines and conditions under which they lie inside, lines for every element.
+    """So many outputs from ``first`` on: the lines and conditions under which their windows cross no border.
 
-    Where windows are as large as what they look at, none lies inside.
+    Windows as large as their input always cross one.
     """
 
     outputs: int
     first: str
-    never: bool  # lies a window of these inside
+    never: bool  # do all windows cross a border
     lines: list[str]
     conditions: list[str]
     updates: list[str]
 
 
 class WindowView(GpuView):
-    """Windows; in the template ``i0``.. are the loops, ``first`` and ``w`` outputs along the last, ``n`` lanes."""
+    """A window reduction; its loops are ``i0``, ..., outputs along the last ``first`` and ``w``, lanes ``n``."""
 
     outputs = OUTPUTS
 
@@ -60,7 +60,7 @@ class WindowView(GpuView):
 
     @property
     def extent(self) -> int:
-        """Outputs along the loop that a work-item takes several of."""
+        """The extent of the loop along which a work-item computes several outputs."""
         return most(self.params.along)
 
     @cached_property
@@ -80,7 +80,7 @@ class WindowView(GpuView):
 
     @property
     def paths(self) -> list[Path]:
-        """How several neighbors are computed, and one, where no padding is needed."""
+        """(several neighbors, one output) where no padding is needed."""
         return [self._path(OUTPUTS, "first", self.params.inside), self._path(1, "w", self.params.inside_one)]
 
     def _path(self, outputs: int, first: str, inside: tuple[Expr, ...]) -> Path:
@@ -112,10 +112,10 @@ class WindowView(GpuView):
 
     @cached_property
     def one(self) -> Slot:
-        """Computes and stores one output, wherever it lies."""
+        """The slot that computes and stores any one output."""
         return self._slot("one", {})
 
     @cached_property
     def finish(self) -> Slot:
-        """Stores an output whose ``sum`` is known."""
+        """The slot that stores an output from its ``sum``."""
         return self._slot("finish", {self.params.sum: "sum"})
