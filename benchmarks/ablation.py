@@ -2,7 +2,7 @@
 
     python benchmarks/ablation.py build --folder DIR
     python benchmarks/ablation.py time --folder DIR
-    python benchmarks/ablation.py write --write docs/ablation.md
+    python benchmarks/ablation.py write --write docs/results/ablation.md
 
 Builds and times are kept in ``--cache``, so that a run can be cut into pieces. `write` exits with 1 where the planner
 is less than 1.9 times as fast as unfused kernels in geometric mean, or on any network more than 3 % slower than fixed
@@ -165,10 +165,10 @@ def page(cache: Path, names: Iterable[str]) -> tuple[str, bool]:
 
 _INTRODUCTION = """\
 Made by `python benchmarks/ablation.py`: one back end, the same kernels, five ways of dividing a network among them
-([fusion.md](fusion.md)). *Unfused* is a kernel for every core operator (`--no-fuse`). *Operators* is a kernel for every
-operator of the model: a softmax is one, padding is part of its convolution, as in a library without fusion. *Fixed*
-adds the patterns of frameworks, *planner* is the default; all these without rewriting. *Planner + rules* is what `edgec
-build` does. The quickest of many calls, in turns. "Over" gives the planner without and with rules; "same
+([fusion.md](../design/fusion.md)). *Unfused* is a kernel for every core operator (`--no-fuse`). *Operators* is a kernel
+for every operator of the model: a softmax is one, padding is part of its convolution, as in a library without fusion.
+*Fixed* adds the patterns of frameworks, *planner* is the default; all these without rewriting. *Planner + rules* is
+what `edgec build` does. The quickest of many calls, in turns. "Over" gives the planner without and with rules; "same
 code": fixed patterns and the planner gave the same files to the byte, and times differ by what a run differs.
 
 *All but sums free* is what there is to gain: the time of the unfused build over that of those of its kernels that sum

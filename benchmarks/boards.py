@@ -1,6 +1,6 @@
 """Integer networks on Cortex-M boards: memory, stack and instructions, beside TensorFlow Lite Micro's own figures.
 
-    python benchmarks/boards.py [--models FOLDER] [--micro PYTHON] [--cmsis-nn FOLDER] [--write docs/boards.md]
+    python benchmarks/boards.py [--models FOLDER] [--micro PYTHON] [--cmsis-nn FOLDER] [--write docs/results/boards.md]
 
 The boards are emulated (qemu-system-arm), one instruction a nanosecond, so a time is a count of instructions and the
 same in every run; it is no time of a real core. Arena bytes of TensorFlow Lite Micro are those that its own allocator
@@ -75,7 +75,7 @@ class Row:
 
 _HEAD = """# Boards
 
-Written by `python benchmarks/boards.py --micro PYTHON --cmsis-nn FOLDER --write docs/boards.md`: `PYTHON` has
+Written by `python benchmarks/boards.py --micro PYTHON --cmsis-nn FOLDER --write docs/results/boards.md`: `PYTHON` has
 `tflite-micro`, and `FOLDER` is a checkout of https://github.com/ARM-software/CMSIS-NN (here {version}).
 
 MLPerf Tiny's integer networks as images for Cortex-M, run on boards that qemu emulates, with the outputs held against

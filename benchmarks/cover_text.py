@@ -90,7 +90,14 @@ def _sentences(hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:
 def files() -> Row:
     """The files of this project, from one to eight at a time."""
     pair = Beside(from_wheel("magika"), dims={"bytes.0": (1, 8, 1)})
-    kinds = ("*.md", "edgec/**/*.py", "codegen_templates/**/*.h", "codegen_templates/**/*.c", "docs/*.svg", "*.toml")
+    kinds = (
+        "*.md",
+        "edgec/**/*.py",
+        "codegen_templates/**/*.h",
+        "codegen_templates/**/*.c",
+        "docs/images/*.svg",
+        "*.toml",
+    )
     paths = [p for kind in kinds for p in sorted(ROOT.glob(kind))[:6]]
     heads = np.stack([_ends(p.read_bytes().strip()) for p in paths])
     same, at, batch = 0, 0, 1

@@ -1,6 +1,8 @@
 """Networks on an NVIDIA GPU at batch 1: right or wrong, milliseconds, and beside PyTorch on the same machine.
 
-    python benchmarks/cuda.py [--device cuda_sm90] [--peers all] [--out FILE.json] [--write docs/cuda.md] [NAME ...]
+    python benchmarks/cuda.py [--device cuda_sm90] [--peers all] [--out FILE.json] [--write PAGE] [NAME ...]
+
+PAGE is docs/results/cuda.md.
 
 Networks, weights and inputs are those of make_networks.py. Correctness is against onnxruntime on the processor. Times
 are of the GPU, by events around many runs of one CUDA graph; PyTorch runs the same modules eagerly, as a CUDA graph,

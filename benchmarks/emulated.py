@@ -1,6 +1,6 @@
 """Networks on processors that qemu emulates: right or not, and what a build for another processor says of itself.
 
-    python benchmarks/emulated.py [--only cortex-a53 ...] [--networks NAME ...] [--write docs/emulated.md]
+    python benchmarks/emulated.py [--only cortex-a53 ...] [--networks NAME ...] [--write docs/results/emulated.md]
 
 Every network is compiled for the device, run there once on random inputs, and held against onnxruntime or LiteRT here.
 The last rows run code on processors that lack its instructions, or have vectors of another size. No times: an emulator
@@ -56,7 +56,7 @@ REFUSED = (
 )
 _HEAD = """# On emulated processors
 
-Written by `python benchmarks/emulated.py --write docs/emulated.md`.
+Written by `python benchmarks/emulated.py --write docs/results/emulated.md`.
 
 Each network is compiled for the device, run by qemu as the processor, and held against onnxruntime (LiteRT for int8)
 here: the largest difference over the largest value; for int8 in steps of the last place. Times are not told: qemu has

@@ -1,6 +1,6 @@
 """Kernels and intermediate bytes of the networks that DNNFusion and SmartMem counted, beside their figures.
 
-    python benchmarks/fusion_counts.py [--only NAME ...] [--small] [--check] [--write docs/fusion-counts.md]
+    python benchmarks/fusion_counts.py [--only NAME ...] [--small] [--check] [--write docs/results/fusion-counts.md]
 
 The networks are written down in ``published/`` as plain ONNX with random weights, at the size the papers measured; no
 other package is needed. ``--small`` takes the same graphs with fewer channels and smaller pictures, ``--check`` runs

@@ -1,6 +1,6 @@
 """Networks whose sums are of halves, on an emulated 64-bit Arm: how far off they are, and what they see in pictures.
 
-    python benchmarks/halves.py --folder networks [--pictures 12] [--write docs/precision.md] [NAME ...]
+    python benchmarks/halves.py --folder networks [--pictures 12] [--write docs/guide/precision.md] [NAME ...]
 
 NAME.onnx are looked for in the folder (make_networks.py writes them). Each is compiled for Raspberry Pi 5 with
 --precision fp16 and run once on random inputs by qemu as Neoverse N1, whose core it has; and for this machine, which
@@ -83,7 +83,9 @@ def main() -> int:
     if given.write:
         page = given.write.read_text(encoding="utf-8")
         before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-        command = f"python benchmarks/halves.py --folder networks --pictures {given.pictures} --write docs/precision.md"
+        command = (
+            f"python benchmarks/halves.py --folder networks --pictures {given.pictures} --write docs/guide/precision.md"
+        )
         said = f"Written by `{command}`; the error over the largest value, on one random input, under qemu.\n\n"
         given.write.write_text(f"{before}{BEGIN}\n{said}{text}\n{END}{after}", encoding="utf-8")
     return 0 if right else 1

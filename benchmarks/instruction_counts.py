@@ -1,6 +1,6 @@
 """Instructions that products of matrices take on other processors, counted by qemu one by one.
 
-    python benchmarks/instruction_counts.py [--write docs/instruction-counts.md]
+    python benchmarks/instruction_counts.py [--write docs/results/instruction-counts.md]
 
 A product of 64 x 64 by 64 x 64 (262144 multiply-adds), in fp32, with sums of halves where a device has them, and of
 bytes, is compiled for each device and run by qemu with a line in its log for every instruction; those that stand in the
@@ -124,7 +124,7 @@ def page(rows: list[str]) -> str:
     return f"""\
 # Instructions of products
 
-Written by `python benchmarks/instruction_counts.py --write docs/instruction-counts.md`, with qemu 7.2.
+Written by `python benchmarks/instruction_counts.py --write docs/results/instruction-counts.md`, with qemu 7.2.
 
 A product of 64 x 64 by 64 x 64, 262144 multiply-adds, run right by qemu: how many instructions its kernel takes, its
 rounding and its stores included (in fp16 without the copy of its operand in halves); how many multiply-adds that are

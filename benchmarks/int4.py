@@ -1,6 +1,6 @@
 """Weights of four bits: edgec beside onnxruntime's MatMulNBits on the same file, and both in fp32, in turns.
 
-    python benchmarks/int4.py --write docs/int4.md
+    python benchmarks/int4.py --write docs/results/int4.md
 
 Products by constant matrices become MatMulNBits with a scale for 32 weights, by the rounding of --quantize int4-weight.
 onnxruntime runs them with floats (accuracy_level 0) and with bytes inside (4). ``decoder`` is made here: 24 products of

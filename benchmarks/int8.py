@@ -1,6 +1,6 @@
 """Quantized networks: edgec in int8 beside itself in fp32 and beside other engines on the same int8 file, in turns.
 
-    python benchmarks/int8.py --write docs/int8.md
+    python benchmarks/int8.py --write docs/results/int8.md
 
 onnxruntime quantizes every network (QDQ, activations u8 by min-max, weights i8 by channel; matrix products alone in
 transformers), calibrated on permutations of its input. All engines then run that one file, but for LiteRT: its own

@@ -1,6 +1,6 @@
 """Every network compiled for a Jetson: how long nvcc takes, and what kernels take of the GPU, as a table.
 
-    python benchmarks/jetson.py --folder networks [--precision fp32,fp16] [--write docs/jetson.md] [NAME ...]
+    python benchmarks/jetson.py --folder networks [--precision fp32,fp16] [--write docs/results/jetson.md] [NAME ...]
     python benchmarks/jetson.py --folder networks --device jetson_agx_xavier,jetson_nano --nvrtc UNPACKED
 
 Networks are those of networks.py; no GPU is needed. With --nvrtc kernels go through NVRTC (nvrtc.py), for GPUs that

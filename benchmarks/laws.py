@@ -1,4 +1,4 @@
-"""The page of all laws: docs/laws.md, and laws.json with what was found out about each.
+"""The page of all laws: docs/results/rules.md, and laws.json with what was found out about each.
 
     python benchmarks/laws.py                      # prove every law again and write the page
     python benchmarks/laws.py --folder networks    # and measure on networks what each is good for
@@ -25,7 +25,7 @@ from edgec.rewrite.families import origin_of
 from edgec.rewrite.prove import prove
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE, DATA = ROOT / "docs" / "laws.md", ROOT / "benchmarks" / "laws.json"
+PAGE, DATA = ROOT / "docs" / "results" / "rules.md", ROOT / "benchmarks" / "laws.json"
 Found = dict[str, Any]
 
 
@@ -62,7 +62,7 @@ def page(rules: Sequence[Rule], data: Mapping[str, Any]) -> str:
     parts = [
         _HEAD.format(
             laws=len(rules), identities=identities, used=used, networks=len(measured),
-            names="those of docs/simplification.md", **levels,
+            names="those of docs/results/simplification.md", **levels,
         )
     ]  # fmt: skip
     for family in sorted({r.law for r in rules}):

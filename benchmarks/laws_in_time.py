@@ -1,7 +1,7 @@
 """What the laws are worth in time: every network built in C without any law and with all, timed in turns.
 
     python benchmarks/laws_in_time.py --folder networks --built BUILT                    # build what is not built yet
-    python benchmarks/laws_in_time.py --built BUILT --seconds 3 --write docs/rewriting.md
+    python benchmarks/laws_in_time.py --built BUILT --seconds 3 --write docs/design/rewriting.md
 
 Builds and timing are apart, so that nothing else need run beside the timing. Every time is kept in BUILT beside its
 network, so a run may time some (`--only PATTERN`), and the page shows all that are there. One thread, blocks by turns;

@@ -1,6 +1,8 @@
 """Kernel tests of OpenCL under oclgrind: data races, accesses out of bounds, barriers that not every work-item meets.
 
-    python benchmarks/oclgrind.py [--kind KIND] [--group GROUP] [--seconds N] [--kept FILE] [--write docs/opencl.md]
+    python benchmarks/oclgrind.py [--kind KIND] [--group GROUP] [--seconds N] [--kept FILE] [--write PAGE]
+
+PAGE is docs/results/opencl.md.
 
 (apt install oclgrind.) Every case of tests/kernel_cases.py, with attention of fewer queries and keys, on every kind of
 device that tests/gpu/test_opencl_kernels.py knows. Some cases share a process, as oclgrind ends it on what it does not

@@ -1,7 +1,7 @@
 """Networks through OpenCL beside OpenCV's DNN module through OpenCL, on one device, in turns; fp32, batch 1.
 
     pip install 'opencv-python-headless<5'
-    python benchmarks/opencl_peers.py [--device host_pocl] [--made FOLDER] [--write docs/opencl.md] [NAME ...]
+    python benchmarks/opencl_peers.py [--device host_pocl] [--made FOLDER] [--write docs/results/opencl.md] [NAME ...]
 
 OpenCV ships its own OpenCL kernels (ocl4dnn), tuned for Intel's GPUs; OPENCV_DNN_OPENCL_ALLOW_ALL_DEVICES lets them
 run elsewhere, and what it has no kernel for it runs on the processor. The first run, which compiles and picks kernels,

@@ -1,4 +1,4 @@
-"""The measurements beside the peers as lines, and as the page docs/peers.md."""
+"""The measurements beside the peers as lines, and as the page docs/results/peers.md."""
 
 from __future__ import annotations
 

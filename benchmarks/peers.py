@@ -1,6 +1,6 @@
 """edgec beside the other engines for this processor: every network, in turns, with its outputs checked.
 
-    python benchmarks/peers.py --write docs/peers.md
+    python benchmarks/peers.py --write docs/results/peers.md
 
 Networks are made and engines installed in a cache folder on the first run; what cannot be had is said so and left out.
 A measurement is one network on one number of threads. Finished ones are kept in the cache, so that a run that was

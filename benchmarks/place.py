@@ -1,6 +1,6 @@
 """Networks on a phone's processor and its GPU: the plan of ``--place auto``, and whether the divided network is right.
 
-    python benchmarks/place.py [--device pixel_8] [--made FOLDER] [--write docs/opencl.md] [NAME ...]
+    python benchmarks/place.py [--device pixel_8] [--made FOLDER] [--write docs/results/opencl.md] [NAME ...]
 
 The plan is of the phone's device files. For the results, the processor's part is built for this machine, and kernels
 for the phone's GPU, without its extensions, are run by the OpenCL of this machine (PoCL); prices are those of this

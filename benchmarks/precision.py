@@ -1,6 +1,6 @@
 """Networks in 16 bits: edgec with --precision beside itself in fp32 and beside OpenVINO in bf16, in turns.
 
-    python benchmarks/precision.py --write docs/precision.md
+    python benchmarks/precision.py --write docs/guide/precision.md
 
 OpenVINO takes bf16 by itself where the processor multiplies it. The error is the largest difference from the fp32
 network (onnxruntime without its optimizations) over its largest value. Networks, engines and caches are those of

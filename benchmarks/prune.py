@@ -1,6 +1,6 @@
 """Pruning without training on EfficientNet-Lite0: zeros, latency, accuracy for every method and level, and by a budget.
 
-    python benchmarks/prune.py --write docs/pruning.md
+    python benchmarks/prune.py --write docs/guide/pruning.md
 
 The network is read from its wheel, pictures from ``imagenet_even`` in the folder of trained models (EDGEC_MODELS, or
 ../shared/models): some calibrate, the others are counted. Times are on one thread, the least of several turns that

@@ -1,6 +1,6 @@
 """What int8 costs in accuracy: networks of floats quantized by edgec, on data with labels, beside the floats.
 
-    python benchmarks/quantized_accuracy.py --write docs/quantized-accuracy.md
+    python benchmarks/quantized_accuracy.py --write docs/results/quantized-accuracy.md
 
 Networks and data are those of the folder of trained models (EDGEC_MODELS, or ../shared/models) and of wheels. What has
 labels is scored by them; where a network's data cannot be had (pictures of its own kind without labels), the decisions

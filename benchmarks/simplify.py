@@ -2,7 +2,7 @@
 
     python benchmarks/make_networks.py networks
     python benchmarks/make_transformers.py networks
-    python benchmarks/simplify.py --folder networks --write docs/simplification.md
+    python benchmarks/simplify.py --folder networks --write docs/results/simplification.md
 
 One table: operators, FLOPs and bytes moved of every network (see `effort.py` for what they are), seconds of edgec's
 rewriting, and how far the rewritten graph's results lie from the original's on random inputs. The exit code is 1 where

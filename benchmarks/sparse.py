@@ -1,6 +1,6 @@
 """Break-even curves: layers dense and with vectors of zeros, in edgec and beside onnxruntime, in one run.
 
-    python benchmarks/sparse.py --write docs/pruning.md
+    python benchmarks/sparse.py --write docs/guide/pruning.md
 
 One thread, warm caches, the least of several turns that all kernels take one after the other. fp32 has blocks of one
 vector of outputs x 1 input (the vector of the device), int8 of one vector x 4. Kernels are sparse at every share of

@@ -1,6 +1,6 @@
 """How close inner loops come to a core's peak, by the model of the core that llvm-mca has: no such core is needed.
 
-    python benchmarks/static_analysis.py [--write docs/static-analysis.md]
+    python benchmarks/static_analysis.py [--write docs/results/throughput-models.md]
 
 Products of matrices (fp32, fp16, bf16, int8) and a 3 x 3 convolution are compiled for each core with the cross
 compiler, the loop that multiplies is found in the assembly, and llvm-mca says how many cycles a round takes; for cores
@@ -239,7 +239,8 @@ def page(rows: list[str]) -> str:
     return f"""\
 # Inner loops on 64-bit Arm
 
-Written by `python benchmarks/static_analysis.py --write docs/static-analysis.md`, with gcc 12 and llvm-mca 19.
+Written by `python benchmarks/static_analysis.py --write docs/results/throughput-models.md`,
+with gcc 12 and llvm-mca 19.
 
 The loop that multiplies, of the largest tile of each kernel, as the compiler made it for a core: multiply-adds of
 whole vectors a cycle, of those that the same model allows where nothing waits, by llvm-mca's model of that core, and

@@ -1,6 +1,6 @@
 """How far the vector mathematics of ec_simd.h is from the truth, over all floats.
 
-    python benchmarks/ulp.py --write docs/vector-math.md
+    python benchmarks/ulp.py --write docs/results/vector-math.md
     python benchmarks/ulp.py --stride 1531 exp tanh
 
 Every function of one argument is called with all 2^32 floats (or every STRIDE-th), in a build for each instruction set
@@ -183,7 +183,8 @@ def page(rows: Sequence[Sequence[str]], strides: Mapping[str, int]) -> str:
     return f"""\
 # Vector mathematics
 
-Written by `python benchmarks/ulp.py --stride {" ".join(map(str, strides.values()))} --write docs/vector-math.md`.
+Written by
+`python benchmarks/ulp.py --stride {" ".join(map(str, strides.values()))} --write docs/results/vector-math.md`.
 
 `ec_simd.h` has the functions that networks take of whole vectors, once for all instruction sets, without tables in
 memory and without branches. The error is the distance from the true value in units in the last place (ULP) of the

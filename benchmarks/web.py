@@ -3,7 +3,9 @@
     pip install scikit-image
     apt install chromium chromium-driver
     npm install onnxruntime-web
-    python benchmarks/web.py --onnxruntime-web node_modules/onnxruntime-web [--screenshots DIR] [--write docs/web.md]
+    python benchmarks/web.py --onnxruntime-web node_modules/onnxruntime-web [--screenshots DIR] [--write PAGE]
+
+PAGE is docs/results/web.md.
 
 Chromium runs without a screen. Both run the same network on the same pixels on one thread, in turns, in the same page's
 process; times are medians of single runs. The exit code is 1 when a picture is not what it is known to be.
@@ -55,7 +57,7 @@ return [...times.map(median), Math.max(...scores.map((s, k) => Math.abs(s - ours
 """
 _HEAD = """# In a browser
 
-Written by `python benchmarks/web.py --onnxruntime-web DIR --write docs/web.md`.
+Written by `python benchmarks/web.py --onnxruntime-web DIR --write docs/results/web.md`.
 
 EfficientNet-Lite0 (fp32, 224 x 224) in headless Chromium, as the page that `edgec build --device wasm32 --app web`
 writes: pictures of scikit-image, chosen as files; class and part of 1.

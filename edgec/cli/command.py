@@ -94,7 +94,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
     return cast(Settings, found)
 
 
-_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead (see docs/json.md).")]
+_JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead (see docs/guide/json.md).")]
 
 
 class _Command(TyperCommand):

@@ -106,7 +106,7 @@ def measure_times(built: Built, progress: Progress = silent, seconds: float | No
 def describe(
     built: Built, facts: Facts, *, budgets: Sequence[Record] = (), settings: Mapping[str, Any] | None = None
 ) -> Record:
-    """The document of a build (docs/report.md)."""
+    """The document of a build (docs/guide/report.md)."""
     return document(built, **facts, budgets=budgets, settings=settings)
 
 

@@ -1,4 +1,4 @@
-"""The frame of every record: its head, errors, and data made fit for JSON and for a terminal (docs/json.md)."""
+"""The frame of every record: its head, errors, and data made fit for JSON and for a terminal (docs/guide/json.md)."""
 
 from __future__ import annotations
 

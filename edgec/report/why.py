@@ -74,7 +74,7 @@ def borders(index: Index, block: Block) -> list[Verdict]:
 
 
 def verdict_record(plan: Plan, verdict: Verdict) -> Record:
-    """One verdict as plain data (docs/json.md)."""
+    """One verdict as plain data (docs/guide/json.md)."""
     cell = verdict.cell
     return {
         "writer": title(plan, verdict.writer),

@@ -16,7 +16,7 @@ from small_models import model, node, tensor_input
 import edgec
 from edgec.cli.main import _lines, main
 
-DOCUMENTED = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+DOCUMENTED = (Path(__file__).parents[2] / "docs" / "guide" / "json.md").read_text(encoding="utf-8")
 Outcome = tuple[int, str, str]
 
 

@@ -20,7 +20,7 @@ from edgec.errors import UsageError
 from edgec.options import OPTIONS, Options, Settings, resolve
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE = ROOT / "docs" / "guide.md"
+GUIDE = ROOT / "docs" / "guide" / "guide.md"
 #: For each option a value that is not its default, as the command line gives it.
 GIVEN: dict[str, Any] = {
     "device": "sub/mine.toml", "place": "cpu", "threads": 3, "ram": 4096, "name": "seven", "precision": "fp16",

@@ -15,7 +15,7 @@ from small_models import model, node, tensor_input, weights
 from edgec.cli.demo import digits
 from edgec.cli.main import main
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "guide.md"
 
 
 def blocks(language: str) -> list[str]:

@@ -27,4 +27,4 @@ def test_the_page_is_current(generator) -> None:  # type: ignore[no-untyped-def]
     rules = load_rules()
     data = json.loads((ROOT / "benchmarks" / "laws.json").read_text(encoding="utf-8"))
     assert {r.name: statement(r) for r in rules} == {name: entry["statement"] for name, entry in data["laws"].items()}
-    assert generator.page(rules, data) == (ROOT / "docs" / "laws.md").read_text(encoding="utf-8")
+    assert generator.page(rules, data) == (ROOT / "docs" / "results" / "rules.md").read_text(encoding="utf-8")

@@ -67,4 +67,4 @@ def test_the_table() -> None:
     colors = [cell.color for cell in TABLE.values()]
     assert [colors.count(c) for c in Color] == [13, 10, 2] and len(TABLE) == len(Mapping) ** 2
     assert all((cell.result is None) == (cell.color is Color.RED) for cell in TABLE.values())
-    assert markdown() in (DOCS / "fusion.md").read_text(encoding="utf-8")
+    assert markdown() in (DOCS / "design/fusion.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Write docs/support.md: which ONNX operators are supported, as the ONNX project's own tests find it.
+"""Write docs/guide/support.md: which ONNX operators are supported, as the ONNX project's own tests find it.
 
 Run from the project's root: ``PYTHONPATH=.:tests python tests/onnx/matrix.py``.
 """
@@ -16,7 +16,7 @@ from node_tests_in_c import all_outcomes
 from edgec.frontend.onnx.call import refused, supported
 from edgec.frontend.onnx.model import FIRST_COMPLETE_OPSET, NEWEST_OPSET
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "support.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "support.md"
 
 _HEAD = """# Supported ONNX operators
 

@@ -1,4 +1,4 @@
-"""Write docs/tflite.md: which TensorFlow Lite operators are supported, and in which types they are held against LiteRT.
+"""Write docs/guide/tflite.md: the supported TensorFlow Lite operators and the types in which they agree with LiteRT.
 
 Run from the project's root: ``python tests/tflite/tflite_matrix.py``.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tflite.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "tflite.md"
 #: Operators that tests with states or trained models cover.
 ELSEWHERE = {
     "ASSIGN_VARIABLE": "states", "CALL_ONCE": "states", "READ_VARIABLE": "states", "VAR_HANDLE": "states",

@@ -66,7 +66,7 @@ typedef ulong uint64_t;
   const bool last = last##_arrived[0] == (groups) - 1
 
 /* Unrolls loops in a branch that follows a barrier, but for PoCL 3.1, which then executes their stores whatever their
- * conditions are (docs/opencl.md). */
+ * conditions are (docs/results/opencl.md). */
 #ifdef POCL_DEVICE_ADDRESS_BITS
 #define EC_UNROLL_GUARDED
 #else

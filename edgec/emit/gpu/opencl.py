@@ -2,7 +2,7 @@
 
 A kernel of OpenCL C 1.2 takes memory objects, which have no arithmetic: every operand is passed as an object and a byte
 offset into it, of which the first lines of the kernel make a pointer. Every parameter of every launch costs time in the
-driver (docs/opencl.md), so that weights and arena are passed once, and all offsets as one vector.
+driver (docs/results/opencl.md), so that weights and arena are passed once, and all offsets as one vector.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The document of a build: everything that is known of it as one JSON object (docs/report.md)."""
+"""The document of a build: everything that is known of it as one JSON object (docs/guide/report.md)."""
 
 from edgec.report.document.build import document, read_document, write_document
 

@@ -24,7 +24,7 @@ from edgec.untrusted import read_json
 
 #: The document in the folder of a build, and the page made of it.
 DOCUMENT, PAGE = "report.json", "report.html"
-#: Version of what this module writes (docs/report.md); it grows when a key changes its meaning or goes.
+#: Version of what this module writes (docs/guide/report.md); it grows when a key changes its meaning or goes.
 SCHEMA = 2
 
 

@@ -61,7 +61,7 @@ TENSORS = TensorCosts(
     962, 0.8, 82.3, 28.4, 694, 43.1, 25.8, 39.8, 22.8, 2060, 6.23, 6.47, 5600, 0.922, 955, 40.3, whole=0.44, gate=294
 )
 #: Of floats, each product three; the last two, of clusters, are not fitted. What fits single products better makes
-#: networks slower (docs/notes.md).
+#: networks slower (docs/design/experiments.md).
 FLOATS = TensorCosts(166, 8.1, 31, 21, 1430, 2.8, 24, 8.6, 0, 1715, 50, 0.5, 1240, 19, 1100, 2)
 #: Cycles until the host has enqueued one more kernel, where groups that share a tile meet in a second one (4.3 us and
 #: more on the H200's driver, benchmarks/opencl_enqueue.c).

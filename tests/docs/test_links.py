@@ -1,0 +1,111 @@
+"""Every relative link of every page of the repository leads to a file, and to a heading of it where it names one."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SKIPPED = {".git", ".venv", "build", "dist", "out", "node_modules"}
+
+
+class Link(NamedTuple):
+    """A relative link: the path (empty for the page itself) and the heading's anchor (empty for none)."""
+
+    path: str
+    anchor: str
+
+
+def pages() -> list[Path]:
+    """All Markdown files of the repository."""
+    found = []
+    for folder, inside, names in os.walk(ROOT):
+        inside[:] = [name for name in inside if name not in SKIPPED]
+        found += [Path(folder, name) for name in names if name.endswith(".md")]
+    return sorted(found)
+
+
+def prose(page: Path) -> str:
+    """The text of a page without code, fenced or in a line."""
+    text = re.sub(r"^(```|~~~).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def links(page: Path) -> list[Link]:
+    targets = re.findall(r"\]\(\s*([^)\s]+)(?:\s+\"[^\"]*\")?\s*\)", prose(page))
+    inside = [target for target in targets if not re.match(r"[a-z]+:", target)]
+    return [Link(*target.partition("#")[::2]) for target in inside]
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """The anchors that GitHub makes of a page's headings."""
+    text = re.sub(r"^(```|~~~).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#{1,6} +(.+?) *#*$", text, re.MULTILINE)
+    found: set[str] = set()
+    for heading in headings:
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        anchor = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
+        count = 1
+        unique = anchor
+        while unique in found:
+            unique, count = f"{anchor}-{count}", count + 1
+        found.add(unique)
+    return frozenset(found)
+
+
+def broken(page: Path) -> list[str]:
+    """The links of a page that lead nowhere."""
+    wrong = []
+    for path, anchor in links(page):
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and (target.suffix != ".md" or anchor not in anchors(target.resolve()))):
+            wrong.append(f"{path}#{anchor}" if anchor else path)
+    return wrong
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken(page) == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    listed = {(index.parent / path).resolve() for path, _ in links(index) if path}
+    unlisted = [page for page in (ROOT / "docs").rglob("*.md") if page != index and page.resolve() not in listed]
+    assert unlisted == []
+
+
+def test_paths_of_pages_in_sources_exist() -> None:
+    """Docstrings, messages and commands name pages by their path from the root."""
+    grep = [
+        "git",
+        "grep",
+        "-hoE",
+        r"\bdocs/[A-Za-z0-9_/-]+\.(md|png|svg)",
+        "--",
+        "*.py",
+        "*.jinja",
+        "*.h",
+        "*.c",
+        "*.json",
+    ]
+    named = subprocess.run(grep, cwd=ROOT, capture_output=True, text=True).stdout.split()
+    foreign = {"docs/developer-guide/arm-a53-a55-dual-issue.md"}  # of ncnn
+    assert sorted(path for path in set(named) - foreign if not (ROOT / path).exists()) == []
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("# Title\n\n## A `b` c\n\n```sh\n# no heading\n```\n")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](other.md) [b](other.md#a-b-c) [c](#here) `[d](code.md)` [e](https://example.org)\n\n# Here\n"
+        "[f](gone.md) [g](other.md#no-heading) [h](#there)\n"
+    )
+    assert broken(page) == ["gone.md", "other.md#no-heading", "#there"]
