@@ -1,4 +1,4 @@
-"""How many threads of a kernel a multiprocessor of an NVIDIA GPU holds at once, by what a group of them takes."""
+"""Occupancy: the threads of a kernel that one multiprocessor of an NVIDIA GPU holds at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHARED, _KEPT = 128, 1024
 
 
 def resident_groups(device: Device, threads: int, registers: int, shared_bytes: int) -> int:
-    """Groups of ``threads`` that one multiprocessor holds: each thread has ``registers``, a group ``shared_bytes``.
+    """Blocks of ``threads`` that one multiprocessor holds: a thread needs ``registers``, a block ``shared_bytes``.
 
     0 where the device's facts are not known, or where a group does not fit.
     """

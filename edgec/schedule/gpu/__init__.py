@@ -1,5 +1,6 @@
-"""Schedules for GPUs, shared by CUDA and OpenCL: what one thread, one group and one launch compute.
+"""Schedules for GPUs, shared by CUDA and OpenCL: the work of one thread, one thread block and one launch.
 
-A kernel is a grid of groups; the threads of one group share fast memory and can wait for one another. The bodies are
-those of the C schedules: the formula of a block over loops and positions in memory. Nothing here knows a language.
+A kernel is a grid of thread blocks (OpenCL: work-groups) whose threads have shared memory and barriers in common. The
+bodies are those of the C schedules: the formula of a block over loops and positions in memory. No schedule depends on a
+language.
 """

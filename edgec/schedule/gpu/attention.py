@@ -1,7 +1,7 @@
-"""Attention on a GPU in one kernel: a group takes a block of queries, keys and values come by in tiles.
+"""Attention on a GPU in one kernel: a thread block takes a block of queries and iterates over tiles of keys and values.
 
-Scores are of one tile, in registers; what was summed up is scaled down when a larger score comes (online softmax).
-Products run on tensor cores where the device has them for its precision, else on its threads.
+Registers hold the scores of one tile; sums are scaled down when a larger score comes (online softmax). Both matrix
+products run on tensor cores where the device has them for its precision.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from edgec.schedule.gpu.kernel import GpuKernel, has_lanes, is_aligned, loads_la
 from edgec.schedule.gpu.tiles import has_tensor_cores, multiplied
 from edgec.schedule.program import Buffer
 
-#: Rows of a product of tensor cores, and queries and keys of one thread where there are none.
+#: Rows of a tensor core instruction; queries and keys of one thread without tensor cores.
 ROWS, EACH = 16, 4
-#: Share of the multiprocessors that have to get a block before blocks are made smaller.
+#: Share of the multiprocessors that must get a block; with fewer, blocks are made smaller.
 FULL = 0.85
 
 
 @dataclass(frozen=True)
 class AttentionTile:
-    """A group takes ``queries``, and ``keys`` at a time; ``features`` and ``width`` are padded to whole products.
+    """A thread block takes ``queries``, and ``keys`` at a time; ``features`` and ``width`` are padded.
 
-    Each of ``slices`` sets of threads has its share of the keys. On tensor cores a warp has ``high`` times 16 of the
-    queries; ``stages`` tiles of keys and values are in shared memory or on their way there. ``element`` is what is
-    multiplied.
+    Each of ``slices`` sets of threads has its part of the keys. On tensor cores a warp has ``high`` times 16 of the
+    queries; shared memory holds ``stages`` tiles of keys and values, or receives them. ``element`` is the type of the
+    factors.
     """
 
     queries: int
@@ -49,7 +49,7 @@ class AttentionTile:
 
     @property
     def bytes(self) -> int:
-        """Of an element."""
+        """The size of an element."""
         return 2 if self.element == "f16" else 4
 
     @property
@@ -63,17 +63,17 @@ class AttentionTile:
 
     @property
     def chunk(self) -> int:
-        """Elements of 16 bytes: what is copied at once."""
+        """Elements of one copy, of 16 bytes."""
         return 16 // self.bytes
 
     @property
     def pitch(self) -> int:
-        """Elements from one query or key in shared memory to the next."""
+        """The stride of queries and keys in shared memory, in elements."""
         return self.features + self.chunk
 
     @property
     def value_pitch(self) -> int:
-        """The same of values."""
+        """The stride of values in shared memory, in elements."""
         return self.width + self.chunk
 
     @property
@@ -83,7 +83,7 @@ class AttentionTile:
 
     @property
     def slice(self) -> int:
-        """Floats of a slice where there are no tensor cores: weights, and keys by feature or values in their place."""
+        """Floats of a slice without tensor cores: weights, and transposed keys or, in their place, values."""
         own = self.keys // self.slices
         return own * (self.queries + 4) + max(self.features * (own + 4), own * self.value_pitch)
 
@@ -94,7 +94,7 @@ class AttentionTile:
 
     @property
     def _held(self) -> int:
-        """Floats that a thread has summed up, without tensor cores."""
+        """Accumulators of a thread, without tensor cores."""
         return EACH * self.width * EACH * self.slices // self.keys + 8
 
     @property
@@ -108,7 +108,7 @@ class AttentionTile:
 
 @dataclass(frozen=True)
 class GpuAttention(GpuKernel):
-    """Loops and parts as in `edgec.schedule.attention.attention.Parts`, and how what is loaded and stored lies."""
+    """Loops and parts as in `edgec.schedule.attention.attention.Parts`, and how operands can be accessed."""
 
     template: ClassVar[str] = "attention"
     batch: tuple[Expr, ...]
@@ -124,12 +124,12 @@ class GpuAttention(GpuKernel):
     query_lanes: bool  # LANES neighbors along k are one load
     key_lanes: bool
     value_lanes: bool  # the same along d
-    query_copied: bool  # 16 bytes can be copied as they lie
+    query_copied: bool  # 16 bytes can be copied without conversion
     key_copied: bool
     value_copied: bool
     store_lanes: bool  # LANES neighbors of the result are stored at once
     tile: AttentionTile
-    seen: tuple[Expr, Expr] | None  # from which key on, up to which one, by ``m`` of a block's first query
+    seen: tuple[Expr, Expr] | None  # first and end key, over ``m`` of a block's first query
 
     @property
     def bodies(self) -> list[Expr]:
@@ -192,7 +192,7 @@ def largest_head(device: Device) -> int:
 
 
 def tile_for(batches: int, queries: int, keys: int, features: int, width: int, device: Device) -> AttentionTile | None:
-    """The largest block of queries that leaves hardly a multiprocessor without work; None where none fits."""
+    """The largest block of queries that occupies most multiprocessors; None where none fits."""
     offers = _tensor_tiles(features, width, device) if has_tensor_cores(device) else _tiles(features, width)
     shuffles = device.language == "cuda"  # else threads exchange scores through shared memory
     own = device.largest_shared_bytes
@@ -206,7 +206,7 @@ def tile_for(batches: int, queries: int, keys: int, features: int, width: int, d
 
 
 def _tensor_tiles(features: int, width: int, device: Device) -> list[AttentionTile]:
-    """Most queries first; a warp's sums have to stay in its registers."""
+    """Tiles on tensor cores whose accumulators fit into registers, those of most queries first."""
     element = multiplied(device)
     step = 16 if element == "f16" else 8
     features, width = (-(-x // step) * step for x in (features, width))
@@ -214,7 +214,7 @@ def _tensor_tiles(features: int, width: int, device: Device) -> list[AttentionTi
     for high, warps, slices in ((2, 4, 1), (1, 4, 1), (1, 2, 2), (1, 1, 4)):
         for keys, stages in ((64, 2), (32, 2), (32, 1), (16, 1)):
             if element == "f32" and (high > 1 or keys > max(16, 112 - width)):
-                continue  # what is left of the factors has to be there too
+                continue  # the remainders of factors need registers too
             if high * (keys + width) <= (320 if keys == 32 else 288) and (high == 1 or keys >= 32):
                 tile = AttentionTile(16 * high * warps, keys * slices, features, width, element, high, slices, stages)
                 found.append(tile)

@@ -1,4 +1,4 @@
-"""Which GPU schedule a block gets: the first that accepts it, from the most to the least specialized."""
+"""The choice of a block's GPU schedule: the first that accepts it, from the most to the least specialized."""
 
 from __future__ import annotations
 

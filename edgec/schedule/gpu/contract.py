@@ -1,7 +1,7 @@
-"""Sums of products on a GPU: a matrix product in tiles of shared memory, whatever the loops were.
+"""Contractions on a GPU: any sum of products as a matrix product in tiles of shared memory.
 
 ``out[batch.., m.., n..] = f(sum over k.. of S[batch.., m.., k..] * L[batch.., k.., n..])``. The loops of each kind are
-numbered as one (m, n, k), and taken apart again where an element is loaded: a convolution is an implicit matrix
+numbered as one (m, n, k), and decoded again where an element is loaded: a convolution is an implicit matrix
 product whose k walks over the window and the channels. L is the factor whose loops are contiguous in the result; where
 it is constant it is packed at build time as [.., k, n].
 """
@@ -30,13 +30,13 @@ from edgec.schedule.products import BYTES
 from edgec.schedule.program import Buffer
 from edgec.schedule.sparse import Offer
 
-#: Bytes that one copy into shared memory can take, most first.
+#: Sizes of one copy into shared memory in bytes, largest first.
 COPIES = (16, 8, 4)
 
 
 @dataclass(frozen=True)
 class GpuContract(GpuProduct):
-    """The loops of L are its own where it is packed."""
+    """A matrix product in tiles of shared memory; a packed L has loops of its own."""
 
     template: ClassVar[str] = "contract"
     s: Expr  # one element of S, over batch, m and k
@@ -48,15 +48,15 @@ class GpuContract(GpuProduct):
     s_lanes: bool  # LANES neighbors of S along k are one load
     l_lanes: bool  # LANES neighbors of L along n (on tensor cores: along k) are one load
     store_lanes: bool  # LANES neighbors of the result along n are computed and stored at once
-    s_copied: int  # so many bytes of S along k can be copied at once as they lie (see ``copied``), 0 for none
-    l_copied: int  # and those of L
+    s_copied: int  # bytes of S along k in one copy without conversion (see ``copied``), 0 for none
+    l_copied: int  # the same of L
     tile: AnyTile
-    start: Expr | None = None  # of bytes: what is added to a sum before it is a float; None where it stays an integer
-    types: tuple[str, str] = ("f32", "f32")  # what is multiplied; bytes where sums are integers
-    fill: int = 0  # what copied elements of S are where S chooses not to load
+    start: Expr | None = None  # of int8: the addend of a sum before it becomes a float; None where it stays an integer
+    types: tuple[str, str] = ("f32", "f32")  # of the factors; int8 or uint8 where sums are integers
+    fill: int = 0  # the value of copied elements of S where a select loads none
     groups_can_sync: bool = True  # the last thread block of a tile adds up its parts; else another kernel does
     is_cluster: bool = False  # thread blocks of a tile run together; each adds up the parts of its share of the results
-    offer: Offer | None = None  # of weights with zeros: what leaving them out would cost, and whether it is done
+    offer: Offer | None = None  # of weights with zeros: the cost without them, and whether they are skipped
     prefetch: Buffer | None = None  # weights of the next product, of which ``prefetch_bytes`` are brought into L2
     prefetch_bytes: int = 0
 
@@ -90,7 +90,7 @@ class GpuContract(GpuProduct):
 
     @property
     def scratch_bytes(self) -> int:
-        """Sums of parts of k, for the last group of a tile to add up."""
+        """Sums over parts of k, which the last thread block of a tile adds up."""
         apart = self.tile.split > 1 and not self.is_cluster
         return 4 * self.tiles * self.tile.split * self.tile.m * self.tile.n if apart else 0
 
@@ -102,7 +102,7 @@ class GpuContract(GpuProduct):
 def contract(flat: Flat, device: Device, weights: Weights, variant: str | None = None) -> GpuContract | None:
     """Schedule ``flat`` as a matrix product, in tiles called ``variant`` or the cheapest ones.
 
-    None when it is none, or when an extent is open.
+    None where it is no matrix product, or an extent is open.
     """
     p = product_of(flat)
     if p is None:
@@ -134,8 +134,10 @@ def contract(flat: Flat, device: Device, weights: Weights, variant: str | None =
 
 
 def contract_of_bytes(flat: Flat, device: Device, weights: Weights, variant: str | None = None) -> GpuContract | None:
-    """Schedule sums of products of bytes, on tensor cores or four products a step; None where ``flat`` is none, or the
-    device can do neither."""
+    """Schedule an int8 matrix product, on tensor cores or with four products a step.
+
+    None where ``flat`` is none, or the device can do neither.
+    """
     p = product_of(flat, "i32")
     if p is None or device.language != "cuda" or not (device.multiplies_bytes or device.multiplies_fours):
         return None
@@ -169,19 +171,19 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights, variant: str
 
 
 def in_tiles(tile: AnyTile) -> bool:
-    """Does L lie in memory tile by tile?"""
+    """Is L stored tile by tile?"""
     return isinstance(tile, TensorTile) and tile.whole
 
 
 def is_packed(tile: AnyTile, l: Expr) -> bool:
-    """Is L constant, and packed as what is copied at once?"""
+    """Is L constant, and packed in the order of copies?"""
     return in_tiles(tile) or (isinstance(tile, Tile) and is_constant(l))
 
 
 def copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> int:
-    """How many bytes of a factor lie in memory just as they are multiplied: 16, 8 or 4, or 0 for none.
+    """The bytes of a factor that can be copied without conversion: 16, 8 or 4, or 0 for none.
 
-    Without tensor cores that is words of four bytes.
+    Without tensor cores these are words of four bytes.
     """
     place = plain_load(e)
     if (isinstance(tile, Tile) and not kind) or place is None or along.op != "var":
@@ -200,13 +202,13 @@ def copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> int:
 
 
 def pieces(s: Expr, k: Loops, columns: int, device: Device, kind: str = "") -> int:
-    """How many bytes of S tensor cores' tiles copy at once (see ``copied``), whatever the tile."""
+    """The bytes of S of one copy (see ``copied``), for tiles of any size on tensor cores."""
     tile = next(offers(columns, 1, device, "s8" if kind else "", False))
     return copied(s, k[-1], tile, kind) if isinstance(tile, TensorTile) and k else COPIES[0]
 
 
 def plain_load(e: Expr) -> Expr | None:
-    """The load that ``e`` is, or chooses under a condition over zero, or of bytes over any number."""
+    """The load that ``e`` is, or selects instead of zero (of int8: instead of any number)."""
     other = e.args[2] if e.op == "select" else None
     if other is not None and other.op == "const" and (not other.value or e.dtype in BYTES) and not X.loads(e.args[0]):
         e = e.args[1]
@@ -218,8 +220,8 @@ def _packed(
 ) -> tuple[Expr, Loops, Loops]:
     """L as a load from [batch.., k, n], its rows padded with zeros to whole lanes.
 
-    For tensor cores it is [batch.., n, k]; or, where it lies tile by tile, the first element of a tile, whose loops
-    number tiles. Of bytes that four products take at once it is [batch.., k/4, n, 4].
+    For tensor cores it is [batch.., n, k]; or, stored tile by tile, the first element of a tile, with loops over tiles.
+    Of int8 in words of four it is [batch.., k/4, n, 4].
     """
     outer = tuple(v for v in batch if v in X.free_variables(l))
     values = evaluate_over(l, (*outer, *k, *n)).astype(DTYPES[kind])
@@ -251,7 +253,7 @@ def _packed(
 def _in_words(
     values: np.ndarray, outer: Loops, k: Loops, n: Loops, weights: Weights, kind: str, size: int
 ) -> tuple[Expr, Loops, Loops]:
-    """Bytes as [batch.., k/4, n, 4], zeros behind the last of k."""
+    """int8 as [batch.., k/4, n, 4], padded with zeros at the end of k."""
     depth, columns = prod(map(most, k)), prod(map(most, n))
     values = values.reshape(-1, depth, columns)
     words = -(-depth // size)
@@ -264,10 +266,10 @@ def _in_words(
 
 
 def cut(values: np.ndarray, tile: TensorTile) -> np.ndarray:
-    """[batch, n, k] as [batch, tile of n, tile of k, ..]: what is copied into shared memory as it lies.
+    """[batch, n, k] as [batch, tile of n, tile of k, ..]: tiles in the layout of shared memory.
 
-    There are zeros at the ends. The 16 bytes that are number c of row r are in place c ^ r % 8, so that eight rows are
-    in different banks.
+    Ends are padded with zeros. The 16-byte chunk c of row r is at c ^ r % 8 (a swizzle), so that eight rows use
+    different banks.
     """
     chunk = tile.chunk
     values = np.pad(values, ((0, 0), (0, -values.shape[1] % tile.n), (0, -values.shape[2] % tile.k)))

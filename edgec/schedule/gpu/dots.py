@@ -1,8 +1,8 @@
-"""Sums of products of bytes in OpenCL: four products are one step, and one instruction where the device has it.
+"""int8 matrix products in OpenCL: four products are one step, and one instruction where the device has it.
 
-Blocks lie in registers, as in `registers`. L is constant and packed as [.., panel, 1 + words of k, columns of the
-panel] in words of four bytes, zeros behind the last of a row; what sums start at (zero points, a bias) is the first row
-of a panel. S is read as a word where its bytes are neighbors at a multiple of four, else byte by byte.
+Blocks are kept in registers, as in `registers`. L is constant and packed as [.., panel, 1 + words of k, columns of the
+panel] in words of four elements, rows padded with zeros; the first row of a panel holds initial accumulators (zero
+points, a bias). S is read in words where its elements are neighbors and aligned, else one by one.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from edgec.schedule.program import Buffer
 
 @dataclass(frozen=True)
 class GpuDots(GpuBlocked):
-    """``accumulator`` is a float, or an integer."""
+    """An int8 matrix product in registers; ``accumulator`` is a float or an integer."""
 
     template: ClassVar[str] = "dots"
-    s_words: bool  # four bytes of S are one word in memory
-    types: tuple[str, str]  # of the bytes
+    s_words: bool  # four elements of S are one word in memory
+    types: tuple[str, str]  # i8 or u8 of S and L
     store_lanes: bool  # neighbors along n are computed and stored at once
 
     @property
     def factors(self) -> list[Expr]:
-        """What is read beside the epilogue."""
+        """Expressions other than the epilogue."""
         read = [X.load(self.s, (self.s_place,), self.types[0]), X.load(self.l, (self.l_place,), "i32")]
         return [*read, *([X.load(self.edge, (X.const(0),), self.types[0])] if self.edge is not None else [])]
 
@@ -50,14 +50,14 @@ class GpuDots(GpuBlocked):
 
 
 def dots(flat: Flat, device: Device, weights: Weights, variant: str | None = None) -> GpuDots | None:
-    """Schedule a sum of products of bytes with constant ones, in blocks called ``variant`` or the cheapest ones.
+    """Schedule an int8 matrix product with constants, in blocks called ``variant`` or the cheapest ones.
 
-    None where it is none.
+    None where ``flat`` is none.
     """
     product = product_of(flat, "i32")
     if product is None or not product.k:
         return None
-    if not is_constant(product.l) and is_constant(product.s):  # the result is stored across, one by one
+    if not is_constant(product.l) and is_constant(product.s):  # the result is stored transposed, one by one
         product = replace(product, s=product.l, l=product.s, m=product.n, n=product.m)
     p = inner_last(product)
     found = factors(p.s, p.l)
@@ -113,7 +113,7 @@ def _in_words(place: Expr, step: int) -> bool:
 def _packed(
     p: Product, l: Expr, start: Expr, offset: int, width: int, panel: Expr, weights: Weights
 ) -> tuple[Buffer, Expr]:
-    """L in words behind what sums start at; ``offset`` is what S is more than its bytes."""
+    """L in words after the initial accumulators; ``offset`` is the constant part of S."""
     outer = tuple(v for v in p.batch if v in X.free_variables(l) | X.free_variables(start))
     depth, columns = most(p.k[-1]), prod(map(most, p.n))
     values = evaluate_over(l, (*outer, *p.k, *p.n)).astype(np.int64)

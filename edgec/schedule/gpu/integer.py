@@ -1,7 +1,7 @@
-"""Sums of products of bytes on a GPU: what is multiplied, what is added to a sum, and what is a float from there on.
+"""int8 matrix products on a GPU: factors, the addend of an integer sum, and the fp32 epilogue.
 
-Tensor cores and dot products take signed and unsigned bytes alike, so nothing is flipped. What a factor is more than
-its bytes, and an integer bias, are added to the sum before it becomes a float; the rest of an epilogue is of floats.
+Tensor cores and dot products take int8 and uint8 alike, so that no sign is flipped. Constant parts of factors (zero
+points) and an integer bias are added to the sum before it becomes a float; the rest of an epilogue is fp32.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from edgec.schedule.flat import Weights, evaluate_over, is_constant
 from edgec.schedule.products import BYTES, byte_of
 from edgec.schedule.program import Buffer
 
-#: Whole numbers up to here are floats.
+#: Integers up to this one are exact as floats.
 EXACT = 2.0**24
 
 
 @dataclass(frozen=True)
 class Factors:
-    """What is multiplied: S and L as bytes of ``types``; ``offset`` is what S is more than its bytes."""
+    """The factors S and L as int8 or uint8 (``types``), and the constant ``offset`` of S."""
 
     s: Expr
     l: Expr
@@ -35,7 +35,7 @@ class Factors:
 
 
 def factors(s: Expr, l: Expr) -> Factors | None:
-    """Two factors of a sum in i32 as bytes; None where one is more than a byte. A constant L is what it was."""
+    """Two factors of an i32 sum as int8; None where one is wider. A constant L is unchanged."""
     found = _byte(s)
     if found is None:
         return None
@@ -52,13 +52,13 @@ def factors(s: Expr, l: Expr) -> Factors | None:
 
 
 def _byte(factor: Expr) -> tuple[Expr, int] | None:
-    """A byte made of what lies in memory, and what is added to it."""
+    """(int8 load or select, constant added to it) of a factor."""
     found = byte_of(factor)
     return found if found is not None and X.loads(found[0]) else None
 
 
 def sums_of_columns(l: Expr, n: tuple[Expr, ...], k: tuple[Expr, ...], weights: Weights) -> Expr:
-    """Constant L summed up along k, as a load over what is left."""
+    """Constant L summed along k, as a load over the remaining loops."""
     loops = tuple(v for v in (*X.free_variables(l), *n) if v not in k)
     loops = tuple(dict.fromkeys(v for v in loops if v.op == "var"))
     depth = tuple(v for v in k if v.op == "var")
@@ -68,7 +68,7 @@ def sums_of_columns(l: Expr, n: tuple[Expr, ...], k: tuple[Expr, ...], weights: 
 
 
 def started(epilogue: Expr, accumulator: Expr) -> tuple[Expr, Expr, Expr] | None:
-    """(what is added to the sum, the epilogue over a float, that float); None where the sum is used as an integer."""
+    """(addend of the sum, epilogue over a float, that float); None where the sum is used as an integer."""
     readers = [e for e in X.walk(epilogue) if any(a is accumulator for a in e.args)]
     start = X.const(0, "i32")
     if len(readers) == 1 and readers[0].op == "add":
@@ -83,7 +83,7 @@ def started(epilogue: Expr, accumulator: Expr) -> tuple[Expr, Expr, Expr] | None
 
 
 def of_floats(body: Expr) -> Expr:
-    """Bytes that are only made floats are loaded as floats: lanes hold nothing else."""
+    """The body with int8 that is only converted loaded as floats: lanes hold nothing else."""
 
     def change(e: Expr) -> Expr | None:
         if e.op != "cast" or e.dtype != "f32":
@@ -92,14 +92,14 @@ def of_floats(body: Expr) -> Expr:
         if inner.op == "cast" and inner.dtype == "i32":
             inner = inner.args[0]
         if inner.op != "load" or inner.dtype not in BYTES or inner.value.space == "weights":
-            return None  # constants may be laid out anew, as what they are
+            return None  # constants may be repacked in their own type
         return X.load(inner.value, inner.args, "f32")
 
     return X.transform(body, change)
 
 
 def stored(body: Expr, dtype: str) -> Expr:
-    """The float that a store as ``dtype`` cuts to a byte; ``body`` itself where it may be none."""
+    """The float that a store as ``dtype`` truncates; ``body`` itself where it is no such cast."""
     if dtype not in BYTES or body.op != "cast" or body.dtype != dtype or body.args[0].dtype != "f32":
         return body
     low, high = bounds(body.args[0])
@@ -108,7 +108,7 @@ def stored(body: Expr, dtype: str) -> Expr:
 
 
 def exact_in_floats(body: Expr, weights: Weights) -> Expr:
-    """Sums of bytes, or of products of two, that a float holds to the last unit, as sums of floats, for lanes."""
+    """Sums of int8, or of products of two, that floats represent exactly, as sums of floats for lanes."""
 
     def change(e: Expr) -> Expr | None:
         if e.op != "cast" or e.dtype != "f32" or e.args[0].dtype != "i32":
@@ -124,7 +124,7 @@ def exact_in_floats(body: Expr, weights: Weights) -> Expr:
 
 
 def _as_float(e: Expr, weights: Weights) -> tuple[Expr, float] | None:
-    """(the same as a float, how far from zero it is at most) of a sum of bytes or a constant in i32."""
+    """(the same as a float, its largest magnitude) of an int8 sum or an i32 constant."""
     if e.op == "load" and isinstance(e.value, Buffer) and e.value.data is not None:
         values = e.value.data.astype(np.float32)
         return X.load(weights.add(values), e.args, "f32"), float(np.abs(values).max(initial=0))
@@ -142,7 +142,7 @@ def _as_float(e: Expr, weights: Weights) -> tuple[Expr, float] | None:
 
 
 def _widened(byte: Expr, weights: Weights) -> Expr:
-    """A byte as a float: of constants a copy, of a choice what is chosen, so that what is loaded is a float."""
+    """int8 as a float, by a converted copy of constants or a converting load."""
     if byte.op == "select":
         condition, *values = byte.args
         return X.select(condition, *(_widened(v, weights) for v in values))

@@ -1,4 +1,4 @@
-"""What all GPU schedules have in common."""
+"""The common part of all GPU schedules."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class GpuKernel(Record):
     @property
     @abstractmethod
     def describe(self) -> str:
-        """What shapes its loops, in words."""
+        """The parameters of its loops, as text."""
 
     @property
     def shares_scratch(self) -> bool:
-        """Scratch is what all groups of a launch share."""
+        """Always: scratch memory is one buffer for all thread blocks of a launch."""
         return True
 
     @property
     def locks(self) -> int:
-        """Counters that groups meet at: zero before the launch and after it."""
+        """Counters that thread blocks synchronize by: zero before the launch and after it."""
         return 0
 
 
 @dataclass(frozen=True)
 class GpuProduct(GpuKernel):
-    """A schedule of sums of products. Loops of each kind, outermost first."""
+    """A schedule of a matrix product; loops of each kind, outermost first."""
 
     batch: tuple[Expr, ...]
     m: tuple[Expr, ...]
@@ -77,19 +77,19 @@ class GpuProduct(GpuKernel):
 
 
 def packed_as(device: Device) -> str:
-    """How constant factors of products lie in memory."""
+    """The type in memory of constant factors."""
     return "f16" if device.precision == "fp16" else "f32"
 
 
 def widths(device: Device) -> list[int]:
-    """How many floats a thread can read or write at once, most first: OpenCL's vectors may be wider than 16 bytes."""
+    """Widths of vector accesses in floats, largest first; OpenCL's may be wider than 16 bytes."""
     return [w for w in (16, 8, LANES) if w == LANES or (device.language == "opencl" and w <= device.lanes(4))]
 
 
 def is_aligned(address: Expr, lane: Expr, lanes: int = LANES) -> bool:
-    """Does ``address`` step by one along ``lane``, and lie at a multiple of ``lanes`` wherever lane does?
+    """Does ``address`` step by one along ``lane``, and is it a multiple of ``lanes`` wherever lane is?
 
-    Neighbors must not leave the loop either.
+    The extent of the loop must be a multiple, too.
     """
     terms, constant = index.linear(address)
     if coefficient(address, lane) != 1 or constant % lanes or most(lane) % lanes:
@@ -98,7 +98,7 @@ def is_aligned(address: Expr, lane: Expr, lanes: int = LANES) -> bool:
 
 
 def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr, lanes: int = LANES) -> bool:
-    """Can a thread compute ``lanes`` neighbors along ``lane`` at once, and store them as one, as bytes perhaps?"""
+    """Can a thread compute ``lanes`` neighbors along ``lane`` at once, and store them as one vector?"""
     if stored(body, store.dtype) is not body:
         body, store = body.args[0], replace(store, dtype="f32")
     return (
@@ -112,7 +112,7 @@ def has_lanes(body: Expr, store: Buffer, address: Expr, lane: Expr, lanes: int =
 
 
 def on_lanes(body: Expr, lane: Expr) -> bool:
-    """Can a thread compute ``body`` for neighbors at once? Lanes hold floats, and what comparing them gives."""
+    """Can a thread compute ``body`` for neighbors at once? Lanes hold floats and masks."""
     mine = [e for e in X.walk(body) if lane in free(e)]
     kinds = all(e.dtype in ("f32", "bool", "i64") and e.op != "cast" for e in mine)
     kinds = kinds and all(e.dtype == "f32" for e in mine if e.op == "load")

@@ -1,4 +1,4 @@
-"""Maps and reductions on a GPU: a thread for every few elements, or a team of threads for every result."""
+"""Maps and reductions on a GPU: one thread per few elements, or a team of threads per result."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weig
 from edgec.schedule.gpu.kernel import LANES, GpuKernel, has_lanes, on_lanes, widths
 from edgec.schedule.loops import merge_reductions, repacked, taken_apart
 
-#: Threads of one group.
+#: Threads of one block.
 GROUP, LARGEST_GROUP = 256, 1024
 #: Extensions of OpenCL with sums of sub-groups.
 SUB_GROUPS = frozenset({"cl_khr_subgroups", "cl_intel_subgroups"})
-#: A reduction of fewer elements is the work of one thread.
+#: One thread computes a reduction of fewer elements.
 TEAM_FROM = 32
 
 
 @dataclass(frozen=True)
 class GpuMap(GpuKernel):
-    """Every thread computes one element, or ``width`` of them along ``lane``; it accepts any formula."""
+    """A map, of any formula: every thread computes one element, or ``width`` along ``lane``."""
 
     template: ClassVar[str] = "map"
     loops: tuple[Expr, ...]  # outermost first, without the lane
@@ -48,11 +48,11 @@ class GpuMap(GpuKernel):
 
 @dataclass(frozen=True)
 class GpuReduce(GpuKernel):
-    """Reductions along one loop, and work between and after them; a team of threads walks along it together.
+    """Reductions along one loop, and work between and after them, by a team of threads per result.
 
     ``reductions`` are (combine, body) pairs in order, ``reduced(k)`` stands for the k-th in what follows it.
-    ``neighbors`` results that lie side by side are computed by neighboring threads, so that what they read lies side by
-    side too (the mean of a picture whose channels are innermost); 1 where the reduction itself runs along memory.
+    ``neighbors`` adjacent results are computed by neighboring threads, so that their loads are adjacent too (the mean
+    of an image with channels innermost); 1 where the reduction itself is contiguous.
     """
 
     template: ClassVar[str] = "reduce"
@@ -61,10 +61,10 @@ class GpuReduce(GpuKernel):
     reductions: tuple[tuple[str, Expr], ...]
     result: Expr
     keeps_row: bool  # the result has the row's dimension; else it is one number a row
-    lanes: bool  # a thread takes LANES neighbors of the row at once
+    lanes: bool  # a thread reads LANES neighbors of the row at once
     team: int  # a power of two
     neighbors: int  # a power of two
-    sub_groups: bool = False  # a team is a group of OpenCL, whose sub-groups sum by themselves
+    sub_groups: bool = False  # a team is a work-group of OpenCL, whose sub-groups add up first
 
     @property
     def bodies(self) -> list[Expr]:
@@ -82,7 +82,7 @@ class GpuReduce(GpuKernel):
 
 
 def map_(flat: Flat, weights: Weights, device: Device) -> GpuMap:
-    """The schedule that always applies."""
+    """Schedule ``flat`` as a map, which is always possible."""
     flat = merge_loops(flat)
     loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
     lanes = [v for v in loops if coefficient(flat.address, v) == 1]
@@ -98,7 +98,7 @@ def map_(flat: Flat, weights: Weights, device: Device) -> GpuMap:
 
 
 def reduce(flat: Flat, device: Device, weights: Weights) -> GpuReduce | None:
-    """A schedule along one reduced loop; None when the reductions do not share one that is long enough."""
+    """Schedule ``flat`` along one reduced loop; None where its reductions do not share one that is long enough."""
     parts = taken_apart(merge_reductions(merge_loops(flat)))
     if parts is None or not is_fixed(*parts.loops, parts.row) or most(parts.row) < TEAM_FROM:
         return None
@@ -124,7 +124,7 @@ def reduce(flat: Flat, device: Device, weights: Weights) -> GpuReduce | None:
 
 
 def _team(results: int, steps: int, strided: bool, device: Device) -> tuple[int, int]:
-    """(threads of a team, neighbors): enough threads to fill the machine, each with a few elements at least."""
+    """(threads of a team, neighbors): enough threads to fill the device, each with at least a few elements."""
     wanted = device.multiprocessors * 1024
     neighbors = 1
     if strided:

@@ -1,4 +1,4 @@
-"""A sum of products as a GPU sees it: loops numbered m, n and k."""
+"""A sum of products as a matrix product, with loops numbered m, n and k."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgec.schedule.program import Buffer
 
 @dataclass(frozen=True)
 class Product:
-    """A sum of products taken apart: ``out[batch, m, n] = epilogue(sum over k of S * L)``; loops outermost first."""
+    """A matrix product ``out[batch, m, n] = epilogue(sum over k of S * L)``; loops outermost first."""
 
     store: Buffer
     address: Expr
@@ -57,7 +57,7 @@ Loops = tuple[Expr, ...]
 
 
 def _factors(flat: Flat, left: Expr, right: Expr) -> tuple[Expr, Expr, Loops, Loops, Loops] | None:
-    """(S, L, batch, m, n): L has the loop that is contiguous in the result, else the longest."""
+    """(S, L, batch, m, n), where L has the loop that is contiguous in the result, else the longest."""
     best: tuple[tuple[bool, bool, int], tuple[Expr, Expr, Loops, Loops, Loops]] | None = None
     for s, l in ((left, right), (right, left)):
         mine, other = X.free_variables(l), X.free_variables(s)

@@ -1,10 +1,11 @@
-"""Sums of products whose blocks lie in the registers of one work-item each: for processors, and for GPUs whose local
-memory is no faster than memory (Mali).
+"""Matrix products with a block of the result in the registers of each work-item.
 
-The matrices are those of `contract`; a work-item computes ``rows`` x ``vectors`` vectors of the result and nobody waits
-for anybody. L is read as vectors along n: packed at build time as [.., panel, k, n of the panel] where it is constant,
-in place where it is contiguous. S is read element by element from a place that moves evenly along the innermost loop of
-k; what padding leaves out is read from a row of zeros, so that no loop tests bounds.
+They are for CPUs, and for GPUs whose local memory is no faster than global memory (Mali).
+
+The matrices are those of `contract`; a work-item computes ``rows`` x ``vectors`` vectors of the result, without
+barriers. L is read as vectors along n: packed at build time as [.., panel, k, n of the panel] where it is constant, in
+place where it is contiguous. S is read element by element, with a fixed stride along the innermost loop of k; padding
+is read from a row of zeros, so that no loop tests bounds.
 """
 
 from __future__ import annotations
@@ -27,19 +28,22 @@ from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, packed_as, w
 from edgec.schedule.gpu.product import Product
 from edgec.schedule.program import Buffer
 
-#: Products of halves that are summed before the sum joins one of floats: its rounding stays below that of the factors.
+#: fp16 products that are added up in fp16 before the sum joins an fp32 one; its rounding stays below that of factors.
 HALVES = 16
 
 
 @dataclass(frozen=True)
 class GpuBlocked(GpuProduct):
-    """A product whose blocks lie in registers. ``s_place`` and ``l_place`` are where elements lie, over batch and their
-    loops; S moves by ``s_step`` along the innermost loop of k."""
+    """A matrix product blocked in registers.
+
+    ``s_place`` and ``l_place`` are positions of elements over batch and their loops; the stride of S along the
+    innermost loop of k is ``s_step``.
+    """
 
     s: Buffer
     s_place: Expr
     s_step: int
-    inside: Expr | None  # where S is not, it is what ``edge`` holds
+    inside: Expr | None  # where it does not hold, S is read from ``edge``
     edge: Buffer | None
     l: Buffer
     l_place: Expr  # of the first vector of a panel
@@ -49,12 +53,12 @@ class GpuBlocked(GpuProduct):
     lanes: int
     tile_rows: int
     vectors: int
-    items: int  # of a work-group
+    items: int  # work-items of a work-group
 
     @property
     @abstractmethod
     def factors(self) -> list[Expr]:
-        """What is read beside the epilogue."""
+        """Expressions other than the epilogue."""
 
     @property
     def bodies(self) -> list[Expr]:
@@ -79,16 +83,16 @@ class GpuBlocked(GpuProduct):
 
 @dataclass(frozen=True)
 class GpuRegisters(GpuBlocked):
-    """``edge`` holds zeros; L moves by ``l_step`` along the innermost loop of k."""
+    """An fp32 product; ``edge`` holds zeros, and the stride of L along the innermost loop of k is ``l_step``."""
 
     template: ClassVar[str] = "registers"
     l_step: int
     l_image: bool  # L is read as an image of four columns a texel
-    halves: int  # steps of the innermost loop of k that are summed in half precision before floats take over; or 0
+    halves: int  # steps of the innermost loop of k that are added up in fp16 before fp32; or 0
 
     @property
     def factors(self) -> list[Expr]:
-        """What is read beside the epilogue."""
+        """Expressions other than the epilogue."""
         read = [(self.s, self.s_place), (self.l, self.l_place)]
         read += [(self.edge, X.const(0))] if self.edge is not None else []
         return [X.load(buffer, (place,), "f32") for buffer, place in read]
@@ -103,7 +107,7 @@ class GpuRegisters(GpuBlocked):
 def registers(product: Product, device: Device, weights: Weights, variant: str | None = None) -> GpuRegisters | None:
     """Schedule a product for a device that blocks in registers, in blocks called ``variant`` or the cheapest ones.
 
-    None where its operands do not lie evenly.
+    None where its operands have no fixed strides.
     """
     p = inner_last(product)
     if not p.k or not p.n or p.n[-1].op != "var":
@@ -144,14 +148,14 @@ def registers(product: Product, device: Device, weights: Weights, variant: str |
 
 
 def inner_last(p: Product) -> Product:
-    """The product with a loop of k innermost that padding does not depend on, so that a row is inside or is not."""
+    """The product with a loop of k innermost that padding does not depend on, so that rows are inside or outside."""
     inside = X.free_variables(p.s.args[0]) if p.s.op == "select" else frozenset()
     inner = next((v for v in reversed(p.k) if v not in inside), None)
     return p if inner is None else replace(p, k=(*(v for v in p.k if v is not inner), inner))
 
 
 def _even(e: Expr, inner: Expr) -> tuple[Buffer, Expr, int, Expr | None] | None:
-    """(buffer, place where ``inner`` is 0, step along it, condition or None) of a factor that is a load, or zero."""
+    """(buffer, position where ``inner`` is 0, stride along it, condition or None) of a factor: a load, or zero."""
     inside = None
     if e.op == "select" and e.args[2].op == "const" and e.args[2].value == 0 and not X.loads(e.args[0]):
         inside, e = e.args[0], e.args[1]
@@ -166,7 +170,7 @@ def _even(e: Expr, inner: Expr) -> tuple[Buffer, Expr, int, Expr | None] | None:
 
 
 def _packed(p: Product, width: int, panel: Expr, weights: Weights, dtype: str) -> tuple[Buffer, Expr, int]:
-    """Constant L as [batch.., panel, k, columns of the panel], zeros behind the last column."""
+    """Constant L as [batch.., panel, k, columns of the panel], padded with zeros."""
     outer = tuple(v for v in p.batch if v in X.free_variables(p.l))
     depth, columns = prod(map(most, p.k)), prod(map(most, p.n))
     values = evaluate_over(p.l, (*outer, *p.k, *p.n)).astype(np.float32).reshape(-1, depth, columns)
@@ -196,8 +200,8 @@ def block_name(rows: int, vectors: int) -> str:
 def tiles_of(rows: int, columns: int, lanes: int, whole: bool, device: Device, halves: bool) -> list[tuple[int, int]]:
     """(rows, vectors) that fit the registers of a work-item, by predicted cycles for each step of k.
 
-    ``whole``: no last panel is narrower than the others; sums in ``halves`` take half a register each beside the floats
-    they join.
+    ``whole``: no last panel is narrower than the others. fp16 sums (``halves``) need half a register each, in
+    addition to the fp32 sums they join.
     """
     slots = device.cores if device.group_items == 1 else device.multiprocessors * device.group_items
     found: list[tuple[float, tuple[int, int]]] = []
@@ -207,7 +211,7 @@ def tiles_of(rows: int, columns: int, lanes: int, whole: bool, device: Device, h
         for tall in range(1, 15):
             if tall * vectors * (1.5 if halves else 1) + vectors + 1 > device.vector_registers:
                 break
-            # Two multiply-adds or two loads a cycle; each sum waits four cycles for itself.
+            # Two multiply-adds or two loads a cycle; each sum has a latency of four cycles.
             cycles = max(tall * vectors / 2, (tall + vectors) / 2, 4) + 0.5
             tasks = ceil(rows / tall) * ceil(columns / (vectors * lanes))
             found.append((ceil(tasks / slots) * cycles, (tall, vectors)))

@@ -1,12 +1,12 @@
-"""Products on a GPU whose constant factor is mostly zero: slices of the sum that hold nothing are left out.
+"""Matrix products on a GPU whose constant factor is mostly zero: slices of the sum that are all zero are skipped.
 
 ``out[.., m, n] = f(sum over k of S[.., m, k] * L[k, n])``. Columns are cut into panels; of a panel, slices of
-neighboring steps of k are kept as they are or left out as a whole, and a table says which were kept. So the product
-becomes as many smaller ones as there are panels, whose S is read through the table: an ordinary product with one more
-batch, for which every template is there already, tensor cores included. All panels have as many slices as the fullest.
+neighboring steps of k are kept or left out as a whole, and a table says which are kept. The product becomes as many
+smaller ones as there are panels, whose S is read through the table: an ordinary product with one more batch dimension,
+so that every template applies, tensor cores included. All panels have as many slices as the fullest.
 
-The slices are 16 bytes of S, so that S is copied as it lies. The idea of vectors of weights that share their zeros on
-tensor cores is Magicube's (Li, Osawa, Hoefler, SC 2022).
+Slices are 16 bytes of S, so that S is copied without conversion. The idea of vectors of weights that share their zeros
+on tensor cores is Magicube's (Li, Osawa, Hoefler, SC 2022).
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ from edgec.schedule.gpu.product import Product
 from edgec.schedule.gpu.tiles import AnyTile, cycles, tile_for
 from edgec.schedule.sparse import Offer, is_sparse
 
-#: Columns of a panel that are tried: those of tiles.
+#: Widths of panels that are tried: those of tiles.
 PANELS = (128, 64, 32)
-#: It has to be so much cheaper by the model, which was fitted to products that are not sparse.
+#: The speed-up that the model must predict, which was fitted to dense products.
 MARGIN = 0.25
 
 
 def without_zeros(p: Product, device: Device, weights: Weights, element: str = "") -> tuple[Product, Offer | None]:
-    """The product without its empty slices where the model says that this is cheaper, else as it is; what was compared,
-    where there are zeros. ``element`` "s8" is of bytes."""
+    """(product without empty slices where that is predicted to be cheaper, the comparison where there are zeros).
+
+    ``element`` "s8" is that of int8.
+    """
     if device.language != "cuda" or not is_constant(p.l) or len(p.n) != 1 or not p.k:
         return p, None
     if X.free_variables(p.l) - {*p.n, *p.k}:

@@ -1,4 +1,4 @@
-"""Which tile a group of threads takes of a matrix product: predicted from the shape and the facts of the device."""
+"""The tile of a matrix product that a thread block takes: predicted from the shape and the facts of the device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, Union
 
 from edgec.device.device import Device
 
-#: Steps of k whose operands lie in shared memory at once.
+#: Steps of k whose operands are in shared memory at once.
 DEPTH = 16
 
 
@@ -83,10 +83,10 @@ def _parts(split: int) -> str:
 
 @dataclass(frozen=True)
 class Tile:
-    """A group computes ``m`` x ``n`` results, each thread ``thread_m`` x ``thread_n``, ``k`` steps of the sum a round.
+    """A thread block computes ``m`` x ``n`` results, each thread ``thread_m`` x ``thread_n``.
 
-    ``split`` groups share one tile, each with its part of the sum. ``element`` is what is multiplied: f32, or s8, four
-    products of bytes an instruction.
+    A round has ``k`` steps of the sum. ``split`` blocks share one tile, each with its part of the sum. ``element`` is
+    the type of the factors: f32, or s8 for int8 and uint8, with four products an instruction.
     """
 
     m: int
@@ -99,17 +99,17 @@ class Tile:
 
     @property
     def name(self) -> str:
-        """No other tile on offer for a product has it."""
+        """The name of the tile, unique among those on offer for a product."""
         return f"{self.m}x{self.n} {self.thread_m}x{self.thread_n}{_parts(self.split)}"
 
     @property
     def bytes(self) -> int:
-        """Of an element."""
+        """The size of an element."""
         return 1 if self.element == "s8" else 4
 
     @property
     def chunk(self) -> int:
-        """Elements along k that are a word in shared memory: four bytes, or one float."""
+        """Elements along k of a word in shared memory: four of int8, or one float."""
         return 4 // self.bytes
 
     @property
@@ -123,12 +123,11 @@ class Tile:
 
 @dataclass(frozen=True)
 class TensorTile:
-    """A group computes ``m`` x ``n`` results on tensor cores; ``warps_m`` x ``warps_n`` warps share them out.
+    """A thread block computes ``m`` x ``n`` results on tensor cores, divided among ``warps_m`` x ``warps_n`` warps.
 
-    ``slices`` sets of warps each take their steps of k; operands of ``stages`` rounds are in shared memory or on their
-    way there. ``element`` is what is multiplied: f16, tf32,
-    f32 (each product as three of TF32), or s8, which stands for signed and unsigned bytes. Where a tile of L is copied
-    as a ``whole``, L lies in memory tile by tile.
+    ``slices`` sets of warps each take their steps of k; shared memory holds operands of ``stages`` rounds, or receives
+    them. ``element`` is the type of the factors: f16, tf32, f32 (each product as three of TF32), or s8 for int8 and
+    uint8. Where a tile of L is copied as a ``whole``, L is stored tile by tile.
     """
 
     m: int
@@ -144,18 +143,18 @@ class TensorTile:
 
     @property
     def name(self) -> str:
-        """No other tile on offer for a product has it."""
+        """The name of the tile, unique among those on offer for a product."""
         warps = f"{self.warps_m}x{self.warps_n}x{self.slices}"
         return f"{self.m}x{self.n}x{self.k} {warps}{' whole' * self.whole}{_parts(self.split)}"
 
     @property
     def bytes(self) -> int:
-        """Of an element."""
+        """The size of an element."""
         return {"f16": 2, "s8": 1}.get(self.element, 4)
 
     @property
     def chunk(self) -> int:
-        """Elements of 16 bytes: what is copied at once."""
+        """Elements of one copy, of 16 bytes."""
         return 16 // self.bytes
 
     @property
@@ -169,7 +168,7 @@ class TensorTile:
 
     @property
     def pitch(self) -> int:
-        """Elements from one row in shared memory to the next: 16 bytes more than it has, for the sake of banks."""
+        """The stride of rows in shared memory, in elements: 16 bytes more than a row, against bank conflicts."""
         return self.k + self.chunk
 
     @property
@@ -193,23 +192,23 @@ TENSOR_SHAPES = (
 #: The most rounds whose operands are in shared memory or on their way there.
 STAGES = 5
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-#: Groups of a cluster that every device with clusters can run.
+#: Thread blocks of a cluster that every device with clusters supports.
 CLUSTER = 8
 AnyTile = Union[Tile, TensorTile]
 
 
 def has_tensor_cores(device: Device) -> bool:
-    """Does the device multiply matrices, the way the templates ask it to?"""
+    """Does the device have tensor cores that the templates can use?"""
     return device.language == "cuda" and device.compute_capability >= 80
 
 
 def is_cluster(tile: AnyTile, device: Device) -> bool:
-    """Do the groups that share a tile run together, and read one another's sums from shared memory?"""
+    """Are the thread blocks that share a tile a cluster, which adds up sums through shared memory?"""
     return device.has_clusters and isinstance(tile, TensorTile) and 1 < tile.split <= CLUSTER
 
 
 def multiplied(device: Device) -> Literal["f16", "tf32", "f32"]:
-    """What its tensor cores multiply in the precision asked for; f32 is three products of TF32."""
+    """The type that tensor cores multiply in the precision asked for; f32 is three products of TF32."""
     return "f16" if device.precision == "fp16" else "tf32" if device.precision == "tf32" else "f32"
 
 
@@ -232,10 +231,10 @@ def tile_for(
 def tiles_for(
     batches: int, rows: int, columns: int, depth: int, device: Device, element: str, constant: bool, piece: int = 16
 ) -> list[AnyTile]:
-    """All tiles and splits of a product, by predicted cycles; ``element`` "s8" is of bytes.
+    """All tiles and splits of a product, by predicted cycles; ``element`` "s8" is that of int8.
 
-    Where L is ``constant`` it may lie in memory as the tile asks for it. ``piece`` bytes of S lie side by side, and are
-    copied at once; 0 where its elements are computed.
+    A ``constant`` L may be stored tile by tile. ``piece`` adjacent bytes of S are one copy; 0 where its elements are
+    computed.
     """
     found = [
         replace(offer, split=split)
@@ -254,7 +253,7 @@ def offers(columns: int, depth: int, device: Device, element: str, constant: boo
     for tile in _tensor_offers(device, element or multiplied(device)):
         yield tile
         whole = replace(tile, whole=True)
-        # Of floats that gains nothing: taking them apart is what takes time.
+        # fp32 gains nothing from that: splitting factors takes the time.
         if constant and device.compute_capability >= 90 and tile.bytes < 4 and whole.takes(columns, depth):
             yield whole
 
@@ -270,8 +269,8 @@ def _tensor_offers(device: Device, element: str) -> Iterator[TensorTile]:
     for m, n, warps_m, warps_n, slices, steps in TENSOR_SHAPES:
         tile = TensorTile(m, n, steps * step, warps_m, warps_n, slices, 1, 1, element)
         if element == "f32" and max(m, n) > 64:
-            continue  # a warp has no room for what is left of each factor
-        beside = 3 if m * n <= 64 * 64 else 2 if m * n <= 128 * 128 else 1  # groups of a multiprocessor
+            continue  # a warp has no registers for the remainders of factors
+        beside = 3 if m * n <= 64 * 64 else 2 if m * n <= 128 * 128 else 1  # thread blocks of a multiprocessor
         stages = max(3, min(STAGES, device.largest_shared_bytes // beside // tile.shared_bytes))
         tile = replace(tile, stages=stages)
         if tile.shared_bytes <= device.largest_shared_bytes:

@@ -1,7 +1,7 @@
 """Sums and extremes over windows (depthwise convolutions, pools): a work-item computes vectors of neighboring outputs.
 
-Weights of a window are read once for all its outputs. Where all of them lie inside, nothing is asked about padding;
-what lies at an edge is computed output by output, as a map would.
+Weights are read once for all outputs of a work-item. Where none of their windows crosses a border, there are no
+conditions; at borders outputs are computed one by one, as by a map.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OUTPUTS = 4
 
 @dataclass(frozen=True)
 class GpuWindow(GpuKernel):
-    """``body`` over ``loops``, ``along`` and ``lane``; ``element`` is what its one reduction is of, inside."""
+    """``body`` over ``loops``, ``along`` and ``lane``; ``element`` is that of its reduction without padding."""
 
     template: ClassVar[str] = "window"
     loops: tuple[Expr, ...]  # outermost first
@@ -61,7 +61,7 @@ class GpuWindow(GpuKernel):
 
 
 def window(flat: Flat, device: Device, weights: Weights) -> GpuWindow | None:
-    """Schedule one reduction over a window along vectors; None where outputs do not lie as vectors."""
+    """Schedule one reduction over a window along vectors; None where outputs are not contiguous."""
     flat = merge_loops(flat)
     sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
     if len(sums) != 1 or sums[0].dtype != "f32" or not is_fixed(*flat.loops):
@@ -87,7 +87,7 @@ def window(flat: Flat, device: Device, weights: Weights) -> GpuWindow | None:
 
 
 def _unguarded(e: Expr, lane: Expr, guards: dict[Expr, None]) -> Expr | None:
-    """The value of a choice inside; its condition becomes a guard."""
+    """The value of a select without padding; its condition becomes a guard."""
     if e.op != "select" or X.loads(e.args[0]) or lane in X.free_variables(e.args[0]) or X.loads(e.args[2]):
         return None
     if e.args[0].dtype != "bool" or not _is_of_positions(e.args[0]):
