@@ -63,7 +63,7 @@ def test_bytes_reach_every_way_of_loading_words() -> None:
         r"\? ec_word\(\w+\([^)]*\)\) : 0",
         r"\? ec_word\(\w+\([^)]*\), 0x07070707u\)",
         r"\? ec_bytes\(",
-        r"ec_is_last\(",
+        r"EC_LAST_TO_ARRIVE\(",
     )
     assert all(re.search(way, text) for way in ways)
     assert {f"ec_dot_{s}_{l}" for s in ("i8", "u8") for l in ("i8", "u8")} <= set(re.findall(r"ec_dot_\w+", text))

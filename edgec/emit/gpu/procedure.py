@@ -17,7 +17,7 @@ ALONE = 512
 
 
 class GpuProcedureView(ProcedureView, GpuView):
-    """As in C, but ``k.threads`` threads share a task, and ``k.room`` bytes of memory at ``k.room_text``."""
+    """As in C, but ``k.threads`` threads share a task, and ``k.room`` bytes of memory at ``k.shared_memory``."""
 
     @property
     def threads(self) -> int:
@@ -36,7 +36,7 @@ class GpuProcedureView(ProcedureView, GpuView):
         return 0 if self.params.scratch_bytes else self.params.room
 
     @property
-    def room_text(self) -> str:
+    def shared_memory(self) -> str:
         """The pointer to the memory that a thread block shares."""
         return f"(scratch_bytes + ec_group() * {self.params.room})" if self.params.scratch_bytes else "ec_shared()"
 

@@ -29,7 +29,7 @@ from edgec.schedule.gpu.product import Product
 from edgec.schedule.program import Buffer
 
 #: fp16 products that are added up in fp16 before the sum joins an fp32 one; its rounding stays below that of factors.
-HALVES = 16
+FP16_STEPS = 16
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class GpuRegisters(GpuBlocked):
     template: ClassVar[str] = "registers"
     l_step: int
     l_image: bool  # L is read as an image of four columns a texel
-    halves: int  # steps of the innermost loop of k that are added up in fp16 before fp32; or 0
+    fp16_steps: int  # steps of the innermost loop of k that are added up in fp16 before fp32; or 0
 
     @property
     def factors(self) -> list[Expr]:
@@ -99,9 +99,9 @@ class GpuRegisters(GpuBlocked):
 
     @property
     def describe(self) -> str:
-        halves = f", sums of {self.halves} in half precision" * (self.halves > 0)
+        fp16 = f", sums of {self.fp16_steps} in fp16" * (self.fp16_steps > 0)
         image = ", weights as an image" * self.l_image
-        return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers{halves}{image}"
+        return f"{self.sizes}, {self.tile_rows} rows of {self.vectors} x {self.lanes} in registers{fp16}{image}"
 
 
 def registers(product: Product, device: Device, weights: Weights, variant: str | None = None) -> GpuRegisters | None:
@@ -124,16 +124,16 @@ def registers(product: Product, device: Device, weights: Weights, variant: str |
     if not fitting or (most(last) != columns):
         return None
     lanes = fitting[0]
-    halves = HALVES if "cl_khr_fp16" in device.opencl_extensions and s[0].dtype == packed_as(device) == "f16" else 0
+    fp16_sums = "cl_khr_fp16" in device.opencl_extensions and s[0].dtype == packed_as(device) == "f16"
     tall = prod(map(most, p.batch)) * rows
-    tile_rows, vectors = tile_of(tall, columns, lanes, not constant, device, bool(halves), variant)
+    tile_rows, vectors = tile_of(tall, columns, lanes, not constant, device, fp16_sums, variant)
     width = vectors * lanes
     panel = X.fresh(ceil(columns / width))
     if constant:
         l, l_place, l_step = _packed(p, width, panel, weights, packed_as(device))
     else:
         found = _even(p.l, inner)
-        halves = halves if found is not None and found[0].dtype == "f16" else 0
+        fp16_sums = fp16_sums and found is not None and found[0].dtype == "f16"
         if found is None or found[3] is not None or coefficient(found[1], last) != 1:
             return None
         l, l_place, l_step, _ = found
@@ -143,7 +143,7 @@ def registers(product: Product, device: Device, weights: Weights, variant: str |
     return GpuRegisters(
         p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, zeros, l, l_place, panel, epilogue,
         p.accumulator, lanes, tile_rows, vectors, device.group_items, l_step,
-        device.weights_as_images and constant and lanes == LANES, halves,
+        device.weights_as_images and constant and lanes == LANES, FP16_STEPS if fp16_sums else 0,
     )  # fmt: skip
 
 
@@ -186,10 +186,10 @@ def _packed(p: Product, width: int, panel: Expr, weights: Weights, dtype: str) -
 
 
 def tile_of(
-    rows: int, columns: int, lanes: int, whole: bool, device: Device, halves: bool, name: str | None = None
+    rows: int, columns: int, lanes: int, whole: bool, device: Device, fp16_sums: bool, name: str | None = None
 ) -> tuple[int, int]:
     """(rows, vectors) of a work-item: the block called ``name``, else the one with the least predicted cycles."""
-    found = tiles_of(rows, columns, lanes, whole, device, halves)
+    found = tiles_of(rows, columns, lanes, whole, device, fp16_sums)
     return next((tile for tile in found if block_name(*tile) == name), found[0])
 
 
@@ -197,10 +197,12 @@ def block_name(rows: int, vectors: int) -> str:
     return f"{rows}x{vectors}"
 
 
-def tiles_of(rows: int, columns: int, lanes: int, whole: bool, device: Device, halves: bool) -> list[tuple[int, int]]:
+def tiles_of(
+    rows: int, columns: int, lanes: int, whole: bool, device: Device, fp16_sums: bool
+) -> list[tuple[int, int]]:
     """(rows, vectors) that fit the registers of a work-item, by predicted cycles for each step of k.
 
-    ``whole``: no last panel is narrower than the others. fp16 sums (``halves``) need half a register each, in
+    ``whole``: no last panel is narrower than the others. fp16 sums (``fp16_sums``) need half a register each, in
     addition to the fp32 sums they join.
     """
     slots = device.cores if device.group_items == 1 else device.multiprocessors * device.group_items
@@ -209,7 +211,7 @@ def tiles_of(rows: int, columns: int, lanes: int, whole: bool, device: Device, h
         if whole and columns % (vectors * lanes):
             continue
         for tall in range(1, 15):
-            if tall * vectors * (1.5 if halves else 1) + vectors + 1 > device.vector_registers:
+            if tall * vectors * (1.5 if fp16_sums else 1) + vectors + 1 > device.vector_registers:
                 break
             # Two multiply-adds or two loads a cycle; each sum has a latency of four cycles.
             cycles = max(tall * vectors / 2, (tall + vectors) / 2, 4) + 0.5

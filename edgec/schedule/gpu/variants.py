@@ -32,9 +32,9 @@ def proposed(params: Any, device: Device) -> list[str]:
         found = tiles_for(params.batches, params.rows, params.columns, params.depth, device, element, constant, piece)
         return [tile.name for tile in found[:TILES]]
     if isinstance(params, GpuBlocked):
-        rows, halves, whole = params.batches * params.rows, False, False
+        rows, fp16_sums, whole = params.batches * params.rows, False, False
         if isinstance(params, GpuRegisters):
-            halves, whole = params.halves > 0, params.l.data is None
-        blocks = tiles_of(rows, params.columns, params.lanes, whole, device, halves)
+            fp16_sums, whole = params.fp16_steps > 0, params.l.data is None
+        blocks = tiles_of(rows, params.columns, params.lanes, whole, device, fp16_sums)
         return [block_name(*block) for block in blocks[:TILES]]
     return []
