@@ -99,7 +99,6 @@ def built(name: str, path: Path, folder: Path, device: str, precisions: tuple[st
     from edgec.frontend.source import read
     from edgec.options import resolve
     from edgec.pipeline.context import Context
-    from edgec.report.listing import describe_template
 
     begun = time.perf_counter()
     record: dict[str, Any] = {"name": name}
@@ -117,7 +116,7 @@ def built(name: str, path: Path, folder: Path, device: str, precisions: tuple[st
         record[precision] = {
             "build_s": time.perf_counter() - begun,
             "compile_s": done.seconds.get("compile"),
-            "kernels": [describe_template(k) for k in done.program.kernels],
+            "kernels": [k.describe for k in done.program.kernels],
         }
     return record
 

@@ -70,7 +70,7 @@ def built(case: tuple[str, int, int, int, bool], name: str, root: Path, link: bo
     library = folder / "libnet.so"
     reports = compile_cuda(pick_cuda_compiler(device), device, sources, library, link=link)
     told: dict[str, Any] = {"precision": precision, "heads": heads, "size": size, "n": length, "causal": causal}
-    told["kernel"] = program.kernels[-1].params.describe
+    told["kernel"] = program.kernels[-1].schedule.describe
     told["ptxas"] = [(r.registers, r.spill_bytes) for r in reports if "attention" in r.name]
     return {**told, "folder": str(folder)}
 

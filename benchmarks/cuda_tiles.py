@@ -78,7 +78,7 @@ def made(shape: tuple[int, int, int], device: Device, folder: Path) -> list[dict
     for path, content in files(program, device, "net").items():
         (folder / path).write_bytes(content)
     compile_library(folder, device, pick_cuda_compiler(device), jobs=1)
-    return [vars(k.params.tile) if k.template == "contract" else {} for k in program.kernels]
+    return [vars(k.schedule.tile) if k.template == "contract" else {} for k in program.kernels]
 
 
 def timed(shape: tuple[int, int, int], folder: Path) -> list[float]:

@@ -125,7 +125,7 @@ def show(options: argparse.Namespace, folder: Path) -> None:
 
 def details(kernel: Kernel) -> str:
     """The shape of a contraction and how it is tiled, and what is computed."""
-    p, text = kernel.params, describe(kernel)[:110]
+    p, text = kernel.schedule, describe(kernel)[:110]
     if kernel.template != "contract":
         return text
     return f"M {p.m_extent} N {p.n_extent} K {p.k_extent} tile {p.rows}x{p.vectors} {p.l_mode}: {text}"

@@ -16,7 +16,6 @@ from edgec.build import Built
 from edgec.execute.executor import ProgramRun
 from edgec.execute.kernels import Kernels, library_of
 from edgec.execute.samples import random_inputs
-from edgec.schedule.halo_fill import Border
 from edgec.schedule.program import Program
 
 #: Runs of the whole network at least.
@@ -65,7 +64,7 @@ def _first_run(program: Program, kernels: Kernels, execution: ProgramRun) -> lis
         call = kernels.call(k, execution)
         call()
         calls.append(call)
-        for size in () if isinstance(kernel.params, Border) else execution.computed.get(kernel.writes, ()):
+        for size in () if kernel.block is None else execution.computed.get(kernel.writes, ()):
             execution.sizes[size] = min(max(int(execution.elements(kernel.writes)[0]), size.value.low), size.value.high)
     return calls
 

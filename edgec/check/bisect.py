@@ -31,7 +31,6 @@ from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node
 from edgec.pipeline.run import Run
 from edgec.progress import Progress
-from edgec.report.listing import describe_template
 from edgec.text import printable
 
 Arrays = Mapping[str, np.ndarray]
@@ -203,7 +202,7 @@ def _program_steps(run: Run, inputs: Arrays) -> Steps:
     for k, kernel in enumerate(program.kernels):
         result = execution.step(k)
         if result is not None and kernel.block is not None:
-            what = f"kernel {k} ({describe_template(kernel)})"
+            what = f"kernel {k} ({kernel.describe})"
             yield what, kernel.names, compare(what, result, value_of(kernel.block.output, values))
 
 
@@ -217,7 +216,7 @@ def _code_steps(built: Built, inputs: Arrays, progress: Progress) -> Steps:
         progress("locate", f"kernel {k}", k / len(program.kernels))
         if not kernels.beside(k, meant, real):
             continue
-        what = f"kernel {k} ({describe_template(kernel)})"
+        what = f"kernel {k} ({kernel.describe})"
         if kernel.block is not None:
             node = kernel.block.output
             yield what, kernel.names, compare(what, real.array(node), meant.array(node))

@@ -19,7 +19,6 @@ from edgec.execute.kernels import Kernels, library_of
 from edgec.ir import evaluate
 from edgec.ir.graph import Node
 from edgec.progress import Progress
-from edgec.report.listing import describe_template
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def blocks_alone(
         meant.place(node)[...] = want  # the next kernels begin with what should be there
         operators = tuple(n.op for n in kernel.block.nodes)
         found.append(
-            KernelCheck(k, describe_template(kernel), operators, kernel.names, difference.max_abs, difference.max_rel,
+            KernelCheck(k, kernel.describe, operators, kernel.names, difference.max_abs, difference.max_rel,
                   difference.within(tolerance))
         )  # fmt: skip
     return tuple(found)

@@ -16,7 +16,6 @@ from edgec.emit.views import View
 from edgec.emit.views.chain import ChainView
 from edgec.errors import DeviceError
 from edgec.ir.expr import Expr
-from edgec.schedule.chain import steps_of
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel, Program
 
@@ -94,7 +93,7 @@ def _rendered(
 ) -> tuple[View, str, str]:
     """The view and the text of a kernel that is called ``name``, and what kind it is; a chain is of its last kind."""
     if kernel.template not in language.views:
-        what = kernel.params.node.op if isinstance(kernel.params, ProcedureCall) else kernel.template
+        what = kernel.schedule.node.op if isinstance(kernel.schedule, ProcedureCall) else kernel.template
         where = ", ".join(kernel.names) or None
         hint = "build it for a processor: edgec device list"
         raise DeviceError(f"there is no {language.name} kernel for '{what}' yet", hint=hint, where=where)
@@ -171,7 +170,7 @@ def describe(kernel: Kernel) -> str:
     """What a kernel computes, for the comment at its call: operators, result, and the ONNX nodes it came from."""
     if kernel.block is None:
         return f"border of {', '.join(map(comment_text, kernel.names)) or 'a padded value'}"
-    blocks = [s.block for s in steps_of(kernel) if s.block is not None]
+    blocks = [s.block for s in kernel.steps if s.block is not None]
     operators = ", then ".join(" ".join(dict.fromkeys(n.op for n in b.nodes)) for b in blocks)
     names = ", ".join(comment_text(n) for n in kernel.names[:6]) + (", ..." if len(kernel.names) > 6 else "")
     return f"{operators} -> {kernel.block.output.type}" + (f"  [{names}]" if names else "")

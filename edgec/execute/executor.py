@@ -18,12 +18,9 @@ from edgec.fuse import Plan
 from edgec.ir import evaluate
 from edgec.ir.evaluate import check_demands
 from edgec.ir.expr import Expr
-from edgec.ir.extent import extent_at
 from edgec.ir.graph import Graph, Node
 from edgec.ir.sizes import read_sizes, shape_at
 from edgec.ir.types import DTYPES, Type
-from edgec.schedule.chain import Chain
-from edgec.schedule.halo_fill import Border
 from edgec.schedule.program import Buffer, Kernel, Program
 
 Arrays = Mapping[str, np.ndarray]
@@ -176,17 +173,16 @@ class ProgramRun:
         """Execute kernel ``k``; gives its result in place, None for a border and for what its guards skip."""
         kernel = self.program.kernels[k]
         if kernel.block is None:
-            self.fill(kernel.params)
+            kernel.schedule.fill_halo(self.elements(kernel.writes), self.sizes)
             return None
         if any(bool(self.elements(buffer)[0]) != truth for buffer, truth in kernel.guards):
             return None
         self.poison_scratch(kernel)
-        if isinstance(kernel.params, Chain):
-            for step in kernel.params.steps[:-1]:
-                if step.block is None:
-                    self.fill(step.params)
-                else:
-                    self.place(step.block.output)[...] = step.block.evaluate(self.array, self.sizes)
+        for step in kernel.steps[:-1]:
+            if step.block is None:
+                step.schedule.fill_halo(self.elements(step.writes), self.sizes)
+            else:
+                self.place(step.block.output)[...] = step.block.evaluate(self.array, self.sizes)
         values = kernel.block.evaluate(self.array, self.sizes)
         result = self.place(kernel.block.output)
         result[...] = values
@@ -198,14 +194,6 @@ class ProgramRun:
         """What a kernel needs for itself is overwritten: nothing alive may lie there."""
         if kernel.scratch_bytes:
             self.elements(kernel.operands[0]).view(np.uint8)[...] = POISON
-
-    def fill(self, border: Border) -> None:
-        memory = self.elements(border.store)
-        for slab in border.slabs:
-            places = np.array(extent_at(slab.start, self.sizes))
-            for extent, stride in slab.loops:
-                places = places[..., None] + np.arange(extent_at(extent, self.sizes)) * extent_at(stride, self.sizes)
-            memory[places] = border.value.value
 
     def outputs(self) -> dict[str, np.ndarray]:
         shapes = {node: shape_at(node.type.shape, self.sizes) for _, _, node in self.program.outputs}

@@ -17,7 +17,7 @@ from edgec.ops import meaning
 from edgec.pipeline.run import Run
 from edgec.report import facts, rules, why
 from edgec.report.kernels import kernel_cost
-from edgec.report.listing import describe_template, describe_view, formula_text, numbered, operator_text
+from edgec.report.listing import describe_view, formula_text, numbered, operator_text
 from edgec.report.record import Record, head
 from edgec.report.terminal import number, pairs, size
 from edgec.rewrite import Rule, consider, load_rules
@@ -168,7 +168,7 @@ def _kernel(run: Run, k: int, kernel: Kernel) -> Record:
     plan: Plan = run["fuse"]
     record: dict[str, Any] = {
         "kernel": k,
-        "template": describe_template(kernel),
+        "template": kernel.describe,
         "nodes": [printable(n) for n in kernel.names],
         "scratch_bytes": kernel.scratch_bytes,
         **kernel_cost(kernel),

@@ -10,10 +10,8 @@ from rich.markup import escape
 from edgec.fuse import Block
 from edgec.fuse.cost_model import work
 from edgec.report import traffic
-from edgec.report.listing import describe_template
 from edgec.report.record import Record
 from edgec.report.terminal import number, size, table
-from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Kernel, Program
 from edgec.text import printable
 
@@ -25,12 +23,12 @@ def kernel_record(kernel: Kernel) -> Record:
     """The operators and ONNX nodes of a kernel, and its template in words."""
     operators = list(dict.fromkeys(n.op for b in blocks_of(kernel) for n in b.nodes)) or ["border"]
     names = [printable(name) for name in kernel.names]
-    return {"operators": operators, "nodes": names, "template": describe_template(kernel)}
+    return {"operators": operators, "nodes": names, "template": kernel.describe}
 
 
 def blocks_of(kernel: Kernel) -> list[Block]:
     """The blocks that a kernel computes: several in a chain, none in a border."""
-    return [s.block for s in steps_of(kernel) if s.block is not None]
+    return [s.block for s in kernel.steps if s.block is not None]
 
 
 def kernel_cost(kernel: Kernel) -> Record:

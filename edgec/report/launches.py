@@ -12,14 +12,12 @@ from edgec.device.device import Device
 from edgec.device.occupancy import occupancy
 from edgec.emit.gpu.base import GpuView
 from edgec.emit.source import CallSite
-from edgec.fuse.cost_model import GPU_LAUNCH, CostModel, work
+from edgec.fuse.cost_model import CostModel, work
 from edgec.ir.footprint import touched
 from edgec.ir.index import upper
 from edgec.ir.types import DTYPES
 from edgec.report.record import Record
 from edgec.report.terminal import duration, number, size, table
-from edgec.schedule.gpu.contract import GpuContract
-from edgec.schedule.gpu.tiles import TensorTile, Tile, cycles
 from edgec.schedule.program import Kernel, Program
 
 
@@ -69,21 +67,15 @@ def bytes_of(kernel: Kernel, program: Program) -> int:
 
 def predicted(kernel: Kernel, device: Device) -> float:
     """Seconds by the models that schedules are chosen with."""
-    p = kernel.params
-    if isinstance(p, GpuContract) and device.language == "cuda":
-        start = (device.figure("launch_us") or GPU_LAUNCH * 1e6) * 1e-6
-        return start + cycles(p.tile, p.batches, p.rows, p.columns, p.depth, device) / (device.gpu_clock_mhz * 1e6)
+    seconds = kernel.schedule.predicted_seconds(device)
+    if seconds is not None:
+        return seconds
     return CostModel(device)(kernel.block) if kernel.block is not None else 0.0
 
 
 def bound(kernel: Kernel, flops: float, moved: int, device: Device) -> float:
     """Seconds that arithmetic or memory take at the least."""
-    tile = getattr(kernel.params, "tile", None)
-    rate = float(device.gpu_multiply_adds)
-    if isinstance(tile, Tile):
-        rate *= tile.chunk
-    if isinstance(tile, TensorTile) and device.tensor_multiply_adds:
-        rate = device.tensor_multiply_adds * {"s8": 2.0, "f16": 1.0}.get(tile.element, 0.5)
+    rate = kernel.schedule.multiply_adds(device)
     peak = 2.0 * device.multiprocessors * rate * device.gpu_clock_mhz * 1e6
     return max(flops / peak if peak else 0.0, moved / (device.memory_gbps * 1e9) if device.memory_gbps else 0.0)
 

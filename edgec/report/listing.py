@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Any
 
 from edgec.emit.project import Project
 from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
 from edgec.ir.graph import Formula, Node
-from edgec.ir.nest import extent
 from edgec.ops import meaning
-from edgec.schedule.attention.attention import Attention
-from edgec.schedule.chain import Chain
-from edgec.schedule.contract import Contract
-from edgec.schedule.gpu.kernel import GpuKernel
-from edgec.schedule.halo_fill import Border
-from edgec.schedule.map import Map
-from edgec.schedule.nibbles import Nibbles
-from edgec.schedule.procedure import ProcedureCall
-from edgec.schedule.program import Buffer, Kernel, Program, View
-from edgec.schedule.row import Row
-from edgec.schedule.sparse import Sparse
-from edgec.schedule.window import Window
-from edgec.schedule.winograd import Winograd
+from edgec.schedule.program import Buffer, Program, View
 from edgec.text import printable
 
 #: Formulas longer than this are cut: a block may compose hundreds of operators.
@@ -84,49 +70,6 @@ def show_plan(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def describe_template(kernel: Kernel) -> str:
-    """The template of a kernel and the parameters that shape its loops."""
-    p: Any = kernel.params
-    if isinstance(p, Attention):
-        return f"attention M={extent(p.m)} N={extent(p.n)} K={p.features} D={extent(p.d)}"
-    if isinstance(p, Nibbles):
-        sizes = f"M={p.m_extent} N={p.n_extent} K={p.k[0].value.extent * p.group}"
-        return f"weights of 4 bits {sizes}, groups of {p.group}, tile {p.rows} rows x {p.vectors} vectors of {p.lanes}"
-    if isinstance(p, Sparse):
-        sizes = f"M={p.m_extent} N={p.n_extent}"
-        kept = f"{p.index.elements} rows of weights kept, {p.stride} a step"
-        return f"sparse {sizes}, {kept}, tile {p.rows} rows x {p.vectors} vectors of {p.lanes}"
-    if isinstance(p, Contract):
-        sizes = f"M={p.m_extent} N={p.n_extent} K={p.k_extent}"
-        return f"contract {sizes}, tile {p.rows} rows x {p.vectors} vectors of {p.lanes}, lane factor {p.l_mode}"
-    if isinstance(p, Winograd):
-        forms = " x ".join(f"F({side.toom.outputs}, {side.toom.taps})" for side in p.sides)
-        sizes = f"{p.tiles} tiles, N={p.n_extent} K={p.k_extent}"
-        return (
-            f"winograd {forms}, {sizes}, {p.block} tiles a block, tile {p.rows} rows x {p.vectors} vectors of {p.lanes}"
-        )
-    if isinstance(p, Window):
-        taps = [v.value.extent for v in p.taps.names] if p.taps else [v.extent for v in p.reduction.value[1]]
-        return f"window of {'x'.join(map(str, taps)) or '1'}, tile {p.rows} outputs x {p.lanes} lanes"
-    if isinstance(p, Row):
-        combines = ", ".join(combine for combine, _ in p.reductions)
-        return f"row of {p.row.value.extent}, passes {combines or 'none'}, {len(p.saved)} values kept"
-    if isinstance(p, Map):
-        return f"map over {[v.value.extent for v in p.loops]}" + (
-            f", lanes along {p.lane.value.extent}" if p.lane is not None else ", scalar"
-        )
-    if isinstance(p, GpuKernel):
-        return f"{kernel.template} {p.describe}"
-    if isinstance(p, ProcedureCall):
-        tasks = p.procedure.tasks
-        return f"{p.node.op}, {f'{tasks} tasks' if tasks > 1 else 'a single task'}"
-    if isinstance(p, Chain):
-        return ", then ".join(map(describe_template, p.steps))
-    if isinstance(p, Border):
-        return f"border of {p.value}, {len(p.slabs)} slabs"
-    return kernel.template
-
-
 def describe_view(view: View) -> str:
     """The storage of a value: buffer, and dimensions from the slowest to the fastest."""
     order = sorted(range(len(view.shape)), key=lambda d: (-view.strides[d], d))
@@ -149,7 +92,7 @@ def show_program(program: Program) -> str:
         "",
     ]
     for k, kernel in enumerate(program.kernels):
-        lines.append(f"kernel {k} {describe_template(kernel)}  # {', '.join(map(printable, kernel.names))}")
+        lines.append(f"kernel {k} {kernel.describe}  # {', '.join(map(printable, kernel.names))}")
         reads = ", ".join(describe_buffer(b, program) for b in kernel.reads)
         lines.append(f"  {describe_buffer(kernel.writes, program)} <- {reads or 'nothing'}")
         if kernel.block is not None:

@@ -12,7 +12,6 @@ from rich.markup import escape
 from edgec.compress.prune.report import PruneReport
 from edgec.report.record import Record
 from edgec.report.terminal import table
-from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Program
 from edgec.text import printable
 
@@ -24,7 +23,7 @@ def kernels(program: Program) -> list[Record]:
     """Every matmul and convolution with zeros in its weights: shares of zeros and of kept vectors, predicted costs."""
     rows: list[dict[str, Any]] = []
     for k, kernel in enumerate(program.kernels):
-        for step in steps_of(kernel):
+        for step in kernel.steps:
             if step.sparsity is not None:
                 rows.append({"kernel": k, "nodes": list(map(printable, step.names)), **asdict(step.sparsity)})
     return rows

@@ -17,8 +17,6 @@ from edgec.ir.footprint import touched
 from edgec.ir.graph import Graph, Node
 from edgec.ir.index import upper
 from edgec.ir.types import DTYPES
-from edgec.schedule.chain import steps_of
-from edgec.schedule.halo_fill import Border
 from edgec.schedule.program import Kernel
 
 
@@ -46,8 +44,8 @@ def of_block(block: Block) -> Moved:
 
 def of_kernel(kernel: Kernel) -> Moved:
     """A kernel: its blocks, what one step hands on to the next included, and the borders that it fills."""
-    filled = sum(_filled(s.params) for s in steps_of(kernel) if isinstance(s.params, Border))
-    inside = total(of_block(s.block) for s in steps_of(kernel) if s.block is not None)
+    filled = sum(s.schedule.halo_bytes for s in kernel.steps)
+    inside = total(of_block(s.block) for s in kernel.steps if s.block is not None)
     return Moved(inside.read, inside.written + filled)
 
 
@@ -88,8 +86,3 @@ def _reads(block: Block) -> dict[Node, int]:
 
 def _bytes(node: Node, elements: int) -> int:
     return int(elements * DTYPES[node.type.dtype].itemsize)
-
-
-def _filled(border: Border) -> int:
-    elements = sum(prod(upper(extent) for extent, _ in slab.loops) for slab in border.slabs)
-    return elements * DTYPES[border.store.dtype].itemsize

@@ -14,29 +14,19 @@ from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
 from edgec.ir.graph import Node, sizes_in
 from edgec.rewrite.rule import Numeric
-from edgec.schedule.attention.attention import attention
-from edgec.schedule.base import Record
 from edgec.schedule.chain import Vectors, chained
-from edgec.schedule.contract import Contract, contract
-from edgec.schedule.flat import Flat, Weights, flatten
-from edgec.schedule.gpu import choose as gpu
-from edgec.schedule.gpu.contract import GpuContract
-from edgec.schedule.gpu.kernel import GpuKernel
+from edgec.schedule.choose import Request, choose
+from edgec.schedule.flat import Weights, flatten
 from edgec.schedule.gpu.weight_prefetch import prefetch_weights
-from edgec.schedule.halo_fill import border
+from edgec.schedule.halo_fill import halo_fill
 from edgec.schedule.layout import views_of
-from edgec.schedule.map import map_
 from edgec.schedule.memory import ALIGNMENT, plan_memory
-from edgec.schedule.nibbles import nibbles
 from edgec.schedule.procedure import procedure_call
-from edgec.schedule.program import Buffer, Kernel, Program, View
-from edgec.schedule.row import row
-from edgec.schedule.sparse import Offer, Sparse, has_zeros, sparse
+from edgec.schedule.program import BlockSchedule, Buffer, Kernel, Program, View
+from edgec.schedule.sparse import Sparse
 from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, half_of, in_half, kept_narrow, with_copies
-from edgec.schedule.variants import Product, Variants, key_of, name_of, named
-from edgec.schedule.window import window
-from edgec.schedule.winograd import Winograd, cycles_of, winograd
+from edgec.schedule.variants import Product, Variants, key_of
 
 #: Products of a network for every one that stays in floats (see ``leading``), where sums are of floats and of halves.
 DEEP, DEEP_IN_HALVES = 32, 6
@@ -175,7 +165,7 @@ def _scheduled(
         views,
         sizes,
         demands,
-        max((k.params.locks for k in kernels if isinstance(k.params, GpuKernel)), default=0),
+        max((k.schedule.locks for k in kernels), default=0),
         pairs(plan, views),
     )
 
@@ -192,7 +182,7 @@ def _borders(plan: Plan, block: Block, views: dict[Node, View], done: set[Node])
     done.add(root)
     mine = views[block.output]
     start = X.plain(mine.offset - sum(o * s for o, s in zip(offset, mine.strides)))
-    params = border(plan.halos[root], replace(mine, shape=root.type.shape, offset=start), root.type.dtype)
+    params = halo_fill(plan.halos[root], replace(mine, shape=root.type.shape, offset=start), root.type.dtype)
     if not params.slabs:
         return []
     return [Kernel(params, params.operands, None, plan.graph.names(root), 0, tuple(sizes_within(params)))]
@@ -213,7 +203,7 @@ def kernel_of(
 
     A product takes the variant that is named, or the one that ``variants`` chooses; what ``tiles`` say comes first.
     """
-    params: Record
+    params: BlockSchedule
     offer = None
     if block.is_procedure:
         params = procedure_call(block, views, weights, device.is_gpu)
@@ -223,83 +213,22 @@ def kernel_of(
         flat = flatten(block, views, weights, (lambda value: as_read(value, device)) if looked_up else None)
         flat = replace(flat, tile=decided)
         variant = variants if isinstance(variants, str) else None
-        params, offer = _choose(block, flat, device, weights, numeric, variant)
-        usual = name_of(params)
+        wanted = Request(block, flat, device, weights, numeric, variant)
+        params, offer = choose(wanted)
+        usual = params.variant
         if isinstance(variants, Variants) and usual is not None and decided is None:
             key = key_of(block, views, device)
             variants.seen.setdefault(key, Product(block, views, device, usual))
             variant = variants.choose(key, usual, numeric)
             if variant != usual:
-                params, _ = _choose(block, flat, device, weights, numeric, variant)
+                params, _ = choose(replace(wanted, variant=variant))
                 if offer is not None and not device.is_gpu:  # whose variants leave out zeros all or none
-                    offer = replace(offer, taken=isinstance(params, Sparse))
+                    offer = replace(offer, taken=params.template == Sparse.template)
     operands, scratch = params.operands, params.scratch_bytes
     if scratch:
         copies = 1 if params.shares_scratch else threads
         operands = (Buffer(f"scratch_{block.output.key}", "arena", "u8", scratch * copies), *operands)
     return Kernel(params, operands, block, names, scratch, tuple(sizes_within(params)), sparsity=offer)
-
-
-def _choose(
-    block: Block, flat: Flat, device: Device, weights: Weights, numeric: Numeric, variant: str | None = None
-) -> tuple[Record, Offer | None]:
-    params: Record | None = None
-    if device.is_gpu:
-        on_gpu = gpu.choose(block, flat, device, weights, variant)
-        return on_gpu, on_gpu.offer if isinstance(on_gpu, GpuContract) else None
-    if block.kind == "attention":
-        params = attention(flat, device, weights)
-        if params is not None:
-            return params, None
-    if block.kind == "contract":
-        params = named(flat, device, weights, variant) if variant is not None else None
-        if params is not None:
-            return params, None
-        params, offer = _product(flat, device, weights, numeric)
-        if params is not None:
-            return params, offer
-    if block.kind in ("window", "contract"):
-        params = window(flat, device, weights)
-        if params is not None:
-            return params, None
-    if block.kind in ("window", "row"):
-        params = row(flat, device)
-        if params is not None:
-            return params, None
-    return map_(flat, device, weights), None
-
-
-def _product(
-    flat: Flat, device: Device, weights: Weights, numeric: Numeric
-) -> tuple[Contract | Winograd | None, Offer | None]:
-    """A sum of products: by fewer of them, as it stands, or without its zeros, whichever the models say is cheapest."""
-    if flat.tile is not None:
-        return contract(flat, device, weights), None
-    by_fewer = winograd(flat, device, weights) if numeric != "exact" else None
-    zeros = has_zeros(flat)
-    if by_fewer is not None and not zeros:
-        return by_fewer, None
-    direct = contract(flat, device, weights)
-    few = nibbles(direct, device, weights) if direct is not None and by_fewer is None else None
-    if direct is None or few is not None or not zeros:
-        return few or direct, None
-    found = sparse(
-        _on_lanes(direct, flat, device, weights),
-        cycles_of(by_fewer, device) if by_fewer is not None else None,
-        device,
-        weights,
-    )
-    if found is None:
-        return by_fewer or direct, None
-    return found[0] or by_fewer or direct, found[1]
-
-
-def _on_lanes(direct: Contract, flat: Flat, device: Device, weights: Weights) -> Contract:
-    """The dense product as its rows can be left out: without instructions for matrices, which take two rows at once."""
-    if direct.words is None or not direct.words.are_matrices:
-        return direct
-    plain = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i not in ("i8mm", "bf16")))
-    return contract(flat, plain, weights) or direct
 
 
 def sizes_within(record: Any) -> list[Expr]:

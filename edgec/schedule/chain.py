@@ -16,8 +16,8 @@ from edgec.device.device import Device
 from edgec.fuse import Plan
 from edgec.fuse.cost_model import LAUNCH, CostModel
 from edgec.ir.graph import Node
-from edgec.schedule.halo_fill import Border
-from edgec.schedule.program import Buffer, Kernel, View
+from edgec.schedule.halo_fill import HaloFill
+from edgec.schedule.program import Buffer, Kernel, Schedule, View
 
 #: A vector is at most this large, so that it stays in the first-level cache.
 VECTOR_BYTES = 8192
@@ -25,7 +25,7 @@ _LINE = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class Chain(Schedule):
     """Kernels in order; the last one gives the result, and its tasks are shared out among threads like any other's.
 
     ``places`` says where in the scratch of a thread lie the values that every thread makes for itself; what steps need
@@ -33,13 +33,25 @@ class Chain:
     """
 
     template: ClassVar[str] = "chain"
-    steps: tuple[Kernel, ...]
+    kernels: tuple[Kernel, ...]
     places: Mapping[Buffer, int] = field(default_factory=dict)
     is_alone: bool = False  # it runs on one thread
 
     @property
-    def last(self) -> Kernel:
-        return self.steps[-1]
+    def describe(self) -> str:
+        return ", then ".join(s.describe for s in self.kernels)
+
+    @property
+    def steps(self) -> tuple[Kernel, ...]:
+        return self.kernels
+
+    @property
+    def shared_steps(self) -> tuple[Kernel, ...]:
+        return () if self.is_alone else self.kernels[:-1]
+
+    @property
+    def locks(self) -> int:
+        return max(s.schedule.locks for s in self.kernels)
 
     @property
     def private_bytes(self) -> int:
@@ -59,11 +71,11 @@ def chained(first: Iterable[Kernel], last: Kernel, private: Iterable[Buffer] = (
 
     ``private`` are the buffers among those they write that every thread has for itself.
     """
-    steps = tuple(s for k in (*first, last) for s in (k.params.steps if isinstance(k.params, Chain) else (k,)))
+    steps = tuple(s for k in (*first, last) for s in k.steps)
     if len(steps) == 1:
         return last
     places: dict[Buffer, int] = {}
-    before = (b for k in (*first, last) if isinstance(k.params, Chain) for b in k.params.places)
+    before = (b for k in (*first, last) if isinstance(k.schedule, Chain) for b in k.schedule.places)
     for b in (*before, *private):
         places[b] = sum(_rounded(p.bytes) for p in places)
     chain = Chain(steps, places, threads == 1)
@@ -75,23 +87,13 @@ def chained(first: Iterable[Kernel], last: Kernel, private: Iterable[Buffer] = (
     sizes = sorted({size for s in steps for size in s.sizes}, key=lambda size: str(size.value.name))
     names = tuple(dict.fromkeys(name for s in steps if s.block is not None for name in s.names))
     return replace(
-        last, params=chain, operands=(*scratch, *read, last.writes), names=names,
+        last, schedule=chain, operands=(*scratch, *read, last.writes), names=names,
         sizes=tuple(sizes), scratch_bytes=scratch_bytes,
     )  # fmt: skip
 
 
 def _without_scratch(kernel: Kernel) -> tuple[Buffer, ...]:
     return kernel.operands[1:] if kernel.scratch_bytes else kernel.operands
-
-
-def main_of(kernel: Kernel) -> Kernel:
-    """The kernel that gives the result: of a chain the last one."""
-    return kernel.params.last if isinstance(kernel.params, Chain) else kernel
-
-
-def steps_of(kernel: Kernel) -> tuple[Kernel, ...]:
-    """What a kernel consists of."""
-    return kernel.params.steps if isinstance(kernel.params, Chain) else (kernel,)
 
 
 class Vectors:
@@ -140,8 +142,8 @@ class Vectors:
 
     def _pays(self, kernel: Kernel) -> bool:
         """Is it quicker made by every thread for itself than in parts, and then waited for?"""
-        steps = steps_of(kernel)
-        if any(s.block is None or s.block.is_procedure or isinstance(s.params, Border) for s in steps):
+        steps = kernel.steps
+        if any(s.block is None or s.block.is_procedure or isinstance(s.schedule, HaloFill) for s in steps):
             return False
         work = sum(self.price(s.block) - LAUNCH for s in steps if s.block is not None)
         return bool(work * (1 - 1 / self.threads) <= LAUNCH)

@@ -9,6 +9,7 @@ bf16 two (``pairs.py``), or as many as an instruction for matrices does, of two 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, prod
@@ -23,14 +24,13 @@ from edgec.ir.index import upper
 from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
 from edgec.ir.types import DTYPES
 from edgec.ir.vector import is_vectorizable
-from edgec.schedule.base import Record
 from edgec.schedule.ending import ending
 from edgec.schedule.epilogue import around_sum, over_lanes, scaled
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.halves import COLUMNS, Halves, in_halves
 from edgec.schedule.pairs import packed_pairs, pairs_of
 from edgec.schedule.products import Words, packed_words, with_bias_inside, with_numbers_in_memory, words_of
-from edgec.schedule.program import Buffer
+from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import half_of, memory_type
 from edgec.schedule.tiles import decided_tile, rows_of_blocks, tile_costs, tile_shape
 
@@ -39,7 +39,7 @@ PACK_LIMIT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Contract(Record):
+class Contract(BlockSchedule):
     """Everything the template needs; loops carry their expressions so that addresses can be printed."""
 
     template: ClassVar[str] = "contract"
@@ -67,6 +67,23 @@ class Contract(Record):
     loads_beside: bool = False  # those loads start beside multiply-adds, otherwise beside inserts alone
     unrolled: int = 16  # most rounds of the innermost loop of a sum that compilers are asked to unroll
     halves: Halves | None = None  # products are added up in halves, some at a time; ``vectors`` is even
+
+    @property
+    def variant(self) -> str | None:
+        return f"{self.rows}x{self.vectors}"
+
+    @property
+    def describe(self) -> str:
+        sizes = f"M={self.m_extent} N={self.n_extent} K={self.k_extent}"
+        tile = f"tile {self.rows} rows x {self.vectors} vectors of {self.lanes}"
+        return f"contract {sizes}, {tile}, lane factor {self.l_mode}"
+
+    @property
+    def register_tile(self) -> tuple[int, int]:
+        return self.rows, self.vectors
+
+    def register_tiles(self, device: Device) -> Sequence[tuple[int, int]]:
+        return tiles_for(self, device)
 
     @property
     def result(self) -> Expr:

@@ -1,16 +1,21 @@
-"""Borders: the halo of a padded buffer, which no producer writes."""
+"""Filling the halo of a padded buffer, which no producer writes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
+
+import numpy as np
 
 from edgec.fuse import Halo
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
+from edgec.ir.extent import extent_at
 from edgec.ir.index import upper
-from edgec.schedule.base import Record
-from edgec.schedule.program import Buffer, View
+from edgec.ir.sizes import Sizes
+from edgec.ir.types import DTYPES
+from edgec.schedule.program import BlockSchedule, Buffer, View
 
 
 @dataclass(frozen=True)
@@ -22,20 +27,36 @@ class Slab:
 
 
 @dataclass(frozen=True)
-class Border(Record):
+class HaloFill(BlockSchedule):
     """Fill ``slabs`` of ``store`` with ``value``."""
 
-    template: ClassVar[str] = "border"
+    template: ClassVar[str] = "halo_fill"
     slabs: tuple[Slab, ...]
     value: Expr
     store: Buffer
+
+    @property
+    def describe(self) -> str:
+        return f"halo of {self.value}, {len(self.slabs)} slabs"
+
+    @property
+    def halo_bytes(self) -> int:
+        elements = sum(prod(upper(extent) for extent, _ in slab.loops) for slab in self.slabs)
+        return elements * DTYPES[self.store.dtype].itemsize
+
+    def fill_halo(self, memory: np.ndarray, sizes: Sizes) -> None:
+        for slab in self.slabs:
+            places = np.array(extent_at(slab.start, sizes))
+            for extent, stride in slab.loops:
+                places = places[..., None] + np.arange(extent_at(extent, sizes)) * extent_at(stride, sizes)
+            memory[places] = self.value.value
 
     @property
     def bodies(self) -> list[Expr]:
         return []
 
 
-def border(halo: Halo, root: View, dtype: str) -> Border:
+def halo_fill(halo: Halo, root: View, dtype: str) -> HaloFill:
     """What surrounds the value at ``root``, as disjoint slabs: dimension by dimension, the rest of the box."""
     low: list[Extent] = [X.plain(-b) for b in halo.before]
     high: list[Extent] = [X.plain(n + a) for n, a in zip(root.shape, halo.after)]
@@ -50,7 +71,7 @@ def border(halo: Halo, root: View, dtype: str) -> Border:
                 slabs.append(_slab(box, root))
         low[d] = low[d] + before
         high[d] = high[d] - after
-    return Border(tuple(slabs), X.const(halo.value, dtype), root.buffer)
+    return HaloFill(tuple(slabs), X.const(halo.value, dtype), root.buffer)
 
 
 def _slab(box: list[tuple[Extent, Extent]], view: View) -> Slab:

@@ -11,17 +11,16 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
 from edgec.ir.vector import free, is_vectorizable
-from edgec.schedule.base import Record
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import repacked
-from edgec.schedule.program import Buffer
+from edgec.schedule.program import BlockSchedule, Buffer
 
 #: Lanes of one map task: large enough that sharing out tasks costs nothing.
 MAP_BLOCK = 4096
 
 
 @dataclass(frozen=True)
-class Map(Record):
+class Map(BlockSchedule):
     """One pass over the output; ``lane`` is None when the body has no vector form.
 
     Reductions that lanes run across are done once for all of ``inside``: a softmax of columns, say.
@@ -35,6 +34,15 @@ class Map(Record):
     store: Buffer
     address: Expr
     inside: tuple[Expr, ...] = ()  # loops inside that over lanes: no reduction depends on them
+
+    @property
+    def task_loops(self) -> tuple[Expr, ...]:
+        return self.loops
+
+    @property
+    def describe(self) -> str:
+        lanes = f"lanes along {self.lane.value.extent}" if self.lane is not None else "scalar"
+        return f"map over {[v.value.extent for v in self.loops]}, {lanes}"
 
     @property
     def bodies(self) -> list[Expr]:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from edgec.schedule.chain import Chain, main_of
 from edgec.schedule.program import Buffer, Kernel
 
 ALIGNMENT = 64
@@ -91,13 +90,11 @@ def _groups(kernels: Sequence[Kernel], kept: frozenset[Buffer]) -> list[_Group]:
 
 def overwrites_in_place(kernel: Kernel, operand: Buffer) -> bool:
     """Does the kernel read each element of ``operand`` only just before it writes that very place?"""
-    shared = kernel.params.steps[:-1] if isinstance(kernel.params, Chain) and not kernel.params.is_alone else ()
-    if any(operand in step.operands for step in shared):
+    if any(operand in step.operands for step in kernel.schedule.shared_steps):
         return False  # another thread may still be reading it for an earlier step
-    record = main_of(kernel).params
-    if operand.dtype != record.store.dtype or operand.elements != record.store.elements:
-        return False
-    return bool(record.overwrites(operand))
+    result = kernel.main.writes
+    same = operand.dtype == result.dtype and operand.elements == result.elements
+    return same and kernel.main.schedule.overwrites(operand)
 
 
 def _place(order: Sequence[_Group]) -> tuple[list[_Group], int, list[int]]:

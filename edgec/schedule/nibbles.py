@@ -45,6 +45,15 @@ class Nibbles(Contract):
     is_symmetric: bool
 
     @property
+    def variant(self) -> str | None:
+        return None
+
+    @property
+    def describe(self) -> str:
+        sizes = f"M={self.m_extent} N={self.n_extent} K={most(self.k[0]) * self.group}, groups of {self.group}"
+        return f"weights of 4 bits {sizes}, tile {self.rows} rows x {self.vectors} vectors of {self.lanes}"
+
+    @property
     def k_extent(self) -> Extent:
         """How many rows a panel has."""
         groups, words, _ = (most(v) for v in self.k)

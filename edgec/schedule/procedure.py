@@ -11,10 +11,9 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Node, Procedure
 from edgec.ir.index import upper
 from edgec.ir.types import Type
-from edgec.schedule.base import Record
 from edgec.schedule.flat import Weights
 from edgec.schedule.layout import strides_of
-from edgec.schedule.program import Buffer, View
+from edgec.schedule.program import BlockSchedule, Buffer, View
 
 #: Scratch of threads is apart by whole cache lines.
 _LINE = 64
@@ -23,7 +22,7 @@ _SHARED = 32 * 1024
 
 
 @dataclass(frozen=True)
-class ProcedureCall(Record):
+class ProcedureCall(BlockSchedule):
     """A procedure on buffers, each of which holds its operand alone, in row-major order."""
 
     template: ClassVar[str] = "procedure"
@@ -33,6 +32,11 @@ class ProcedureCall(Record):
     store: Buffer
     scratch: int  # bytes: of every thread of a processor; of a GPU, of all groups of the launch
     room: int = 0  # bytes that a group of a GPU has for its task, there or in shared memory
+
+    @property
+    def describe(self) -> str:
+        tasks = self.procedure.tasks
+        return f"{self.node.op}, {f'{tasks} tasks' if tasks > 1 else 'a single task'}"
 
     @property
     def bodies(self) -> list[Expr]:

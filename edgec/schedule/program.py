@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
@@ -62,9 +63,149 @@ class View:
         return np.lib.stride_tricks.as_strided(memory[extent_at(self.offset, known) :], shape, strides)
 
 
+class Schedule(ABC):
+    """The decisions about one kernel: a frozen dataclass, of which nobody but `schedule` and `emit` asks the class."""
+
+    template: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def describe(self) -> str:
+        """The schedule and what shapes its loops, in a few words."""
+
+    @property
+    def steps(self) -> tuple[Kernel, ...]:
+        """The kernels that one call runs in order; none where the kernel is one itself."""
+        return ()
+
+    @property
+    def task_loops(self) -> tuple[Expr, ...]:
+        """The loops whose iterations are the tasks that threads share, outermost first."""
+        return ()
+
+    @property
+    def shared_steps(self) -> tuple[Kernel, ...]:
+        """The steps before the last that other threads may still run when one thread runs the last."""
+        return ()
+
+    def overwrites(self, operand: Buffer) -> bool:
+        """May the result be stored where ``operand`` is: is each element read only just before its place is written?"""
+        return False
+
+    @property
+    def locks(self) -> int:
+        """Counters that groups of a GPU synchronize with: zero before the launch and after it."""
+        return 0
+
+    @property
+    def prefetched(self) -> Buffer | None:
+        """Weights of a later kernel that this one loads into the cache."""
+        return None
+
+    @property
+    def halo_bytes(self) -> int:
+        """Bytes of a halo that the kernel fills."""
+        return 0
+
+    def fill_halo(self, memory: np.ndarray, sizes: Sizes) -> None:
+        """Fill that halo, in the elements of the buffer that the kernel writes."""
+        assert not self.halo_bytes
+
+    @property
+    def variant(self) -> str | None:
+        """The name of the variant of a product; None for a schedule without variants."""
+        return None
+
+    @property
+    def register_tile(self) -> tuple[int, int] | None:
+        """(rows, vectors) of a register tile that could be another; None for a schedule without one."""
+        return None
+
+    def register_tiles(self, device: Device) -> Sequence[tuple[int, int]]:
+        """The register tiles that the kernel could have, the cheapest by the model of the device first."""
+        return ()
+
+    def predicted_seconds(self, device: Device) -> float | None:
+        """Seconds by the model that chose the schedule; None where the price of the block is all there is."""
+        return None
+
+    def multiply_adds(self, device: Device) -> float:
+        """Multiply-adds a cycle of one multiprocessor, at most, by the instructions of this kernel."""
+        return float(device.gpu_multiply_adds)
+
+
+class BlockSchedule(Schedule):
+    """A schedule that computes one block: ``store`` is written, at ``address``."""
+
+    store: Buffer
+    address: Expr
+
+    @property
+    @abstractmethod
+    def bodies(self) -> list[Expr]:
+        """Everything that loads from buffers."""
+
+    @property
+    def at_store(self) -> list[Expr]:
+        """Those bodies that are computed just before they are stored, for one place after the other."""
+        return []
+
+    @property
+    def tables(self) -> list[Buffer]:
+        """What is read beside what the bodies load."""
+        return []
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory that each thread needs for itself; or all of them together, where scratch is shared."""
+        return 0
+
+    @property
+    def shares_scratch(self) -> bool:
+        """Is there one scratch, however many threads there are?"""
+        return False
+
+    @property
+    def operands(self) -> tuple[Buffer, ...]:
+        """Every buffer once, the result last."""
+        loaded = [e.value for body in self.bodies for e in X.loads(body) if isinstance(e.value, Buffer)]
+        return (*dict.fromkeys([*loaded, *self.tables]), self.store)
+
+    def overwrites(self, operand: Buffer) -> bool:
+        """May the result lie where ``operand`` does: is each element read only just before its place is written?"""
+        last = self.at_store
+        loads = [(body, e) for body in self.bodies for e in X.loads(body) if e.value is operand]
+        if not last or operand in self.tables or any(body not in last for body, _ in loads):
+            return False
+        for body in last:
+            outside = X.transform(body, lambda e: X.const(0.0, e.dtype) if e.op == "reduce" else None)
+            reads = [e for e in X.loads(body) if e.value is operand]
+            direct = [e for e in X.loads(outside) if e.value is operand]
+            if len(reads) != len(direct) or any(e.args[0] is not self.address for e in reads):
+                return False
+        return True
+
+
+@dataclass(frozen=True)
+class SparseOffer:
+    """What it would be to leave zeros out of one contraction, by the model of the device.
+
+    ``zeros`` is the share of weights that are zero, ``density`` that of the vectors of ``width`` weights that are not
+    all zero, ``break_even`` the share of vectors that must be zero for the sparse kernel to be the faster one.
+    """
+
+    zeros: float
+    density: float
+    width: int
+    dense_cycles: float
+    sparse_cycles: float
+    break_even: float
+    taken: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """One kernel: the record it is rendered from, and the buffers it touches.
+    """One kernel: the schedule it is rendered from, and the buffers it touches.
 
     ``operands`` are the buffers in the order of the function's parameters; the last one is written. ``sizes`` are the
     run-time sizes it needs, ``guards`` the truth values (i.e. buffers of one) that decide whether it runs at all.
@@ -72,19 +213,34 @@ class Kernel:
     the first operand holds it, once for every thread that needs it.
     """
 
-    params: Any  # a `edgec.schedule.base.Record`, or a `Chain` of kernels
+    schedule: Schedule
     operands: tuple[Buffer, ...]
     block: Block | None
     names: tuple[str, ...]
     scratch_bytes: int = 0
     sizes: tuple[Expr, ...] = ()
     guards: tuple[tuple[Buffer, bool], ...] = ()
-    sparsity: Any = None  # of weights with zeros: what leaving them out would cost, and whether it is done
+    sparsity: SparseOffer | None = None  # for weights with zeros
 
     @property
     def template(self) -> str:
-        """What kind of kernel it is."""
-        return str(self.params.template)
+        """The kind of kernel."""
+        return self.schedule.template
+
+    @property
+    def describe(self) -> str:
+        """The schedule and what shapes its loops, in a few words."""
+        return self.schedule.describe
+
+    @property
+    def steps(self) -> tuple[Kernel, ...]:
+        """The kernels that run in order when this one is called; itself, where it is one."""
+        return self.schedule.steps or (self,)
+
+    @property
+    def main(self) -> Kernel:
+        """The step that gives the result."""
+        return self.steps[-1]
 
     @property
     def touches(self) -> tuple[Buffer, ...]:
@@ -102,7 +258,7 @@ class Kernel:
     @property
     def weights_bytes(self) -> int:
         """Of what it computes with: not of what it fetches for others."""
-        others = getattr(self.params, "prefetch", None)
+        others = self.schedule.prefetched
         return sum(b.bytes for b in dict.fromkeys(self.reads) if b.space == "weights" and b is not others)
 
 

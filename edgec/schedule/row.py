@@ -10,14 +10,13 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
 from edgec.ir.vector import always_computed, free, is_vectorizable
-from edgec.schedule.base import Record
 from edgec.schedule.flat import Flat, merge_loops
 from edgec.schedule.loops import merge_reductions, taken_apart
-from edgec.schedule.program import Buffer
+from edgec.schedule.program import BlockSchedule, Buffer
 
 
 @dataclass(frozen=True)
-class Row(Record):
+class Row(BlockSchedule):
     """Reductions along the contiguous loop ``row``, and element-wise work between them and after them.
 
     ``reductions`` are (combine, body) pairs in order; ``reduced(k)`` stands for the value of the k-th in later bodies
@@ -34,6 +33,15 @@ class Row(Record):
     saved: tuple[Expr, ...]
     store: Buffer
     address: Expr
+
+    @property
+    def task_loops(self) -> tuple[Expr, ...]:
+        return self.loops
+
+    @property
+    def describe(self) -> str:
+        combines = ", ".join(combine for combine, _ in self.reductions)
+        return f"row of {self.row.value.extent}, passes {combines or 'none'}, {len(self.saved)} values kept"
 
     @property
     def bodies(self) -> list[Expr]:

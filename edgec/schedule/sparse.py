@@ -27,7 +27,7 @@ from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import DTYPES
 from edgec.schedule.contract import Contract
 from edgec.schedule.flat import Flat, Weights
-from edgec.schedule.program import Buffer
+from edgec.schedule.program import Buffer, SparseOffer
 
 #: Accumulators that hide the latency of a multiply-add.
 IN_FLIGHT = 8
@@ -66,29 +66,22 @@ class Sparse(Contract):
     group: int
 
     @property
+    def variant(self) -> str:
+        return f"sparse {self.rows}x{self.vectors}"
+
+    @property
+    def describe(self) -> str:
+        kept = f"{self.index.elements} rows of weights kept, {self.stride} a step"
+        tile = f"tile {self.rows} rows x {self.vectors} vectors of {self.lanes}"
+        return f"sparse M={self.m_extent} N={self.n_extent}, {kept}, {tile}"
+
+    @property
     def tables(self) -> list[Buffer]:
         return [*super().tables, self.index, self.starts]
 
     @property
     def groups(self) -> Extent:
         return X.plain(-(-self.panels // self.group))
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What it would be to leave zeros out of one contraction, by the model of the device.
-
-    ``zeros`` is the share of weights that are zero, ``density`` that of the vectors of ``width`` weights that are not
-    all zero, ``break_even`` the share of vectors that must be zero for the sparse kernel to be the faster one.
-    """
-
-    zeros: float
-    density: float
-    width: int
-    dense_cycles: float
-    sparse_cycles: float
-    break_even: float
-    taken: bool
 
 
 def has_zeros(flat: Flat) -> bool:
@@ -104,7 +97,7 @@ def is_sparse(weights: np.ndarray) -> bool:
 
 def sparse(
     dense: Contract, dense_cycles: float | None, device: Device, weights: Weights
-) -> tuple[Sparse | None, Offer] | None:
+) -> tuple[Sparse | None, SparseOffer] | None:
     """The sparse form of a contraction where it is cheaper, and what was compared; None where it cannot be had.
 
     ``dense_cycles`` is what the sum takes by fewer products (`winograd.cycles_of`), where that is how it is done dense.
@@ -119,7 +112,7 @@ def sparse(
     every = _cycles(dense, np.ones_like(kept), form.offsets, height, vectors, device)
     share = min(max((price * (1 - MARGIN) - none) / max(every - none, 1.0), 0.0), 1.0)
     taken = bool(cycles < price * (1 - MARGIN) and kept.mean() <= FULL)
-    offer = Offer(form.zeros, float(kept.mean()), vectors * dense.lanes, price, cycles, 1 - share, taken)
+    offer = SparseOffer(form.zeros, float(kept.mean()), vectors * dense.lanes, price, cycles, 1 - share, taken)
     return (form.packed(height, vectors, weights, device) if taken else None), offer
 
 

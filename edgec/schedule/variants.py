@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from edgec.schedule.flat import Flat, Weights, flatten
 from edgec.schedule.gpu import variants as gpu
 from edgec.schedule.gpu.choose import choose
 from edgec.schedule.program import View
-from edgec.schedule.sparse import Form, Sparse, form_of, has_zeros, is_sparse
+from edgec.schedule.sparse import Form, form_of, has_zeros, is_sparse
 from edgec.schedule.winograd import Winograd, outputs_for, winograd
 
 #: Tiles and forms of Winograd's method that are worth measuring, by the model of the device.
@@ -114,15 +113,6 @@ def key_of(block: Block, views: Mapping[Node, View], device: Device) -> str:
     ]
     own = f"{device.language} {device.precision}"
     return "product " + sha256(f"{fingerprint(block)} {places}{zeros or ''} {own}".encode()).hexdigest()
-
-
-def name_of(params: Any) -> str | None:
-    """The variant that a schedule is; None for one that is no product."""
-    if type(params) in (Contract, Sparse):
-        return f"{'sparse ' if type(params) is Sparse else ''}{params.rows}x{params.vectors}"
-    if isinstance(params, Winograd):
-        return "winograd " + "x".join(str(side.toom.outputs) for side in params.sides)
-    return gpu.name_of(params)
 
 
 def named(flat: Flat, device: Device, weights: Weights, variant: str) -> Contract | Winograd | None:

@@ -11,13 +11,12 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.vector import free, is_vectorizable
-from edgec.schedule.base import Record
 from edgec.schedule.ending import Ending
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.halves import taps_in_halves
 from edgec.schedule.loops import repacked
 from edgec.schedule.products import Taps, taps_of
-from edgec.schedule.program import Buffer
+from edgec.schedule.program import BlockSchedule, Buffer
 
 #: A sum over this many neighbors is worth a row's tail.
 ROW_FROM = 16
@@ -26,7 +25,7 @@ UNROLL_LIMIT = 256
 
 
 @dataclass(frozen=True)
-class Window(Record):
+class Window(BlockSchedule):
     """A reduction over few elements: ``deep`` x ``rows`` neighboring outputs at once, lanes along ``n``.
 
     ``rows`` lie along ``m``, ``deep`` along the innermost of ``loops``: what is read for one serves the next.
@@ -46,6 +45,15 @@ class Window(Record):
     deep: int = 1
     in_halves: bool = False  # two neighboring lanes in 32 bits: products are added up in halves
     end: Ending | None = None  # and so is what follows them
+
+    @property
+    def task_loops(self) -> tuple[Expr, ...]:
+        return self.loops
+
+    @property
+    def describe(self) -> str:
+        taps = [v.value.extent for v in self.taps.names] if self.taps else [v.extent for v in self.reduction.value[1]]
+        return f"window of {'x'.join(map(str, taps)) or '1'}, tile {self.rows} outputs x {self.lanes} lanes"
 
     @property
     def bodies(self) -> list[Expr]:

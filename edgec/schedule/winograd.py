@@ -24,10 +24,9 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.vector import is_vectorizable
-from edgec.schedule.base import Record
 from edgec.schedule.epilogue import Around, around_sum, over_lanes
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.program import Buffer
+from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import memory_type
 from edgec.schedule.tiles import tile_shape
 from edgec.schedule.toom import PAIRS, Toom
@@ -71,7 +70,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Winograd(Record):
+class Winograd(BlockSchedule):
     """One or two sides, the slowest first; tiles are numbered through ``outer`` and the sides."""
 
     template: ClassVar[str] = "winograd"
@@ -89,6 +88,16 @@ class Winograd(Record):
     rows: int  # of the register tile of the products
     vectors: int
     lanes: int
+
+    @property
+    def variant(self) -> str:
+        return "winograd " + "x".join(str(side.toom.outputs) for side in self.sides)
+
+    @property
+    def describe(self) -> str:
+        forms = " x ".join(f"F({side.toom.outputs}, {side.toom.taps})" for side in self.sides)
+        sizes = f"{self.tiles} tiles, N={self.n_extent} K={self.k_extent}, {self.block} tiles a block"
+        return f"winograd {forms}, {sizes}, tile {self.rows} rows x {self.vectors} vectors of {self.lanes}"
 
     @property
     def bodies(self) -> list[Expr]:

@@ -9,8 +9,6 @@ from edgec.build import Built
 from edgec.fuse import Plan
 from edgec.report.kernels import blocks_of
 from edgec.report.record import Record
-from edgec.schedule.chain import main_of
-from edgec.schedule.contract import Contract, tiles_for
 from edgec.schedule.program import Kernel
 from edgec.text import printable
 
@@ -59,15 +57,15 @@ def _materialized(plan: Plan, kernel: Kernel, decisions: Mapping[str, Any]) -> l
 
 
 def _tile(built: Built, kernel: Kernel, decisions: Mapping[str, Any]) -> list[Record]:
-    p = main_of(kernel).params
-    names = main_of(kernel).names
-    if not isinstance(p, Contract) or not names:
+    p = kernel.main.schedule
+    names = kernel.main.names
+    if p.register_tile is None or not names:
         return []
-    found = tiles_for(p, built.options.device)
+    found = p.register_tiles(built.options.device)
     by_width = {vectors: f"{rows}x{vectors}" for rows, vectors in reversed(found)}  # the best of each
     shapes = list(dict.fromkeys([*by_width.values(), *(f"{r}x{v}" for r, v in found)]))[:TILES]
     now = str(decisions.get("tile", {}).get(names[-1], ""))
-    usual = "as edgec chooses" + ("" if now else f": {p.rows}x{p.vectors}")
+    usual = "as edgec chooses" + ("" if now else ": {}x{}".format(*p.register_tile))
     values = [("", usual), *((s, f"{s.replace('x', ' rows x ')} vectors") for s in shapes)]
     return [_question("tile", names[-1], "Tile", values, now)]
 

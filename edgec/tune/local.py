@@ -24,7 +24,7 @@ from edgec.schedule.build import kernel_of
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.flat import Weights
 from edgec.schedule.program import Program
-from edgec.schedule.variants import Product, Variants, entry, name_of
+from edgec.schedule.variants import Product, Variants, entry
 from edgec.tune.database import Measured, Profiles
 from edgec.tune.known import target
 from edgec.tune.single_kernel import measured, program_of, single_kernel_program
@@ -147,4 +147,4 @@ def _single_variant(product: Product, variant: str, options: Options) -> Program
         kernel = kernel_of(product.block, views, product.device, Weights(), 1, (), options.numeric, variants=variant)
     except EdgecError:
         return None
-    return program_of(kernel, views) if name_of(kernel.params) == variant else None
+    return program_of(kernel, views) if kernel.schedule.variant == variant else None

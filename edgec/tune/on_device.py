@@ -22,9 +22,8 @@ from edgec.errors import UsageError
 from edgec.execute.samples import random_inputs
 from edgec.options import Settings
 from edgec.progress import Progress, silent
-from edgec.schedule.chain import main_of
 from edgec.schedule.program import Kernel
-from edgec.schedule.variants import Product, Variants, entry, measurements, name_of
+from edgec.schedule.variants import Product, Variants, entry, measurements
 from edgec.tune.database import Measured, Profiles, Target
 from edgec.tune.known import target
 from edgec.tune.local import Tuned, describe
@@ -129,8 +128,8 @@ def _measured(
     kernel: Kernel, seconds: float, frozen: Mapping[str, str], products: Mapping[str, Product], on: Target
 ) -> Iterator[Measured]:
     """The products of a network that a kernel is, where it took the variant that was asked for."""
-    main = main_of(kernel)
+    main = kernel.main
     for key, product in products.items():
         is_it = main.block is not None and main.block.output is product.block.output
-        if is_it and key in frozen and name_of(main.params) == frozen[key]:
+        if is_it and key in frozen and main.schedule.variant == frozen[key]:
             yield Measured(entry(key, frozen[key]), on, seconds, f"{frozen[key]}: {describe(product.block)}")

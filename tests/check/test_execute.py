@@ -23,7 +23,6 @@ from edgec.ir.graph import constant
 from edgec.options import resolve
 from edgec.pipeline.context import Context
 from edgec.pipeline.run import Run
-from edgec.schedule.chain import main_of
 from edgec.schedule.program import Program
 
 
@@ -88,7 +87,7 @@ def test_memory_that_nobody_wrote_shows() -> None:
     """Without its border, a padded buffer is NaN at the rim, and the result with it."""
     run = walked("convnet")
     program: Program = run["schedule"]
-    without = replace(program, kernels=tuple(map(main_of, program.kernels)))
+    without = replace(program, kernels=tuple(k.main for k in program.kernels))
     assert without.kernels != program.kernels
     execute = next(s for s in run.steps if s.stage.name == "schedule").stage.executor(without, run.context)
     assert np.isnan(execute(random_inputs(run.graph, 0))["scores"]).all()

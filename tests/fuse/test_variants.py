@@ -18,7 +18,7 @@ from edgec.schedule.contract import Contract
 from edgec.schedule.flat import Weights, flatten
 from edgec.schedule.gpu import variants as gpu
 from edgec.schedule.gpu.choose import choose
-from edgec.schedule.variants import entry, name_of
+from edgec.schedule.variants import entry
 from edgec.schedule.winograd import Winograd
 from edgec.tune.database import Measured, Profiles
 from edgec.tune.known import target
@@ -56,8 +56,8 @@ def convolutions() -> onnx.ModelProto:
 def taken(net: onnx.ModelProto | None = None, **settings: str) -> list[str | None]:
     net = net if net is not None else convolutions()
     program = run(net.SerializeToString(), Context(resolve({"device": "host", **settings})))["schedule"]
-    steps = [s for k in program.kernels for s in (k.params.steps if isinstance(k.params, Chain) else (k,))]
-    return [name_of(s.params) for s in steps if isinstance(s.params, Contract | Winograd)]
+    steps = [s for k in program.kernels for s in (k.schedule.steps if isinstance(k.schedule, Chain) else (k,))]
+    return [s.schedule.variant for s in steps if isinstance(s.schedule, Contract | Winograd)]
 
 
 def test_tuning_measures_variants_and_builds_take_the_quickest(database: Profiles, tmp_path: Path) -> None:
@@ -130,11 +130,11 @@ def test_a_gpu_has_variants_too(device: str, precision: str, database: Profiles)
     for number in range(3):
         variants = {key: names[number] for key, names in proposed.items()}
         program = edgec.build(convolutions(), compile=False, variants=variants, **settings).program
-        gone = [name for k in program.kernels if (name := name_of(k.params)) is not None]
+        gone = [name for k in program.kernels if (name := k.schedule.variant) is not None]
         assert gone == list(variants.values())
     where = target(resolve(settings))
     names = [(entry(key, variant), k) for key, variants in proposed.items() for k, variant in enumerate(variants)]
     database.put([Measured(name, where, 1e-9 if k == 2 else 1e-3, "made up") for name, k in names])
     program = edgec.build(convolutions(), compile=False, **settings).program
-    gone = [name for k in program.kernels if (name := name_of(k.params)) is not None]
+    gone = [name for k in program.kernels if (name := k.schedule.variant) is not None]
     assert gone == [variants[2] for variants in proposed.values()]

@@ -34,12 +34,12 @@ def test_a_product_asks_for_a_share_of_what_the_next_one_multiplies_with() -> No
     kernels = products(replace(load_device("cuda_sm90"), gpu_l2_bytes=1 << 19))
     sizes = [4 * depth * columns for depth, columns in pairwise(LAYERS)]
     assert [k.weights_bytes for k in kernels] == sizes
-    assert [k.params.prefetch_bytes for k in kernels] == [(1 << 19) // 4, sizes[2], 0]
+    assert [k.schedule.prefetch_bytes for k in kernels] == [(1 << 19) // 4, sizes[2], 0]
     for kernel, following in pairwise(kernels):
-        assert kernel.params.prefetch in following.reads and kernel.params.prefetch in kernel.reads
+        assert kernel.schedule.prefetch in following.reads and kernel.schedule.prefetch in kernel.reads
 
 
 def test_nothing_is_asked_for_where_weights_stay_or_nobody_can_ask() -> None:
     orin = replace(load_device("jetson"), gpu_l2_bytes=1 << 19)
     for device in (load_device("cuda_sm90"), orin):
-        assert all(k.params.prefetch is None for k in products(device))
+        assert all(k.schedule.prefetch is None for k in products(device))

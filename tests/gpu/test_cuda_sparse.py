@@ -72,4 +72,4 @@ def test_scattered_zeros_stay() -> None:
     device = load_device(DEVICE)
     (kernel,) = schedule(plan(g, gpu=True), device).kernels
     assert kernel.sparsity is not None and not kernel.sparsity.taken and kernel.sparsity.density == 1
-    assert kernel.params.batches == 1
+    assert kernel.schedule.batches == 1

@@ -19,7 +19,6 @@ from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant, intern, rewrite
 from edgec.schedule import storage
 from edgec.schedule.build import schedule
-from edgec.schedule.chain import main_of
 from edgec.schedule.contract import Contract
 from edgec.schedule.halves import Halves
 from edgec.schedule.window import Window
@@ -102,7 +101,7 @@ def off(name: str, got: dict[str, np.ndarray], inputs: dict[str, np.ndarray]) ->
 
 def test_products_are_near_those_of_floats(arm: Target, tmp_path: Path) -> None:
     """On two threads, and on one alike within buffers; the greatest half is no reason for an infinite sum."""
-    kernels = [main_of(k).params for g in CASES.values() for k in program_of(g, arm.device).kernels]
+    kernels = [k.main.schedule for g in CASES.values() for k in program_of(g, arm.device).kernels]
     found = [p.halves for p in kernels if isinstance(p, Contract)]
     assert len(found) > 25 and None not in found
     assert {h.is_whole for h in found if h is not None} == {True, False}
@@ -122,5 +121,5 @@ def test_exact_sums_are_of_floats() -> None:
     device = replace(target("raspberry_pi_5").device, precision="fp16")
     g = graph(ops.node("matmul", value("a", 64, 70), weights(70, 130)))
     ways = [schedule(plan(g), device, numeric=numeric) for numeric in ("reassociates", "exact")]  # type: ignore[arg-type]
-    halves = [[k.params.halves for k in p.kernels if isinstance(k.params, Contract)] for p in ways]
+    halves = [[k.schedule.halves for k in p.kernels if isinstance(k.schedule, Contract)] for p in ways]
     assert halves[0] != [None] == halves[1]

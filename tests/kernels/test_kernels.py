@@ -100,7 +100,7 @@ def test_every_template_is_rendered() -> None:
     views = [pair for p in programs for f, k in called(p) for pair in steps(f.view, k)]
     rendered = {choose(k.template, view, "c").kernel for view, k in views}
     assert rendered == {t.kernel for t in templates("c")}
-    modes = {k.params.l_mode for _, k in views if k.template == "contract"}
+    modes = {k.schedule.l_mode for _, k in views if k.template == "contract"}
     assert modes == {"packed", "direct", "gathered"}
     for name, graph in BY_GROUP["attentions"].items():
         made = {k.template for k in program_of(graph).kernels}
@@ -109,7 +109,7 @@ def test_every_template_is_rendered() -> None:
 
 def steps(view: View, kernel: Kernel) -> list[tuple[View, Kernel]]:
     """What a call does: a chain is also what it consists of."""
-    inner = zip(view.steps, kernel.params.steps) if isinstance(view, ChainView) else ()
+    inner = zip(view.steps, kernel.schedule.steps) if isinstance(view, ChainView) else ()
     return [(view, kernel), *((s.view, k) for s, k in inner)]
 
 

@@ -96,7 +96,9 @@ def check(name: str, got: dict[str, np.ndarray], precision: str) -> None:
 
 def test_pairs_are_multiplied() -> None:
     where = narrow("host", "bf16").device
-    found = [k.params for g in CASES.values() for k in program_of(g, where).kernels if isinstance(k.params, Contract)]
+    found = [
+        k.schedule for g in CASES.values() for k in program_of(g, where).kernels if isinstance(k.schedule, Contract)
+    ]
     assert sum(p.words is not None for p in found) > len(found) / 2
     assert {p.words.rest for p in found if p.words is not None} == {0, 1}
 

@@ -60,11 +60,11 @@ def check(name: str, got: dict[str, np.ndarray], tolerance: float = 1e-5) -> Non
 def test_groups_are_found_by_their_values() -> None:
     for name, g in CASES.items():
         for kernel in program_of(g).kernels:
-            assert isinstance(kernel.params, Nibbles), name
+            assert isinstance(kernel.schedule, Nibbles), name
             if " of " in name:
                 group = int(name.split()[2])
-                assert kernel.params.is_symmetric == name.endswith("True")
-                assert kernel.params.group % group == 0 or name.startswith("3x48")
+                assert kernel.schedule.is_symmetric == name.endswith("True")
+                assert kernel.schedule.group % group == 0 or name.startswith("3x48")
 
 
 def test_other_weights_are_not() -> None:
@@ -72,7 +72,7 @@ def test_other_weights_are_not() -> None:
     w[5, 7] += 1e-3 * np.abs(w).max()
     for weights in (w, RANDOM.standard_normal((64, 40)).astype(np.float32)):
         (kernel,) = program_of(graph(ops.node("matmul", value("a", 4, 64), constant(weights)))).kernels
-        assert not isinstance(kernel.params, Nibbles)
+        assert not isinstance(kernel.schedule, Nibbles)
 
 
 @pytest.mark.parametrize("device", ["host", "generic", "x86_64_avx2"])

@@ -30,7 +30,7 @@ def test_a_panel_stores_what_is_not_zero() -> None:
     w = np.zeros((50, 40), np.float32)
     w[3, 0] = w[17, 5] = w[18, 20] = w[44, 39] = 1
     kernel = product(graph(ops.node("matmul", value("a", 24, 50), constant(w))))
-    params = kernel.params
+    params = kernel.schedule
     assert isinstance(params, Sparse) and params.width == 16 and params.stride == 1
     assert params.starts.data is not None and list(params.starts.data) == [0, 2, 3, 4]
     assert params.index.data is not None and list(params.index.data) == [3, 17, 18, 44]
@@ -38,7 +38,7 @@ def test_a_panel_stores_what_is_not_zero() -> None:
 
 
 def test_low_tiles_are_padded_to_whole_steps() -> None:
-    params = product(graph(ops.node("matmul", value("a", 1, 100), matrix(100, 16, 0.1)))).params
+    params = product(graph(ops.node("matmul", value("a", 1, 100), matrix(100, 16, 0.1)))).schedule
     assert isinstance(params, Sparse) and params.stride * params.vectors == 8
     assert params.index.elements % params.stride == 0
 
@@ -46,7 +46,7 @@ def test_low_tiles_are_padded_to_whole_steps() -> None:
 def test_wide_blocks_are_taken_by_several_vectors() -> None:
     wide = np.random.default_rng(0).standard_normal((256, 64)).astype(np.float32)
     wide[np.random.default_rng(1).random(256) < 0.8] = 0
-    params = product(graph(ops.node("matmul", value("a", 64, 256), constant(wide)))).params
+    params = product(graph(ops.node("matmul", value("a", 64, 256), constant(wide)))).schedule
     assert isinstance(params, Sparse) and params.vectors > 1
 
 

@@ -36,7 +36,7 @@ def program(mask: np.ndarray, name: str = "x86_64_avx2") -> Program:
 
 
 def params(of: Program) -> Attention | GpuAttention:
-    (found,) = [k.params for k in of.kernels if k.template == "attention"]
+    (found,) = [k.schedule for k in of.kernels if k.template == "attention"]
     assert isinstance(found, Attention | GpuAttention)
     return found
 

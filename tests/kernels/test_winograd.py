@@ -10,7 +10,6 @@ from small_graphs import conv, graph, pad, relu, value, weights
 
 from edgec.fuse import plan
 from edgec.schedule.build import schedule
-from edgec.schedule.chain import main_of
 from edgec.schedule.toom import PAIRS, Toom
 from edgec.schedule.winograd import Winograd
 
@@ -64,7 +63,7 @@ def chosen(c: int, o: int, h: int, w: int, numeric: str = "reassociates", device
     x = relu(conv(value("x", 1, 4, h, w), weights(c, 4, 1, 1)))
     g = graph(conv(relu(conv(pad(x, 1, 1), weights(o, c, 3, 3))), weights(8, o, 1, 1)))
     program = schedule(plan(g), target(device).device, numeric=numeric)  # type: ignore[arg-type]
-    return [main_of(k).template for k in program.kernels]
+    return [k.main.template for k in program.kernels]
 
 
 def test_it_is_taken_where_it_pays() -> None:
@@ -81,4 +80,4 @@ def test_steps_and_gaps_are_left_to_contractions() -> None:
     x = value("x", 1, 32, 20, 20)
     for step, gap in ((2, 1), (1, 2)):
         program = program_of(graph(conv(x, weights(32, 32, 3, 3), step, gap)), target("x86_64_avx2").device)
-        assert not any(isinstance(main_of(k).params, Winograd) for k in program.kernels)
+        assert not any(isinstance(k.main.schedule, Winograd) for k in program.kernels)

@@ -18,8 +18,9 @@ class AttentionView(SlotView):
 
     @property
     def params(self) -> GpuAttention:
-        params: GpuAttention = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, GpuAttention)
+        return schedule
 
     @property
     def tile(self) -> AttentionTile:

@@ -28,7 +28,8 @@ class GpuView(View, ABC):
 
     @property
     def record(self) -> GpuKernel:
-        record: GpuKernel = self.kernel.params
+        record = self.kernel.schedule
+        assert isinstance(record, GpuKernel)
         return record
 
     @property

@@ -18,8 +18,9 @@ class ContractView(SlotView):
 
     @property
     def params(self) -> GpuContract:
-        params: GpuContract = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, GpuContract)
+        return schedule
 
     @property
     def tile(self) -> AnyTile:

@@ -18,8 +18,9 @@ class DotsView(BlockedView):
 
     @property
     def params(self) -> GpuDots:
-        params: GpuDots = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, GpuDots)
+        return schedule
 
     @property
     def words(self) -> tuple[int, int]:

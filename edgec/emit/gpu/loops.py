@@ -22,8 +22,9 @@ class MapView(GpuView):
 
     @property
     def params(self) -> GpuMap:
-        params: GpuMap = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, GpuMap)
+        return schedule
 
     @property
     def tasks(self) -> Extent:
@@ -64,8 +65,9 @@ class ReduceView(GpuView):
 
     @property
     def params(self) -> GpuReduce:
-        params: GpuReduce = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, GpuReduce)
+        return schedule
 
     @property
     def has_sub_groups(self) -> bool:

@@ -21,8 +21,9 @@ class BlockedView(GpuView):
 
     @property
     def params(self) -> GpuBlocked:
-        params: GpuBlocked = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, GpuBlocked)
+        return schedule
 
     @property
     def lanes(self) -> int:  # type: ignore[override]
@@ -83,8 +84,9 @@ class RegistersView(BlockedView):
 
     @property
     def params(self) -> GpuRegisters:
-        params: GpuRegisters = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, GpuRegisters)
+        return schedule
 
     @property
     def unrolled(self) -> int:

@@ -38,8 +38,9 @@ class WindowView(GpuView):
 
     @property
     def params(self) -> GpuWindow:
-        params: GpuWindow = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, GpuWindow)
+        return schedule
 
     @property
     def lanes(self) -> int:  # type: ignore[override]

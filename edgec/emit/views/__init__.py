@@ -4,7 +4,7 @@ from edgec.emit.views.attention import AttentionView
 from edgec.emit.views.base import View
 from edgec.emit.views.chain import ChainView
 from edgec.emit.views.contract import ContractView
-from edgec.emit.views.halo_fill import BorderView
+from edgec.emit.views.halo_fill import HaloFillView
 from edgec.emit.views.map import MapView
 from edgec.emit.views.nibbles import NibblesView
 from edgec.emit.views.procedure import ProcedureView
@@ -15,7 +15,7 @@ from edgec.emit.views.winograd import WinogradView
 
 VIEWS: dict[str, type[View]] = {
     "attention": AttentionView,
-    "border": BorderView,
+    "halo_fill": HaloFillView,
     "chain": ChainView,
     "contract": ContractView,
     "nibbles": NibblesView,

@@ -19,8 +19,9 @@ class AttentionView(LoopedView):
 
     @property
     def params(self) -> Attention:
-        params: Attention = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, Attention)
+        return schedule
 
     @cached_property
     def sums(self) -> list[Loop]:

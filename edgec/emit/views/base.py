@@ -110,8 +110,7 @@ class LoopedView(View):
 
     @property
     def outer_variables(self) -> tuple[Expr, ...]:
-        variables: tuple[Expr, ...] = self.kernel.params.loops
-        return variables
+        return self.kernel.schedule.task_loops
 
     @cached_property
     def outer_loops(self) -> dict[Expr, Loop]:

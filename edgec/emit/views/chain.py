@@ -32,8 +32,9 @@ class ChainView(View):
 
     @property
     def params(self) -> Chain:
-        params: Chain = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, Chain)
+        return schedule
 
     def add(self, kernel: Kernel, view: View, text: str) -> None:
         """The next step, as its own template wrote it."""

@@ -15,6 +15,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.schedule.ending import LANES, Ending
 from edgec.schedule.epilogue import ACCUMULATOR
+from edgec.schedule.program import BlockSchedule
 
 
 class HalfEnd:
@@ -41,7 +42,9 @@ class HalfEnd:
         for name, bound in (("max", self.end.low), ("min", self.end.high)):
             value = value if isinf(bound) else f"ec_{name}_h({value}, ec_set1_h({literal(bound, 'f32')}))"
         printer = Printer(self.names, self.view.pointers)
-        place = f"{self.view.target} + {printer.position(X.substitute(self.view.kernel.params.address, dict(moved)))}"
+        schedule = self.view.kernel.schedule
+        assert isinstance(schedule, BlockSchedule)
+        place = f"{self.view.target} + {printer.position(X.substitute(schedule.address, dict(moved)))}"
         tail = f"_n({place}, {value}, {self.live});" if self.live < LANES else f"({place}, {value});"
         return f"  ec_store_h{tail}"
 

@@ -8,22 +8,24 @@ from edgec.emit.c_expression import extent_text
 from edgec.emit.c_literal import literal
 from edgec.emit.views.base import Loop, View
 from edgec.ir.types import CODED
-from edgec.schedule.halo_fill import Border, Slab
+from edgec.schedule.halo_fill import HaloFill, Slab
 
 
-class BorderView(View):
+class HaloFillView(View):
     """A border: nested loops a slab."""
 
     @property
     def value(self) -> str:
         """The filling value as it lies in memory."""
-        params: Border = self.kernel.params
+        params = self.kernel.schedule
+        assert isinstance(params, HaloFill)
         text = literal(params.value.value, params.value.dtype)
         return f"ec_to_{params.store.dtype}({text})" if params.store.dtype in CODED else text
 
     @property
     def slabs(self) -> list[SlabView]:
-        params: Border = self.kernel.params
+        params = self.kernel.schedule
+        assert isinstance(params, HaloFill)
         return [
             SlabView([Loop(f"i{d}", extent, d) for d, (extent, _) in enumerate(s.loops)], _place(s))
             for s in params.slabs

@@ -19,8 +19,9 @@ class MapView(LoopedView):
 
     @property
     def params(self) -> Map:
-        params: Map = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, Map)
+        return schedule
 
     @property
     def outer_variables(self) -> tuple[Expr, ...]:

@@ -15,8 +15,9 @@ class NibblesView(ContractView):
 
     @property
     def params(self) -> Nibbles:
-        params: Nibbles = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, Nibbles)
+        return schedule
 
     @property
     def groups(self) -> Loop:

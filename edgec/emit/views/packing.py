@@ -27,8 +27,9 @@ class PackingView(View):
 
     @property
     def params(self) -> Contract:
-        params: Contract = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, Contract)
+        return schedule
 
     @property
     def sum_loops(self) -> list[Loop]:

@@ -88,8 +88,9 @@ class ProcedureView(View):
 
     @property
     def params(self) -> ProcedureCall:
-        params: ProcedureCall = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, ProcedureCall)
+        return schedule
 
     @property
     def operator(self) -> str:

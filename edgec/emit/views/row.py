@@ -35,8 +35,9 @@ class RowView(LoopedView):
 
     @property
     def params(self) -> Row:
-        params: Row = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, Row)
+        return schedule
 
     @property
     def extent(self) -> Extent:

@@ -16,8 +16,9 @@ class SparseView(ContractView):
 
     @property
     def params(self) -> Sparse:
-        params: Sparse = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, Sparse)
+        return schedule
 
     @property
     def task_dimensions(self) -> list[Loop]:

@@ -38,8 +38,9 @@ class WindowView(LoopedView):
 
     @property
     def params(self) -> Window:
-        params: Window = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, Window)
+        return schedule
 
     @property
     def rows(self) -> int:

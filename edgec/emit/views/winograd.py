@@ -50,8 +50,9 @@ class WinogradView(View):
 
     @property
     def params(self) -> Winograd:
-        params: Winograd = self.kernel.params
-        return params
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, Winograd)
+        return schedule
 
     # ---- sizes
 

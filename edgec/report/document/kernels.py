@@ -20,7 +20,6 @@ from edgec.report.kernels import blocks_of, kernel_cost, kernel_record
 from edgec.report.launches import launch
 from edgec.report.listing import formula_text, numbered
 from edgec.report.record import Record
-from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Kernel
 
 #: Formulas are cut at this length.
@@ -48,7 +47,7 @@ def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, 
             "kernel": k,
             **kernel_record(kernel),
             **kernel_cost(kernel),
-            "kind": steps_of(kernel)[-1].template,
+            "kind": kernel.steps[-1].template,
             "blocks": [numbers[b.output] for b in planned],
             "function": function.name if function is not None else None,
             "formulas": [_cut(formula_text(b, names)) for b in blocks],

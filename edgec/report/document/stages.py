@@ -9,9 +9,8 @@ from edgec.fuse import Plan, classify
 from edgec.fuse.cost_model import work
 from edgec.ir.graph import Graph, Node
 from edgec.ops import meaning
-from edgec.report.listing import describe_template, operator_text
+from edgec.report.listing import operator_text
 from edgec.report.record import Record
-from edgec.schedule.chain import steps_of
 from edgec.schedule.program import Buffer, Program
 from edgec.text import printable
 
@@ -152,12 +151,12 @@ def of_program(seconds: float, program: Program) -> Record:
         label = printable(name)
         writers[buffer] = [drawn.add(op="input", label=label, type=str(node.type), names=[label], bytes=buffer.bytes)]
     for k, kernel in enumerate(program.kernels):
-        steps = steps_of(kernel)
+        steps = kernel.steps
         blocks = [s.block for s in steps if s.block is not None]
         kind = kernel.template if kernel.template != "chain" else steps[-1].template
         mine = drawn.add(
             op=kind, kernel=k, label=" ".join(dict.fromkeys(n.op for b in blocks for n in b.nodes)) or "border",
-            type=str(blocks[-1].output.type) if blocks else kernel.writes.dtype, template=describe_template(kernel),
+            type=str(blocks[-1].output.type) if blocks else kernel.writes.dtype, template=kernel.describe,
             names=[printable(n) for n in kernel.names], bytes=kernel.writes.bytes,
             weights=kernel.weights_bytes,
         )  # fmt: skip

@@ -19,9 +19,8 @@ from edgec.ir.nest import coefficient, extent, is_fixed, most
 from edgec.ir.vector import is_vectorizable
 from edgec.schedule.attention.mask import Visible, by_position, visible
 from edgec.schedule.attention.relative_bias import by_distance
-from edgec.schedule.base import Record
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
-from edgec.schedule.program import Buffer
+from edgec.schedule.program import BlockSchedule, Buffer
 
 #: Keys whose scores are in memory at once.
 KEY_BLOCK = 48
@@ -30,7 +29,7 @@ KEY_ROWS = 6
 
 
 @dataclass(frozen=True)
-class Attention(Record):
+class Attention(BlockSchedule):
     """Loops and parts; ``score`` is over ``DOT``, its lanes along ``m``; ``result`` over ``MIXED``, along ``d``."""
 
     template: ClassVar[str] = "attention"
@@ -53,6 +52,14 @@ class Attention(Record):
     score_has_lanes: bool
     result_has_lanes: bool
     seen: tuple[Expr, Expr] | None  # from which key on, up to which one, by ``m`` of a block's first query
+
+    @property
+    def task_loops(self) -> tuple[Expr, ...]:
+        return self.loops
+
+    @property
+    def describe(self) -> str:
+        return f"attention M={extent(self.m)} N={extent(self.n)} K={self.features} D={extent(self.d)}"
 
     @property
     def queries(self) -> int:

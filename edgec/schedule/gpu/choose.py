@@ -1,8 +1,10 @@
-"""The choice of a block's GPU schedule: the first that accepts it, from the most to the least specialized."""
+"""The GPU schedule of a block: the first of an ordered table, most specialized first, that accepts it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from edgec.device.device import Device
 from edgec.fuse import Block
@@ -16,39 +18,84 @@ from edgec.schedule.gpu.loops import map_, reduce
 from edgec.schedule.gpu.product import product_of
 from edgec.schedule.gpu.registers import registers
 from edgec.schedule.gpu.window import window
+from edgec.schedule.program import SparseOffer
+
+
+@dataclass(frozen=True)
+class _Request:
+    flat: Flat
+    device: Device
+    weights: Weights
+    variant: str | None
+
+    @cached_property
+    def exact(self) -> Flat:
+        """The formula with sums of integers in floats, where floats hold them exactly."""
+        return replace(self.flat, body=exact_in_floats(self.flat.body, self.weights))
+
+
+_Found = tuple[GpuKernel, SparseOffer | None]
+
+
+def _attention(r: _Request) -> _Found | None:
+    found = attention(r.flat, r.device, r.weights) if r.device.has_local_memory else None
+    return None if found is None else (found, None)
+
+
+def _registers(r: _Request) -> _Found | None:
+    product = None if r.device.has_local_memory else product_of(r.flat)
+    found = registers(product, r.device, r.weights, r.variant) if product is not None else None
+    return None if found is None else (found, None)
+
+
+def _dots(r: _Request) -> _Found | None:
+    found = dots(r.flat, r.device, r.weights, r.variant) if r.device.language == "opencl" else None
+    return None if found is None else (found, None)
+
+
+def _contract(r: _Request) -> _Found | None:
+    """Tiles; for a vector times a matrix, of which a tile would be mostly empty, a team of threads a result."""
+    found = contract(r.flat, r.device, r.weights, r.variant)
+    if found is None or found.rows * found.batches > FEW_ROWS:
+        return None if found is None else (found, found.offer)
+    team = reduce(r.flat, r.device, r.weights)
+    return (team, None) if team is not None and team.lanes else (found, found.offer)
+
+
+def _window(r: _Request) -> _Found | None:
+    found = None if r.device.has_local_memory else window(r.exact, r.device, r.weights)
+    return None if found is None else (found, None)
+
+
+def _reduce(r: _Request) -> _Found | None:
+    found = reduce(r.exact, r.device, r.weights)
+    return None if found is None else (found, None)
+
+
+#: Kinds of blocks, and what is tried for them in this order. `map_` takes whatever is left.
+SCHEDULES: tuple[tuple[frozenset[str], Callable[[_Request], _Found | None]], ...] = (
+    (frozenset({"attention"}), _attention),
+    (frozenset({"contract"}), _registers),
+    (frozenset({"contract"}), _dots),
+    (frozenset({"contract"}), _contract),
+    (frozenset({"contract", "window"}), _window),
+    (frozenset({"contract", "row", "window"}), _reduce),
+)
+
+
+def found(block: Block, flat: Flat, device: Device, weights: Weights, variant: str | None = None) -> _Found:
+    """The schedule of a block, with the offer of leaving out zeros where weights have any.
+
+    A product takes the ``variant`` of that name where there is one.
+    """
+    request = _Request(replace(flat, body=of_floats(flat.body)), device, weights, variant)
+    for kinds, attempt in SCHEDULES:
+        chosen = attempt(request) if block.kind in kinds else None
+        if chosen is not None:
+            return chosen
+    return map_(request.exact, weights, device), None
 
 
 def choose(block: Block, flat: Flat, device: Device, weights: Weights, variant: str | None = None) -> GpuKernel:
-    """The record of the schedule; a product takes the ``variant`` of that name where there is one."""
-    params: GpuKernel | None
-    flat = replace(flat, body=of_floats(flat.body))
-    if block.kind == "attention" and device.has_local_memory:
-        params = attention(flat, device, weights)
-        if params is not None:
-            return params
-    if block.kind == "contract" and not device.has_local_memory:
-        product = product_of(flat)
-        params = registers(product, device, weights, variant) if product is not None else None
-        if params is not None:
-            return params
-    if block.kind == "contract" and device.language == "opencl":
-        params = dots(flat, device, weights, variant)
-        if params is not None:
-            return params
-    if block.kind == "contract":
-        params = contract(flat, device, weights, variant)
-        if params is not None and params.rows * params.batches > FEW_ROWS:
-            return params
-        if params is not None:  # a vector times a matrix: every weight is read once, and a tile would be mostly empty
-            team = reduce(flat, device, weights)
-            return team if team is not None and team.lanes else params
-    flat = replace(flat, body=exact_in_floats(flat.body, weights))
-    if block.kind in ("window", "contract") and not device.has_local_memory:
-        params = window(flat, device, weights)
-        if params is not None:
-            return params
-    if block.kind in ("window", "row", "contract"):
-        params = reduce(flat, device, weights)
-        if params is not None:
-            return params
-    return map_(flat, weights, device)
+    """The schedule of a block."""
+    return found(block, flat, device, weights, variant)[0]

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from edgec.device.device import Device
+from edgec.fuse.cost_model import GPU_LAUNCH
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
@@ -25,10 +26,9 @@ from edgec.schedule.gpu.integer import factors, started, sums_of_columns
 from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned, loads_lanes, packed_as
 from edgec.schedule.gpu.product import Loops, product_of
 from edgec.schedule.gpu.sparse import without_zeros
-from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, is_cluster, offers, tile_for
+from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, cycles, is_cluster, offers, tile_for
 from edgec.schedule.products import BYTES
-from edgec.schedule.program import Buffer
-from edgec.schedule.sparse import Offer
+from edgec.schedule.program import Buffer, SparseOffer
 
 #: Sizes of one copy into shared memory in bytes, largest first.
 COPIES = (16, 8, 4)
@@ -56,7 +56,7 @@ class GpuContract(GpuProduct):
     fill: int = 0  # the value of copied elements of S where a select loads none
     groups_can_sync: bool = True  # the last thread block of a tile adds up its parts; else another kernel does
     is_cluster: bool = False  # thread blocks of a tile run together; each adds up the parts of its share of the results
-    offer: Offer | None = None  # of weights with zeros: the cost without them, and whether they are skipped
+    offer: SparseOffer | None = None  # of weights with zeros: the cost without them, and whether they are skipped
     prefetch: Buffer | None = None  # weights of the next product, of which ``prefetch_bytes`` are brought into L2
     prefetch_bytes: int = 0
 
@@ -72,6 +72,26 @@ class GpuContract(GpuProduct):
     @property
     def at_store(self) -> list[Expr]:
         return [self.epilogue]
+
+    @property
+    def prefetched(self) -> Buffer | None:
+        return self.prefetch
+
+    def predicted_seconds(self, device: Device) -> float | None:
+        if device.language != "cuda":
+            return None
+        start = (device.figure("launch_us") or GPU_LAUNCH * 1e6) * 1e-6
+        needed = cycles(self.tile, self.batches, self.rows, self.columns, self.depth, device)
+        return start + needed / (device.gpu_clock_mhz * 1e6)
+
+    def multiply_adds(self, device: Device) -> float:
+        if isinstance(self.tile, TensorTile) and device.tensor_multiply_adds:
+            return device.tensor_multiply_adds * {"s8": 2.0, "f16": 1.0}.get(self.tile.element, 0.5)
+        return float(device.gpu_multiply_adds) * (self.tile.chunk if isinstance(self.tile, Tile) else 1)
+
+    @property
+    def variant(self) -> str:
+        return self.tile.name
 
     @property
     def describe(self) -> str:

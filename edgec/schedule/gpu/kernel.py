@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -12,9 +11,8 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.vector import free, is_vectorizable
-from edgec.schedule.base import Record
 from edgec.schedule.gpu.integer import stored
-from edgec.schedule.program import Buffer
+from edgec.schedule.program import BlockSchedule, Buffer
 
 #: Elements that one thread reads or writes at once where they are neighbors: 16 bytes of floats.
 #: A product of so few rows is a reduction a result.
@@ -23,26 +21,16 @@ LANES = 4
 
 
 @dataclass(frozen=True)
-class GpuKernel(Record):
+class GpuKernel(BlockSchedule):
     """A record of one of the GPU schedules. ``store`` is written at ``address``."""
 
     store: Buffer
     address: Expr
 
     @property
-    @abstractmethod
-    def describe(self) -> str:
-        """The parameters of its loops, as text."""
-
-    @property
     def shares_scratch(self) -> bool:
         """Always: scratch memory is one buffer for all thread blocks of a launch."""
         return True
-
-    @property
-    def locks(self) -> int:
-        """Counters that thread blocks synchronize by: zero before the launch and after it."""
-        return 0
 
 
 @dataclass(frozen=True)

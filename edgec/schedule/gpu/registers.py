@@ -56,6 +56,10 @@ class GpuBlocked(GpuProduct):
     items: int  # work-items of a work-group
 
     @property
+    def variant(self) -> str:
+        return block_name(self.tile_rows, self.vectors)
+
+    @property
     @abstractmethod
     def factors(self) -> list[Expr]:
         """Expressions other than the epilogue."""

@@ -24,7 +24,8 @@ from edgec.schedule.flat import Weights, evaluate_over, is_constant
 from edgec.schedule.gpu.kernel import FEW_ROWS
 from edgec.schedule.gpu.product import Product
 from edgec.schedule.gpu.tiles import AnyTile, cycles, tile_for
-from edgec.schedule.sparse import Offer, is_sparse
+from edgec.schedule.program import SparseOffer
+from edgec.schedule.sparse import is_sparse
 
 #: Widths of panels that are tried: those of tiles.
 PANELS = (128, 64, 32)
@@ -32,7 +33,9 @@ PANELS = (128, 64, 32)
 MARGIN = 0.25
 
 
-def without_zeros(p: Product, device: Device, weights: Weights, element: str = "") -> tuple[Product, Offer | None]:
+def without_zeros(
+    p: Product, device: Device, weights: Weights, element: str = ""
+) -> tuple[Product, SparseOffer | None]:
     """(product without empty slices where that is predicted to be cheaper, the comparison where there are zeros).
 
     ``element`` "s8" is that of int8.
@@ -70,7 +73,7 @@ def without_zeros(p: Product, device: Device, weights: Weights, element: str = "
     share = min(max((price * (1 - MARGIN) - none) / max(every - none, 1.0), 0.0), 1.0)
     taken = cost < price * (1 - MARGIN)
     zeros = 1 - float(np.count_nonzero(values) / values.size)
-    offer = Offer(zeros, float(kept.mean()), width, price, cost, 1 - share, taken)
+    offer = SparseOffer(zeros, float(kept.mean()), width, price, cost, 1 - share, taken)
     return (_thinned(p, values, kept, width, step, weights) if taken else p), offer
 
 

@@ -5,11 +5,10 @@ The schedulers price all that there are; those next to the cheapest are worth me
 
 from __future__ import annotations
 
-from typing import Any
-
 from edgec.device.device import Device
 from edgec.schedule.flat import is_constant
 from edgec.schedule.gpu.contract import GpuContract, pieces
+from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.gpu.registers import GpuBlocked, GpuRegisters, block_name, tiles_of
 from edgec.schedule.gpu.tiles import tiles_for
 
@@ -17,14 +16,7 @@ from edgec.schedule.gpu.tiles import tiles_for
 TILES = 6
 
 
-def name_of(params: Any) -> str | None:
-    """The variant that a schedule is; None for one that is no product."""
-    if isinstance(params, GpuContract):
-        return params.tile.name
-    return block_name(params.tile_rows, params.vectors) if isinstance(params, GpuBlocked) else None
-
-
-def proposed(params: Any, device: Device) -> list[str]:
+def proposed(params: GpuKernel, device: Device) -> list[str]:
     """The cheapest variants of the product of a record, by the model of the device."""
     if isinstance(params, GpuContract):
         element, constant = "s8" * params.is_integer, is_constant(params.l)

@@ -36,7 +36,7 @@ def prefetch_weights(kernels: Sequence[Kernel], device: Device) -> list[Kernel]:
 
 def _weights(kernel: Kernel) -> Buffer | None:
     """The weights of a product on tensor cores, or None where its second factor is not one constant buffer."""
-    record = kernel.params
+    record = kernel.schedule
     if not isinstance(record, GpuContract) or not isinstance(record.tile, TensorTile) or not is_constant(record.l):
         return None
     buffers = [load.value for load in X.loads(record.l) if load.value.space == "weights"]
@@ -44,5 +44,6 @@ def _weights(kernel: Kernel) -> Buffer | None:
 
 
 def _prefetching(kernel: Kernel, buffer: Buffer, most: int) -> Kernel:
-    record = replace(kernel.params, prefetch=buffer, prefetch_bytes=min(buffer.bytes // 16 * 16, most))
-    return replace(kernel, params=record, operands=(*kernel.operands[:-1], buffer, kernel.operands[-1]))
+    assert isinstance(kernel.schedule, GpuContract)
+    record = replace(kernel.schedule, prefetch=buffer, prefetch_bytes=min(buffer.bytes // 16 * 16, most))
+    return replace(kernel, schedule=record, operands=(*kernel.operands[:-1], buffer, kernel.operands[-1]))

@@ -1,0 +1,121 @@
+"""The schedule of a block: the first of an ordered table, from the most to the least specialized, that accepts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from edgec.device.device import Device
+from edgec.fuse import Block
+from edgec.rewrite.rule import Numeric
+from edgec.schedule.attention.attention import attention
+from edgec.schedule.contract import Contract, contract
+from edgec.schedule.flat import Flat, Weights
+from edgec.schedule.gpu import choose as gpu
+from edgec.schedule.map import map_
+from edgec.schedule.nibbles import nibbles
+from edgec.schedule.program import BlockSchedule, SparseOffer
+from edgec.schedule.row import row
+from edgec.schedule.sparse import has_zeros, sparse
+from edgec.schedule.variants import named
+from edgec.schedule.window import window
+from edgec.schedule.winograd import Winograd, cycles_of, winograd
+
+
+@dataclass(frozen=True)
+class Request:
+    """A block to be scheduled for a device: ``flat`` is its formula on buffers, ``variant`` a wish."""
+
+    block: Block
+    flat: Flat
+    device: Device
+    weights: Weights
+    numeric: Numeric = "reassociates"
+    variant: str | None = None
+
+
+class Found(NamedTuple):
+    """A schedule, with the offer of leaving out zeros where weights have any."""
+
+    schedule: BlockSchedule
+    offer: SparseOffer | None = None
+
+
+def _attention(r: Request) -> Found | None:
+    found = attention(r.flat, r.device, r.weights)
+    return None if found is None else Found(found)
+
+
+def _named(r: Request) -> Found | None:
+    found = named(r.flat, r.device, r.weights, r.variant) if r.variant is not None else None
+    return None if found is None else Found(found)
+
+
+def _product(r: Request) -> Found | None:
+    found, offer = _cheapest(r.flat, r.device, r.weights, r.numeric)
+    return None if found is None else Found(found, offer)
+
+
+def _window(r: Request) -> Found | None:
+    found = window(r.flat, r.device, r.weights)
+    return None if found is None else Found(found)
+
+
+def _row(r: Request) -> Found | None:
+    found = row(r.flat, r.device)
+    return None if found is None else Found(found)
+
+
+#: Kinds of blocks, and what is tried for them in this order. `map_` takes whatever is left.
+SCHEDULES: tuple[tuple[frozenset[str], Callable[[Request], Found | None]], ...] = (
+    (frozenset({"attention"}), _attention),
+    (frozenset({"contract"}), _named),
+    (frozenset({"contract"}), _product),
+    (frozenset({"contract", "window"}), _window),
+    (frozenset({"row", "window"}), _row),
+)
+
+
+def choose(r: Request) -> Found:
+    """The schedule of a block; `edgec.schedule.gpu.choose` has the table of GPUs."""
+    if r.device.is_gpu:
+        return Found(*gpu.found(r.block, r.flat, r.device, r.weights, r.variant))
+    for kinds, attempt in SCHEDULES:
+        found = attempt(r) if r.block.kind in kinds else None
+        if found is not None:
+            return found
+    return Found(map_(r.flat, r.device, r.weights))
+
+
+def _cheapest(
+    flat: Flat, device: Device, weights: Weights, numeric: Numeric
+) -> tuple[Contract | Winograd | None, SparseOffer | None]:
+    """A sum of products: by fewer of them, as it stands, or without its zeros, whichever the models say is cheapest."""
+    if flat.tile is not None:
+        return contract(flat, device, weights), None
+    by_fewer = winograd(flat, device, weights) if numeric != "exact" else None
+    zeros = has_zeros(flat)
+    if by_fewer is not None and not zeros:
+        return by_fewer, None
+    direct = contract(flat, device, weights)
+    few = nibbles(direct, device, weights) if direct is not None and by_fewer is None else None
+    if direct is None or few is not None or not zeros:
+        return few or direct, None
+    found = sparse(
+        _on_lanes(direct, flat, device, weights),
+        cycles_of(by_fewer, device) if by_fewer is not None else None,
+        device,
+        weights,
+    )
+    if found is None:
+        return by_fewer or direct, None
+    return found[0] or by_fewer or direct, found[1]
+
+
+def _on_lanes(direct: Contract, flat: Flat, device: Device, weights: Weights) -> Contract:
+    """The dense product as its rows can be left out: without instructions for matrices, which take two rows at once."""
+    if direct.words is None or not direct.words.are_matrices:
+        return direct
+    plain = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i not in ("i8mm", "bf16")))
+    return contract(flat, plain, weights) or direct
