@@ -126,6 +126,9 @@ _FACTS = {key: kind for key, kind in get_type_hints(Device).items() if key not i
 
 _KINDS: dict[str, Any] = {**_FACTS, "base": str, "probe": bool}
 
+#: Keys of earlier versions, and their present names.
+_RENAMED = {"visible": "coherent_groups"}
+
 
 #: The largest numbers that a fact may be. 256 bytes is the longest vector there is (SVE), 65534 what gcc unrolls.
 _NAME, _WORD = re.compile(r"[\w.+() -]{1,100}", re.ASCII), re.compile(r"[\w.+=,:/@%~-]{,1000}", re.ASCII)
@@ -155,7 +158,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise DeviceError(f"not valid TOML: {error}", where=str(path)) from error
     for key in table:
         if key not in _KINDS:
-            hint = _did_you_mean(key, sorted(_KINDS))
+            new = _RENAMED.get(key)
+            hint = f"it is called '{new}' now" if new else _did_you_mean(key, sorted(_KINDS))
             raise DeviceError(f"unknown key '{key}'", hint=hint, where=str(path))
     return {key: _checked(key, value, path) for key, value in table.items()}
 

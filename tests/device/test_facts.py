@@ -87,6 +87,7 @@ def test_a_probed_device_takes_what_its_file_says_instead(tmp_path: Path) -> Non
     ("text", "message", "hint"),
     [
         ("vector_byte = 4", "unknown key 'vector_byte'", "did you mean 'vector_bytes'?"),
+        ("visible = true", "unknown key 'visible'", "it is called 'coherent_groups' now"),
         ("cores = '4'", "'cores' must be a whole number, 0 or more, not '4'", None),
         ("cores = true", "'cores' must be a whole number, 0 or more, not True", None),
         ("l2_bytes = -1", "'l2_bytes' must be a whole number, 0 or more, not -1", None),
