@@ -12,14 +12,8 @@ from edgec.compress.layers import Layer
 from edgec.device.device import Device
 from edgec.rewrite.measure import Prices
 
-#: A clock for devices that were not measured, and bytes a cycle from memory.
-_GHZ, _BYTES = 3.0, 12.0
 #: Operations that rounding one element to a byte takes: scale, round, offset, two bounds, store.
 _ROUNDING = 6
-#: Share of the peak that sums of products reach, of floats and of bytes; and depthwise ones, which reuse little.
-_SHARE, _DEPTHWISE = 0.8, 0.4
-
-
 #: Multiply-adds of a multiprocessor of a GPU in a cycle, and how many times more bytes tensor cores and dot products
 #: multiply.
 _THREADS, _TENSOR, _FOUR = 128, 16, 4
@@ -47,13 +41,14 @@ def gain(layer: Layer, device: Device) -> Gain:
     if device.is_gpu:
         return _gain_on_gpu(layer, device)
     lanes = device.lanes(4)
-    peak = (device.figure("fp32_gflops") or 2 * _GHZ * lanes) * 1e9
-    rate = (device.figure("read_gbps") or _GHZ * _BYTES) * 1e9
+    core, costs = device.costs.kernel, device.costs.compression
+    peak = (device.figure("fp32_gflops") or 2 * core.clock_ghz * lanes) * 1e9
+    rate = (device.figure("read_gbps") or core.clock_ghz * core.memory_bytes) * 1e9
     is_depthwise = layer.node.op == "conv" and layer.weights.shape[1] == 1 and layer.weights.shape[0] > 1
     factor = Prices.on(device).bytes
     if is_depthwise and factor < 4:
         factor = 1
-    arithmetic = 2.0 * layer.macs / (peak * (_DEPTHWISE if is_depthwise else _SHARE))
+    arithmetic = 2.0 * layer.macs / (peak * (costs.depthwise_share if is_depthwise else costs.peak_share))
     elements = int(layer.source.type.elements)
     moved = layer.weights.size + 2 * elements  # the operand is written, and read
     rounding = elements * _ROUNDING / (peak / 2)

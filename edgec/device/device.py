@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from edgec.device.costs import Costs, usual_costs
 from edgec.ir.vector import NARROWEST
-
-if sys.version_info >= (3, 11):
-    pass
-else:
-    pass
 
 Language = Literal["c", "opencl", "cuda"]
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
@@ -122,6 +117,8 @@ class Device:
     """The board of qemu's system emulation that is like it."""
     measured: Measured = ()
     """Figures taken on the device, sorted by name, with the unit in the name: `fp32_gflops`, `read_gbps`."""
+    costs: Costs = field(default_factory=usual_costs, repr=False, hash=False)
+    """Numbers that the cost models of kernels, tiles and threads were fitted with."""
 
     @property
     def groups_can_sync(self) -> bool:

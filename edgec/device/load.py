@@ -3,7 +3,8 @@
 A file's name is the device's name. `base = "other"` inherits every fact of `other`, looked for in the file's
 own folder, then in the user's folders, then among the shipped ones; a file that names itself extends the one
 it shadows. `probe = true` takes the facts of the machine edgec runs on. A fact given in a file replaces the
-inherited one, except that `[measured]` is merged figure by figure.
+inherited one, except that `[measured]` and the tables of `[costs]` are merged number by number. Files that begin with
+an underscore are no devices.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from edgec.device.costs import Costs, costs_of, merged, root_table
+from edgec.device.costs import checked as checked_costs
 from edgec.device.device import Device, Measured, Names
 from edgec.device.probe import probe_host
 from edgec.errors import DeviceError
@@ -48,11 +51,13 @@ def list_devices(folders: Iterable[str | Path] = ()) -> list[Device]:
 
 def _inherit(path: Path, shelves: Sequence[Path]) -> Device:
     facts: dict[str, Any] = {}
+    costs = root_table()
     files = _base_files(path, shelves)
     for _, own in reversed(files):
         if own.pop("probe", False):
             facts |= _probed_facts()
         own.pop("base", None)
+        costs = merged(costs, own.pop("costs", {}))
         if "measured" in own:
             own["measured"] = tuple(sorted((dict(facts.get("measured", ())) | dict(own["measured"])).items()))
         facts |= own
@@ -65,7 +70,7 @@ def _inherit(path: Path, shelves: Sequence[Path]) -> Device:
         raise DeviceError(
             f"{path.stem!r} is no name of a device: it is written into sources", hint=hint, where=str(path)
         )
-    device = Device(name=path.stem, bases=tuple(file.stem for file, _ in files[1:]), **facts)
+    device = Device(name=path.stem, bases=tuple(file.stem for file, _ in files[1:]), costs=costs_of(costs), **facts)
     _refuse_contradictions(device, path)
     return device
 
@@ -113,7 +118,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _names(shelves: Iterable[Path]) -> list[str]:
-    return sorted({file.stem for shelf in shelves for file in shelf.glob("*.toml")})
+    return sorted({file.stem for shelf in shelves for file in shelf.glob("*.toml") if file.name[0] != "_"})
 
 
 def _did_you_mean(word: str, known: Sequence[str]) -> str:
@@ -121,10 +126,10 @@ def _did_you_mean(word: str, known: Sequence[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
 
 
-_FACTS = {key: kind for key, kind in get_type_hints(Device).items() if key not in ("name", "bases")}
+_FACTS = {key: kind for key, kind in get_type_hints(Device).items() if key not in ("name", "bases", "costs")}
 
 
-_KINDS: dict[str, Any] = {**_FACTS, "base": str, "probe": bool}
+_KINDS: dict[str, Any] = {**_FACTS, "base": str, "probe": bool, "costs": Costs}
 
 #: Keys of earlier versions, and their present names.
 _RENAMED = {"visible": "coherent_groups"}
@@ -166,6 +171,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _checked(key: str, value: object, path: Path) -> object:
     kind = _KINDS[key]
+    if kind is Costs:
+        return checked_costs(value, str(path))
     fact = _as_kind(kind, value)
     if fact is not None:
         if kind in (str, Names) and key != "description":

@@ -1,6 +1,6 @@
 """What a block costs by a model: arithmetic, bytes and the start of a kernel, from the facts of a device.
 
-It is for choosing between two ways where nobody has measured, not for predicting times: what counts is how two blocks
+It is for choosing between variants where nobody has measured, not for predicting times: what counts is how two blocks
 compare. A database of measured times takes its place where there is one.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from edgec.device.costs import Costs, usual_costs
 from edgec.device.device import Device
 from edgec.fuse.attention import attention_of, queries_of
 from edgec.fuse.block import Block
@@ -21,24 +22,8 @@ from edgec.ir.nest import most, split_formula
 from edgec.ir.types import DTYPES
 from edgec.ir.vector import LANES, has_vector_form
 
-#: Share of the arithmetic peak that each schedule reaches, from times of its kernels on an x86-64 with AVX-512.
-SHARE = {"contract": 0.9, "attention": 0.75, "window": 0.6, "row": 0.35, "map": 0.35, "procedure": 0.05}
-#: A clock for devices that were not measured, and bytes a cycle from caches and from memory.
-GHZ, CACHE_BYTES, MEMORY_BYTES = 3.0, 33.0, 12.0
-#: Seconds to start a kernel: its call, its barrier, its first loops.
-LAUNCH = 3e-7
-#: Arithmetic on a score beside the products: its exponential, the maximum, the sum.
+#: Operations on a score of attention in addition to the matmuls: its exponential, the maximum, the sum.
 EXPONENTIAL = 24
-#: Queries that fill the lanes of the attention kernel.
-ATTENTION_QUERIES = 48
-
-
-#: The same of a GPU whose driver and kernels were not measured; of its peak, kernels reach less than a processor's.
-GPU_LAUNCH, GPU_SHARE, GPU_CACHE_BYTES = 8e-6, 0.5, 64.0
-#: Results that keep one lane of a GPU busy: fewer leave it waiting for its own sums.
-GPU_RESULTS = 4
-#: Seconds until one side knows that the other is done, and bytes a second between them, where nobody measured.
-HANDOVER, COPIED = 6e-5, 8e9
 
 
 @dataclass(frozen=True)
@@ -49,44 +34,54 @@ class CostModel:
     device: Device | None = None
     threads: int = 1
 
+    @property
+    def _costs(self) -> Costs:
+        return self.device.costs if self.device is not None else usual_costs()
+
     def __call__(self, block: Block) -> float:
         if self.device is not None and self.device.gpu_multiply_adds:
             return self._on_gpu(block, self.device)
         lanes = self.device.lanes(4) if self.device is not None else 4
         cache = (self.device.l2_bytes if self.device is not None else 0) or 256 << 10
         figure = self.device.figure if self.device is not None else lambda name: None
-        peak = (figure("fp32_gflops") or GHZ * 4 * lanes) * 1e9 * self.threads
+        costs = self._costs.kernel
+        peak = (figure("fp32_gflops") or costs.clock_ghz * 4 * lanes) * 1e9 * self.threads
         moved = bytes_of(block)
-        near = GHZ * CACHE_BYTES * 1e9 * self.threads
-        rate = (figure("read_gbps") or GHZ * MEMORY_BYTES) * 1e9 if moved > cache else near
+        near = costs.clock_ghz * costs.cache_bytes * 1e9 * self.threads
+        rate = (figure("read_gbps") or costs.clock_ghz * costs.memory_bytes) * 1e9 if moved > cache else near
         speed = peak * self._share(block) / (1 if runs_on_lanes(block) else lanes)
-        return LAUNCH + max(work(block) / speed, moved / rate)
+        return costs.launch_s + max(work(block) / speed, moved / rate)
 
     @staticmethod
     def _on_gpu(block: Block, device: Device) -> float:
         """Every formula is computed by as many work-items as it has results; a procedure has no kernel."""
-        clock = device.gpu_clock_mhz * 1e6
+        clock, costs = device.gpu_clock_mhz * 1e6, device.costs.gpu
         lanes = device.multiprocessors * device.gpu_multiply_adds
         peak = device.figure("fp32_gflops") or 2e-9 * lanes * clock
-        filled = min(1.0, block.output.type.elements / (lanes * GPU_RESULTS))
+        filled = min(1.0, block.output.type.elements / (lanes * costs.results_per_lane))
         moved = bytes_of(block)
-        near, far = device.multiprocessors * GPU_CACHE_BYTES * clock, (device.memory_gbps or 30) * 1e9
-        launch = (device.figure("launch_us") or GPU_LAUNCH * 1e6) * 1e-6
-        speed = peak * 1e9 * GPU_SHARE * max(filled, 1e-3)
+        near, far = device.multiprocessors * costs.cache_bytes * clock, (device.memory_gbps or 30) * 1e9
+        launch = gpu_launch_s(device)
+        speed = peak * 1e9 * costs.peak_share * max(filled, 1e-3)
         return launch + max(work(block) / speed, moved / (far if moved > device.gpu_l2_bytes else near))
 
     def transfer(self, bytes: int) -> float:
         """Seconds of handing a value to the other of a processor and a GPU, which this is the model of."""
         figure = self.device.figure if self.device is not None else lambda name: None
-        handover = (figure("handover_us") or HANDOVER * 1e6) * 1e-6
-        return handover + bytes / ((figure("copy_gbps") or COPIED * 1e-9) * 1e9)
+        costs = self._costs.gpu
+        handover = (figure("handover_us") or costs.handover_s * 1e6) * 1e-6
+        return handover + bytes / ((figure("copy_gbps") or costs.copy_bytes_per_s * 1e-9) * 1e9)
 
-    @staticmethod
-    def _share(block: Block) -> float:
-        share = SHARE[block.kind]
+    def _share(self, block: Block) -> float:
+        share: float = getattr(self._costs.peak_share, block.kind)
         if block.kind == "attention":
-            share *= min(1.0, queries_of(split_formula(block.formula)) / ATTENTION_QUERIES)
+            share *= min(1.0, queries_of(split_formula(block.formula)) / self._costs.kernel.attention_queries)
         return share
+
+
+def gpu_launch_s(device: Device) -> float:
+    """Seconds to launch a kernel on a GPU: measured, or as its costs say."""
+    return (device.figure("launch_us") or device.costs.gpu.launch_s * 1e6) * 1e-6
 
 
 def runs_on_lanes(block: Block) -> bool:

@@ -25,7 +25,10 @@ def draw(found: Record) -> RenderableType:
         if isinstance(value, (list, tuple)):
             value = " ".join(map(str, value))
         elif isinstance(value, dict):
-            value = ", ".join(f"{k} {v:g}" for k, v in value.items())
+            for name, figures in value.items() if key == "costs" else [("", value)]:
+                text = ", ".join(f"{k} {v:g}" for k, v in figures.items())
+                rows += [(f"{key} {name}".rstrip(), escape(text))] if text else []
+            continue
         elif key.endswith("_bytes") and value and key != "vector_bytes":
             value = size(value)
         if value not in ("", 0, None):

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from edgec.device.device import Device
 from edgec.fuse import Plan
-from edgec.fuse.cost_model import LAUNCH, CostModel
+from edgec.fuse.cost_model import CostModel
 from edgec.ir.graph import Node
 from edgec.schedule.halo_fill import HaloFill
 from edgec.schedule.program import Buffer, Kernel, Schedule, View
@@ -145,5 +145,6 @@ class Vectors:
         steps = kernel.steps
         if any(s.block is None or s.block.is_procedure or isinstance(s.schedule, HaloFill) for s in steps):
             return False
-        work = sum(self.price(s.block) - LAUNCH for s in steps if s.block is not None)
-        return bool(work * (1 - 1 / self.threads) <= LAUNCH)
+        launch = self.device.costs.kernel.launch_s
+        work = sum(self.price(s.block) - launch for s in steps if s.block is not None)
+        return bool(work * (1 - 1 / self.threads) <= launch)

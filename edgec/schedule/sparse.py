@@ -31,18 +31,6 @@ from edgec.schedule.program import Buffer, SparseOffer
 
 #: Accumulators that hide the latency of a multiply-add.
 IN_FLIGHT = 8
-#: Cycles of a row of a tile's stored vector, beyond one load: broadcasts from memory come less than two a cycle.
-BROADCAST = 0.68
-#: Cycles of a stored row for its index and its address, where few rows of a tile hide them.
-INDEX = 0.6
-#: Share of the multiply-adds that a dense tile of several vectors reaches.
-DENSE_SHARE = 0.9
-#: Cycles to begin and to end a tile: its call, the wrong guess at the end of its loop, and each accumulator's store.
-TILE, STORE = 30.0, 1.5
-#: Cycles of a line from the second-level cache, and bytes a cycle from beyond it.
-LINE_CYCLES, FAR_BYTES = 0.25, 12.0
-#: Winograd's kernels beside what their own model says, in the measure that the other prices here are of.
-FEWER = 0.78
 #: Sparse has to be this much cheaper by the model before it is taken.
 MARGIN = 0.1
 #: Weights with fewer zeros than this share, or fewer elements, are not looked at.
@@ -105,7 +93,7 @@ def sparse(
     form = form_of(dense)
     if form is None:
         return None
-    price = dense_cycles * FEWER if dense_cycles is not None else _dense(dense, device)
+    price = dense_cycles * device.costs.sparse.winograd if dense_cycles is not None else _dense(dense, device)
     cycles, height, vectors = form.tiles(device)[0]
     kept = _kept(form.rows, vectors)
     none = _cycles(dense, np.zeros_like(kept), form.offsets, height, vectors, device)
@@ -226,12 +214,12 @@ def _dense(dense: Contract, device: Device) -> float:
     height = min(most(dense.m), dense.rows)
     busy = max(height * dense.vectors / 2, (height + dense.vectors) / 2, 4.0 if height * dense.vectors < 8 else 0.0)
     size = _steps(dense) * vectors * dense.lanes * 4
-    return steps * busy / (height * dense.vectors) / DENSE_SHARE + _far(size, device)
+    return steps * busy / (height * dense.vectors) / device.costs.sparse.dense_share + _far(size, device)
 
 
 def _far(size: float, device: Device) -> float:
     """What it costs to read packed weights once: nothing where the second-level cache holds them."""
-    return size / FAR_BYTES if size > max(device.l2_bytes // 2, 1) else 0.0
+    return size / device.costs.sparse.far_bytes if size > max(device.l2_bytes // 2, 1) else 0.0
 
 
 def _heights(dense: Contract, vectors: int, device: Device) -> list[int]:
@@ -258,7 +246,7 @@ def ways_of(height: int, vectors: int, stride: int = IN_FLIGHT) -> int:
 
 def _cycles(dense: Contract, kept: np.ndarray, offsets: np.ndarray, height: int, vectors: int, device: Device) -> float:
     """Predicted time of tiles of this height and width."""
-    m = most(dense.m)
+    m, costs = most(dense.m), device.costs.sparse
     stored, panels = float(kept.sum()) / len(kept), kept.shape[1]
     around = prod(most(v) for v in dense.outer)
     density = max(float(kept.mean()), 1e-3)
@@ -269,9 +257,9 @@ def _cycles(dense: Contract, kept: np.ndarray, offsets: np.ndarray, height: int,
         if not h or not tiles:
             continue
         touched = min(h * len(offsets) * size, reach + h * _bytes_between_rows(dense))
-        missed = h / max(1.0, 64 / size * density) * LINE_CYCLES if touched > device.l1d_bytes * 3 // 4 else 0.0
-        step = max(h * vectors / 2 / DENSE_SHARE, h * BROADCAST + vectors / 2) + INDEX + missed
-        cycles += tiles * (stored * step + panels * (TILE + STORE * h * vectors))
+        missed = h / max(1.0, 64 / size * density) * costs.cache_line if touched > device.l1d_bytes * 3 // 4 else 0.0
+        step = max(h * vectors / 2 / costs.dense_share, h * costs.broadcast + vectors / 2) + costs.index + missed
+        cycles += tiles * (stored * step + panels * (costs.tile + costs.store * h * vectors))
     return around * cycles + _far(stored * len(kept) * (vectors * dense.lanes * 4 + 4), device)
 
 

@@ -10,18 +10,12 @@ from edgec.device.device import Device
 from edgec.fuse import Plan
 from edgec.rewrite.measure import total
 
-#: Cycles of waking the others, and of meeting them once with what they need. Between cores of one cache the second is
-#: about 300, between caches 4000: the parts that follow one another rarely read what they wrote themselves.
-_START, _MEET = 3000, 1500
-#: Multiply-adds of one vector, and bytes, that a core does in a cycle at best.
-_FMAS, _BYTES = 2, 32
-
 
 def thread_count(plan: Plan, device: Device, threads: int) -> int:
     """The number of threads to build for, at most ``threads``: all of them, or one where sharing costs more."""
     if threads == 1 or device.is_gpu:
         return threads
-    cost = total(plan.graph)
-    cycles = cost.flops / (2 * _FMAS * device.vector_lanes) + cost.bytes / _BYTES
+    cost, costs = total(plan.graph), device.costs.threads
+    cycles = cost.flops / (2 * costs.fmas * device.vector_lanes) + cost.bytes / costs.bytes
     saved = cycles * (1 - 1 / threads)
-    return threads if saved > _START + _MEET * len(plan.blocks) else 1
+    return threads if saved > costs.wake + costs.barrier * len(plan.blocks) else 1

@@ -47,7 +47,8 @@ TEMPLATES = (".jinja", ".h", ".cu", ".cl")
 
 def target_of(device: Device, compiler: str, templates: Sequence[Path] = ()) -> Target:
     """The target of a device and a compiler, with the user's own templates."""
-    digest = sha256(json.dumps([__version__, asdict(device), compiler], sort_keys=True, default=str).encode())
+    facts = {key: value for key, value in asdict(device).items() if key != "costs"}  # models; times are measured
+    digest = sha256(json.dumps([__version__, facts, compiler], sort_keys=True, default=str).encode())
     for folder in (data_folder("codegen_templates"), *templates):
         for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in TEMPLATES):
             digest.update(path.read_bytes())

@@ -17,7 +17,7 @@ from edgec.device.probe import probe_host
 from edgec.errors import DeviceError, EdgecError
 from edgec.resources import data_folder
 
-SHIPPED = [path.stem for path in sorted(data_folder("devices").glob("*.toml"))]
+SHIPPED = [path.stem for path in sorted(data_folder("devices").glob("[!_]*.toml"))]
 MINIMAL = 'description = "d"\narch = "aarch64"\n'
 
 

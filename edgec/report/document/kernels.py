@@ -14,7 +14,7 @@ from edgec.emit.partitioned import part_names
 from edgec.emit.source import Sources, generate
 from edgec.errors import EdgecError
 from edgec.fuse import Block, Plan
-from edgec.fuse.cost_model import GHZ, MEMORY_BYTES, CostModel
+from edgec.fuse.cost_model import CostModel
 from edgec.report import why
 from edgec.report.kernels import blocks_of, kernel_cost, kernel_record
 from edgec.report.launches import launch
@@ -100,14 +100,14 @@ def sparsity(kernel: Kernel) -> float | None:
 
 def roofline(built: Built) -> Record:
     """The roofs of the device (of one core): arithmetic a second, bytes a second, and whether they were measured."""
-    device = built.options.device
+    device, costs = built.options.device, built.options.device.costs.kernel
     peak, memory = device.figure("fp32_gflops"), device.figure("read_gbps")
     if device.is_gpu and device.gpu_multiply_adds:
         peak = peak or 2e-3 * device.multiprocessors * device.gpu_multiply_adds * device.gpu_clock_mhz
         return {"gflops": peak, "gbytes": float(device.memory_gbps), "is_measured": False, "lanes": 1}
     return {
-        "gflops": peak or GHZ * 4 * device.lanes(4),
-        "gbytes": memory or GHZ * MEMORY_BYTES,
+        "gflops": peak or costs.clock_ghz * 4 * device.lanes(4),
+        "gbytes": memory or costs.clock_ghz * costs.memory_bytes,
         "is_measured": peak is not None and memory is not None,
         "lanes": device.lanes(4),
     }

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from edgec.device.device import Device
-from edgec.fuse.cost_model import GPU_LAUNCH
+from edgec.fuse.cost_model import gpu_launch_s
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
@@ -80,7 +80,7 @@ class GpuContract(GpuProduct):
     def predicted_seconds(self, device: Device) -> float | None:
         if device.language != "cuda":
             return None
-        start = (device.figure("launch_us") or GPU_LAUNCH * 1e6) * 1e-6
+        start = gpu_launch_s(device)
         needed = cycles(self.tile, self.batches, self.rows, self.columns, self.depth, device)
         return start + needed / (device.gpu_clock_mhz * 1e6)
 

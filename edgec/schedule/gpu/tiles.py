@@ -13,59 +13,6 @@ from edgec.device.device import Device
 DEPTH = 16
 
 
-@dataclass(frozen=True)
-class Costs:
-    """Cycles of one multiprocessor, fitted to the times of 1200 tiles (benchmarks/cuda_tiles.py, on an H200)."""
-
-    rate: float  # multiply-adds a cycle
-    full: float  # warps that reach it
-    reuse: float  # multiply-adds for every float from shared memory that reach it
-    bytes: float  # from the cache that all multiprocessors share, a cycle
-    latency: float  # the least a round takes
-    barriers: float  # what a round takes beside its work
-    start: float  # of a group, until its first operands are there
-    out: float  # of a result that a thread stores
-    meeting: float  # of groups that share a tile
-    part: float  # of adding up one part of one result
-
-
-@dataclass(frozen=True)
-class TensorCosts:
-    """The same of tensor cores, fitted to the times of 2100 tiles (of floats: 900)."""
-
-    rate: float  # multiply-adds a cycle
-    full: float  # warps that reach it
-    bytes: float  # from the shared cache, a cycle
-    share: float  # of a multiprocessor, where all of them ask that cache
-    latency: float  # of a copy from there
-    barrier: float  # of a round
-    step: float  # of a warp's loads and products of 32 bytes of k
-    products: float  # results of a warp for each further cycle of a step
-    copy: float  # of 16 bytes that a thread asks for
-    start: float  # of a group
-    out: float  # of a result that a thread stores
-    slice: float  # of a result that slices add up
-    meeting: float  # of groups that share a tile
-    part: float  # of adding up one part of one result
-    together: float  # of groups of a cluster that share a tile
-    theirs: float  # of adding up one part of one result in another group's shared memory
-    piece: float = 130.0  # of less than 16 bytes of S that a thread asks for, with finding out where they lie
-    element: float = 344.0  # of one element of S that a thread reads, computes and stores
-    issue: float = 15.0  # of both, for every warp that does so at the same time
-    whole: float = 1.0  # of the bytes of L, where its tiles are copied as a whole
-    gate: float = 0.0  # of a group, until the first of them is there
-
-
-THREADS = Costs(128, 4.7, 2.2, 72, 163, 66, 189, 3.0, 1990, 5.5)
-TENSORS = TensorCosts(
-    962, 0.8, 82.3, 28.4, 694, 43.1, 25.8, 39.8, 22.8, 2060, 6.23, 6.47, 5600, 0.922, 955, 40.3, whole=0.44, gate=294
-)
-#: Of floats, each product three; the last two, of clusters, are not fitted. What fits single products better makes
-#: networks slower (docs/design/experiments.md).
-FLOATS = TensorCosts(166, 8.1, 31, 21, 1430, 2.8, 24, 8.6, 0, 1715, 50, 0.5, 1240, 19, 1100, 2)
-#: Cycles until the host has enqueued one more kernel, where groups that share a tile meet in a second one (4.3 us and
-#: more on the H200's driver, benchmarks/opencl_enqueue.c).
-LAUNCH = 9_000.0
 #: How much more memory weights may take where they lie tile by tile.
 ROOM = 1.125
 #: Bytes of the gate of a stage.
@@ -288,49 +235,49 @@ def cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, dev
 
 
 def _on_threads(tile: Tile, groups: int, rounds: int, device: Device) -> float:
-    costs = THREADS
+    costs = device.costs.fma_tile
     each = ceil(groups / device.multiprocessors)
     resident = max(1, min(each, 1024 // tile.threads, 4 * device.shared_bytes // tile.shared_bytes))
-    rate = costs.rate * min(1.0, resident * tile.threads / 32 / costs.full)
-    rate *= min(1.0, tile.thread_m * tile.thread_n / (tile.thread_m + tile.thread_n) / costs.reuse)
+    rate = costs.fmas * min(1.0, resident * tile.threads / 32 / costs.full_warps)
+    rate *= min(1.0, tile.thread_m * tile.thread_n / (tile.thread_m + tile.thread_n) / costs.full_reuse)
     compute = tile.m * tile.n * tile.k / tile.chunk * resident / rate
-    load = (tile.m + tile.n) * tile.k * tile.bytes * resident / costs.bytes
-    step = max(compute, load, costs.latency) + costs.barriers
+    load = (tile.m + tile.n) * tile.k * tile.bytes * resident / costs.l2_bytes
+    step = max(compute, load, costs.copy_latency) + costs.round
     each_thread = tile.m * tile.n / tile.threads
-    meet = costs.meeting if device.groups_can_sync else LAUNCH
-    meeting = meet + tile.split * each_thread * costs.part if tile.split > 1 else 0.0
-    return ceil(each / resident) * (rounds * step + costs.start + each_thread * costs.out * resident) + meeting
+    meet = costs.split if device.groups_can_sync else costs.launch
+    meeting = meet + tile.split * each_thread * costs.add_part if tile.split > 1 else 0.0
+    return ceil(each / resident) * (rounds * step + costs.start + each_thread * costs.store * resident) + meeting
 
 
 def _on_tensors(
     tile: TensorTile, groups: int, rounds: int, filled: tuple[float, float], device: Device, piece: int
 ) -> float:
     """``filled`` rows of S and L are there, of those a tile has room for."""
-    costs = FLOATS if tile.element == "f32" else TENSORS
+    costs = device.costs.tensor_tile_fp32 if tile.element == "f32" else device.costs.tensor_tile
     each = ceil(groups / device.multiprocessors)
     resident = max(1, min(each, 1024 // tile.threads, device.largest_shared_bytes // tile.shared_bytes))
-    rate = costs.rate * min(1.0, resident * tile.threads / 32 / costs.full)
+    rate = costs.fmas * min(1.0, resident * tile.threads / 32 / costs.full_warps)
     rate *= {"s8": 2.0, "tf32": 0.5}.get(tile.element, 1.0)
     compute = tile.m * tile.n * tile.k * resident / rate
-    own = tile.k * tile.bytes / 32 / tile.slices * (costs.step + tile.m * tile.n / tile.warps / costs.products)
+    own = tile.k * tile.bytes / 32 / tile.slices * (costs.step + tile.m * tile.n / tile.warps / costs.results)
     own += (tile.m + tile.n * (not tile.whole)) * tile.k * tile.bytes / 16 / tile.threads * costs.copy
-    bandwidth = min(costs.bytes, costs.share * device.multiprocessors / min(groups, device.multiprocessors))
+    bandwidth = min(costs.l2_bytes, costs.l2_share * device.multiprocessors / min(groups, device.multiprocessors))
     load = tile.k * tile.bytes * resident / bandwidth
-    of_s, of_l = filled[0], filled[1] * (costs.whole if tile.whole else 1.0)
+    of_s, of_l = filled[0], filled[1] * (costs.bulk_bytes if tile.whole else 1.0)
     gathered = 0.0
     if piece < 16:
         pieces = tile.m * tile.k * tile.bytes / (piece or tile.bytes) / tile.threads
-        each_piece = costs.piece if piece else costs.element
-        gathered = pieces * max(each_piece, costs.issue * resident * tile.threads / 32)
-    step = max(compute, own + gathered, (of_s + of_l) * load, costs.latency / (tile.stages - 1)) + costs.barrier
-    first = (min(tile.stages - 1, rounds) * of_l + of_s) * load + costs.gate * tile.whole
+        each_piece = costs.gather_piece if piece else costs.gather_element
+        gathered = pieces * max(each_piece, costs.gather_issue * resident * tile.threads / 32)
+    step = max(compute, own + gathered, (of_s + of_l) * load, costs.copy_latency / (tile.stages - 1)) + costs.round
+    first = (min(tile.stages - 1, rounds) * of_l + of_s) * load + costs.bulk_start * tile.whole
     first += (tile.stages - 1) * gathered
     each_thread = tile.m * tile.n / (32 * tile.warps)
     own_results = each_thread / tile.split if is_cluster(tile, device) else each_thread
-    last = own_results * costs.out * resident + each_thread * costs.slice * (tile.slices - 1)
+    last = own_results * costs.store * resident + each_thread * costs.add_slice * (tile.slices - 1)
     meeting = 0.0
     if is_cluster(tile, device):
-        meeting = costs.together + each_thread * costs.theirs
+        meeting = costs.cluster + each_thread * costs.add_remote_part
     elif tile.split > 1:
-        meeting = costs.meeting + tile.split * each_thread * costs.part
+        meeting = costs.split + tile.split * each_thread * costs.add_part
     return ceil(each / resident) * (costs.start + first + rounds * step + last) + meeting
