@@ -73,7 +73,7 @@ def executed(pipe: Path) -> tuple[int, int]:
 def count(network: Path, kind: str, device: str, folder: Path) -> tuple[int, int] | None:
     """Instructions of the kernel and of the program in one run; None where the emulator or the device cannot run it."""
     precision: Precision = "fp16" if kind == "fp16" else "fp32"
-    if kind == "fp16" and not replace(load_device(device), precision=precision).multiplies_halves:
+    if kind == "fp16" and not replace(load_device(device), precision=precision).has_fp16_fma:
         return None
     pipe = folder / "log"
     os.mkfifo(pipe)

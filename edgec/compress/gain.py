@@ -54,7 +54,7 @@ def gain(layer: Layer, device: Device) -> Gain:
     rounding = elements * _ROUNDING / (peak / 2)
     floats = max(arithmetic, 4 * moved / rate)
     narrow = max(arithmetic / factor, moved / rate) + rounding
-    if is_depthwise or not device.multiplies_pairs or device.precision != "fp32":
+    if is_depthwise or not device.has_bf16_dot or device.precision != "fp32":
         return Gain(floats, narrow)
     return Gain(floats, narrow, max(arithmetic / 2, 2 * moved / rate) + elements / (peak / 2))
 
@@ -70,7 +70,7 @@ def _gain_on_gpu(layer: Layer, device: Device) -> Gain:
     moved = layer.weights.size + 2 * int(layer.source.type.elements)
     arithmetic = 2.0 * layer.macs / peak
     floats = max(arithmetic / (1 if is_depthwise else speed), size * moved / rate)
-    if not (device.multiplies_bytes or device.multiplies_fours):
+    if not (device.has_int8_tensor_cores or device.has_dot4):
         return Gain(floats, floats)
-    faster = _TENSOR if device.multiplies_bytes else _FOUR
+    faster = _TENSOR if device.has_int8_tensor_cores else _FOUR
     return Gain(floats, max(arithmetic / (1 if is_depthwise else faster), moved / rate))

@@ -37,9 +37,9 @@ class Device:
     in_order: bool = False
     """Whether cores run instructions as they stand: sums of products then load what the next step reads between the
     multiply-adds of this one."""
-    loads_beside: bool = False
-    """Whether such a core starts a load of half a vector beside a multiply-add (Cortex-A55), and not beside an insert
-    alone (Cortex-A53)."""
+    dual_issue_load: bool = False
+    """Whether such a core issues a load of half a vector together with a multiply-add (Cortex-A55), not only with an
+    insert (Cortex-A53)."""
     unroll: int = 16
     """Compilers are asked to unroll the innermost loop of a sum of at most so many rounds. What they load ahead for it
     lies in registers, which small cores have few of: there it would go to the stack."""
@@ -98,7 +98,7 @@ class Device:
     """What the memory of a GPU delivers at most, in 10^9 bytes a second."""
     precision: Precision = "fp32"
     """fp16 and bf16 keep weights, and what kernels hand on to products, in 16 bits; a GPU's tf32 multiplies in 19. Sums
-    are of floats in each, but for parts of them where `multiplies_halves`. A build's own choice replaces it."""
+    are of floats in each, but for parts of them where `has_fp16_fma`. A build's own choice replaces it."""
     cflags: Names = ()
     """Options that select the processor, as gcc takes them."""
     gcc_target: str = ""
@@ -136,25 +136,25 @@ class Device:
         return max(self.shared_bytes, self.group_shared_bytes)
 
     @property
-    def multiplies_bytes(self) -> bool:
-        """Whether it is a GPU with tensor cores for bytes, which kernels have."""
+    def has_int8_tensor_cores(self) -> bool:
+        """Whether it is a GPU with tensor cores for int8 that kernels use."""
         return self.language == "cuda" and self.compute_capability >= 80
 
     @property
-    def multiplies_fours(self) -> bool:
-        """Whether a sum of products of four bytes is one instruction of a GPU, which has no tensor cores for them."""
+    def has_dot4(self) -> bool:
+        """Whether a GPU without int8 tensor cores has a dot product of four int8 as one instruction."""
         if self.language == "cuda":
             return 61 <= self.compute_capability < 80
         return self.language == "opencl" and not set(DOT_EXTENSIONS).isdisjoint(self.opencl_extensions)
 
     @property
-    def multiplies_pairs(self) -> bool:
-        """Whether a sum of products of two pairs of bf16 is one instruction of a processor."""
+    def has_bf16_dot(self) -> bool:
+        """Whether a CPU has a dot product of two bf16 as one instruction."""
         return not self.is_gpu and (self.has("avx512bf16") or self.has("bf16"))
 
     @property
-    def multiplies_halves(self) -> bool:
-        """Whether a processor that is to use fp16 adds up products in halves, twice as many at a time as in floats."""
+    def has_fp16_fma(self) -> bool:
+        """Whether a CPU that is to use fp16 has multiply-adds of fp16, twice as many at a time as of fp32."""
         return self.precision == "fp16" and self.arch == "aarch64" and self.has("fp16") and not self.has("sve")
 
     @property

@@ -73,7 +73,7 @@ class Prices:
 
     @staticmethod
     def on(device: Device) -> Prices:
-        return Prices(bytes=4 if device.multiplies_fours or any(map(device.has, DOT_PRODUCTS)) else 2)
+        return Prices(bytes=4 if device.has_dot4 or any(map(device.has, DOT_PRODUCTS)) else 2)
 
 
 #: Instruction sets with dot products of bytes.

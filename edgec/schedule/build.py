@@ -72,7 +72,7 @@ def schedule(
     all the same; left out, those that ``leading`` says: what they round off goes through the whole network. ``halves``
     are layers, by their names, that alone multiply bf16 on a processor.
     """
-    if numeric == "exact" and device.multiplies_halves:
+    if numeric == "exact" and device.has_fp16_fma:
         device = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i != "fp16"))
     plan = with_copies(plan, device, halves)
     if floats is None:
@@ -91,13 +91,13 @@ def leading(plan: Plan, device: Device) -> int:
     reads what was normalized at run time, as transformers do: there it gains nothing (BERT-base is 1.9e-3 off then, and
     2.2e-3 with floats; GPT-2 1.1e-3 both ways).
     """
-    if device.language != "cuda" and not device.multiplies_halves:
+    if device.language != "cuda" and not device.has_fp16_fma:
         return 0
     products = [number for number, block in enumerate(plan.blocks) if block.kind == "contract"]
     rows = {block.output for block in plan.blocks if block.kind == "row"}
     if not products or not rows.isdisjoint(plan.blocks[products[0]].inputs):
         return 0
-    count = len(products) // DEEP_IN_HALVES if device.multiplies_halves else len(products) // DEEP + 1
+    count = len(products) // DEEP_IN_HALVES if device.has_fp16_fma else len(products) // DEEP + 1
     return products[count - 1] + 1 if count else 0
 
 
@@ -119,7 +119,7 @@ def _scheduled(
         kept_narrow(plan, device, halves) - {plan.root_of(b.output)[0] for b in plan.blocks[:floats]},
         half_of(device) or ("f16" if halves is None else "bf16"),
     )
-    exact = replace(device, precision="fp32") if device.is_gpu or device.multiplies_halves else device
+    exact = replace(device, precision="fp32") if device.is_gpu or device.has_fp16_fma else device
     views = views_of(plan, names.buffer)
     for n in graph.inputs:
         if n not in views:

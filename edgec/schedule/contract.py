@@ -64,7 +64,7 @@ class Contract(BlockSchedule):
     words: Words | None = None  # of bytes or pairs: k ends in a loop over words of them, S is the first of one
     window: tuple[Expr, ...] = ()  # loops of S over sums that are one result: ``epilogue`` combines as many of them
     in_order: bool = False  # what a turn reads is loaded between the multiply-adds of the one before
-    loads_beside: bool = False  # those loads start beside multiply-adds, otherwise beside inserts alone
+    dual_issue_load: bool = False  # those loads start beside multiply-adds, otherwise beside inserts alone
     unrolled: int = 16  # most rounds of the innermost loop of a sum that compilers are asked to unroll
     halves: Halves | None = None  # products are added up in halves, some at a time; ``vectors`` is even
 
@@ -228,7 +228,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or (row_bytes <= weight_bytes and not fits)
     return Contract(
         outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, packed, epilogue, accumulator,
-        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words, window, in_order, device.loads_beside,
+        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words, window, in_order, device.dual_issue_load,
         device.unroll, halves,
     )  # fmt: skip
 
@@ -239,7 +239,7 @@ def _is_for_in_order(
     """Can loads stand between multiply-adds: a panel of L, pairs of S beside one another, eight or more in a loop?"""
     if not device.in_order or device.arch != "aarch64" or mode == "direct":
         return False
-    if half_of(device) and not (words is None and device.multiplies_halves and memory_type(s) == "f16"):
+    if half_of(device) and not (words is None and device.has_fp16_fma and memory_type(s) == "f16"):
         return False
     if not k or not is_fixed(*k) or s.op != "load" or k[-1].op != "var":
         return False

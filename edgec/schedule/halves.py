@@ -67,7 +67,7 @@ def in_halves(
 
     For cores that run ``in_order`` the innermost loop is cut between turns of eight steps.
     """
-    if not device.multiplies_halves or s.op != "load" or memory_type(s) != "f16" or not is_fixed(*k, *outer, n):
+    if not device.has_fp16_fma or s.op != "load" or memory_type(s) != "f16" or not is_fixed(*k, *outer, n):
         return None
     if any(coefficient(s.args[0], v) is None for v in X.free_variables(s.args[0])):
         return None
@@ -89,7 +89,7 @@ def taps_in_halves(
 
     None where it is of floats: both factors have the lanes, so that eight of either are read at once.
     """
-    if not device.multiplies_halves or reduction.dtype != "f32" or reduction.value[0] != "add":
+    if not device.has_fp16_fma or reduction.dtype != "f32" or reduction.value[0] != "add":
         return None
     names, product = X.opened(reduction)
     if product.op != "mul" or not is_fixed(*names) or not 1 < prod(map(most, names)) <= TERMS:

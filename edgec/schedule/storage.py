@@ -112,7 +112,7 @@ def _factors(block: Block) -> set[Node]:
 
 def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = None) -> Plan:
     """The plan with copies, to be kept in 16 bits, of what products (of ``chosen`` layers) and others read."""
-    if half_of(device) != "bf16" and not device.multiplies_halves and chosen is None:
+    if half_of(device) != "bf16" and not device.has_fp16_fma and chosen is None:
         return plan
     products: dict[Node, list[Block]] = {}
     others = {n for _, n in plan.outputs} | set(plan.graph.inputs)

@@ -192,7 +192,7 @@ def winograd(flat: Flat, device: Device, weights: Weights, outputs: tuple[int, .
         ranked = [f for f in ranked if f.outputs == outputs]
     else:
         lies = memory_type(p.s)
-        is_twice = (lies == "bf16" and device.multiplies_pairs) or (lies == "f16" and device.multiplies_halves)
+        is_twice = (lies == "bf16" and device.has_bf16_dot) or (lies == "f16" and device.has_fp16_fma)
         direct = _direct_cycles(p.flat, p.taps, p.n, device, is_twice)
         ranked = [f for f in ranked if f.cycles < direct]
     if not ranked:

@@ -67,7 +67,7 @@ def test_bytes_reach_every_way_of_loading_words() -> None:
     )
     assert all(re.search(way, text) for way in ways)
     assert {f"ec_dot_{s}_{l}" for s in ("i8", "u8") for l in ("i8", "u8")} <= set(re.findall(r"ec_dot_\w+", text))
-    assert not load_device("jetson_nano").multiplies_fours
+    assert not load_device("jetson_nano").has_dot4
 
 
 def difference(got: np.ndarray, want: np.ndarray, tolerance: float) -> str | None:

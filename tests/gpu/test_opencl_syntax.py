@@ -64,7 +64,7 @@ def told(
     others = "".join(f"#undef {e}\n" for e in NAMED if e not in extensions)  # headers define some for every target
     text = written["ec_opencl.h"] + written["ec_scalar.h"] + kernels
     (folder / "net.cl").write_bytes(others.encode() + text)
-    assert (b"-DEC_DOTS" in written["net.c"]) == device.multiplies_fours
+    assert (b"-DEC_DOTS" in written["net.c"]) == device.has_dot4
     assert re.search(rb"\d(ll|ull)\b", kernels, re.IGNORECASE) is None  # of 128 bits
     # Doubles are of the model, not of the device: the host asks for them when the network is opened.
     own = [e for e in extensions if e in KNOWN] + ["cl_khr_fp64", "__opencl_c_fp64"] * (b"double" in kernels)

@@ -223,7 +223,7 @@ class ContractView(PackingView):
         A turn has whole fours of columns of L all the same.
         """
         in_fours = self.halves is not None or self.params.vectors % 2 == 0
-        return self.params.loads_beside and in_fours and not self.has_blocks
+        return self.params.dual_issue_load and in_fours and not self.has_blocks
 
     @property
     def turns_outer(self) -> list[Loop]:

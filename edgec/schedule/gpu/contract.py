@@ -159,7 +159,7 @@ def contract_of_bytes(flat: Flat, device: Device, weights: Weights, variant: str
     None where ``flat`` is none, or the device can do neither.
     """
     p = product_of(flat, "i32")
-    if p is None or device.language != "cuda" or not (device.multiplies_bytes or device.multiplies_fours):
+    if p is None or device.language != "cuda" or not (device.has_int8_tensor_cores or device.has_dot4):
         return None
     p, offer = without_zeros(p, device, weights, "s8")
     found = factors(p.s, p.l)
