@@ -67,14 +67,14 @@ class Device:
     """Of a GPU: how many thread blocks (OpenCL: work-groups) run at once without sharing a multiprocessor."""
     gpu_clock_mhz: int = 0
     gpu_multiply_adds: int = 0
-    """Multiply-adds of floats that one multiprocessor begins a clock; 0: unknown, and prices are a processor's."""
+    """fp32 multiply-adds that one multiprocessor starts per clock; 0: unknown, and costs are those of a CPU."""
     coherent_groups: bool = False
     """Whether a work-group sees what others wrote earlier in the same kernel, which OpenCL 1.2 does not promise."""
     tensor_multiply_adds: int = 0
-    """The same of halves on its tensor cores, with sums of floats."""
+    """fp16 multiply-adds with fp32 sums that its tensor cores start per clock."""
     registers: int = 0
-    """Registers of 32 bits of one multiprocessor of an NVIDIA GPU; it holds at most ``resident_threads`` in
-    ``resident_groups`` at once, which share ``resident_shared_bytes``."""
+    """32-bit registers of one multiprocessor of an NVIDIA GPU; it holds at most ``resident_threads`` in
+    ``resident_groups`` thread blocks at once, which share ``resident_shared_bytes``."""
     resident_threads: int = 0
     resident_groups: int = 0
     resident_shared_bytes: int = 0
@@ -83,19 +83,19 @@ class Device:
     shared_bytes: int = 0
     """Shared memory of one thread block (OpenCL: local memory of a work-group)."""
     group_shared_bytes: int = 0
-    """The most of it that a kernel may ask for; 0: no more than that."""
+    """The most shared memory that a kernel may request; 0: no more than ``shared_bytes``."""
     has_local_memory: bool = True
-    """Whether that memory is faster than memory; where it is plain memory, sums are blocked in registers."""
+    """Whether shared memory is faster than global memory; where it is not, matmuls are blocked in registers."""
     opencl_extensions: Names = ()
-    """What an OpenCL device has beyond 1.2, as it spells it; kernels are checked with each."""
+    """Extensions of OpenCL 1.2 that a device has, as OpenCL spells them; kernels are checked with each."""
     weights_as_images: bool = False
-    """Whether weights of products are read as textures, which a GPU may bring from memory by a quicker way."""
+    """Whether matmul weights are read as textures, which some GPUs load faster."""
     group_items: int = 64
-    """Work-items of a group that shares nothing; 1 where a work-item is worth a group of its own."""
+    """Work-items of a work-group without local memory; 1 where every work-item has a work-group of its own."""
     gpu_l2_bytes: int = 0
     """Cache between the multiprocessors of a GPU and its memory."""
     memory_gbps: int = 0
-    """What the memory of a GPU delivers at most, in 10^9 bytes a second."""
+    """The peak bandwidth of a GPU's memory, in 10^9 bytes a second."""
     precision: Precision = "fp32"
     """fp16 and bf16 keep weights, and what kernels hand on to products, in 16 bits; a GPU's tf32 multiplies in 19. Sums
     are of floats in each, but for parts of them where `has_fp16_fma`. A build's own choice replaces it."""
