@@ -1,7 +1,7 @@
-"""The page of all laws: docs/results/rules.md, and laws.json with what was found out about each.
+"""The page of all rewrite rules, docs/results/rules.md, and laws.json with the proof and measurements of each.
 
-    python benchmarks/laws.py                      # prove every law again and write the page
-    python benchmarks/laws.py --folder networks    # and measure on networks what each is good for
+    python benchmarks/laws.py                      # prove every rule again and write the page
+    python benchmarks/laws.py --folder networks    # and measure the gain of each on networks
 
 Identities need the extra ``prove`` (z3 and sympy). What was measured before is kept where no networks are given.
 """
@@ -34,7 +34,7 @@ def proofs(rules: Sequence[Rule]) -> dict[str, Found]:
 
 
 def benefits(found: Sequence[networks.Network]) -> dict[str, Found]:
-    """By law: in how many networks it is used, how often, and what its steps gain there together."""
+    """By rule: the number of networks that use it, the number of steps, and their total gain."""
     used: dict[str, Found] = {}
     for network in found:
         shapes = dict(network.shapes)
@@ -54,7 +54,7 @@ def benefits(found: Sequence[networks.Network]) -> dict[str, Found]:
 
 
 def page(rules: Sequence[Rule], data: Mapping[str, Any]) -> str:
-    """The Markdown page; everything in it is in the laws themselves or in ``data``."""
+    """The Markdown page; everything in it is in the rules themselves or in ``data``."""
     about, measured = data["laws"], data["networks"]
     identities = sum(about[r.name]["identity"] is not None for r in rules)
     levels = {level: sum(r.numeric == level for r in rules) for level in ("exact", "reassociates", "approximates")}
@@ -68,9 +68,9 @@ def page(rules: Sequence[Rule], data: Mapping[str, Any]) -> str:
     for family in sorted({r.law for r in rules}):
         mine = [r for r in rules if r.law == family]
         rows = [_row(r, about[r.name]) for r in mine]
-        heads = ["law", "says", "numeric", "instances", "identity", "used", "gain"]
+        heads = ["rule", "statement", "numeric", "instances", "identity", "used", "gain"]
         table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))
-        parts.append(f"## {family}\n\n{len(mine)} laws. Source: {origin_of(mine[0])}.\n\n{table}\n")
+        parts.append(f"## {family}\n\n{len(mine)} rules. Source: {origin_of(mine[0])}.\n\n{table}\n")
     return "\n".join(parts)
 
 
@@ -91,23 +91,24 @@ def _signed(number: int) -> str:
 
 
 _HEAD = """\
-# Laws
+# Rewrite rules
 
-Written by `python benchmarks/laws.py`. {laws} laws: {exact} keep every bit, {reassociates} reassociate, {approximates}
-approximate.
+Written by `python benchmarks/laws.py`. {laws} rules: {exact} keep every bit, {reassociates} reassociate,
+{approximates} approximate.
 
-Every law is proved, none is assumed:
+Every rule is proved, none is assumed:
 
-* **Instances**: both sides are evaluated on generated graphs of sizes 1 to 4 with broadcasting, element types that the
-  law claims, and values that break what is nearly right. An exact law has to keep every bit, NaN and signs of
-  zeros too; the others agree up to rounding. Some instance has to become cheaper, and cheaper than the other laws alone
-  make it.
-* **Identity**: {identities} laws are scalar identities that z3 or sympy proves for all values, with the conditions that
-  the identity needs. Tests hold those conditions against what the guard of the law lets pass.
+* **Instances**: both sides are evaluated on generated graphs of sizes 1 to 4 with broadcasting, for all element types
+  that the rule claims, with values chosen to break almost-correct rules. An exact rule has to keep every bit, NaN and
+  signs of zeros included; the others agree up to rounding. On some instance the rule must reduce the cost, and below
+  what all other rules achieve.
+* **Identity**: {identities} rules are scalar identities that z3 or sympy proves for all values, under the conditions
+  that the identity needs. Tests compare these conditions with the cases that the guard of the rule accepts.
 
-*Used* says how often a law was applied in {networks} networks ({names}), and *gain* what its
-steps saved there together: {used} laws are used. The others wait for networks that need them. A step that pays only
-together with others gains 0; one that saves FLOPs may cost bytes.
+*Used* is the number of times a rule was applied in {networks} networks
+({names}), and *gain* the total that its steps saved there:
+{used} rules are used. The others wait for networks that need them. A step that pays only together with others gains 0;
+one that saves FLOPs may cost bytes.
 """
 
 

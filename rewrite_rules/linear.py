@@ -315,7 +315,7 @@ def _same_for_channels(s, rank):
 
 
 def _enlarged_like(x, source, mixed):
-    """What makes ``x`` of ``source``, done to ``mixed``."""
+    """The enlargement that makes ``x`` of ``source``, applied to ``mixed``."""
     if x is source:
         return mixed
     if x.op == "reshape":

@@ -95,7 +95,7 @@ def moved_quantities(random):
     law="quantization", numeric="reassociates", examples=moved_quantities,
 )  # fmt: skip
 def move_integers(n, view):
-    """What moves or picks elements of (q - z)*s picks those of q: a quarter of the bytes."""
+    """Data movement of (q - z)*s becomes data movement of q: a quarter of the bytes."""
     x, *rest = n.args
     lowest = False
     if n.op in ("pool", "reduce"):

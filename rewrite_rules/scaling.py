@@ -208,7 +208,7 @@ def _through_matmul(b, w):
 
 
 def _through_conv(n, w, b):
-    """What a convolution makes of an offset that is the same at all positions: a number for each output channel."""
+    """A convolution's result for an offset that is the same at all positions: a number for each output channel."""
     weights = _for_conv(n, w, b)
     if isinstance(weights, str):
         return weights

@@ -69,7 +69,7 @@ def _moved(x, steps):
 
 
 def _positions(shape, steps):
-    """Where in a tensor of ``shape`` each element of what the steps make of it comes from."""
+    """Source position in a tensor of ``shape`` of each element after the steps."""
     at = np.arange(prod(shape)).reshape(shape)
     for op, attributes in steps:
         a = dict(attributes)

@@ -44,7 +44,7 @@ def weights_of(network: Chain) -> list[tuple[Layer, tuple[int, ...]]]:
 
 
 class Masks:
-    """Which weights of a network stay, as edgec sees it."""
+    """The weights of a network that edgec keeps."""
 
     def __init__(self, network: Chain, kind: str, share: float, data: Path) -> None:
         found = edgec.masks(train.to_onnx(network), prune=kind, sparsity=share, calibrate=data).values()

@@ -1,4 +1,4 @@
-"""What can be built, whatever format it is in: ONNX or TensorFlow Lite."""
+"""Models of any format that can be built: ONNX or TensorFlow Lite."""
 
 from __future__ import annotations
 

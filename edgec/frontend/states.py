@@ -93,7 +93,7 @@ def initial(graph: Graph) -> dict[str, np.ndarray]:
 def advanced(
     graph: Graph, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """What the states are for the next run, after one that had ``inputs`` and gave ``outputs``."""
+    """States for the next run, after one that had ``inputs`` and gave ``outputs``."""
     return {loop.input: outputs.get(loop.output, inputs[loop.input]) for loop in _fixed(graph)}
 
 

@@ -1,4 +1,4 @@
-"""What small integer tensors are when dimensions are known only at run time: formulas of sizes.
+"""Values of small integer tensors when dimensions are known only at run time: formulas of sizes.
 
 Exporters compute shapes in the graph (Shape, Gather, Mul, Concat, ...). Their elements are found by following the
 element formulas of core operators with formulas of sizes in the place of numbers.

@@ -46,7 +46,7 @@ def dtype_name(dtype: np.dtype) -> str:
 
 
 def bits(dtype: str) -> int:
-    """How many bits of an element mean something; a boolean is a byte."""
+    """Number of significant bits of an element; a boolean is a byte."""
     narrow = {"f4e2m1": 4, "i4": 4, "u4": 4, "i2": 2, "u2": 2}
     return narrow.get(dtype, DTYPES[dtype].itemsize * 8)
 

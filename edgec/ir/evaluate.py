@@ -1,7 +1,7 @@
-"""What formulas mean: evaluation on numpy arrays, over whole index grids at once.
+"""Evaluation of formulas on numpy arrays, over whole index grids at once.
 
 The same formula that is printed in C is evaluated here, for constant folding, for tests and for the check of every
-stage. An affine load is a strided view (no copy); a sum of products of two loads is a matrix product.
+stage. An affine load is a strided view (no copy); a sum of products of two loads is a matmul.
 """
 
 from __future__ import annotations

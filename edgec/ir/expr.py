@@ -138,7 +138,7 @@ class Expr:
         return int(self.value)
 
     def __bool__(self) -> bool:
-        """What a comparison of sizes gives, or whether one is not 0; raises Undecided where ranges leave it open."""
+        """Truth of a comparison of sizes, or of a size being nonzero; raises Undecided where ranges leave it open."""
         from edgec.ir import index
 
         if self.op == "const":
@@ -224,7 +224,7 @@ _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def _decided(name: str, a: Expr, b: Expr) -> bool | None:
-    """What comparing whole numbers gives whatever they are: a value with itself, or with an end of its type."""
+    """Result of an integer comparison that holds for all values: a value with itself, or with a bound of its type."""
     if a.dtype in FLOATS:
         return None
     if a is b:

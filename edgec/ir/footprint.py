@@ -1,4 +1,4 @@
-"""How many elements of each operand a formula reads, exactly, from its access maps.
+"""Footprints: the exact number of elements of each operand that a formula reads, from its index expressions.
 
 An element that a window, a broadcast or a reduction reads many times counts once. Loops are split until indices are
 linear; then the values each index takes are listed, dimension by dimension, and elements that several loads have in
@@ -76,7 +76,7 @@ def _reached(shape: Sequence[int], load: Expr) -> Box | int:
 
 
 def _places(i: Expr, extent: int) -> np.ndarray | None:
-    """Where in a dimension an index falls; None where that cannot be listed. What falls outside is never loaded."""
+    """Positions in a dimension that an index takes; None if they cannot be listed. Those outside are never loaded."""
     variables = sorted(X.free_variables(i), key=str)
     if max([extent, *map(most, variables)]) > FOLD_ELEMENTS:
         return None

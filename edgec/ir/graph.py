@@ -42,7 +42,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """How one element of the result is computed: ``variables[d]`` runs over dimension d of ``type``.
+    """The expression of one element of the result: ``variables[d]`` runs over dimension d of ``type``.
 
     A dimension of extent 1 has the constant 0 in place of a variable. Loads name their operand by position.
     """
@@ -54,7 +54,7 @@ class Formula:
 
 @dataclass(frozen=True, eq=False)
 class Procedure:
-    """How a result is computed that has no good element formula: an algorithm, with a C template of its own.
+    """An operator without a good element formula: an algorithm with its own C template.
 
     ``compute`` is its meaning: the result from the arrays of the operands. The template is the one that requires the
     operator's name; it sees ``sizes`` under their names. The work is cut into ``tasks`` that no other task waits for

@@ -40,7 +40,7 @@ def linear(e: Expr) -> Linear:
 
 
 def order_of(e: Expr, depth: int = 5) -> str:
-    """What terms are sorted by: the expression down to some depth (a shared sub-expression would print many times)."""
+    """Sort key of a term: its text down to some depth (a shared sub-expression would print many times)."""
     if e.op in ("var", "size", "const"):
         return str(e.value if e.op == "const" else e.value.name)
     name = e.op if e.op != "load" else f"load {getattr(e.value, 'key', None) or e.value}"
@@ -70,7 +70,7 @@ def is_static(e: Expr) -> bool:
 
 
 def factors_of(atom: Expr) -> list[Expr]:
-    """What an atom is the product of."""
+    """The factors of an atom."""
     if atom.op != "mul" or not is_static(atom):
         return [atom]
     return [*factors_of(atom.args[0]), *factors_of(atom.args[1])]

@@ -28,7 +28,7 @@ class Split:
 
 
 def _cuts(body: Expr, variable: Expr) -> set[Extent]:
-    """Where ``variable`` wants to be cut: c for each v // c and v % c."""
+    """Useful split points of ``variable``: c for each v // c and v % c."""
     found: set[Extent] = set()
     for e in X.walk(body):
         if e.op == "floordiv" and e.args[0] is variable:
@@ -118,12 +118,12 @@ def split_formula(derived: Formula) -> Split:
 
 
 def most(variable: Expr) -> int:
-    """How often a loop runs at most; 1 for a constant in the place of one."""
+    """Largest number of iterations of a loop; 1 for a constant in its place."""
     return index.upper(variable.value.extent) if variable.op == "var" else 1
 
 
 def extent(variable: Expr) -> Extent:
-    """How often a loop runs; 1 for a constant in the place of one."""
+    """Number of iterations of a loop; 1 for a constant in its place."""
     found: Extent = variable.value.extent if variable.op == "var" else 1
     return found
 
@@ -134,7 +134,7 @@ def is_fixed(*variables: Expr) -> bool:
 
 
 def coefficient(address: Expr, variable: Expr) -> int | None:
-    """How far one step of ``variable`` moves an address; None when it is not linear in it."""
+    """Change of an address for one step of ``variable``; None when it is not linear in it."""
     terms, _ = index.linear(address)
     for atom in terms:
         if atom is not variable and variable in X.free_variables(atom):

@@ -34,7 +34,7 @@ class Dimension:
 
     @property
     def size(self) -> Expr:
-        """How many steps it has, as an expression."""
+        """Number of its steps, as an expression."""
         return X.size(self.name, self.low // self.step, self.high // self.step)
 
     @property

@@ -1,4 +1,4 @@
-"""Which formulas can run on the lanes of a vector."""
+"""Vectorizability: the formulas that can be computed on the lanes of a vector."""
 
 from __future__ import annotations
 

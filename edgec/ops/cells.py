@@ -65,7 +65,7 @@ class Cell:
 
     @property
     def products(self) -> tuple[int, ...]:
-        """How many gates each product of a step computes, in order; the first multiplies the hidden state."""
+        """Number of gates that each matmul of a step computes, in order; the first multiplies the hidden state."""
         return (2, 1) if self.kind == "gru" and not self.reset_after else (self.gates,)
 
     def _bounded(self, apply: Apply, k: int, x: Any) -> Any:
@@ -75,7 +75,7 @@ class Cell:
         return _ACTIVATIONS[name](apply, x, alpha, beta)
 
     def operand(self, apply: Apply, x: Sequence[Any], p: Sequence[Any], states: Sequence[Any]) -> Any:
-        """What the second product multiplies: the hidden state after its reset."""
+        """Operand of the second matmul: the hidden state after its reset."""
         return self._bounded(apply, 0, x[1] + p[1]) * states[0]
 
     def step(

@@ -27,7 +27,7 @@ def matmul(a: Tensor, b: Tensor) -> Formula:
 
 
 def window_extent(extent: Extent, kernel: int, stride: int, dilation: int) -> Extent:
-    """How many windows fit."""
+    """Number of windows that fit."""
     return max((extent - (kernel - 1) * dilation - 1) // stride + 1, 0)
 
 

@@ -56,7 +56,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Considered:
-    """What a law had to say about a node: it applied, or the sentence why not."""
+    """Verdict of a rule on a node: it applied, or a sentence with the reason why not."""
 
     rule: Rule
     outcome: Proposal
@@ -92,13 +92,13 @@ def simplify(
 
 
 def consider(graph: Graph, node: Node, rules: Iterable[Rule]) -> list[Considered]:
-    """What each law that could concern ``node`` says about it."""
+    """Verdicts of all rules that could apply to ``node``."""
     view = _Uses({n: len(users) for n, users in graph.users().items()})
     return [Considered(r, outcome) for r in rules if node.op in r.ops for outcome in proposals(r, node, view)]
 
 
 def proposals(r: Rule, node: Node, view: View) -> Iterator[Proposal]:
-    """What a law proposes for a node; where run-time sizes would have to decide whether it holds, it does not."""
+    """Proposals of a rule for a node; none where its validity depends on run-time sizes."""
     try:
         yield from r.propose(node, view)
     except Undecided as reason:
@@ -269,7 +269,7 @@ class _Rewriter:
         return tuple((name, new[n]) for name, n in outputs)
 
     def free(self, value: Node, readers: Sequence[Node], place: Mapping[Node, int]) -> dict[Node, Node]:
-        """What the ``readers`` of ``value`` become, where together they do without it and the graph gets cheaper.
+        """Replacements of the ``readers`` of ``value`` that together remove it and make the graph cheaper.
 
         ``place`` numbers the nodes of the graph, arguments first.
         """
@@ -307,7 +307,7 @@ class _Rewriter:
         return {reader: proposal for reader, (_, proposal) in chosen.items()}
 
     def without(self, value: Node, reader: Node, place: Mapping[Node, int]) -> list[tuple[Rule, Node]]:
-        """What laws make of ``reader`` that has no need of ``value``."""
+        """Rewrites of ``reader`` that no longer read ``value``."""
         return [
             (r, proposal)
             for r in self.rules_for(reader)

@@ -1,4 +1,4 @@
-"""What laws may ask about a node: constants, their values, signs."""
+"""Facts about a node that rules may use: constants, their values, signs."""
 
 from __future__ import annotations
 

@@ -37,5 +37,5 @@ ORIGINS: dict[str, str] = {
 
 
 def origin_of(rule: Rule) -> str:
-    """Where laws of this family come from; "its author" for a family that is not shipped."""
+    """Source of the rules of this family; "its author" for a family that is not shipped."""
     return ORIGINS.get(rule.law, "its author")

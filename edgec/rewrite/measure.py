@@ -1,4 +1,4 @@
-"""What a graph costs: the measure every rewriting has to shrink.
+"""The cost of a graph: the measure that every rewrite must reduce.
 
 Measures are compared component by component:
 
@@ -62,7 +62,7 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True)
 class Prices:
-    """How many products of narrow integers are summed in the time of one product of floats, by their size.
+    """Number of narrow-integer multiply-adds in the time of one fp32 multiply-add, by element size.
 
     Everywhere a register holds twice as many integers of 16 bits, and there are instructions that add their products
     in pairs; machines with dot products of bytes add four at once.
@@ -87,7 +87,7 @@ _heights: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
 
 
 def measure(node: Node, prices: Prices = RAW) -> Measure:
-    """What one node adds."""
+    """Cost of one node."""
     known = _measures.get(node)
     if known is None:
         known = _measures[node] = _measured(node)
@@ -99,7 +99,7 @@ def measure(node: Node, prices: Prices = RAW) -> Measure:
 
 
 def total(graph: Graph, prices: Prices = Prices()) -> Measure:
-    """What a whole graph costs."""
+    """Cost of a whole graph."""
     result = NOTHING
     for n in graph.nodes():
         result = result.plus(measure(n, prices))
@@ -107,7 +107,7 @@ def total(graph: Graph, prices: Prices = Prices()) -> Measure:
 
 
 def _narrowest_product(node: Node) -> int:
-    """How many bytes the greater factor of a sum of products has, where both are narrow integers, widened; or 0."""
+    """Bytes of the wider factor's elements in a contraction of two widened narrow integers; otherwise 0."""
     if not all(width(a) < DTYPES[a.type.dtype].itemsize for a in node.args):
         return 0
     size = max(map(width, node.args))
@@ -178,7 +178,7 @@ def stored(node: Node) -> int:
 
 
 def read_bytes(node: Node) -> dict[Node, int]:
-    """What an operator reads of each operand: all of it, but what picks elements no more than it picks."""
+    """Bytes that an operator reads of each operand: all of it, or only the elements that it picks."""
     read: dict[Node, int] = {}
     for a in node.args:
         if not (is_static(a) and stored(a) <= SMALL_BYTES):

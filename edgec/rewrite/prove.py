@@ -50,7 +50,7 @@ _TYPES: dict[Dtypes, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Proof:
-    """How often a law was tried, and in how many of these instances it made the graph cheaper."""
+    """Number of instances on which a rule was tried, and of those in which it made the graph cheaper."""
 
     rule: Rule
     instances: int
@@ -213,7 +213,7 @@ def _compare(rule: Rule, node: Node, replacement: Node, random: Random) -> None:
 
 
 def _difference(rule: Rule, left: Array, right: Array, given: list[Array]) -> tuple[int, ...] | None:
-    """Where the results differ by more than the law admits."""
+    """Position at which the results differ by more than the rule allows; None if there is none."""
     if left.dtype not in (DTYPES[f] for f in FLOATS):
         same = left == right
     elif rule.numeric == "exact":

@@ -41,10 +41,10 @@ class RuleError(EdgecError):
 
 
 class View(Protocol):
-    """What a law may ask about the graph around a node."""
+    """The facts about the graph around a node that a rule may use."""
 
     def uses(self, node: Node) -> int:
-        """How many operators and outputs read ``node``."""
+        """Number of operators and outputs that read ``node``."""
         ...
 
 
@@ -99,7 +99,7 @@ class Equation(Rule):
                 yield fitted(instantiate(self.right, bound, node.type.dtype), node)
 
     def refusal(self, bound: dict[str, Node]) -> str | None:
-        """Why the law does not hold for these nodes; None when it does."""
+        """Reason why the rule does not hold for these nodes; None when it does."""
         for name in self.variables:
             if name not in self.truths and not holds(bound[name].type.dtype, self.dtypes):
                 return f"it is a rule of {self.dtypes} types, and {name} is {bound[name].type.dtype}"

@@ -1,4 +1,4 @@
-"""Where laws are tried: random broadcasting shapes, and values chosen to break them."""
+"""Test instances of rules: random broadcasting shapes, and values chosen to break them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def values(random: Random, type: Type, is_exact: bool) -> Array:
 
 
 def tolerance(dtype: str) -> float:
-    """How far two results of reassociated arithmetic may lie apart, relative to the operands."""
+    """Largest admissible difference of two results of reassociated arithmetic, relative to the operands."""
     return {"f64": 1e-9, "f32": 2e-4}.get(dtype, 2e-2)
 
 

@@ -77,7 +77,7 @@ def lowering(domain: str, operator: str) -> Lowering | None:
 
 
 def reason(domain: str, operator: str) -> str | None:
-    """Why an operator is refused, where there is more to say than that it is not known."""
+    """Reason why an operator is refused, where it is known; otherwise None."""
     return _REASONS.get((domain, operator))
 
 
@@ -163,7 +163,7 @@ class Call:
         return [x, y.reshape(*y.shape, *(1,) * (x.rank - axis - y.rank))]
 
     def wants(self, k: int) -> bool:
-        """Whether output ``k`` is used."""
+        """True if output ``k`` is used."""
         return k < len(self.outputs) and self.outputs[k] != ""
 
     def attribute(self, name: str, default: Any = None) -> Any:
@@ -235,7 +235,7 @@ class Call:
         return value.part(axis, 0, self.size(count, value.shape[axis]))
 
     def ints_or_attribute(self, k: int, name: str) -> tuple[int, ...] | None:
-        """What older versions of an operator had as an attribute and newer ones have as an input."""
+        """Integers that older versions of an operator take as an attribute and newer ones as an input."""
         if self.optional(k) is not None:
             return self.ints(k)
         given = self.attributes.get(name)

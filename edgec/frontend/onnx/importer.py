@@ -117,7 +117,7 @@ def _tensors(graph: GraphProto) -> Tensors:
 
 @dataclass
 class _Scope:
-    """What names mean at one place of the model; inner scopes see the outer ones' names."""
+    """The values of names at one place of the model; inner scopes see the outer ones' names."""
 
     names: dict[str, Item]
     opsets: Mapping[str, int]
@@ -201,7 +201,7 @@ class _Importer:
                 scope.names[name] = value
 
     def results(self, node: NodeProto, scope: _Scope, label: str, where: str, inputs: Sequence[Item | None]) -> Results:
-        """What a node computes: by a function of the model, a registered lowering, or the standard's own body."""
+        """Results of a node: by a function of the model, a registered lowering, or the standard's own body."""
         domain = domain_name(node.domain)
         opset = scope.opsets.get(domain, 1)
         given = _attributes(node, scope)

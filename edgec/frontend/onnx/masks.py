@@ -1,4 +1,4 @@
-"""What exporters write for masks, ``y[mask] = v`` above all: counts of true elements, and scatters to their places."""
+"""Exporters' spellings of masks, mainly ``y[mask] = v``: counts of true elements, and scatters to their positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ONNX standard says of an operator: its attributes' defaults, and its body where it is a function."""
+"""The ONNX standard's schema of an operator: its attributes' defaults, and its body where it is a function."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def schema_of(node: NodeProto, opset: int | None) -> Schema | None:
 
 
 def has_body(schema: Schema | None) -> bool:
-    """Whether the standard defines the operator by other operators."""
+    """True if the standard defines the operator by other operators."""
     return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
 
 

@@ -1,4 +1,4 @@
-"""Which operators of a model cannot be lowered: all of them at once, before any work is done."""
+"""Unsupported operators of a model: all of them at once, before any work is done."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _is_ancient(node: NodeProto, opset: int | None) -> bool:
 
 
 def hint_for(node: NodeProto, opset: int | None) -> str:
-    """What to do about an operator that is not supported."""
+    """Hint for an operator that is not supported."""
     domain, operator = domain_name(node.domain), printable(node.op_type)
     reason = registry.reason(domain, node.op_type)
     if reason:

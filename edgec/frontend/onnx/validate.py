@@ -1,4 +1,4 @@
-"""Whether a graph makes sense: every tensor defined once and before its use, every node as its operator says.
+"""Validation of a graph: every tensor defined once and before its use, every node as its operator requires.
 
 onnx.checker is asked node by node, so that its complaint comes with the name of the node and no weights are
 copied. Nodes in the wrong order are accepted, since their meaning is clear.
@@ -127,7 +127,7 @@ def _check_names(nodes: Iterable[NodeProto], known: set[str], where: str) -> set
 
 
 def _check_node(node: NodeProto, opsets: dict[str, int], model: Model, in_function: bool = False) -> None:
-    """What onnx.checker says of a node by itself."""
+    """onnx.checker's verdict on a node by itself."""
     domain = domain_name(node.domain)
     if domain not in opsets:
         raise ModelError(

@@ -115,14 +115,14 @@ class TfliteCall:
         return self.inputs[k] if k < len(self.inputs) else None
 
     def tensor(self, k: int) -> Tensor:
-        """How operand ``k`` is declared."""
+        """Declaration of operand ``k``."""
         index = self.operator.inputs[k] if k < len(self.operator.inputs) else ABSENT
         if index == ABSENT:
             raise ModelError(f"operand {k} is missing")
         return self.graph.tensors[index]
 
     def result(self, k: int = 0) -> Tensor:
-        """How result ``k`` is declared."""
+        """Declaration of result ``k``."""
         return self.graph.tensors[self.operator.outputs[k]]
 
     def quantization(self, k: int) -> Quantization:

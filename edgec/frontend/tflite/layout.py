@@ -26,7 +26,7 @@ def channels_last(x: Value) -> Value:
 
 
 def is_turned(x: Value) -> bool:
-    """Whether x is the transpose of a value with channels first."""
+    """True if x is the transpose of a value with channels first."""
     return x.rank > 2 and x.node.op == "transpose" and x.node.attributes["perm"] == _last(x.rank)
 
 
@@ -35,7 +35,7 @@ def _last(rank: int) -> tuple[int, ...]:
 
 
 def axis_first(axis: int, rank: int) -> int:
-    """Where a dimension is once channels are first."""
+    """Index of a dimension after channels were moved to the front."""
     return axis if axis == 0 else 1 if axis == rank - 1 else axis + 1
 
 

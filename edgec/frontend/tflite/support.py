@@ -1,4 +1,4 @@
-"""Which operators of a model cannot be lowered: all of them at once, before any work is done."""
+"""Unsupported operators of a model: all of them at once, before any work is done."""
 
 from __future__ import annotations
 

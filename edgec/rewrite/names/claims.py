@@ -1,4 +1,4 @@
-"""What a named operator may claim: nodes that nobody else needs, and what is carried out by each that reads it."""
+"""The nodes that a named operator may claim: those nobody else reads, and those that every reader recomputes."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class _Cover(Claims):
     # ---- composites
 
     def composite(self, n: Node) -> Named | None:
-        """What is defined by its mathematics, the largest first."""
+        """The largest composite, defined by its mathematics, that ends in ``n``; None if there is none."""
         for pattern in patterns():
             match = matches(pattern, n)
             if match is not None and self.is_closed(n, match.nodes):

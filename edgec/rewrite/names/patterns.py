@@ -35,7 +35,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Match:
-    """Where a pattern was found: the operands by name, the nodes it covers, and the dimensions it reduces."""
+    """An occurrence of a pattern: the operands by name, the nodes it covers, and the dimensions it reduces."""
 
     operands: dict[str, Node]
     nodes: frozenset[Node]
@@ -75,7 +75,7 @@ def _size(root: Node) -> int:
 
 
 def matches(pattern: Pattern, node: Node) -> Match | None:
-    """How ``node`` is an instance of ``pattern``; the first way there is."""
+    """The first match of ``pattern`` at ``node``; None if there is none."""
     if node.op != pattern.root.op:
         return None
     return next(_match(pattern.root, node, Match({}, frozenset())), None)

@@ -21,7 +21,7 @@ _STEPS = frozenset({"add", "mul", "div", "max", "min", "round"})
 
 
 class Surroundings(Protocol):
-    """What has to be known of the graph: the one reader of a node, and whether nothing else needs a node."""
+    """The facts needed about the graph: the single reader of a node, and whether nothing else reads a node."""
 
     def reader(self, n: Node) -> Node | None: ...
 
@@ -39,7 +39,7 @@ def is_reading(n: Node) -> bool:
 
 
 def requantized(n: Node, around: Surroundings) -> tuple[Node, frozenset[Node]]:
-    """Where the requantization (or dequantization) of the sum ``n`` ends, ``n`` at least, and what is on the way."""
+    """The last node of the requantization (or dequantization) of the sum ``n``, or ``n``, and the nodes in between."""
     end, sums = n, _operands(n)
     way: list[Node] = []
     taken: set[Node] = set()

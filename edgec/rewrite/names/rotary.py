@@ -25,7 +25,7 @@ def rotary(n: Node) -> Iterator[frozenset[Node]]:
 
 
 def _viewed(n: Node, nodes: _Nodes) -> Node:
-    """What ``n`` is a view of."""
+    """The value that ``n`` is a view of."""
     while n.op == "reshape":
         nodes.add(n)
         n = n.args[0]

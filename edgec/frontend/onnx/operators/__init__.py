@@ -1,4 +1,4 @@
-"""What every ONNX operator means in core operators: one short function each, a file a subject."""
+"""The ONNX operators in terms of core operators: one short function each, a file a subject."""
 
 from edgec.frontend.onnx.operators import (  # noqa: F401  (they register)
     activation,

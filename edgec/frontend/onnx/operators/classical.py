@@ -58,7 +58,7 @@ def _table(call: Call, what: str) -> np.ndarray | None:
 
 
 def _is_for(call: Call, kind: str) -> bool:
-    """Whether a default of this kind goes with the values that are given: the standard has defaults for all kinds."""
+    """True if a default of this kind matches the given values: the standard has defaults for all kinds."""
     return call.attribute(f"values_{kind}") is not None
 
 
@@ -98,7 +98,7 @@ def _depth(call: Call, roots: np.ndarray, true: np.ndarray, false: np.ndarray, b
 
 
 class _Tables:
-    """What every node compares, as constants to look up by the node's number."""
+    """The comparison of every tree node, as constant tables indexed by the node's number."""
 
     def __init__(self, call: Call, dtype: str) -> None:
         leaves = len(call.required("leaf_targetids"))
@@ -130,7 +130,7 @@ class _Tables:
         return constant(table)
 
     def holds(self, x: Value, at: Value) -> Value:
-        """Whether the comparison of the node each tree stands at holds, [row, tree]."""
+        """Results of the comparison at the current node of each tree, [row, tree]."""
         value = emit("gather_elements", x, self.features.gather(at, 0), axis=1)
         split = self.splits.gather(at, 0)
         result: Value | None = None

@@ -98,7 +98,7 @@ def loop(call: Call) -> list[Item]:
 
 
 def _most_rounds(call: Call, trips: Value | None) -> tuple[int | None, bool]:
-    """How many rounds there are at most, as far as that is known; and whether no run can ask for more."""
+    """Largest number of iterations, as far as it is known; and whether no run can exceed it."""
     known = None if trips is None else known_elements(trips)
     if known is not None and upper(known[0]) <= _MAX_ROUNDS:
         return upper(known[0]), True
@@ -111,7 +111,7 @@ def _is_possible(going: Value) -> bool:
 
 
 def _nothing(item: Item) -> Item:
-    """What stands for the result of a round that is not taken."""
+    """Placeholder for the result of an iteration that is not executed."""
     return full(item.shape, 0, item.dtype) if isinstance(item, Value) else item
 
 

@@ -16,7 +16,7 @@ from edgec.ir.index import greater
 
 @dataclass(frozen=True)
 class Window:
-    """How a kernel walks over the spatial dimensions."""
+    """Geometry of a kernel over the spatial dimensions."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -109,7 +109,7 @@ def conv_transpose(call: Call) -> Value:
 def _transposed_extent(
     call: Call, space: Sequence[int], whole: Sequence[int], strides: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """How much to cut at the beginning of the whole result, and how much of it to keep."""
+    """Number of elements to cut at the beginning of the whole result, and number of those to keep."""
     rank = len(whole)
     auto = call.attribute("auto_pad", "NOTSET")
     wanted = call.attribute("output_shape")

@@ -173,7 +173,7 @@ def pad(call: Call) -> Value:
 
 
 def _around(call: Call, mode: str, extent: Extent, before: Extent, after: Extent) -> Value:
-    """Which elements stand where after padding that repeats the input's own."""
+    """Source positions of all elements after padding that repeats elements of the input."""
     if isinstance(extent, Expr) or isinstance(before, Expr) or isinstance(after, Expr):
         return _around_open(call, mode, extent, before, after)
     check_table(upper(before + extent + after))

@@ -1,4 +1,4 @@
-"""How often given sequences of tokens occur in a text of numbers."""
+"""TfIdfVectorizer: counts of given token sequences in a text of token numbers."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def max_pool(call: Call) -> Value | tuple[Value, Value]:
 
 
 def _indices(call: Call, x: Value, y: Value, win: Window) -> Value:
-    """Where in the whole input the maximum of each window lies: the first of equal ones."""
+    """Position in the whole input of each window's maximum: the first of equal ones."""
     candidates = windows(x, win, y.shape[2:], -inf if x.is_float else int(np.iinfo(DTYPES[x.dtype]).min))
     places = windows(
         _positions(x, bool(call.attribute("storage_order", 0))), win, y.shape[2:], int(np.iinfo(np.int64).max)
@@ -67,7 +67,7 @@ def _indices(call: Call, x: Value, y: Value, win: Window) -> Value:
 
 
 def _positions(x: Value, turned: bool) -> Value:
-    """Where each element lies in the whole tensor; with ``turned`` the first dimension of space is the fastest."""
+    """Position of each element in the whole tensor; with ``turned`` the first spatial dimension is the fastest."""
     if any(isinstance(n, Expr) for n in x.shape):
         space = [prod(x.shape[2:d]) if turned else prod(x.shape[d + 1 :]) for d in range(2, x.rank)]
         strides = (prod(x.shape[1:]), prod(x.shape[2:]), *space)
@@ -107,7 +107,7 @@ def average_pool(call: Call) -> Value:
 
 
 def _counted(x: Value, win: Window, sizes: tuple[Extent, ...], padding: Sequence[Extent] | None) -> Value:
-    """How many elements every window has, where that is known only at run time; ``padding`` is counted when given."""
+    """Number of elements of every window, where it is known only at run time; ``padding`` is counted when given."""
     if not any(win.before) and all(isinstance(a, int) and a == 0 for a in win.after):
         return constant(prod(win.kernel), x.dtype)
     ones = full((1, 1, *x.shape[2:]), 1, x.dtype)

@@ -226,5 +226,5 @@ def _panels(weights: Value) -> Value:
 
 
 def _reaches(lengths: Value, t: int) -> bool:
-    """Whether every sequence is known to be longer than t."""
+    """True if every sequence is known to be longer than t."""
     return lengths.is_const and bool((lengths.node.value > t).all())

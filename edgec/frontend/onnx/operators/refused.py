@@ -1,4 +1,4 @@
-"""Why some operators are refused, and what to do instead."""
+"""Reasons why some operators are refused, and what to do instead."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Weights = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class _Axis:
-    """What happens along one dimension: ``scale`` = output / input, ``roi`` the part of the input wanted.
+    """Resizing along one dimension: ``scale`` = output / input, ``roi`` the requested part of the input.
 
     The scale is None where it depends on sizes that are known only at run time.
     """
@@ -202,7 +202,7 @@ def _along(call: Call, x: Value, a: _Axis, transformation: str, nearest: str) ->
 
 
 def _coordinates(call: Call, a: _Axis, transformation: str) -> np.ndarray:
-    """Where in the input every output position lies."""
+    """Input coordinate of every output position."""
     y = np.arange(a.size, dtype=np.float64)
     length = a.scale * a.extent
     if transformation == "align_corners":

@@ -95,7 +95,7 @@ def _reflected(x: Value, low: float, high: float) -> Value:
 
 @onnx("AffineGrid")
 def affine_grid(call: Call) -> Value:
-    """Where every pixel of a picture lies in another: x, y (and z) in -1 .. 1 times a matrix, [N, space.., axes].
+    """Coordinates of every pixel of an image in another: x, y (and z) in -1 .. 1 times a matrix, [N, space.., axes].
 
     The standard's own body loses a batch of one. One aligned pixel stands at 1, as in onnxruntime.
     """
@@ -210,7 +210,7 @@ def max_roi_pool(call: Call) -> Value:
     edges = select(edges < 0, -emit("floor", 0.5 - edges), emit("floor", edges + 0.5))
 
     def inside(axis: int, extent: Extent, cells: int) -> Value:
-        """Which pixels along a dimension (0 across, 1 down) belong to which cell, [R, cells, extent]."""
+        """Membership of pixels along a dimension (0 across, 1 down) in cells, [R, cells, extent]."""
         start, end = (edges.part(1, k, k + 1) for k in (axis, axis + 2))
         span = maximum(end - start + 1, 1) / cells
         k, pixel = iota(cells, 1, 2, x.dtype), iota(extent, 2, 3, x.dtype)

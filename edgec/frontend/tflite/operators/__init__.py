@@ -1,4 +1,4 @@
-"""What every TensorFlow Lite operator means in core operators: one short function each, a file a subject."""
+"""The TensorFlow Lite operators in terms of core operators: one short function each, a file a subject."""
 
 from edgec.frontend.tflite.operators import (  # noqa: F401  (they register)
     activation,

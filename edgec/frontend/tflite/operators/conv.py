@@ -22,7 +22,7 @@ Contract = Callable[[Value, Value, int], Value]
 
 
 def same_padding(n: int, span: int, stride: int) -> tuple[int, int]:
-    """What SAME adds before and after a dimension of ``n``: the odd one after."""
+    """SAME padding before and after a dimension of ``n``: the odd element after."""
     total = max((-(-n // stride) - 1) * stride + span - n, 0)
     return total // 2, total - total // 2
 
@@ -129,7 +129,7 @@ def _along(values: Value, rank: int, axis: int) -> Value:
 
 
 def _factors(call: TfliteCall, rank: int, axis: int) -> np.ndarray:
-    """What a unit of the sum is in units of the result, one a channel; in the precision the kernels compute it in."""
+    """Scale of the accumulator in units of the result, one a channel; in the precision of the reference kernels."""
     inputs, weights, result = call.quantization(0), call.quantization(1), call.result().quantized
     if call.tensor(0).dtype == "u8":
         product = np.asarray(inputs.scale * weights.scales, np.float32).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What single-shot detectors end in: boxes decoded from their anchors, the best ones chosen."""
+"""The last operator of single-shot detectors: boxes decoded from their anchors, the best ones chosen."""
 
 from __future__ import annotations
 

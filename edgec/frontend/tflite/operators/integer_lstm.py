@@ -43,7 +43,7 @@ def step(call: TfliteCall, fed: dict[int, Value], recurrent: Sequence[int], h: V
 
 
 def enter(call: TfliteCall, x: Value, weights: int, bias: int) -> Value:
-    """What an operand [B, I] adds to a gate, bias included, in units of 2^-12."""
+    """Contribution of an operand [B, I] to a gate, bias included, in units of 2^-12."""
     return _saturated(_product(call, x, call.quantization(0), weights, call.optional(bias)))
 
 

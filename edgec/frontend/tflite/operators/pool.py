@@ -23,7 +23,7 @@ def _pooled(call: TfliteCall, x: Value, combine: str, border: float) -> Value:
 
 
 def _counts(call: TfliteCall, x: Value) -> np.ndarray:
-    """How many elements every window holds: [1, 1, H, W], or a scalar where it is the same for all."""
+    """Number of elements of every window: [1, 1, H, W], or a scalar where it is the same for all."""
     ones = _pooled(call, constant(np.ones((1, 1, *x.shape[2:]), np.int32)), "add", 0).node.value
     return np.asarray(ones.reshape(-1)[0]) if ones.size and (ones == ones.reshape(-1)[0]).all() else ones
 

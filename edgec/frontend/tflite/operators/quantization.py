@@ -44,7 +44,7 @@ def cast(call: TfliteCall) -> Value:
 
 @tflite("FAKE_QUANT", elementwise=True)
 def fake_quant(call: TfliteCall) -> Value:
-    """What training with quantization in mind leaves behind: real numbers, rounded to steps between two bounds."""
+    """Fake quantization from quantization-aware training: real numbers, rounded to steps between two bounds."""
     low, high, bits = float(call.option("min")), float(call.option("max")), int(call.option("num_bits"))
     least, most = float(bool(call.option("narrow_range", False))), float(2**bits - 1)
     if not low < high or is_quantized(call.result()):

@@ -52,7 +52,7 @@ def lstm(call: TfliteCall) -> Value:
 
 
 def _fed(call: TfliteCall, x: Value, gate: int) -> Value:
-    """What the whole sequence contributes to a gate: one product, since the state does not enter."""
+    """Contribution of the whole sequence to a gate: one matmul, since the state does not enter."""
     steps, batch, size = x.shape
     rows = x.reshape(steps * batch, size)
     if not x.is_float:
@@ -118,7 +118,7 @@ def svdf(call: TfliteCall) -> Value:
 
 
 def _features(call: TfliteCall) -> Value:
-    """What the input is to every filter; of integers, in 16 bits and the units of the state."""
+    """Feature of the input for every filter; of integers, in 16 bits and the units of the state."""
     x, features = call[0], call[1]
     if x.is_float:
         return x @ features.swap(0, 1)

@@ -60,7 +60,7 @@ def assign_variable(call: TfliteCall) -> list[Value]:
 
 
 def start(tensor: Tensor) -> np.ndarray:
-    """What a variable is where the file does not say: real zeros."""
+    """Initial value of a variable without one in the file: real zeros."""
     if tensor.dtype not in DTYPES:
         raise ModelError(f"a variable of type {tensor.dtype} is not supported")
     zero = tensor.quantized.zero if is_quantized(tensor) else 0

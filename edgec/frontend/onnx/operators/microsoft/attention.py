@@ -96,7 +96,7 @@ def scale_of(call: Call, q: Value) -> float:
 
 
 def _biases(call: Call, q: Value, k: Value, mask: Value | None, extra: Value | None) -> Value | None:
-    """What is added to the scores: the mask of padding, and a bias of the model's own."""
+    """Terms added to the scores: the padding mask, and a bias of the model."""
     if mask is None:
         return extra
     batch, keys = q.shape[0], k.shape[2]

@@ -14,7 +14,10 @@ from edgec.ir.index import greater
 
 @microsoft("GroupQueryAttention")
 def group_query_attention(call: Call) -> list[Value | None]:
-    """How long each sequence is may depend on the input (seqlens_k); the longest is known, or a run-time size."""
+    """Attention in which groups of query heads share key heads.
+
+    The length of each sequence may depend on the input (seqlens_k); the longest is known, or a run-time size.
+    """
     heads, groups = call.required("num_heads"), call.required("kv_num_heads")
     smooth = call.attribute("smooth_softmax", -1) == 1
     refuse_unless(call, {"sliding_window_cache": 0, "kv_cache_bit_width": 0, "qk_output": 0}, 12, 13)

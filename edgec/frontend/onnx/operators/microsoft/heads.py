@@ -79,7 +79,7 @@ def rotated(x: Value, cos: Value, sin: Value, interleaved: bool) -> Value:
 
 
 def key_mask(mask: Value, batch: int, keys: int, value: float) -> Value:
-    """What hides keys, to be added to scores [batch, heads, queries, keys]: ``value`` where they are padding.
+    """Key mask to be added to scores [batch, heads, queries, keys]: ``value`` where keys are padding.
 
     A mask is [batch, keys] or [batch, queries, keys] with 0 for padding, [batch] lengths, or [2 * batch] ends and
     starts.

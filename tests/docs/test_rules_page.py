@@ -1,4 +1,4 @@
-"""The page of laws says what the laws are: `python benchmarks/laws.py` writes it anew."""
+"""The page of rewrite rules is current: `python benchmarks/laws.py` writes it."""
 
 from __future__ import annotations
 
