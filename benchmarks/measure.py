@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from networks import Network, models_folder
-from peer import Arrays, Peer
-from real_inputs import real_input
 
 import edgec
+from benchmarks.engines.peer import Arrays, Peer
+from benchmarks.networks.catalog import Network, models_folder
+from benchmarks.networks.real_inputs import real_input
 from edgec.artifact.folder import read_lock
 from edgec.bench.timing import Timing
 from edgec.check.compare import TOLERANCE, compare_all, worst

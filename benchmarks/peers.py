@@ -1,6 +1,6 @@
 """edgec beside the other engines for this processor: every network, in turns, with its outputs checked.
 
-    python benchmarks/peers.py --write docs/results/peers.md
+    python -m benchmarks.peers --write docs/results/peers.md
 
 Networks are made and engines installed in a cache folder on the first run; what cannot be had is said so and left out.
 A measurement is one network on one number of threads. Finished ones are kept in the cache, so that a run that was
@@ -22,14 +22,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import peak
-import peer_install
-import peer_page
-from networks import wanted
-from peer import Peer
-from peer_install import NotHad
 
 import edgec
+from benchmarks import environment
+from benchmarks.cpu import peak
+from benchmarks.engines import install as peer_install
+from benchmarks.engines import page as peer_page
+from benchmarks.engines.install import NotHad
+from benchmarks.engines.peer import Peer
+from benchmarks.networks.catalog import wanted
 from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler
 from edgec.report.facts import macs
@@ -39,7 +40,7 @@ NETWORKS = (
     "unet_256", "bert_base_128", "tinybert_128", "gpt2_64", "vit_tiny_224", "dscnn_kws", "resnet8_cifar",
     "c3d_small_16x112",
 )  # fmt: skip
-ROUNDS = str(Path(__file__).with_name("peer_rounds.py"))
+ROUNDS = ("-m", "benchmarks.engines.rounds")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -73,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(peer_page.summary(table), flush=True)
     if options.write:
         # Where the cache is and what runs beside belongs to one machine.
-        command = f"python benchmarks/peers.py --seconds {options.seconds:g} --write {options.write.name}"
+        command = f"python -m benchmarks.peers --seconds {options.seconds:g} --write {options.write.name}"
         options.write.write_text(peer_page.page(table, command), encoding="utf-8")
     return 0 if table.is_right else 1
 
@@ -82,7 +83,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     p.add_argument("--cache", type=Path, default=default_cache(), help="environments, conversions, results")
     p.add_argument("--folder", type=Path, help="NAME.onnx, NAME.in.npz, NAME.tflite; made in the cache by default")
-    p.add_argument("--networks", nargs="+", metavar="NAME", help="by default the fourteen of make_networks.py")
+    p.add_argument("--networks", nargs="+", metavar="NAME", help="by default the fourteen of benchmarks.networks.make")
     p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names to measure; may be repeated")
     p.add_argument("--engines", nargs="*", default=list(peer_install.PACKAGES), choices=list(peer_install.PACKAGES))
     p.add_argument("--compilers", nargs="+", default=[""], metavar="KIND", help="gcc, clang, zig; each a column")
@@ -193,7 +194,7 @@ def in_turns(
         task, result = Path(folder, "job.json"), Path(folder, "result.json")
         job["peak"] = [str(program) for program in peak.programs(device, pick_compiler(device), Path(folder))]
         task.write_text(json.dumps(job))
-        subprocess.run([*options.under, sys.executable, ROUNDS, str(task), str(result)], check=True)
+        subprocess.run([*options.under, sys.executable, *ROUNDS, str(task), str(result)], check=True, env=environment())
         found: dict[str, Any] = json.loads(result.read_text())
         return found
 

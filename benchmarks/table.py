@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 
-from measure import BLOCK, PAUSE, Measured, Timed
-from networks import Missing
-
+from benchmarks.measure import BLOCK, PAUSE, Measured, Timed
+from benchmarks.networks.catalog import Missing
 from edgec.check.compare import TOLERANCE
 from edgec.errors import UsageError
 

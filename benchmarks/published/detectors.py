@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from published.layers import Net
-from published.pictures import scaled
+from benchmarks.published.layers import Net
+from benchmarks.published.pictures import scaled
 
 
 def places(extent: int) -> np.ndarray:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from published import detectors, pictures, regions, text, vision, volumes
-from published.layers import Net
+from benchmarks.published import detectors, pictures, regions, text, vision, volumes
+from benchmarks.published.layers import Net
 
 
 @dataclass(frozen=True)

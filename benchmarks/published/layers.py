@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from graph_writer import Writer
 from onnx import TensorProto
+
+from benchmarks.networks.graph_writer import Writer
 
 OPSET = 13
 Shape = tuple[int, ...]

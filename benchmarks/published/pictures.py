@@ -4,7 +4,7 @@ ResNeXt-50 32x4d (1611.05431) and ConvNeXt-T (2201.03545). ``width`` scales chan
 
 from __future__ import annotations
 
-from published.layers import Net
+from benchmarks.published.layers import Net
 
 
 def scaled(width: float, channels: int, step: int = 8) -> int:

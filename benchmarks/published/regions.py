@@ -12,9 +12,9 @@ from math import log
 import numpy as np
 from onnx import TensorProto
 
-from published.detectors import places, suppressed
-from published.layers import Net
-from published.pictures import scaled
+from benchmarks.published.detectors import places, suppressed
+from benchmarks.published.layers import Net
+from benchmarks.published.pictures import scaled
 
 INT64 = TensorProto.INT64
 STRIDES = (4, 8, 16, 32, 64)

@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 from onnx import TensorProto
 
-from published.layers import Net
+from benchmarks.published.layers import Net
 
 WORDS = 30522
 

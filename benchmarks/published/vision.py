@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from published.layers import Net
-from published.text import attention
+from benchmarks.published.layers import Net
+from benchmarks.published.text import attention
 
 
 def vit(size: int = 224, layers: int = 12, width: int = 768, heads: int = 12) -> Net:

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from published.layers import Net
-from published.pictures import scaled
+from benchmarks.published.layers import Net
+from benchmarks.published.pictures import scaled
 
 
 def c3d(size: int = 112, frames: int = 16, width: float = 1.0) -> Net:

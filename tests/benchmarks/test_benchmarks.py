@@ -10,14 +10,14 @@ import zipfile
 from pathlib import Path
 from typing import ClassVar
 
-import networks
 import numpy as np
 import pytest
-import state_dict
-import table
-from measure import ROUNDS, Measured, Timed, block, take_turns
-from peak import gflops
 
+from benchmarks import table
+from benchmarks.cpu.peak import gflops
+from benchmarks.measure import ROUNDS, Measured, Timed, block, take_turns
+from benchmarks.networks import catalog as networks
+from benchmarks.networks import state_dict
 from edgec.bench.timing import Timing
 from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    script = [sys.executable, str(ROOT / "benchmarks" / "latency.py"), "--no-download", *arguments]
+    script = [sys.executable, "-m", "benchmarks.cpu.latency", "--no-download", *arguments]
     # The project under test, installed or not.
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(script, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)

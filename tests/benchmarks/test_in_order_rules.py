@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from in_order import cycles
+
+from benchmarks.cpu.in_order import cycles
 
 SUM = "fmla v{0}.4s, v30.4s, v31.s[0]"
 

@@ -1,4 +1,4 @@
-"""A few kernels under oclgrind (all of them: benchmarks/oclgrind.py), and one whose threads do not wait."""
+"""A few kernels under oclgrind (all of them: benchmarks/gpu/oclgrind.py), and one whose threads do not wait."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from needed import driver, need
-from oclgrind import FOUND, LIBRARY, SILENT, checked
 
+from benchmarks.gpu.oclgrind import FOUND, LIBRARY, SILENT, checked
 from edgec.resources import data_folder
 
 SECONDS = 60.0

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import peak
-import peer_install
-import peer_page
-import peer_rounds
-import peers
 import pytest
 
 import edgec
+from benchmarks import peers
+from benchmarks.cpu import peak
+from benchmarks.engines import install as peer_install
+from benchmarks.engines import page as peer_page
+from benchmarks.engines import rounds as peer_rounds
 from edgec.check.reference import Reference
 from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from fusion_counts import measure, page
-from published.figures import NETWORKS
 
+from benchmarks.fusion.counts import measure, page
+from benchmarks.published.figures import NETWORKS
 from edgec.options import resolve
 
 

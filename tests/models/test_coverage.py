@@ -1,13 +1,11 @@
-"""Every model that has to work, as benchmarks/coverage.py runs it; those that are not here are skipped."""
+"""Every model that has to work, as benchmarks/accuracy/coverage.py runs it; those that are not here are skipped."""
 
 from __future__ import annotations
 
-import cover_made  # noqa: F401  (they register)
-import cover_pictures  # noqa: F401
-import cover_sound  # noqa: F401
-import cover_text  # noqa: F401
 import pytest
-from cover import CASES, Missing
+
+from benchmarks.accuracy import cover_images, cover_made, cover_sound, cover_text  # noqa: F401  (they register)
+from benchmarks.accuracy.cover import CASES, Missing
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 
-import networks
 import numpy as np
 import onnxruntime
 import pytest
-import wheels
-from measure import Measured, Settings, measure
 
 import edgec
+from benchmarks.measure import Measured, Settings, measure
+from benchmarks.networks import catalog as networks
+from benchmarks.networks import wheels
 from edgec.cli.demo import digits
 from edgec.execute.samples import random_inputs
 

@@ -11,16 +11,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.chromium import ARGUMENTS
 from edgec.report import page as pages
 
 #: The page's own code, before it is made one script.
 MODULES = Path(pages.__file__).parent / "html" / "modules"
-
-#: Nothing is to be asked of any network, and root has no sandbox.
-ARGUMENTS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 
 
 @contextmanager

@@ -21,7 +21,9 @@ from edgec.rewrite.term import match
 
 RULES = load_rules()
 EQUATIONS = [r for r in RULES if isinstance(r, Equation)]
-KNOWN = json.loads((Path(__file__).resolve().parents[2] / "benchmarks" / "laws.json").read_text(encoding="utf-8"))
+KNOWN = json.loads(
+    (Path(__file__).resolve().parents[2] / "benchmarks" / "rules" / "rules.json").read_text(encoding="utf-8")
+)
 
 
 def test_there_are_more_laws_than_dnnfusion_counts() -> None:

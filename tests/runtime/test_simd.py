@@ -1,7 +1,7 @@
 """ec_simd.h against float64 numpy: every function, over all exponents, in every build.
 
 A build is a compiler with flags; the same shim is compiled for each and loaded through ctypes.
-The bounds are those of benchmarks/ulp.py, which takes all floats.
+The bounds are those of benchmarks/cpu/ulp.py, which takes all floats.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from ulp import BOUNDS, POW, POW_FAR, POW_PLAIN
+
+from benchmarks.cpu.ulp import BOUNDS, POW, POW_FAR, POW_PLAIN
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]

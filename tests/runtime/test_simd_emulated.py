@@ -40,7 +40,8 @@ from test_simd_integer import (
     test_selection_and_reductions,
     test_words,
 )
-from ulp import BOUNDS
+
+from benchmarks.cpu.ulp import BOUNDS
 
 __all__ = [
     "test_clamp_keeps_nan",

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import wheels
 
 import edgec
+from benchmarks.networks import wheels
 from edgec.check.litert import LitertReference
 from edgec.check.reference import Reference
 from edgec.execute.samples import random_inputs

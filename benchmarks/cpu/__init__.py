@@ -1,0 +1,1 @@
+"""Benchmarks of kernels and networks on CPUs."""

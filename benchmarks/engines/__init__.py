@@ -1,0 +1,1 @@
+"""Other inference engines: installing them, converting networks for them, and taking turns with them."""

@@ -1,0 +1,1 @@
+"""Benchmarks in CUDA and OpenCL."""

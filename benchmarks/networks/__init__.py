@@ -1,0 +1,1 @@
+"""Networks of the benchmarks: where they come from, and how they are made."""

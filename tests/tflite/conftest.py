@@ -1,6 +1,0 @@
-"""Where wheels with models come from is known to benchmarks/."""
-
-import sys
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
