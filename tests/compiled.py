@@ -144,7 +144,7 @@ class Target:
 
 def target(name: str) -> Target:
     device = load_device(name)
-    return Target(device, tuple(FLAGS) if name == "host" else (*STRICT, *device.cflags))
+    return Target(device, tuple(FLAGS) if name == "host" else (*STRICT, *device.toolchain.cflags))
 
 
 def program_of(graph: Graph, device: Device | None = None, fuse: bool = True, threads: int = 2) -> Program:

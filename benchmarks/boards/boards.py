@@ -118,7 +118,7 @@ def measured(network: str, path: Path, core: str, library: Path | None = None, r
         (ran,) = remote.run([arrays])
         image = compile_runner(built, Path(scratch) / "runner")
         listed = subprocess.run(
-            [f"{device.gcc_target}-nm", "-S", str(image)], capture_output=True, text=True, check=True
+            [f"{device.toolchain.gcc_target}-nm", "-S", str(image)], capture_output=True, text=True, check=True
         )
     lsb = max(d.max_abs for d in compare_all(ran.outputs, want))
     theirs = cmsis_nn.counted(library, path, built, *arrays.values()) if library is not None else None

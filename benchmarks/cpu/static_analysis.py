@@ -135,7 +135,7 @@ def assembly(model: Path, core: Core, folder: Path, precision: Precision = "fp32
     built = edgec.build(
         model, folder / f"{core.name}{core.loads_first}", device=taken, precision=precision, compile=False
     )
-    options = [f for f in device.cflags if not f.startswith(("-mcpu", "-march"))]
+    options = [f for f in device.toolchain.cflags if not f.startswith(("-mcpu", "-march"))]
     command = [*pick_compiler(device, "gcc").command, "-O3", "-std=c11", *options, *core.flags, "-S", "-o", "-"]
     sources = sorted(built.folder.glob("*_kernels_*.c"))
     made = (subprocess.run([*command, str(p)], check=True, capture_output=True, text=True) for p in sources)

@@ -119,7 +119,7 @@ def main() -> None:
         for network in wanted
         for device in options.device.split(",")
         for precision in options.precision.split(",")
-        if precision == "fp32" or load_device(device).compute_capability >= 80
+        if precision == "fp32" or load_device(device).gpu.compute_capability >= 80
     ]
     found = []
     with ProcessPoolExecutor(options.side) as pool:

@@ -80,7 +80,8 @@ def device_of(kind: str) -> Any:
     """The device as oclgrind stands for it: with no extension but doubles."""
     from edgec.device.load import load_device
 
-    return replace(load_device(kind), opencl_extensions=())
+    device = load_device(kind)
+    return replace(device, gpu=replace(device.gpu, opencl_extensions=()))
 
 
 def calculated(kind: str, group: str, names: Sequence[str], templates: Sequence[Path]) -> None:

@@ -37,7 +37,7 @@ def here(phone: str, folder: Path) -> Path:
     """A device file: this processor, beside it the kernels of a phone's GPU."""
     gpu, device = folder / "gpu_here.toml", folder / "phone_here.toml"
     free = "[measured]\nhandover_us = 0.01\ncopy_gbps = 1_000\n"
-    base = load_device(phone).gpu
+    base = load_device(phone).gpu_device
     gpu.write_text(f'base = "{base}"\ndescription = "its kernels, on this machine"\nopencl_extensions = []\n{free}')
     device.write_text(f'base = "host"\ndescription = "this processor"\ngpu = "{gpu}"\n')
     return device

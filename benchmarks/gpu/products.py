@@ -85,9 +85,9 @@ def offers(shape: tuple[int, int, int], kind: str, device: Device, every: bool) 
     for offer in tiles.offers(columns, depth, device, element, True):
         count = -(-rows // offer.m) * -(-columns // offer.n)
         for split in (1, 2, 4, 8, 16):
-            if split > 1 and (depth // split < 2 * offer.k or count * split > 2 * device.multiprocessors):
+            if split > 1 and (depth // split < 2 * offer.k or count * split > 2 * device.gpu.multiprocessors):
                 break
-            if count * split * 4 >= device.multiprocessors:
+            if count * split * 4 >= device.gpu.multiprocessors:
                 found.append(replace(offer, split=split))
     return list(dict.fromkeys(found))
 

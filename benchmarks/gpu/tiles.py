@@ -52,9 +52,9 @@ def offers(shape: tuple[int, int, int], device: Device) -> list[tiles.AnyTile]:
     for offer in tiles.offers(columns, depth, device, "", True):
         count = ceil(rows / offer.m) * ceil(columns / offer.n)
         for split in tiles.SPLITS:
-            if split > 1 and (depth // split < 2 * offer.k or count * split > 4 * device.multiprocessors):
+            if split > 1 and (depth // split < 2 * offer.k or count * split > 4 * device.gpu.multiprocessors):
                 break
-            if count * split * 3 >= device.multiprocessors or split == 1:
+            if count * split * 3 >= device.gpu.multiprocessors or split == 1:
                 found.append(replace(offer, split=split))
     return found
 

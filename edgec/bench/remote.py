@@ -258,7 +258,9 @@ def _compile_cuda_runner(built: Built, sources: Sequence[Path], output: Path, de
     compiler = pick_cuda_compiler(options.device, options.compiler)
     crosses = any(word.startswith(("-ccbin", "--compiler-bindir")) for word in compiler.command)
     if compiler.kind == "nvcc" and not crosses and options.device.arch != host_arch():
-        hint = f'run edgec on the device, or give --compiler "nvcc -ccbin {options.device.gcc_target}-g++ ..."'
+        hint = (
+            f'run edgec on the device, or give --compiler "nvcc -ccbin {options.device.toolchain.gcc_target}-g++ ..."'
+        )
         raise ToolchainError(f"{compiler} makes programs for this machine, not for '{options.device.name}'", hint=hint)
     compile_cuda(compiler, options.device, sources, output, usable_cores(), defines=defines, shared=False)
     return output
@@ -268,7 +270,7 @@ def _alone(compiler: Compiler, device: Device) -> tuple[Compiler, tuple[str, ...
     """How to link a program that needs nothing the device would have to have."""
     if compiler.kind == "zig" and "linux-gnu" in compiler.target:  # zig has no static library of GNU's, but musl
         return replace(compiler, target=compiler.target.replace("linux-gnu", "linux-musl")), ("-static",)
-    return compiler, ("-static",) if "linux" in compiler.target and device.gcc_target else ()
+    return compiler, ("-static",) if "linux" in compiler.target and device.toolchain.gcc_target else ()
 
 
 def board_flags(device: Device, script: Path) -> tuple[str, ...]:

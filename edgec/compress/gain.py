@@ -61,11 +61,11 @@ def gain(layer: Layer, device: Device) -> Gain:
 
 def _gain_on_gpu(layer: Layer, device: Device) -> Gain:
     """Products on tensor cores take turns with memory; depthwise ones are as many operations either way."""
-    peak = device.multiprocessors * max(device.gpu_clock_mhz, 1) * 1e6 * 2 * _THREADS
-    rate = max(device.memory_gbps, 1) * 1e9
+    peak = device.gpu.multiprocessors * max(device.gpu.clock_mhz, 1) * 1e6 * 2 * _THREADS
+    rate = max(device.gpu.memory_gbps, 1) * 1e9
     size, speed = {"fp32": (4, 1), "tf32": (4, 4), "fp16": (2, 8)}[device.precision]
     if device.language == "opencl":
-        speed = 2 if device.precision == "fp16" and "cl_khr_fp16" in device.opencl_extensions else 1
+        speed = 2 if device.precision == "fp16" and "cl_khr_fp16" in device.gpu.opencl_extensions else 1
     is_depthwise = layer.node.op == "conv" and layer.weights.shape[1] == 1 and layer.weights.shape[0] > 1
     moved = layer.weights.size + 2 * int(layer.source.type.elements)
     arithmetic = 2.0 * layer.macs / peak

@@ -103,7 +103,7 @@ def _link(
     progress: Progress | None = None,
 ) -> None:
     target = f"{device.arch}-linux-musl"  # whose mutexes, conditions and threads are as large as Android's
-    phone = replace(device, gcc_target="", zig_target=target)
+    phone = replace(device, toolchain=replace(device.toolchain, gcc_target="", zig_target=target))
     compiler = replace(pick_compiler(phone, "zig"), target=target)
     with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
         work = Path(scratch)

@@ -126,7 +126,7 @@ def compile_cuda(
 
 
 def _arch(compiler: CudaCompiler, device: Device) -> list[str]:
-    return [f"-arch=sm_{device.compute_capability}"] if compiler.kind == "nvcc" else []
+    return [f"-arch=sm_{device.gpu.compute_capability}"] if compiler.kind == "nvcc" else []
 
 
 def _compile(compiler: CudaCompiler, device: Device, more: Sequence[str], source: Path, target: Path) -> str:

@@ -19,6 +19,76 @@ DOT_EXTENSIONS = ("cl_khr_integer_dot_product", "cl_arm_integer_dot_product_int8
 
 
 @dataclass(frozen=True)
+class Gpu:
+    """A GPU: the `[gpu]` table of a device file. 0 means unknown."""
+
+    compute_capability: int = 0
+    """Of an NVIDIA GPU, without the point: 87 is sm_87."""
+    multiprocessors: int = 0
+    """Of a GPU: how many thread blocks (OpenCL: work-groups) run at once without sharing a multiprocessor."""
+    clock_mhz: int = 0
+    multiply_adds: int = 0
+    """fp32 multiply-adds that one multiprocessor starts per clock; 0: unknown, and costs are those of a CPU."""
+    tensor_multiply_adds: int = 0
+    """fp16 multiply-adds with fp32 sums that its tensor cores start per clock."""
+    registers: int = 0
+    """32-bit registers of one multiprocessor of an NVIDIA GPU; it holds at most ``resident_threads`` in
+    ``resident_groups`` thread blocks at once, which share ``resident_shared_bytes``."""
+    resident_threads: int = 0
+    resident_groups: int = 0
+    resident_shared_bytes: int = 0
+    shared_bytes: int = 0
+    """Shared memory of one thread block (OpenCL: local memory of a work-group)."""
+    group_shared_bytes: int = 0
+    """The most shared memory that a kernel may request; 0: no more than ``shared_bytes``."""
+    has_local_memory: bool = True
+    """Whether shared memory is faster than global memory; where it is not, matmuls are blocked in registers."""
+    coherent_groups: bool = False
+    """Whether a work-group sees what others wrote earlier in the same kernel, which OpenCL 1.2 does not promise."""
+    group_items: int = 64
+    """Work-items of a work-group without local memory; 1 where every work-item has a work-group of its own."""
+    opencl_extensions: Names = ()
+    """Extensions of OpenCL 1.2 that a device has, as OpenCL spells them; kernels are checked with each."""
+    weights_as_images: bool = False
+    """Whether matmul weights are read as textures, which some GPUs load faster."""
+    l2_bytes: int = 0
+    """Cache between the multiprocessors of a GPU and its memory."""
+    memory_gbps: int = 0
+    """The peak bandwidth of a GPU's memory, in 10^9 bytes a second."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board without an operating system: the `[board]` table of a device file."""
+
+    flash_bytes: int = 0
+    flash_origin: int = 0
+    """Where flash begins in the address space, on a device without an operating system."""
+    ram_origin: int = 0
+    """Where the RAM of `ram_bytes` begins there; with it edgec writes a linker script and a start file."""
+    clock_hz: int = 0
+    """Clock of the core."""
+    qemu_machine: str = ""
+    """The board of qemu's system emulation that is like it."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """Compilers and what they are told: the `[toolchain]` table of a device file."""
+
+    cflags: Names = ()
+    """Options that select the processor, as gcc takes them."""
+    gcc_target: str = ""
+    """Prefix of the cross compiler (`<prefix>-gcc`); empty for the machine that edgec itself runs on."""
+    compiler: str = ""
+    """The kind of compiler to take ("zig") where another one makes wrong code; empty for any."""
+    zig_target: str = ""
+    """What `zig cc -target` takes; empty as for `gcc_target`."""
+    zig_mcpu: str = ""
+    """What `zig cc -mcpu` takes, in its own spelling: `cortex_a76`, `cortex_m4+vfp4d16sp`."""
+
+
+@dataclass(frozen=True)
 class Device:
     """One machine to generate code for. A size of 0 means unknown, or that there is no such memory."""
 
@@ -52,69 +122,20 @@ class Device:
     """Last-level cache, shared by the cores."""
     ram_bytes: int = 0
     """The largest single block a program can have."""
-    flash_bytes: int = 0
-    flash_origin: int = 0
-    """Where flash begins in the address space, on a device without an operating system."""
-    ram_origin: int = 0
-    """Where the RAM of `ram_bytes` begins there; with it edgec writes a linker script and a start file."""
-    clock_hz: int = 0
-    """Clock of the core."""
     page_bytes: int = 0
     """Page of the virtual memory, the alignment of weights that are mapped."""
-    compute_capability: int = 0
-    """Of an NVIDIA GPU, without the point: 87 is sm_87."""
-    multiprocessors: int = 0
-    """Of a GPU: how many thread blocks (OpenCL: work-groups) run at once without sharing a multiprocessor."""
-    gpu_clock_mhz: int = 0
-    gpu_multiply_adds: int = 0
-    """fp32 multiply-adds that one multiprocessor starts per clock; 0: unknown, and costs are those of a CPU."""
-    coherent_groups: bool = False
-    """Whether a work-group sees what others wrote earlier in the same kernel, which OpenCL 1.2 does not promise."""
-    tensor_multiply_adds: int = 0
-    """fp16 multiply-adds with fp32 sums that its tensor cores start per clock."""
-    registers: int = 0
-    """32-bit registers of one multiprocessor of an NVIDIA GPU; it holds at most ``resident_threads`` in
-    ``resident_groups`` thread blocks at once, which share ``resident_shared_bytes``."""
-    resident_threads: int = 0
-    resident_groups: int = 0
-    resident_shared_bytes: int = 0
-    gpu: str = ""
-    """The device file of the GPU beside this processor, for `--place`."""
-    shared_bytes: int = 0
-    """Shared memory of one thread block (OpenCL: local memory of a work-group)."""
-    group_shared_bytes: int = 0
-    """The most shared memory that a kernel may request; 0: no more than ``shared_bytes``."""
-    has_local_memory: bool = True
-    """Whether shared memory is faster than global memory; where it is not, matmuls are blocked in registers."""
-    opencl_extensions: Names = ()
-    """Extensions of OpenCL 1.2 that a device has, as OpenCL spells them; kernels are checked with each."""
-    weights_as_images: bool = False
-    """Whether matmul weights are read as textures, which some GPUs load faster."""
-    group_items: int = 64
-    """Work-items of a work-group without local memory; 1 where every work-item has a work-group of its own."""
-    gpu_l2_bytes: int = 0
-    """Cache between the multiprocessors of a GPU and its memory."""
-    memory_gbps: int = 0
-    """The peak bandwidth of a GPU's memory, in 10^9 bytes a second."""
+    gpu_device: str = ""
+    """The device file of the GPU next to this CPU, for `--place`."""
+    gpu: Gpu = Gpu()
+    board: Board = Board()
+    toolchain: Toolchain = Toolchain()
     precision: Precision = "fp32"
     """fp16 and bf16 keep weights, and what kernels hand on to products, in 16 bits; a GPU's tf32 multiplies in 19. Sums
     are of floats in each, but for parts of them where `has_fp16_fma`. A build's own choice replaces it."""
-    cflags: Names = ()
-    """Options that select the processor, as gcc takes them."""
-    gcc_target: str = ""
-    """Prefix of the cross compiler (`<prefix>-gcc`); empty for the machine that edgec itself runs on."""
-    compiler: str = ""
-    """The kind of compiler to take ("zig") where another one makes wrong code; empty for any."""
-    zig_target: str = ""
-    """What `zig cc -target` takes; empty as for `gcc_target`."""
-    zig_mcpu: str = ""
-    """What `zig cc -mcpu` takes, in its own spelling: `cortex_a76`, `cortex_m4+vfp4d16sp`."""
     hosted: bool = True
     """Whether there is an operating system with a C library and POSIX threads."""
     link: Link = "none"
     """How edgec runs a program on it."""
-    qemu_machine: str = ""
-    """The board of qemu's system emulation that is like it."""
     measured: Measured = ()
     """Figures taken on the device, sorted by name, with the unit in the name: `fp32_gflops`, `read_gbps`."""
     costs: Costs = field(default_factory=usual_costs, repr=False, hash=False)
@@ -123,29 +144,29 @@ class Device:
     @property
     def groups_can_sync(self) -> bool:
         """Whether the last thread block of a kernel can read what the others have written."""
-        return self.language == "cuda" or self.coherent_groups
+        return self.language == "cuda" or self.gpu.coherent_groups
 
     @property
     def has_clusters(self) -> bool:
         """Whether thread blocks can form a cluster, whose members read one another's shared memory."""
-        return self.language == "cuda" and self.compute_capability >= 90
+        return self.language == "cuda" and self.gpu.compute_capability >= 90
 
     @property
     def largest_shared_bytes(self) -> int:
         """The most shared memory that one thread block can have."""
-        return max(self.shared_bytes, self.group_shared_bytes)
+        return max(self.gpu.shared_bytes, self.gpu.group_shared_bytes)
 
     @property
     def has_int8_tensor_cores(self) -> bool:
         """Whether it is a GPU with tensor cores for int8 that kernels use."""
-        return self.language == "cuda" and self.compute_capability >= 80
+        return self.language == "cuda" and self.gpu.compute_capability >= 80
 
     @property
     def has_dot4(self) -> bool:
         """Whether a GPU without int8 tensor cores has a dot product of four int8 as one instruction."""
         if self.language == "cuda":
-            return 61 <= self.compute_capability < 80
-        return self.language == "opencl" and not set(DOT_EXTENSIONS).isdisjoint(self.opencl_extensions)
+            return 61 <= self.gpu.compute_capability < 80
+        return self.language == "opencl" and not set(DOT_EXTENSIONS).isdisjoint(self.gpu.opencl_extensions)
 
     @property
     def has_bf16_dot(self) -> bool:

@@ -3,8 +3,8 @@
 A file's name is the device's name. `base = "other"` inherits every fact of `other`, looked for in the file's
 own folder, then in the user's folders, then among the shipped ones; a file that names itself extends the one
 it shadows. `probe = true` takes the facts of the machine edgec runs on. A fact given in a file replaces the
-inherited one, except that `[measured]` and the tables of `[costs]` are merged number by number. Files that begin with
-an underscore are no devices.
+inherited one; tables (`[gpu]`, `[board]`, `[toolchain]`, `[measured]`, those of `[costs]`) are merged key by key. Files
+that begin with an underscore are no devices.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from edgec.device.costs import Costs, costs_of, merged, root_table
 from edgec.device.costs import checked as checked_costs
-from edgec.device.device import Device, Measured, Names
+from edgec.device.device import Board, Device, Gpu, Measured, Names, Toolchain
 from edgec.device.probe import probe_host
 from edgec.errors import DeviceError
 from edgec.resources import data_folder
@@ -51,13 +52,16 @@ def list_devices(folders: Iterable[str | Path] = ()) -> list[Device]:
 
 def _inherit(path: Path, shelves: Sequence[Path]) -> Device:
     facts: dict[str, Any] = {}
+    tables: dict[str, dict[str, Any]] = {name: {} for name in _TABLES}
     costs = root_table()
     files = _base_files(path, shelves)
     for _, own in reversed(files):
         if own.pop("probe", False):
             facts |= _probed_facts()
+            tables |= {name: asdict(facts.pop(name)) for name in _TABLES}
         own.pop("base", None)
         costs = merged(costs, own.pop("costs", {}))
+        tables |= {name: {**tables[name], **own.pop(name, {})} for name in _TABLES}
         if "measured" in own:
             own["measured"] = tuple(sorted((dict(facts.get("measured", ())) | dict(own["measured"])).items()))
         facts |= own
@@ -70,6 +74,7 @@ def _inherit(path: Path, shelves: Sequence[Path]) -> Device:
         raise DeviceError(
             f"{path.stem!r} is no name of a device: it is written into sources", hint=hint, where=str(path)
         )
+    facts |= {name: record(**tables[name]) for name, record in _TABLES.items()}
     device = Device(name=path.stem, bases=tuple(file.stem for file, _ in files[1:]), costs=costs_of(costs), **facts)
     _refuse_contradictions(device, path)
     return device
@@ -129,10 +134,18 @@ def _did_you_mean(word: str, known: Sequence[str]) -> str:
 _FACTS = {key: kind for key, kind in get_type_hints(Device).items() if key not in ("name", "bases", "costs")}
 
 
+#: Facts that belong together, a table each.
+_TABLES: Mapping[str, Any] = {"gpu": Gpu, "board": Board, "toolchain": Toolchain}
+_TABLE_KINDS: Mapping[str, Mapping[str, Any]] = {name: get_type_hints(record) for name, record in _TABLES.items()}
+
+
 _KINDS: dict[str, Any] = {**_FACTS, "base": str, "probe": bool, "costs": Costs}
 
 #: Keys of earlier versions, and their present names.
-_RENAMED = {"visible": "coherent_groups"}
+_RENAMED = {
+    "visible": "gpu.coherent_groups", "loads_beside": "dual_issue_load", "gpu_clock_mhz": "gpu.clock_mhz",
+    "gpu_multiply_adds": "gpu.multiply_adds", "gpu_l2_bytes": "gpu.l2_bytes",
+}  # fmt: skip
 
 
 #: The largest numbers that a fact may be. 256 bytes is the longest vector there is (SVE), 65534 what gcc unrolls.
@@ -141,8 +154,9 @@ _LARGEST = 2**62
 
 
 _MOST = {
-    "vector_bytes": 256, "vector_registers": 256, "unroll": 65_534, "cores": 65_536, "multiprocessors": 65_536,
-    "compute_capability": 999, "group_items": 65_536, "gpu_multiply_adds": 2**20, "tensor_multiply_adds": 2**20,
+    "vector_bytes": 256, "vector_registers": 256, "unroll": 65_534, "cores": 65_536, "gpu.multiprocessors": 65_536,
+    "gpu.compute_capability": 999, "gpu.group_items": 65_536, "gpu.multiply_adds": 2**20,
+    "gpu.tensor_multiply_adds": 2**20,
 }  # fmt: skip
 
 
@@ -162,17 +176,35 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError, OSError) as error:
         raise DeviceError(f"not valid TOML: {error}", where=str(path)) from error
     for key in table:
-        if key not in _KINDS:
-            new = _RENAMED.get(key)
-            hint = f"it is called '{new}' now" if new else _did_you_mean(key, sorted(_KINDS))
-            raise DeviceError(f"unknown key '{key}'", hint=hint, where=str(path))
+        _refuse_unknown(key, _KINDS, path)
     return {key: _checked(key, value, path) for key, value in table.items()}
 
 
+def _refuse_unknown(key: str, known: Mapping[str, Any], path: Path, table: str = "") -> None:
+    """Raises DeviceError for a key that there is not; the hint names the table of one that stands in another."""
+    if key in known:
+        return
+    homes = [f"{name}.{key}" for name, kinds in _TABLE_KINDS.items() if key in kinds]
+    new = next(iter(homes), _RENAMED.get(key))
+    hint = f"it is called '{new}' now" if new else _did_you_mean(key, sorted(known))
+    raise DeviceError(f"unknown key '{key}'{f' in [{table}]' if table else ''}", hint=hint, where=str(path))
+
+
 def _checked(key: str, value: object, path: Path) -> object:
-    kind = _KINDS[key]
-    if kind is Costs:
+    if key == "costs":
         return checked_costs(value, str(path))
+    if key not in _TABLES:
+        return _checked_fact(key, _KINDS[key], value, path)
+    if not isinstance(value, dict):
+        hint = f"the device file of a GPU next to a CPU is gpu_device = {value!r}" if key == "gpu" else None
+        raise DeviceError(f"'{key}' must be a table of facts, not {value!r}", hint=hint, where=str(path))
+    for inner in value:
+        _refuse_unknown(inner, _TABLE_KINDS[key], path, key)
+    kinds = _TABLE_KINDS[key]
+    return {inner: _checked_fact(f"{key}.{inner}", kinds[inner], fact, path) for inner, fact in value.items()}
+
+
+def _checked_fact(key: str, kind: Any, value: object, path: Path) -> object:
     fact = _as_kind(kind, value)
     if fact is not None:
         if kind in (str, Names) and key != "description":
@@ -210,26 +242,25 @@ def _as_kind(kind: Any, value: object) -> object | None:
 
 
 def _refuse_contradictions(device: Device, path: Path) -> None:
-    width = device.vector_bytes
+    width, gpu = device.vector_bytes, device.gpu
     rules = {
         "'vector_bytes' must be a power of two, 4 or more": width >= 4 and width & (width - 1) == 0,
         "'vector_registers' must be 1 or more": device.vector_registers >= 1,
         "'cores' must be 1 or more": device.cores >= 1,
         "\"sve\" needs 'vector_bytes' of 32 or 64": not device.has("sve") or width in (32, 64),
-        "a GPU needs 'multiprocessors' and 'shared_bytes'": (
-            not device.is_gpu or (device.multiprocessors >= 1 and device.shared_bytes >= 1)
+        "a GPU needs 'gpu.multiprocessors' and 'gpu.shared_bytes'": (
+            not device.is_gpu or (gpu.multiprocessors >= 1 and gpu.shared_bytes >= 1)
         ),
         "a GPU needs 'vector_registers' of 8 or more": not device.is_gpu or device.vector_registers >= 8,
-        "'group_items' must be 1 or more": device.group_items >= 1,
-        "'gpu_multiply_adds' needs 'multiprocessors', 'gpu_clock_mhz' and 'memory_gbps'": (
-            not device.gpu_multiply_adds
-            or (device.multiprocessors >= 1 and device.gpu_clock_mhz >= 1 and device.memory_gbps >= 1)
+        "'gpu.group_items' must be 1 or more": gpu.group_items >= 1,
+        "'gpu.multiply_adds' needs 'gpu.multiprocessors', 'gpu.clock_mhz' and 'gpu.memory_gbps'": (
+            not gpu.multiply_adds or (gpu.multiprocessors >= 1 and gpu.clock_mhz >= 1 and gpu.memory_gbps >= 1)
         ),
-        "'language' = \"cuda\" needs a 'compute_capability' of 50 or more": (
-            device.language != "cuda" or device.compute_capability >= 50
+        "'language' = \"cuda\" needs a 'gpu.compute_capability' of 50 or more": (
+            device.language != "cuda" or gpu.compute_capability >= 50
         ),
-        "a device without an operating system needs 'gcc_target' or 'zig_target'": (
-            device.hosted or bool(device.gcc_target or device.zig_target)
+        "a device without an operating system needs 'toolchain.gcc_target' or 'toolchain.zig_target'": (
+            device.hosted or bool(device.toolchain.gcc_target or device.toolchain.zig_target)
         ),
     }
     for rule, holds in rules.items():

@@ -18,18 +18,18 @@ def resident_groups(device: Device, threads: int, registers: int, shared_bytes: 
 
     0 where the device's facts are not known, or where a group does not fit.
     """
-    if not device.resident_threads or threads < 1:
+    if not device.gpu.resident_threads or threads < 1:
         return 0
     warps = ceil(threads / WARP)
     of_a_warp = ceil(max(registers, 1) * WARP / _REGISTERS) * _REGISTERS
-    by_registers = device.registers // of_a_warp // _PARTS * _PARTS // warps
-    kept = _KEPT if device.compute_capability >= 80 else 0
+    by_registers = device.gpu.registers // of_a_warp // _PARTS * _PARTS // warps
+    kept = _KEPT if device.gpu.compute_capability >= 80 else 0
     of_a_group = ceil((shared_bytes + kept) / _SHARED) * _SHARED
-    by_memory = device.resident_shared_bytes // of_a_group if of_a_group else device.resident_groups
-    return min(device.resident_groups, device.resident_threads // (warps * WARP), by_registers, by_memory)
+    by_memory = device.gpu.resident_shared_bytes // of_a_group if of_a_group else device.gpu.resident_groups
+    return min(device.gpu.resident_groups, device.gpu.resident_threads // (warps * WARP), by_registers, by_memory)
 
 
 def occupancy(device: Device, threads: int, registers: int, shared_bytes: int) -> float:
     """The share of the threads that a multiprocessor can hold that it holds, 0 to 1."""
     groups = resident_groups(device, threads, registers, shared_bytes)
-    return groups * ceil(threads / WARP) * WARP / device.resident_threads if groups else 0.0
+    return groups * ceil(threads / WARP) * WARP / device.gpu.resident_threads if groups else 0.0

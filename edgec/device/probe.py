@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgec.device.device import Arch, Device
+from edgec.device.device import Arch, Device, Toolchain
 from edgec.errors import DeviceError
 
 _ARCHES: dict[str, Arch] = {
@@ -108,8 +108,7 @@ def probe_host(root: Path = Path("/")) -> Device:
         l3_bytes=caches[3],
         ram_bytes=_sysconf("SC_PHYS_PAGES") * _sysconf("SC_PAGE_SIZE"),
         page_bytes=_sysconf("SC_PAGE_SIZE"),
-        cflags=_native_cflags(arch, instruction_sets),
-        zig_mcpu="native",
+        toolchain=Toolchain(cflags=_native_cflags(arch, instruction_sets), zig_mcpu="native"),
         link="local",
     )
 

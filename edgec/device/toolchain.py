@@ -71,7 +71,7 @@ def find_compilers(device: Device) -> list[Compiler]:
 def pick_compiler(device: Device, wanted: str | None = None) -> Compiler:
     """The preferred compiler for the device, or the `wanted` kind ("zig") or command ("clang-19")."""
     kinds = get_args(CompilerKind)
-    wanted = wanted if wanted is not None else device.compiler or None
+    wanted = wanted if wanted is not None else device.toolchain.compiler or None
     if wanted is None or wanted in kinds:
         for compiler in find_compilers(device):
             if wanted in (None, compiler.kind):
@@ -93,8 +93,8 @@ def _candidates(device: Device) -> Iterator[tuple[str, ...]]:
         yield tuple(shlex.split(chosen))
     if _is_native(device):
         yield from (("gcc",), ("clang",), ("cc",))
-    if device.gcc_target:
-        yield (f"{device.gcc_target}-gcc",)
+    if device.toolchain.gcc_target:
+        yield (f"{device.toolchain.gcc_target}-gcc",)
     if importlib.util.find_spec("ziglang") is not None:
         yield (sys.executable, "-m", "ziglang", "cc")
     yield ("zig", "cc")
@@ -108,7 +108,7 @@ def _identify(command: tuple[str, ...], device: Device) -> Compiler | None:
     command = (program, *command[1:])
     if any(Path(word).stem in ("zig", "ziglang") for word in command):
         version = _output_of((*command[:-1], "version"))
-        return Compiler("zig", command, version, "native" if _is_native(device) else device.zig_target)
+        return Compiler("zig", command, version, "native" if _is_native(device) else device.toolchain.zig_target)
     banner = _output_of((*command, "--version"))
     number = re.search(r"\d+(\.\d+)+", re.sub(r"\(.*?\)", "", banner))
     triple = _output_of((*command, "-dumpmachine"))
@@ -122,20 +122,22 @@ def _builds_for(compiler: Compiler, device: Device) -> bool:
         return bool(compiler.version and compiler.target)
     cpu, _, system = compiler.target.partition("-")
     wanted_cpu = "arm" if device.arch == "thumb" else device.arch
-    is_same_system = not device.gcc_target or ("linux" in device.gcc_target) == ("linux" in system)
+    is_same_system = not device.toolchain.gcc_target or ("linux" in device.toolchain.gcc_target) == ("linux" in system)
     return _CPU_OF_TRIPLE.get(cpu, cpu) == wanted_cpu and is_same_system
 
 
 def _is_native(device: Device) -> bool:
     """Whether what a compiler makes for this machine runs on the device, or on another of its kind."""
-    is_same_system = not device.gcc_target or ("linux" in device.gcc_target and sys.platform == "linux")
+    is_same_system = not device.toolchain.gcc_target or (
+        "linux" in device.toolchain.gcc_target and sys.platform == "linux"
+    )
     return device.hosted and device.arch == host_arch() and is_same_system
 
 
 def _install_hint(device: Device) -> str:
-    if not _is_native(device) and not device.gcc_target:
+    if not _is_native(device) and not device.toolchain.gcc_target:
         return "pip install ziglang"
-    return f"pip install ziglang, or install {'gcc' if _is_native(device) else f'{device.gcc_target}-gcc'}"
+    return f"pip install ziglang, or install {'gcc' if _is_native(device) else f'{device.toolchain.gcc_target}-gcc'}"
 
 
 @cache
@@ -153,12 +155,12 @@ def _output_of(command: tuple[str, ...]) -> str:
 
 def device_flags(compiler: Compiler, device: Device) -> tuple[str, ...]:
     """The device's `cflags` in the compiler's own words, without the tuning options that it refuses."""
-    tuning = [flag for flag in device.cflags if _TUNING_FLAG.match(flag)]
-    flags = [flag for flag in device.cflags if flag not in tuning]
+    tuning = [flag for flag in device.toolchain.cflags if _TUNING_FLAG.match(flag)]
+    flags = [flag for flag in device.toolchain.cflags if flag not in tuning]
     if compiler.kind == "zig":
         flags = [flag for flag in flags if not _PROCESSOR_FLAG.match(flag)]
         flags += [] if compiler.target == "native" else ["-target", compiler.target]
-        flags += [f"-mcpu={device.zig_mcpu}"] if device.zig_mcpu else []
+        flags += [f"-mcpu={device.toolchain.zig_mcpu}"] if device.toolchain.zig_mcpu else []
     return (*flags, *(flag for flag in tuning if _accepts((*compiler.command, *flags, flag))))
 
 
@@ -283,12 +285,12 @@ def compile_image(
 
     That gcc links; the objects may be another compiler's. Raises ToolchainError where gcc or newlib is missing.
     """
-    hint = f"install {device.gcc_target}-gcc and its newlib"
-    linker = _identify((f"{device.gcc_target}-gcc",), device)
+    hint = f"install {device.toolchain.gcc_target}-gcc and its newlib"
+    linker = _identify((f"{device.toolchain.gcc_target}-gcc",), device)
     if linker is None:
-        raise ToolchainError(f"an image for '{device.name}' is linked by {device.gcc_target}-gcc", hint=hint)
-    library = Path(_output_of((*linker.command, *device.cflags, "-print-file-name=libc.a")))
-    while library.name != device.gcc_target and library != library.parent:  # it lies below, for each processor
+        raise ToolchainError(f"an image for '{device.name}' is linked by {device.toolchain.gcc_target}-gcc", hint=hint)
+    library = Path(_output_of((*linker.command, *device.toolchain.cflags, "-print-file-name=libc.a")))
+    while library.name != device.toolchain.gcc_target and library != library.parent:  # it is below, for each CPU
         library = library.parent
     headers = library / "include"
     if not (headers / "stdio.h").is_file():

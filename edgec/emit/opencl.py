@@ -63,9 +63,9 @@ def host_values(
     views = [_view(c) for c in sources.calls]
     text = "".join(f.text for f in sources.functions)
     used = [names for word, names in WORDS.items() if word in text]
-    extensions = [next((n for n in names if n in device.opencl_extensions), names[0]) for names in used]
+    extensions = [next((n for n in names if n in device.gpu.opencl_extensions), names[0]) for names in used]
     version = "1.2" if SUB_GROUPS.isdisjoint(extensions) else "2.0"
-    dots = next((e for e in DOT_EXTENSIONS if e in device.opencl_extensions), None)
+    dots = next((e for e in DOT_EXTENSIONS if e in device.gpu.opencl_extensions), None)
     if dots is not None and BY_FOUR in text:
         extensions.append(dots)
         version = "3.0" if dots.startswith("cl_khr") else version  # which declares its functions

@@ -92,7 +92,7 @@ def placed_files(
         "outputs": outputs, "turns": turns, "values": values, "gpus": gpus, "threads": program.threads,
         "sources": sources, "program": program, "is_open": False, "demands": (), "dimensions": (),
         "computed": (), "has_board": False,
-        "device_flags": "".join(f" {flag}" for flag in device.cflags), "weights_bytes": 0, "alignment": 64,
+        "device_flags": "".join(f" {flag}" for flag in device.toolchain.cflags), "weights_bytes": 0, "alignment": 64,
         "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items()},
         "parameters": ",\n    ".join(
             [f"const {p.ctype} *{p.name}" for p in inputs] + [f"{p.ctype} *{p.name}" for p in outputs]

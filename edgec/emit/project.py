@@ -238,7 +238,7 @@ def files(
     values["arguments"] = ", ".join([*(["sizes"] if is_open else []), *(p.name for p in (*inputs, *outputs))])
     values["has_board"] = has_board(device)
     values["sizes_parameter"] = "".join(f", {s}" for s in sizes)
-    values["device_flags"] = "".join(f" {flag}" for flag in device.cflags)
+    values["device_flags"] = "".join(f" {flag}" for flag in device.toolchain.cflags)
     values["cross"] = cross_options(device)
     result: dict[str, bytes] = {f"{name}_weights.bin": weights}
 
@@ -277,8 +277,8 @@ def files(
 def cross_options(device: Device) -> str:
     """What CMake is told on another machine than the device; empty where that is not known."""
     system = "Linux" if device.hosted else "Generic"
-    known = device.gcc_target and (not device.hosted or "linux" in device.gcc_target)
-    return f"-DCMAKE_SYSTEM_NAME={system} -DCMAKE_C_COMPILER={device.gcc_target}-gcc" if known else ""
+    known = device.toolchain.gcc_target and (not device.hosted or "linux" in device.toolchain.gcc_target)
+    return f"-DCMAKE_SYSTEM_NAME={system} -DCMAKE_C_COMPILER={device.toolchain.gcc_target}-gcc" if known else ""
 
 
 def sealed(
@@ -309,7 +309,7 @@ def sealed(
 
 def has_board(device: Device) -> bool:
     """Whether enough is known of a device without an operating system to write what starts a program there."""
-    return not device.hosted and device.arch == "thumb" and device.ram_origin > 0
+    return not device.hosted and device.arch == "thumb" and device.board.ram_origin > 0
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class CostModel:
         return self.device.costs if self.device is not None else usual_costs()
 
     def __call__(self, block: Block) -> float:
-        if self.device is not None and self.device.gpu_multiply_adds:
+        if self.device is not None and self.device.gpu.multiply_adds:
             return self._on_gpu(block, self.device)
         lanes = self.device.lanes(4) if self.device is not None else 4
         cache = (self.device.l2_bytes if self.device is not None else 0) or 256 << 10
@@ -55,15 +55,15 @@ class CostModel:
     @staticmethod
     def _on_gpu(block: Block, device: Device) -> float:
         """Every formula is computed by as many work-items as it has results; a procedure has no kernel."""
-        clock, costs = device.gpu_clock_mhz * 1e6, device.costs.gpu
-        lanes = device.multiprocessors * device.gpu_multiply_adds
+        clock, costs = device.gpu.clock_mhz * 1e6, device.costs.gpu
+        lanes = device.gpu.multiprocessors * device.gpu.multiply_adds
         peak = device.figure("fp32_gflops") or 2e-9 * lanes * clock
         filled = min(1.0, block.output.type.elements / (lanes * costs.results_per_lane))
         moved = bytes_of(block)
-        near, far = device.multiprocessors * costs.cache_bytes * clock, (device.memory_gbps or 30) * 1e9
+        near, far = device.gpu.multiprocessors * costs.cache_bytes * clock, (device.gpu.memory_gbps or 30) * 1e9
         launch = gpu_launch_s(device)
         speed = peak * 1e9 * costs.peak_share * max(filled, 1e-3)
-        return launch + max(work(block) / speed, moved / (far if moved > device.gpu_l2_bytes else near))
+        return launch + max(work(block) / speed, moved / (far if moved > device.gpu.l2_bytes else near))
 
     def transfer(self, bytes: int) -> float:
         """Seconds of handing a value to the other of a processor and a GPU, which this is the model of."""

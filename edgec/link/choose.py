@@ -28,8 +28,8 @@ def open_link(device: Device, text: str | None = None) -> Link:
         return node()
     if kind == "qemu":
         return emulated(device, rest)
-    if kind == "board" and (rest or device.qemu_machine):
-        return Board(device, rest or device.qemu_machine)
+    if kind == "board" and (rest or device.board.qemu_machine):
+        return Board(device, rest or device.board.qemu_machine)
     if kind == "ssh" and rest:
         return Ssh(rest)
     if kind == "adb":

@@ -61,7 +61,7 @@ def _processors(device: Device) -> list[str]:
     """The processors that the device's own compiler options name, or that have its vectors."""
     if device.arch == "riscv64" and device.has("v"):
         return [f"rv64,v=true,vext_spec=v1.0,vlen={8 * device.vector_bytes}"]
-    own = [flag.split("=", 1)[1] for flag in device.cflags if flag.startswith("-mcpu=")]
+    own = [flag.split("=", 1)[1] for flag in device.toolchain.cflags if flag.startswith("-mcpu=")]
     return [*own, f"max,sve{8 * device.vector_bytes}=on"] if device.has("sve") else own
 
 

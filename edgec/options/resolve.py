@@ -213,16 +213,16 @@ def _placed(device: Device, place: str | None, folders: tuple[Path, ...]) -> tup
     if place is None:
         return device, None
     _one_of("way to place kernels", place, PLACES)
-    if place != "cpu" and not device.gpu:
+    if place != "cpu" and not device.gpu_device:
         hint = (
             f"'{device.name}' is one: leave out --place"
             if device.is_gpu
-            else 'a device file says it: gpu = "mali_g710"'
+            else 'a device file says it: gpu_device = "mali_g710"'
         )
         raise UsageError(f"no GPU is known beside '{device.name}'", hint=hint)
     if place == "cpu":
         return device, None
-    gpu = load_device(device.gpu, folders)
+    gpu = load_device(device.gpu_device, folders)
     if gpu.language != "opencl":
         raise UsageError(f"'{gpu.name}' is not programmed in OpenCL", hint="--place goes with OpenCL devices")
     return (gpu, None) if place == "gpu" else (device, gpu)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from rich.console import RenderableType
@@ -20,20 +20,24 @@ def record(found: Device) -> Record:
 
 def draw(found: Record) -> RenderableType:
     """The facts that are known, a line each."""
-    rows = []
-    for key, value in found.items():
-        if isinstance(value, (list, tuple)):
-            value = " ".join(map(str, value))
+    is_gpu = found["language"] != "c"
+    return pairs(list(_rows({key: value for key, value in found.items() if key != "gpu" or is_gpu})))
+
+
+def _rows(facts: Record, table: str = "") -> Iterator[tuple[str, RenderableType]]:
+    """(name, text) of facts that are known; costs and figures that were measured are a line a table."""
+    for key, value in facts.items():
+        if isinstance(value, dict) and (key == "measured" or table == "costs"):
+            value = ", ".join(f"{k} {v:g}" for k, v in value.items())
         elif isinstance(value, dict):
-            for name, figures in value.items() if key == "costs" else [("", value)]:
-                text = ", ".join(f"{k} {v:g}" for k, v in figures.items())
-                rows += [(f"{key} {name}".rstrip(), escape(text))] if text else []
+            yield from _rows(value, key)
             continue
+        elif isinstance(value, (list, tuple)):
+            value = " ".join(map(str, value))
         elif key.endswith("_bytes") and value and key != "vector_bytes":
             value = size(value)
         if value not in ("", 0, None):
-            rows.append((key, escape(str(value))))
-    return pairs(rows)
+            yield f"{table} {key}".lstrip(), escape(str(value))
 
 
 def draw_list(records: Sequence[Record]) -> RenderableType:

@@ -33,8 +33,8 @@ def fit(program: Program, device: Device, room: int | None = None, stripes: Stri
         },
         "flash": {
             "bytes": flash,
-            "of": device.flash_bytes,
-            "fits": flash <= device.flash_bytes if device.flash_bytes else None,
+            "of": device.board.flash_bytes,
+            "fits": flash <= device.board.flash_bytes if device.board.flash_bytes else None,
         },
         "largest": [
             {"bytes": b.bytes, "nodes": list(writers[b].names[:3]) if b in writers else []} for b in values[:NAMED]

@@ -76,8 +76,8 @@ def predicted(kernel: Kernel, device: Device) -> float:
 def bound(kernel: Kernel, flops: float, moved: int, device: Device) -> float:
     """Seconds that arithmetic or memory take at the least."""
     rate = kernel.schedule.multiply_adds(device)
-    peak = 2.0 * device.multiprocessors * rate * device.gpu_clock_mhz * 1e6
-    return max(flops / peak if peak else 0.0, moved / (device.memory_gbps * 1e9) if device.memory_gbps else 0.0)
+    peak = 2.0 * device.gpu.multiprocessors * rate * device.gpu.clock_mhz * 1e6
+    return max(flops / peak if peak else 0.0, moved / (device.gpu.memory_gbps * 1e9) if device.gpu.memory_gbps else 0.0)
 
 
 def totals(rows: Sequence[Record]) -> Record:

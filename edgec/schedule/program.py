@@ -131,7 +131,7 @@ class Schedule(ABC):
 
     def multiply_adds(self, device: Device) -> float:
         """Multiply-adds a cycle of one multiprocessor, at most, by the instructions of this kernel."""
-        return float(device.gpu_multiply_adds)
+        return float(device.gpu.multiply_adds)
 
 
 class BlockSchedule(Schedule):

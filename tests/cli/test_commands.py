@@ -184,7 +184,7 @@ def test_files_of_the_users_are_never_overwritten(shell: Shell, file: Path, else
 
 def test_a_compiler_that_fails_leaves_nothing(shell: Shell, file: Path, elsewhere: Path, tmp_path: Path) -> None:
     (tmp_path / "templates" / "c").mkdir(parents=True)
-    (tmp_path / "templates" / "c" / "border.c.jinja").write_text("//# kernel: border\nthis is no C;\n")
+    (tmp_path / "templates" / "c" / "halo_fill.c.jinja").write_text("//# kernel: halo_fill\nthis is no C;\n")
     record = shell.json("build", file, "-o", "out", "--templates", tmp_path / "templates", code=2)
     assert "refused it" in record["error"]["message"]
     assert content(elsewhere) == {} and not list(elsewhere.iterdir())

@@ -11,7 +11,7 @@ import pytest
 
 from edgec import resources
 from edgec.device import load, probe
-from edgec.device.device import Device
+from edgec.device.device import Board, Device, Gpu, Toolchain
 from edgec.device.load import list_devices, load_device
 from edgec.device.probe import probe_host
 from edgec.errors import DeviceError, EdgecError
@@ -42,8 +42,8 @@ def test_list_is_every_shipped_device() -> None:
 def test_facts_are_inherited_along_the_whole_chain() -> None:
     board = load_device("stm32h743")
     assert board.bases == ("cortex_m7", "cortex_m")
-    assert (board.arch, board.hosted, board.gcc_target) == ("thumb", False, "arm-none-eabi")
-    assert (board.flash_bytes, board.l1d_bytes) == (2 * 2**20, 16 * 2**10)
+    assert (board.arch, board.hosted, board.toolchain.gcc_target) == ("thumb", False, "arm-none-eabi")
+    assert (board.board.flash_bytes, board.l1d_bytes) == (2 * 2**20, 16 * 2**10)
 
 
 def test_questions_about_a_device() -> None:
@@ -64,6 +64,13 @@ def test_measured_figures_are_merged_one_by_one(tmp_path: Path) -> None:
     assert device.figure("read_gbps") == 9.0
 
 
+def test_tables_are_merged_key_by_key(tmp_path: Path) -> None:
+    write(tmp_path, "old", MINIMAL + "[gpu]\nclock_mhz = 9\nregisters = 4\n[board]\nclock_hz = 7\n")
+    device = load_device(write(tmp_path, "new", 'base = "old"\n[gpu]\nclock_mhz = 30\n[toolchain]\ngcc_target = "x"\n'))
+    assert (device.gpu, device.board) == (Gpu(clock_mhz=30, registers=4), Board(clock_hz=7))
+    assert device.toolchain == Toolchain(gcc_target="x")
+
+
 def test_a_user_folder_is_searched_first(tmp_path: Path) -> None:
     write(tmp_path, "arm64", MINIMAL + "cores = 3")
     assert load_device("arm64", [tmp_path]).cores == 3
@@ -74,7 +81,7 @@ def test_a_user_folder_is_searched_first(tmp_path: Path) -> None:
 def test_a_file_may_extend_the_one_it_shadows(tmp_path: Path) -> None:
     write(tmp_path, "raspberry_pi_5", 'base = "raspberry_pi_5"\nram_bytes = 8_589_934_592')
     device = load_device("raspberry_pi_5", [tmp_path])
-    assert (device.ram_bytes, device.cflags) == (8 * 2**30, ("-mcpu=cortex-a76",))
+    assert (device.ram_bytes, device.toolchain.cflags) == (8 * 2**30, ("-mcpu=cortex-a76",))
     assert device in list_devices([tmp_path])
 
 
@@ -87,14 +94,25 @@ def test_a_probed_device_takes_what_its_file_says_instead(tmp_path: Path) -> Non
     ("text", "message", "hint"),
     [
         ("vector_byte = 4", "unknown key 'vector_byte'", "did you mean 'vector_bytes'?"),
-        ("visible = true", "unknown key 'visible'", "it is called 'coherent_groups' now"),
+        ("visible = true", "unknown key 'visible'", "it is called 'gpu.coherent_groups' now"),
+        ("gpu_clock_mhz = 3", "unknown key 'gpu_clock_mhz'", "it is called 'gpu.clock_mhz' now"),
+        ("shared_bytes = 3", "unknown key 'shared_bytes'", "it is called 'gpu.shared_bytes' now"),
+        ("board.cflags = []", "unknown key 'cflags' in [board]", "it is called 'toolchain.cflags' now"),
+        ("gpu.clock = 3", "unknown key 'clock' in [gpu]", "did you mean 'clock_mhz'?"),
+        ("toolchain = 3", "'toolchain' must be a table of facts, not 3", None),
+        (
+            "gpu = 'mali'",
+            "'gpu' must be a table of facts, not 'mali'",
+            "the device file of a GPU next to a CPU is gpu_device = 'mali'",
+        ),
+        ("gpu.multiprocessors = 65_537", "'gpu.multiprocessors' is more than 65536", None),
         ("cores = '4'", "'cores' must be a whole number, 0 or more, not '4'", None),
         ("cores = true", "'cores' must be a whole number, 0 or more, not True", None),
         ("l2_bytes = -1", "'l2_bytes' must be a whole number, 0 or more, not -1", None),
         ("cores = 0", "'cores' must be 1 or more", None),
         ("vector_bytes = 24", "'vector_bytes' must be a power of two, 4 or more", None),
-        ("cflags = '-O2'", "'cflags' must be a list of texts, not '-O2'", None),
-        ("cflags = [1]", "'cflags' must be a list of texts, not [1]", None),
+        ("[toolchain]\ncflags = '-O2'", "'toolchain.cflags' must be a list of texts, not '-O2'", None),
+        ("[toolchain]\ncflags = [1]", "'toolchain.cflags' must be a list of texts, not [1]", None),
         ("hosted = 'no'", "'hosted' must be true or false, not 'no'", None),
         (
             "language = 'cude'",
@@ -109,26 +127,30 @@ def test_a_probed_device_takes_what_its_file_says_instead(tmp_path: Path) -> Non
         ("l2_bytes = 4_611_686_018_427_387_905", f"'l2_bytes' is more than {2**62}", None),
         ("measured.gflops = nan", "'measured' must be a table of numbers above 0, not {'gflops': nan}", None),
         (
-            "gpu_multiply_adds = 1",
-            "'gpu_multiply_adds' needs 'multiprocessors', 'gpu_clock_mhz' and 'memory_gbps'",
+            "[gpu]\nmultiply_adds = 1",
+            "'gpu.multiply_adds' needs 'gpu.multiprocessors', 'gpu.clock_mhz' and 'gpu.memory_gbps'",
             None,
         ),
         *(
             (
-                f"{key} = {text!r}" if key != "cflags" else f"cflags = ['-O2', {text!r}]",
+                f"{key} = {text!r}" if "cflags" not in key else f"{key} = ['-O2', {text!r}]",
                 f"'{key}' has the text {text!r}, which cannot stand in build files",
                 "one option a text, of at most 1000 letters, digits and _.+=,:/@%~-",
             )
             for key, text in (
-                ("cflags", "-O2 -w"),
-                ("cflags", "$(shell x)"),
-                ("gcc_target", "a;b"),
-                ("zig_mcpu", "a#b"),
-                ("qemu_machine", 'a"b'),
-                ("gpu", "`a`"),
+                ("toolchain.cflags", "-O2 -w"),
+                ("toolchain.cflags", "$(shell x)"),
+                ("toolchain.gcc_target", "a;b"),
+                ("toolchain.zig_mcpu", "a#b"),
+                ("board.qemu_machine", 'a"b'),
+                ("gpu_device", "`a`"),
             )
         ),
-        ("hosted = false", "a device without an operating system needs 'gcc_target' or 'zig_target'", None),
+        (
+            "hosted = false",
+            "a device without an operating system needs 'toolchain.gcc_target' or 'toolchain.zig_target'",
+            None,
+        ),
     ],
 )
 def test_refused(tmp_path: Path, text: str, message: str, hint: str | None) -> None:
@@ -215,7 +237,7 @@ def test_a_board_is_read_from_proc_and_sys(tmp_path: Path, monkeypatch: pytest.M
     board = probe_host(tmp_path)
     assert board.description == "Raspberry Pi 5 Model B Rev 1.0, as found on this machine"
     assert board.instruction_sets == load_device("raspberry_pi_5").instruction_sets
-    assert (board.vector_bytes, board.vector_registers, board.cflags) == (16, 32, ("-mcpu=native",))
+    assert (board.vector_bytes, board.vector_registers, board.toolchain.cflags) == (16, 32, ("-mcpu=native",))
     assert (board.l1d_bytes, board.l2_bytes, board.l3_bytes) == (65_536, 524_288, 0)
 
 
@@ -234,7 +256,7 @@ def test_x86_vectors_follow_the_flags(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "proc/cpuinfo").write_text(f"model name : Some CPU\nflags : fpu {flags}\n")
     host = probe_host(tmp_path)
     assert host.vector_bytes == width
-    assert ("-mprefer-vector-width=512" in host.cflags) == (width == 64)
+    assert ("-mprefer-vector-width=512" in host.toolchain.cflags) == (width == 64)
 
 
 def test_a_machine_that_tells_nothing_gets_safe_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgec.device import toolchain
-from edgec.device.device import Device
+from edgec.device.device import Device, Toolchain
 from edgec.device.load import list_devices, load_device
 from edgec.device.toolchain import (
     Compiler,
@@ -155,7 +155,7 @@ def test_a_compiler_fits_by_processor_and_system(device: str, target: str, fits:
 
 def test_gcc_takes_the_flags_as_they_are() -> None:
     device = load_device("raspberry_pi_5")
-    assert device_flags(GCC, device) == device.cflags
+    assert device_flags(GCC, device) == device.toolchain.cflags
 
 
 def test_zig_is_told_the_processor_in_its_own_words() -> None:
@@ -166,7 +166,8 @@ def test_zig_is_told_the_processor_in_its_own_words() -> None:
 
 def test_tuning_that_a_compiler_refuses_is_dropped_and_nothing_else() -> None:
     compiler = pick_compiler(HOST)
-    device = Device(name="odd", description="", arch=HOST.arch, cflags=("-mtune=no-such-cpu", "-O2"))
+    odd = Toolchain(cflags=("-mtune=no-such-cpu", "-O2"))
+    device = Device(name="odd", description="", arch=HOST.arch, toolchain=odd)
     assert device_flags(compiler, device) == ("-O2",)
 
 

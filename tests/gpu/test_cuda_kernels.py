@@ -41,7 +41,7 @@ WHAT = [
 def test_kernels_compute_their_formulas(group: str, precision: str, capability: int, tmp_path: Path) -> None:
     device = replace(load_device(DEVICE), precision=precision)
     if capability:
-        device = replace(device, compute_capability=capability)
+        device = replace(device, gpu=replace(device.gpu, compute_capability=capability))
     graphs, wrong = accepted(GROUPS[group], device)
     whole = joined(graphs)  # one network: its host is most of what is compiled
     network = emulate({group: whole}, tmp_path, device)[group]
@@ -55,7 +55,8 @@ def test_kernels_compute_their_formulas(group: str, precision: str, capability: 
 
 
 def test_bytes_reach_every_way_of_loading_words() -> None:
-    device = replace(load_device(DEVICE), compute_capability=OLDER)
+    device = load_device(DEVICE)
+    device = replace(device, gpu=replace(device.gpu, compute_capability=OLDER))
     graphs, _ = accepted({k: v for g in BYTES for k, v in GROUPS[g].items()}, device)
     program = schedule(plan(joined(graphs), gpu=True), device)
     text = b"".join(text for name, text in files(program, device, "net").items() if name.endswith(".cu")).decode()

@@ -26,12 +26,16 @@ def chain() -> Graph:
     return graph(x)
 
 
+def with_cache(device: Device, size: int) -> Device:
+    return replace(device, gpu=replace(device.gpu, l2_bytes=size))
+
+
 def products(device: Device) -> list[Kernel]:
     return [k for k in schedule(plan(chain(), gpu=True), device, floats=0).kernels if k.template == "contract"]
 
 
 def test_a_product_asks_for_a_share_of_what_the_next_one_multiplies_with() -> None:
-    kernels = products(replace(load_device("cuda_sm90"), gpu_l2_bytes=1 << 19))
+    kernels = products(with_cache(load_device("cuda_sm90"), 1 << 19))
     sizes = [4 * depth * columns for depth, columns in pairwise(LAYERS)]
     assert [k.weights_bytes for k in kernels] == sizes
     assert [k.schedule.prefetch_bytes for k in kernels] == [(1 << 19) // 4, sizes[2], 0]
@@ -40,6 +44,6 @@ def test_a_product_asks_for_a_share_of_what_the_next_one_multiplies_with() -> No
 
 
 def test_nothing_is_asked_for_where_weights_stay_or_nobody_can_ask() -> None:
-    orin = replace(load_device("jetson"), gpu_l2_bytes=1 << 19)
+    orin = with_cache(load_device("jetson"), 1 << 19)
     for device in (load_device("cuda_sm90"), orin):
         assert all(k.schedule.prefetch is None for k in products(device))

@@ -48,7 +48,8 @@ def products(bytes_: bool) -> Graph:
 @pytest.mark.parametrize("element", ["f16", "f32", "s8"])
 def test_weights_that_lie_tile_by_tile(element: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     precision = "fp32" if element == "f32" else "fp16"
-    device = replace(load_device("cuda_sm90"), precision=precision, gpu_l2_bytes=1 << 16)  # weights come ahead
+    found = load_device("cuda_sm90")
+    device = replace(found, precision=precision, gpu=replace(found.gpu, l2_bytes=1 << 16))  # weights come ahead
     step = {"f16": 16, "f32": 8, "s8": 32}[element]
     left = [
         TensorTile(m, n, steps * step, *warps, stages, split, element, True)

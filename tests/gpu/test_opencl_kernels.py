@@ -58,7 +58,7 @@ def test_kernels_compute_their_formulas(name: str, tmp_path: Path) -> None:
     for precision in ("fp32", "fp16") if name in NARROW else ("fp32",):
         for kind in [kind for kind, names in KINDS.items() if name in names]:
             device = replace(load_device(kind), precision=precision)
-            if precision == "fp16" and HALVES in device.opencl_extensions and HALVES not in (extensions() or ()):
+            if precision == "fp16" and HALVES in device.gpu.opencl_extensions and HALVES not in (extensions() or ()):
                 continue  # calculates with halves, which is rare: see below
             wrong += mistakes(GROUPS[name], device, known, tmp_path / f"{kind}_{precision}")
     assert not wrong, f"seed {SEED}\n" + "\n".join(wrong)
@@ -75,8 +75,8 @@ def test_kernels_calculate_with_halves(name: str, tmp_path: Path) -> None:
 def mistakes(cases: Mapping[str, Graph], device: Device, known: set[str], folder: Path) -> list[str]:
     """What is wrong with the results of cases on a device, or was refused; but for files that are known."""
     # Sums by sub-groups are held against formulas in test_opencl_sub_groups, where the driver has them.
-    there = tuple(e for e in device.opencl_extensions if e in (extensions() or ()))
-    device = replace(device, opencl_extensions=there)
+    there = tuple(e for e in device.gpu.opencl_extensions if e in (extensions() or ()))
+    device = replace(device, gpu=replace(device.gpu, opencl_extensions=there))
     graphs, wrong = accepted(cases, device, known)
     folder.mkdir()
     for k in range(0, len(graphs), EACH):

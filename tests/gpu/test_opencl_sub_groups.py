@@ -45,7 +45,8 @@ def test_sub_groups_sum(tmp_path: Path) -> None:
     whole = long_rows()
     given = {"x": RANDOM.standard_normal((3, 5000)).astype(np.float32)}
     want = evaluate.run(whole, given)
-    phone = replace(load_device("adreno_740"), opencl_extensions=("cl_intel_subgroups",))
+    found = load_device("adreno_740")
+    phone = replace(found, gpu=replace(found.gpu, opencl_extensions=("cl_intel_subgroups",)))
     with network(whole, tmp_path / "net", phone) as run:
         for name, got in run(given).items():
             np.testing.assert_allclose(got, want[name], rtol=1e-4, atol=1e-6)

@@ -22,7 +22,7 @@ from edgec.schedule.gpu.attention import largest_head
 
 DEVICES = [d.name for d in list_devices() if d.language == "opencl"]
 #: Whatever a device file names: kernels ask for these by macros.
-NAMED = sorted({e for name in DEVICES for e in load_device(name).opencl_extensions})
+NAMED = sorted({e for name in DEVICES for e in load_device(name).gpu.opencl_extensions})
 CLANG = ("-x", "cl", "--target=spir64", "-Xclang", "-finclude-default-header")
 #: Extensions whose names the compiler does not know: the macro that drivers define, and what else is taken for granted.
 UNKNOWN = {
@@ -68,7 +68,7 @@ def told(
     assert re.search(rb"\d(ll|ull)\b", kernels, re.IGNORECASE) is None  # of 128 bits
     # Doubles are of the model, not of the device: the host asks for them when the network is opened.
     own = [e for e in extensions if e in KNOWN] + ["cl_khr_fp64", "__opencl_c_fp64"] * (b"double" in kernels)
-    own += ["__opencl_c_images"] * device.weights_as_images  # of the core until 3.0
+    own += ["__opencl_c_images"] * device.gpu.weights_as_images  # of the core until 3.0
     own += [DOTS] * ("cl_khr_integer_dot_product" in own)
     only = ",".join(["-all", *(f"+{e}" for e in own)])
     options = re.search(rb'_build\[\] = "(.*)"', written["net.c"])
@@ -91,7 +91,7 @@ def found_compiler() -> str:
 @pytest.mark.parametrize("kind", DEVICES)
 def test_kernels_are_opencl_c(kind: str, precision: str, compiler: str, tmp_path: Path) -> None:
     device = replace(load_device(kind), precision=precision)
-    assert told(compiler, tmp_path, device, device.opencl_extensions) == ""
+    assert told(compiler, tmp_path, device, device.gpu.opencl_extensions) == ""
 
 
 @pytest.mark.parametrize("kind", DEVICES)
@@ -101,8 +101,10 @@ def test_bytes_are_multiplied_as_the_file_says(kind: str, compiler: str, tmp_pat
         "cl_khr_integer_dot_product": "dot_4x8packed_su_int(a", "cl_arm_integer_dot_product_int8": "arm_dot(__builtin",
         "cl_nv_pragma_unroll": "dp4a.",
     }  # fmt: skip
-    left = told(compiler, tmp_path, device, device.opencl_extensions, "-E")
-    assert [w for w in words.values() if w in left] == [w for e, w in words.items() if e in device.opencl_extensions]
+    left = told(compiler, tmp_path, device, device.gpu.opencl_extensions, "-E")
+    assert [w for w in words.values() if w in left] == [
+        w for e, w in words.items() if e in device.gpu.opencl_extensions
+    ]
 
 
 def test_an_extension_that_is_not_there_is_noticed(compiler: str, tmp_path: Path) -> None:

@@ -78,11 +78,11 @@ def beside(tmp_path: Path) -> Path:
     """This machine with PoCL beside it, which prices take for a GPU so fast that all it can do goes there."""
     gpu = tmp_path / "eager.toml"
     gpu.write_text(
-        'base = "host_pocl"\ndescription = "PoCL, priced as a large GPU"\ngpu_multiply_adds = 100_000\n'
+        'base = "host_pocl"\ndescription = "PoCL, priced as a large GPU"\n[gpu]\nmultiply_adds = 100_000\n'
         "memory_gbps = 4_000\n[measured]\nlaunch_us = 0.01\nhandover_us = 0.01\ncopy_gbps = 4_000\n"
     )
     device = tmp_path / "beside.toml"
-    device.write_text(f'base = "host"\ndescription = "a processor with a GPU"\ngpu = "{gpu}"\n')
+    device.write_text(f'base = "host"\ndescription = "a processor with a GPU"\ngpu_device = "{gpu}"\n')
     return device
 
 
@@ -185,4 +185,4 @@ def test_phones_know_their_gpus() -> None:
     built = edgec.build(small.SerializeToString(), device="pixel_8", place="auto", compile=False)
     assert built.options.device.name == "pixel_8" and not built.program.parts  # a launch costs more than this
     for phone, gpu in (("pixel_8", "mali_g710"), ("galaxy_s20", "adreno_650")):
-        assert load_device(phone).gpu == gpu
+        assert load_device(phone).gpu_device == gpu

@@ -74,7 +74,7 @@ def test_what_is_no_quicker_as_a_whole_is_forgotten(
 )
 def test_emulated_processors(device: str, program: str, packages: tuple[str, ...], tmp_path: Path) -> None:
     need(program, *packages)
-    need(f"{load_device(device).gcc_target}-gcc", *packages)
+    need(f"{load_device(device).toolchain.gcc_target}-gcc", *packages)
     checked = edgec.check(str(DIGITS), inputs=pictures(tmp_path, 3), device=device, link="qemu")
     assert (
         checked.ok and checked.executed_stage == "emit" and checked.link is not None and checked.link.startswith("qemu")

@@ -102,9 +102,9 @@ def roofline(built: Built) -> Record:
     """The roofs of the device (of one core): arithmetic a second, bytes a second, and whether they were measured."""
     device, costs = built.options.device, built.options.device.costs.kernel
     peak, memory = device.figure("fp32_gflops"), device.figure("read_gbps")
-    if device.is_gpu and device.gpu_multiply_adds:
-        peak = peak or 2e-3 * device.multiprocessors * device.gpu_multiply_adds * device.gpu_clock_mhz
-        return {"gflops": peak, "gbytes": float(device.memory_gbps), "is_measured": False, "lanes": 1}
+    if device.is_gpu and device.gpu.multiply_adds:
+        peak = peak or 2e-3 * device.gpu.multiprocessors * device.gpu.multiply_adds * device.gpu.clock_mhz
+        return {"gflops": peak, "gbytes": float(device.gpu.memory_gbps), "is_measured": False, "lanes": 1}
     return {
         "gflops": peak or costs.clock_ghz * 4 * device.lanes(4),
         "gbytes": memory or costs.clock_ghz * costs.memory_bytes,

@@ -186,7 +186,7 @@ def _is_copied(load: Expr, along: Expr, tile: AttentionTile) -> bool:
 
 def largest_head(device: Device) -> int:
     """The largest head that a kernel of attention takes on a device; 0 where there is no such kernel."""
-    if not device.is_gpu or not device.has_local_memory:
+    if not device.is_gpu or not device.gpu.has_local_memory:
         return 0
     return next((h for h in range(256, 0, -16) if tile_for(1, 64, 64, h, h, device) is not None), 0)
 
@@ -200,7 +200,7 @@ def tile_for(batches: int, queries: int, keys: int, features: int, width: int, d
     least = min((-(-keys // t.keys) * t.keys for t in fitting), default=0)
     for tile in fitting:
         is_wasteful = tile.keys > keys and tile.keys > least
-        if not is_wasteful and batches * -(-queries // tile.queries) >= FULL * device.multiprocessors:
+        if not is_wasteful and batches * -(-queries // tile.queries) >= FULL * device.gpu.multiprocessors:
             return tile
     return min(fitting, key=lambda t: (t.queries, -(-keys // t.keys) * t.keys, -t.stages), default=None)
 

@@ -38,12 +38,12 @@ _Found = tuple[GpuKernel, SparseOffer | None]
 
 
 def _attention(r: _Request) -> _Found | None:
-    found = attention(r.flat, r.device, r.weights) if r.device.has_local_memory else None
+    found = attention(r.flat, r.device, r.weights) if r.device.gpu.has_local_memory else None
     return None if found is None else (found, None)
 
 
 def _registers(r: _Request) -> _Found | None:
-    product = None if r.device.has_local_memory else product_of(r.flat)
+    product = None if r.device.gpu.has_local_memory else product_of(r.flat)
     found = registers(product, r.device, r.weights, r.variant) if product is not None else None
     return None if found is None else (found, None)
 
@@ -63,7 +63,7 @@ def _contract(r: _Request) -> _Found | None:
 
 
 def _window(r: _Request) -> _Found | None:
-    found = None if r.device.has_local_memory else window(r.exact, r.device, r.weights)
+    found = None if r.device.gpu.has_local_memory else window(r.exact, r.device, r.weights)
     return None if found is None else (found, None)
 
 

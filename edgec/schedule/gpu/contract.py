@@ -82,12 +82,12 @@ class GpuContract(GpuProduct):
             return None
         start = gpu_launch_s(device)
         needed = cycles(self.tile, self.batches, self.rows, self.columns, self.depth, device)
-        return start + needed / (device.gpu_clock_mhz * 1e6)
+        return start + needed / (device.gpu.clock_mhz * 1e6)
 
     def multiply_adds(self, device: Device) -> float:
-        if isinstance(self.tile, TensorTile) and device.tensor_multiply_adds:
-            return device.tensor_multiply_adds * {"s8": 2.0, "f16": 1.0}.get(self.tile.element, 0.5)
-        return float(device.gpu_multiply_adds) * (self.tile.chunk if isinstance(self.tile, Tile) else 1)
+        if isinstance(self.tile, TensorTile) and device.gpu.tensor_multiply_adds:
+            return device.gpu.tensor_multiply_adds * {"s8": 2.0, "f16": 1.0}.get(self.tile.element, 0.5)
+        return float(device.gpu.multiply_adds) * (self.tile.chunk if isinstance(self.tile, Tile) else 1)
 
     @property
     def variant(self) -> str:

@@ -86,7 +86,8 @@ def dots(flat: Flat, device: Device, weights: Weights, variant: str | None = Non
         edge = weights.add(np.full(step * (most(p.k[-1]) - 1) + WORD, fill, DTYPES[found.types[0]]))
     return GpuDots(
         p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, edge, l, l_place, panel, epilogue,
-        accumulator, lanes, tile_rows, vectors, device.group_items, _in_words(place, step), found.types, bool(fitting),
+        accumulator, lanes, tile_rows, vectors, device.gpu.group_items, _in_words(place, step), found.types,
+        bool(fitting),
     )  # fmt: skip
 
 

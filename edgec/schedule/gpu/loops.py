@@ -119,16 +119,16 @@ def reduce(flat: Flat, device: Device, weights: Weights) -> GpuReduce | None:
     team, neighbors = _team(prod(map(most, loops)), most(row) // (LANES if lanes else 1), strided, device)
     return GpuReduce(
         flat.store, parts.address, loops, row, reductions, result, parts.keeps_row, lanes, team, neighbors,
-        neighbors == 1 and team >= GROUP and not SUB_GROUPS.isdisjoint(device.opencl_extensions),
+        neighbors == 1 and team >= GROUP and not SUB_GROUPS.isdisjoint(device.gpu.opencl_extensions),
     )  # fmt: skip
 
 
 def _team(results: int, steps: int, strided: bool, device: Device) -> tuple[int, int]:
     """(threads of a team, neighbors): enough threads to fill the device, each with at least a few elements."""
-    wanted = device.multiprocessors * 1024
+    wanted = device.gpu.multiprocessors * 1024
     neighbors = 1
     if strided:
-        neighbors = 32 if results >= 32 * device.multiprocessors else 8
+        neighbors = 32 if results >= 32 * device.gpu.multiprocessors else 8
     team = 32 if not strided else 4
     limit = LARGEST_GROUP // neighbors if strided else GROUP
     while team < limit and team * 4 <= steps and results * team < wanted:

@@ -128,7 +128,7 @@ def registers(product: Product, device: Device, weights: Weights, variant: str |
     if not fitting or (most(last) != columns):
         return None
     lanes = fitting[0]
-    fp16_sums = "cl_khr_fp16" in device.opencl_extensions and s[0].dtype == packed_as(device) == "f16"
+    fp16_sums = "cl_khr_fp16" in device.gpu.opencl_extensions and s[0].dtype == packed_as(device) == "f16"
     tall = prod(map(most, p.batch)) * rows
     tile_rows, vectors = tile_of(tall, columns, lanes, not constant, device, fp16_sums, variant)
     width = vectors * lanes
@@ -146,8 +146,8 @@ def registers(product: Product, device: Device, weights: Weights, variant: str |
     zeros = weights.add(np.zeros(step * (most(inner) - 1) + 1, DTYPES[buffer.dtype])) if inside is not None else None
     return GpuRegisters(
         p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, zeros, l, l_place, panel, epilogue,
-        p.accumulator, lanes, tile_rows, vectors, device.group_items, l_step,
-        device.weights_as_images and constant and lanes == LANES, FP16_STEPS if fp16_sums else 0,
+        p.accumulator, lanes, tile_rows, vectors, device.gpu.group_items, l_step,
+        device.gpu.weights_as_images and constant and lanes == LANES, FP16_STEPS if fp16_sums else 0,
     )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def tiles_of(
     ``whole``: no last panel is narrower than the others. fp16 sums (``fp16_sums``) need half a register each, in
     addition to the fp32 sums they join.
     """
-    slots = device.cores if device.group_items == 1 else device.multiprocessors * device.group_items
+    slots = device.cores if device.gpu.group_items == 1 else device.gpu.multiprocessors * device.gpu.group_items
     found: list[tuple[float, tuple[int, int]]] = []
     for vectors in range(1, 5):
         if whole and columns % (vectors * lanes):

@@ -146,7 +146,7 @@ AnyTile = Union[Tile, TensorTile]
 
 def has_tensor_cores(device: Device) -> bool:
     """Does the device have tensor cores that the templates can use?"""
-    return device.language == "cuda" and device.compute_capability >= 80
+    return device.language == "cuda" and device.gpu.compute_capability >= 80
 
 
 def is_cluster(tile: AnyTile, device: Device) -> bool:
@@ -201,7 +201,7 @@ def offers(columns: int, depth: int, device: Device, element: str, constant: boo
         yield tile
         whole = replace(tile, whole=True)
         # fp32 gains nothing from that: splitting factors takes the time.
-        if constant and device.compute_capability >= 90 and tile.bytes < 4 and whole.takes(columns, depth):
+        if constant and device.gpu.compute_capability >= 90 and tile.bytes < 4 and whole.takes(columns, depth):
             yield whole
 
 
@@ -236,8 +236,8 @@ def cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, dev
 
 def _on_threads(tile: Tile, groups: int, rounds: int, device: Device) -> float:
     costs = device.costs.fma_tile
-    each = ceil(groups / device.multiprocessors)
-    resident = max(1, min(each, 1024 // tile.threads, 4 * device.shared_bytes // tile.shared_bytes))
+    each = ceil(groups / device.gpu.multiprocessors)
+    resident = max(1, min(each, 1024 // tile.threads, 4 * device.gpu.shared_bytes // tile.shared_bytes))
     rate = costs.fmas * min(1.0, resident * tile.threads / 32 / costs.full_warps)
     rate *= min(1.0, tile.thread_m * tile.thread_n / (tile.thread_m + tile.thread_n) / costs.full_reuse)
     compute = tile.m * tile.n * tile.k / tile.chunk * resident / rate
@@ -254,14 +254,16 @@ def _on_tensors(
 ) -> float:
     """``filled`` rows of S and L are there, of those a tile has room for."""
     costs = device.costs.tensor_tile_fp32 if tile.element == "f32" else device.costs.tensor_tile
-    each = ceil(groups / device.multiprocessors)
+    each = ceil(groups / device.gpu.multiprocessors)
     resident = max(1, min(each, 1024 // tile.threads, device.largest_shared_bytes // tile.shared_bytes))
     rate = costs.fmas * min(1.0, resident * tile.threads / 32 / costs.full_warps)
     rate *= {"s8": 2.0, "tf32": 0.5}.get(tile.element, 1.0)
     compute = tile.m * tile.n * tile.k * resident / rate
     own = tile.k * tile.bytes / 32 / tile.slices * (costs.step + tile.m * tile.n / tile.warps / costs.results)
     own += (tile.m + tile.n * (not tile.whole)) * tile.k * tile.bytes / 16 / tile.threads * costs.copy
-    bandwidth = min(costs.l2_bytes, costs.l2_share * device.multiprocessors / min(groups, device.multiprocessors))
+    bandwidth = min(
+        costs.l2_bytes, costs.l2_share * device.gpu.multiprocessors / min(groups, device.gpu.multiprocessors)
+    )
     load = tile.k * tile.bytes * resident / bandwidth
     of_s, of_l = filled[0], filled[1] * (costs.bulk_bytes if tile.whole else 1.0)
     gathered = 0.0

@@ -27,9 +27,9 @@ def prefetch_weights(kernels: Sequence[Kernel], device: Device) -> list[Kernel]:
     """``kernels``, of which products prefetch the weights of the next one into the L2 cache, where that pays."""
     products = {k: buffer for k in kernels if (buffer := _weights(k)) is not None}
     total = sum(b.bytes for b in dict.fromkeys(products.values()))
-    if device.language != "cuda" or device.compute_capability < 90 or total <= FULL * device.gpu_l2_bytes:
+    if device.language != "cuda" or device.gpu.compute_capability < 90 or total <= FULL * device.gpu.l2_bytes:
         return list(kernels)
-    most = int(SHARE * device.gpu_l2_bytes) // 16 * 16
+    most = int(SHARE * device.gpu.l2_bytes) // 16 * 16
     then = {a: products[b] for a, b in pairwise(products)}
     return [_prefetching(k, then[k], most) if k in then and then[k] not in k.operands else k for k in kernels]
 
