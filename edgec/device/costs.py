@@ -106,6 +106,24 @@ class SparseCosts:
 
 
 @dataclass(frozen=True)
+class RegisterTileCosts:
+    """A register tile of a matmul on a CPU, by its sum or by Winograd's method, in cycles."""
+
+    l2_vector: float
+    """A vector of a panel that streams from the second-level cache, for each step of the sum."""
+    tile: float
+    """Beginning and ending a tile."""
+    store: float
+    """The store of an accumulator."""
+    peak_share: float
+    """Fraction of the multiply-adds that tiles of Winograd's method, and the plain sum next to them, reach."""
+    transform: float
+    """The store of a vector that Winograd's method transforms, with its address."""
+    far_bytes: float
+    """Bytes a cycle from beyond the second-level cache."""
+
+
+@dataclass(frozen=True)
 class CompressionCosts:
     """Layers in int8 next to fp32."""
 
@@ -200,6 +218,7 @@ class Costs:
     gpu: GpuCosts
     threads: ThreadCosts
     sparse: SparseCosts
+    register_tile: RegisterTileCosts
     compression: CompressionCosts
     fma_tile: FmaTileCosts
     tensor_tile: TensorTileCosts

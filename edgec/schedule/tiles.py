@@ -47,7 +47,7 @@ def tile_costs(
     in_order: bool = False,
 ) -> list[tuple[float, int, int, int, int]]:  # fmt: skip
     """Every tile that registers hold: its predicted cycles, what decides between equal ones, rows and vectors."""
-    lanes = device.vector_lanes
+    lanes, costs = device.vector_lanes, device.costs.register_tile
     each = lanes // min(device.lanes(4), lanes)  # registers of a vector: where there are none, one a lane
     # RISC-V has no products of bytes: what they are made of wants registers, too.
     registers = device.vector_registers - (12 if words is not None and words.are_bytes and device.has("v") else 0)
@@ -60,7 +60,7 @@ def tile_costs(
     found: list[tuple[float, int, int, int, int]] = []
     vectors_needed = ceil(n / lanes)
     for v in range(1, min(vectors_needed, 8) + 1):
-        stream = 2.2 * v if k * v * lanes * 4 > device.l1d_bytes // 2 else 0.0
+        stream = costs.l2_vector * v if k * v * lanes * 4 > device.l1d_bytes // 2 else 0.0
         for r in range(1, min(m, tallest) + 1):
             if in_order and v == 1 and vectors_needed > 1:
                 continue
@@ -80,7 +80,7 @@ def tile_costs(
                         step = max(dots / 2, (of_s + tall * width) / 2, latency, stream)
                         if in_order:
                             step = in_order_step(height * sums, width)
-                        cost += panels * tiles * (k * step + 10 + held * 1.5)
+                        cost += panels * tiles * (k * step + costs.tile + held * costs.store)
             found.append((cost, -r * v, -v, r, v))
     return found
 

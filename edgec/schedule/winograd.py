@@ -343,13 +343,15 @@ def _direct_cycles(flat: Flat, taps: tuple[Expr, ...], n: Expr, device: Device, 
     vectors = ceil(most(n) / device.vector_lanes)
     outputs = prod(most(v) for v in flat.loops if v is not n)
     depth = prod(most(v) for v in taps) / (2 if is_twice else 1)
-    return outputs * depth * vectors / 2 / 0.9 + _streaming(depth * vectors, 1, device)
+    return outputs * depth * vectors / 2 / device.costs.register_tile.peak_share + _streaming(
+        depth * vectors, 1, device
+    )
 
 
 def _streaming(vectors: float, times: int, device: Device) -> float:
     """What it costs to read packed weights: nothing where half of the second-level cache holds them."""
     size = vectors * device.vector_lanes * 4
-    return times * size / 12 if size > device.l2_bytes // 2 else 0.0
+    return times * size / device.costs.register_tile.far_bytes if size > device.l2_bytes // 2 else 0.0
 
 
 def _busy(rows: int, vectors: int) -> float:
@@ -360,11 +362,11 @@ def _busy(rows: int, vectors: int) -> float:
 
 def _cycles(sides: tuple[Side, ...], tiles: int, depth: int, n: int, block: int, device: Device, busy: float) -> float:
     """Predicted time: two vector operations a cycle, a store a cycle, and the weights once for every block."""
-    lanes = device.vector_lanes
+    lanes, costs = device.vector_lanes, device.costs.register_tile
     points = prod(side.toom.inputs for side in sides)
     panels = ceil(n / lanes)
-    transform = points * (1.5 + sum(len(side.toom.points) for side in sides) / 2)
-    products = tiles * points * depth * panels / 2 / 0.9 / busy
+    transform = points * (costs.transform + sum(len(side.toom.points) for side in sides) / 2)
+    products = tiles * points * depth * panels / 2 / costs.peak_share / busy
     return (
         tiles * (ceil(depth / lanes) + panels) * transform
         + products
