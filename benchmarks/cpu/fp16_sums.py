@@ -1,10 +1,10 @@
-"""Networks whose sums are of halves, on an emulated 64-bit Arm: how far off they are, and what they see in pictures.
+"""Networks whose sums are of fp16, on an emulated 64-bit Arm: how far off they are, and what they see in pictures.
 
     python -m benchmarks.cpu.fp16_sums --folder networks [--pictures 12] [--write docs/guide/precision.md] [NAME ...]
 
 NAME.onnx are looked for in the folder (make_networks.py writes them). Each is compiled for Raspberry Pi 5 with
 --precision fp16 and run once on random inputs by qemu as Neoverse N1, whose core it has; and for this machine, which
-stores halves and adds up floats. The error is the largest difference from onnxruntime's result in fp32 over its largest
+stores fp16 and adds up floats. The error is the largest difference from onnxruntime's result in fp32 over its largest
 value. Then EfficientNet-Lite0 from its wheel tells the class of the first pictures that accuracy.py reads.
 """
 
@@ -68,9 +68,9 @@ def main() -> int:
         if not path.is_file():
             print(f"left out {name}: no {path}", file=sys.stderr)
             continue
-        (halves, passes), (floats, _) = error(path, DEVICE, LINK), error(path, "host", None)
+        (fp16, passes), (floats, _) = error(path, DEVICE, LINK), error(path, "host", None)
         right &= passes
-        rows.append(f"| {name} | {halves}{'' if passes else ' **too much**'} | {floats} |")
+        rows.append(f"| {name} | {fp16}{'' if passes else ' **too much**'} | {floats} |")
         print(rows[-1], flush=True)
     head = "| network | accumulated in fp16 | stored in fp16, accumulated in fp32 |\n|---|---:|---:|\n"
     text = head + "\n".join(rows) + "\n"

@@ -2,7 +2,7 @@
 
     python -m benchmarks.cpu.instruction_counts [--write docs/results/instruction-counts.md]
 
-A product of 64 x 64 by 64 x 64 (262144 multiply-adds), in fp32, with sums of halves where a device has them, and of
+A product of 64 x 64 by 64 x 64 (262144 multiply-adds), in fp32, with sums of fp16 where a device has them, and of
 bytes, is compiled for each device and run by qemu with a line in its log for every instruction; those that stand in the
 kernel are counted.
 """
@@ -127,7 +127,7 @@ def page(rows: list[str]) -> str:
 Written by `python -m benchmarks.cpu.instruction_counts --write docs/results/instruction-counts.md`, with qemu 7.2.
 
 A product of 64 x 64 by 64 x 64, 262144 multiply-adds, run right by qemu: how many instructions its kernel takes, its
-rounding and its stores included (in fp16 without the copy of its operand in halves); how many multiply-adds that are
+rounding and its stores included (in fp16 without the copy of its operand in fp16); how many multiply-adds that are
 for one instruction; and what the whole program takes, which reads its input from a file. Programs that zig makes (RVV)
 have no names by which a kernel would be known.
 

@@ -31,7 +31,7 @@ from edgec.device.device import Device
 from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler
 from edgec.fuse import plan
-from edgec.schedule import sparse
+from edgec.schedule.contract import sparse
 from edgec.tune import single_kernel
 
 LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)

@@ -29,7 +29,7 @@ from benchmarks.networks.graph_writer import Writer
 from edgec.device.device import Precision
 from edgec.device.load import load_device
 from edgec.device.toolchain import pick_compiler
-from edgec.schedule.halves import COLUMNS, TERMS
+from edgec.schedule.contract.fp16_sums import COLUMNS, TERMS
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Loop:
 
     @property
     def of_a_part(self) -> Loop:
-        """A round of the loop around it: all terms that are added up in halves, and what becomes of their sum."""
+        """A round of the loop around it: all terms that are added up in fp16, and what becomes of their sum."""
         rows, vectors = map(int, self.tile.partition("_")[0].split("x"))
         rounds = TERMS * rows * (vectors // COLUMNS) // self.products
         whole = (*self.before, *self.body * rounds, *self.after)
@@ -254,7 +254,7 @@ sources). Spills are accesses to the stack inside the loop, instructions are tho
 Cores that run ahead of a load come close to their peak: a tile leaves room in the registers for the whole column of S
 that a step takes, so that nothing is spilled.
 
-In fp16 a multiply-add is of eight halves, four floats in fp32; what is analysed is a whole part of a sum, {TERMS}
+In fp16 a multiply-add is of eight fp16, four floats in fp32; what is analysed is a whole part of a sum, {TERMS}
 rounds of the loop with the widening of what they add up to.
 
 "By matrices" are the instructions of i8mm and bf16, one of which multiplies two rows by two columns: 32 products of
@@ -269,7 +269,7 @@ there are more instructions for one multiply-add than with NEON, but they do not
 then it makes a load and a move of what one load would broadcast, and the move does.
 
 For cores that run in order (`in_order = true` in the device file) loads stand between the multiply-adds: L three
-columns ahead, in halves of 64 bits, one of them through an integer register; S of a row as soon as the row has used
+columns ahead, in fp16 of 64 bits, one of them through an integer register; S of a row as soon as the row has used
 what it had. A half is put in its place beside the load of the next, for A53 starts these two together and neither
 beside a multiply-add. gcc is asked to leave this order (`EC_AS_WRITTEN`). "Loads first" is the same kernel without it.
 

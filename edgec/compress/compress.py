@@ -101,18 +101,18 @@ def compress(graph: Graph, request: Request) -> Compressed:
     found = calibrated(graph, layers, data, request.observer, request.allowed)
     verdicts, candidates = _gaining(layers, device)
     chosen, value, measured = candidates, None, "layer"
-    halves: list[Layer] = []
+    bf16: list[Layer] = []
     errors: Mapping[Layer, float] = {layer: found.numbers[layer].noise for layer in layers}
     max_loss = request.bound
     if request.precision == "mixed" and max_loss is not None:
         errors, measured = sensitivity.added(graph, candidates, data, found)
         costs = {layer: errors[layer] / verdicts.gains[layer].saved for layer in candidates}
         chosen, value = search.within(graph, candidates, data, found, costs, max_loss)
-        left = [layer for layer in _halvable(layers, verdicts) if layer not in chosen]
+        left = [layer for layer in _bf16_candidates(layers, verdicts) if layer not in chosen]
         if left:
-            halves, with_halves = search.halves_within(graph, left, data, found, chosen, max_loss)
-            value = with_halves if halves else value
-        if not chosen and not halves:
+            bf16, with_bf16 = search.bf16_within(graph, left, data, found, chosen, max_loss)
+            value = with_bf16 if bf16 else value
+        if not chosen and not bf16:
             raise search.refusal(candidates, found, max_loss, value)
         kept = set(chosen)
         verdicts.refused.update({c: f"with it, {max_loss} is not kept" for c in candidates if c not in kept})
@@ -124,16 +124,16 @@ def compress(graph: Graph, request: Request) -> Compressed:
                 hint=f"most of the error comes from {search.contributors(candidates, found)}; "
                 "--quantize mixed leaves such layers in floats",
             )
-    rows = _rows(layers, found, errors, verdicts, moved.taken, halves)
+    rows = _rows(layers, found, errors, verdicts, moved.taken, bf16)
     told = str(max_loss) if max_loss is not None else None
     report = Report(request.precision, request.observer, len(data), measured, rows, told, value)
-    names = frozenset(layer.name for layer in halves) if halves else None
+    names = frozenset(layer.name for layer in bf16) if bf16 else None
     return Compressed(quantized(graph, chosen, found), report, names)
 
 
-def _halvable(layers: Sequence[Layer], verdicts: _Verdicts) -> list[Layer]:
+def _bf16_candidates(layers: Sequence[Layer], verdicts: _Verdicts) -> list[Layer]:
     """The layers that gain in bf16, and that their names tell from the others."""
-    return [layer for layer in layers if verdicts.gains[layer].saved_by_halves > 0 and not layer.is_part]
+    return [layer for layer in layers if verdicts.gains[layer].saved_by_bf16 > 0 and not layer.is_part]
 
 
 def _gaining(layers: Sequence[Layer], device: Device) -> tuple[_Verdicts, list[Layer]]:
@@ -169,7 +169,7 @@ def _dynamic(graph: Graph, layers: Sequence[Layer], device: Device) -> Compresse
 
 def _rows(
     layers: Sequence[Layer], found: Calibration, errors: Mapping[Layer, float], verdicts: _Verdicts,
-    moved: Mapping[str, str], halves: Collection[Layer],
+    moved: Mapping[str, str], bf16: Collection[Layer],
 ) -> tuple[LayerReport, ...]:  # fmt: skip
     total = sum(errors.values())
     rows = []
@@ -177,8 +177,8 @@ def _rows(
         numbers = found.numbers[layer]
         taken = (*((moved[layer.name],) if layer.name in moved else ()), *numbers.corrections)
         row = _row(layer, numbers.noise, errors.get(layer, 0.0), total, verdicts, taken)
-        saved = verdicts.gains[layer].saved_by_halves * 1e6
-        rows.append(replace(row, precision="bf16", gain_us=saved, corrections=()) if layer in halves else row)
+        saved = verdicts.gains[layer].saved_by_bf16 * 1e6
+        rows.append(replace(row, precision="bf16", gain_us=saved, corrections=()) if layer in bf16 else row)
     return tuple(rows)
 
 

@@ -25,15 +25,15 @@ class Gain:
 
     floats: float
     bytes: float
-    halves: float | None = None
+    bf16: float | None = None
 
     @property
     def saved(self) -> float:
         return self.floats - self.bytes
 
     @property
-    def saved_by_halves(self) -> float:
-        return 0.0 if self.halves is None else self.floats - self.halves
+    def saved_by_bf16(self) -> float:
+        return 0.0 if self.bf16 is None else self.floats - self.bf16
 
 
 def gain(layer: Layer, device: Device) -> Gain:

@@ -43,7 +43,7 @@ def within(
     return order[:count], value(max(count, 1))
 
 
-def halves_within(
+def bf16_within(
     graph: Graph,
     layers: Sequence[Layer],
     samples: Sequence[Arrays],
@@ -95,10 +95,10 @@ def figure(
     samples: Sequence[Arrays],
     found: Calibration,
     max_loss: MaxLoss,
-    halves: Sequence[Layer] = (),
+    bf16: Sequence[Layer] = (),
 ) -> float:
-    """The figure of a bound with these layers in bytes, and ``halves`` in bf16."""
-    return max_loss.of(found.expected, results(quantized(graph, chosen, found, halves), samples))
+    """The figure of a bound with these layers in bytes, and ``bf16`` in bf16."""
+    return max_loss.of(found.expected, results(quantized(graph, chosen, found, bf16), samples))
 
 
 def contributors(layers: Sequence[Layer], found: Calibration) -> str:

@@ -155,7 +155,7 @@ def schedule(plan: Plan, context: Context) -> Program:
     require_known(o.tiles, names, "--tile", "node")
     scheduled = partial(
         schedule_plan, plan, o.device, thread_count(plan, o.device, o.threads), progress, o.numeric, o.tiles, variants,
-        halves=plan.bf16_layers,
+        bf16_layers=plan.bf16_layers,
     )  # fmt: skip
     program = mixed(plan, scheduled, o.error, o.calibrate) if o.error else scheduled()
     fused = {c.key: c.taken.name for c in plan.decisions.choices}

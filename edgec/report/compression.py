@@ -27,11 +27,11 @@ def record(report: Report | None) -> Record | None:
 def draw(found: Record) -> tuple[RenderableType, ...]:
     """Layers that stayed floats, with the reason, then those with the largest share of the error."""
     layers = found["layers"]
-    halves = sum(row["precision"] == "bf16" for row in layers)
+    bf16 = sum(row["precision"] == "bf16" for row in layers)
     title = (
         f"{found['precision']}: {sum(row['precision'] == 'int8' for row in layers)} of {len(layers)} layers in bytes"
     )
-    title += f", {halves} in bf16" if halves else ""
+    title += f", {bf16} in bf16" if bf16 else ""
     if found["max_loss"] is not None:
         title += f"; {found['max_loss'].partition('=')[0]} {found['value']:.4g}, at most {found['max_loss']}"
     drawn = table("layer", "in", ">share of error", ">gain", "corrections, or why not", title=title)

@@ -16,6 +16,7 @@ from edgec.ir.graph import Node, sizes_in
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.chain import Vectors, chained
 from edgec.schedule.choose import Request, choose
+from edgec.schedule.contract.sparse import Sparse
 from edgec.schedule.flat import Weights, flatten
 from edgec.schedule.gpu.weight_prefetch import prefetch_weights
 from edgec.schedule.halo_fill import halo_fill
@@ -23,7 +24,6 @@ from edgec.schedule.layout import views_of
 from edgec.schedule.memory import ALIGNMENT, plan_memory
 from edgec.schedule.procedure import procedure_call
 from edgec.schedule.program import BlockSchedule, Buffer, Kernel, Program, View
-from edgec.schedule.sparse import Sparse
 from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, half_of, in_half, kept_narrow, with_copies
 from edgec.schedule.variants import Product, Variants, key_of
@@ -61,7 +61,7 @@ def schedule(
     tiles: Mapping[str, tuple[int, int]] = MappingProxyType({}),
     variants: Variants | None = None,
     floats: int | None = None,
-    halves: Collection[str] | None = None,
+    bf16_layers: Collection[str] | None = None,
 ) -> Program:
     """Choose layouts, a template and its parameters for every block, and a place for every buffer.
 
@@ -74,20 +74,22 @@ def schedule(
     """
     if numeric == "exact" and device.has_fp16_fma:
         device = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i != "fp16"))
-    plan = with_copies(plan, device, halves)
+    plan = with_copies(plan, device, bf16_layers)
     if floats is None:
         floats = leading(plan, device)
-    program = _scheduled(plan, device, threads, progress, numeric, tiles, variants, floats, halves)
+    program = _scheduled(plan, device, threads, progress, numeric, tiles, variants, floats, bf16_layers)
     early = {b.name for b in overwritten_early(program.kernels, program.states)}
     if not early:
         return program
-    return _scheduled(copied_last(plan, early), device, threads, progress, numeric, tiles, variants, floats, halves)
+    return _scheduled(
+        copied_last(plan, early), device, threads, progress, numeric, tiles, variants, floats, bf16_layers
+    )
 
 
 def leading(plan: Plan, device: Device) -> int:
     """How many blocks there are up to the last of the products that stay in floats.
 
-    With CUDA that is one, and one more of every 32; where sums are of halves, one of every six. None where the first
+    With CUDA that is one, and one more of every 32; where sums are in fp16, one of every six. None where the first
     reads what was normalized at run time, as transformers do: there it gains nothing (BERT-base is 1.9e-3 off then, and
     2.2e-3 with floats; GPT-2 1.1e-3 both ways).
     """
@@ -110,14 +112,14 @@ def _scheduled(
     tiles: Mapping[str, tuple[int, int]],
     variants: Variants | None,
     floats: int,
-    halves: Collection[str] | None,
+    bf16_layers: Collection[str] | None,
 ) -> Program:
     graph = plan.graph
     names = _Names(
         {n: n.attributes["name"] for n in graph.inputs},
         {n: name for name, n in plan.outputs},
-        kept_narrow(plan, device, halves) - {plan.root_of(b.output)[0] for b in plan.blocks[:floats]},
-        half_of(device) or ("f16" if halves is None else "bf16"),
+        kept_narrow(plan, device, bf16_layers) - {plan.root_of(b.output)[0] for b in plan.blocks[:floats]},
+        half_of(device) or ("f16" if bf16_layers is None else "bf16"),
     )
     exact = replace(device, precision="fp32") if device.is_gpu or device.has_fp16_fma else device
     views = views_of(plan, names.buffer)
@@ -135,7 +137,7 @@ def _scheduled(
         if not block.output.type.elements:
             kernels += borders
             continue
-        target = exact if number < floats else in_half(plan, block, device, halves)
+        target = exact if number < floats else in_half(plan, block, device, bf16_layers)
         kernel = kernel_of(block, views, target, weights, threads, _origin(plan, block), numeric, tiles, variants)
         guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
         if guards:  # the inside may be skipped, the border is there in any case

@@ -10,17 +10,17 @@ from edgec.device.device import Device
 from edgec.fuse import Block
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.attention.attention import attention
-from edgec.schedule.contract import Contract, contract
+from edgec.schedule.contract.contract import Contract, contract
+from edgec.schedule.contract.int4 import int4
+from edgec.schedule.contract.sparse import has_zeros, sparse
+from edgec.schedule.contract.winograd import Winograd, cycles_of, winograd
 from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.gpu import choose as gpu
 from edgec.schedule.map import map_
-from edgec.schedule.nibbles import nibbles
 from edgec.schedule.program import BlockSchedule, SparseOffer
 from edgec.schedule.row import row
-from edgec.schedule.sparse import has_zeros, sparse
 from edgec.schedule.variants import named
 from edgec.schedule.window import window
-from edgec.schedule.winograd import Winograd, cycles_of, winograd
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _cheapest(
     if by_fewer is not None and not zeros:
         return by_fewer, None
     direct = contract(flat, device, weights)
-    few = nibbles(direct, device, weights) if direct is not None and by_fewer is None else None
+    few = int4(direct, device, weights) if direct is not None and by_fewer is None else None
     if direct is None or few is not None or not zeros:
         return few or direct, None
     found = sparse(
@@ -115,7 +115,7 @@ def _cheapest(
 
 def _on_lanes(direct: Contract, flat: Flat, device: Device, weights: Weights) -> Contract:
     """The dense product as its rows can be left out: without instructions for matrices, which take two rows at once."""
-    if direct.words is None or not direct.words.are_matrices:
+    if direct.dots is None or not direct.dots.is_matrix:
         return direct
     plain = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i not in ("i8mm", "bf16")))
     return contract(flat, plain, weights) or direct

@@ -28,7 +28,7 @@ from edgec.ir.dtypes import DTYPES, ends
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Node
 from edgec.ir.vector import HALF
-from edgec.schedule.products import BYTES
+from edgec.schedule.contract.int8_dot import BYTES
 
 #: What has fewer elements stays as it is: biases, scales, vectors, which cost nothing beside the weights they meet.
 LEAST = 1 << 12

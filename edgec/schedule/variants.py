@@ -19,13 +19,13 @@ from edgec.fuse.block import Block
 from edgec.fuse.choice import fingerprint
 from edgec.ir.graph import Node
 from edgec.rewrite.rule import Numeric
-from edgec.schedule.contract import Contract, contract, tiles_for
+from edgec.schedule.contract.contract import Contract, contract, tiles_for
+from edgec.schedule.contract.sparse import Form, form_of, has_zeros, is_sparse
+from edgec.schedule.contract.winograd import Winograd, outputs_for, winograd
 from edgec.schedule.flat import Flat, Weights, flatten
 from edgec.schedule.gpu import variants as gpu
 from edgec.schedule.gpu.choose import choose
 from edgec.schedule.program import View
-from edgec.schedule.sparse import Form, form_of, has_zeros, is_sparse
-from edgec.schedule.winograd import Winograd, outputs_for, winograd
 
 #: Tiles and forms of Winograd's method that are worth measuring, by the model of the device.
 TILES, FORMS = 6, 2

@@ -11,11 +11,11 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.vector import free, is_vectorizable
-from edgec.schedule.ending import Ending
+from edgec.schedule.contract.fp16_epilogue import Fp16Epilogue
+from edgec.schedule.contract.fp16_sums import taps_in_fp16
+from edgec.schedule.contract.int8_dot import Taps, taps_of
 from edgec.schedule.flat import Flat, Weights, merge_loops
-from edgec.schedule.halves import taps_in_halves
 from edgec.schedule.loops import repacked
-from edgec.schedule.products import Taps, taps_of
 from edgec.schedule.program import BlockSchedule, Buffer
 
 #: A sum over this many neighbors is worth a row's tail.
@@ -43,8 +43,8 @@ class Window(BlockSchedule):
     address: Expr
     taps: Taps | None = None  # of bytes: ``reduction`` then only stands for the sum
     deep: int = 1
-    in_halves: bool = False  # two neighboring lanes in 32 bits: products are added up in halves
-    end: Ending | None = None  # and so is what follows them
+    in_fp16: bool = False  # two neighboring lanes in 32 bits: products are added up in fp16
+    end: Fp16Epilogue | None = None  # and so is what follows them
 
     @property
     def task_loops(self) -> tuple[Expr, ...]:
@@ -94,12 +94,12 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
         total = X.load("sum", (X.const(0) + n,), "i32")
         body, reduction = X.substitute(body, {reduction: total}), total
     deep = _depth(reduction, others, device) if taps is None and rows > 1 else 1
-    halves = taps_in_halves(device, reduction, body, flat.loops, n, flat.store, flat.address, weights)
-    if halves is not None:
-        reduction, body, end = halves
+    fp16 = taps_in_fp16(device, reduction, body, flat.loops, n, flat.store, flat.address, weights)
+    if fp16 is not None:
+        reduction, body, end = fp16
     return Window(
         tuple(others), m, n, rows, device.vector_lanes, reduction, body, flat.store, flat.address, taps, deep,
-        halves is not None, end if halves is not None else None,
+        fp16 is not None, end if fp16 is not None else None,
     )  # fmt: skip
 
 

@@ -14,12 +14,12 @@ from edgec.api import Context, resolve
 from edgec.artifact.folder import read_lock
 from edgec.pipeline import run
 from edgec.schedule.chain import Chain
-from edgec.schedule.contract import Contract
+from edgec.schedule.contract.contract import Contract
+from edgec.schedule.contract.winograd import Winograd
 from edgec.schedule.flat import Weights, flatten
 from edgec.schedule.gpu import variants as gpu
 from edgec.schedule.gpu.choose import choose
 from edgec.schedule.variants import entry
-from edgec.schedule.winograd import Winograd
 from edgec.tune.database import Measured, Profiles
 from edgec.tune.known import target
 

@@ -21,7 +21,7 @@ def products() -> onnx.ModelProto:
 
 
 def products_of_bytes(kind: type[np.generic], steps: int = 36) -> onnx.ModelProto:
-    """One of bytes by signed bytes; 36 steps are nine words, two blocks and a part, or four words and a half."""
+    """One of bytes by signed bytes; 36 steps are nine dots, two blocks and a part, or four dots and a half."""
     parts = [weights("scale", np.float32(0.05)), weights("zero", kind(3)), weights("none", np.int8(0)),
              weights("w", RANDOM.integers(-127, 128, (steps, 21)).astype(np.int8))]  # fmt: skip
     nodes = [

@@ -23,7 +23,7 @@ from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant
 from edgec.ir.types import DTYPES
 from edgec.schedule import storage
-from edgec.schedule.contract import Contract
+from edgec.schedule.contract.contract import Contract
 
 
 def whole(*shape: int) -> Node:
@@ -99,8 +99,8 @@ def test_pairs_are_multiplied() -> None:
     found = [
         k.schedule for g in CASES.values() for k in program_of(g, where).kernels if isinstance(k.schedule, Contract)
     ]
-    assert sum(p.words is not None for p in found) > len(found) / 2
-    assert {p.words.rest for p in found if p.words is not None} == {0, 1}
+    assert sum(p.dots is not None for p in found) > len(found) / 2
+    assert {p.dots.rest for p in found if p.dots is not None} == {0, 1}
 
 
 def test_exact_values_are_exact(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from sparse_cases import kernels, last, matrix, sparse
 
 from edgec import ops
 from edgec.ir.graph import Graph, constant
+from edgec.schedule.contract.sparse import Sparse
 from edgec.schedule.program import Kernel
-from edgec.schedule.sparse import Sparse
 
 DEVICE = target("x86_64_avx512").device
 

@@ -10,8 +10,8 @@ from small_graphs import conv, graph, pad, relu, value, weights
 
 from edgec.fuse import plan
 from edgec.schedule.build import schedule
-from edgec.schedule.toom import PAIRS, Toom
-from edgec.schedule.winograd import Winograd
+from edgec.schedule.contract.cook_toom import PAIRS, Toom
+from edgec.schedule.contract.winograd import Winograd
 
 FORMS = [Toom(n - r + 1, r) for n in PAIRS for r in (2, 3, 5) if n - r + 1 >= 2]
 

@@ -9,8 +9,8 @@ from edgec.emit.gpu.base import numbered
 from edgec.emit.gpu.registers import BlockedView
 from edgec.emit.gpu.slots import Slot
 from edgec.ir import expr as X
+from edgec.schedule.contract.int8_dot import WORD
 from edgec.schedule.gpu.dots import GpuDots
-from edgec.schedule.products import WORD
 
 
 class DotsView(BlockedView):

@@ -23,8 +23,8 @@ from edgec.emit.gpu.slots import Slot
 from edgec.emit.gpu.window import WindowView
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient
+from edgec.schedule.contract.int8_dot import BYTES
 from edgec.schedule.gpu.kernel import is_aligned
-from edgec.schedule.products import BYTES
 from edgec.schedule.program import Buffer
 
 

@@ -7,8 +7,8 @@ from edgec.emit.c_lanes import access
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
+from edgec.schedule.contract.int8_dot import BYTES
 from edgec.schedule.gpu.kernel import is_aligned
-from edgec.schedule.products import BYTES
 from edgec.schedule.storage import memory_type
 
 

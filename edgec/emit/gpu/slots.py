@@ -15,9 +15,9 @@ from edgec.emit.gpu.base import GpuView, numbered
 from edgec.emit.gpu.printer import GpuPrinter
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
+from edgec.schedule.contract.int8_dot import BYTES
 from edgec.schedule.gpu.contract import plain_load
 from edgec.schedule.gpu.kernel import LANES
-from edgec.schedule.products import BYTES
 
 _NUMBERS = ("batch", "m", "n", "k", "d")
 

@@ -5,8 +5,8 @@ from edgec.emit.views.base import View
 from edgec.emit.views.chain import ChainView
 from edgec.emit.views.contract import ContractView
 from edgec.emit.views.halo_fill import HaloFillView
+from edgec.emit.views.int4 import Int4View
 from edgec.emit.views.map import MapView
-from edgec.emit.views.nibbles import NibblesView
 from edgec.emit.views.procedure import ProcedureView
 from edgec.emit.views.row import RowView
 from edgec.emit.views.sparse import SparseView
@@ -18,7 +18,7 @@ VIEWS: dict[str, type[View]] = {
     "halo_fill": HaloFillView,
     "chain": ChainView,
     "contract": ContractView,
-    "nibbles": NibblesView,
+    "int4_weights": Int4View,
     "map": MapView,
     "procedure": ProcedureView,
     "row": RowView,

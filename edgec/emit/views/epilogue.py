@@ -13,18 +13,18 @@ from edgec.emit.c_literal import literal
 from edgec.emit.views.base import View
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.schedule.ending import LANES, Ending
-from edgec.schedule.epilogue import ACCUMULATOR
+from edgec.schedule.contract.epilogue import ACCUMULATOR
+from edgec.schedule.contract.fp16_epilogue import LANES, Fp16Epilogue
 from edgec.schedule.program import BlockSchedule
 
 
 class HalfEnd:
-    """What follows sums of halves, in halves: of a vector along the lanes, of which ``live`` lanes exist.
+    """What follows sums of fp16, in fp16: of a vector along the lanes, of which ``live`` lanes exist.
 
     ``operands`` are declared once for all sums, which lie where ``moved`` says along the lanes.
     """
 
-    def __init__(self, view: View, prefix: str, end: Ending, moved: Mapping[Expr, Expr], live: int) -> None:
+    def __init__(self, view: View, prefix: str, end: Fp16Epilogue, moved: Mapping[Expr, Expr], live: int) -> None:
         self.view, self.prefix, self.end, self.live = view, prefix, end, live
         self.names: dict[Expr, str] = view.names  # type: ignore[attr-defined]
         loads = {"scale": end.scale, "bias": end.bias}

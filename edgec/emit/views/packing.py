@@ -7,8 +7,8 @@ from edgec.emit.views.base import Loop, View, numbered
 from edgec.ir import expr as X
 from edgec.ir.expr import Extent
 from edgec.ir.nest import extent
-from edgec.schedule.contract import Contract
-from edgec.schedule.products import WORD, Words
+from edgec.schedule.contract.contract import Contract
+from edgec.schedule.contract.int8_dot import WORD, DotGroup
 from edgec.schedule.program import Buffer, Kernel
 
 
@@ -40,8 +40,8 @@ class PackingView(View):
         return self.sum_loops[:-1]
 
     @property
-    def words(self) -> Words | None:
-        return self.params.words
+    def dots(self) -> DotGroup | None:
+        return self.params.dots
 
     @property
     def width(self) -> int:
@@ -50,9 +50,9 @@ class PackingView(View):
     def _gather(self) -> tuple[list[str], str]:
         p, inside = self.params, "j < width"
         names = {v: t for v, t in self.names.items() if v is not p.n} | {p.n: "(n + j)"}
-        if p.words is not None:
-            names |= {p.words.inner: "w"} if p.words.inner.op == "var" else {}  # a sum of one term has no loop
-            inside += f" && w < {extent(p.words.inner)}" if p.words.rest else ""
+        if p.dots is not None:
+            names |= {p.dots.inner: "w"} if p.dots.inner.op == "var" else {}  # a sum of one term has no loop
+            inside += f" && w < {extent(p.dots.inner)}" if p.dots.rest else ""
         printer = Printer(names, self.pointers, depth=len(self.sums) + 2)
         guarded = X.select(X.load("inside", (), "bool"), p.l, X.const(0, p.l.dtype))
         printer.define(X.load("inside", (), "bool"), inside)
@@ -71,29 +71,29 @@ class PackingView(View):
     def sum_position(self) -> str:
         text = ""
         scale: Extent = 1
-        for loop in reversed(self.outer_sums if self.words is not None else self.sum_loops):
+        for loop in reversed(self.outer_sums if self.dots is not None else self.sum_loops):
             text = f"{loop.name} * {extent_text(scale)}" + (f" + {text}" if text else "")
             scale = X.plain(scale * loop.extent)
         return f"({text or '0'})"
 
     @property
     def gather_loops(self) -> list[Loop]:
-        """Loops over a panel that is packed at run time, byte by byte where words are packed."""
-        if self.words is None:
+        """Loops over a panel that is packed at run time, byte by byte where dots are packed."""
+        if self.dots is None:
             return self.sum_loops
-        return [*self.outer_sums, Loop("w", self.words.count * WORD, len(self.outer_sums))]
+        return [*self.outer_sums, Loop("w", self.dots.count * WORD, len(self.outer_sums))]
 
     @property
     def byte_position(self) -> str:
-        words = self.words
-        assert words is not None
-        row = f"{self.sum_position} * {words.count} + w / {WORD} + 1" if self.outer_sums else f"w / {WORD} + 1"
+        dots = self.dots
+        assert dots is not None
+        row = f"{self.sum_position} * {dots.count} + w / {WORD} + 1" if self.outer_sums else f"w / {WORD} + 1"
         return f"(({row}) * {self.width} + j) * {WORD} + w % {WORD}"
 
     @property
     def gathered_byte(self) -> str:
         """What a panel holds of an element; 0 where a word reaches beyond the sum."""
-        words = self.words
-        assert words is not None
-        text = f"(element - {words.column_offset})" if words.column_offset else "element"
-        return f"(w < {extent(words.inner)} ? {text} : 0)" if words.rest and words.column_offset else text
+        dots = self.dots
+        assert dots is not None
+        text = f"(element - {dots.column_offset})" if dots.column_offset else "element"
+        return f"(w < {extent(dots.inner)} ? {text} : 0)" if dots.rest and dots.column_offset else text

@@ -6,9 +6,10 @@ from functools import cached_property
 
 from edgec.emit.views.base import Loop
 from edgec.emit.views.contract import ContractView
-from edgec.emit.views.tile import Step, Tile
-from edgec.schedule.products import WORD
-from edgec.schedule.sparse import Sparse, ways_of
+from edgec.emit.views.sums import Step
+from edgec.emit.views.tile import Tile
+from edgec.schedule.contract.int8_dot import WORD
+from edgec.schedule.contract.sparse import Sparse, ways_of
 
 
 class SparseView(ContractView):
@@ -77,19 +78,19 @@ class SparseTile(Tile):
     def row(self, v: int, step: int) -> str:
         """A vector of the weights of one step."""
         p = self.view.params
-        load, place = "ec_load" if p.words is None else "ec_load_i32", step * p.width + v * p.lanes
+        load, place = "ec_load" if p.dots is None else "ec_load_i32", step * p.width + v * p.lanes
         return f"{load}(panel + {place})" if place else f"{load}(panel)"
 
     def factor(self, r: int) -> str:
         """S of one row of the tile in all lanes."""
-        return self.broadcast(r, Step(None, WORD if self.view.words is not None else 0))
+        return self.broadcast(r, Step(None, WORD if self.view.dots is not None else 0))
 
     def product(self, r: int, v: int, way: int) -> str:
         return self.update(r, v).replace(f"c{r}_{v}", self.accumulator(r, v, way))
 
     def total(self, r: int, v: int) -> str:
         """All sums of an element that were kept apart."""
-        add = "ec_add_i" if self.view.words is not None else ""
+        add = "ec_add_i" if self.view.dots is not None else ""
         text = self.accumulator(r, v, 0)
         for way in range(1, self.ways):
             other = self.accumulator(r, v, way)

@@ -4,41 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.c_lanes import access
 from edgec.emit.c_literal import STORAGE
-from edgec.emit.views.base import Loop
 from edgec.emit.views.epilogue import HalfEnd, on_vectors
+from edgec.emit.views.sums import Step, SumsView
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
 from edgec.ir.types import CODED
-from edgec.schedule.halves import COLUMNS
-from edgec.schedule.products import WORD, Words
+from edgec.schedule.contract.fp16_sums import COLUMNS
+from edgec.schedule.contract.int8_dot import WORD, DotGroup
 from edgec.schedule.storage import memory_type
-
-if TYPE_CHECKING:
-    from edgec.emit.views.contract import ContractView
 
 #: The sign bits of the four bytes of a word.
 SIGN_BITS = "(-2139062144)"
 
 
 @dataclass(frozen=True)
-class Step:
-    """What is done once for every round of ``loop`` (None: once): of bytes, ``live`` ones at a time."""
-
-    loop: Loop | None
-    live: int = 0
-
-
-@dataclass(frozen=True)
 class Column:
     """One column of a tile of vectors in one of the steps that are written out: which of all, and of which vector?
 
-    ``lane`` says which of the numbers or words that a row has ready it multiplies; behind the last the next are loaded.
+    ``lane`` says which of the numbers or dots that a row has ready it multiplies; behind the last the next are loaded.
     """
 
     number: int
@@ -48,9 +36,9 @@ class Column:
     is_last: bool
 
 
-def _dot(words: Words) -> str:
-    kind = "blocks" if words.are_blocks else "bf16" if not words.are_bytes else "ss" if words.is_signed else "us"
-    return f"ec_matrix_{kind}" if words.are_matrices else f"ec_dot_{kind}"
+def _dot(dots: DotGroup) -> str:
+    kind = "blocks" if dots.is_block16 else "bf16" if not dots.is_int8 else "ss" if dots.is_signed else "us"
+    return f"ec_matrix_{kind}" if dots.is_matrix else f"ec_dot_{kind}"
 
 
 class Tile:
@@ -59,7 +47,7 @@ class Tile:
     Of the last vector ``live`` lanes exist (None: ``count`` of them).
     """
 
-    def __init__(self, view: ContractView, height: int, vectors: int, live: int | None) -> None:
+    def __init__(self, view: SumsView, height: int, vectors: int, live: int | None) -> None:
         self.view, self.height, self.vectors, self.live = view, height, vectors, live
         p = view.params
         self.rows = height * p.sums
@@ -112,7 +100,7 @@ class Tile:
     @property
     def groups(self) -> list[int]:
         """The first row of those that are multiplied at once: every one, or every second."""
-        return [*range(0, self.rows, self.view.words.tall if self.view.words is not None else 1)]
+        return [*range(0, self.rows, self.view.dots.tall if self.view.dots is not None else 1)]
 
     def accumulators(self, r: int) -> str:
         return ", ".join(f"c{r}_{v} = {self._start(v)}" for v in range(self.vectors))
@@ -129,7 +117,7 @@ class Tile:
 
     @property
     def half_vectors(self) -> int:
-        """Vectors of halves: each is two of floats, the last may be there for one alone."""
+        """Vectors of fp16: each is two of floats, the last may be there for one alone."""
         return -(-self.vectors // COLUMNS)
 
     def half_lanes(self, v: int) -> str:
@@ -146,15 +134,15 @@ class Tile:
 
     @property
     def at_once(self) -> int:
-        """How many vectors are made of halves one after the other, before the first is added to its sum."""
+        """How many vectors are made of fp16 one after the other, before the first is added to its sum."""
         return 6
 
     def waits(self, r: int, v: int) -> int:
-        """Where a sum of floats lies while its next part is added up in halves."""
+        """Where a sum of floats lies while its next part is added up in fp16."""
         return (r * self.vectors + v) * self.view.lanes
 
     def widened(self, r: int, v: int) -> str:
-        """A vector of floats of what is added up in halves."""
+        """A vector of floats of what is added up in fp16."""
         return f"ec_{'high' if v % COLUMNS else 'low'}_floats(h{r}_{v // COLUMNS})"
 
     def lanes(self, v: int) -> str:
@@ -162,23 +150,23 @@ class Tile:
         if not self.view.sums_on_lanes:
             return f"panel + {v * p.lanes * self.view.step_width // self.view.width}"
         if self.view.uses_panel:
-            load = access("load", "i32" if p.words is not None else self.view.panel_dtype, None)
+            load = access("load", "i32" if p.dots is not None else self.view.panel_dtype, None)
             return f"{load}(panel + {v * p.lanes})" if v else f"{load}(panel)"
         shifted = X.substitute(p.l, {p.n: p.n + v * p.lanes})
         return Printer(self.view.names, self.view.pointers, p.n, self._count(v)).text(shifted)
 
     def update(self, r: int, v: int) -> str:
         """One step of the sum on accumulators."""
-        words = self.view.words
-        if words is None:
+        dots = self.view.dots
+        if dots is None:
             return f"ec_fma(s{r}, l{v}, c{r}_{v})"
-        return f"{_dot(words)}(c{r}_{v}, s{r}, l{v})"
+        return f"{_dot(dots)}(c{r}_{v}, s{r}, l{v})"
 
     def row_total(self, r: int, step: Step) -> str:
         """The bytes of S added up, those alone that exist."""
-        words = self.view.words
-        assert words is not None
-        return f"{_dot(words)}(total{r}, s{r}, ec_set1_i({0x01010101 >> 8 * (WORD - step.live):#x}))"
+        dots = self.view.dots
+        assert dots is not None
+        return f"{_dot(dots)}(total{r}, s{r}, ec_set1_i({0x01010101 >> 8 * (WORD - step.live):#x}))"
 
     @property
     def columns(self) -> list[Column]:
@@ -197,14 +185,14 @@ class Tile:
     @property
     def _each(self) -> int:
         """Columns of a step: vectors, or blocks."""
-        if self.view.halves is not None:
+        if self.view.fp16 is not None:
             return self.half_vectors
         return self.view.lanes if self.view.has_blocks else self.vectors
 
     def place_of(self, column: int) -> int:
         """Where in the panel a column of L lies, from the first of the step at hand on."""
         step, vector = divmod(column, self._each)
-        lanes = self.view.lanes * (COLUMNS if self.view.halves is not None else 1)
+        lanes = self.view.lanes * (COLUMNS if self.view.fp16 is not None else 1)
         return step * self.view.step_width + vector * lanes
 
     @property
@@ -213,12 +201,12 @@ class Tile:
         return 3 if self.view.has_blocks else 1
 
     def lanes_at(self, column: int) -> str:
-        kind = "_h" if self.view.halves is not None else "_i32" if self.view.words is not None else ""
+        kind = "_h" if self.view.fp16 is not None else "_i32" if self.view.dots is not None else ""
         return f"ec_load{kind}(panel + {self.place_of(column)})"
 
     def updates(self, r: int, column: Column) -> list[str]:
         """What multiplies a column of L with what a row has ready, in passes over the rows."""
-        l, words = f"l{column.number % 4}", self.view.words
+        l, dots = f"l{column.number % 4}", self.view.dots
         if self.view.has_blocks:
             c = f"c{r}_0.{'abcd'[column.vector]}"
             return [
@@ -226,12 +214,12 @@ class Tile:
                 f"p{r} = ec_high_products(p{r}, s{r}, {l})",
                 f"{c} = ec_add_products({c}, p{r})",
             ]
-        if self.view.halves is not None:
+        if self.view.fp16 is not None:
             h = f"h{r}_{column.vector}"
             return [f"{h} = ec_fma_lane_h(s{r}, {column.lane}, {l}, {h})"]
         c = f"c{r}_{column.vector}"
-        if words is not None:
-            return [f"{c} = {_dot(words)}_lane({c}, s{r}, {column.lane}, {l})"]
+        if dots is not None:
+            return [f"{c} = {_dot(dots)}_lane({c}, s{r}, {column.lane}, {l})"]
         return [f"{c} = ec_fma_lane(s{r}, {column.lane}, {l}, {c})"]
 
     def ready(self, r: int, is_first: bool) -> str:
@@ -253,14 +241,14 @@ class Tile:
     @property
     def late(self) -> int:
         """How many of the last rows are put together in the next turn: too little stands behind their loads in this."""
-        return 2 if self.rows > 3 and not self.view.has_halves else 0
+        return 2 if self.rows > 3 and not self.view.loads_half_vectors else 0
 
     def joined(self, r: int) -> str:
         return self.turned(f"ec_join{self.view.suffix}(s{r}, rest{r})")
 
     def turned(self, text: str) -> str:
         """S as the machine takes it."""
-        return f"ec_turned({text})" if self.view.words is not None and self.view.words.flip else text
+        return f"ec_turned({text})" if self.view.dots is not None and self.view.dots.flip else text
 
     def _place(self, r: int, loops: tuple[Expr, ...], offset: int = 0) -> str:
         """Where S is read inside loops of the sum, from its first element on."""
@@ -294,52 +282,52 @@ class Tile:
         return printer.lines, text
 
     def _word(self, r: int, step: Step) -> str:
-        words = self.view.words
-        assert words is not None
-        loops, first, size = self.view.params.k, 0, words.size
+        dots = self.view.dots
+        assert dots is not None
+        loops, first, size = self.view.params.k, 0, dots.size
         if step.live < size:  # the last word stands behind the loop over the others
-            loops, first = loops[:-1], words.whole * size * words.step
-        if not words.are_plain:
-            kind = "ec_block" if words.are_blocks else "ec_rows" if words.are_bytes else "ec_rows_16"
-            places = [f"s + {self._place(min(r + i, self.rows - 1), loops, first)}" for i in range(words.tall)]
+            loops, first = loops[:-1], dots.whole * size * dots.step
+        if not dots.is_plain:
+            kind = "ec_block" if dots.is_block16 else "ec_rows" if dots.is_int8 else "ec_rows_16"
+            places = [f"s + {self._place(min(r + i, self.rows - 1), loops, first)}" for i in range(dots.tall)]
             live = [] if step.live == size else [str(step.live)]
             text = f"{kind}{'_first' if live else ''}({', '.join([*places, *live])})"
-        elif words.step == 1 and step.live == size:
+        elif dots.step == 1 and step.live == size:
             text = f"ec_word(s + {self._place(r, loops, first)})"
-        elif not words.are_bytes:
-            both = [f"s[{self._place(r, loops, first + b * words.step)}]" for b in range(step.live)]
+        elif not dots.is_int8:
+            both = [f"s[{self._place(r, loops, first + b * dots.step)}]" for b in range(step.live)]
             text = f"ec_pair_of({', '.join([*both, *['0'] * (size - step.live)])})"
-        elif words.step == 1 and words.whole:
+        elif dots.step == 1 and dots.whole:
             text = f"ec_word_last(s + {self._place(r, loops, first + step.live - WORD)}, {step.live})"
         else:
-            bytes_ = [f"s[{self._place(r, loops, first + b * words.step)}]" for b in range(step.live)]
+            bytes_ = [f"s[{self._place(r, loops, first + b * dots.step)}]" for b in range(step.live)]
             text = f"ec_word_of({', '.join([*bytes_, *['0'] * (WORD - step.live)])})"
-        return f"{text} ^ ec_set1_i({SIGN_BITS})" if words.flip else text
+        return f"{text} ^ ec_set1_i({SIGN_BITS})" if dots.flip else text
 
     def _lanes_of(self, r: int, v: int) -> str:
         """A complete sum, on lanes."""
-        words = self.view.words
-        if words is None or words.are_plain:
+        dots = self.view.dots
+        if dots is None or dots.is_plain:
             return f"c{r}_{v}"
-        of = f"c{r // words.tall * words.tall}_{v}"
-        return f"{self.view.total}_lanes({of}, {r % words.tall})" if words.are_matrices else f"ec_lanes_of({of})"
+        of = f"c{r // dots.tall * dots.tall}_{v}"
+        return f"{self.view.total}_lanes({of}, {r % dots.tall})" if dots.is_matrix else f"ec_lanes_of({of})"
 
     @cached_property
     def epilogue(self) -> list[str]:
         p, view = self.view.params, self.view
         lines: list[str] = []
-        if p.halves is not None and p.halves.end is not None:
+        if p.fp16 is not None and p.fp16.end is not None:
             whole = (self.vectors - 1) * p.lanes + (self.live or 0)
             at = {v: {p.n: p.n + v * COLUMNS * p.lanes} for v in range(self.half_vectors)}
             for v, moved in at.items():
-                ready = HalfEnd(view, f"e{v}_", p.halves.end, moved, whole - v * COLUMNS * p.lanes)
+                ready = HalfEnd(view, f"e{v}_", p.fp16.end, moved, whole - v * COLUMNS * p.lanes)
                 lines += ready.operands
                 for m in range(self.height):
                     lines.append(ready.stored(f"h{m}_{v}", moved | ({p.m: p.m + m} if p.m.op == "var" else {})))
             return lines
-        if p.words is not None and p.words.column_offset:
+        if p.dots is not None and p.dots.column_offset:
             for r in range(self.rows):
-                lines += [f"  c{r}_{v} = ec_add_i(c{r}_{v}, ec_mul_i(total{r}, ec_set1_i({p.words.column_offset})));"
+                lines += [f"  c{r}_{v} = ec_add_i(c{r}_{v}, ec_mul_i(total{r}, ec_set1_i({p.dots.column_offset})));"
                           for v in range(self.vectors)]  # fmt: skip
         # Whole vectors share one printer, so that a bias is loaded once for all rows.
         for v in range(self.vectors):

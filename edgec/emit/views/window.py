@@ -18,8 +18,8 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 from edgec.ir.nest import extent
 from edgec.ir.vector import HALF
-from edgec.schedule.halves import COLUMNS
-from edgec.schedule.products import WORD, Taps
+from edgec.schedule.contract.fp16_sums import COLUMNS
+from edgec.schedule.contract.int8_dot import WORD, Taps
 from edgec.schedule.program import Buffer, Kernel
 from edgec.schedule.window import Window
 
@@ -77,17 +77,17 @@ class WindowView(LoopedView):
 
     @property
     def lanes(self) -> int:
-        """Results beside one another of a tile: a vector, or one of halves."""
+        """Results beside one another of a tile: a vector, or one of fp16."""
         return self.params.lanes * self.vectors
 
     @property
     def step(self) -> str:
         """The same as it is written."""
-        return f"{COLUMNS} * EC_VL" if self.params.in_halves else "EC_VL"
+        return f"{COLUMNS} * EC_VL" if self.params.in_fp16 else "EC_VL"
 
     @property
     def vectors(self) -> int:
-        return COLUMNS if self.params.in_halves else 1
+        return COLUMNS if self.params.in_fp16 else 1
 
     @property
     def has_full(self) -> bool:
@@ -160,8 +160,8 @@ class WindowTile:
         printer = Printer(view.names, view.pointers, p.n, count)
         dtype = p.reduction.dtype
         lines = printer.lines
-        if p.in_halves:
-            return self._in_halves()
+        if p.in_fp16:
+            return self._in_fp16()
         if p.taps is not None:
             self._dots(printer, p.taps)
         else:
@@ -179,8 +179,8 @@ class WindowTile:
         address = X.substitute(p.address, moved)
         printer.lines.append("  " + self.view.store_line(printer, address, value, p.n, count))
 
-    def _in_halves(self) -> list[str]:
-        """Sums of products in halves, and as two vectors of floats what becomes of them."""
+    def _in_fp16(self) -> list[str]:
+        """Sums of products in fp16, and as two vectors of floats what becomes of them."""
         p, view = self.view.params, self.view
         live = view.tail if self.counted else view.lanes
         part, more = ("_n", f", {live}") if self.counted else ("", "")
@@ -230,20 +230,20 @@ class WindowTile:
         for r, moved in enumerate(self.outputs):
             start = printer.vector(X.substitute(taps.start, moved))
             printer.lines.append(f"  ec_vi c{r} = {start};")
-        words: dict[tuple[Expr, ...], str] = {}
+        dots: dict[tuple[Expr, ...], str] = {}
         dot = "ec_dot_ss" if taps.is_signed else "ec_dot_us"
         others = product(*(range(v.value.extent) for v in taps.names[:-1]))
-        for k, (other, word) in enumerate(product(others, range(taps.words))):
+        for k, (other, word) in enumerate(product(others, range(taps.dots))):
             at = {v: X.const(t) for v, t in zip(taps.names, other)}
             along = range(word * WORD, min((word + 1) * WORD, taps.along.value.extent))
             for r, moved in enumerate(self.outputs):
                 change = at | moved
                 loads = tuple(X.substitute(taps.x, change | {taps.along: X.const(t)}) for t in along)
-                if loads not in words:
-                    words[loads] = name = f"w{len(words)}"
+                if loads not in dots:
+                    dots[loads] = name = f"w{len(dots)}"
                     printer.lines.append(f"  const ec_vi {name} = {_word(printer, loads, taps)};")
                 weights = printer.vector(X.substitute(taps.word, {taps.place: X.const(k)} | moved))
-                printer.lines.append(f"  c{r} = {dot}(c{r}, {words[loads]}, {weights});")
+                printer.lines.append(f"  c{r} = {dot}(c{r}, {dots[loads]}, {weights});")
 
 
 def _position(element: Expr, loops: set[Expr]) -> tuple[int, ...]:

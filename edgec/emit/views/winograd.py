@@ -12,9 +12,9 @@ from edgec.emit.views.base import Loop, View, numbered
 from edgec.emit.views.epilogue import on_vectors
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
+from edgec.schedule.contract.cook_toom import Toom
+from edgec.schedule.contract.winograd import Winograd
 from edgec.schedule.program import Buffer, Kernel
-from edgec.schedule.toom import Toom
-from edgec.schedule.winograd import Winograd
 
 
 @dataclass(frozen=True)

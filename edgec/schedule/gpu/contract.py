@@ -21,13 +21,13 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import most
 from edgec.ir.types import DTYPES
+from edgec.schedule.contract.int8_dot import BYTES
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.gpu.integer import factors, started, sums_of_columns
 from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned, loads_lanes, packed_as
 from edgec.schedule.gpu.product import Loops, product_of
 from edgec.schedule.gpu.sparse import without_zeros
 from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, cycles, is_cluster, offers, tile_for
-from edgec.schedule.products import BYTES
 from edgec.schedule.program import Buffer, SparseOffer
 
 #: Sizes of one copy into shared memory in bytes, largest first.
@@ -203,7 +203,7 @@ def is_packed(tile: AnyTile, l: Expr) -> bool:
 def copied(e: Expr, along: Expr, tile: AnyTile, kind: str = "") -> int:
     """The bytes of a factor that can be copied without conversion: 16, 8 or 4, or 0 for none.
 
-    Without tensor cores these are words of four bytes.
+    Without tensor cores these are dots of four bytes.
     """
     place = plain_load(e)
     if (isinstance(tile, Tile) and not kind) or place is None or along.op != "var":
@@ -241,13 +241,13 @@ def _packed(
     """L as a load from [batch.., k, n], its rows padded with zeros to whole lanes.
 
     For tensor cores it is [batch.., n, k]; or, stored tile by tile, the first element of a tile, with loops over tiles.
-    Of int8 in words of four it is [batch.., k/4, n, 4].
+    Of int8 in dots of four it is [batch.., k/4, n, 4].
     """
     outer = tuple(v for v in batch if v in X.free_variables(l))
     values = evaluate_over(l, (*outer, *k, *n)).astype(DTYPES[kind])
     size = values.itemsize if isinstance(tile, TensorTile) else 0
     if isinstance(tile, Tile) and tile.chunk > 1:
-        return _in_words(values, outer, k, n, weights, kind, tile.chunk)
+        return _in_dots(values, outer, k, n, weights, kind, tile.chunk)
     if isinstance(tile, TensorTile) and tile.whole:
         tiles = cut(values.reshape(-1, prod(map(most, k)), prod(map(most, n))).transpose(0, 2, 1), tile)
         buffer = weights.add(tiles)
@@ -270,18 +270,18 @@ def _packed(
     return (load, (column,), (row,)) if size else (load, (row,), (column,))
 
 
-def _in_words(
+def _in_dots(
     values: np.ndarray, outer: Loops, k: Loops, n: Loops, weights: Weights, kind: str, size: int
 ) -> tuple[Expr, Loops, Loops]:
     """int8 as [batch.., k/4, n, 4], padded with zeros at the end of k."""
     depth, columns = prod(map(most, k)), prod(map(most, n))
     values = values.reshape(-1, depth, columns)
-    words = -(-depth // size)
-    padded = np.zeros((len(values), words * size, columns), values.dtype)
+    dots = -(-depth // size)
+    padded = np.zeros((len(values), dots * size, columns), values.dtype)
     padded[:, :depth] = values
-    buffer = weights.add(padded.reshape(-1, words, size, columns).transpose(0, 1, 3, 2))
-    row, column = X.fresh(words * size), X.fresh(columns)
-    place = index.linearize((*outer, row // size, column, row % size), (*map(most, outer), words, columns, size))
+    buffer = weights.add(padded.reshape(-1, dots, size, columns).transpose(0, 1, 3, 2))
+    row, column = X.fresh(dots * size), X.fresh(columns)
+    place = index.linearize((*outer, row // size, column, row % size), (*map(most, outer), dots, columns, size))
     return X.load(buffer, (place,), kind), (row,), (column,)
 
 

@@ -1,8 +1,8 @@
 """int8 matrix products in OpenCL: four products are one step, and one instruction where the device has it.
 
-Blocks are kept in registers, as in `registers`. L is constant and packed as [.., panel, 1 + words of k, columns of the
-panel] in words of four elements, rows padded with zeros; the first row of a panel holds initial accumulators (zero
-points, a bias). S is read in words where its elements are neighbors and aligned, else one by one.
+Blocks are kept in registers, as in `registers`. L is constant and packed as [.., panel, 1 + dots of k, columns of the
+panel] in dots of four elements, rows padded with zeros; the first row of a panel holds initial accumulators (zero
+points, a bias). S is read in dots where its elements are neighbors and aligned, else one by one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
 from edgec.ir.types import DTYPES
+from edgec.schedule.contract.int8_dot import WORD
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.gpu.integer import factors, started
 from edgec.schedule.gpu.kernel import has_lanes, widths
 from edgec.schedule.gpu.product import Product, product_of
 from edgec.schedule.gpu.registers import GpuBlocked, inner_last, tile_of
-from edgec.schedule.products import WORD
 from edgec.schedule.program import Buffer
 
 
@@ -33,7 +33,7 @@ class GpuDots(GpuBlocked):
     """An int8 matrix product in registers; ``accumulator`` is a float or an integer."""
 
     template: ClassVar[str] = "dots"
-    s_words: bool  # four elements of S are one word in memory
+    s_dots: bool  # four elements of S are one word in memory
     types: tuple[str, str]  # i8 or u8 of S and L
     store_lanes: bool  # neighbors along n are computed and stored at once
 
@@ -86,7 +86,7 @@ def dots(flat: Flat, device: Device, weights: Weights, variant: str | None = Non
         edge = weights.add(np.full(step * (most(p.k[-1]) - 1) + WORD, fill, DTYPES[found.types[0]]))
     return GpuDots(
         p.store, p.address, p.batch, p.m, p.n, p.k, buffer, place, step, inside, edge, l, l_place, panel, epilogue,
-        accumulator, lanes, tile_rows, vectors, device.gpu.group_items, _in_words(place, step), found.types,
+        accumulator, lanes, tile_rows, vectors, device.gpu.group_items, _in_dots(place, step), found.types,
         bool(fitting),
     )  # fmt: skip
 
@@ -106,7 +106,7 @@ def _even(e: Expr, inner: Expr) -> tuple[Buffer, Expr, int, Expr | None, int] | 
     return e.value, X.substitute(e.args[0], {inner: X.const(0)}), step, inside, fill
 
 
-def _in_words(place: Expr, step: int) -> bool:
+def _in_dots(place: Expr, step: int) -> bool:
     terms, constant = index.linear(place)
     return step == 1 and constant % WORD == 0 and all(k % WORD == 0 for k in terms.values())
 
@@ -114,17 +114,17 @@ def _in_words(place: Expr, step: int) -> bool:
 def _packed(
     p: Product, l: Expr, start: Expr, offset: int, width: int, panel: Expr, weights: Weights
 ) -> tuple[Buffer, Expr]:
-    """L in words after the initial accumulators; ``offset`` is the constant part of S."""
+    """L in dots after the initial accumulators; ``offset`` is the constant part of S."""
     outer = tuple(v for v in p.batch if v in X.free_variables(l) | X.free_variables(start))
     depth, columns = most(p.k[-1]), prod(map(most, p.n))
     values = evaluate_over(l, (*outer, *p.k, *p.n)).astype(np.int64)
     values = values.reshape(prod(map(most, outer)), -1, depth, columns)
     begin = np.broadcast_to(evaluate_over(start, (*outer, *p.n)), (*map(most, outer), *map(most, p.n)))
     begin = begin.reshape(len(values), 1, columns) + offset * values.sum(axis=(1, 2))[:, None, :]
-    words, panels = ceil(depth / WORD), ceil(columns / width)
-    padded = np.zeros((len(values), values.shape[1], words * WORD, panels * width), np.uint8)
+    dots, panels = ceil(depth / WORD), ceil(columns / width)
+    padded = np.zeros((len(values), values.shape[1], dots * WORD, panels * width), np.uint8)
     padded[:, :, :depth, :columns] = values.astype(np.uint8)  # of a signed byte, its bits
-    padded = padded.reshape(len(values), -1, words, WORD, panels, width).transpose(0, 4, 1, 2, 5, 3)
+    padded = padded.reshape(len(values), -1, dots, WORD, panels, width).transpose(0, 4, 1, 2, 5, 3)
     packed = np.ascontiguousarray(padded).view("<u4").reshape(len(values), panels, -1, width)
     row = np.zeros((len(values), 1, panels * width), np.int64)
     row[:, :, :columns] = begin

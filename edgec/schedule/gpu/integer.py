@@ -16,8 +16,8 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import most
 from edgec.ir.vector import bounds
+from edgec.schedule.contract.int8_dot import BYTES, int8_of
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
-from edgec.schedule.products import BYTES, byte_of
 from edgec.schedule.program import Buffer
 
 #: Integers up to this one are exact as floats.
@@ -53,7 +53,7 @@ def factors(s: Expr, l: Expr) -> Factors | None:
 
 def _byte(factor: Expr) -> tuple[Expr, int] | None:
     """(int8 load or select, constant added to it) of a factor."""
-    found = byte_of(factor)
+    found = int8_of(factor)
     return found if found is not None and X.loads(found[0]) else None
 
 

@@ -20,12 +20,12 @@ from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.nest import most
+from edgec.schedule.contract.sparse import is_sparse
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
 from edgec.schedule.gpu.kernel import FEW_ROWS
 from edgec.schedule.gpu.product import Product
 from edgec.schedule.gpu.tiles import AnyTile, cycles, tile_for
 from edgec.schedule.program import SparseOffer
-from edgec.schedule.sparse import is_sparse
 
 #: Widths of panels that are tried: those of tiles.
 PANELS = (128, 64, 32)

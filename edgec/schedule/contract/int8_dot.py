@@ -1,7 +1,7 @@
 """Sums of products of bytes: four of them are one step of a contraction.
 
 Machines add the products of four unsigned with four signed bytes to a 32-bit lane in one instruction, or of four signed
-with four signed ones. So the sum is taken in words of four bytes: a panel of L is ``[k/4][lanes][4]`` behind one row of
+with four signed ones. So the sum is taken in dots of four bytes: a panel of L is ``[k/4][lanes][4]`` behind one row of
 what the accumulators start at, and S is broadcast word by word. Bytes of the wrong sign and zero points are worked into
 that start: with S = s + a and L = l + b, where s and l are the bytes the machine is given,
 
@@ -41,10 +41,10 @@ BYTES = ("i8", "u8")
 
 
 @dataclass(frozen=True)
-class Words:
+class DotGroup:
     """How a contraction of bytes, or of pairs (``pairs.py``), takes its sum.
 
-    The innermost loop of the sum, ``inner``, becomes one over ``whole`` words of ``size`` elements; ``rest`` elements
+    The innermost loop of the sum, ``inner``, becomes one over ``whole`` dots of ``size`` elements; ``rest`` elements
     are left over. ``step`` is how far apart the elements of a word lie in S, ``tall`` how many rows of S are multiplied
     at once. What stands between is of bytes alone.
     """
@@ -58,34 +58,34 @@ class Words:
     row_offset: int = 0  # a: what S is more than those
     column_offset: int = 0  # b: what L is more than the bytes of its panels
     size: int = WORD
-    are_bytes: bool = True
+    is_int8: bool = True
     tall: int = 1
 
     @property
-    def are_blocks(self) -> bool:
-        return self.are_bytes and self.size == BLOCK
+    def is_block16(self) -> bool:
+        return self.is_int8 and self.size == BLOCK
 
     @property
-    def are_matrices(self) -> bool:
+    def is_matrix(self) -> bool:
         return self.tall > 1
 
     @property
-    def are_plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Do their sums lie on lanes from the first to the last step?"""
-        return not self.are_blocks and not self.are_matrices
+        return not self.is_block16 and not self.is_matrix
 
     @property
     def rows(self) -> int:
         """Rows of a panel that a word takes, of 32 bits a lane each."""
-        return self.size * (1 if self.are_bytes else 2) // WORD
+        return self.size * (1 if self.is_int8 else 2) // WORD
 
     @property
     def count(self) -> int:
-        """Words of the innermost loop, the last one included that is not full."""
+        """DotGroup of the innermost loop, the last one included that is not full."""
         return self.whole + (self.rest > 0)
 
 
-def byte_of(factor: Expr) -> tuple[Expr, int] | None:
+def int8_of(factor: Expr) -> tuple[Expr, int] | None:
     """(byte, offset) where a factor in i32 is a byte plus a constant."""
     offset = 0
     while factor.op in ("add", "sub"):
@@ -101,20 +101,20 @@ def byte_of(factor: Expr) -> tuple[Expr, int] | None:
     return factor.args[0], int(offset)
 
 
-def byte_load(factor: Expr) -> tuple[Expr, int] | None:
+def int8_load(factor: Expr) -> tuple[Expr, int] | None:
     """The same where the byte is read from memory as it stands."""
-    found = byte_of(factor)
+    found = int8_of(factor)
     return found if found is not None and found[0].op == "load" else None
 
 
-def words_of(
+def dots_of(
     device: Device, k: tuple[Expr, ...], s: Expr, l: Expr, sums: int = 1
-) -> tuple[Words, Expr, tuple[Expr, ...]] | None:
-    """(words, S at the first byte of a word, loops of the sum in words) of a sum over ``k``; None where it has none.
+) -> tuple[DotGroup, Expr, tuple[Expr, ...]] | None:
+    """(dots, S at the first byte of a word, loops of the sum in dots) of a sum over ``k``; None where it has none.
 
     S is a byte from memory plus a constant; L is another, or constant. There are ``sums`` that one column of L is for.
     """
-    found = byte_load(s)
+    found = int8_load(s)
     if found is None or not is_fixed(*k):
         return None
     load, offset = found
@@ -134,28 +134,28 @@ def words_of(
     word = X.fresh(whole) if whole else X.const(0)
     first = X.substitute(load, {inner: word * size}) if inner.op == "var" else load
     tall = MATRIX_ROWS if size == MATRIX else 1
-    words = Words(inner, whole, rest, step, is_signed, flip, offset, column, size, tall=tall)
-    return words, first, (*k[:-1], word)
+    dots = DotGroup(inner, whole, rest, step, is_signed, flip, offset, column, size, tall=tall)
+    return dots, first, (*k[:-1], word)
 
 
 def _size(device: Device, extent: int, l: Expr, sums: int) -> int:
     """Bytes of a word where S and L lie in memory as any of them wants it: what takes the fewest instructions."""
     if device.has("mve"):
         return BLOCK if extent > WORD else WORD
-    if multiplies_matrices(device, "i8mm") and sums > 1:
+    if has_matrix_instructions(device, "i8mm") and sums > 1:
         return MATRIX if -(-extent // MATRIX) < -(-extent // WORD) else WORD
-    if multiplies_blocks(device) and 2 * -(-extent // BLOCK) < -(-extent // WORD):
+    if has_block_dot(device) and 2 * -(-extent // BLOCK) < -(-extent // WORD):
         # Two products of bytes fit 16 bits, but for two of the least byte by itself.
         return BLOCK if int(evaluate_over(l, tuple(X.free_variables(l))).min(initial=0)) > -128 else WORD
     return WORD
 
 
-def multiplies_matrices(device: Device, instructions: str) -> bool:
+def has_matrix_instructions(device: Device, instructions: str) -> bool:
     """Has a 64-bit Arm the instructions for matrices of a type ("i8mm", "bf16")?"""
     return device.arch == "aarch64" and device.has(instructions)
 
 
-def multiplies_blocks(device: Device) -> bool:
+def has_block_dot(device: Device) -> bool:
     """Has it NEON, and neither dot products nor matrices of bytes?"""
     return device.has("neon") and not any(map(device.has, ("dotprod", "i8mm", "sve")))
 
@@ -172,7 +172,7 @@ def _as_taken(is_signed: bool, device: Device) -> tuple[bool, bool]:
 def _column_offset(l: Expr) -> int | None:
     """What is taken from L so that its elements are signed bytes; None where nothing makes them fit."""
     if not is_constant(l):
-        found = byte_load(l)
+        found = int8_load(l)
         return None if found is None else found[1] + (128 if found[0].dtype == "u8" else 0)
     variables = tuple(X.free_variables(l))
     if not is_fixed(*variables):
@@ -184,10 +184,10 @@ def _column_offset(l: Expr) -> int | None:
     return high - 127 if high - low <= 255 else None
 
 
-def packed_words(
-    l: Expr, words: Words, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, start: Expr | None
+def packed_dots(
+    l: Expr, dots: DotGroup, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, start: Expr | None
 ) -> np.ndarray:
-    """[outer.., panel, 1 + words, width] in i32: what accumulators start at, then the bytes of a word, lane by lane.
+    """[outer.., panel, 1 + dots, width] in i32: what accumulators start at, then the bytes of a word, lane by lane.
 
     ``start`` is added to what they start at. Zeros stand where a word or the last panel reaches beyond L.
     """
@@ -196,14 +196,14 @@ def packed_words(
     around = [v.value.extent for v in outer]
     extent = k[-1].value.extent if k else 1
     values = values.reshape(int(np.prod(around, dtype=int)), -1, extent, columns)
-    first = words.row_offset * values.sum((1, 2))
+    first = dots.row_offset * values.sum((1, 2))
     if start is not None:
         first = first + evaluate_over(start, (*outer, n)).astype(np.int64).reshape(-1, columns)
     panels = -(-columns // width)
-    shape = (values.shape[0], values.shape[1], words.count * words.size, panels * width)
+    shape = (values.shape[0], values.shape[1], dots.count * dots.size, panels * width)
     padded = np.zeros(shape, np.int8)
-    padded[:, :, :extent, :columns] = values - words.column_offset
-    split = padded.reshape(shape[0], shape[1] * words.count, words.size, panels, width).transpose(0, 3, 1, 4, 2)
+    padded[:, :, :extent, :columns] = values - dots.column_offset
+    split = padded.reshape(shape[0], shape[1] * dots.count, dots.size, panels, width).transpose(0, 3, 1, 4, 2)
     taken = np.ascontiguousarray(split).view(np.int32).reshape(shape[0], panels, -1, width)
     starts = np.zeros((shape[0], panels * width), np.int64)
     starts[:, :columns] = first
@@ -254,7 +254,7 @@ def with_numbers_in_memory(epilogue: Expr, weights: Weights) -> Expr:
 
 @dataclass(frozen=True)
 class Taps:
-    """How a window takes a sum of products of bytes whose factors share the lanes: words of taps along ``along``.
+    """How a window takes a sum of products of bytes whose factors share the lanes: dots of taps along ``along``.
 
     ``x`` is one byte from memory; ``word`` loads four bytes of weights a lane, by ``place``, the number of the word;
     ``start`` is what a sum starts at.
@@ -270,13 +270,13 @@ class Taps:
     flip: bool
 
     @property
-    def words(self) -> int:
-        """Words along ``along``."""
+    def dots(self) -> int:
+        """DotGroup along ``along``."""
         return -(-int(self.along.value.extent) // WORD)
 
 
 def taps_of(device: Device, reduction: Expr, loops: tuple[Expr, ...], n: Expr, weights: Weights) -> Taps | None:
-    """The words of a sum of products of bytes with constants over a small window; None where it has none.
+    """The dots of a sum of products of bytes with constants over a small window; None where it has none.
 
     The taps that lie farthest apart are put together, so that neighboring outputs share what they load.
     """
@@ -286,7 +286,7 @@ def taps_of(device: Device, reduction: Expr, loops: tuple[Expr, ...], n: Expr, w
     names, product = X.opened(reduction)
     left, right = product.args
     x, w = (right, left) if is_constant(left) else (left, right)
-    found = byte_load(x)
+    found = int8_load(x)
     if found is None or not is_constant(w) or not names or not is_fixed(*X.free_variables(w)):
         return None
     load, offset = found

@@ -2,7 +2,7 @@
 
 Weights that take at most sixteen evenly spaced values in every group along k are four bits, whoever wrote them:
 MatMulNBits, DequantizeLinear with blocks, or edgec's own rounding. A panel holds group after group: a row of scales, a
-row of what code 0 stands for (left out where that is -8 scales everywhere), then words of eight codes a lane, in
+row of what code 0 stands for (left out where that is -8 scales everywhere), then dots of eight codes a lane, in
 order.
 The formula of the weights is what is looked at, so that scales and zero points may be spelled in any way, and laws
 may have moved factors of whole columns into them.
@@ -20,7 +20,7 @@ from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, most
-from edgec.schedule.contract import Contract
+from edgec.schedule.contract.contract import Contract
 from edgec.schedule.flat import Weights, evaluate_over
 
 #: Codes of a word, and what code 0 is in scales where nothing else is said.
@@ -37,10 +37,10 @@ SLACK, ROUGHLY, EXACT = 2e-3, 3e-2, 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nibbles(Contract):
-    """A contraction whose k is three loops: groups, words of a group, codes of a word."""
+class Int4(Contract):
+    """A contraction whose k is three loops: groups, dots of a group, codes of a word."""
 
-    template: ClassVar[str] = "nibbles"
+    template: ClassVar[str] = "int4_weights"
     group: int
     is_symmetric: bool
 
@@ -56,8 +56,8 @@ class Nibbles(Contract):
     @property
     def k_extent(self) -> Extent:
         """How many rows a panel has."""
-        groups, words, _ = (most(v) for v in self.k)
-        return groups * (words + (1 if self.is_symmetric else 2))
+        groups, dots, _ = (most(v) for v in self.k)
+        return groups * (dots + (1 if self.is_symmetric else 2))
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ class Codes:
     is_symmetric: bool  # is every base -8 scales?
 
 
-def nibbles(dense: Contract, device: Device, weights: Weights) -> Nibbles | None:
+def int4(dense: Contract, device: Device, weights: Weights) -> Int4 | None:
     """The contraction by codes of four bits; None where its weights are none."""
-    words = dense.words
-    if dense.l_mode != "packed" or len(dense.k) != 1 or dense.window or (words is not None and words.are_bytes):
+    dots = dense.dots
+    if dense.l_mode != "packed" or len(dense.k) != 1 or dense.window or (dots is not None and dots.is_int8):
         return None
-    k = words.inner if words is not None else dense.k[0]
+    k = dots.inner if dots is not None else dense.k[0]
     if k.op != "var" or not isinstance(k.value.extent, int) or dense.n.op != "var" or dense.s.op != "load":
         return None
     outer = dense.panel_outer
@@ -90,25 +90,25 @@ def nibbles(dense: Contract, device: Device, weights: Weights) -> Nibbles | None
     place = loops[0] * group + loops[1] * CODES + loops[2]
     shared = {f.name: getattr(dense, f.name) for f in fields(Contract)}
     base = {
-        **shared, "k": loops, "s": _read_at(dense, place), "words": None, "halves": None, "rows": rows,
+        **shared, "k": loops, "s": _read_at(dense, place), "dots": None, "fp16": None, "rows": rows,
         "vectors": vectors,
         "packed": weights.add(_packed(found, vectors * dense.lanes)), "panel_first": True,
         "tile_chunk": max(1, dense.tile_chunk * dense.rows // rows),
     }  # fmt: skip
-    return Nibbles(**base, group=group, is_symmetric=found.is_symmetric)
+    return Int4(**base, group=group, is_symmetric=found.is_symmetric)
 
 
 def _read_at(dense: Contract, place: Expr) -> Expr:
     """S at a place of the sum."""
     (k,), address = dense.k, dense.s.args[0]
     first = X.substitute(address, {k: X.const(0)})
-    step = dense.words.step if dense.words is not None else coefficient(address, k)
+    step = dense.dots.step if dense.dots is not None else coefficient(address, k)
     assert step is not None
     return X.load(dense.s.value, (first + place * step,), dense.s.dtype)
 
 
 def _tile(dense: Contract, device: Device) -> tuple[int, int]:
-    """Rows and vectors of a tile: words, scales and bases of its vectors lie in registers beside accumulators."""
+    """Rows and vectors of a tile: dots, scales and bases of its vectors lie in registers beside accumulators."""
     vectors = min(dense.vectors, 4 if most(dense.m) == 1 else 2)
     room = max(1, (device.vectors_in_registers - 2 - 5 * vectors) // vectors)
     tiles = ceil(most(dense.m) / min(room, 14))
@@ -172,10 +172,10 @@ def _packed(found: Codes, width: int) -> np.ndarray:
         return padded
 
     shifts = (4 * np.arange(CODES, dtype=np.uint32))[:, None]
-    words = found.codes.reshape(around, groups, group // CODES, CODES, columns)
-    words = np.bitwise_or.reduce(words << shifts, axis=3).astype(np.uint32)
+    dots = found.codes.reshape(around, groups, group // CODES, CODES, columns)
+    dots = np.bitwise_or.reduce(dots << shifts, axis=3).astype(np.uint32)
     parts = [found.scale, *([] if found.is_symmetric else [found.base])]
     rows = [wide(p.astype(np.float32)[:, :, None]).view(np.uint32) for p in parts]
-    whole = np.concatenate([*rows, wide(words)], axis=2)
+    whole = np.concatenate([*rows, wide(dots)], axis=2)
     split = whole.reshape(around, groups, -1, panels, width).transpose(0, 3, 1, 2, 4)
     return np.ascontiguousarray(split).view(np.int32)

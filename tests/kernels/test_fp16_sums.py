@@ -1,4 +1,4 @@
-"""Sums of products in halves, on an emulated 64-bit Arm: against float64, poisoned memory, the ends of the range."""
+"""Sums of products in fp16, on an emulated 64-bit Arm: against float64, poisoned memory, the ends of the range."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant, intern, rewrite
 from edgec.schedule import storage
 from edgec.schedule.build import schedule
-from edgec.schedule.contract import Contract
-from edgec.schedule.halves import Halves
+from edgec.schedule.contract.contract import Contract
+from edgec.schedule.contract.fp16_sums import Fp16Accumulation
 from edgec.schedule.window import Window
 
 RANDOM = np.random.default_rng(21)
-#: Of the sum of the products' absolute values: the rounding of both factors, and of sums of at most TERMS in halves.
+#: Of the sum of the products' absolute values: the rounding of both factors, and of sums of at most TERMS in fp16.
 BOUND = 2.0**-8
 EMULATOR = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
 
@@ -53,7 +53,7 @@ def products() -> Iterator[tuple[str, Graph]]:
 
 
 def windows() -> Iterator[tuple[str, Graph]]:
-    """One depthwise convolution each, whose operand lies in halves because a product made it; and what follows both."""
+    """One depthwise convolution each, whose operand lies in fp16 because a product made it; and what follows both."""
     for c, size, taps, step in ((8, 9, 3, 1), (5, 7, 3, 2), (20, 6, 5, 1), (12, 9, 2, 1), (16, 12, 3, 2)):
         x = ops.node("add", conv(value("x", 1, c, size, size), weights(c, c, 1, 1)), weights(c, 1, 1))
         padded = pad(ops.node("min", relu(x), number(6)), 0, 0, (1, 1), (1, 1))
@@ -73,7 +73,7 @@ def given(graph: Graph) -> dict[str, np.ndarray]:
 
 @pytest.fixture(params=["raspberry_pi_5", "cortex_a55"])
 def arm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Target:
-    """A device that adds up halves; small tensors lie in 16 bits too, and there are copies for small products."""
+    """A device that adds up fp16; small tensors lie in 16 bits too, and there are copies for small products."""
     need("qemu-aarch64", "qemu-user")
     need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
     monkeypatch.setenv("CC", "aarch64-linux-gnu-gcc")
@@ -102,11 +102,11 @@ def off(name: str, got: dict[str, np.ndarray], inputs: dict[str, np.ndarray]) ->
 def test_products_are_near_those_of_floats(arm: Target, tmp_path: Path) -> None:
     """On two threads, and on one alike within buffers; the greatest half is no reason for an infinite sum."""
     kernels = [k.main.schedule for g in CASES.values() for k in program_of(g, arm.device).kernels]
-    found = [p.halves for p in kernels if isinstance(p, Contract)]
+    found = [p.fp16 for p in kernels if isinstance(p, Contract)]
     assert len(found) > 25 and None not in found
     assert {h.is_whole for h in found if h is not None} == {True, False}
-    assert [p.in_halves for p in kernels if isinstance(p, Window)] == [True] * len(WINDOWS)
-    assert {p.end is None for p in (*found, *kernels) if isinstance(p, (Halves, Window))} == {True, False}
+    assert [p.in_fp16 for p in kernels if isinstance(p, Window)] == [True] * len(WINDOWS)
+    assert {p.end is None for p in (*found, *kernels) if isinstance(p, (Fp16Accumulation, Window))} == {True, False}
     inputs = {name: given(g) for name, g in CASES.items()}
     inputs["greatest"]["a"] = np.full((6, 95), 65504, np.float32)
     some = {name: g for k, (name, g) in enumerate(CASES.items()) if k % 3 == 0}
@@ -121,5 +121,5 @@ def test_exact_sums_are_of_floats() -> None:
     device = replace(target("raspberry_pi_5").device, precision="fp16")
     g = graph(ops.node("matmul", value("a", 64, 70), weights(70, 130)))
     ways = [schedule(plan(g), device, numeric=numeric) for numeric in ("reassociates", "exact")]  # type: ignore[arg-type]
-    halves = [[k.schedule.halves for k in p.kernels if isinstance(k.schedule, Contract)] for p in ways]
-    assert halves[0] != [None] == halves[1]
+    fp16 = [[k.schedule.fp16 for k in p.kernels if isinstance(k.schedule, Contract)] for p in ways]
+    assert fp16[0] != [None] == fp16[1]

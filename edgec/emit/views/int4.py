@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from edgec.emit.views.base import Loop
 from edgec.emit.views.contract import ContractView
-from edgec.emit.views.tile import Step
-from edgec.schedule.nibbles import Nibbles
+from edgec.emit.views.sums import Step
+from edgec.schedule.contract.int4 import Int4
 
 
-class NibblesView(ContractView):
-    """The loops of a sum are groups, words of a group, codes of a word."""
+class Int4View(ContractView):
+    """The loops of a sum are groups, dots of a group, codes of a word."""
 
     whole = Step(None)  # S is read number by number
 
     @property
-    def params(self) -> Nibbles:
+    def params(self) -> Int4:
         schedule = self.kernel.schedule
-        assert isinstance(schedule, Nibbles)
+        assert isinstance(schedule, Int4)
         return schedule
 
     @property

@@ -24,12 +24,12 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.vector import is_vectorizable
-from edgec.schedule.epilogue import Around, around_sum, over_lanes
+from edgec.schedule.contract.cook_toom import PAIRS, Toom
+from edgec.schedule.contract.epilogue import Around, around_sum, over_lanes
+from edgec.schedule.contract.tiles import tile_shape
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import memory_type
-from edgec.schedule.tiles import tile_shape
-from edgec.schedule.toom import PAIRS, Toom
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from math import ceil
 
 from edgec.device.device import Device
 from edgec.errors import UsageError
-from edgec.schedule.products import Words
+from edgec.schedule.contract.int8_dot import DotGroup
 
 #: Rows of a tile whose sums lie in registers of integers, four a row: with a third, there are not enough.
 BLOCK_ROWS = 2
 
 
 def tile_shape(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, words: Words | None = None,
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, dots: DotGroup | None = None,
     in_order: bool = False,
 ) -> tuple[int, int]:  # fmt: skip
     """(rows, vectors) of the register tile with the least predicted time for M x N x K; a row may be several ``sums``.
@@ -21,14 +21,14 @@ def tile_shape(
     Per step of k a tile of r x v issues r*v multiply-adds (two a cycle, four cycles of latency each) and r + v loads
     (two a cycle); accumulators, one row of L and one broadcast must fit the registers. Where products take a factor
     from one lane of a register (64-bit Arm), compilers load a step's column of S before they use it: it must fit too;
-    ``words`` of bytes are spread there by the units that multiply, but for those of instructions for matrices, of which
+    ``dots`` of bytes are spread there by the units that multiply, but for those of instructions for matrices, of which
     a register has two rows. A panel beyond the first-level cache
     streams from the second at about half a line a cycle, for every tile anew. ``row_step`` is how many bytes of S lie
     between rows. For cores that run ``in_order``, ``in_order_step`` says what a step takes.
     """
-    if words is not None and words.are_blocks:
+    if dots is not None and dots.is_block16:
         return rows_of_blocks(m, device, sums, in_order), 1
-    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, words, in_order))
+    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, dots, in_order))
     return ceil(m / ceil(m / rows)), vectors  # as even as can be, so that threads have shares of one size
 
 
@@ -43,18 +43,18 @@ def rows_of_blocks(m: int, device: Device, sums: int, in_order: bool) -> int:
 
 
 def tile_costs(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, words: Words | None = None,
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, dots: DotGroup | None = None,
     in_order: bool = False,
 ) -> list[tuple[float, int, int, int, int]]:  # fmt: skip
     """Every tile that registers hold: its predicted cycles, what decides between equal ones, rows and vectors."""
     lanes, costs = device.vector_lanes, device.costs.register_tile
     each = lanes // min(device.lanes(4), lanes)  # registers of a vector: where there are none, one a lane
     # RISC-V has no products of bytes: what they are made of wants registers, too.
-    registers = device.vector_registers - (12 if words is not None and words.are_bytes and device.has("v") else 0)
+    registers = device.vector_registers - (12 if dots is not None and dots.is_int8 and device.has("v") else 0)
     takes_lanes = device.arch == "aarch64"
-    tall = words.tall if words is not None else 1
+    tall = dots.tall if dots is not None else 1
     # What units that multiply do for a row of S besides: SVE's loads broadcast, but two rows are put together there.
-    spread = (tall - 1) / 2 if device.has("sve") else float(takes_lanes and words is not None and tall == 1)
+    spread = (tall - 1) / 2 if device.has("sve") else float(takes_lanes and dots is not None and tall == 1)
     # Rows a page apart share the sets of the first-level cache: more of them than it has ways push one another out.
     tallest = 8 if row_step and row_step % 4096 == 0 else 30
     found: list[tuple[float, int, int, int, int]] = []
@@ -76,8 +76,8 @@ def tile_costs(
                         of_s = _even(height * sums, tall)
                         held = of_s * width
                         latency = 4 if held < 8 else 0
-                        dots = of_s * (width + spread)
-                        step = max(dots / 2, (of_s + tall * width) / 2, latency, stream)
+                        updates = of_s * (width + spread)
+                        step = max(updates / 2, (of_s + tall * width) / 2, latency, stream)
                         if in_order:
                             step = in_order_step(height * sums, width)
                         cost += panels * tiles * (k * step + costs.tile + held * costs.store)
@@ -93,7 +93,7 @@ def _even(rows: int, tall: int) -> int:
 def in_order_step(rows: int, vectors: int) -> float:
     """Cycles of a step of k where one multiply-add starts in a cycle, and one other instruction beside it.
 
-    A vector is three others (its halves, and joining them): of L for a step, of S for four. The loop is five. Half of
+    A vector is three others (its fp16, and joining them): of L for a step, of S for four. The loop is five. Half of
     the vectors are counted as cycles, which is between cores: none where loads start beside multiply-adds, else all.
     """
     others = 3 * (vectors + rows / 4) + 1.25

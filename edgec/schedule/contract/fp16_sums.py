@@ -1,11 +1,11 @@
-"""Sums of products of halves, in halves: on 64-bit Arm with arithmetic in fp16, eight columns of L an instruction.
+"""Sums of products of fp16, in fp16: on 64-bit Arm with arithmetic in fp16, eight columns of L an instruction.
 
-A few terms of a sum (`TERMS`) are added up in halves, then widened and added to floats: what is rounded off in halves
+A few terms of a sum (`TERMS`) are added up in fp16, then widened and added to floats: what is rounded off in fp16
 stays that of a few terms, whatever the length of the sum. A lane of 32 bits holds two columns of L.
 
 The weights of a column are divided by a power of two, by which its sums are multiplied again: the least one with which
-the weights that are added up in halves have absolute values of at most `LARGEST` together. So what is in halves is no
-larger than the largest number of S among its factors: where S fits halves, no sum leaves their range, and numbers that
+the weights that are added up in fp16 have absolute values of at most `LARGEST` together. So what is in fp16 is no
+larger than the largest number of S among its factors: where S fits fp16, no sum leaves their range, and numbers that
 are small beside the others of a column lose no more than they do in S. Weights themselves may have any size.
 """
 
@@ -22,12 +22,12 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
-from edgec.schedule.ending import Ending, ending
+from edgec.schedule.contract.fp16_epilogue import Fp16Epilogue, fp16_epilogue
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
 from edgec.schedule.program import Buffer
 from edgec.schedule.storage import memory_type
 
-#: Terms of a sum that are added up in halves, at most.
+#: Terms of a sum that are added up in fp16, at most.
 TERMS = 64
 #: Steps of a turn where instructions stand in order.
 TURN = 8
@@ -38,8 +38,8 @@ LARGEST = 15 / 16
 
 
 @dataclass(frozen=True)
-class Halves:
-    """How a sum is taken in halves: ``part`` rounds of the loop ``split``, and all loops inside it, at a time.
+class Fp16Accumulation:
+    """How a sum is taken in fp16: ``part`` rounds of the loop ``split``, and all loops inside it, at a time.
 
     Results are multiplied by ``scale``. A sum that is one part needs no floats before it is complete, and none at all
     where it has an ``end``.
@@ -50,10 +50,10 @@ class Halves:
     is_whole: bool
     scale: Expr
     powers: np.ndarray = field(compare=False, repr=False)  # [outer, n], what ``scale`` loads
-    end: Ending | None = None
+    end: Fp16Epilogue | None = None
 
 
-def in_halves(
+def in_fp16(
     device: Device,
     k: tuple[Expr, ...],
     s: Expr,
@@ -62,7 +62,7 @@ def in_halves(
     n: Expr,
     in_order: bool,
     weights: Weights,
-) -> tuple[Halves, np.ndarray] | None:
+) -> tuple[Fp16Accumulation, np.ndarray] | None:
     """(how the sum over ``k`` is taken, L divided by the scale: [outer.., k, n]); None where it is of floats.
 
     For cores that run ``in_order`` the innermost loop is cut between turns of eight steps.
@@ -78,14 +78,14 @@ def in_halves(
     values = evaluate_over(l, (*outer, *k, n)).astype(np.float64).reshape(-1, prod(extents), most(n))
     powers = _scales(values, extents, split, part)
     is_whole = split == 0 and part >= prod(extents[:1])
-    return Halves(split, part, is_whole, _scale(powers, outer, n, weights), powers), values / powers[:, None]
+    return Fp16Accumulation(split, part, is_whole, _scale(powers, outer, n, weights), powers), values / powers[:, None]
 
 
-def taps_in_halves(
+def taps_in_fp16(
     device: Device, reduction: Expr, body: Expr, loops: tuple[Expr, ...], n: Expr, store: Buffer, address: Expr,
     weights: Weights,
-) -> tuple[Expr, Expr, Ending | None] | None:  # fmt: skip
-    """(the same sum by weights of halves, ``body`` over that, its end) of few products that lie along ``n``.
+) -> tuple[Expr, Expr, Fp16Epilogue | None] | None:  # fmt: skip
+    """(the same sum by weights of fp16, ``body`` over that, its end) of few products that lie along ``n``.
 
     None where it is of floats: both factors have the lanes, so that eight of either are read at once.
     """
@@ -106,7 +106,7 @@ def taps_in_halves(
     packed = weights.add((values / powers[:, None]).astype(np.float16))
     factor = X.load(packed, (index.linearize((*outer, *names, n), sizes),), "f32")
     total = X.reduce("add", names, x * factor)
-    end = ending(body, reduction, powers, outer, n, store, address, weights)
+    end = fp16_epilogue(body, reduction, powers, outer, n, store, address, weights)
     whole = X.substitute(body, {reduction: total * _scale(powers, outer, n, weights)}) if end is None else end.of(total)
     return total, whole, end
 

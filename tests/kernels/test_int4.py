@@ -20,7 +20,7 @@ from edgec.compress.four_bits import rounded
 from edgec.errors import UsageError
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant
-from edgec.schedule.nibbles import Nibbles
+from edgec.schedule.contract.int4 import Int4
 
 
 def coded(k: int, n: int, group: int, is_symmetric: bool = True, batch: tuple[int, ...] = ()) -> Node:
@@ -60,7 +60,7 @@ def check(name: str, got: dict[str, np.ndarray], tolerance: float = 1e-5) -> Non
 def test_groups_are_found_by_their_values() -> None:
     for name, g in CASES.items():
         for kernel in program_of(g).kernels:
-            assert isinstance(kernel.schedule, Nibbles), name
+            assert isinstance(kernel.schedule, Int4), name
             if " of " in name:
                 group = int(name.split()[2])
                 assert kernel.schedule.is_symmetric == name.endswith("True")
@@ -72,7 +72,7 @@ def test_other_weights_are_not() -> None:
     w[5, 7] += 1e-3 * np.abs(w).max()
     for weights in (w, RANDOM.standard_normal((64, 40)).astype(np.float32)):
         (kernel,) = program_of(graph(ops.node("matmul", value("a", 4, 64), constant(weights)))).kernels
-        assert not isinstance(kernel.schedule, Nibbles)
+        assert not isinstance(kernel.schedule, Int4)
 
 
 @pytest.mark.parametrize("device", ["host", "generic", "x86_64_avx2"])
@@ -112,7 +112,7 @@ def product(rows: int = 6, inputs: int = 64, outputs: int = 40) -> onnx.ModelPro
 
 def test_the_option(tmp_path: Path) -> None:
     built = edgec.build(product(), tmp_path / "q", compile=False, quantize="int4-weight")
-    assert [k.template for k in built.program.kernels] == ["nibbles"]
+    assert [k.template for k in built.program.kernels] == ["int4_weights"]
     assert built.weights_bytes * 4 < edgec.build(product(), tmp_path / "f", compile=False).weights_bytes
     checked = edgec.check(product(), quantize="int4-weight", tolerance=0.2, samples=1)
     assert checked.ok and {e.stage: e.added_rel for e in checked.stages}["emit"] < 1e-4
@@ -132,5 +132,7 @@ def test_matmul_nbits_keeps_its_bits(tmp_path: Path) -> None:
         made = helper.make_graph([node], "net", ports[:1], ports[1:], constants)
         sets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
         model = helper.make_model(made, opset_imports=sets, ir_version=9)
-        assert [k.template for k in edgec.build(model, tmp_path / "out", compile=False).program.kernels] == ["nibbles"]
+        assert [k.template for k in edgec.build(model, tmp_path / "out", compile=False).program.kernels] == [
+            "int4_weights"
+        ]
         assert edgec.check(model, samples=1).ok

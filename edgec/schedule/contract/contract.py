@@ -24,15 +24,15 @@ from edgec.ir.index import upper
 from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
 from edgec.ir.types import DTYPES
 from edgec.ir.vector import is_vectorizable
-from edgec.schedule.ending import ending
-from edgec.schedule.epilogue import around_sum, over_lanes, scaled
+from edgec.schedule.contract.bf16_dot import packed_pairs, pairs_of
+from edgec.schedule.contract.epilogue import around_sum, over_lanes, scaled
+from edgec.schedule.contract.fp16_epilogue import fp16_epilogue
+from edgec.schedule.contract.fp16_sums import COLUMNS, Fp16Accumulation, in_fp16
+from edgec.schedule.contract.int8_dot import DotGroup, dots_of, packed_dots, with_bias_inside, with_numbers_in_memory
+from edgec.schedule.contract.tiles import decided_tile, rows_of_blocks, tile_costs, tile_shape
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.halves import COLUMNS, Halves, in_halves
-from edgec.schedule.pairs import packed_pairs, pairs_of
-from edgec.schedule.products import Words, packed_words, with_bias_inside, with_numbers_in_memory, words_of
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import half_of, memory_type
-from edgec.schedule.tiles import decided_tile, rows_of_blocks, tile_costs, tile_shape
 
 #: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
 PACK_LIMIT_BYTES = 1 << 20
@@ -61,12 +61,12 @@ class Contract(BlockSchedule):
     lanes: int  # lanes of one vector
     tile_chunk: int  # row tiles one task takes
     panel_first: bool  # panels outside row chunks (weights stay near), or the other way round
-    words: Words | None = None  # of bytes or pairs: k ends in a loop over words of them, S is the first of one
+    dots: DotGroup | None = None  # of bytes or pairs: k ends in a loop over dots of them, S is the first of one
     window: tuple[Expr, ...] = ()  # loops of S over sums that are one result: ``epilogue`` combines as many of them
     in_order: bool = False  # what a turn reads is loaded between the multiply-adds of the one before
     dual_issue_load: bool = False  # those loads start beside multiply-adds, otherwise beside inserts alone
     unrolled: int = 16  # most rounds of the innermost loop of a sum that compilers are asked to unroll
-    halves: Halves | None = None  # products are added up in halves, some at a time; ``vectors`` is even
+    fp16: Fp16Accumulation | None = None  # products are added up in fp16, some at a time; ``vectors`` is even
 
     @property
     def variant(self) -> str | None:
@@ -88,11 +88,11 @@ class Contract(BlockSchedule):
     @property
     def result(self) -> Expr:
         """What is stored, over ``accumulator``."""
-        if self.halves is None:
+        if self.fp16 is None:
             return self.epilogue
-        if self.halves.end is not None:
-            return self.halves.end.of(self.accumulator)
-        return scaled(self.epilogue, self.halves.scale)
+        if self.fp16.end is not None:
+            return self.fp16.end.of(self.accumulator)
+        return scaled(self.epilogue, self.fp16.scale)
 
     @property
     def bodies(self) -> list[Expr]:
@@ -126,8 +126,8 @@ class Contract(BlockSchedule):
     @property
     def k_extent(self) -> Extent:
         """How many rows of lanes a panel has, what accumulators start at included."""
-        if self.words is not None:
-            return X.plain(prod(map(extent, self.k[:-1])) * self.words.count * self.words.rows + self.words.are_bytes)
+        if self.dots is not None:
+            return X.plain(prod(map(extent, self.k[:-1])) * self.dots.count * self.dots.rows + self.dots.is_int8)
         return X.plain(prod(map(extent, self.k)))
 
     @property
@@ -170,9 +170,9 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     if mode == "packed" and not is_fixed(*X.free_variables(lane_factor)):
         mode = "gathered"
     k, scalar_factor, lane_factor = _merge_sum(k, scalar_factor, lane_factor, mode)
-    each, words = k, None
+    each, dots = k, None
     multiplied = prod(map(most, (m, *window)))
-    found = words_of(device, k, scalar_factor, lane_factor, multiplied) if dtype == "i32" else None
+    found = dots_of(device, k, scalar_factor, lane_factor, multiplied) if dtype == "i32" else None
     if dtype == "i32" and found is None:
         return None
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
@@ -182,41 +182,41 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     if dtype == "f32" and mode == "packed":
         found = pairs_of(device, k, scalar_factor, multiplied)
     if found is not None:
-        words, scalar_factor, k = found
-    in_order = _is_for_in_order(device, mode, k, scalar_factor, words, (m, *window))
+        dots, scalar_factor, k = found
+    in_order = _is_for_in_order(device, mode, k, scalar_factor, dots, (m, *window))
     if dtype == "f32" and mode == "packed":
-        half = in_halves(device, k, scalar_factor, lane_factor, panel_outer, n, in_order, weights)
+        half = in_fp16(device, k, scalar_factor, lane_factor, panel_outer, n, in_order, weights)
     lanes = device.vector_lanes
     m_extent, n_extent = most(m), most(n)
-    steps = prod(map(most, k)) if words is None else prod(map(most, k[:-1])) * words.count
+    steps = prod(map(most, k)) if dots is None else prod(map(most, k[:-1])) * dots.count
     row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
     sums = prod(map(most, window))
     each_lane = COLUMNS if half is not None else 1
     columns = ceil(n_extent / each_lane)
-    nr, nv = tile_shape(m_extent, columns, steps, device, row_step, sums, words, in_order)
+    nr, nv = tile_shape(m_extent, columns, steps, device, row_step, sums, dots, in_order)
     if flat.tile is not None:
         nr, nv = decided_tile((flat.tile[0], ceil(flat.tile[1] / each_lane)), m_extent, columns, device, sums)
     nv *= each_lane
     packed = None
     if mode == "gathered" and nv * lanes * steps * 4 > PACK_LIMIT_BYTES:
         return None
-    if mode == "packed" and words is not None and words.are_bytes:
+    if mode == "packed" and dots is not None and dots.is_int8:
         epilogue, bias = with_bias_inside(epilogue, accumulator, {*panel_outer, n})
-        packed = weights.add(packed_words(lane_factor, words, panel_outer, each, n, nv * lanes, bias))
-    elif mode == "packed" and words is not None:
-        packed = weights.add(packed_pairs(lane_factor, words, panel_outer, each, n, nv * lanes))
+        packed = weights.add(packed_dots(lane_factor, dots, panel_outer, each, n, nv * lanes, bias))
+    elif mode == "packed" and dots is not None:
+        packed = weights.add(packed_pairs(lane_factor, dots, panel_outer, each, n, nv * lanes))
     elif half is not None:
         packed = weights.add(_in_panels(half[1], nv * lanes, "f16"))
     elif mode == "packed":
         values = evaluate_over(lane_factor, (*panel_outer, *k, n)).reshape(-1, steps, n_extent)
         packed = weights.add(_in_panels(values, nv * lanes, half_of(device) or "f32"))
     epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
-    if words is not None and words.are_bytes:
+    if dots is not None and dots.is_int8:
         epilogue = with_numbers_in_memory(epilogue, weights)
-    halves = half[0] if half is not None else None
-    if halves is not None and halves.is_whole:
-        end = ending(epilogue, accumulator, halves.powers, panel_outer, n, flat.store, flat.address, weights)
-        halves = replace(halves, end=end)
+    fp16 = half[0] if half is not None else None
+    if fp16 is not None and fp16.is_whole:
+        end = fp16_epilogue(epilogue, accumulator, fp16.powers, panel_outer, n, flat.store, flat.address, weights)
+        fp16 = replace(fp16, end=end)
     tiles = ceil(m_extent / nr)
     step_bytes = 4 if packed is None else DTYPES[packed.dtype].itemsize
     panel_bytes = nv * lanes * steps * step_bytes
@@ -228,31 +228,31 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or (row_bytes <= weight_bytes and not fits)
     return Contract(
         outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, packed, epilogue, accumulator,
-        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, words, window, in_order, device.dual_issue_load,
-        device.unroll, halves,
+        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, dots, window, in_order, device.dual_issue_load,
+        device.unroll, fp16,
     )  # fmt: skip
 
 
 def _is_for_in_order(
-    device: Device, mode: str, k: tuple[Expr, ...], s: Expr, words: Words | None, around: tuple[Expr, ...]
+    device: Device, mode: str, k: tuple[Expr, ...], s: Expr, dots: DotGroup | None, around: tuple[Expr, ...]
 ) -> bool:
     """Can loads stand between multiply-adds: a panel of L, pairs of S beside one another, eight or more in a loop?"""
     if not device.in_order or device.arch != "aarch64" or mode == "direct":
         return False
-    if half_of(device) and not (words is None and device.has_fp16_fma and memory_type(s) == "f16"):
+    if half_of(device) and not (dots is None and device.has_fp16_fma and memory_type(s) == "f16"):
         return False
     if not k or not is_fixed(*k) or s.op != "load" or k[-1].op != "var":
         return False
     if any(coefficient(s.args[0], v) is None for v in (*k, *around) if v.op == "var"):
         return False
-    if prod(map(most, k[-walked_as_one(s, k) :])) < (1 if words is not None and words.are_blocks else 8):
+    if prod(map(most, k[-walked_as_one(s, k) :])) < (1 if dots is not None and dots.is_block16 else 8):
         return False
     step = coefficient(s.args[0], k[-1])
-    if words is None:
+    if dots is None:
         return step == 1 and (memory_type(s) == "f32" or (memory_type(s) == "f16" and walked_as_one(s, k) == 1))
-    if words.rest or words.column_offset or words.are_matrices or not words.are_bytes:
+    if dots.rest or dots.column_offset or dots.is_matrix or not dots.is_int8:
         return False
-    return words.are_blocks or (words.step == 1 and device.has("dotprod"))
+    return dots.is_block16 or (dots.step == 1 and device.has("dotprod"))
 
 
 def _choose_lanes(flat: Flat, left: Expr, right: Expr, window: tuple[Expr, ...] = ()) -> tuple[Expr, Expr, Expr] | None:
@@ -362,14 +362,14 @@ def _bytes_along(load: Expr, loop: Expr) -> int:
 
 def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:
     """All (rows, vectors) that a contraction could have, the least predicted time first."""
-    steps = prod(map(most, c.k)) if c.words is None else prod(map(most, c.k[:-1])) * c.words.count
+    steps = prod(map(most, c.k)) if c.dots is None else prod(map(most, c.k[:-1])) * c.dots.count
     row_step = max((_bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     m, sums = most(c.m), prod(map(most, c.window))
-    if c.words is not None and c.words.are_blocks:
+    if c.dots is not None and c.dots.is_block16:
         return [(rows_of_blocks(m, device, sums, c.in_order), 1)]
-    each_lane = COLUMNS if c.halves is not None else 1
+    each_lane = COLUMNS if c.fp16 is not None else 1
     columns = ceil(most(c.n) / each_lane)
-    found = sorted(tile_costs(m, columns, steps, device, row_step, sums, c.words, c.in_order))
+    found = sorted(tile_costs(m, columns, steps, device, row_step, sums, c.dots, c.in_order))
     return list(dict.fromkeys((ceil(m / ceil(m / rows)), vectors * each_lane) for *_, rows, vectors in found))
 
 

@@ -25,7 +25,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Extent
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import DTYPES
-from edgec.schedule.contract import Contract
+from edgec.schedule.contract.contract import Contract
 from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.program import Buffer, SparseOffer
 
@@ -144,12 +144,12 @@ def form_of(dense: Contract) -> Form | None:
 
 def _rows_of(dense: Contract) -> np.ndarray | None:
     """[outer, vectors of a row, k, lanes] of constant weights, as they are packed; None where they are not constant."""
-    words = dense.words
+    dots = dense.dots
     if dense.l_mode != "packed" or dense.packed is None or dense.packed.data is None:
         return None
-    if dense.packed.dtype != "f32" and not (words is not None and words.are_bytes and words.are_plain):
+    if dense.packed.dtype != "f32" and not (dots is not None and dots.is_int8 and dots.is_plain):
         return None  # of 16 bits
-    if words is not None and (words.rest or words.step != 1 or words.column_offset or words.inner.op != "var"):
+    if dots is not None and (dots.rest or dots.step != 1 or dots.column_offset or dots.inner.op != "var"):
         return None
     if not is_fixed(*dense.panel_outer, *dense.k) or not isinstance(dense.n_extent, int):
         return None
@@ -167,13 +167,13 @@ def _starts_of(dense: Contract) -> np.ndarray:
 
 
 def _extra(dense: Contract) -> int:
-    return 0 if dense.words is None else 1
+    return 0 if dense.dots is None else 1
 
 
 def _steps(dense: Contract) -> int:
     """Rows of a panel without what accumulators start at."""
-    if dense.words is not None:
-        return prod(most(v) for v in dense.k[:-1]) * dense.words.count
+    if dense.dots is not None:
+        return prod(most(v) for v in dense.k[:-1]) * dense.dots.count
     return prod(most(v) for v in dense.k)
 
 
@@ -250,7 +250,7 @@ def _cycles(dense: Contract, kept: np.ndarray, offsets: np.ndarray, height: int,
     stored, panels = float(kept.sum()) / len(kept), kept.shape[1]
     around = prod(most(v) for v in dense.outer)
     density = max(float(kept.mean()), 1e-3)
-    size = DTYPES[dense.s.dtype].itemsize * (4 if dense.words is not None else 1)
+    size = DTYPES[dense.s.dtype].itemsize * (4 if dense.dots is not None else 1)
     reach = int(offsets.max() - offsets.min()) * DTYPES[dense.s.dtype].itemsize
     cycles = 0.0
     for h, tiles in ((height, m // height), (m % height, 1)):
@@ -285,7 +285,7 @@ def _packed(
     m = most(dense.m)
     stride = max(ways_of(h, vectors) for h in (min(height, m), m % height or height) if h)
     order = np.argsort(offsets, kind="stable")
-    first = _starts_of(dense) if dense.words is not None else None
+    first = _starts_of(dense) if dense.dots is not None else None
     values: list[np.ndarray] = []
     places: list[np.ndarray] = []
     starts = [0]

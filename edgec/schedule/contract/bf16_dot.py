@@ -17,8 +17,8 @@ from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed
+from edgec.schedule.contract.int8_dot import MATRIX_ROWS, DotGroup, has_matrix_instructions
 from edgec.schedule.flat import evaluate_over
-from edgec.schedule.products import MATRIX_ROWS, Words, multiplies_matrices
 from edgec.schedule.storage import memory_type
 
 PAIR = 2
@@ -28,8 +28,8 @@ FOUR = 4
 
 def pairs_of(
     device: Device, k: tuple[Expr, ...], s: Expr, sums: int = 1
-) -> tuple[Words, Expr, tuple[Expr, ...]] | None:
-    """(words, S at the first number of a word, loops of the sum in words) of a sum over ``k``; None without pairs.
+) -> tuple[DotGroup, Expr, tuple[Expr, ...]] | None:
+    """(dots, S at the first number of a word, loops of the sum in dots) of a sum over ``k``; None without pairs.
 
     There are ``sums`` that one column of L is for.
     """
@@ -41,26 +41,26 @@ def pairs_of(
     inner = k[-1] if k else X.const(0)
     extent = inner.value.extent if inner.op == "var" else 1
     step = coefficient(address, inner) or 0 if inner.op == "var" else 0
-    in_fours = multiplies_matrices(device, "bf16") and sums > 1 and step == 1 and extent > PAIR
+    in_fours = has_matrix_instructions(device, "bf16") and sums > 1 and step == 1 and extent > PAIR
     size, tall = (FOUR, MATRIX_ROWS) if in_fours else (PAIR, 1)
     whole, rest = divmod(extent, size)
     word = X.fresh(whole) if whole else X.const(0)
     first = X.substitute(s, {inner: word * size}) if inner.op == "var" else s
-    return Words(inner, whole, rest, step, size=size, are_bytes=False, tall=tall), first, (*k[:-1], word)
+    return DotGroup(inner, whole, rest, step, size=size, is_int8=False, tall=tall), first, (*k[:-1], word)
 
 
 def packed_pairs(
-    l: Expr, words: Words, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int
+    l: Expr, dots: DotGroup, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int
 ) -> np.ndarray:
-    """[outer.., panel, words, width] in i32: two bf16 a lane (or two such rows a word), zeros beyond the ends of L."""
+    """[outer.., panel, dots, width] in i32: two bf16 a lane (or two such rows a word), zeros beyond the ends of L."""
     values = evaluate_over(l, (*outer, *k, n))
     columns = n.value.extent if n.op == "var" else 1
     around = int(np.prod([v.value.extent for v in outer], dtype=int))
     extent = k[-1].value.extent if k else 1
     values = values.reshape(around, -1, extent, columns)
     panels = -(-columns // width)
-    shape = (around, values.shape[1], words.count * words.size, panels * width)
+    shape = (around, values.shape[1], dots.count * dots.size, panels * width)
     padded = np.zeros(shape, ml_dtypes.bfloat16)
     padded[:, :, :extent, :columns] = values
-    split = padded.reshape(around, shape[1] * words.count, words.size, panels, width).transpose(0, 3, 1, 4, 2)
+    split = padded.reshape(around, shape[1] * dots.count, dots.size, panels, width).transpose(0, 3, 1, 4, 2)
     return np.ascontiguousarray(split).view(np.int32).reshape(around, panels, -1, width)

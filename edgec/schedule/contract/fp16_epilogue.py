@@ -1,4 +1,4 @@
-"""What follows a sum of halves, in halves too: a bias and bounds, where the result is stored in halves.
+"""What follows a sum of fp16, in fp16 too: a bias and bounds, where the result is stored in fp16.
 
 ``sum * scale + bias`` is rounded once, as storing it does, and no number in between is larger than what is stored: so
 there is nothing that floats would keep. The bias is rounded to a half, as another value of the result's size would be.
@@ -19,12 +19,12 @@ from edgec.ir.nest import coefficient, most
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
 from edgec.schedule.program import Buffer
 
-#: Halves of a vector: so many are read at once, the last ones beyond the end of what there is.
+#: Fp16Accumulation of a vector: so many are read at once, the last ones beyond the end of what there is.
 LANES = 8
 
 
 @dataclass(frozen=True)
-class Ending:
+class Fp16Epilogue:
     """``sum * scale + bias``, at least ``low`` and at most ``high``; scale and bias are loads along the lanes."""
 
     scale: Expr
@@ -39,10 +39,10 @@ class Ending:
         return value if self.high == inf else X.call("min", value, X.const(self.high, "f32"))
 
 
-def ending(
+def fp16_epilogue(
     e: Expr, total: Expr, powers: np.ndarray, outer: tuple[Expr, ...], n: Expr, store: Buffer, address: Expr,
     weights: Weights,
-) -> Ending | None:  # fmt: skip
+) -> Fp16Epilogue | None:  # fmt: skip
     """What ``e`` makes of ``powers`` times ``total``, [outer, n]; None where it takes floats."""
     if store.dtype != "f16" or coefficient(address, n) != 1 or not _is_half(powers):
         return None
@@ -62,7 +62,7 @@ def ending(
     values = np.broadcast_to(evaluate_over(bias, (*outer, n)), [most(v) for v in (*outer, n)])
     if not (np.abs(values) <= ends("f16")[1]).all():
         return None
-    return Ending(_load(powers, outer, n, weights), _load(values, outer, n, weights), low, high)
+    return Fp16Epilogue(_load(powers, outer, n, weights), _load(values, outer, n, weights), low, high)
 
 
 def _is_half(values: np.ndarray) -> bool:

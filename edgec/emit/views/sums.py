@@ -1,0 +1,252 @@
+"""The sums of a contraction: steps, panels and accumulator types, and the tasks that sweep over rows and panels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from edgec.emit.c_expression import extent_text
+from edgec.emit.c_literal import STORAGE
+from edgec.emit.views.base import Loop
+from edgec.emit.views.packing import PackingView
+from edgec.ir import expr as X
+from edgec.ir.expr import Extent
+from edgec.ir.nest import coefficient, extent
+from edgec.schedule.contract.contract import walked_as_one
+from edgec.schedule.contract.fp16_sums import COLUMNS, Fp16Accumulation
+from edgec.schedule.program import Buffer, Kernel
+from edgec.schedule.storage import memory_type
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is done once for every round of ``loop`` (None: once): of bytes, ``live`` ones at a time."""
+
+    loop: Loop | None
+    live: int = 0
+
+
+class SumsView(PackingView):
+    """The sums of a contraction: their steps, panels and accumulator types, and the tasks around them."""
+
+    def __init__(self, kernel: Kernel, name: str, aliases: frozenset[Buffer]) -> None:
+        super().__init__(kernel, name, aliases)
+        self.panel_type = f"const {self.unit} *restrict "
+
+    # ---- facts the template writes down
+
+    @property
+    def steps(self) -> list[Step]:
+        """What stands in the innermost place of the loops around a sum: its own loop, and the bytes left over."""
+        dots = self.params.dots
+        inner = self.sum_loops[-1] if self.sums else None
+        if dots is None:
+            return [Step(inner)]
+        whole = [Step(inner if dots.whole > 1 else None, dots.size)] if dots.whole else []
+        return whole + ([Step(None, dots.rest)] if dots.rest else [])
+
+    @property
+    def sum_indent(self) -> str:
+        return "  " * (len(self.sums) - 1)
+
+    def unrolls(self, loop: Loop) -> bool:
+        """Is that innermost loop of a sum to be unrolled whole?"""
+        return isinstance(loop.extent, int) and loop.extent <= self.params.unrolled
+
+    @property
+    def unit(self) -> str:
+        """What a panel is made of: a number, four bytes or a pair of bf16 a lane."""
+        if self.dots is not None:
+            return "int32_t"
+        return STORAGE[self.panel_dtype]
+
+    @property
+    def element(self) -> str:
+        """What S is made of in memory."""
+        return STORAGE[memory_type(self.params.s)]
+
+    @property
+    def panel_dtype(self) -> str:
+        return self.params.packed.dtype if self.params.packed is not None else "f32"
+
+    @property
+    def vector(self) -> str:
+        """The type of what is multiplied."""
+        return "ec_vh" if self.fp16 is not None else "ec_vi" if self.dots is not None else "ec_vf"
+
+    @property
+    def columns(self) -> str:
+        """The type of what a vector of L is multiplied as: where it is several registers, it is read where it lies."""
+        return self.vector if self.sums_on_lanes else "int32_t *"
+
+    @property
+    def has_blocks(self) -> bool:
+        return self.dots is not None and self.dots.is_block16
+
+    @property
+    def fp16(self) -> Fp16Accumulation | None:
+        return self.params.fp16
+
+    @property
+    def part_loops(self) -> list[Loop]:
+        """The loops inside a part of a sum that is added up in fp16; the first has as many rounds as a part."""
+        assert self.fp16 is not None
+        return self.sum_loops[self.fp16.split :]
+
+    @property
+    def around_parts(self) -> list[Loop]:
+        assert self.fp16 is not None
+        return self.sum_loops[: self.fp16.split]
+
+    @property
+    def sums_on_lanes(self) -> bool:
+        """Are accumulators vectors of results from the first step on, or made so when they are complete?"""
+        return self.dots is None or self.dots.is_plain
+
+    @property
+    def step_width(self) -> int:
+        """How far the panel goes on with every step of the sum."""
+        return self.width * (self.dots.rows if self.dots is not None else 1)
+
+    @property
+    def total(self) -> str:
+        """The type of what products are added up in."""
+        if not self.sums_on_lanes:
+            assert self.dots is not None
+            return "ec_sums" if self.has_blocks else "ec_two_i" if self.dots.is_int8 else "ec_two"
+        return "ec_vi" if self.has_starts else "ec_vf"
+
+    @property
+    def has_starts(self) -> bool:
+        """Does a panel begin with what accumulators start at?"""
+        return self.dots is not None and self.dots.is_int8
+
+    @property
+    def lanes(self) -> int:
+        return self.params.lanes
+
+    @property
+    def rows(self) -> int:
+        """Results of a tile along m; where they are pooled, each of them is several sums."""
+        return self.params.rows
+
+    @property
+    def m_extent(self) -> Extent:
+        return self.params.m_extent
+
+    @property
+    def n_extent(self) -> Extent:
+        return self.params.n_extent
+
+    @property
+    def k_extent(self) -> Extent:
+        return self.params.k_extent
+
+    @property
+    def uses_panel(self) -> bool:
+        return self.params.l_mode != "direct"
+
+    @property
+    def packs(self) -> bool:
+        return self.params.l_mode == "gathered"
+
+    @property
+    def streams(self) -> bool:
+        """Are there more packed weights than a first-level cache holds, so that it pays to ask for them early?"""
+        p = self.params
+        return p.packed is not None and p.packed.bytes > 1 << 15
+
+    @property
+    def line(self) -> int:
+        """Elements of a panel that a line of the cache holds."""
+        return 32 if self.fp16 is not None else 16
+
+    @property
+    def packed_parameter(self) -> str:
+        return self.pointers[self.params.packed] if self.params.packed is not None else "0"
+
+    @property
+    def panel_size(self) -> Extent:
+        return X.plain(self.k_extent * self.width)
+
+    @property
+    def tile_chunk(self) -> int:
+        return self.params.tile_chunk
+
+    @property
+    def tile_count(self) -> Extent:
+        return self.params.tiles
+
+    @property
+    def task_dimensions(self) -> list[Loop]:
+        p = self.params
+        around = [self.outer[v] for v in p.panel_outer]
+        panel, chunk = Loop("panel_index", p.panels), Loop("chunk", p.chunks)
+        # As the result lies in memory: threads then share out rows of it, like the kernels before and after.
+        steps = {self.outer[v]: coefficient(p.address, v) or 0 for v in p.outer if v not in p.panel_outer}
+        steps[chunk] = coefficient(p.address, p.m) or 0 if p.m.op == "var" else 0
+        rows = sorted(steps, key=lambda d: -steps[d])
+        return [*around, panel, *rows] if p.panel_first else [*around, *rows, panel]
+
+    @property
+    def tasks(self) -> Extent:
+        return X.plain(prod(d.extent for d in self.task_dimensions))
+
+    @property
+    def panel_number(self) -> str:
+        text = "panel_index"
+        scale = self.params.panels
+        for v in reversed(self.params.panel_outer):
+            text += f" + {self.outer[v].name} * {extent_text(scale)}"
+            scale = X.plain(scale * extent(v))
+        return f"({text})"
+
+    @property
+    def indices(self) -> list[str]:
+        return [*(d.name for d in self.outer.values()), "m", "n"]
+
+    # ---- sums for cores that run instructions in order
+
+    @property
+    def in_order(self) -> bool:
+        return self.params.in_order
+
+    @property
+    def suffix(self) -> str:
+        return "_h" if self.fp16 is not None else "_i" if self.dots is not None else ""
+
+    @property
+    def turn(self) -> int:
+        """Steps that a load of S serves: four numbers or dots (fp16: eight), or half of them, or a block."""
+        if self.has_blocks:
+            return 1
+        return (COLUMNS if self.fp16 is not None else 1) * (2 if self.loads_half_vectors else 4)
+
+    @property
+    def loads_half_vectors(self) -> bool:
+        """Is half a vector of S loaded at a time, where the other would want a multiply-add more to start beside?
+
+        A turn has whole fours of columns of L all the same.
+        """
+        in_fours = self.fp16 is not None or self.params.vectors % 2 == 0
+        return self.params.dual_issue_load and in_fours and not self.has_blocks
+
+    @property
+    def turns_outer(self) -> list[Loop]:
+        """The loops of the sum around the one that is taken in turns."""
+        return self.sum_loops[: len(self.sums) - walked_as_one(self.params.s, self.params.k)]
+
+    @property
+    def turns_loop(self) -> Loop:
+        """The loop that is taken in turns: all those together that S walks as one."""
+        inner = self.sum_loops[len(self.turns_outer) :]
+        return Loop(inner[-1].name, prod(int(d.extent) for d in inner), len(self.turns_outer))
+
+    @property
+    def turns_end(self) -> int:
+        """Steps of whole turns."""
+        return int(self.turns_loop.extent) // self.turn * self.turn
+
+    @property
+    def steps_left(self) -> int:
+        return int(self.turns_loop.extent) % self.turn
