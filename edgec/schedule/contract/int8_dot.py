@@ -1,21 +1,22 @@
-"""Sums of products of bytes: four of them are one step of a contraction.
+"""int8 GEMM: dot products of four bytes are one step of the sum.
 
-Machines add the products of four unsigned with four signed bytes to a 32-bit lane in one instruction, or of four signed
-with four signed ones. So the sum is taken in dots of four bytes: a panel of L is ``[k/4][lanes][4]`` behind one row of
-what the accumulators start at, and S is broadcast word by word. Bytes of the wrong sign and zero points are worked into
-that start: with S = s + a and L = l + b, where s and l are the bytes the machine is given,
+CPUs add the dot product of four unsigned and four signed bytes, or of four signed and four signed ones, to a 32-bit
+lane in one instruction. The sum is therefore taken in groups of four along k: a panel of L is ``[k/4][lanes][4]``,
+prefixed by one row of initial accumulators, and S is broadcast group by group. The initial accumulators fold in zero
+points and corrections of signedness: with S = s + a and L = l + b, where s and l are the bytes that the instruction
+takes,
 
     sum(S * L) = sum(s * l) + b * sum(s) + a * sum(L)
 
-The last term belongs to a column, and is known when L is packed; the middle one is summed up beside the products.
+The last term belongs to a column and is known when L is packed; the middle one is summed along with the products.
 
-Helium adds up sixteen products at once, to a register of integers. There a word is a block of sixteen bytes, a panel
-``[k/16][lanes][16]``, and S is not broadcast but read as it lies; sums become lanes when they are complete. NEON
-without dot products takes such blocks, too: it multiplies byte by byte, adds two products in 16 bits, and pairs of
+Helium reduces sixteen products at once into a general-purpose register. There a group is a block of sixteen bytes, a
+panel is ``[k/16][lanes][16]``, and S is read as it is stored, not broadcast; sums become lanes when they are complete.
+NEON without dot products takes such blocks too: it multiplies byte by byte, adds two products in 16 bits, and pairs of
 those to four sums in 32.
 
-Instructions for matrices (i8mm, and those for bf16) multiply two rows of S by two columns of L, eight bytes of each: a
-word has eight bytes, a panel is ``[k/8][lanes][8]``, and accumulators hold two rows of the tile.
+Matrix instructions (i8mm, and those for bf16) multiply two rows of S by two columns of L, eight bytes of each: a group
+has eight bytes, a panel is ``[k/8][lanes][8]``, and accumulators hold two rows of the tile.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ BYTES = ("i8", "u8")
 
 @dataclass(frozen=True)
 class DotGroup:
-    """How a contraction of bytes, or of pairs (``pairs.py``), takes its sum.
+    """The k-groups of a contraction in int8, or in bf16 (`bf16_dot`).
 
-    The innermost loop of the sum, ``inner``, becomes one over ``whole`` dots of ``size`` elements; ``rest`` elements
-    are left over. ``step`` is how far apart the elements of a word lie in S, ``tall`` how many rows of S are multiplied
-    at once. What stands between is of bytes alone.
+    The innermost loop of the sum, ``inner``, becomes one over ``whole`` groups of ``size`` elements; ``rest`` elements
+    are left over. ``step`` is the stride of the elements of a group in S, ``tall`` the rows of S multiplied at once. The
+    other fields are of int8 alone.
     """
 
     inner: Expr
