@@ -17,7 +17,7 @@ from edgec.rewrite import load_rules
 
 
 def main(paths: list[str]) -> None:
-    print("| network | nodes | in a kernel | placed or an index | folded or taken over | laws | seconds |")
+    print("| network | nodes | in a kernel | aliased or an index | folded or absorbed | rules | seconds |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for path in paths:
         model = reader.read(path)

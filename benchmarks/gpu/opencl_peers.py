@@ -26,7 +26,7 @@ from benchmarks.gpu.opencl import made, opened
 from benchmarks.table import markdown
 
 NAMES = ("dscnn_kws", "resnet8_cifar", "mobilenetv2_224", "resnet50_224")
-COLUMNS = ["network", "edgec ms", "OpenCV ms", "ratio", "OpenCV, processor, ms", "edgec error", "OpenCV error"]
+COLUMNS = ["network", "edgec ms", "OpenCV ms", "ratio", "OpenCV, CPU, ms", "edgec error", "OpenCV error"]
 PLACES = ("<!-- peers -->", "<!-- end of peers -->")
 #: The kind of device that OpenCV takes, for the devices of edgec that are no GPU.
 KINDS = {"host_pocl": ":CPU:", "host_intel": ":CPU:"}

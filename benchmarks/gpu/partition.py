@@ -23,10 +23,10 @@ from edgec.report.partition import record
 NAMES = ("dscnn_kws", "mobilenetv2_224", "yolov8n_320", "vit_tiny_224")
 COLUMNS = [
     "network",
-    "blocks on the processor",
+    "blocks on the CPU",
     "on the GPU",
     "predicted ms",
-    "processor alone",
+    "CPU alone",
     "parts here",
     "error",
 ]
@@ -54,7 +54,7 @@ def row(name: str, models: Path, folder: Path, phone: str) -> list[str]:
     assert checked.ok, checked
     divided = record(built)
     parts = [p["place"] for p in divided["parts"]] if divided else []
-    shown = f"{parts.count('gpu')} of the GPU, {parts.count('cpu')} of the processor" if parts else "one"
+    shown = f"{parts.count('gpu')} of the GPU, {parts.count('cpu')} of the CPU" if parts else "one"
     return [
         name, str(sides.count("cpu")), str(sides.count("gpu")), f"{found['predicted_ms']:.3g}",
         f"{found['cpu_alone_ms']:.3g}", shown, f"{max(o.max_rel for o in checked.outputs):.1e}",
