@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Union
 from weakref import WeakValueDictionary
 
 from edgec.errors import EdgecError
 from edgec.ir.dtypes import FLOATS
+from edgec.ir.fresh import fresh_name
 from edgec.ir.functions import FUNCTIONS
 
 Scalar = Union[int, float, bool]
@@ -156,7 +156,6 @@ class Expr:
 
 
 _TABLE: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
-_fresh = count()
 
 
 def _intern(op: str, args: tuple[Expr, ...], value: Any, dtype: str) -> Expr:
@@ -209,8 +208,7 @@ def plain(extent: Extent) -> Extent:
 
 def fresh(extent: Extent) -> Expr:
     """A variable no other expression has."""
-    # Of one width, so that names sort as they were made: the order of terms must not depend on what ran before.
-    return var(f"t{next(_fresh):09d}", extent)
+    return var(fresh_name(), extent)
 
 
 def load(slot: Any, index: Iterable[ExprLike], dtype: str) -> Expr:

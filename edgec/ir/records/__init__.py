@@ -1,0 +1,1 @@
+"""Records as text: frozen dataclasses that print readably and read back as equal objects."""
