@@ -143,8 +143,10 @@ class Built:
     def write_onnx(self, path: str | Path) -> None:
         """The network that was planned as an ONNX model: pruned, with fewer channels where channels went.
 
-        Raises UsageError for operators that have no ONNX form here.
+        Raises UsageError for operators that have no ONNX form here, and where the build started behind that network.
         """
+        if "compress" not in self.run:
+            raise UsageError("no network was read, but a plan of it", hint="start at fuse or before")
         onnx.save(runnable(self.run["compress"].graph), str(path))
 
     @property

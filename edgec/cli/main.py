@@ -122,6 +122,10 @@ def build(
 ) -> Answer:
     """Compile MODEL: by default into the folder MODEL-edgec."""
     budgets = read_budgets(budget or ())
+    if report and start == "emit":
+        raise UsageError(
+            "a report tells of the plan, which a program does not hold", hint="start at schedule or before"
+        )
     for file in filter(None, (write_onnx, write_masks)):
         refuse_existing(file)
     if until != "emit":
@@ -174,7 +178,7 @@ def _lines(path: Path | None) -> list[str]:
 def _partial(model: str, settings: Settings, start: str, until: str, save: Path | None) -> Answer:
     with shown() as progress:
         run = pipeline.run(model, Context(resolve(settings), progress), start, until, save)
-    text = run.steps[-1].stage.show(run.result)
+    text = run.steps[-1].stage.show(run.result, run.context).text
     found = {**head("build"), "until": until, "seconds": run.seconds, "text": text}
     return Answer(found, lambda r: text)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,19 @@ from edgec.artifact import stages as saved
 from edgec.artifact.compile import compiled_executor
 from edgec.compress import Compressed
 from edgec.emit.project import Project
-from edgec.errors import UsageError
+from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.execute.executor import Executor, executor, run_graph, run_plan, run_program
 from edgec.execute.invariants import verify_plan, verify_program
 from edgec.fuse import Plan
 from edgec.fuse.assignment import Assignment
 from edgec.fuse.stripes import Stripes
+from edgec.fuse.text import write_plan
 from edgec.ir.graph import Graph
+from edgec.ir.records.writer import Written
 from edgec.ir.verify import verify
 from edgec.options import Options
 from edgec.pipeline import stages
 from edgec.pipeline.context import Context
-from edgec.report import listing
 from edgec.rewrite.engine import Applied
 from edgec.schedule.program import Program
 
@@ -40,12 +42,12 @@ class Stage:
     folder: str
     run: Callable[[Any, Context], Any]
     verify: Callable[[Any], None]
-    show: Callable[[Any], str]
+    show: Callable[[Any, Context], Written]
     executor: Callable[[Any, Context], Executor]
 
 
 def graph_of(value: Any) -> Graph:
-    """The graph in what import, simplify or compress left."""
+    """The graph in what a stage before emit left."""
     return value if isinstance(value, Graph) else value.graph
 
 
@@ -73,17 +75,37 @@ def _nothing_to_verify(value: Any) -> None:
     """The sources are verified by the compiler."""
 
 
-def _show_graph(value: Any) -> str:
+def _show_graph(value: Any, context: Context) -> Written:
     return saved.show_graph(graph_of(value))
 
 
+def _show_compressed(compressed: Compressed, context: Context) -> Written:
+    return saved.show_compressed(compressed)
+
+
+def _show_plan(plan: Plan, context: Context) -> Written:
+    return write_plan(plan)
+
+
+def _show_program(program: Program, context: Context) -> Written:
+    return saved.show_program(program, stages.settled(context.options, program.assignment).device)
+
+
+def _show_project(project: Project, context: Context) -> Written:
+    """Every file with its size and content hash."""
+    rows = (
+        f"{len(content):>12} {sha256(content).hexdigest()[:16]} {path}\n" for path, content in project.files.items()
+    )
+    return Written("".join(rows), {})
+
+
 STAGES: tuple[Stage, ...] = (
-    Stage("import", "frontend", stages.import_, verify, saved.show_graph, _graph_executor),
+    Stage("import", "frontend", stages.import_, verify, _show_graph, _graph_executor),
     Stage("simplify", "rewrite", stages.simplify, _verify_graph, _show_graph, _graph_executor),
-    Stage("compress", "compress", stages.compress, _verify_graph, saved.show_compressed, _graph_executor),
-    Stage("fuse", "fuse", stages.fuse, verify_plan, listing.show_plan, _plan_executor),
-    Stage("schedule", "schedule", stages.schedule, verify_program, listing.show_program, _program_executor),
-    Stage("emit", "emit", stages.emit, _nothing_to_verify, listing.show_project, _project_executor),
+    Stage("compress", "compress", stages.compress, _verify_graph, _show_compressed, _graph_executor),
+    Stage("fuse", "fuse", stages.fuse, verify_plan, _show_plan, _plan_executor),
+    Stage("schedule", "schedule", stages.schedule, verify_program, _show_program, _program_executor),
+    Stage("emit", "emit", stages.emit, _nothing_to_verify, _show_project, _project_executor),
 )
 NAMES: tuple[str, ...] = tuple(s.name for s in STAGES)
 
@@ -99,11 +121,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Run:
-    """A walk through stages, in order. ``graph`` is the one it began with: imported, or read from a saved stage."""
+    """A walk through stages, in order.
+
+    ``graph`` is the one it began with: imported, or read from a saved stage. ``given`` is the value read, by the name
+    of the stage that left it; None where the walk began with a model.
+    """
 
     steps: tuple[Step, ...]
     context: Context
     graph: Graph
+    given: tuple[str, Any] | None = None
 
     @property
     def result(self) -> Any:
@@ -125,27 +152,38 @@ class Run:
         return next((s.value for s in self.steps if s.stage.name == "compress"), None)
 
     @property
+    def plan(self) -> Plan | None:
+        """The plan of the blocks; None where the run began later or ended earlier."""
+        try:
+            found: Plan = self["fuse"]
+        except KeyError:
+            return None
+        return found
+
+    @property
     def stripes(self) -> Stripes | None:
-        return self["fuse"].stripes if "fuse" in self else None
+        return self.plan.stripes if self.plan is not None else None
 
     @property
     def assignment(self) -> Assignment | None:
         """The device of every block; None where there is one device."""
-        return next((s.value.assignment for s in self.steps if s.stage.name in ("fuse", "schedule")), None)
+        return next((self[name].assignment for name in ("fuse", "schedule") if name in self), None)
 
     @property
     def seconds(self) -> dict[str, float]:
         return {s.stage.name: s.seconds for s in self.steps}
 
     def __getitem__(self, name: str) -> Any:
-        """What the stage called ``name`` left; KeyError when it did not run."""
+        """The value that the stage called ``name`` left; KeyError when it did not run and its value was not read."""
         for step in self.steps:
             if step.stage.name == name:
                 return step.value
+        if self.given is not None and self.given[0] == name:
+            return self.given[1]
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
-        return any(s.stage.name == name for s in self.steps)
+        return name in {s.stage.name for s in self.steps} or (self.given is not None and self.given[0] == name)
 
 
 def run(
@@ -157,13 +195,15 @@ def run(
 ) -> Run:
     """Walk the stages from ``start`` to ``until``, both included.
 
-    ``source`` is a model for ``import``; for a later stage it is the text that an earlier walk saved of the stage
-    before it (or the graph in it). With ``save``, the text of every stage is written there as soon as it is known.
+    ``source`` is a model for ``import``; for a later stage it is the file that an earlier walk saved of the stage
+    before it (or, up to ``fuse``, the graph in it). With ``save``, the text of every stage is written there as soon as
+    it is known.
 
     Raises UsageError for stages that do not exist or cannot be started at.
     """
     chosen = _between(start, until)
-    value = source if start == "import" else _left_before(start, source)
+    value = source if start == "import" else _left_before(start, source, context)
+    given = None if start == "import" else (NAMES[NAMES.index(start) - 1], value)
     steps: list[Step] = []
     graph = value if start == "import" else graph_of(value)
     for stage in chosen:
@@ -175,15 +215,21 @@ def run(
         graph = value if stage.name == "import" else graph
         if save is not None:
             number = NAMES.index(stage.name) + 1
-            saved.write(save, f"{number}_{stage.name}.txt", stage.show(value), value)
+            own = None if stage.name == "emit" else graph_of(value)
+            saved.write(save, f"{number}_{stage.name}.txt", stage.show(value, context), own)
             if stage.name == "simplify":
                 told = "".join(f"{step}\n" for step in value.applied)
-                saved.write(save, f"{number}_{stage.name}_rules.txt", told, None)
-    return Run(tuple(steps), context, graph)
+                saved.write(save, f"{number}_{stage.name}_rules.txt", Written(told, {}))
+    return Run(tuple(steps), context, graph, given)
 
 
-def _left_before(start: str, source: Any) -> Any:
+def _left_before(start: str, source: Any, context: Context) -> Any:
     """The value that ``start`` takes, from a graph or from the text of a saved stage."""
+    if start == "schedule":
+        return _verified(saved.read_plan(Path(source)), verify_plan, source)
+    if start == "emit":
+        devices = [d for d in (context.options.device, context.options.gpu) if d is not None]
+        return _verified(saved.read_program(Path(source), devices), verify_program, source)
     if isinstance(source, Graph):
         compressed = Compressed(source)
     else:
@@ -193,6 +239,16 @@ def _left_before(start: str, source: Any) -> Any:
     return {"simplify": compressed.graph, "compress": simplified, "fuse": compressed}[start]
 
 
+def _verified(value: Any, verify_value: Callable[[Any], None], source: Any) -> Any:
+    """The value of a saved stage, which somebody may have edited."""
+    try:
+        verify(value.graph)
+        verify_value(value)
+    except EdgecError as error:
+        raise ModelError(f"{error.message} ({error.where})", hint="save the stages again", where=str(source)) from None
+    return value
+
+
 def _between(start: str, until: str) -> tuple[Stage, ...]:
     for name in (start, until):
         if name not in NAMES:
@@ -200,9 +256,4 @@ def _between(start: str, until: str) -> tuple[Stage, ...]:
     first, last = NAMES.index(start), NAMES.index(until)
     if first > last:
         raise UsageError(f"stage '{until}' comes before '{start}'", hint=f"their order is {', '.join(NAMES)}")
-    if first > NAMES.index("fuse"):
-        raise UsageError(
-            f"a build cannot start at '{start}'",
-            hint="plans and programs are saved to be read by people; graphs, up to the one fuse takes, read back",
-        )
     return STAGES[first : last + 1]

@@ -41,7 +41,7 @@ def record(built: Built) -> Record:
         "arena_bytes": built.arena_bytes,
         "arena_lower_bound_bytes": built.arena_lower_bound_bytes,
         "weights_bytes": built.weights_bytes,
-        "traffic": bytes_moved(built.run["fuse"]),
+        "traffic": bytes_moved(built.run.plan) if built.run.plan is not None else None,
         "memory": fit(program, built.options.device, built.options.room, built.run.stripes),
         "largest_kernels": largest(program),
         "files": {path: len(content) for path, content in built.run["emit"].files.items()},
@@ -64,7 +64,6 @@ def draw(found: Record, model: str, asked: str = "") -> RenderableType:
     """The record for a terminal. ``asked`` are the options that further commands have to repeat."""
     seconds = found["seconds"]
     spent = "  ".join(f"{name} {s:.2f}" for name, s in seconds.items() if name != "total" and s >= 0.005)
-    moved, least = found["traffic"]["read"] + found["traffic"]["written"], found["traffic"]["lower_bound"]
     bound = found["arena_lower_bound_bytes"]
     over = f"{found['arena_bytes'] / bound:.2f}x its lower bound" if bound else "nothing to keep"
     rows: list[tuple[str, RenderableType]] = [
@@ -72,10 +71,7 @@ def draw(found: Record, model: str, asked: str = "") -> RenderableType:
         ("arena", f"{size(found['arena_bytes'])} ({over})"),
         ("weights", size(found["weights_bytes"])),
         *memory.draw_rows(found["memory"]),
-        (
-            "traffic",
-            f"{size(moved)} a run, {moved / max(least, 1):.2f}x the least that inputs, weights and outputs are",
-        ),
+        *_traffic_row(found["traffic"]),
         ("seconds", f"{seconds['total']:.2f}: {spent}"),
         ("compiler", escape(found["compiler"]) if found["compiler"] else "none: sources only"),
     ]
@@ -94,6 +90,16 @@ def draw(found: Record, model: str, asked: str = "") -> RenderableType:
         pairs(_next_steps(found, model, asked)),
     ]
     return Group(*parts, *budget.draw(found["budgets"]))
+
+
+def _traffic_row(traffic: Record | None) -> list[tuple[str, RenderableType]]:
+    """The bytes that are moved; nothing where the build started behind the plan."""
+    if traffic is None:
+        return []
+    moved, least = traffic["read"] + traffic["written"], traffic["lower_bound"]
+    return [
+        ("traffic", f"{size(moved)} a run, {moved / max(least, 1):.2f}x the least that inputs, weights and outputs are")
+    ]
 
 
 def _next_steps(found: Record, model: str, asked: str) -> list[tuple[str, RenderableType]]:

@@ -21,7 +21,7 @@ def record(built: Built) -> Record | None:
     assignment = built.run.assignment
     if assignment is None:
         return None
-    graph = built.run["fuse"].graph
+    graph = built.graph
     parts = built.program.parts
     blocks = [
         {

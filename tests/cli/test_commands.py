@@ -196,7 +196,13 @@ def test_stages_can_be_saved_and_started_from(shell: Shell, file: Path, elsewher
     stages = ["1_import", "2_simplify", "2_simplify_rules", "3_compress", "4_fuse", "5_schedule", "6_emit"]
     assert saved == [f"{name}.txt" for name in stages]
     whole = content(elsewhere / "whole")
-    for text, stage in (("1_import", "simplify"), ("2_simplify", "compress"), ("3_compress", "fuse")):
+    for text, stage in (
+        ("1_import", "simplify"),
+        ("2_simplify", "compress"),
+        ("3_compress", "fuse"),
+        ("4_fuse", "schedule"),
+        ("5_schedule", "emit"),
+    ):
         words = ("build", f"stages/{text}.txt", "--from", stage, "-o", stage, "--no-compile")
         assert shell.json(*words)["started_at"] == stage
         again = content(elsewhere / stage)
@@ -205,10 +211,14 @@ def test_stages_can_be_saved_and_started_from(shell: Shell, file: Path, elsewher
         }
     code, _, err = shell("build", "stages/4_fuse.txt", "--from", "fuse")
     assert code == 2 and "not the text of a graph" in err
+    code, _, err = shell("build", "stages/5_schedule.txt", "--from", "emit", "--device", "cortex_m4")
+    assert code == 2 and "scheduled for another device" in err
+    code, _, err = shell("build", "stages/5_schedule.txt", "--from", "emit", "--report")
+    assert code == 2 and "a report tells of the plan" in err
 
 
 def test_until_prints_the_stage(shell: Shell, file: Path, elsewhere: Path) -> None:
-    for stage, word in (("import", "graph convnet("), ("fuse", "block 0"), ("schedule", "kernel 0")):
+    for stage, word in (("import", "graph convnet("), ("fuse", "block0 = Block("), ("schedule", "kernel0 = Kernel(")):
         code, out, _ = shell("build", file, "--until", stage)
         assert code == 0 and word in out
     assert shell.json("build", file, "--until", "simplify")["text"].startswith("graph convnet(")

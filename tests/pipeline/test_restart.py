@@ -17,7 +17,13 @@ from edgec.errors import ModelError
 from edgec.pipeline.run import Run
 
 #: Stages that a build can start at, with the file that the stage before left.
-STARTS = {"simplify": "1_import.txt", "compress": "2_simplify.txt", "fuse": "3_compress.txt"}
+STARTS = {
+    "simplify": "1_import.txt",
+    "compress": "2_simplify.txt",
+    "fuse": "3_compress.txt",
+    "schedule": "4_fuse.txt",
+    "emit": "5_schedule.txt",
+}
 #: Entries of a lock that only a build from the model itself knows.
 OF_THE_MODEL = ("model", "started_at")
 

@@ -48,7 +48,8 @@ def document(
             drawn.append(stages.of_graph(step.stage.name, step.seconds, graph_of(step.value), numbers))
     spent = run.seconds
     planned = stages.of_graph("operators", 0.0, plan.graph, numbers)
-    drawn += [stages.of_plan(spent["fuse"], plan, numbers), stages.of_program(spent["schedule"], built.program)]
+    drawn.append(stages.of_plan(spent.get("fuse", 0.0), plan, numbers))
+    drawn.append(stages.of_program(spent["schedule"], built.program))
     return {
         **head("report"),
         "report_schema": SCHEMA,

@@ -1,0 +1,58 @@
+"""Programs as text that reads back to an equal program, whose kernels give the same files to the byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from edgec.fuse.text import complaint as of_plans
+from edgec.ir.graph import Array
+from edgec.ir.records.classes import Classes, reachable
+from edgec.ir.records.reader import read
+from edgec.ir.records.writer import Written, write
+from edgec.ir.types import DTYPES
+from edgec.schedule import build  # noqa: F401  (schedules are the classes that it imports)
+from edgec.schedule.program import Buffer, Kernel, Program
+from edgec.text import printable
+
+#: Where a buffer can be.
+_SPACES = ("input", "output", "weights", "arena")
+
+
+def complaint(record: object) -> str | None:
+    """A sentence on what is wrong with a record out of a file, or None: names end in C, and must be plain words."""
+    if isinstance(record, Buffer):
+        data = record.data
+        is_sound = record.dtype in DTYPES and record.space in _SPACES and record.elements >= 0
+        if not is_sound or not record.name.isidentifier() or (data is not None and data.size != record.elements):
+            return f"{printable(record.name)} is no buffer"
+    elif type(record).__module__.startswith("edgec.schedule.") and not isinstance(record, (Kernel, Program)):
+        words = [w for value in vars(record).values() for w in _strings(value)]
+        wrong = [w for w in words if not re.fullmatch(r"\w*", w, re.ASCII)]
+        return f"{printable(wrong[0])} is no plain word" if wrong else None
+    return of_plans(record)
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _strings(item)
+
+
+@cache
+def _classes() -> Classes:
+    return reachable(Program)
+
+
+def write_program(program: Program) -> Written:
+    """The text of a program: its graph, then a paragraph for every buffer, block and kernel, then memory."""
+    return write(program, _classes())
+
+
+def read_program(text: str, constants: Mapping[str, Array]) -> Program:
+    """The program that a text holds; raises ModelError with the number of the line for what is malformed."""
+    found: Program = read(text, Program, _classes(), constants, complaint)
+    return found
