@@ -35,7 +35,7 @@ ROUNDS = 6
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line decides about every measurement."""
+    """Settings of the command line for every measurement."""
 
     threads: tuple[int, ...] = (1, 2)
     seconds: float = 3.0
@@ -213,6 +213,6 @@ def on_cores(threads: int) -> Iterator[None]:
 
 
 def own_disagreement(path: Path, shapes: Mapping[str, tuple[int, ...]], sets: list[dict[str, np.ndarray]]) -> float:
-    """How far onnxruntime with its optimizations is from itself without them, on the same inputs."""
+    """Difference of onnxruntime with its optimizations from itself without them, on the same inputs."""
     with_all, without = Peer(path, shapes, 1), Peer(path, shapes, 1, optimize=False)
     return max(worst(compare_all(with_all.run(a), without.run(a))).max_rel for a in sets)

@@ -186,7 +186,7 @@ def _models(path: Path, pythons: Mapping[str, str], cache: Path) -> tuple[dict[s
 def in_turns(
     engines: Sequence[Mapping[str, Any]], inputs: Path, reference: Path, threads: int, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """What engines took that ran in turns on the same inputs, held against the same outputs."""
+    """Times of engines that ran interleaved on the same inputs, compared with the same outputs."""
     job = {"engines": list(engines), "threads": threads, "seconds": options.seconds}
     job |= {"inputs": str(inputs.absolute()), "reference": str(reference.absolute())}
     device = load_device("host")

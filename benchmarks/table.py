@@ -35,7 +35,7 @@ large differences of small ones when they are fed with noise."""
 
 @dataclass(frozen=True)
 class Report:
-    """What a run of the benchmark found; ``facts`` describe the machine, ``peaks`` are GFLOP/s by threads."""
+    """Results of a run of the benchmark; ``facts`` describe the machine, ``peaks`` are GFLOP/s by threads."""
 
     date: str
     command: str
@@ -157,7 +157,7 @@ def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], text_columns: 
 
 
 def section(report: Report) -> str:
-    """What the README shows: a selection of networks, and the mean over all."""
+    """The README's section: a selection of networks, and the mean over all."""
     chosen = [m for name in SHOWN for m in report.measured if m.name == name] or list(report.measured)
     heads = ["network", *(f"{who} ms, {_threads(t)}" for t in report.threads for who in ("edgec", "onnxruntime"))]
     rows = []

@@ -100,7 +100,7 @@ tune_model = tune
 
 
 def masks(model: Buildable, **settings: Unpack[Settings]) -> dict[str, np.ndarray]:
-    """Which weights a training loop should keep: arrays of truth [outputs, inputs, taps..] by the names of layers.
+    """Weights that a training loop should keep: Boolean arrays [outputs, inputs, taps..] by the names of layers.
 
     ``prune`` and ``sparsity`` say how many of all weights go, ``calibrate`` and ``prune_by`` which; every layer is
     pruned, whether its kernel gains on this device or not, small ones less than large ones. Raises UsageError where
@@ -115,7 +115,7 @@ def masks(model: Buildable, **settings: Unpack[Settings]) -> dict[str, np.ndarra
 
 
 def _built(model: Buildable | Built, progress: Progress, settings: Settings) -> Built:
-    """What is to be checked or timed, built now where it is not yet."""
+    """The build to be checked or timed, built now if it is not yet."""
     if isinstance(model, Built):
         if settings:
             raise UsageError(f"'{next(iter(settings))}' cannot be changed after the build", hint="give it to build()")

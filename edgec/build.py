@@ -67,7 +67,7 @@ class Model:
 
     @property
     def operators(self) -> dict[str, int]:
-        """How often the model uses every operator."""
+        """Number of uses of every operator in the model."""
         return operator_counts(self.parsed)
 
 

@@ -1,4 +1,4 @@
-"""Where the data folders are: inside an installed package, or beside it in a checkout."""
+"""Paths of the data folders: inside an installed package, or next to it in a checkout."""
 
 from __future__ import annotations
 

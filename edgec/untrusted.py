@@ -44,7 +44,7 @@ def read_array(path: str | Path) -> np.ndarray:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds; raises UsageError for what is none, OSError where it cannot be opened."""
+    """Content of a JSON file; raises UsageError for invalid JSON, OSError if it cannot be opened."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

@@ -26,7 +26,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True)
 def no_profiles_of_the_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What somebody measured on this machine decides nothing in a test."""
+    """The user's measured times decide nothing in a test."""
     monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path_factory.getbasetemp() / "nobody" / "profiles.sqlite"))
 
 

@@ -35,7 +35,7 @@ def need(program: str, *packages: str) -> str:
 
 
 def driver() -> bool:
-    """Whether there is an OpenCL device; PoCL is installed now where there is none and that can be done."""
+    """True if there is an OpenCL device; PoCL is installed now if there is none and that is possible."""
     if not has_opencl():
         _installable("pocl-opencl-icd")
         _installable("ocl-icd-libopencl1")

@@ -83,7 +83,7 @@ def network(
 
 
 def refused(graph: Graph, device: Device) -> EdgecError | None:
-    """Why a graph cannot be built for a device."""
+    """Error that a graph causes for a device; None if it can be built."""
     number = built(graph, device)
     return None if isinstance(number, str) else number
 

@@ -1,4 +1,4 @@
-"""What coverage.py is made of: a model beside onnxruntime on the same inputs, and the row that tells the difference."""
+"""Parts of coverage.py: a model compared with onnxruntime on the same inputs, and the row of the difference."""
 
 from __future__ import annotations
 

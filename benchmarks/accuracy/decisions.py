@@ -33,7 +33,7 @@ Example = tuple[np.ndarray, int]
 
 @dataclass(frozen=True)
 class Scores:
-    """How many decisions were right, and how many differed between the two."""
+    """Number of correct decisions, and of those that differed between the two."""
 
     name: str
     examples: int

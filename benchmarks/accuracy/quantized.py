@@ -1,4 +1,4 @@
-"""What int8 costs in accuracy: networks of floats quantized by edgec, on data with labels, beside the floats.
+"""Accuracy of int8: fp32 networks quantized by edgec, on labeled data, compared with fp32.
 
     python -m benchmarks.accuracy.quantized --write docs/results/quantized-accuracy.md
 

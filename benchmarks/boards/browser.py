@@ -73,7 +73,7 @@ class Browser:
         self._call("/url", {"url": address})
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """What the body of an asynchronous function gives."""
+        """Result of the body of an asynchronous function."""
         body = f"const done = arguments[arguments.length - 1]; (async (...given) => {{ {script} }})(...arguments)"
         body += ".then((value) => done([value]), (problem) => done(String(problem)))"
         found = self._call("/execute/async", {"script": body, "args": list(arguments)})
@@ -87,7 +87,7 @@ class Browser:
         self._call(f"/element/{element}/value", {"text": str(file)})
 
     def wait(self, script: str, *arguments: Any, seconds: float = 60) -> Any:
-        """What the script gives as soon as that is true."""
+        """Result of the script as soon as it is true."""
         end = time.monotonic() + seconds
         while not (found := self.run(script, *arguments)):
             if time.monotonic() > end:
@@ -112,7 +112,7 @@ class Browser:
 
 
 def classified(browser: Browser, picture: Path) -> list[tuple[int, float]]:
-    """What the page of the app ``web`` makes of a picture: classes and parts of 1, best first."""
+    """Result of the page of the app ``web`` for an image: classes and probabilities, best first."""
     browser.wait("return document.getElementById('status').textContent !== 'loading'")
     browser.choose("#file", picture)
     browser.wait("return document.getElementById('status').dataset.picture === given[0]", picture.name)

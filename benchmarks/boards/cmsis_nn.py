@@ -55,7 +55,7 @@ class Counted:
 
 
 def version(library: Path) -> str:
-    """What the checkout calls itself."""
+    """Version of the checkout."""
     told = subprocess.run(
         ["git", "-C", str(library), "describe", "--tags", "--always"], capture_output=True, text=True, check=True
     )
@@ -128,14 +128,14 @@ def tables(network: Subgraph) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a layer's call needs to know, from the file."""
+    """Facts of a layer's call, from the file."""
 
     operator: Operator
     operands: Sequence[Tensor]
     result: Tensor
 
     def factors(self) -> np.ndarray:
-        """What sums are multiplied by to become results, one or one a channel; a sum's operands have their own."""
+        """Factors from accumulators to results, one or one a channel; operands of an addition have their own."""
         name, scale = self.operator.name, float(self.result.quantized.scale)
         first = float(self.operands[0].quantized.scale)
         if name == "ADD":
@@ -180,7 +180,7 @@ class Facts:
         return (1, 1), (1, 1, 1, 1)
 
     def bounds(self) -> tuple[int, int]:
-        """What results are clipped to."""
+        """Clipping bounds of results."""
         scale, zero = self.result.quantized.scale, self.result.quantized.zero
         activation = self.operator.options.get("fused_activation_function", 0)
         least = max(-128, zero) if activation in (RELU, RELU6) else -128

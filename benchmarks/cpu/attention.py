@@ -85,7 +85,7 @@ class Row:
 
     @property
     def scores_bytes(self) -> int:
-        """What the scores of one head take."""
+        """Bytes of the scores of one head."""
         return 4 * self.length**2
 
     @property

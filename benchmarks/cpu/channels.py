@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def compared(network: networks.Network, share: float) -> tuple[float, list[str]]:
-    """How far edgec's C is from onnxruntime for a network without a share of its channels, and its row."""
+    """Difference of edgec's C from onnxruntime for a network without a fraction of its channels, and its row."""
     with tempfile.TemporaryDirectory(prefix="edgec-channels-") as folder:
         small = Path(folder) / "small.onnx"
         built = edgec.build(network.path, Path(folder) / "c", shapes=network.shapes, prune="channel", sparsity=share)

@@ -1,4 +1,4 @@
-"""What a loop takes on Cortex-A53 and A55, by rules that were measured on such cores.
+"""Cycles of a loop on Cortex-A53 and A55, by rules that were measured on such cores.
 
 llvm-mca's models of the two leave out what limits sums of products there, that vectors of 128 bits go through units and
 a way to memory of 64, and have A53 wait with a load until the multiply-add before it is written. The rules here are

@@ -1,4 +1,4 @@
-"""Where the time of a network goes: every kernel's time beside the least it could take on this machine.
+"""Time of every kernel of a network, compared with its lower bound on this machine.
 
     python -m benchmarks.cpu.kernels MODEL.onnx [--threads 2] [--top 20] [--under COMMAND]
 

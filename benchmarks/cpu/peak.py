@@ -1,4 +1,4 @@
-"""What this machine can do at most: multiply-adds, and reading memory. C programs that do nothing else, on threads.
+"""Peak of this machine: multiply-adds, and reading memory. C programs that do nothing else, on threads.
 
     python -m benchmarks.cpu.peak [THREADS ...]
 
@@ -151,7 +151,7 @@ def programs(device: Device, compiler: Compiler, folder: Path) -> list[Path]:
 
 
 def run(program: Path | str, threads: int, size: int = 0) -> float:
-    """What one of the programs measures: 1e9 operations a second, or bytes of reading memory of that size."""
+    """Result of one of the programs: 1e9 operations a second, or bytes of reading memory of that size."""
     command = [str(program), str(threads), str(size)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 

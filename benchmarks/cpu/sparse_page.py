@@ -1,4 +1,4 @@
-"""What benchmarks/cpu/sparse.py measured, as the tables of a page."""
+"""Measurements of benchmarks/cpu/sparse.py, as the tables of a page."""
 
 from __future__ import annotations
 

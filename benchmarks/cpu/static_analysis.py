@@ -1,4 +1,4 @@
-"""How close inner loops come to a core's peak, by the model of the core that llvm-mca has: no such core is needed.
+"""Inner loops relative to a core's peak, by llvm-mca's model of the core: no such core is needed.
 
     python -m benchmarks.cpu.static_analysis [--write docs/results/throughput-models.md]
 
@@ -160,7 +160,7 @@ def loops(text: str, products: Sequence[str]) -> Iterator[Loop]:
 
 
 def around(lines: list[str], labels: dict[str, int], start: int, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What stands before and behind a loop in the smallest loop around it."""
+    """Instructions before and after a loop in the smallest loop around it."""
     for k, line in enumerate(lines[end + 1 :], end + 1):
         jump = re.match(JUMP, line)
         first = labels.get(jump[1], k) if jump else k

@@ -1,4 +1,4 @@
-"""How far the vector mathematics of ec_simd.h is from the truth, over all floats.
+"""Error of the vector mathematics of ec_simd.h, over all floats.
 
     python -m benchmarks.cpu.ulp --write docs/results/vector-math.md
     python -m benchmarks.cpu.ulp --stride 1531 exp tanh
@@ -38,7 +38,7 @@ BUILDS = {
 
 @dataclass(frozen=True)
 class Bound:
-    """What is stated of a function.
+    """Stated error bound of a function.
 
     ``fused`` and ``plain`` are ULP of the correctly rounded result, with fused multiply-add and without it, where the
     result is at least ``tiny``; below it, where results may be flushed to zero, the error is at most ``absolute``.
@@ -77,7 +77,7 @@ PART = 1 << 26
 
 
 class Worst(ctypes.Structure):
-    """What ulp.c finds in a range; see there."""
+    """Result of ulp.c for a range; see there."""
 
     _fields_ = (
         ("ulp", ctypes.c_double), ("absolute", ctypes.c_double),

@@ -40,7 +40,7 @@ def parser(doc: str | None, networks: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def results_folder(options: argparse.Namespace, name: str) -> Path:
-    """Where a benchmark keeps what it built and measured; networks are looked for in the cache if nowhere else."""
+    """Folder of a benchmark's builds and measurements; networks are looked for in the cache if nowhere else."""
     options.folder = options.folder or options.cache / "networks"
     folder: Path = options.cache / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def engine(label: str, kind: str, model: str | Path, threads: int, python: str =
 def measured(
     path: Path, engines: Sequence[Mapping[str, Any]], threads: int, options: argparse.Namespace, **more: Any
 ) -> dict[str, Any]:
-    """What the engines took on the inputs beside ``path``, and how far they are from the network in fp32."""
+    """Times of the engines on the inputs next to ``path``, and their differences from the network in fp32."""
     reference = peers.reference_for(path, options.cache)
     took = peers.in_turns(engines, path.with_suffix(".in.npz"), reference, threads, options)
     return {"network": path.stem, "threads": threads, **more, **took}
@@ -74,7 +74,7 @@ def measured(
 
 @dataclass(frozen=True)
 class Turns:
-    """What one measurement found, as cells of a table."""
+    """Results of one measurement, as cells of a table."""
 
     found: Mapping[str, Any]
 

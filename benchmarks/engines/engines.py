@@ -120,7 +120,7 @@ class Openvino:
 
 
 class OpenvinoBf16(Openvino):
-    """What OpenVINO takes by itself where the processor multiplies bf16."""
+    """OpenVINO with its own choice of bf16 on a CPU that supports it."""
 
     precision = "bf16"
 

@@ -1,4 +1,4 @@
-"""What a peer needs before it can be measured: an environment of its own, and the network in its own format."""
+"""Preparation of a peer: an environment of its own, and the network in its own format."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def _building(table: Table) -> str:
 
 
 def _absent(table: Table) -> list[str]:
-    """What could not be measured, and why."""
+    """Missing measurements, with reasons."""
     reasons: dict[str, list[str]] = {}
     for entry in table.entries.values():
         failed = {e: x["failed"] for e, x in entry.engines.items() if "failed" in x}

@@ -1,4 +1,4 @@
-"""What fusing is worth: every network unfused, with fixed patterns, planned, and planned after rewriting, in turns.
+"""Gain of fusion: every network unfused, with fixed patterns, planned, and planned after rewriting, interleaved.
 
     python -m benchmarks.fusion.ablation build --folder DIR
     python -m benchmarks.fusion.ablation time --folder DIR

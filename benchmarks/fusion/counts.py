@@ -68,14 +68,14 @@ class Row:
 
 
 def intermediate_bytes(net: Net) -> int:
-    """What every operator of the file would write, but for the results of the network."""
+    """Bytes that the operators of the file would write, except for the results of the network."""
     wide = (onnx.TensorProto.INT64, onnx.TensorProto.DOUBLE)
     made = {o for n in net.nodes for o in n.output} - set(net.outputs)
     return sum(prod(net.shapes[o]) * (8 if net.kinds.get(o) in wide else 4) for o in made)
 
 
 def written_bytes(program: Program) -> int:
-    """What every kernel writes for another one to read."""
+    """Bytes that kernels write for other kernels."""
     inside = [k for k in program.kernels if k.writes.space == "arena" and k.block is not None]
     return sum(k.block.output.type.bytes for k in inside if k.block is not None)
 

@@ -1,4 +1,4 @@
-"""How long planning takes with a warm profile database, on the published networks that have bounds.
+"""Time of planning with a warm profile database, on the published networks that have bounds.
 
     python -m benchmarks.fusion.planning [--only NAME ...]
 

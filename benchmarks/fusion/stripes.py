@@ -1,4 +1,4 @@
-"""What a kernel for expand + depthwise + project would gain: blocks of MobileNetV2 as a whole, and row by row.
+"""Gain of a kernel for expand + depthwise + project: blocks of MobileNetV2 as a whole, and in stripes of rows.
 
     python -m benchmarks.fusion.stripes build --cache DIR
     python -m benchmarks.fusion.stripes time --cache DIR

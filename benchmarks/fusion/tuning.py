@@ -1,4 +1,4 @@
-"""What tuning costs with an empty profile database, with its own times in it, and with another network's.
+"""Time of tuning with an empty profile database, with its own times in it, and with another network's.
 
     python -m benchmarks.fusion.tuning --folder DIR --only 'bert*' --only 'tinybert*' --only 'selfie*'
 

@@ -145,7 +145,7 @@ def measured(name: str, folder: Path, precision: str, profile: bool) -> dict[str
 
 
 def timed(network: Any, inputs: Arrays, want: Arrays, begun: float, profile: bool) -> dict[str, Any]:
-    """What ``measured`` says of a network that is loaded."""
+    """Measurements of a loaded network."""
     network.poison(0xFF)
     got = network(*(np.ascontiguousarray(v) for v in inputs.values()))
     first = time.perf_counter() - begun

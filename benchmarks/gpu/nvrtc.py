@@ -44,7 +44,7 @@ class Nvrtc:
             raise ToolchainError(f"no NVRTC: {error}", where=str(folder)) from None
 
     def compile(self, source: Path, device: Device) -> list[KernelReport]:
-        """What ptxas says of every kernel of a source; raises ToolchainError for one that it refuses."""
+        """ptxas's reports on the kernels of a source; raises ToolchainError for one that it refuses."""
         program = ctypes.c_void_p()
         names, texts = zip(*((name.encode(), text.encode()) for name, text in HEADERS.items()))
         strings = ctypes.c_char_p * len(HEADERS)

@@ -43,7 +43,7 @@ SILENT, SAME, REFUSED, FOUND, WRONG, SLOW, ENDED = (
 
 @dataclass
 class Kept:
-    """What came of cases: {KIND: {GROUP: {CASE: [verdict, seconds, words, number]}}}, and files that were silent.
+    """Results of cases: {KIND: {GROUP: {CASE: [verdict, seconds, words, number]}}}, and files without findings.
 
     A case whose number (of the files compiled for it) is another one by now is run again.
     """
@@ -105,7 +105,7 @@ def calculated(kind: str, group: str, names: Sequence[str], templates: Sequence[
 
 
 def environment(log: Path) -> dict[str, str]:
-    """What makes a program run under oclgrind; its findings go to ``log``."""
+    """Environment that runs a program under oclgrind; its findings go to ``log``."""
     found = {"EC_OPENCL_LIBRARY": str(LIBRARY), "OCLGRIND_DATA_RACES": "1", "OCLGRIND_LOG": str(log)}
     # Unoptimized: accesses are where the kernels have them, and oclgrind 21.10 does not know all that clang's
     # optimizations leave behind (llvm.experimental.noalias.scope.decl).

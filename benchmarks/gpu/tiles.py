@@ -96,7 +96,7 @@ def timed(shape: tuple[int, int, int], folder: Path) -> list[float]:
 
 
 def told(results: dict[str, Any], device: Device) -> None:
-    """How far the predicted tile is from the best one, shape by shape."""
+    """Report of the predicted tile relative to the best one, shape by shape."""
     for precision, shapes in results.items():
         one = replace(device, precision=precision)
         losses, tuned = [], []

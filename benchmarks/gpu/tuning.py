@@ -1,4 +1,4 @@
-"""What tuning is worth on a GPU: networks as the model has their products, and as `edgec tune` found them quickest.
+"""Gain of tuning on a GPU: networks with the model's tiles, and with those that `edgec tune` found fastest.
 
     python -m benchmarks.gpu.tuning [--device host_pocl] [--precision fp16] [--seconds 60] [NAME ...]
 

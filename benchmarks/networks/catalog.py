@@ -80,7 +80,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Missing:
-    """What could not be had, and why."""
+    """A network that is not available, with the reason."""
 
     name: str
     reason: str

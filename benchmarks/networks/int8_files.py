@@ -110,7 +110,7 @@ FILES: dict[str, Callable[[Path], Iterator[Example]]] = {
 
 
 def beginnings(path: Path, examples: Iterator[Example]) -> tuple[str, float]:
-    """Where results begin to differ from plain onnxruntime, in words, and by how many steps at most."""
+    """First difference of results from plain onnxruntime, in words, and its largest number of steps."""
     model = onnx.load(path)
     rounded = [n.output[0] for n in model.graph.node if n.op_type == "QuantizeLinear"]
     known = {o.name for o in model.graph.output}

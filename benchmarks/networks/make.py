@@ -38,7 +38,7 @@ class Hugging(nn.Module):
         self.model, self.inputs, self.outputs, self.fixed = model, inputs, outputs, fixed
 
     def _apply(self, change: Callable[[Tensor], Tensor], recurse: bool = True) -> Hugging:
-        """What is fixed moves with the module, as parameters do."""
+        """Move constants with the module, like parameters."""
         super()._apply(change, recurse)
         self.fixed = {k: change(v) if isinstance(v, Tensor) else v for k, v in self.fixed.items()}
         return self
@@ -73,7 +73,7 @@ def vit_tiny() -> nn.Module:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is made: its module, and the shape of its picture or the length and vocabulary of its text."""
+    """Recipe of a network: its module, and the shape of its image or the length and vocabulary of its text."""
 
     make: Callable[[], nn.Module]
     picture: tuple[int, ...] = ()

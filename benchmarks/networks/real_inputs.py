@@ -15,7 +15,7 @@ KEYWORD_SCALE, KEYWORD_ZERO = np.float32(0.5847029089927673), 83
 
 @dataclass(frozen=True)
 class Picture:
-    """How a network wants a picture: its input, rows and columns, and (pixel - center) / spread."""
+    """Image format of a network: its input, rows and columns, and (pixel - center) / spread."""
 
     input: str
     rows: int

@@ -1,4 +1,4 @@
-"""What the papers count (DNNFusion, PLDI 2021, table 5; SmartMem, ASPLOS 2024), and the networks here."""
+"""Counts of the papers (DNNFusion, PLDI 2021, table 5; SmartMem, ASPLOS 2024), and the networks here."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def filled(net: Net, scores: str, kept: str, columns: int, count: int) -> tuple[
 
 
 def proposals(net: Net, levels: list[str], size: int, before: int, after: int) -> str:
-    """Where something might be: [after, 4] boxes."""
+    """Region proposals: [after, 4] boxes."""
     channels = net.shapes[levels[0]][1]
     weights = [
         net.drawn(n, channels, k, k, terms=channels * k * k, gain=gain)

@@ -34,7 +34,7 @@ def attention(
 
 
 def added_mask(net: Net, length: int) -> str:
-    """What is added to scores: nothing for a word, a large negative number for what follows the text."""
+    """Additive mask of scores: nothing for a word, a large negative number after the text."""
     mask = net.input("mask", 1, length, dtype=TensorProto.INT64)
     wide = net.put((1, 1, 1, length), "Unsqueeze", mask, net.constant([1, 2]))
     away = net.each("Sub", net.constant(1.0), net.each("Cast", wide, to=TensorProto.FLOAT))
@@ -57,7 +57,7 @@ def embedded(net: Net, length: int, width: int, vocabulary: int, types: bool = T
 
 
 def pooled(net: Net, x: str) -> str:
-    """What a dense layer makes of the first token."""
+    """The first token after a dense layer."""
     first = net.put((1, net.shapes[x][-1]), "Gather", x, net.constant(np.array(0, np.int64)), axis=1)
     return net.act(net.gemm(first, net.shapes[x][-1]), "tanh")
 

@@ -1,4 +1,4 @@
-"""What a graph costs, by one and the same measure for every simplifier.
+"""Cost of a graph, by the same measure for every simplifier.
 
 * operators: nodes of the ONNX file for the others; for edgec, the named operators its graph consists of.
 * FLOPs: of the core graph after import, constants computed beforehand.
@@ -49,7 +49,7 @@ def flops(graph: Graph) -> int:
 
 
 def traffic(graph: Graph, groups: Iterable[Iterable[Node]]) -> int:
-    """What goes in and out of every group. A node in several groups is carried out inside each."""
+    """Bytes in and out of every group. A node in several groups is computed inside each."""
     users = graph.users()
     outputs = {n for _, n in graph.outputs}
     sets = [set(g) for g in groups]

@@ -1,4 +1,4 @@
-"""What the laws are worth in time: every network built in C without any law and with all, timed in turns.
+"""Effect of rules on latency: every network compiled to C without rules and with all, timed interleaved.
 
     python -m benchmarks.rules.latency --folder networks --built BUILT                    # build what is not built yet
     python -m benchmarks.rules.latency --built BUILT --seconds 3 --write docs/design/rewriting.md
@@ -175,7 +175,7 @@ def main() -> int:
 
 
 def _kept(built: Path) -> dict[str, dict[str, Any]]:
-    """What is known of every network that was timed, by name."""
+    """Records of all timed networks, by name."""
     found = {}
     for times in sorted(built.glob("*/times.json")):
         facts = json.loads(times.with_name("facts.json").read_text(encoding="utf-8"))

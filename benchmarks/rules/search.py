@@ -1,4 +1,4 @@
-"""What other searches would gain: equality saturation (egglog) and best-first search beside the shipped engine.
+"""Gain of other searches: equality saturation (egglog) and best-first search compared with the shipped engine.
 
     pip install egglog
     python -m benchmarks.rules.search --folder networks
@@ -124,7 +124,7 @@ def _replaced(root: Node, old: Node, new: Node) -> Node:
 
 
 def saturate(graph: Graph, rules: Sequence[Rule], rounds: int) -> Graph:
-    """What egglog extracts after some rounds of all equations."""
+    """Graph that egglog extracts after some rounds of all equations."""
     lines = ["(datatype T (Leaf i64) (Num f64)"]
     for name, f in FUNCTIONS.items():
         arity = _ARITY.get(name, 2)

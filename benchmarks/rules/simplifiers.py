@@ -46,7 +46,7 @@ def by_onnxslim(path: Path) -> ModelProto:
 
 
 def by_onnxruntime(path: Path) -> ModelProto:
-    """What onnxruntime's extended level makes of it on the CPU."""
+    """The model after onnxruntime's extended optimizations on the CPU."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -1,4 +1,4 @@
-"""What edgec's laws leave of a network, beside onnxsim, onnxslim and onnxruntime's extended level.
+"""Networks simplified by edgec's rules, compared with onnxsim, onnxslim and onnxruntime's extended level.
 
     python -m benchmarks.networks.make networks
     python -m benchmarks.networks.make_transformers networks
@@ -115,7 +115,7 @@ def _effort(model: onnx.ModelProto) -> Effort:
 
 
 def _errors(path: Path, simplified: Graph) -> tuple[Difference, Difference]:
-    """How far edgec's rewriting and onnxruntime's optimizations take results from those of no optimizations."""
+    """Differences of results with edgec's rewriting, and with onnxruntime's optimizations, from those without."""
     given = random_inputs(simplified, seed=0)
     levels = onnxruntime.GraphOptimizationLevel
     plain, optimized = (_run(path, level, given) for level in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_EXTENDED))

@@ -66,7 +66,7 @@ def compile_all(
 
 
 def resources(folder: Path) -> dict[str, KernelReport]:
-    """What the compiler said of the GPU kernels of an artefact, by function; nothing where it was not compiled."""
+    """The compiler's reports on the GPU kernels of an artifact, by function; empty if it was not compiled."""
     path = folder / RESOURCES
     if not path.is_file():
         return {}

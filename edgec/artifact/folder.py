@@ -60,7 +60,7 @@ def publish(files: Mapping[str, bytes], folder: Path, finish: Callable[[Path], N
 
 
 def refuse_foreign(folder: Path) -> bool:
-    """Whether ``folder`` holds an artefact of edgec; raises UsageError when it holds something else."""
+    """True if ``folder`` contains an artifact of edgec; raises UsageError if it contains something else."""
     if not folder.exists() and not folder.is_symlink():
         return False
     if folder.is_symlink() or not folder.is_dir():
@@ -106,7 +106,7 @@ def _keep_foreign(folder: Path, fresh: Path) -> None:
 
 
 def read_lock(folder: Path) -> dict[str, Any]:
-    """What an artefact says of itself; raises UsageError for a folder that is none."""
+    """The lock of an artifact; raises UsageError for any other folder."""
     try:
         lock = read_json(folder / LOCK)
     except OSError:

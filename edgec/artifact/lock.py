@@ -1,4 +1,4 @@
-"""What a build depends on, as its lock file keeps it, and the choices that an earlier one made."""
+"""Lock files: the facts that a build depends on, and the choices of an earlier build."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def locked(path: Path, facts: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str, Any]:
-    """What a build depends on, for its lock file: equal facts give equal bytes."""
+    """The facts that a build depends on, for its lock file: equal facts give equal bytes."""
     facts: dict[str, Any] = {
         "started_at": start,
         "numeric": options.numeric,

@@ -39,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one device came to. ``max_rel`` and ``median_ms`` are None, and ``error`` says why, where it was lost.
+    """Results of one device. If it was lost, ``max_rel`` and ``median_ms`` are None and ``error`` is the reason.
 
     ``measured`` is how many variants of matmuls it timed for the profile database, None where nothing was to be tuned.
     """

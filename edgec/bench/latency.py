@@ -1,4 +1,4 @@
-"""How long a network takes, alone or in turns with a peer (A B A B), so that both see the same machine."""
+"""Latency of a network, alone or interleaved with a peer (A B A B), so that both see the same machine."""
 
 from __future__ import annotations
 

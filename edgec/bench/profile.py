@@ -1,4 +1,4 @@
-"""How long every kernel of a compiled network takes, one after the other on one thread, as in a run.
+"""Time of every kernel of a compiled network, in sequence on one thread, as in a run.
 
 The compiled functions are called one by one on the memory of one execution, so that caches hold what the kernel before
 left there. What a call from Python costs by itself is measured and taken off.
@@ -70,7 +70,7 @@ def _first_run(program: Program, kernels: Kernels, execution: ProgramRun) -> lis
 
 
 def _seconds_of_nothing() -> float:
-    """What calling a function from here takes, its own work aside."""
+    """Overhead of a function call from here, in seconds."""
     absolute = ctypes.CDLL(None).abs
     given = [ctypes.c_ssize_t(0)] * 6
     taken = []

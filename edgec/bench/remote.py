@@ -47,7 +47,7 @@ _MOST_RUNS = 100_000
 
 @dataclass(frozen=True)
 class Ran:
-    """What one sample gave on the device: outputs by name, and the nanoseconds of every run."""
+    """Results of one sample on the device: outputs by name, and the nanoseconds of every run."""
 
     outputs: dict[str, np.ndarray]
     nanoseconds: np.ndarray
@@ -138,7 +138,7 @@ class Remote:
         return found
 
     def _kept(self, content: bytes, runs: int) -> Path | None:
-        """Where this batch is kept, by all it depends on."""
+        """File that stores the results of this batch, named by everything it depends on."""
         if self.keep is None:
             return None
         lock = read_lock(self._built.folder)
@@ -267,14 +267,14 @@ def _compile_cuda_runner(built: Built, sources: Sequence[Path], output: Path, de
 
 
 def _alone(compiler: Compiler, device: Device) -> tuple[Compiler, tuple[str, ...]]:
-    """How to link a program that needs nothing the device would have to have."""
+    """Compiler and linker options for a program that needs no libraries of the device."""
     if compiler.kind == "zig" and "linux-gnu" in compiler.target:  # zig has no static library of GNU's, but musl
         return replace(compiler, target=compiler.target.replace("linux-gnu", "linux-musl")), ("-static",)
     return compiler, ("-static",) if "linux" in compiler.target and device.toolchain.gcc_target else ()
 
 
 def board_flags(device: Device, script: Path) -> tuple[str, ...]:
-    """How to link an image for a board, with newlib and its semihosting."""
+    """Linker options of an image for a board, with newlib and its semihosting."""
     if not has_board(device):
         hint = "write flash_origin, ram_origin and their sizes into a device file"
         raise UsageError(f"where memory lies on '{device.name}' is not known", hint=hint)

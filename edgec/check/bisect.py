@@ -1,4 +1,4 @@
-"""Where an error comes in: the first stage, the first unit of it, and the smallest model that shows it.
+"""Bisection of an error: the first stage, its first unit, and the smallest model that shows it.
 
 The unit is what the stage works on: an ONNX node after import, a block after fuse, a kernel after schedule and emit.
 Each is held against what the stage before gave for the same value. Then the ONNX nodes behind it are cut out of the
@@ -40,7 +40,7 @@ REACH = 3
 
 @dataclass(frozen=True)
 class Located:
-    """Where an error comes in. ``nodes`` are ONNX nodes, ``reproducer`` the folder of the model that shows it."""
+    """Origin of an error. ``nodes`` are ONNX nodes, ``reproducer`` the folder of the model that shows it."""
 
     stage: str
     what: str
@@ -179,7 +179,7 @@ def _import_steps(built: Built, inputs: Arrays, tensors: Arrays) -> Steps:
 
 
 def _graph_values(run: Run, inputs: Arrays) -> dict[Any, np.ndarray]:
-    """What every node of the graph that was planned computes."""
+    """Values of all nodes of the planned graph."""
     return evaluate.run(run["fuse"].graph, inputs, keep=True)
 
 

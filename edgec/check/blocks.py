@@ -66,5 +66,5 @@ def blocks_alone(
 
 
 def value_of(node: Node, values: Mapping[Any, np.ndarray]) -> np.ndarray:
-    """What a block that ends in ``node`` should compute, from the values of all operators."""
+    """Expected result of a block that ends in ``node``, from the values of all operators."""
     return values[node.args[0]] if node.op == "copy" else values[node]

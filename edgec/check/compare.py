@@ -25,7 +25,7 @@ _MOVED = ("reshape", "transpose", "slice", "concat")
 
 
 def tolerance_of(graph: Graph, precision: Precision) -> float:
-    """What passes for a build of ``precision``: a model that computes with 16 bits itself rounds as often as one."""
+    """Tolerance of a build of ``precision``; a model that itself computes in 16 bits has the tolerance of its type."""
     computed = {n.type.dtype for n in graph.operations()}
     return max(TOLERANCES[p] for p in (precision, *(_NARROW[t] for t in computed if t in _NARROW)))
 
@@ -51,7 +51,7 @@ class Difference:
     elements: int = 0
 
     def within(self, tolerance: float, mismatch_tolerance: float = 0.0) -> bool:
-        """Whether the largest difference is within ``tolerance``; of integers and booleans, whether the fraction of
+        """True if the largest difference is within ``tolerance``; for integers and booleans, if the fraction of
         mismatches is within ``mismatch_tolerance``."""
         if self.quantized and self.max_abs <= self.step * (1 + tolerance):
             return True
@@ -61,7 +61,7 @@ class Difference:
 
 
 def compare(name: str, got: np.ndarray, want: np.ndarray) -> Difference:
-    """How far ``got`` is from ``want``. NaN equals NaN, and an infinity equals itself."""
+    """Difference of ``got`` from ``want``. NaN equals NaN, and an infinity equals itself."""
     got, want = np.asarray(got), np.asarray(want)
     if got.shape != want.shape:
         return Difference(name, inf, inf, f"shape {list(got.shape)} instead of {list(want.shape)}")
@@ -116,7 +116,7 @@ def compare_all(
 
 
 def quantized_outputs(graph: Graph) -> dict[str, float]:
-    """How far apart neighboring results are, of the outputs that were rounded to integers.
+    """Step between neighboring values of the outputs that were rounded to integers.
 
     That is 1 for integers that stand for real numbers (rounded and clamped into the whole range of their type; in a
     graph that tells scales, all of 8 and 16 bits), and the scale for the real numbers that the network dequantizes

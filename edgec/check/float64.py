@@ -35,7 +35,7 @@ def in_double(graph: Graph) -> Graph:
 
 
 def rounding(graph: Graph, inputs: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """How far float results are from the exact ones, by output, relative to the largest value."""
+    """Difference of float results from the exact ones, by output, relative to the largest value."""
     doubled = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in inputs.items()}
     exact = evaluate.run(in_double(graph), doubled)
     return {k: compare(k, v.astype(np.float64), exact[k]).max_rel for k, v in got.items() if v.dtype == np.float32}

@@ -81,7 +81,7 @@ def followed(graph: Graph, reference: Executor, sets: list[Arrays]) -> tuple[lis
 
 
 def reference_for(built: Built, notes: list[str]) -> tuple[str, Executor]:
-    """What to hold results against, by name: the model's own runtime where it runs it, else the imported graph."""
+    """Reference results by name: from the model's own runtime if it runs the model, else from the imported graph."""
     graph = built.run.graph
     if built.parsed is not None:
         try:

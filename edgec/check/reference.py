@@ -23,7 +23,7 @@ from edgec.text import printable
 def open_reference(
     model: Parsed, shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, Any] | None = None
 ) -> Reference | LitertReference:
-    """What a model is held against; raises Unavailable when it is not installed or refuses the model."""
+    """Reference engine of a model; raises Unavailable if it is not installed or refuses the model."""
     if isinstance(model, TfliteModel):
         return LitertReference(model, shapes, values)
     return Reference(model, values)
@@ -81,7 +81,7 @@ class Reference:
         """Nothing lives from run to run."""
 
     def feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """What the session is fed: the inputs, and those that were fixed for the build."""
+        """Feeds of the session: the inputs, and those that were fixed for the build."""
         fed = dict(inputs)
         for name, value in self.values.items():
             fed[name] = np.asarray(value)

@@ -99,7 +99,7 @@ def _initializer(name: str, array: np.ndarray) -> TensorProto:
 
 
 def error_of(piece: Cut, context: Context, stage: str) -> Difference:
-    """How far a cut is from what it should compute, when it is built up to ``stage`` and executed there."""
+    """Error of a cut when it is built up to ``stage`` and executed there."""
     alone = Context(replace(context.options, shapes={}, dims={}, values={}))
     run = pipeline.run(read(piece.model), alone, until=stage)
     step = run.steps[-1]
@@ -151,7 +151,7 @@ def write(piece: Cut, stage: str, tolerance: float, folder: Path) -> None:
 
 
 def _npz(arrays: Arrays) -> bytes:
-    """What numpy.savez writes, for any names: as keywords some of them would mean something else."""
+    """Content of an .npz file for any names: as keywords of numpy.savez some of them would have another meaning."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, array in arrays.items():

@@ -1,4 +1,4 @@
-"""What every command of the command line shares: its options, its answer, its errors and its exit code."""
+"""The common part of all commands: options, answer, errors and exit code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OK, CHECK_FAILED, BAD_INPUT, MISTAKE, STOPPED = 0, 1, 2, 3, 130
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found: the record that --json prints, how it is drawn otherwise, and whether all is well.
+    """Result of a command: the record that --json prints, its drawing otherwise, and success.
 
     ``draw`` gets the record with nothing in it that a terminal would obey; a plain string it gives is printed as it is.
     """

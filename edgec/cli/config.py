@@ -80,7 +80,7 @@ def load(given: str | Path) -> Config:
 def arguments(
     config: Config, command: str, own: Parameters, shared: Parameters, commands: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """What a file says to one command, by the names of its parameters.
+    """Settings of a file for one command, by the names of its parameters.
 
     ``own`` and ``shared`` are the parameters of the command and of all; tables of other ``commands`` are left alone.
     Raises UsageError for a key that no option has, and for a value of another type than the option's.
@@ -215,7 +215,7 @@ def said(settings: Mapping[str, Any], model: str | Path, folder: Path) -> dict[s
 
 
 def written(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What `said` gives as the contents of edgec.toml: decisions go into their table."""
+    """Content of edgec.toml for `said`: decisions go into their table."""
     decisions = {key: value for key, value in said.items() if key in DECIDED}
     rest = {key: value for key, value in said.items() if key not in DECIDED}
     return {**rest, DECISIONS: decisions} if decisions else rest

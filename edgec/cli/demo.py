@@ -26,7 +26,7 @@ from edgec.resources import data_folder
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo found; ``max_abs`` and ``max_rel`` are beside onnxruntime, None where that is not installed."""
+    """Result of the demo; ``max_abs`` and ``max_rel`` are relative to onnxruntime, None if that is not installed."""
 
     built: Built
     pictures: int

@@ -13,7 +13,7 @@ Array = np.ndarray
 
 
 def shift(layer: Layer, wanted: Sequence[Array], got: Sequence[Array]) -> Array:
-    """What is to be added to each channel of the result, f32 that broadcasts to it."""
+    """Correction to be added to each channel of the result, f32 that broadcasts to it."""
     axes = tuple(d for d in range(wanted[0].ndim) if d != layer.channel)
     differences = [(w.astype(np.float64) - g).mean(axis=axes, keepdims=True) for w, g in zip(wanted, got)]
     return np.asarray(np.mean(differences, axis=0), np.float32)

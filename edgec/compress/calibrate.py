@@ -38,7 +38,7 @@ def samples(source: str | Path, graph: Graph) -> Iterator[Arrays]:
 
 
 def labels(source: str | Path, graph: Graph) -> list[np.ndarray]:
-    """What the samples are, one a sample: the arrays `labels` beside the inputs. Empty where not every file has one.
+    """Labels, one a sample: the arrays `labels` stored with the inputs. Empty unless every file has them.
 
     Raises UsageError where there are more or fewer of them than samples.
     """
@@ -57,7 +57,7 @@ def labels(source: str | Path, graph: Graph) -> list[np.ndarray]:
 
 
 def digest(source: str | Path) -> str:
-    """What a build depends on of its calibration data."""
+    """Digest of calibration data, for the lock of a build."""
     if str(source) == RANDOM:
         return RANDOM
     return sha256(b"".join(sha256(file.read_bytes()).digest() for file in _files(source))).hexdigest()

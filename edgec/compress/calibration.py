@@ -28,7 +28,7 @@ BEST, JUDGED = "best", 3
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """What a layer is in bytes: ``integers`` times ``scale`` for the weights, ``shift`` added to the result.
+    """A layer in int8: ``integers`` times ``scale`` for the weights, ``shift`` added to the result.
 
     ``noise`` is the mean square error over the mean square of the results; ``corrections`` say what was taken.
     """
@@ -103,7 +103,7 @@ def observed(graph: Graph, n: Node, values: Sequence[Array], observer: str) -> t
 
 
 def narrowed(x: Array, scale: float, zero: int) -> Array:
-    """What a tensor becomes as bytes, in f32."""
+    """A tensor rounded to int8, in f32."""
     s = np.float32(scale)
     q = np.clip(np.rint(x / s) + np.float32(zero), 0, 255) - np.float32(zero)
     return np.asarray(q * s, np.float32)

@@ -37,7 +37,7 @@ MAX_LOSS = "cosine=0.999"
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for. ``corrections`` are those that may be taken where they help; None: all with real data."""
+    """The requested compression. ``corrections`` are those that may be used if they help; None: all with real data."""
 
     precision: str = "float"
     calibration: str | Path = RANDOM
@@ -74,7 +74,7 @@ class Compressed:
 
 @dataclass
 class _Verdicts:
-    """Why layers are not bytes, by layer."""
+    """Reasons why layers are not int8, by layer."""
 
     gains: Mapping[Layer, Gain]
     refused: dict[Layer, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a layer in bytes saves on a device: predicted seconds, to compare, not to promise.
+"""Predicted gain of an int8 layer on a device, in seconds, for comparison only.
 
 A layer takes the longer of its arithmetic and its bytes. Bytes are a quarter of floats, and as many more products of
 them are summed at once as the device's instructions say; what is read has to be rounded to bytes first.
@@ -37,7 +37,7 @@ class Gain:
 
 
 def gain(layer: Layer, device: Device) -> Gain:
-    """What bytes gain in ``layer``; nothing on a GPU that multiplies them no faster than floats."""
+    """Gain of int8 in ``layer``; nothing on a GPU that multiplies int8 no faster than fp32."""
     if device.is_gpu:
         return _gain_on_gpu(layer, device)
     lanes = device.lanes(4)

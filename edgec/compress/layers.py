@@ -90,7 +90,7 @@ def layers_of(graph: Graph) -> list[Layer]:
 
 
 def _weights_of(n: Node) -> int | None:
-    """Which operand of a sum of products are its constant weights."""
+    """Position of the constant weights among the operands of a contraction."""
     if n.op not in ("conv", "matmul") or n.type.dtype != "f32" or not n.type.is_fixed:
         return None
     found = [k for k in ((1,) if n.op == "conv" else (1, 0)) if is_static(n.args[k])]
@@ -151,7 +151,7 @@ class Walk:
             check_demands((message, bool(values[n][k])) for message, n in graph.demands)
 
     def outputs(self) -> list[dict[str, Array]]:
-        """What the graph gives, by name, for each sample; after the last operator."""
+        """Outputs of the graph by name, for each sample; valid after the last operator."""
         return [{name: self.values[n][k] for name, n in self.graph.outputs} for k in range(len(self.samples))]
 
 

@@ -1,4 +1,4 @@
-"""What a compressed network may lose: a figure of its results beside those of the floats, and a bound for it."""
+"""Bounds on the loss of compression: a figure that compares results with those in fp32, and its bound."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def likely_drop(wanted: Outputs, got: Outputs, labels: Sequence[Array] = ()) -> 
 
 
 def _scores(values: Array) -> Array:
-    """What decisions are made by; of probabilities, the logarithms."""
+    """Scores that decide; for probabilities, their logarithms."""
     scores: Array = values.astype(np.float64)
     if scores.min(initial=0.0) >= 0 and np.abs(scores.sum(axis=-1) - 1).max(initial=0.0) < 1e-3:
         scores = np.log(np.maximum(scores, np.finfo(np.float32).tiny))

@@ -55,7 +55,7 @@ def entropy(values: Array) -> Range:
 
 
 def _divergence(counts: Array, centers: Array, low: float, high: float) -> float:
-    """How much is lost when what lies outside is clipped and the rest is counted on 256 levels."""
+    """Loss of information when values outside are clipped and the rest is counted on 256 levels."""
     inside = (centers >= low) & (centers <= high)
     if not inside.any():
         return float("inf")

@@ -1,4 +1,4 @@
-"""Who reads a tensor that layers multiply: they alone, or others too, and whether a channel stays one on the way."""
+"""Readers of a layer's operand: layers only, or others too, and whether channels stay separate on the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of every layer, and why: what `edgec build` tells of a compressed network."""
+"""Report on every layer of a compressed network, with reasons, as `edgec build` shows it."""
 
 from __future__ import annotations
 

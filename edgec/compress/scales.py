@@ -142,7 +142,7 @@ def _widened(layer: Layer, s: Array) -> Array:
 
 
 class _Users:
-    """How often nodes are read, of a graph that is being made: the tensor that takes a scale counts as read once."""
+    """Numbers of readers in a graph under construction: the tensor that takes a scale counts as read once."""
 
     def __init__(self, known: dict[Node, int], top: Node) -> None:
         self.known = known

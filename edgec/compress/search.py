@@ -1,4 +1,4 @@
-"""Which layers become bytes, or bf16: all that gain, or as many as a bound allows.
+"""Selection of the layers in int8 or bf16: all that gain, or as many as a bound allows.
 
 Layers are ordered by the error they add for what they save. The network is run with the first so many of them in
 bytes, as the products of bytes will compute it, and the most that keep the bound are found by leaving out the last
@@ -68,7 +68,7 @@ def bf16_within(
 
 
 def refusal(layers: Sequence[Layer], found: Calibration, max_loss: MaxLoss, value: float) -> CheckError:
-    """What is said where a bound leaves nothing to do."""
+    """Error message for a bound that no layer can meet."""
     return CheckError(
         f"no layer can be in bytes within {max_loss}: the first alone gives {value:.4g}",
         hint=f"most of the error comes from {contributors(layers, found)}",

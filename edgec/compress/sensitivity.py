@@ -1,4 +1,4 @@
-"""What each layer adds to the error of the outputs.
+"""Contribution of each layer to the error of the outputs.
 
 Where that is cheap enough, every layer is put into bytes alone, behind cached values of floats, and the rest of the
 network computed again: what arrives at the outputs is what it adds. In larger networks the noise of the layer itself

@@ -1,1 +1,1 @@
-"""What a device is, what this machine is, and which compiler builds for it."""
+"""Devices: their facts, detection of this machine, and compilers."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def runs_here(device: Device, compiler: str | None = None) -> bool:
-    """Whether what is compiled for a device can be loaded into this process."""
+    """True if code compiled for a device can be loaded into this process."""
 
     if device.is_gpu and (compiler or "").startswith("emulated"):
         return True

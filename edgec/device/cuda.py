@@ -41,7 +41,7 @@ class CudaCompiler:
 
 @dataclass(frozen=True)
 class KernelReport:
-    """What ptxas says of one kernel: registers of a thread, bytes of shared memory and of spills."""
+    """ptxas's report on one kernel: registers of a thread, bytes of shared memory and of spills."""
 
     name: str
     registers: int
@@ -87,7 +87,7 @@ def _version(command: tuple[str, ...]) -> str:
 
 
 def has_gpu() -> bool:
-    """Whether this machine has a driver for an NVIDIA GPU."""
+    """True if this machine has a driver for an NVIDIA GPU."""
     try:
         return bool(ctypes.CDLL("libcuda.so.1").cuInit(0) == 0)
     except OSError:
@@ -148,7 +148,7 @@ def _run(compiler: CudaCompiler, arguments: Sequence[str], where: Path) -> str:
 
 
 def kernel_reports(said: str) -> list[KernelReport]:
-    """What ptxas, asked to be verbose, said of every kernel."""
+    """The reports on all kernels in ptxas's verbose output."""
     found: list[KernelReport] = []
     name, spills = "", 0
     for line in said.splitlines():

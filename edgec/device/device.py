@@ -143,12 +143,12 @@ class Device:
 
     @property
     def groups_can_sync(self) -> bool:
-        """Whether the last thread block of a kernel can read what the others have written."""
+        """True if the last thread block of a kernel can read what the others have written."""
         return self.language == "cuda" or self.gpu.coherent_groups
 
     @property
     def has_clusters(self) -> bool:
-        """Whether thread blocks can form a cluster, whose members read one another's shared memory."""
+        """True if thread blocks can form a cluster, whose members read one another's shared memory."""
         return self.language == "cuda" and self.gpu.compute_capability >= 90
 
     @property
@@ -158,39 +158,39 @@ class Device:
 
     @property
     def has_int8_tensor_cores(self) -> bool:
-        """Whether it is a GPU with tensor cores for int8 that kernels use."""
+        """True if it is a GPU with tensor cores for int8 that kernels use."""
         return self.language == "cuda" and self.gpu.compute_capability >= 80
 
     @property
     def has_dot4(self) -> bool:
-        """Whether a GPU without int8 tensor cores has a dot product of four int8 as one instruction."""
+        """True if a GPU without int8 tensor cores has a dot product of four int8 as one instruction."""
         if self.language == "cuda":
             return 61 <= self.gpu.compute_capability < 80
         return self.language == "opencl" and not set(DOT_EXTENSIONS).isdisjoint(self.gpu.opencl_extensions)
 
     @property
     def has_bf16_dot(self) -> bool:
-        """Whether a CPU has a dot product of two bf16 as one instruction."""
+        """True if a CPU has a dot product of two bf16 as one instruction."""
         return not self.is_gpu and (self.has("avx512bf16") or self.has("bf16"))
 
     @property
     def has_fp16_fma(self) -> bool:
-        """Whether a CPU that is to use fp16 has multiply-adds of fp16, twice as many at a time as of fp32."""
+        """True if a CPU that is to use fp16 has multiply-adds of fp16, twice as many at a time as of fp32."""
         return self.precision == "fp16" and self.arch == "aarch64" and self.has("fp16") and not self.has("sve")
 
     @property
     def needs(self) -> str:
-        """What a processor must have to run code that was built for this one, in words; empty: nothing special."""
+        """Requirements of code built for this device on the CPU that runs it, in words; empty: nothing special."""
         size = [f"vectors of {8 * self.vector_bytes} bits"] if self.has("sve") else []
         return ", ".join([*self.instruction_sets, *size])
 
     @property
     def is_gpu(self) -> bool:
-        """Whether kernels are launched on a GPU, each with a grid of threads, rather than called."""
+        """True if kernels are launched on a GPU, each with a grid of threads, rather than called."""
         return self.language != "c"
 
     def has(self, *instruction_sets: str) -> bool:
-        """Whether the device has every one of these instruction sets."""
+        """True if the device has every one of these instruction sets."""
         return set(instruction_sets) <= set(self.instruction_sets)
 
     @property
@@ -204,7 +204,7 @@ class Device:
         return max(self.vector_registers * self.lanes(4) // self.vector_lanes, 1)
 
     def lanes(self, element_bytes: int) -> int:
-        """How many elements of this size one vector register holds, at least 1."""
+        """Number of elements of this size in one vector register, at least 1."""
         return max(1, self.vector_bytes // element_bytes)
 
     def figure(self, name: str) -> float | None:

@@ -11,13 +11,13 @@ _EXTENSIONS = 0x1030  # CL_DEVICE_EXTENSIONS
 
 
 def has_opencl() -> bool:
-    """Whether there is an OpenCL library here, and a device behind it."""
+    """True if this machine has an OpenCL library with a device."""
     return extensions() is not None
 
 
 @cache
 def extensions() -> frozenset[str] | None:
-    """What the first OpenCL device here has beyond the core; None where there is no device."""
+    """Extensions of the first OpenCL device here; None if there is no device."""
     try:
         library = ctypes.CDLL(os.environ.get("EC_OPENCL_LIBRARY", "libOpenCL.so.1"))
         platforms, count = (ctypes.c_void_p * 16)(), ctypes.c_uint()

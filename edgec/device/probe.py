@@ -72,7 +72,7 @@ _SAFE_CACHES = {1: 32_768, 2: 262_144, 3: 0}
 
 @dataclass(frozen=True)
 class _Reading:
-    """What an operating system tells: the processor's name and features, its data caches in bytes."""
+    """Facts from the operating system: the CPU's name and features, its data caches in bytes."""
 
     model: str
     features: frozenset[str]

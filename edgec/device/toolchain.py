@@ -127,7 +127,7 @@ def _builds_for(compiler: Compiler, device: Device) -> bool:
 
 
 def _is_native(device: Device) -> bool:
-    """Whether what a compiler makes for this machine runs on the device, or on another of its kind."""
+    """True if code that a compiler makes for this machine runs on the device, or on another of its kind."""
     is_same_system = not device.toolchain.gcc_target or (
         "linux" in device.toolchain.gcc_target and sys.platform == "linux"
     )
@@ -142,7 +142,7 @@ def _install_hint(device: Device) -> str:
 
 @cache
 def _output_of(command: tuple[str, ...]) -> str:
-    """What a command prints, empty where it fails. Remembered: compilers do not change while edgec runs."""
+    """Output of a command, empty if it fails. Cached: compilers do not change while edgec runs."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     except OSError:

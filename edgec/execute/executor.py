@@ -70,7 +70,7 @@ class PlanRun:
                 self.sizes[s] = int(self.arrays[n])
 
     def array(self, node: Node) -> np.ndarray:
-        """Where a value lies: made on first use, a window of the array of the value that owns its memory."""
+        """Array of a value: created on first use, a window of the array of the value that owns its memory."""
         if node.is_const:
             return node.value
         if node not in self.arrays:
@@ -165,7 +165,7 @@ class ProgramRun:
         return array.astype(DTYPES[node.type.dtype]) if view.buffer.dtype != node.type.dtype else array
 
     def place(self, node: Node) -> np.ndarray:
-        """Where a value lies, in the type it has there."""
+        """Array of a value, in its stored type."""
         view = self.program.views[node]
         return view.array(self.elements(view.buffer), self.sizes)
 
@@ -191,7 +191,7 @@ class ProgramRun:
         return result
 
     def poison_scratch(self, kernel: Kernel) -> None:
-        """What a kernel needs for itself is overwritten: nothing alive may lie there."""
+        """Overwrite the scratch memory of a kernel: no live value may be there."""
         if kernel.scratch_bytes:
             self.elements(kernel.operands[0]).view(np.uint8)[...] = POISON
 

@@ -1,4 +1,4 @@
-"""What must hold of a plan and of a program; cheap enough to be checked at every build."""
+"""Invariants of plans and programs, cheap enough to be checked at every build."""
 
 from __future__ import annotations
 

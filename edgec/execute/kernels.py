@@ -62,7 +62,7 @@ def library_of(built: Built) -> Path:
 
 
 def arguments(kernel: Kernel, pointer: Callable[[Buffer], Any], sizes: Mapping[Expr, int]) -> list[Any]:
-    """What the generated code passes to a kernel: operands, scratch, sizes, the number of the thread and of all."""
+    """Arguments of a kernel in the generated code: operands, scratch, sizes, thread number and thread count."""
     operands = kernel.operands[1:] if kernel.scratch_bytes else kernel.operands
     scratch = [pointer(kernel.operands[0])] if kernel.scratch_bytes else []
     known = [ctypes.c_ssize_t(sizes[s]) for s in kernel.sizes]

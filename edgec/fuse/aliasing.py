@@ -40,7 +40,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Halo:
-    """What lies around the value that owns a buffer: so many elements ``before`` and ``after`` it, all of ``value``."""
+    """Border around the value that owns a buffer: this many elements ``before`` and ``after`` it, all of ``value``."""
 
     before: tuple[Extent, ...]
     after: tuple[Extent, ...]
@@ -215,7 +215,7 @@ class Placer:
         produced: set[Node],
         halos: MappingType[Node, Halo],
     ) -> Refusal | None:
-        """Why the buffer of ``part`` cannot have the halo that ``node`` wants; None where it can."""
+        """Reason why the buffer of ``part`` cannot have the halo that ``node`` needs; None if it can."""
         root, offset = root_of(part, placements)
         if part not in produced or root.op in ("input", "const"):
             return Refusal("placement", "an input of the network or a constant lies where it lies: it is copied")
@@ -243,7 +243,7 @@ class Placer:
     def _refused(
         self, part: Node, node: Node, placements: MappingType[Node, Placement], produced: set[Node]
     ) -> Refusal | None:
-        """Why ``part`` cannot live inside ``node``, so that it is copied there; None where it can."""
+        """Reason why ``part`` cannot be stored inside ``node`` and is copied; None if it can."""
         if part not in produced or (part in self.placed and part.op != "concat"):
             return Refusal("placement", "an input of the network or a constant lies where it lies: it is copied")
         if part in placements:

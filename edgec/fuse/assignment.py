@@ -14,7 +14,7 @@ Side = Literal["cpu", "gpu"]
 
 @dataclass(frozen=True)
 class AssignedBlock:
-    """Where a block runs, and what it would take on either side; without kernels on the GPU, ``refused`` says why."""
+    """Device of a block, and its predicted time on either side; ``refused`` is the reason if it has no GPU kernel."""
 
     block: Block
     side: Side
@@ -49,7 +49,7 @@ class Assignment:
 
     @property
     def seconds(self) -> float:
-        """What a run takes, as predicted."""
+        """Predicted time of a run."""
         kernels = sum(p.cpu_seconds if p.side == "cpu" else p.gpu_seconds for p in self.blocks)
         return kernels + sum(t.seconds for t in self.transfers)
 

@@ -58,7 +58,7 @@ def is_attention(split: Split) -> bool:
 
 
 def queries_of(split: Split) -> int:
-    """How many queries of one head there are: they lie along the lanes of the kernel."""
+    """Number of queries of one head: they are along the lanes of the kernel."""
     found = attention_of(split.body)
     assert found is not None
     key, value = X.free_variables(found.key), X.free_variables(found.value)

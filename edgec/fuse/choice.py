@@ -67,7 +67,7 @@ def fingerprint(block: Block) -> str:
 
 
 def _value(e: Expr) -> str:
-    """What an expression holds beside its arguments, without what it was called."""
+    """Payload of an expression besides its arguments, without its name."""
     if e.op == "reduce":
         combine, variables = e.value
         return f"{combine} {[(v.name, str(v.extent)) for v in variables]}"
@@ -76,7 +76,7 @@ def _value(e: Expr) -> str:
 
 @dataclass
 class Prices:
-    """What blocks cost: ``model`` estimates seconds, ``measured`` knows fingerprints, ``frozen`` keeps earlier choices.
+    """Costs of blocks: ``model`` predicts seconds, ``measured`` maps fingerprints, ``frozen`` keeps earlier choices.
 
     ``unknown`` collects the blocks that choices were made about and that nobody measured, by fingerprint.
     """

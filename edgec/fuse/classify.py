@@ -14,7 +14,7 @@ from edgec.ops import formula, is_procedure
 
 
 class Mapping(Enum):
-    """How output elements map to input elements, in the order that decides for several inputs."""
+    """Mapping classes from output elements to input elements, in the order that decides for several inputs."""
 
     ONE_TO_ONE = 0
     REORGANIZE = 1

@@ -1,4 +1,4 @@
-"""What a block costs by a model: arithmetic, bytes and the start of a kernel, from the facts of a device.
+"""Cost model of a block: arithmetic, bytes and kernel launch, from the facts of a device.
 
 It is for choosing between variants where nobody has measured, not for predicting times: what counts is how two blocks
 compare. A database of measured times takes its place where there is one.
@@ -162,5 +162,5 @@ def _work(derived: Formula, hoisted: bool) -> float:
 
 
 def _bound(free: frozenset[Expr], derived: Formula) -> int:
-    """How often an expression inside reductions is computed for each element."""
+    """Number of evaluations of an expression inside reductions for each element."""
     return prod(most(v) for v in free if v not in derived.variables)

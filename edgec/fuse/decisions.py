@@ -1,4 +1,4 @@
-"""What the planner decided and why, written down where it is decided.
+"""Decisions of the planner with their reasons, recorded where they are made.
 
 A verdict is about two neighbors: a value, and an operator or a block that reads it. `edgec explain` tells verdicts; it
 derives nothing.
@@ -29,7 +29,7 @@ Constraint = Literal[
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why something was not done: the constraint, and a sentence that continues "two kernels, because ...".
+    """Reason for not fusing: the constraint, and a sentence that continues "two kernels, because ...".
 
     A yellow one can be overruled by a price.
     """

@@ -70,7 +70,7 @@ class Draft:
         return classify.is_movement(node)
 
     def behind(self, node: Node) -> tuple[Node, list[Node]]:
-        """What movement moves, and that movement."""
+        """The value that data movement moves, and that movement."""
         path: list[Node] = []
         while self.moves(node) and len(node.args) == 1:
             path.append(node)

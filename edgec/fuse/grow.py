@@ -84,7 +84,7 @@ def _held(anchor: Node, reader: Node) -> str:
 
 
 def _next(draft: Draft, block: Sequence[Node], end: Node, anchor: Node, rows: bool) -> list[Node] | Refusal:
-    """What a block that ends in ``end`` goes on with, or why it ends here."""
+    """Next operator of a block that ends in ``end``, or the reason why it ends here."""
     if end in draft.results or end in draft.conditions:
         return Refusal("output", "its result has to stand in memory")
     found = _post_dominator(draft, end, anchor, rows)
@@ -105,7 +105,7 @@ def _next(draft: Draft, block: Sequence[Node], end: Node, anchor: Node, rows: bo
 
 
 def _pooled(draft: Draft, block: Sequence[Node], end: Node) -> list[Node] | None:
-    """What pools the sums that registers hold, in windows side by side, where that is not dearer."""
+    """Pooling of accumulators in registers, in adjacent windows, where that is not slower."""
     if draft.mode.gpu or len(draft.users[end]) != 1:
         return None
     (user,) = draft.users[end]
@@ -127,7 +127,7 @@ def _pooled(draft: Draft, block: Sequence[Node], end: Node) -> list[Node] | None
 
 
 def _beyond_movement(draft: Draft, block: Sequence[Node], end: Node, anchor: Node) -> list[Node] | None:
-    """What acts on the sums of a contraction where they are stored, behind a reordering that nothing else reads.
+    """Operators on the results of a contraction at the store, after a reordering that nothing else reads.
 
     So a residual is added by the product before it, even where the two see the value in other shapes.
     """
@@ -184,7 +184,7 @@ def _post_dominator(
 
 
 def _refused(draft: Draft, node: Node, anchor: Node, rows: bool, shaped: Node) -> Refusal | None:
-    """Why ``node`` cannot act on what a block holds, None where it can."""
+    """Reason why ``node`` cannot be applied to a block's values; None if it can."""
     if is_procedure(node.op):
         return Refusal("procedure", f"{node.op} is a procedure: it reads whole values from memory")
     if node.op == "branch":

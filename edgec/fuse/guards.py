@@ -40,7 +40,7 @@ def guards_of(
         needs[node] = needs[node] & where if node in needs else where
 
     def needed(node: Node) -> Guards:
-        """Where a value is wanted: by those who read it, or what it is a part of."""
+        """Guards under which a value is needed: by its readers, or by the value that contains it."""
         sides = [needs[node]] if node in needs else []
         sides += [needed(owner) for owner in owners.get(node, ())]
         return frozenset.intersection(*sides) if sides else frozenset()
@@ -60,7 +60,7 @@ def guards_of(
 
 
 def _reads(body: Expr, chosen: set[Node]) -> dict[Node, Guards]:
-    """What a formula loads, and the choices that all its loads of it lie in."""
+    """Values that a formula loads, each with the selects that contain all its loads."""
     found: dict[Node, Guards] = {}
     seen: set[tuple[Expr, Guards]] = set()
     stack: list[tuple[Expr, Guards]] = [(body, frozenset())]

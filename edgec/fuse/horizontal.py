@@ -55,7 +55,7 @@ class _Head:
         return int(self.product.type.bounds[self.axis])
 
     def added(self) -> np.ndarray:
-        """What is added to each column, with the dimensions of the result from the stacked one on; or zeros."""
+        """Bias of each column, with the dimensions of the result from the stacked one on; or zeros."""
         shape = (self.width, *(1 for _ in self.product.type.shape[self.axis + 1 :]))
         if self.bias is None:
             return np.zeros(shape, np.float32)
@@ -159,7 +159,7 @@ def _head(product: Node, users: Mapping[Node, Sequence[Node]], results: set[Node
 
 
 def _until_one(start: Node, users: Mapping[Node, Sequence[Node]], results: set[Node]) -> list[Node]:
-    """What works on each element of ``start`` up to the next value that all uses of it flow through, if all does."""
+    """Element-wise operators from ``start`` to the next value that all its uses flow through; none if others are."""
     found: list[Node] = []
     waiting = [] if start in results else list(dict.fromkeys(users[start]))
     inside = {start}
@@ -180,7 +180,7 @@ def _until_one(start: Node, users: Mapping[Node, Sequence[Node]], results: set[N
 
 
 def _followed(head: _Head) -> object:
-    """What follows the base of a head: equal for two heads if it is the same."""
+    """Key of the operators after the base of a head: equal for two heads if these are the same."""
     known = {head.base: 0}
     for k, step in enumerate(head.steps, 1):
         known[step] = k
@@ -188,7 +188,7 @@ def _followed(head: _Head) -> object:
 
 
 def _added(add: Node, product: Node) -> Node:
-    """What is added to a product."""
+    """The bias that is added to a matmul."""
     return add.args[1] if add.args[0] is product else add.args[0]
 
 

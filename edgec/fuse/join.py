@@ -187,7 +187,7 @@ def _is_windowed(draft: Draft, reader: Node) -> bool:
 
 
 def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
-    """Why the block that ends in ``reader`` does not compute ``node`` itself; None where it may."""
+    """Reason why the block that ends in ``reader`` does not compute ``node`` itself; None if it may."""
     if reader in draft.placed:
         return Refusal("placement", f"{reader.op} is a place in memory that others write to")
     if is_procedure(reader.op):

@@ -1,4 +1,4 @@
-"""How much a build fuses: the planner, or less of it, to be compared with.
+"""Fusion modes of a build: the planner, or less of it, for comparison.
 
 ``none`` makes a kernel of every core operator, padding included; ``operators`` of every operator of the model, so that
 a softmax is one kernel and padding part of its convolution, as in a library without fusion; ``fixed`` adds what
@@ -27,7 +27,7 @@ def mode_of(fuse: bool | str) -> ModeName:
 
 @dataclass(frozen=True)
 class Mode:
-    """What a build may fuse: the planner asks here before it asks anything else.
+    """Limits of fusion in a build: the planner asks here first.
 
     On a ``gpu`` a load under a condition costs nothing and a kernel costs its launch: padding is a choice where it is
     read, not a border that somebody fills; attention has a kernel there for heads of up to ``head`` features.
@@ -92,7 +92,7 @@ class Mode:
         return groups
 
     def _step(self, block: Sequence[Node], group: Sequence[Node]) -> str | None:
-        """What one operator after a convolution is: bias, residual or activation; None for anything else."""
+        """Role of an operator after a convolution: bias, residual or activation; None for anything else."""
         if not all(classify.is_elementwise(n) for n in group):
             return None
         inside = {*block, *group}

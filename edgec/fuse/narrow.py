@@ -26,7 +26,7 @@ def is_read_wide(node: Node) -> bool:
 
 
 def narrowest(ends: Sequence[Node]) -> int:
-    """Which of the places where a block can end is the best: the last one, unless integers were narrower before."""
+    """Index of the best end of a block: the last one, unless integers were narrower before."""
     sizes = [DTYPES[end.type.dtype].itemsize for end in ends]
     least = min(sizes)
     if least == sizes[-1] or DTYPES[ends[sizes.index(least)].type.dtype].kind not in "iu":

@@ -110,7 +110,7 @@ def _absorb_movement(draft: Draft, blocks: dict[Node, Block]) -> None:
 
 
 def _stays(draft: Draft, blocks: dict[Node, Block], source: Node, output: Node) -> Refusal | None:
-    """Why the block that ends in ``source`` does not store its result as ``output`` moves it; None where it may."""
+    """Reason why the block that ends in ``source`` does not store its result as ``output`` moves it; None if it may."""
     if not draft.mode.joins(output, blocks[source].nodes):
         return Refusal("mode", f"this build does not fuse it (--fuse {draft.mode.name})")
     if source in draft.results | draft.conditions:

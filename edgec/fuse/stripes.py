@@ -42,7 +42,7 @@ class Rows:
         return Rows(self.dim, min(self.first, other.first), max(self.end, other.end))
 
     def share(self, node: Node) -> float:
-        """How much of a node they are."""
+        """The fraction of a node that they are."""
         return (self.end - self.first) / max(int(node.type.shape[self.dim]), 1)
 
 
@@ -122,7 +122,7 @@ def _cuts(graph: Graph, standing: set[Node]) -> Iterator[Node]:
 
 
 class Lives:
-    """When values lie in memory, from the first that is written to the last that reads them, and what they take."""
+    """Lifetimes of values in memory, from the first write to the last read, and their bytes."""
 
     def __init__(self, graph: Graph, standing: Collection[Node]) -> None:
         order, users = graph.nodes(), graph.users()
@@ -233,7 +233,7 @@ def _made(graph: Graph, wanted: Mapping[Node, Rows]) -> dict[Node, Node]:
 
 
 def _needed(node: Node, rows: Rows) -> list[Rows | None] | None:
-    """Which rows of each operand make these rows of a node (None: all of it); None where that is not known."""
+    """Rows of each operand that these rows of a node need (None: all of it); None if that is not known."""
     dim, first, end = rows.dim, rows.first, rows.end
     attributes = node.attributes
     if node.op in FUNCTIONS or node.op in ("cast", "bitcast"):

@@ -14,7 +14,7 @@ from edgec.fuse.classify import Mapping
 
 
 class Color(Enum):
-    """What the planner does with a pair."""
+    """The planner's treatment of a pair."""
 
     GREEN = "fuse"
     YELLOW = "ask the price"
@@ -23,7 +23,7 @@ class Color(Enum):
 
 @dataclass(frozen=True)
 class Cell:
-    """What a pair is worth, and the class of the two together (None where they are never one)."""
+    """Color of a pair, and the class of the two together (None if they are never fused)."""
 
     first: Mapping
     second: Mapping

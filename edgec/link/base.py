@@ -1,4 +1,4 @@
-"""What every link can do, and the commands it is made of."""
+"""Operations of every link, and the commands that implement them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program on a device ended."""
+    """The end of a program on a device."""
 
     code: int
     output: str

@@ -66,7 +66,7 @@ def _processors(device: Device) -> list[str]:
 
 
 def signalled(code: int) -> str:
-    """What a program that was killed died of, in words; empty where it was not."""
+    """Signal that killed a program, in words; empty if none did."""
     number = -code if code < 0 else code - 128 if code > 128 else 0
     try:
         return signal.Signals(number).name if number else ""

@@ -1,4 +1,4 @@
-"""Which block runs where: the assignment with the least time of kernels and transfers together.
+"""Assignment of blocks to devices with the least total time of kernels and transfers.
 
 One side works at a time, which is what the cut can price: a value that one side makes and the other reads is copied
 once, for its bytes and for waiting until the other side is done. Inputs come from the processor, outputs go there.
@@ -29,12 +29,12 @@ def refused(plan: Plan) -> dict[Node, str]:
 
 
 def refuses(graph: Graph) -> str:
-    """Why the host of a GPU, which enqueues a run before anything of it has happened, cannot run a graph."""
+    """Reason why the host of a GPU, which enqueues a run before any of it is executed, cannot run a graph."""
     return "it computes sizes or conditions that outputs depend on" if graph.needed_sizes() or graph.demands else ""
 
 
 def undivided(plan: Plan) -> str:
-    """Why a network has to run on one side as a whole; empty where it may be divided."""
+    """Reason why a network has to run on one side as a whole; empty if it may be divided."""
     graph = plan.graph
     if refuses(graph):
         return refuses(graph)
@@ -77,7 +77,7 @@ def _far_side(
     readers: Mapping[Node, list[Node]],
     transfer: Callable[[int], float],
 ) -> set[Hashable]:
-    """What the cheapest cut leaves to the GPU. A value is copied once, however many read it on the other side."""
+    """Blocks that the cheapest cut assigns to the GPU. A value is copied once, whatever its number of readers."""
     cut = Cut()
     results = plan.graph.results()
     for node, (there, here) in costs.items():
@@ -95,7 +95,7 @@ def _far_side(
 
 
 def _readers(plan: Plan) -> dict[Node, list[Node]]:
-    """Who reads every value that lies in memory: blocks by output, and what others write into or look through."""
+    """Readers of every value in memory: blocks by output, and values that alias it."""
     made: dict[Node, tuple[Node, ...]] = {b.output: b.inputs for b in plan.blocks}
     for part, place in plan.placements.items():
         whole, inside = (part, place.parent) if place.is_view else (place.parent, part)

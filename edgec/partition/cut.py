@@ -27,7 +27,7 @@ class Cut:
         self._left: list[float] = []  # capacity; edge k ^ 1 is edge k backwards
 
     def edge(self, tail: Hashable, head: Hashable, price: float) -> None:
-        """What it costs that ``tail`` is on the side of the source and ``head`` is not."""
+        """Cost of ``tail`` on the side of the source with ``head`` on the other."""
         for vertex, other, capacity in ((tail, head, price), (head, tail, 0.0)):
             self._edges.setdefault(vertex, []).append(len(self._head))
             self._head.append(other)

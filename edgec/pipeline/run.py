@@ -112,7 +112,7 @@ NAMES: tuple[str, ...] = tuple(s.name for s in STAGES)
 
 @dataclass(frozen=True)
 class Step:
-    """What one stage left, and how long it took."""
+    """Result of one stage, and its time."""
 
     stage: Stage
     value: Any

@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS times (
 
 @dataclass(frozen=True)
 class Target:
-    """What times were measured on."""
+    """The target of measured times."""
 
     fingerprint: str
     device: str
@@ -66,7 +66,7 @@ class Measured:
 
 
 def default_path() -> Path:
-    """Where the database of this user is."""
+    """Path of this user's database."""
     if named := os.environ.get("EDGEC_PROFILES"):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgec" / "profiles.sqlite"

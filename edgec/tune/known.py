@@ -15,7 +15,7 @@ from edgec.tune.database import Profiles, Target, target_of
 
 
 def prices_for(options: Options, frozen: Mapping[str, str] | None = None) -> Prices:
-    """What blocks cost for a build: earlier choices, times in the database, the model of the device."""
+    """Costs of blocks for a build: earlier choices, times in the database, the model of the device."""
     return Prices(CostModel(options.device), _times(options).get, frozen or {})
 
 

@@ -35,7 +35,7 @@ BATCH = 12
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a tuning did: blocks measured now, known before, skipped for lack of time; seconds it took.
+    """Result of tuning: blocks measured now, known before, skipped for lack of time; seconds it took.
 
     Where it was done in the network: what a run takes with what was found, and what it takes with the model's choices,
     if these are others. If they are quicker after all, they stay.
@@ -67,7 +67,7 @@ def tune(graph: Graph, options: Options, limit_s: float, progress: Progress = si
 
 
 class Bench:
-    """What measurements share: the database and what it knows of this target, and the time there is."""
+    """Common state of measurements: the database with its times for this target, and the remaining time."""
 
     def __init__(self, options: Options, compiler: Compiler, limit_s: float, progress: Progress) -> None:
         self.options, self.compiler, self.limit_s, self.progress = options, compiler, limit_s, progress

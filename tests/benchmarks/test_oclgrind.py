@@ -29,7 +29,7 @@ def test_nothing_is_found(kind: str, cases: list[str]) -> None:
 
 
 def test_a_race_is_found(tmp_path: Path) -> None:
-    """Where the barrier at the end of a round is left out."""
+    """A kernel without the barrier at the end of an iteration has a race."""
     text = (data_folder("codegen_templates") / "gpu" / "contract.gpu.jinja").read_text()
     end = "    ec_barrier();\n  }\n//% macro add_parts()"
     assert text.count(end) == 1

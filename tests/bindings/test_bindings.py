@@ -45,7 +45,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def run(command: Sequence[str | Path], **environment: str) -> str:
-    """What a command prints; fails with what it complains about."""
+    """Output of a command; fails with its error output."""
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout

@@ -1,4 +1,4 @@
-"""What counts as a difference."""
+"""Differences between results."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def test_labels_are_lines(tmp_path: Path) -> None:
-    """What only looks like the end of a line does not move the classes behind it."""
+    """A character that only looks like the end of a line does not shift the following classes."""
     (tmp_path / "labels.txt").write_bytes("a\u2028b\r\n\x0c\n\nlast\n".encode())
     assert _lines(tmp_path / "labels.txt") == ["a\u2028b", "\x0c", "", "last"]
 

@@ -1,4 +1,4 @@
-"""Whether a network fits its device is told before it is flashed."""
+"""The check that a network fits its device comes before it is flashed."""
 
 from __future__ import annotations
 

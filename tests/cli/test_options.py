@@ -66,7 +66,7 @@ def test_defaults_are_not_written(tmp_path: Path) -> None:
 
 
 def test_every_option_is_resolved() -> None:
-    """What is no field of its own becomes part of the device, or finds it."""
+    """An option without a field of its own becomes part of the device, or selects it."""
     assert {*OPTIONS} - {f.name for f in fields(Options)} == {"place", "precision", "devices"}
     assert {f.name for f in fields(Options)} - {*OPTIONS} == {"gpu", "error"}
     assert resolve({}).threads == 1 and resolve({}).profiles

@@ -108,7 +108,7 @@ def test_weights_are_solved_for_what_is_kept() -> None:
 
 
 def errors_of_half() -> dict[tuple[str, bool], float]:
-    """How far a layer that is drawn is off with half of its weights, by method, and whether the rest is solved for."""
+    """Error of a random layer with half of its weights, by method, and by whether the rest is solved for."""
     x, w = correlated(900, 60) + 1.0, RANDOM.standard_normal((32, 60))
     y = x @ w.T
     statistics = Statistics.of(x, y, w)

@@ -39,7 +39,7 @@ def network(dtype: str, weights: np.ndarray, numbers: dict[str, np.ndarray]) -> 
 
 
 def exact(dtype: str, x: np.ndarray, weights: np.ndarray, numbers: dict[str, np.ndarray]) -> list[list[Fraction]]:
-    """What is rounded, zero point included, in rational arithmetic."""
+    """Exact value before rounding, zero point included, in rational arithmetic."""
     ratio = [Fraction(float(np.float32(s))) for s in numbers["sw"].reshape(-1)]
     sx, sy = (Fraction(float(np.float32(numbers[k]))) for k in ("sx", "sy"))
     zx, zy = int(numbers["zx"]), int(numbers["zy"])

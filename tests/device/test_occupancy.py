@@ -1,4 +1,4 @@
-"""How many threads a multiprocessor holds, against the arithmetic of NVIDIA's occupancy tables."""
+"""Occupancy of a multiprocessor, compared with the arithmetic of NVIDIA's occupancy tables."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the guide says it works."""
+    """Working folder with the files that the guide names."""
     shutil.copy(digits()[0], tmp_path / "digits.onnx")
     sobel = np.float32([[[[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]]]])
     conv = node("Conv", ["image", "sobel"], ["edges"], "conv", pads=[1, 1, 1, 1])

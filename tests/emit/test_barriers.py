@@ -39,7 +39,7 @@ def drawn(count: int) -> tuple[Any, list[Kernel]]:
 
 
 def places(program: Any, *buffers: Buffer) -> set[object]:
-    """Where buffers lie, in pieces of 64 bytes."""
+    """Memory of buffers, in pieces of 64 bytes."""
     found: set[object] = set()
     for b in buffers:
         first = program.offsets.get(b, 0) // 64
@@ -75,7 +75,7 @@ def test_kernels_wait_for_what_they_share() -> None:
 
 
 def many(count: int, computed: bool) -> onnx.ModelProto:
-    """What reads a concatenation of ``count`` operands: the input itself, or as many values computed from it."""
+    """A model with a concatenation of ``count`` operands: the input itself, or as many values computed from it."""
     names = [f"a{k}" if computed else "x" for k in range(count)]
     nodes = []
     for k in range(count if computed else 0):
@@ -85,7 +85,7 @@ def many(count: int, computed: bool) -> onnx.ModelProto:
 
 
 def calls(count: int, computed: bool) -> int:
-    """How many functions are called to build such a model."""
+    """Number of function calls to build such a model."""
     given = many(count, computed)
     made = 0
 

@@ -611,7 +611,7 @@ def test_weights_beside_need_a_folder() -> None:
 
 
 def test_kinds_of_errors() -> None:
-    """What the caller gave wrong is a UsageError, what the model has wrong a ModelError."""
+    """A mistake of the caller is a UsageError, one in the model a ModelError."""
     with pytest.raises(UsageError):
         import_model(OPEN)
     with pytest.raises(ModelError):

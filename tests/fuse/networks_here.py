@@ -58,7 +58,7 @@ NAMES = [*SMALL, "digits", *TRAINED]
 
 
 def source(name: str) -> Any | None:
-    """What a network is built from; None where it is not here."""
+    """Source of a network; None if it is not here."""
     if name in SMALL:
         return SMALL[name]()
     path = data_folder("apps") / "digits" / "digits.onnx" if name == "digits" else FOLDER / f"{name}.onnx"

@@ -72,7 +72,7 @@ def test_bytes_reach_every_way_of_loading_words() -> None:
 
 
 def difference(got: np.ndarray, want: np.ndarray, tolerance: float) -> str | None:
-    """What is wrong with a result, or None."""
+    """Description of the error of a result, or None."""
     if got.shape != want.shape:
         return f"its shape is {got.shape}, not {want.shape}"
     with np.errstate(all="ignore"):

@@ -65,7 +65,7 @@ PROLOGUE = "//% for line in k.prologue\n  ${line}\n//% endfor\n"
 
 @pytest.mark.parametrize(("folder", "waiting"), [("cuda", "ec_wait();"), ("gpu", PROLOGUE)])
 def test_kernels_wait_before_they_touch_what_others_wrote(folder: str, waiting: str) -> None:
-    """Where launches overlap, a kernel without ec_wait would also let the one behind it go on too early."""
+    """If launches overlap, a kernel without ec_wait would also let the following one continue too early."""
     texts = {p.name: p.read_text() for p in data_folder("codegen_templates").joinpath(folder).glob("*.jinja")}
     kernels = {name: text for name, text in texts.items() if "EC_KERNEL(" in text}
     assert kernels

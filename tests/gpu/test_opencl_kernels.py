@@ -73,7 +73,7 @@ def test_kernels_calculate_with_halves(name: str, tmp_path: Path) -> None:
 
 
 def mistakes(cases: Mapping[str, Graph], device: Device, known: set[str], folder: Path) -> list[str]:
-    """What is wrong with the results of cases on a device, or was refused; but for files that are known."""
+    """Errors in the results of cases on a device, and refusals; except for known files."""
     # Sums by sub-groups are held against formulas in test_opencl_sub_groups, where the driver has them.
     there = tuple(e for e in device.gpu.opencl_extensions if e in (extensions() or ()))
     device = replace(device, gpu=replace(device.gpu, opencl_extensions=there))

@@ -51,7 +51,7 @@ def clang() -> str | None:
 def told(
     compiler: str, folder: Path, device: Device, extensions: tuple[str, ...], action: str = "-fsyntax-only"
 ) -> str:
-    """What the compiler says of kernels for ``device`` where there are these extensions."""
+    """The compiler's messages on kernels for ``device`` with these extensions."""
     groups = cases()
     some = {f"{g}_{c}": graph for g in GROUPS for c, graph in list(groups[g].items())[:EACH]}
     some |= handed_on()

@@ -1,4 +1,4 @@
-"""What formulas mean: every core operator against numpy, and the vectorized evaluation against plain loops."""
+"""Semantics of formulas: every core operator against numpy, and the vectorized evaluation against plain loops."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def expected(name: str) -> tuple[Arrays, Arrays]:
 
 
 def difference(got: np.ndarray, want: np.ndarray, slack: float = 0.0) -> str | None:
-    """What is wrong with a result, or None; ``slack`` is how far it may be off in any case."""
+    """Description of the error of a result, or None; ``slack`` is an error that is always allowed."""
     if got.shape != want.shape:
         return f"its shape is {got.shape}, not {want.shape}"
     if got.dtype.kind != "f":
@@ -108,7 +108,7 @@ def test_every_template_is_rendered() -> None:
 
 
 def steps(view: View, kernel: Kernel) -> list[tuple[View, Kernel]]:
-    """What a call does: a chain is also what it consists of."""
+    """The kernels of a call: a chain and the kernels it consists of."""
     inner = zip(view.steps, kernel.schedule.steps) if isinstance(view, ChainView) else ()
     return [(view, kernel), *((s.view, k) for s, k in inner)]
 

@@ -104,7 +104,7 @@ def test_pairs_are_multiplied() -> None:
 
 
 def test_exact_values_are_exact(tmp_path: Path) -> None:
-    """What 16 bits hold is multiplied and added up without an error."""
+    """Values that 16 bits represent exactly are multiplied and added without an error."""
     first = {n: g for n, g in CASES.items() if n.startswith(("matmul", "conv"))}
     where = narrow("host", "bf16")
     for name, network in compile_graphs(first, tmp_path, True, where.flags, where.device).items():

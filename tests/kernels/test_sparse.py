@@ -1,4 +1,4 @@
-"""When zeros are left out, and what is stored then."""
+"""Selection of sparse kernels, and the weights that they store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of links share: the digits network and pictures, and a product to tune."""
+"""Common parts of the tests of links: the digits network and images, and a matmul to tune."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _suites(results: dict[str, dict[str, Outcome]]) -> str:
 
 
 def _reasons(results: dict[str, dict[str, Outcome]]) -> str:
-    """How many tests each reason keeps from running."""
+    """Number of tests that each reason prevents."""
     count: Counter[str] = Counter()
     for found in results.values():
         count.update(short(o.reason) for o in found.values() if o.status == "refused")

@@ -119,7 +119,7 @@ def flat(names: Sequence[str], values: Sequence[Any]) -> dict[str, np.ndarray]:
 
 
 def compared(case: TestCase, graph: Graph, results: Arrays, expected: Sequence[Any]) -> Outcome:
-    """What is to be said of the results of a test."""
+    """Verdict on the results of a test."""
     wanted = flat([o.name for o in proto(case).graph.output], expected)
     if set(wanted) != {name for name, _ in graph.outputs}:
         return Outcome("failed", f"outputs {[name for name, _ in graph.outputs]} instead of {list(wanted)}")
@@ -167,7 +167,7 @@ def imported(case: TestCase, inputs: Sequence[Any]) -> tuple[Graph, dict[str, np
 
 
 def difference(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> str | None:
-    """What is wrong with a result, or None; types and shapes must agree exactly.
+    """Description of the error of a result, or None; types and shapes must agree exactly.
 
     The suite's tolerance is kept, but for one unit in the last place of the largest element: the expected values
     were themselves computed in the type of the result, and where terms cancel only their noise is left. Half floats

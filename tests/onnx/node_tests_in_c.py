@@ -28,14 +28,14 @@ def batches() -> list[list[str]]:
 
 
 def all_outcomes(suite: str) -> dict[str, Outcome]:
-    """What becomes of every test of a suite; large models are compiled one by one."""
+    """Outcome of every test of a suite; large models are compiled one by one."""
     names = sorted(cases(suite))
     chosen = {"node": batches(), "light": [[n] for n in names]}.get(suite, [names])
     return {name: outcome for batch in chosen for name, outcome in outcomes(batch, suite).items()}
 
 
 def outcomes(names: Sequence[str], suite: str = "node") -> dict[str, Outcome]:
-    """What becomes of each test: import, simplify, fuse, schedule, emit, compile, run, compare."""
+    """Outcome of each test: import, simplify, fuse, schedule, emit, compile, run, compare."""
     found: dict[str, Outcome] = {}
     graphs: dict[str, Graph] = {}
     given: dict[str, dict[str, np.ndarray]] = {}

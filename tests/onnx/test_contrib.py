@@ -361,7 +361,7 @@ def computed(case: Case) -> np.ndarray:
 
 
 def test_packed_operands() -> None:
-    """What onnxruntime does on other processors alone: the same as operands one by one."""
+    """Packed operands, which onnxruntime supports on other CPUs only, equal separate operands."""
     packed = floats(2, 5, 3, 3, 4)
     parts = [np.ascontiguousarray(packed[:, :, :, k]).reshape(2, 5, 12) for k in range(3)]
     want = computed(Case("MultiHeadAttention", tuple(parts), HEADS))
@@ -390,7 +390,7 @@ def test_normalized_queries_and_keys() -> None:
 
 @pytest.mark.parametrize("length, kept", [(1, 7), (5, 0)], ids=("step", "prompt"))
 def test_lengths_chosen_at_run_time(length: int, kept: int) -> None:
-    """What exporters write: the longest sequence is read off the shapes of the new tokens and the cache."""
+    """The exporters' form: the longest sequence follows from the shapes of the new tokens and the cache."""
     total = length + kept
     case = Case("GroupQueryAttention", step(length, kept, (total, total), *TURNS), {**GROUPS, "do_rotary": 1})
     if not kept:

@@ -1,4 +1,4 @@
-"""What the frontend makes of a model: inputs, constants, origins, functions, control flow, operators from outside."""
+"""Import of a model: inputs, constants, origins, functions, control flow, external operators."""
 
 from __future__ import annotations
 

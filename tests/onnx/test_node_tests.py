@@ -27,7 +27,7 @@ def test_right_or_refused(names: list[str]) -> None:
 
 @pytest.mark.parametrize("suite, passing", [("simple", 15), ("pytorch-converted", 82), ("pytorch-operator", 35)])
 def test_models_of_the_suites(suite: str, passing: int) -> None:
-    """What is refused are strings and derivatives, and nothing that once passed."""
+    """Only strings and derivatives are refused, and nothing that once passed."""
     found = all_outcomes(suite)
     assert not {name: o.reason for name, o in found.items() if o.status == "failed"}
     assert Counter(o.status for o in found.values())["passed"] >= passing

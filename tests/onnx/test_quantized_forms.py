@@ -160,7 +160,7 @@ def test_a_zero_point_of_run_time_meets_sums_of_the_weights(tmp_path: Path) -> N
 
 
 def test_dot_products_of_bytes_shift_wide_weights() -> None:
-    """Where bytes are multiplied at four times the rate, weights of nine bits are bytes and a sum of the operand."""
+    """With int8 dot products, weights of nine bits become int8 weights and a sum of the operand."""
     from random import Random
 
     from edgec.rewrite import load_rules

@@ -86,7 +86,7 @@ def other_sizes() -> ModelProto:
 
 
 def padded() -> ModelProto:
-    """What is placed in a padded buffer belongs to the side that reads the buffer."""
+    """A value stored in a padded buffer belongs to the side that reads the buffer."""
     image = [node("Constant", "", "shape", value_ints=[1, 5, 4, 4]), node("Reshape", "x shape", "image")]
     kernel = [numpy_helper.from_array(RANDOM.standard_normal((6, 5, 3, 3)).astype(np.float32), "k")]
     then = body("a", node("Relu", "image", "r"), node("Sigmoid", "r", "g"), node("Conv", "g k", "t", pads=[1, 1, 1, 1]),

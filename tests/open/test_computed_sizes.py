@@ -57,7 +57,7 @@ def nonzero() -> Case:
 
 
 def gathered() -> Case:
-    """What follows works on exactly what was found."""
+    """The following operators process exactly the elements that were found."""
     nodes = [
         node("Greater", "x zero", "c"), node("NonZero", "c", "i"), node("Transpose", "i", "t"),
         node("GatherND", "x t", "y"), node("ReduceSum", "y", "s", keepdims=0), node("Softmax", "y", "p"),

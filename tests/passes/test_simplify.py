@@ -1,4 +1,4 @@
-"""What simplification does, one behavior a file: a graph, and what it becomes."""
+"""Behavior of simplification, one a file: a graph before and after."""
 
 from __future__ import annotations
 

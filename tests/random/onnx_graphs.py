@@ -120,7 +120,7 @@ class Maker:
         return self.leaf(self.random.integers(low, high, shape).astype(dtype), constant)
 
     def operand(self, dtypes: Sequence[str] = FLOAT, rank: Iterable[int] = range(6), least: int = 0) -> Tensor:
-        """What was computed before, most often the last, brought to a fitting rank; or a new leaf.
+        """An earlier value, most often the last, brought to a fitting rank; or a new leaf.
 
         ``least`` is the least extent of every dimension.
         """
@@ -148,7 +148,7 @@ class Maker:
         return self.reshape(x, shape)
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
-        """Where extents stay they are copied, so that open dimensions pass through."""
+        """Reshape that copies unchanged extents, so that open dimensions pass through."""
         spoken = [0 if k < x.rank and x.shape[k] == e else int(e) for k, e in enumerate(shape)]
         if x.array.size and 0 not in shape and self.chance(2):
             rest = [k for k, e in enumerate(spoken) if e > 0]

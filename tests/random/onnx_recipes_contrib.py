@@ -1,4 +1,4 @@
-"""How operators of onnxruntime's own domain are drawn; those with many operands from the cases of their tests."""
+"""Recipes for operators of onnxruntime's own domain; those with many operands come from the cases of their tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How operators on elements are drawn."""
+"""Recipes for element-wise operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How products, convolutions, pools, samplings and recurrent layers are drawn."""
+"""Recipes for matmuls, convolutions, pools, samplings and recurrent layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How movements, and tensors made of sizes, are drawn."""
+"""Recipes for data movement, and for tensors made of sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How operators whose operands are positions are drawn, and those whose result is as large as data decides."""
+"""Recipes for operators whose operands are positions, and for those whose result size depends on data."""
 
 from __future__ import annotations
 

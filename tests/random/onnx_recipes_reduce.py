@@ -1,4 +1,4 @@
-"""How reductions, normalizations, sorts and scans are drawn."""
+"""Recipes for reductions, normalizations, sorts and scans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What onnxruntime computes for a node or a model, and how much of it is decided by rounding.
+"""onnxruntime's results for a node or a model, and their sensitivity to rounding.
 
 Every tensor is followed three times: as it is, and as it would be if whatever rounds had rounded up or down. Where the
 three part, no two implementations agree: a node whose result hangs on rounding (a floor of what should be an integer,
@@ -55,7 +55,7 @@ class Tensor:
 
     @property
     def slack(self) -> float:
-        """How far results may be apart."""
+        """Largest admissible difference of results."""
         if not self.array.size or self.array.dtype == bool:
             return 0.0
         with np.errstate(invalid="ignore"):

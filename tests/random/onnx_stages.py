@@ -79,7 +79,7 @@ def _context(drawn: Drawn) -> pipeline.Context:
 
 
 def difference(drawn: Drawn, got: Arrays, precise: Arrays | None = None) -> str | None:
-    """What is wrong with results, or None.
+    """Description of the errors of results, or None.
 
     ``precise``: what double precision gives, which is believed where onnxruntime is off by little: it loses digits
     where it sums squares in single precision, or subtracts a mean from what is nearly the mean.
@@ -161,7 +161,7 @@ def first_wrong(sample: Sample) -> tuple[str, str] | None:
 
 
 def compiled(samples: Mapping[str, Sample], folder: Path) -> dict[str, str | None]:
-    """What is wrong with each model when it is compiled and run, alone and by three threads."""
+    """Errors of each model when it is compiled and run, on one thread and on three."""
     graphs, found = {}, {}
     for name, sample in samples.items():
         try:

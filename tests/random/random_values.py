@@ -1,4 +1,4 @@
-"""What random graphs are drawn from: values, the leaves they come from, and how exact they are.
+"""Ingredients of random graphs: values, the leaves they come from, and their exactness.
 
 Values that come from small whole numbers by additions, products and choices are exact in every evaluation order as long
 as they stay small, so they are compared bit for bit; what rounds (division, exp, ...) is marked inexact, kept away from

@@ -1,4 +1,4 @@
-"""What random models have found, each as small as it became: all stages and the C compiler against onnxruntime."""
+"""Findings of random models, each reduced: all stages and the C compiler against onnxruntime."""
 
 from __future__ import annotations
 

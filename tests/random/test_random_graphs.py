@@ -64,7 +64,7 @@ def drawn() -> list[Case]:
 
 
 def noise(graph: Graph, inputs: Arrays, want: Arrays) -> dict[str, float]:
-    """How far single precision is from double by itself: where large terms cancel, little but that is left."""
+    """Error of fp32 relative to fp64 by itself: where large terms cancel, little else is left."""
     wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in inputs.items()}
     precise = evaluate.run(doubled(graph), wide)
     return {name: float(np.max(np.abs(precise[name] - array), initial=0)) for name, array in want.items()}

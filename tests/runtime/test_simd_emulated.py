@@ -81,7 +81,7 @@ class Emulated(Shim):
         self.given(name, *arguments)
 
     def given(self, name: str, *arguments: object) -> int:
-        """What the function returns; arrays among the operands have what it wrote."""
+        """Return value of the function; arrays among the operands contain what it wrote."""
         assert self.process.stdin is not None and self.process.stdout is not None
         parts = [struct.pack("q", len(name) + 1), name.encode() + b"\0", struct.pack("q", len(arguments))]
         for a in arguments:

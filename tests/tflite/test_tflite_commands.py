@@ -1,4 +1,4 @@
-"""What the commands say of TensorFlow Lite models: inspect, explain, bench, and where an error comes in."""
+"""Commands on TensorFlow Lite models: inspect, explain, bench, and the origin of an error."""
 
 from __future__ import annotations
 

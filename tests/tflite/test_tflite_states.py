@@ -1,4 +1,4 @@
-"""What networks remember: variables, their initial values, recurrent layers; step by step beside the interpreter."""
+"""States of networks: variables, their initial values, recurrent layers; compared with the interpreter step by step."""
 
 from __future__ import annotations
 

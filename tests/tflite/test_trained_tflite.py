@@ -81,7 +81,7 @@ def test_a_hundred_steps() -> None:
 
 
 def test_spoken_words() -> None:
-    """What the interpreter decides on recorded words, the compiled network decides."""
+    """The compiled network makes the interpreter's decisions on recorded words."""
     path = model("mlperf_tiny/kws_ref_model")
     data = FOLDER / "mlperf_tiny" / "kws01_1000.npz"
     if not data.is_file():

@@ -57,7 +57,7 @@ def without_channels(graph: Graph, share: float, data: Sequence[Arrays]) -> tupl
 def _chosen(
     graph: Graph, layers: Sequence[Layer], found: Labels, share: float, data: Sequence[Arrays]
 ) -> dict[int, bool]:
-    """Which groups of channels stay, by their root: of those that the same layers make, the least important go."""
+    """Groups of channels that stay, by their root: among those of the same layers, the least important are removed."""
     scores: dict[int, float] = {}
     makers: dict[int, set[Node]] = {}
     squares = _squares(graph, layers, data)

@@ -1,4 +1,4 @@
-"""Which weights of one layer go, and what the others become to make up for them.
+"""Selection of the zero weights of one layer, and compensation by the others.
 
 Three ways to score a column k of a panel: by **magnitude** (the sum of squares of its weights); by what it adds to the
 results of calibration data, **wanda** (each weight times the norm of its input: Sun et al., "A simple and effective

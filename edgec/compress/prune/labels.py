@@ -1,4 +1,4 @@
-"""Which channels of a network are tied together: atoms along one axis of every tensor, joined where they meet.
+"""Channels of a network that are tied together: atoms along one axis of every tensor, joined where they meet.
 
 An operator that only moves elements moves their labels as it moves elements: it is evaluated on them.
 """
@@ -66,7 +66,7 @@ class Along:
 
 @dataclass
 class Labels:
-    """What is known of a graph's channels."""
+    """The channels of a graph and their ties."""
 
     groups: Groups = field(default_factory=Groups)
     known: dict[Node, Along] = field(default_factory=dict)

@@ -20,7 +20,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes of one layer: its scheme, and a share of zeros or a mask [panels, columns] of what stays."""
+    """The pruning of one layer: its scheme, and a fraction of zeros or a mask [panels, columns] of what stays."""
 
     scheme: Scheme
     sparsity: float

@@ -64,7 +64,7 @@ def within(
     max_loss: MaxLoss | None,
     worth: Callable[[Graph], Mapping[str, Any]],
 ) -> Found:
-    """What was found to keep the bound, every layer pruned by itself. ``labels``: one for each of ``data``, or none.
+    """Sparsity levels within the bound, every layer pruned by itself. ``labels``: one for each of ``data``, or none.
 
     Raises UsageError without data or a bound, or where nothing gains at any level, CheckError where not even the
     layer that costs least keeps the bound.

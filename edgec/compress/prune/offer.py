@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Offered(Protocol):
-    """What a scheduler says of one layer with zeros."""
+    """A scheduler's verdict on one layer with zeros."""
 
     dense_cycles: float
     sparse_cycles: float

@@ -1,4 +1,4 @@
-"""What a network gives for samples: by onnxruntime where it can be written as ONNX, which is many times as quick."""
+"""Outputs of a network for samples: by onnxruntime where it can be written as ONNX, which is many times as fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Outcome = Callable[[Graph, Sequence[Arrays]], list[dict[str, np.ndarray]]]
 
 
 def outcome(graph: Graph) -> Outcome:
-    """What runs ``graph``, and others with other weights."""
+    """A runner of ``graph``, and of the same graph with other weights."""
     try:
         model = runnable(graph)
     except UsageError:

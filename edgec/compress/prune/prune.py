@@ -40,7 +40,7 @@ TOGETHER = 5
 
 @dataclass(frozen=True)
 class Pruning:
-    """What is asked for. Without ``sparsity`` every layer gets as much as the bound allows; ``masks`` is an .npz file
+    """The request. Without ``sparsity`` every layer gets as much as the bound allows; ``masks`` is an .npz file
     of masks that are taken as they are."""
 
     scheme: Scheme

@@ -1,4 +1,4 @@
-"""What became of every layer that could be pruned, and why."""
+"""Report on every layer that could be pruned, with reasons."""
 
 from __future__ import annotations
 
