@@ -57,7 +57,7 @@ class HaloFill(BlockSchedule):
 
 
 def halo_fill(halo: Halo, root: View, dtype: str) -> HaloFill:
-    """What surrounds the value at ``root``, as disjoint slabs: dimension by dimension, the rest of the box."""
+    """The border of the value at ``root``, as disjoint slabs: dimension by dimension, the rest of the box."""
     low: list[Extent] = [X.plain(-b) for b in halo.before]
     high: list[Extent] = [X.plain(n + a) for n, a in zip(root.shape, halo.after)]
     rank = len(root.shape)

@@ -86,7 +86,7 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
 
 
 def _whole_rows(block: Block) -> list[tuple[Node, int]]:
-    """Where data says what is read: what it leaves alone should be contiguous, there and in the result."""
+    """Layout votes of gathers: the un-gathered dimension should be contiguous, in the operand and in the result."""
     variables = block.formula.variables
     for load in X.loads(block.formula.body):
         is_chosen = any(X.loads(i) for i in load.args)
@@ -145,7 +145,7 @@ def strides_of(shape: tuple[Extent, ...], innermost: int) -> tuple[Extent, ...]:
 
 
 def views_of(plan: Plan, buffer_for: Callable[[Node, int], Buffer]) -> dict[Node, View]:
-    """Where every value of a plan lies; ``buffer_for(owner, elements)`` makes the buffers."""
+    """Views of all values of a plan; ``buffer_for(owner, elements)`` makes the buffers."""
     inner = innermost_dimensions(plan)
     outside = {*plan.graph.inputs, *(n for _, n in plan.outputs)}
     called = (n for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs))

@@ -1,4 +1,4 @@
-"""What the schedules of maps, windows and rows share: reductions that share a loop taken apart, weights along lanes."""
+"""Common parts of the schedules map, window and row: reductions split from their loop, weights along lanes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Parts:
 
     @property
     def passes(self) -> list[Expr]:
-        """What is computed along the row, in order."""
+        """The passes along the row, in order."""
         return [*(inner for _, inner in self.reductions), *([self.result] if self.keeps_row else [])]
 
 

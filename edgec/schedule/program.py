@@ -1,4 +1,4 @@
-"""What scheduling decides: buffers, kernels and the program they form. Nothing here knows a target language."""
+"""Results of scheduling: buffers, kernels and the program they form. Nothing here knows a target language."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class View:
-    """Where a value lies: element [i0, i1, ...] is at ``offset + sum(i * stride)`` of ``buffer`` (in elements)."""
+    """Location of a value: element [i0, i1, ...] is at ``offset + sum(i * stride)`` of ``buffer`` (in elements)."""
 
     buffer: Buffer
     shape: tuple[Extent, ...]
@@ -152,7 +152,7 @@ class BlockSchedule(Schedule):
 
     @property
     def tables(self) -> list[Buffer]:
-        """What is read beside what the bodies load."""
+        """Tables that are read in addition to the loads of the bodies."""
         return []
 
     @property
@@ -188,7 +188,7 @@ class BlockSchedule(Schedule):
 
 @dataclass(frozen=True)
 class SparseOffer:
-    """What it would be to leave zeros out of one contraction, by the model of the device.
+    """Predicted cost of one contraction without its zeros, by the device's cost model.
 
     ``zeros`` is the share of weights that are zero, ``density`` that of the vectors of ``width`` weights that are not
     all zero, ``break_even`` the share of vectors that must be zero for the sparse kernel to be the faster one.

@@ -1,4 +1,4 @@
-"""How floats lie in memory: in 16 bits, where a processor is to be used so and products read them.
+"""Storage types of floats: 16 bits, if the device asks for it and matmuls read them.
 
 Weights of products take half the memory and half the time to read. What kernels hand on is rounded where a sum of
 products reads it as a factor: there the rounding of each number is one of many. What only additions, normalizations
@@ -66,7 +66,7 @@ def kept_narrow(plan: Plan, device: Device, chosen: Collection[str] | None = Non
 
 
 def _read_by(plan: Plan, device: Device, chosen: Collection[str]) -> frozenset[Node]:
-    """What ``chosen`` layers alone read, and read as factors."""
+    """Values that only ``chosen`` layers read, and only as factors."""
     mine, others = set[Node](), {n for _, n in plan.outputs} | set(plan.graph.inputs)
     for block in plan.blocks:
         is_chosen = half_of(in_half(plan, block, device, chosen)) is not None
@@ -91,7 +91,7 @@ def _positions(plan: Plan) -> set[Node]:
 
 
 def _terms(e: Expr) -> set[Node]:
-    """What a formula is a sum of, up to constant factors: 1/8 (x + y) + c has x and y."""
+    """Addends of a formula, up to constant factors: 1/8 (x + y) + c has x and y."""
     if e.op == "load":
         return {e.value}
     if e.op in ("add", "sub", "neg", "select"):
@@ -103,7 +103,7 @@ def _terms(e: Expr) -> set[Node]:
 
 
 def _factors(block: Block) -> set[Node]:
-    """What a sum of products of a block multiplies."""
+    """Factors of a block's contraction."""
     if block.is_procedure or block.kind not in ("contract", "window"):
         return set()
     sums = [e for e in X.walk(block.formula.body) if e.op == "reduce" and e.args[0].op == "mul"]
@@ -139,7 +139,7 @@ def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = Non
 
 
 def _read_beside(block: Block, factors: set[Node]) -> set[Node]:
-    """What a block reads otherwise than as a factor."""
+    """Values that a block reads, but not as a factor."""
     if block.is_procedure:
         return set(block.inputs)
     outside = X.transform(block.formula.body, lambda e: X.const(0.0, e.dtype) if e.op == "reduce" else None)

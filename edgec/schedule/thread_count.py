@@ -1,4 +1,4 @@
-"""Whether a network is worth several threads at all.
+"""The number of threads: one for networks too small to gain from several.
 
 Threads meet at nearly every kernel, and what one of them wrote has to reach the other's cache. A network of
 microseconds spends more on that than it saves, so it is built to run on the caller's thread alone.

@@ -125,7 +125,7 @@ class _Reader:
         raise tokens.error(f"expected a value and found {shortened(text)}")
 
     def named(self, tokens: Tokens) -> Any:
-        """What begins with a word: a constant, a type or array, a graph, a record or an enumeration's member."""
+        """A value that begins with a name: a constant, a type or array, a graph, a record or an enumeration member."""
         following = tokens.after()
         text = tokens.word()
         if text in _WORDS:
@@ -275,7 +275,7 @@ class _Reader:
         return value
 
     def slot(self, tokens: Tokens) -> tuple[Any, str | None]:
-        """What an expression loads from, and its element type."""
+        """The slot that an expression loads from, and its element type."""
         kind, text, _ = tokens.now
         if kind == "node":
             node = self.node(tokens)

@@ -1,4 +1,4 @@
-"""Which keys a query sees: scores that a constant mask makes -inf are not computed.
+"""Visible keys of a query: scores that a constant mask makes -inf are not computed.
 
 A causal mask, or a window that slides along, is a table of zeros and of -inf (the least float, as some exporters write
 it). Read at build time it says from which key to which one a block of queries has anything to see, and where it says
@@ -72,7 +72,7 @@ class Visible:
 
 
 def visible(score: Expr, m: Expr, n: Expr) -> Visible | None:
-    """What ``score``, of query ``m`` and key ``n``, says of them; None where it hides nothing, or all from a query."""
+    """Visible keys by ``score``, of query ``m`` and key ``n``; None if it hides nothing, or all keys of a query."""
     if not is_fixed(m, n):
         return None
     hidden = _hidden(score, m, n)

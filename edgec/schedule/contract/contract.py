@@ -87,7 +87,7 @@ class Contract(BlockSchedule):
 
     @property
     def result(self) -> Expr:
-        """What is stored, over ``accumulator``."""
+        """The stored expression, in terms of ``accumulator``."""
         if self.fp16 is None:
             return self.epilogue
         if self.fp16.end is not None:
@@ -112,7 +112,7 @@ class Contract(BlockSchedule):
 
     @property
     def sums(self) -> int:
-        """How many sums are one result."""
+        """Number of accumulators for one result."""
         return prod(map(most, self.window))
 
     @property
@@ -125,7 +125,7 @@ class Contract(BlockSchedule):
 
     @property
     def k_extent(self) -> Extent:
-        """How many rows of lanes a panel has, what accumulators start at included."""
+        """Number of rows of lanes of a panel, initial accumulators included."""
         if self.dots is not None:
             return X.plain(prod(map(extent, self.k[:-1])) * self.dots.count * self.dots.rows + self.dots.is_int8)
         return X.plain(prod(map(extent, self.k)))
@@ -355,7 +355,7 @@ def _in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
 
 
 def _bytes_along(load: Expr, loop: Expr) -> int:
-    """How far a step of ``loop`` moves a load."""
+    """Bytes between the elements of a load in consecutive steps of ``loop``."""
     step = coefficient(load.args[0], loop) if loop.op == "var" and load.args else 0
     return abs(step or 0) * DTYPES[memory_type(load)].itemsize
 
@@ -374,7 +374,7 @@ def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:
 
 
 def walked_as_one(s: Expr, k: tuple[Expr, ...]) -> int:
-    """How many of the innermost loops of a sum S walks as if they were one; panels are always walked so."""
+    """Number of the innermost loops of a sum that S traverses as one; panels are always traversed so."""
     count = 1
     for outer, inner in reversed([*pairwise(k)]):
         if coefficient(s.args[0], outer) != (coefficient(s.args[0], inner) or 0) * most(inner):

@@ -29,7 +29,7 @@ class Toom:
 
     @property
     def inputs(self) -> int:
-        """How many neighbors the outputs read, and how many products they take."""
+        """Number of neighbors that the outputs read, which is the number of multiplications."""
         return self.outputs + self.taps - 1
 
     @property

@@ -1,4 +1,4 @@
-"""What follows a sum of products: element-wise work on it, and the pooling of neighboring ones."""
+"""Epilogue of a contraction: element-wise work on its results, and pooling of neighboring ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows a sum of fp16, in fp16 too: a bias and bounds, where the result is stored in fp16.
+"""Epilogue of an fp16 sum, in fp16 too: a bias and clipping bounds, if the result is stored in fp16.
 
 ``sum * scale + bias`` is rounded once, as storing it does, and no number in between is larger than what is stored: so
 there is nothing that floats would keep. The bias is rounded to a half, as another value of the result's size would be.
@@ -43,7 +43,7 @@ def fp16_epilogue(
     e: Expr, total: Expr, powers: np.ndarray, outer: tuple[Expr, ...], n: Expr, store: Buffer, address: Expr,
     weights: Weights,
 ) -> Fp16Epilogue | None:  # fmt: skip
-    """What ``e`` makes of ``powers`` times ``total``, [outer, n]; None where it takes floats."""
+    """The fp16 epilogue for ``e`` on ``powers`` times ``total``, [outer, n]; None if it needs fp32."""
     if store.dtype != "f16" or coefficient(address, n) != 1 or not _is_half(powers):
         return None
     low, high = -inf, inf

@@ -39,7 +39,7 @@ LARGEST = 15 / 16
 
 @dataclass(frozen=True)
 class Fp16Accumulation:
-    """How a sum is taken in fp16: ``part`` rounds of the loop ``split``, and all loops inside it, at a time.
+    """Accumulation in fp16: ``part`` iterations of the loop ``split``, and all loops inside it, at a time.
 
     Results are multiplied by ``scale``. A sum that is one part needs no floats before it is complete, and none at all
     where it has an ``end``.

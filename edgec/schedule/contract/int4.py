@@ -55,7 +55,7 @@ class Int4(Contract):
 
     @property
     def k_extent(self) -> Extent:
-        """How many rows a panel has."""
+        """Number of rows of a panel."""
         groups, dots, _ = (most(v) for v in self.k)
         return groups * (dots + (1 if self.is_symmetric else 2))
 

@@ -46,8 +46,8 @@ class DotGroup:
     """The k-groups of a contraction in int8, or in bf16 (`bf16_dot`).
 
     The innermost loop of the sum, ``inner``, becomes one over ``whole`` groups of ``size`` elements; ``rest`` elements
-    are left over. ``step`` is the stride of the elements of a group in S, ``tall`` the rows of S multiplied at once. The
-    other fields are of int8 alone.
+    are left over. ``step`` is the stride of the elements of a group in S, ``tall`` the rows of S multiplied at once.
+    The other fields are of int8 alone.
     """
 
     inner: Expr
@@ -171,7 +171,7 @@ def _as_taken(is_signed: bool, device: Device) -> tuple[bool, bool]:
 
 
 def _column_offset(l: Expr) -> int | None:
-    """What is taken from L so that its elements are signed bytes; None where nothing makes them fit."""
+    """Offset subtracted from L so that its elements are int8; None if no offset makes them fit."""
     if not is_constant(l):
         found = int8_load(l)
         return None if found is None else found[1] + (128 if found[0].dtype == "u8" else 0)
@@ -255,7 +255,7 @@ def with_numbers_in_memory(epilogue: Expr, weights: Weights) -> Expr:
 
 @dataclass(frozen=True)
 class Taps:
-    """How a window takes a sum of products of bytes whose factors share the lanes: dots of taps along ``along``.
+    """An int8 window sum whose factors share the lanes: dot products of taps along ``along``.
 
     ``x`` is one byte from memory; ``word`` loads four bytes of weights a lane, by ``place``, the number of the word;
     ``start`` is what a sum starts at.

@@ -178,7 +178,7 @@ def _steps(dense: Contract) -> int:
 
 
 def _offsets(dense: Contract) -> np.ndarray | None:
-    """How far from its first element S is read at every step of the sum, in the order of the panels' rows."""
+    """Offsets from S's first element at every step of the sum, in the order of the panels' rows."""
     s = dense.s
     if s.op != "load":
         return None
@@ -218,7 +218,7 @@ def _dense(dense: Contract, device: Device) -> float:
 
 
 def _far(size: float, device: Device) -> float:
-    """What it costs to read packed weights once: nothing where the second-level cache holds them."""
+    """Cost of reading packed weights once: nothing if the second-level cache holds them."""
     return size / device.costs.sparse.far_bytes if size > max(device.l2_bytes // 2, 1) else 0.0
 
 

@@ -216,7 +216,7 @@ def outputs_for(flat: Flat, device: Device) -> list[tuple[int, ...]]:
 
 
 def _parts(flat: Flat, device: Device) -> _Parts | None:
-    """What the method is about in ``flat``; None where it does not apply."""
+    """Operands of Winograd's method in ``flat``; None if it does not apply."""
     taken = around_sum(flat.body)
     if taken is None or taken.sum.dtype != "f32":
         return None
@@ -349,7 +349,7 @@ def _direct_cycles(flat: Flat, taps: tuple[Expr, ...], n: Expr, device: Device, 
 
 
 def _streaming(vectors: float, times: int, device: Device) -> float:
-    """What it costs to read packed weights: nothing where half of the second-level cache holds them."""
+    """Cost of reading packed weights: nothing if half of the second-level cache holds them."""
     size = vectors * device.vector_lanes * 4
     return times * size / device.costs.register_tile.far_bytes if size > device.l2_bytes // 2 else 0.0
 
