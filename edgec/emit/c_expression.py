@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from edgec.emit import c_lanes
 from edgec.emit.c_literal import C_TYPES, literal, scalar_update
+from edgec.emit.c_text import advanced, is_enclosed, size_name
 from edgec.errors import EdgecError
 from edgec.ir import expr as X
 from edgec.ir import index
@@ -98,7 +99,15 @@ class Printer:
                 return " * ".join(map(self.position, e.args))
             if list(terms) == [e]:
                 return f"(ec_int){self.value(e)}"
-            parts = [self.position(a) if k == 1 else f"{self.position(a)} * {k}" for a, k in terms.items()]
+            parts = []
+            for a, k in terms.items():
+                text = self.position(a)
+                if text.isdecimal():  # a variable of one value
+                    constant += int(text) * k
+                else:
+                    parts.append(text if k == 1 else f"{text} * {k}")
+            if not parts:
+                return str(constant)
             text = " + ".join(parts) + (f" + {constant}" if constant > 0 else f" - {-constant}" if constant else "")
             return text.replace("+ -", "- ") if len(parts) + bool(constant) < 2 else f"({text})"
         if e.op in ("floordiv", "floormod") and e.args[1].op == "const":
@@ -112,6 +121,11 @@ class Printer:
         if e.op in ("min", "max"):
             return f"ec_{e.op}_int({self.position(e.args[0])}, {self.position(e.args[1])})"
         return f"(ec_int){self.value(e)}"
+
+    def subscript(self, e: Expr) -> str:
+        """An index for brackets, where a sum needs no parentheses of its own."""
+        text = self.position(e)
+        return text[1:-1] if is_enclosed(text) else text
 
     def _atom(self, e: Expr) -> str:
         """A position that stands beside a division: a product is put in parentheses."""
@@ -198,17 +212,17 @@ class Printer:
         pointer, address, lies = self.parameters[e.value], e.args[0], memory_type(e)
         if self.is_vector(e):
             assert self.lane is not None
-            place = self.position(address)
+            place = advanced(pointer, self.position(address))
             stride = coefficient(address, self.lane)
             tail = f", {self.count})" if self.count else ")"
             if stride == 1:
-                return f"{c_lanes.access('load', lies, self.count)}({pointer} + {place}{tail}"
-            return f"{c_lanes.access('gather', lies, self.count)}({pointer} + {place}, {stride}{tail}"
+                return f"{c_lanes.access('load', lies, self.count)}({place}{tail}"
+            return f"{c_lanes.access('gather', lies, self.count)}({place}, {stride}{tail}"
         return f"ec_from_{lies}({self._place(e)})" if lies in CODED else self._place(e)
 
     def _place(self, e: Expr) -> str:
         """What a load reads, as it lies in memory."""
-        return f"{self.parameters[e.value]}[{self.position(e.args[0])}]"
+        return f"{self.parameters[e.value]}[{self.subscript(e.args[0])}]"
 
     def _cast(self, e: Expr) -> str:
         source, to = e.args[0], e.dtype
@@ -378,25 +392,9 @@ class Printer:
         return f"{name} = {c_lanes.combined(combine, body.dtype, name, self.vector(body))};"
 
 
-def size_name(size: Expr) -> str:
-    """What a run-time size is called in C, where size_t is a word already."""
-    name = f"size_{size.value.name}"
-    return "size_t_" if name == "size_t" else name
-
-
 def extent_text(extent: Extent) -> str:
     """An extent in C: a number, a name, or a formula in parentheses."""
     if not isinstance(extent, Expr):
         return str(extent)
     text = Printer({}, {}).position(extent)
-    return text if text.isidentifier() or _is_enclosed(text) else f"({text})"
-
-
-def _is_enclosed(text: str) -> bool:
-    """Does the first parenthesis close at the very end?"""
-    depth = 0
-    for k, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
-        if not depth:
-            return k == len(text) - 1 and text[0] == "("
-    return False
+    return text if text.isidentifier() or is_enclosed(text) else f"({text})"

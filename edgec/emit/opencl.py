@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgec.device.device import DOT_EXTENSIONS, Device
-from edgec.emit.c_expression import extent_text, size_name
+from edgec.emit.c_expression import extent_text
+from edgec.emit.c_text import size_name
 from edgec.emit.gpu.opencl import IMAGES, OpenClView, place_widths
 from edgec.emit.source import CallSite, Function, Sources
 from edgec.ir.index import upper

@@ -15,8 +15,9 @@ import numpy as np
 
 from edgec.device.device import Device
 from edgec.emit import extras
-from edgec.emit.c_expression import extent_text, size_name
+from edgec.emit.c_expression import extent_text
 from edgec.emit.c_literal import STORAGE
+from edgec.emit.c_text import size_name
 from edgec.emit.language import language_of, refuse_large
 from edgec.emit.opencl import host_values
 from edgec.emit.picture import AS_IS, Preparation

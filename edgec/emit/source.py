@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgec.emit.barriers import Barriers
-from edgec.emit.c_expression import size_name
 from edgec.emit.c_literal import STORAGE
+from edgec.emit.c_text import size_name
 from edgec.emit.language import C, Language
 from edgec.emit.registry import choose
 from edgec.emit.render import render

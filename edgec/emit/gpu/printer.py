@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edgec.emit.c_expression import COMPARE, Printer
 from edgec.emit.c_lanes import access
+from edgec.emit.c_text import advanced
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
@@ -20,7 +21,7 @@ class GpuPrinter(Printer):
             return super()._load(e)
         lies = memory_type(e)
         pointer, (address,) = self.parameters[e.value], e.args
-        place = f"{pointer} + {self.position(address)}"
+        place = advanced(pointer, self.position(address))
         if is_aligned(address, self.lane):
             return f"{access('load', lies, None)}({place})"
         return f"{access('gather', lies, None)}({place}, {coefficient(address, self.lane)})"

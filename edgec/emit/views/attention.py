@@ -33,12 +33,8 @@ class AttentionView(LoopedView):
         return {**self.outer_names, **dict(zip(p.k, (s.name for s in self.sums))), p.m: "m", p.n: "j", p.d: "d"}
 
     @property
-    def tasks(self) -> Extent:
-        return X.plain(super().tasks * self.params.blocks)
-
-    @property
-    def blocks(self) -> Loop:
-        return Loop("block", self.params.blocks)
+    def task_loops(self) -> list[Loop]:
+        return [*self.outer, Loop("m", self.params.blocks, step=self.queries)]
 
     # ---- facts the template writes down
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from edgec.emit.c_expression import Printer, size_name
+from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.c_lanes import access
 from edgec.emit.c_literal import STORAGE
+from edgec.emit.c_text import advanced, size_name
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient
@@ -25,10 +26,28 @@ class Loop:
     name: str
     extent: Extent
     depth: int = 0
+    step: int = 1
 
     @property
     def indent(self) -> str:
         return "  " * self.depth
+
+
+def decoded(loops: Sequence[Loop], number: str) -> list[str]:
+    """C that defines the variables of nested loops, outermost first, from the number of one of their iterations."""
+    lines: list[str] = []
+    below: Extent = 1
+    for k, loop in reversed(list(enumerate(loops))):
+        value = number if below == 1 else f"{number} / {extent_text(below)}"
+        if k:
+            value += f" % {extent_text(loop.extent)}"
+        if loop.extent == 1:
+            value = "0"
+        elif loop.step != 1:
+            value += f" * {loop.step}"
+        lines.append(f"const ec_int {loop.name} = {value};")
+        below = X.plain(below * loop.extent)
+    return lines[::-1]
 
 
 class View:
@@ -44,6 +63,22 @@ class View:
         self.aliases = aliases  # operands that share memory with the result, on purpose
         self.pointers: dict[object, str] = {b: f"p{k}" for k, b in enumerate(self.buffers[:-1])}
         self.target = "y"
+
+    @property
+    def task_loops(self) -> list[Loop]:
+        """The loops whose iterations are the tasks, outermost first; none where the template decodes tasks itself."""
+        return []
+
+    @property
+    def task(self) -> str:
+        """The variable that counts tasks: that of the task loop where there is only one."""
+        loops = self.task_loops
+        return loops[0].name if len(loops) == 1 and loops[0].step == 1 and loops[0].extent != 1 else "task"
+
+    @property
+    def decoded(self) -> list[str]:
+        """C that defines the variables of the task loops from the number of a task."""
+        return decoded(self.task_loops, "task") if self.task == "task" else []
 
     @property
     def declarations(self) -> dict[str, str]:
@@ -93,16 +128,15 @@ class View:
 
     def store_line(self, printer: Printer, address: Expr, value: str, lane: Expr | None, count: str | None) -> str:
         out = self.buffers[-1]
-        place = printer.position(address)
         if lane is None:
             if out.dtype in CODED:
-                return f"{self.target}[{place}] = ec_to_{out.dtype}({value});"
-            return f"{self.target}[{place}] = {value};"
-        stride = coefficient(address, lane)
+                return f"{self.target}[{printer.subscript(address)}] = ec_to_{out.dtype}({value});"
+            return f"{self.target}[{printer.subscript(address)}] = {value};"
+        place, stride = advanced(self.target, printer.position(address)), coefficient(address, lane)
         tail = f", {count}" if count else ""
         if stride == 1:
-            return f"{access(self._store, out.dtype, count)}({self.target} + {place}, {value}{tail});"
-        return f"{access('scatter', out.dtype, count)}({self.target} + {place}, {stride}, {value}{tail});"
+            return f"{access(self._store, out.dtype, count)}({place}, {value}{tail});"
+        return f"{access('scatter', out.dtype, count)}({place}, {stride}, {value}{tail});"
 
 
 class LoopedView(View):
@@ -126,8 +160,12 @@ class LoopedView(View):
         return {v: d.name for v, d in self.outer_loops.items()}
 
     @property
+    def task_loops(self) -> list[Loop]:
+        return self.outer
+
+    @property
     def tasks(self) -> Extent:
-        return X.plain(prod(d.extent for d in self.outer))
+        return X.plain(prod(d.extent for d in self.task_loops))
 
 
 def numbered(variables: Iterable[Expr], prefix: str = "o") -> dict[Expr, Loop]:

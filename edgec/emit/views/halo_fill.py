@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from edgec.emit.c_expression import extent_text
 from edgec.emit.c_literal import literal
 from edgec.emit.views.base import Loop, View
+from edgec.ir.expr import Extent
 from edgec.ir.types import CODED
 from edgec.schedule.halo_fill import HaloFill, Slab
 
@@ -27,14 +28,20 @@ class HaloFillView(View):
         params = self.kernel.schedule
         assert isinstance(params, HaloFill)
         return [
-            SlabView([Loop(f"i{d}", extent, d) for d, (extent, _) in enumerate(s.loops)], _place(s))
+            SlabView([Loop(f"i{d}", extent, d) for d, (extent, _) in enumerate(_loops(s))], _place(s))
             for s in params.slabs
         ]
 
 
+def _loops(slab: Slab) -> list[tuple[Extent, Extent]]:
+    """(extent, stride) of the loops that have more than one iteration."""
+    return [(extent, stride) for extent, stride in slab.loops if extent != 1]
+
+
 def _place(slab: Slab) -> str:
-    steps = (f"i{d} * {extent_text(stride)}" for d, (_, stride) in enumerate(slab.loops))
-    return " + ".join([extent_text(slab.start), *steps])
+    start = [extent_text(slab.start)] if slab.start != 0 else []
+    steps = (f"i{d}" if stride == 1 else f"i{d} * {extent_text(stride)}" for d, (_, stride) in enumerate(_loops(slab)))
+    return " + ".join([*start, *steps]) or "0"
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,21 @@ class MapView(LoopedView):
         return X.plain(-(-self.lane_extent // self.lane_block))
 
     @property
+    def lane_start(self) -> str:
+        """The first lane of a task."""
+        return "n" if self.lane_blocks != 1 else "0"
+
+    @property
+    def lane_end(self) -> str:
+        """The lane behind the last of a task."""
+        return "end" if self.lane_blocks != 1 else extent_text(self.lane_extent)
+
+    @property
+    def is_short(self) -> bool:
+        """Is a row always shorter than a vector, and its length known?"""
+        return self.lane and isinstance(self.lane_extent, int) and not self.has_full
+
+    @property
     def has_full(self) -> bool:
         """Can there be a whole vector?"""
         return upper(self.lane_extent) >= self.params.lanes
@@ -61,8 +76,9 @@ class MapView(LoopedView):
         return Loop("j", loops[-1].value.extent) if self.params.lane is None and loops else None
 
     @property
-    def tasks(self) -> Extent:
-        return X.plain(super().tasks * (self.lane_blocks if self.lane else 1))
+    def task_loops(self) -> list[Loop]:
+        blocks = [Loop("n", self.lane_blocks, step=self.lane_block)] if self.lane_blocks != 1 else []
+        return [*self.outer, *blocks]
 
     @property
     def inside(self) -> list[Loop]:
@@ -73,21 +89,22 @@ class MapView(LoopedView):
         """(before the inner loop, inside it, inside all): what does not depend on a loop is computed once for it."""
         p = self.params
         inner = p.lane if p.lane is not None else p.loops[-1] if p.loops else None
-        printer = Printer(self.outer_names, self.pointers, p.lane, count, depth=2 if inner is not None else 3)
-        around = printer.lines if inner is None else printer.enter(inner, "j", 3)
+        printer = Printer(self.outer_names, self.pointers, p.lane, count, depth=2)
+        depth = 2 if self.is_short or inner is None else 3
+        around = printer.lines if inner is None else printer.enter(inner, "0" if self.is_short else "j", depth)
         lines = around
         for v, loop in zip(p.inside, self.inside):
-            lines = printer.enter(v, loop.name, 4 + loop.depth)
+            lines = printer.enter(v, loop.name, depth + 1 + loop.depth)
         value = printer.to_store(p.body) if p.lane is not None else printer.value(p.body)
-        lines.append(f"      {self.store_line(printer, p.address, value, p.lane, count)}")
+        lines.append(f"{'  ' * (depth + len(p.inside))}{self.store_line(printer, p.address, value, p.lane, count)}")
         before = printer.lines if inner is not None else []
         if not p.inside:
             return before, around, []
-        loops = [f"{'  ' * (3 + d.depth)}for (ec_int {d.name} = 0; {d.name} < {extent_text(d.extent)}; ++{d.name}) {{"
-                 for d in self.inside]  # fmt: skip
+        heads = [f"for (ec_int {d.name} = 0; {d.name} < {extent_text(d.extent)}; ++{d.name}) {{" for d in self.inside]
+        loops = ["  " * (depth + d.depth) + head for d, head in zip(self.inside, heads)]
         scopes = printer.scopes[-len(p.inside) :]
         nested = [text for loop, scope in zip(loops, scopes) for text in (loop, *scope.lines)]
-        return before, around, [*nested, *("  " * (3 + d.depth) + "}" for d in reversed(self.inside))]
+        return before, around, [*nested, *("  " * (depth + d.depth) + "}" for d in reversed(self.inside))]
 
     @cached_property
     def full(self) -> tuple[list[str], list[str], list[str]]:
@@ -95,4 +112,4 @@ class MapView(LoopedView):
 
     @cached_property
     def tail(self) -> tuple[list[str], list[str], list[str]]:
-        return self._lines("count")
+        return self._lines(str(self.lane_extent) if self.is_short else "count")

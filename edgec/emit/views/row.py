@@ -8,6 +8,7 @@ from functools import cached_property
 from edgec.emit import c_lanes
 from edgec.emit.c_expression import Printer
 from edgec.emit.c_literal import C_TYPES, literal
+from edgec.emit.c_text import advanced
 from edgec.emit.views.base import LoopedView
 from edgec.ir import expr as X
 from edgec.ir.dtypes import neutral
@@ -106,16 +107,17 @@ class RowView(LoopedView):
         places = dict(zip(p.saved, self.saved))
         first = [e for e in X.walk(body) if e in places and e not in written]
         texts: list[list[str]] = []
-        for count in (None, str(self.tail) if self.is_fixed else "rest"):
-            printer = Printer({**names, p.row: "j"}, self.pointers, p.row, count, depth=3)
+        for count in (None, str(self.tail) if self.is_fixed else "count"):
+            at = str(self.tail_start) if count and self.is_fixed else "j"
+            printer = Printer({**names, p.row: at}, self.pointers, p.row, count, depth=3)
             printer.given.update(scalars.given)
             suffix = "_n" if count else ""
             tail = f", {count})" if count else ")"
             for e in written:
-                printer.define(e, f"ec_load{suffix}({places[e]} + j{tail}")
+                printer.define(e, f"ec_load{suffix}({advanced(places[e], at)}{tail}")
             for e in first:
                 text = printer.vector(e)
-                printer.lines.append(f"      ec_store{suffix}({places[e]} + j, {text}{tail};")
+                printer.lines.append(f"      ec_store{suffix}({advanced(places[e], at)}, {text}{tail};")
             if name:
                 value = printer.vector(body)
                 if count:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from itertools import product
 
 from edgec.emit import c_lanes
-from edgec.emit.c_expression import Printer
+from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.c_literal import literal
 from edgec.emit.views.base import Loop, LoopedView
 from edgec.emit.views.epilogue import HalfEnd
@@ -57,15 +56,13 @@ class WindowView(LoopedView):
     @property
     def last_deep(self) -> int:
         """How deep the last tile is, where not like the others."""
-        return self.h_extent % self.deep
+        return self.h_extent % self.deep if self.deep > 1 else 0
 
-    @cached_property
-    def outer_loops(self) -> dict[Expr, Loop]:
-        loops = super().outer_loops
-        if self.deep > 1:
-            last = self.params.loops[-1]
-            loops[last] = replace(loops[last], extent=-(-self.h_extent // self.deep))
-        return loops
+    @property
+    def task_loops(self) -> list[Loop]:
+        if self.deep == 1:
+            return self.outer
+        return [*self.outer[:-1], Loop("h", -(-self.h_extent // self.deep), step=self.deep)]
 
     @property
     def m_extent(self) -> Extent:
@@ -79,11 +76,6 @@ class WindowView(LoopedView):
     def lanes(self) -> int:
         """Results beside one another of a tile: a vector, or one of fp16."""
         return self.params.lanes * self.vectors
-
-    @property
-    def step(self) -> str:
-        """The same as it is written."""
-        return f"{COLUMNS} * EC_VL" if self.params.in_fp16 else "EC_VL"
 
     @property
     def vectors(self) -> int:
@@ -119,14 +111,48 @@ class WindowView(LoopedView):
 
     @cached_property
     def tiles(self) -> list[WindowTile]:
-        depths = [self.deep, *([self.last_deep] if self.deep > 1 and self.last_deep else [])]
+        depths = [self.deep, *([self.last_deep] if self.last_deep else [])]
         widths = dict.fromkeys([*([self.rows] if self.full_tiles else []), *self.rest_heights])
         tails = [False] * self.has_full + [True] * self.has_tail
         return [WindowTile(self, d, w, t) for d in depths for w in widths for t in tails]
 
-    def call(self, deep: int, rows: int, counted: bool) -> str:
+    def call(self, deep: int, rows: int, counted: bool, **places: str) -> str:
+        """The call of a tile function; ``places`` are the C of indices that have no variable."""
         (tile,) = (t for t in self.tiles if (t.deep, t.rows, t.counted) == (deep, rows, counted))
-        return f"{tile.name}({tile.interface[1]})"
+        return f"{tile.name}({', '.join(places.get(a, a) for a in tile.interface[1].split(', '))});"
+
+    def sweep(self, deep: int, counted: bool, **places: str) -> list[str]:
+        """C that computes all outputs along ``m`` for a vector of them along ``n``."""
+        rows, m = self.rows, extent_text(self.m_extent)
+        if isinstance(self.m_extent, int):
+            whole = self.m_extent // rows * rows
+            tile = self.call(deep, rows, counted, **places, **({"m": "0"} if whole == rows else {})) if whole else ""
+            loop = f"for (ec_int m = 0; m < {whole}; m += {rows}) " if whole > rows else ""
+            rest = [self.call(deep, r, counted, **places, m=str(whole)) for r in self.rest_heights]
+            return [*([loop + tile] if whole else []), *rest]
+        lines = ["ec_int m = 0;"]
+        if self.full_tiles:
+            lines.append(f"for (; m + {rows} <= {m}; m += {rows}) {self.call(deep, rows, counted, **places)}")
+        for r in self.rest_heights:
+            call = self.call(deep, r, counted, **places)
+            lines += [f"if (m + {r} <= {m}) {{", f"  {call}", f"  m += {r};", "}"]
+        return [*lines, "(void)m;"]
+
+    def sweeps(self, deep: int) -> list[str]:
+        """C that computes all outputs along ``m`` and ``n``."""
+        whole = self.n_extent // self.lanes * self.lanes
+        lines = []
+        if whole == self.lanes:
+            lines += self.sweep(deep, False, n="0")
+        elif whole:
+            lines += [f"for (ec_int n = 0; n < {whole}; n += {self.lanes}) {{",
+                      *(f"  {line}" for line in self.sweep(deep, False)), "}"]  # fmt: skip
+        if not self.has_tail:
+            return lines
+        tail = self.sweep(deep, True, n=str(whole))
+        if whole and not isinstance(self.m_extent, int):  # a variable m of its own
+            tail = ["{", *(f"  {line}" for line in tail), "}"]
+        return lines + tail
 
 
 class WindowTile:

@@ -9,22 +9,15 @@
 
 void blend_0_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 3 * thread / threads, last = 3 * (thread + 1) / threads;
-  for (ec_int task = first; task < last; ++task) {
-    ec_int rest = task;
-    const ec_int n = rest % 1 * 5;
-    rest /= 1;
-    const ec_int o0 = rest % 3;
-    rest /= 3;
-    (void)rest;
-    const ec_int end = ec_min_int(n + 5, 5);
-    ec_int j = n;
-    for (; j + EC_VL <= end; j += EC_VL) {
+  for (ec_int o0 = first; o0 < last; ++o0) {
+    ec_int j = 0;
+    for (; j + EC_VL <= 5; j += EC_VL) {
       const ec_vf t1 = ec_load(p0 + (o0 * 5 + j));
       const ec_vf t2 = ec_sigmoid(t1);
       ec_store(y + (o0 * 7 + j), t2);
     }
-    if (j < end) {
-      const int count = (int)(end - j);
+    if (j < 5) {
+      const int count = (int)(5 - j);
       const ec_vf t1 = ec_load_n(p0 + (o0 * 5 + j), count);
       const ec_vf t2 = ec_sigmoid(t1);
       ec_store_n(y + (o0 * 7 + j), t2, count);
@@ -34,40 +27,28 @@ void blend_0_map(const float *restrict p0, float *restrict y, ec_int thread, ec_
 
 void blend_1_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 3 * thread / threads, last = 3 * (thread + 1) / threads;
-  for (ec_int task = first; task < last; ++task) {
-    ec_int rest = task;
-    const ec_int o0 = rest % 3;
-    rest /= 3;
-    (void)rest;
+  for (ec_int o0 = first; o0 < last; ++o0) {
     for (ec_int j = 0; j < 2; ++j) {
-      const float t1 = p0[(o0 * 2 + j)];
-      y[(o0 * 7 + j + 5)] = t1;
+      const float t1 = p0[o0 * 2 + j];
+      y[o0 * 7 + j + 5] = t1;
     }
   }
 }
 
 void blend_2_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 7 * thread / threads, last = 7 * (thread + 1) / threads;
-  for (ec_int task = first; task < last; ++task) {
-    ec_int rest = task;
-    const ec_int o0 = rest % 7;
-    rest /= 7;
-    (void)rest;
+  for (ec_int o0 = first; o0 < last; ++o0) {
     for (ec_int j = 0; j < 3; ++j) {
-      const float t1 = p0[(o0 + j * 7)];
+      const float t1 = p0[o0 + j * 7];
       const float t2 = ec_min_float(t1, 0.625f);
-      y[(o0 * 3 + j)] = t2;
+      y[o0 * 3 + j] = t2;
     }
   }
 }
 
 void blend_3_map(const int64_t *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 4 * thread / threads, last = 4 * (thread + 1) / threads;
-  for (ec_int task = first; task < last; ++task) {
-    ec_int rest = task;
-    const ec_int o0 = rest % 4;
-    rest /= 4;
-    (void)rest;
+  for (ec_int o0 = first; o0 < last; ++o0) {
     const int64_t t1 = p0[o0];
     const uint8_t t2 = (t1 < 0);
     int64_t t3;
@@ -78,8 +59,8 @@ void blend_3_map(const int64_t *restrict p0, const float *restrict p1, float *re
       t3 = t1;
     }
     for (ec_int j = 0; j < 3; ++j) {
-      const float t5 = p1[(j + ec_min_int(ec_max_int((ec_int)t3, 0), 6) * 3)];
-      y[(o0 * 3 + j)] = t5;
+      const float t5 = p1[j + ec_min_int(ec_max_int((ec_int)t3, 0), 6) * 3];
+      y[o0 * 3 + j] = t5;
     }
   }
 }

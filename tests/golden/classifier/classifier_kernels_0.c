@@ -9,25 +9,25 @@
 
 static void classifier_0_contract_0(float *restrict y, ec_int thread, ec_int threads);
 void classifier_0_contract_0(float *restrict y, ec_int thread, ec_int threads) {
-  if (0 % threads == thread) {
+  if (thread == 0) {
     for (ec_int i0 = 0; i0 < 2; ++i0)
       for (ec_int i1 = 0; i1 < 10; ++i1)
-          y[0 + i0 * 100 + i1 * 1] = 0.0f;
+        y[i0 * 100 + i1] = 0.0f;
   }
-  if (1 % threads == thread) {
+  if (thread == 1 % threads) {
     for (ec_int i0 = 0; i0 < 2; ++i0)
       for (ec_int i1 = 0; i1 < 10; ++i1)
-          y[90 + i0 * 100 + i1 * 1] = 0.0f;
+        y[90 + i0 * 100 + i1] = 0.0f;
   }
-  if (2 % threads == thread) {
+  if (thread == 2 % threads) {
     for (ec_int i0 = 0; i0 < 2; ++i0)
       for (ec_int i1 = 0; i1 < 8; ++i1)
-          y[10 + i0 * 100 + i1 * 10] = 0.0f;
+        y[10 + i0 * 100 + i1 * 10] = 0.0f;
   }
-  if (3 % threads == thread) {
+  if (thread == 3 % threads) {
     for (ec_int i0 = 0; i0 < 2; ++i0)
       for (ec_int i1 = 0; i1 < 8; ++i1)
-          y[19 + i0 * 100 + i1 * 10] = 0.0f;
+        y[19 + i0 * 100 + i1 * 10] = 0.0f;
   }
 }
 
@@ -35,43 +35,32 @@ static void classifier_0_contract_1(const float *restrict p0, float *restrict y,
 void classifier_0_contract_1(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 16 * thread / threads, last = 16 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
-    ec_int rest = task;
-    const ec_int n = rest % 1 * 8;
-    rest /= 1;
-    const ec_int o1 = rest % 8;
-    rest /= 8;
-    const ec_int o0 = rest % 2;
-    rest /= 2;
-    (void)rest;
-    const ec_int end = ec_min_int(n + 8, 8);
-    ec_int j = n;
-    if (j < end) {
-      const int count = (int)(end - j);
-      const ec_vf t1 = ec_load_n(p0 + (o0 * 64 + o1 * 8 + j), count);
-      ec_store_n(y + (o0 * 100 + o1 * 10 + j + 11), t1, count);
-    }
+    const ec_int o0 = task / 8;
+    const ec_int o1 = task % 8;
+    const ec_vf t1 = ec_load_n(p0 + (o0 * 64 + o1 * 8), 8);
+    ec_store_n(y + (o0 * 100 + o1 * 10 + 11), t1, 8);
   }
 }
 
 static void classifier_0_contract_2(float *restrict y, ec_int thread, ec_int threads);
 void classifier_0_contract_2(float *restrict y, ec_int thread, ec_int threads) {
-  if (0 % threads == thread) {
+  if (thread == 0) {
     for (ec_int i0 = 0; i0 < 24; ++i0)
-        y[0 + i0 * 1] = 0.0f;
+      y[i0] = 0.0f;
   }
-  if (1 % threads == thread) {
+  if (thread == 1 % threads) {
     for (ec_int i0 = 0; i0 < 24; ++i0)
-        y[120 + i0 * 1] = 0.0f;
+      y[120 + i0] = 0.0f;
   }
-  if (2 % threads == thread) {
+  if (thread == 2 % threads) {
     for (ec_int i0 = 0; i0 < 4; ++i0)
       for (ec_int i1 = 0; i1 < 4; ++i1)
-          y[24 + i0 * 24 + i1 * 1] = 0.0f;
+        y[24 + i0 * 24 + i1] = 0.0f;
   }
-  if (3 % threads == thread) {
+  if (thread == 3 % threads) {
     for (ec_int i0 = 0; i0 < 4; ++i0)
       for (ec_int i1 = 0; i1 < 4; ++i1)
-          y[44 + i0 * 24 + i1 * 1] = 0.0f;
+        y[44 + i0 * 24 + i1] = 0.0f;
   }
 }
 
@@ -273,19 +262,8 @@ static inline void classifier_1_window_2x4_tail(const float *restrict p0, const 
 void classifier_1_window(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
   const ec_int first = 2 * thread / threads, last = 2 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
-    ec_int rest = task;
-    const ec_int o0 = rest % 2;
-    rest /= 2;
-    (void)rest;
-    const ec_int h = o0 * 2;
-    ec_int n = 0;
-    {
-      ec_int m = 0;
-      for (; m + 4 <= 4; m += 4) classifier_1_window_2x4_tail(p0, p1, y, h, m, n);
-      (void)m;
-
-    }
-
+    const ec_int h = task * 2;
+    classifier_1_window_2x4_tail(p0, p1, y, h, 0, 0);
   }
 }
 
@@ -328,18 +306,8 @@ static inline void classifier_2_row_0_1_tail(const float *restrict p0, float *re
 }
 
 void classifier_2_row_0(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
-  const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
-  for (ec_int task = first; task < last; ++task) {
-    ec_int rest = task;
-    (void)rest;
-    ec_int n = 0;
-    {
-      ec_int m = 0;
-      for (; m + 1 <= 1; m += 1) classifier_2_row_0_1_tail(p0, y, n);
-      (void)m;
-
-    }
-
+  if (thread == threads - 1) {
+    classifier_2_row_0_1_tail(p0, y, 0);
   }
 }
 
@@ -381,36 +349,27 @@ void classifier_2_row_1(const float *restrict p0, const float *restrict p1, floa
 
 static void classifier_2_row_2(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads);
 void classifier_2_row_2(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
-  float *const saved0 = (float *)scratch_bytes + 0;
-  const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
-  for (ec_int task = first; task < last; ++task) {
-    ec_int rest = task;
-    (void)rest;
+  float *const saved0 = (float *)scratch_bytes;
+  if (thread == threads - 1) {
     ec_vf r0_v = ec_set1((-(float)INFINITY));
     {
-      const ec_int j = 0;
-      (void)j;
-      const ec_vf t1 = ec_load_n(p0 + j, 5);
+      const ec_vf t1 = ec_load_n(p0, 5);
       r0_v = ec_max(r0_v, ec_select(ec_lt(ec_iota(), ec_set1(5.0f)), t1, ec_set1((-(float)INFINITY))));
     }
     const float r0 = ec_hmax(r0_v);
     ec_vf r1_v = ec_set1(0.0f);
     {
-      const ec_int j = 0;
-      (void)j;
-      const ec_vf t1 = ec_load_n(p0 + j, 5);
+      const ec_vf t1 = ec_load_n(p0, 5);
       const ec_vf t2 = t1 - ec_set1(r0);
       const ec_vf t3 = ec_exp(t2);
-      ec_store_n(saved0 + j, t3, 5);
+      ec_store_n(saved0, t3, 5);
       r1_v = r1_v + ec_select(ec_lt(ec_iota(), ec_set1(5.0f)), t3, ec_set1(0.0f));
     }
     const float r1 = ec_hsum(r1_v);
     const float u1 = (1.0f / r1);
     {
-      const ec_int j = 0;
-      (void)j;
-      const ec_vf t1 = ec_load_n(saved0 + j, 5) * ec_set1(u1);
-      ec_store_n(y + j, t1, 5);
+      const ec_vf t1 = ec_load_n(saved0, 5) * ec_set1(u1);
+      ec_store_n(y, t1, 5);
     }
   }
 }
