@@ -86,7 +86,7 @@ is what its own allocator records (a 64-bit build: its pointers are longer than 
 painting it, with all of the test program and newlib on it; more than 1,024 fails. *Code* is that of the network itself.
 All in bytes. The M55 works with Helium, compiled by clang (zig); the others by gcc. *CMSIS-NN* are the
 instructions of its kernels for the same file and input on the same board, by the same compiler with the same options:
-every layer by the call that TensorFlow Lite Micro makes for it (`benchmarks/cmsis_nn.c`), without an interpreter.
+every layer by the call that TensorFlow Lite Micro makes for it (`benchmarks/boards/cmsis_nn.c`), without an interpreter.
 Its outputs are {their_lsb}.
 *Of it* is ours over theirs. *File* is the .tflite, which TensorFlow Lite Micro keeps in flash as a whole, beside its
 interpreter and kernels. Zeros among the weights of visual wake words are left out where that pays. TinyEngine has

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+CODE = ("edgec", "tests", "benchmarks", "codegen_templates", "rewrite_rules", "apps", "devices")
 SKIPPED = {".git", ".venv", "build", "dist", "out", "node_modules"}
 
 
@@ -99,6 +100,32 @@ def test_paths_of_pages_in_sources_exist() -> None:
     named = subprocess.run(grep, cwd=ROOT, capture_output=True, text=True).stdout.split()
     foreign = {"docs/developer-guide/arm-a53-a55-dual-issue.md"}  # of ncnn
     assert sorted(path for path in set(named) - foreign if not (ROOT / path).exists()) == []
+
+
+def missing_code(page: Path) -> list[str]:
+    """The files and modules of the repository that a page names although they do not exist."""
+    text = page.read_text(encoding="utf-8")
+    paths = re.findall(rf"(?<![\w/.-])((?:{'|'.join(CODE)})(?:/[\w.-]*\w)+)(?![\w*/])", text)
+    modules = re.findall(r"python -m (benchmarks(?:\.[a-z_0-9]+)+)", text)
+    named = {*paths, *(module.replace(".", "/") + ".py" for module in modules)}
+    return sorted(name for name in named if not (ROOT / name).exists())
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in pages() if page.name != "CHANGELOG.md"],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_code_that_pages_name_exists(page: Path) -> None:
+    assert missing_code(page) == []
+
+
+def test_missing_code_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "`edgec/gone.py`, `edgec/api.py`, `tests/random/onnx_recipes_*.py`, `python -m benchmarks.gone.far --x`"
+    )
+    assert missing_code(page) == ["benchmarks/gone/far.py", "edgec/gone.py"]
 
 
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
