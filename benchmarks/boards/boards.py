@@ -79,27 +79,27 @@ _HEAD = """# Boards
 Written by `python -m benchmarks.boards.boards --micro PYTHON --cmsis-nn FOLDER --write docs/results/boards.md`:
 `PYTHON` has `tflite-micro`, and `FOLDER` is a checkout of https://github.com/ARM-software/CMSIS-NN (here {version}).
 
-MLPerf Tiny's integer networks as images for Cortex-M, run on boards that qemu emulates, with the outputs held against
-LiteRT's reference kernels (*off by*: units in the last place). *Instructions* are counted, one run, and are not cycles.
-*RAM* is the arena, and inputs and outputs; the arena of TensorFlow Lite Micro, which holds its inputs and outputs too,
-is what its own allocator records (a 64-bit build: its pointers are longer than on a board). *Stack* is measured by
-painting it, with all of the test program and newlib on it; more than 1,024 fails. *Code* is that of the network itself.
-All in bytes. The M55 works with Helium, compiled by clang (zig); the others by gcc. *CMSIS-NN* are the
-instructions of its kernels for the same file and input on the same board, by the same compiler with the same options:
-every layer by the call that TensorFlow Lite Micro makes for it (`benchmarks/boards/cmsis_nn.c`), without an interpreter.
-Its outputs are {their_lsb}.
-*Of it* is ours over theirs. *File* is the .tflite, which TensorFlow Lite Micro keeps in flash as a whole, beside its
-interpreter and kernels. Zeros among the weights of visual wake words are left out where that pays. TinyEngine has
-published figures of MCUNet's networks alone, of none of these.
+MLPerf Tiny's integer networks as firmware images for Cortex-M, run on boards that qemu emulates, with the outputs
+compared with LiteRT's reference kernels (*off by*: units in the last place). *Instructions* are counted for one run,
+and are not cycles. *RAM* is the arena, inputs and outputs; for TensorFlow Lite Micro, whose arena includes inputs and
+outputs, it is the size that its own allocator records (a 64-bit build: its pointers are longer than on a board).
+*Stack* is measured by painting it, including the test program and newlib; more than 1,024 fails. *Code* is that of the
+network only. All sizes are in bytes. The M55 uses Helium, compiled by clang (zig); the others are compiled by gcc.
+*CMSIS-NN* is the number of instructions of its kernels for the same file and input on the same board, by the same
+compiler with the same options: every layer by the call that TensorFlow Lite Micro makes for it
+(`benchmarks/boards/cmsis_nn.c`), without an interpreter. Its outputs are {their_lsb}.
+*Of it* is ours over theirs. *File* is the .tflite, which TensorFlow Lite Micro keeps in flash as a whole, in addition
+to its interpreter and kernels. Zero weights of visual wake words are skipped where that is faster. TinyEngine has
+published figures for MCUNet's networks only, for none of these.
 
 | network | core | off by | instructions | a MAC | CMSIS-NN | of it | RAM | TFLM arena | stack | weights | code | file |
 |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"""
 _STRIPES = """
 ## In stripes
 
-Visual wake words on the M4, told to take less RAM (`--ram`): the head of the network is computed in stripes of rows,
-and outputs are still LiteRT's to the bit. `edgec inspect MODEL --device stm32h743` says so before anything is built: an
-int8 MobileNetV2 (224 x 224) takes 488 KiB of its 512 in eight stripes, 1.6 MiB without.
+Visual wake words on the M4 with a limit on RAM (`--ram`): the head of the network is computed in stripes of rows, and
+outputs still equal LiteRT's bit by bit. `edgec inspect MODEL --device stm32h743` reports this before a build: an int8
+MobileNetV2 (224 x 224) takes 488 KiB of its 512 in eight stripes, 1.6 MiB without.
 
 | room | stripes | RAM | instructions | stack | weights | code |
 |---:|---:|---:|---:|---:|---:|---:|"""

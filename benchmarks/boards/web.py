@@ -59,7 +59,7 @@ _HEAD = """# In a browser
 Written by `python -m benchmarks.boards.web --onnxruntime-web DIR --write docs/results/web.md`.
 
 EfficientNet-Lite0 (fp32, 224 x 224) in headless Chromium, as the page that `edgec build --device wasm32 --app web`
-writes: pictures of scikit-image, chosen as files; class and part of 1.
+writes: images of scikit-image, selected as files; class and probability.
 
 """
 
@@ -123,7 +123,7 @@ def _beside(web: Path, ours: float, theirs: float, off: float) -> str:
     for name, a, b in rows:
         text += f"| {name} | {a:,.{isinstance(a, float):d}f} | {b:,.{isinstance(b, float):d}f} | {a / b:.3f} |\n"
     return f"""{text}
-Scores differ by {off:.1e} of the largest. One thread each, taking turns; the median of single runs.
+Scores differ by {off:.1e} of the largest. One thread each, interleaved; medians of single runs.
 """
 
 

@@ -138,14 +138,15 @@ def page(rows: list[Row]) -> str:
 
 
 _INTRODUCTION = """\
-# Attention beside onnxruntime
+# Attention compared with onnxruntime
 
 Made by `python -m benchmarks.cpu.attention --write docs/results/attention.md`: queries, keys and values of 64 features
-in four heads (two from 4096 keys on), taken apart, multiplied and put together as exporters write it, in fp32. The
-quickest of many calls, in turns in one run. *Arena* is all that is in memory between inputs and outputs, for all
-threads; below 256 keys the planner stores the scores where that is quicker. *Causal* is a mask of what comes later,
-*window* one of all but the 256 keys up to the query's own: a matrix of numbers in the model, of which a line is left,
-or a comparison on a GPU. From 256 keys on, blocks of keys that it hides are not looked at. """
+in four heads (two from 4096 keys on), split, multiplied and merged as exporters write it, in fp32. Times are minima of
+many calls, interleaved in one run. *Arena* is all memory between inputs and outputs, for all threads; below 256 keys
+the planner stores the scores where that is faster. *Causal* masks later keys, *window* all but the 256 keys up to the
+query's own: a constant matrix in the model, of which one row is stored, or a comparison on a GPU. From 256 keys on,
+masked blocks of keys are skipped.
+"""
 
 
 def main() -> int:

@@ -53,13 +53,13 @@ REFUSED = (
     ("neoverse_v1", "cortex-a72"),
     ("neoverse_v1", "max,sve128=on"),
 )
-_HEAD = """# On emulated processors
+_HEAD = """# Emulated CPUs
 
 Written by `python -m benchmarks.cpu.emulated --write docs/results/emulated.md`.
 
-Each network is compiled for the device, run by qemu as the processor, and held against onnxruntime (LiteRT for int8)
-here: the largest difference over the largest value; for int8 in steps of the last place. Times are not told: qemu has
-none.
+Each network is compiled for the device, run by qemu as that CPU, and compared with onnxruntime (LiteRT for int8) here:
+the largest difference over the largest value; for int8 in units of the last place. No times are given: qemu does not
+model them.
 """
 
 
@@ -133,7 +133,8 @@ def page(processors: list[str], rows: dict[str, list[str]], refusals: list[str])
     lines = [_HEAD, f"| network | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
     if refusals:
-        lines += ["", "Code for instructions or vectors that are not there refuses to run, and says so:", "", *refusals]
+        said = "Code for missing instructions or other vector lengths refuses to run, with a message:"
+        lines += ["", said, "", *refusals]
     return "\n".join(lines) + "\n"
 
 

@@ -122,20 +122,20 @@ def told(kernel: int, program: int) -> str:
 
 def page(rows: list[str]) -> str:
     return f"""\
-# Instructions of products
+# Instruction counts of matmuls
 
 Written by `python -m benchmarks.cpu.instruction_counts --write docs/results/instruction-counts.md`, with qemu 7.2.
 
-A product of 64 x 64 by 64 x 64, 262144 multiply-adds, run right by qemu: how many instructions its kernel takes, its
-rounding and its stores included (in fp16 without the copy of its operand in fp16); how many multiply-adds that are
-for one instruction; and what the whole program takes, which reads its input from a file. Programs that zig makes (RVV)
-have no names by which a kernel would be known.
+A matmul of 64 x 64 by 64 x 64, 262144 multiply-adds, executed correctly by qemu: the instructions of its kernel,
+including rounding and stores (in fp16 without the copy of its operand in fp16); multiply-adds an instruction; and the
+instructions of the whole program, which reads its input from a file. Programs compiled by zig (RVV) contain no symbols
+that identify a kernel.
 
 | device | kernel | fp32 | each | program | fp16 | each | program | int8 | each | program |
 |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|
 {chr(10).join(rows)}
 
-Products of bytes for RVV run right, but qemu 7.2 stops with an assertion of its own when it is to count them.
+int8 matmuls for RVV run correctly, but qemu 7.2 fails with an internal assertion when it counts them.
 """
 
 

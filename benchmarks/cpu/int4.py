@@ -34,23 +34,23 @@ NETWORKS = ("minilm", "gpt2_64", DECODER)
 GROUP = 32
 LABELS = ("edgec int4", "edgec fp32", "onnxruntime int4", "onnxruntime int4 by bytes", "onnxruntime fp32")
 _HEAD = """\
-# Weights of four bits
+# 4-bit weights
 
     edgec build net.onnx --quantize int4-weight -o out
 
-rounds the weights of matrix products to sixteen values a group of 32 terms of the sum (`int4-weight-64` and
-`int4-weight-128` share a scale among more), at the scale that loses least in the mean square. What is multiplied stays
-float. com.microsoft's MatMulNBits and DequantizeLinear with blocks are the same to the compiler: the schedule looks at
-the values of a constant factor, and where every group of 256, 128, 64, 32 or 16 takes at most sixteen evenly spaced,
-it keeps codes of four bits, a scale a group in fp32 and, where they are not symmetric, a base. Kernels make floats
-of them in registers; with AVX-512 a code is a shift and a permutation, elsewhere a conversion.
+rounds the weights of matmuls to sixteen values a group of 32 rows of k (`int4-weight-64` and `int4-weight-128` share a
+scale among more), at the scale with the smallest mean square error. Activations stay in floating point. The compiler
+treats com.microsoft's MatMulNBits and blocked DequantizeLinear alike: the schedule examines the values of a constant
+factor, and where every group of 256, 128, 64, 32 or 16 takes at most sixteen evenly spaced values, it stores 4-bit
+codes, an fp32 scale a group and, for asymmetric values, an offset. Kernels convert the codes to fp32 in registers: with
+AVX-512 by a shift and a permutation, elsewhere by a conversion.
 
-Bits a weight: 5 in symmetric groups of 32, 4.5 of 64, 4.25 of 128; one, a half, a quarter more with bases. Tables that
-are looked up, convolutions and sums that are no multiple of 16 stay as they are. So do weights that a law has scaled
-row by row: their groups are no longer even.
+Bits a weight: 5 in symmetric groups of 32, 4.5 of 64, 4.25 of 128; one, a half, a quarter more with offsets. Lookup
+tables, convolutions, and matmuls whose k is not a multiple of 16 stay unchanged. So do weights that a rule has scaled
+row by row: their groups are no longer evenly spaced.
 
-Written by `{command}` on {date}; {cpu}. Milliseconds, medians of turns; ratios are medians over rounds. MB are the
-weights of the artefact, and onnxruntime's file.
+Written by `{command}` on {date}; {cpu}. Milliseconds, medians of interleaved measurements; ratios are medians over
+rounds. MB are the weights of the artifact, and onnxruntime's file.
 """
 
 

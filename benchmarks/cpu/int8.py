@@ -44,11 +44,12 @@ _HEAD = """\
 
 Written by `{command}` on {date}; {cpu}.
 
-Every engine runs the same int8 file, which onnxruntime's quantizer wrote, in a process of its own; all take turns on
-the same cores. LiteRT cannot read it: it runs (with XNNPACK) what its own quantizer makes of the same network, by the
-same data. A time is the median of its turns in ms, a ratio a median over rounds. `gain` is edgec's fp32 build over
-its int8 build, `over best` edgec's int8 build over the fastest of the others. Errors are against fp32: the largest
-difference over the largest value. Most of it is what quantization costs, and the same for everyone.
+Every engine runs the same int8 file, written by onnxruntime's quantizer, in its own process; the engines are
+interleaved on the same cores. LiteRT cannot read this file: it runs (with XNNPACK) the file that its own quantizer
+writes for the same network and data. Times are medians in ms, ratios are medians over rounds. `gain` is the time of
+edgec's fp32 build over that of its int8 build, `over best` the time of edgec's int8 build over the fastest of the
+others. Errors are relative to fp32: the largest difference over the largest value. Most of the error comes from
+quantization and is the same for all engines.
 """
 
 

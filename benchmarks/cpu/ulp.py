@@ -186,18 +186,18 @@ def page(rows: Sequence[Sequence[str]], strides: Mapping[str, int]) -> str:
 Written by
 `python -m benchmarks.cpu.ulp --stride {" ".join(map(str, strides.values()))} --write docs/results/vector-math.md`.
 
-`ec_simd.h` has the functions that networks take of whole vectors, once for all instruction sets, without tables in
-memory and without branches. The error is the distance from the true value in units in the last place (ULP) of the
-correctly rounded result; half an ULP is what rounding alone costs. The table has the bound that the header states, and
-the largest error over all 2^32 floats, or as many as its head says; the C library in double precision is the judge.
-`pow` is called with as many random pairs whose power is a normal number. Where a result is so small that it may be
-flushed to zero, the bound is absolute, and so is the number behind the slash (for `pow` it is the ULP of the results
-beyond 1e-7 ... 1e7). NaN and infinities stand exactly where they should. NEON has the same formulas as AVX2.
+`ec_simd.h` contains the vector functions that networks use, once for all instruction sets, without lookup tables and
+without branches. The error is the distance from the true value in units in the last place (ULP) of the correctly
+rounded result; correct rounding has at most half an ULP. The table has the bound stated in the header, and the largest
+error over all 2^32 floats, or as many as its head states, compared with the C library in double precision. `pow` is
+called with as many random pairs whose power is a normal number. Where a result is so small that it may be flushed to
+zero, the bound is absolute, and so is the number after the slash (for `pow` it is the ULP of the results beyond 1e-7
+... 1e7). NaN and infinities occur exactly where required. NEON has the same formulas as AVX2.
 
 {chr(10).join(lines)}
 
-`tests/runtime/test_simd.py` holds every build to the same bounds at every 1531st float, at the special values, and in
-lanes beside them, with gcc and with clang.
+`tests/runtime/test_simd.py` tests every build against the same bounds at every 1531st float, at the special values, and
+in the lanes next to them, with gcc and with clang.
 """
 
 

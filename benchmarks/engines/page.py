@@ -17,16 +17,15 @@ from edgec.check.compare import TOLERANCE
 #: A peer's result farther off than this is no fp32 result, and its time does not count as the fastest.
 PEERS_TOLERANCE = 5e-3
 _METHOD = """\
-A measurement is one network on one number of threads. Every engine has a process and a virtual environment of its own,
-and all of them take turns (A B C, C B A, ...) on the same cores: as many as there are threads. A turn is 50 ms of
-calls, or three calls where that is longer, after a pause of 30 ms and two calls that do not count. Inputs and outputs
-are bound once. A time is the median of the turns' medians. A ratio is edgec's time over the other's in the turns of the
-same round: the median of the rounds, and their 10th and 90th percentile. All engines compute in fp32, OpenVINO, ncnn
-and MNN because they are told so. LiteRT runs what litert-torch makes of the same module, ncnn what pnnx makes of the
-ONNX file.
+A measurement is one network on one number of threads. Every engine has its own process and virtual environment, and the
+engines are interleaved (A B C, C B A, ...) on the same cores, as many as there are threads. A turn is 50 ms of calls,
+or three calls if that is longer, after a pause of 30 ms and two warm-up calls. Inputs and outputs are bound once. A
+time is the median of the turns' medians. A ratio is edgec's time over the other's within the same round: the median of
+the rounds, and their 10th and 90th percentile. All engines compute in fp32; OpenVINO, ncnn and MNN are configured for
+it. LiteRT runs litert-torch's conversion of the same module, ncnn pnnx's conversion of the ONNX file.
 
 Outputs are compared with onnxruntime's without its optimizations: the largest difference over the largest value. A peer
-that is off by more than {peers:.0e} is shown in brackets, and its time does not count."""
+with an error above {peers:.0e} is shown in brackets, and its time does not count."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ def page(table: Table, command: str) -> str:
         ", ".join(f"fp32 peak on {t} thread{'s' * (t > 1)}: {g:.0f} GFLOP/s, measured" for t, g in peaks.items()),
     ]
     parts = [
-        "# Beside the other engines",
+        "# Comparison with other engines",
         f"Written by `{command}`; measured on {max(e.data['date'] for e in entries)}.",
         "\n".join(f"* {fact}" for fact in facts),
         _METHOD.format(peers=PEERS_TOLERANCE),
@@ -160,8 +159,8 @@ def page(table: Table, command: str) -> str:
         *(f"## {t} thread{'s' * (t > 1)}\n\n{_latency(table, t)}" for t in table.threads),
         "## Starting",
         "Milliseconds from an imported package to the end of the first run, with the files in the page cache, and the "
-        "most memory the process has had by then, in MB, of which Python with numpy and the inputs is what the column "
-        f"before says. Median of three processes on {table.threads[0]} thread; importing the package is not in it.",
+        "peak memory of the process up to then, in MB, which includes Python with numpy and the inputs (the column "
+        f"before). Median of three processes on {table.threads[0]} thread; importing the package is not in it.",
         _starting(table),
         "## Building",
         "Seconds of edgec and of the C compiler; bytes of the code (`.text`), of the weights and of the arena.",

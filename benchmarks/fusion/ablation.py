@@ -129,7 +129,7 @@ def page(cache: Path, names: Iterable[str]) -> tuple[str, bool]:
         n: json.loads(_results(cache, n).read_text(encoding="utf-8")) for n in names if _results(cache, n).is_file()
     }
     kernels = {n: [len(_kernels(cache / n / v.replace(" + ", "_"))) for v in VARIANTS] for n in results}
-    lines = ["# What fusing is worth", "", _INTRODUCTION]
+    lines = ["# Effect of fusion on latency", "", _INTRODUCTION]
     ok = True
     for threads in sorted({t for r in results.values() for t in r if t.isdigit()}):
         lines += ["", f"## {threads} thread{'s' * (threads != '1')}", ""]
@@ -164,18 +164,18 @@ def page(cache: Path, names: Iterable[str]) -> tuple[str, bool]:
 
 
 _INTRODUCTION = """\
-Made by `python -m benchmarks.fusion.ablation`: one back end, the same kernels, five ways of dividing a network among
-them ([fusion.md](../design/fusion.md)). *Unfused* is a kernel for every core operator (`--no-fuse`). *Operators* is a
-kernel for every operator of the model: a softmax is one, padding is part of its convolution, as in a library without
-fusion. *Fixed* adds the patterns of frameworks, *planner* is the default; all these without rewriting. *Planner +
-rules* is what `edgec build` does. The quickest of many calls, in turns. "Over" gives the planner without and with
-rules; "same code": fixed patterns and the planner gave the same files to the byte, and times differ by what a run
-differs.
+Made by `python -m benchmarks.fusion.ablation`: one back end, the same kernel templates, five ways of dividing a network
+into kernels ([fusion.md](../design/fusion.md)). *Unfused* is a kernel for every core operator (`--no-fuse`).
+*Operators* is a kernel for every operator of the model: a softmax is one, padding is part of its convolution, as in a
+library without fusion. *Fixed* adds the patterns of frameworks, *planner* is the default; all these without rewriting.
+*Planner + rules* is the default of `edgec build`. Times are minima of many calls, interleaved. "Over" gives the planner
+without and with rules; "same code": fixed patterns and the planner gave the same files to the byte, and the times
+differ by measurement noise.
 
-*All but sums free* is what there is to gain: the time of the unfused build over that of those of its kernels that sum
-(convolutions, products, pooling, rows), on one thread. A planner that made everything else vanish, and left these as
-they are, would gain so much. The kernels are the same in all five columns, and where they are near the peak of the
-machine, little else is left."""
+*All but sums free* is an upper bound on the gain: the time of the unfused build over that of its reducing kernels
+(convolutions, matmuls, pooling, rows), on one thread. A planner that eliminated everything else, and left these
+unchanged, would gain this much. The reducing kernels are the same in all five columns, and where they are near the
+machine's peak, little else is left."""
 
 
 def _clocked(cache: Path, name: str) -> Path:

@@ -140,7 +140,7 @@ def page(rows: Sequence[Row], command: str, device: str) -> str:
     mean = geometric_mean([row.shrinks for row in rows])
     operators = geometric_mean([row.operators / row.kernels for row in rows])
     notes = [f"* {row.name}: {row.published.note}." for row in rows if row.published.note]
-    return f"""# Kernels and intermediate bytes beside DNNFusion and SmartMem
+    return f"""# Kernels and intermediate bytes compared with DNNFusion and SmartMem
 
 Written by `{command}` for the device {device}, one thread.
 
@@ -149,9 +149,9 @@ operators and {mean:.1f} times fewer bytes of intermediate results in geometric 
 
 {markdown(heads, lines, 2)}
 
-Operators are the nodes of our files, which hold no constants and no arithmetic of shapes; kernels are calls of the
-generated code. Before fusion every operator's result counts as written, reshapes too, as in the papers; after it, what
-kernels write for each other. The networks are the published ones at the papers' sizes with random weights.
+Operators are the nodes of our files, without constants and shape arithmetic; kernels are calls of the generated code.
+Before fusion every operator's result counts as written, including reshapes, as in the papers; after fusion, the values
+that kernels write for other kernels. The networks are the published ones at the papers' sizes with random weights.
 
 {NEWLINE.join(notes)}
 """

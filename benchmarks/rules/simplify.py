@@ -189,29 +189,29 @@ _PAGE = """\
 
 Written by `{command}`; {versions}. {networks} networks, each with fixed input shapes; the same file goes to every tool.
 
-What is counted, for all alike:
+Counted figures, the same for all tools:
 
-* **Operators**: for the others the nodes of the ONNX file they leave, without constants. onnxruntime's extended level
-  replaces several nodes by one of its own (`FusedConv`, `SkipLayerNormalization`, ...): one node each. For edgec the
-  named operators that its graph consists of (`edgec/rewrite/names`), of which each is one operator of ONNX or one of
-  those that onnxruntime fuses: a convolution with its padding, bias, residual and clipping activation, a layer
+* **Operators**: for the other tools, the nodes of the ONNX file they write, without constants. onnxruntime's extended
+  level replaces several nodes by one of its own (`FusedConv`, `SkipLayerNormalization`, ...): one node each. For edgec
+  the named operators that its graph consists of (`edgec/rewrite/names`), of which each is one operator of ONNX or one
+  of those that onnxruntime fuses: a convolution with its padding, bias, residual and clipping activation, a layer
   normalization, a softmax, an attention with its heads and mask, a gelu. Another addition, an activation that needs its
   operand twice, a reshape, a slice are operators of their own, and so are the parts of a split together. In quantized
-  networks, what stands between narrow integers and narrow integers is one operator, as it is for onnxruntime
-  (`QLinearConv`, `QLinearAdd`, `QLinearSoftmax`): a sum of products, or one function, with its requantization.
-* **FLOPs**: of the graph of core operators, as edgec imports the file that each tool leaves, before any law. Constant
+  networks, the computation from narrow integers to narrow integers is one operator, as it is for onnxruntime
+  (`QLinearConv`, `QLinearAdd`, `QLinearSoftmax`): a contraction, or one function, with its requantization.
+* **FLOPs**: of the graph of core operators, as edgec imports the file that each tool writes, before any rule. Constant
   parts are free. A function costs what `edgec/ir/functions.py` says, a division 4, an exponential 10. Integers count
-  like floats: a multiply-add is two, whatever its types; casts are free, adding or taking off a zero point is not.
-* **Bytes moved**: what each operator, as counted above, reads and writes; what stays inside an operator is not
-  counted, a reshape moves nothing, a gather or slice reads what it picks, constants up to 16 KiB are free.
+  like floats: a multiply-add is two, whatever its types; casts are free, adding or subtracting a zero point is not.
+* **Bytes moved**: the bytes that each operator, as counted above, reads and writes; values inside an operator are not
+  counted, a reshape moves nothing, a gather or slice reads only the elements it picks, constants up to 16 KiB are free.
 
-Importing already merges equal subexpressions and folds constants: that is given to all. The lowest number is bold.
+Importing already merges equal subexpressions and folds constants, for all tools. The lowest number is bold.
 *Error* is the largest difference of the rewritten graph's outputs from onnxruntime's without optimizations, over the
-largest value, on random inputs; the bound is {bound:.0e}, or what onnxruntime's own optimizations make of it where
-that is more. Integer outputs are compared in steps (LSB), of which one is allowed. In quantized networks with float
-outputs many roundings add up: onnxruntime computes them in floats without optimizations and in integers with them;
-where those differ, edgec's integers lie as near. Seconds are of edgec's rewriting alone, on one core; rewriting a
-second time gave the identical graph and steps for every network.
+largest value, on random inputs; the bound is {bound:.0e}, or the error of onnxruntime's own optimizations if that is
+larger. Integer outputs are compared in steps (LSB), of which one is allowed. In quantized networks with float outputs
+many roundings add up: onnxruntime computes them in floats without optimizations and in integers with them; where those
+differ, edgec's integers are as close. Seconds are those of edgec's rewriting only, on one core; rewriting a second time
+gave the identical graph and steps for every network.
 """
 
 
