@@ -44,3 +44,7 @@ class ToolchainError(EdgecError):
 
 class LinkError(EdgecError):
     """A device cannot be reached, or went away in the middle."""
+
+
+class Undecided(EdgecError):
+    """A question whose answer depends on sizes that are known only at run time."""

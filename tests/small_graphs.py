@@ -130,3 +130,10 @@ def doubled(graph: Graph) -> Graph:
 
     inputs = tuple(change(n, ()) for n in graph.inputs)
     return Graph(inputs, rewrite(graph, change).outputs)
+
+
+#: Around the vectors of 4, 8 and 16 floats that the targets have, and around tiles of several of them.
+SIZES = (1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 53)
+
+
+Named = tuple[str, Graph]

@@ -14,10 +14,11 @@ from typing import Union
 
 import numpy as np
 
+from edgec.errors import Undecided
 from edgec.frontend.values import Value, computed
 from edgec.ir import expr as X
 from edgec.ir import index
-from edgec.ir.expr import Expr, Extent, Undecided
+from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Node
 from edgec.ir.types import FLOATS
 from edgec.ops import formula, is_procedure

@@ -15,6 +15,7 @@ from math import prod
 
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
+from edgec.ir.loads import reduces
 from edgec.ir.nest import Split, is_fixed, most
 
 #: What stands for the inner product of a query and a key in a score, and for the weighted sum of values in a result.
@@ -86,9 +87,9 @@ def _parts(mixed: Expr, body: Expr) -> Attention | None:
     if mixed.value[0] != "add" or mixed.args[0].op != "mul" or len(mixed.value[1]) != 1:
         return None
     (n,), product = X.opened(mixed)
-    weight, value = product.args if X.reduces(product.args[0]) else reversed(product.args)
+    weight, value = product.args if reduces(product.args[0]) else reversed(product.args)
     exponential = _unnormalized(weight, n)
-    if exponential is None or value.op != "load" or X.reduces(value):
+    if exponential is None or value.op != "load" or reduces(value):
         return None
     (difference,) = exponential.args
     if difference.op != "sub" or X.reduce("max", (n,), difference.args[0]) is not difference.args[1]:
@@ -104,7 +105,7 @@ def _parts(mixed: Expr, body: Expr) -> Attention | None:
     if any(e.op != "load" or e.dtype != "f32" for e in (query, key, value)):
         return None
     result = X.substitute(body, {mixed: MIXED})
-    if X.reduces(result):
+    if reduces(result):
         return None
     return Attention(n, features, query, key, value, X.substitute(score, {dots[0]: DOT}), result)
 

@@ -12,6 +12,7 @@ from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_formula, evaluate_node
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Meaning, Node, Procedure
+from edgec.ir.loads import replace_loads
 from edgec.ir.nest import Split, coefficient, most, split_formula
 from edgec.ir.sizes import NO_SIZES, Sizes
 from edgec.ir.types import is_float
@@ -73,7 +74,7 @@ class Composer:
                     return X.const(float(value) if is_float(arg.type.dtype) else value.item(), arg.type.dtype)
                 return X.load(arg, place, arg.type.dtype)
 
-            self.simple[node] = Formula(derived.type, derived.variables, X.replace_loads(derived.body, named))
+            self.simple[node] = Formula(derived.type, derived.variables, replace_loads(derived.body, named))
         return self.simple[node]
 
     def compose(self, output: Node, inside: Callable[[Node], bool]) -> Formula:
@@ -91,7 +92,7 @@ class Composer:
                 continue
             if ready:
                 mine = self.own(node)
-                whole[node] = Formula(mine.type, mine.variables, X.replace_loads(mine.body, inline))
+                whole[node] = Formula(mine.type, mine.variables, replace_loads(mine.body, inline))
             else:
                 stack.append((node, True))
                 within = (a for a in node.args if a.op not in ("input", "const") and inside(a))

@@ -10,6 +10,7 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Formula, Meaning, Node, Procedure
+from edgec.ir.loads import reduces
 from edgec.ops import formula, is_procedure
 
 
@@ -58,7 +59,7 @@ def _is_division(e: Expr) -> bool:
 
 
 def has_reduction(derived: Formula) -> bool:
-    return X.reduces(derived.body)
+    return reduces(derived.body)
 
 
 @cache

@@ -8,15 +8,18 @@ rewriting. Reductions are kept in a canonical naming of their variables, so alph
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 from weakref import WeakValueDictionary
 
-from edgec.errors import EdgecError
+from edgec.errors import Undecided
+from edgec.ir.comparison import OF_EQUALS, decided
 from edgec.ir.dtypes import FLOATS
 from edgec.ir.fresh import fresh_name
 from edgec.ir.functions import FUNCTIONS
+from edgec.ir.traverse import show as show
+from edgec.ir.traverse import walk as walk
 
 Scalar = Union[int, float, bool]
 ExprLike = Union["Expr", Scalar]
@@ -24,10 +27,6 @@ ExprLike = Union["Expr", Scalar]
 
 #: How many elements a dimension has, or how often a loop runs: a number, or a formula of sizes known at run time.
 Extent = Union[int, "Expr"]
-
-
-class Undecided(EdgecError):
-    """A question whose answer depends on sizes that are known only at run time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,28 +215,6 @@ def load(slot: Any, index: Iterable[ExprLike], dtype: str) -> Expr:
     return _intern("load", tuple(lift(i, "i64") for i in index), slot, dtype)
 
 
-#: What comparing a value with itself gives, where there are no NaN.
-_OF_EQUALS = {"eq": True, "le": True, "ge": True, "ne": False, "lt": False, "gt": False, "xor": False}
-_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-
-
-def _decided(name: str, a: Expr, b: Expr) -> bool | None:
-    """Result of an integer comparison that holds for all values: a value with itself, or with a bound of its type."""
-    if a.dtype in FLOATS:
-        return None
-    if a is b:
-        return _OF_EQUALS[name]
-    if a.op == "const":
-        a, b, name = b, a, _MIRRORED.get(name, name)
-    if b.op != "const":
-        return None
-    bits = 1 if a.dtype == "bool" else int(a.dtype[1:])
-    half = 2 ** (bits - 1)
-    least, greatest = (-half, half - 1) if a.dtype[0] == "i" else (0, 2 * half - 1)
-    ends = {("lt", least): False, ("ge", least): True, ("gt", greatest): False, ("le", greatest): True}
-    return ends.get((name, b.value))
-
-
 def call(name: str, *args: Expr) -> Expr:
     """Apply a scalar function; integer arithmetic on indices is simplified on the way in."""
     function = FUNCTIONS[name]
@@ -255,8 +232,8 @@ def call(name: str, *args: Expr) -> Expr:
             simpler = index.simplify_call(name, args)
             if simpler is not None:
                 return simpler
-        if name in _OF_EQUALS:
-            known = _decided(name, *args)
+        if name in OF_EQUALS:
+            known = decided(name, *args)
             if known is not None:
                 return const(known, "bool")
         if name == "and":
@@ -343,10 +320,10 @@ def rebuild(expr: Expr, args: tuple[Expr, ...]) -> Expr:
 
 def transform(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuild bottom-up; ``change`` returns a replacement for a node (not visited further) or None."""
-    return _rebuilt(expr, change, lambda e, new: new)
+    return rebuilt(expr, change, lambda e, new: new)
 
 
-def _rebuilt(expr: Expr, before: Callable[[Expr], Expr | None], after: Callable[[Expr, Expr], Expr]) -> Expr:
+def rebuilt(expr: Expr, before: Callable[[Expr], Expr | None], after: Callable[[Expr, Expr], Expr]) -> Expr:
     """Rebuild bottom-up: ``before`` may replace a node unvisited, ``after`` gets it with its arguments rebuilt.
 
     Written without recursion, since blocks of many operators make deep expressions.
@@ -396,35 +373,6 @@ def substitute(expr: Expr, replacement: Mapping[Expr, Expr]) -> Expr:
     return transform(expr, change)
 
 
-def replace_loads(expr: Expr, change: Callable[[Any, tuple[Expr, ...]], Expr | None]) -> Expr:
-    """Replace loads: ``change(slot, index)`` gives the new expression or None to keep it (with a rebuilt index)."""
-
-    def after(old: Expr, new: Expr) -> Expr:
-        changed = change(new.value, new.args) if old.op == "load" else None
-        return new if changed is None else changed
-
-    return _rebuilt(expr, lambda e: None, after)
-
-
-def walk(expr: Expr) -> Iterator[Expr]:
-    """Every distinct sub-expression, arguments before users."""
-    seen: set[Expr] = set()
-    stack: list[tuple[Expr, bool]] = [(expr, False)]
-    while stack:
-        e, expanded = stack.pop()
-        if expanded:
-            yield e
-        elif e not in seen:
-            seen.add(e)
-            stack.append((e, True))
-            stack.extend((a, False) for a in reversed(e.args))
-
-
-def reduces(expr: Expr) -> bool:
-    """Is there a reduction in it?"""
-    return expr.height > 0
-
-
 def loads(expr: Expr) -> list[Expr]:
     return [e for e in walk(expr) if e.op == "load"]
 
@@ -432,26 +380,3 @@ def loads(expr: Expr) -> list[Expr]:
 def free_variables(expr: Expr) -> frozenset[Expr]:
     """Variables that no reduction inside ``expr`` binds."""
     return frozenset((expr,)) if expr.op == "var" else expr.free
-
-
-def show(expr: Expr, slot: Callable[[Any], str] = str) -> str:
-    """Readable one-line form, for comments, messages and tests."""
-    infix = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "floormod": "%"}
-    if expr.op == "const":
-        return str(expr.value)
-    if expr.op in ("var", "size"):
-        return str(expr.value.name)
-    args = [show(a, slot) for a in expr.args]
-    if expr.op == "load":
-        return f"{slot(expr.value)}[{', '.join(args)}]"
-    if expr.op == "cast":
-        return f"{expr.dtype}({args[0]})"
-    if expr.op == "bitcast":
-        return f"bits_as_{expr.dtype}({args[0]})"
-    if expr.op == "reduce":
-        combine, variables = expr.value
-        domain = ", ".join(f"{v.name}<{v.extent}" for v in variables)
-        return f"{combine}[{domain}]({args[0]})"
-    if expr.op in infix:
-        return f"({args[0]} {infix[expr.op]} {args[1]})"
-    return f"{expr.op}({', '.join(args)})"

@@ -6,19 +6,19 @@ Everything holds for mathematical integers with floor division and a positive di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import gcd, inf
 from typing import Union
 
+from edgec.errors import Undecided
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.linear import build, coefficients, factors_of, is_static, linear, monomial, order_of, product_of
 
 __all__ = [
-    "bounds", "build", "coefficients", "delinearize", "divide", "exact", "greater", "is_static", "least", "lesser",
-    "linear",
-    "linearize", "modulo", "regrouped", "simplify_call", "upper",
+    "bounds", "build", "coefficients", "divide", "exact", "greater", "is_static", "least", "lesser", "linear", "modulo",
+    "simplify_call", "upper",
 ]  # fmt: skip
 
 Bound = Union[int, float]
@@ -80,7 +80,7 @@ def upper(extent: X.Extent) -> int:
         return extent
     high = bounds(extent)[1]
     if high == inf:
-        raise X.Undecided(f"nothing bounds {X.show(extent)}", hint="give dimensions a range with --dim")
+        raise Undecided(f"nothing bounds {X.show(extent)}", hint="give dimensions a range with --dim")
     return int(max(high, 0))
 
 
@@ -356,46 +356,3 @@ def _distance(a: Expr, b: Expr) -> tuple[float, float]:
     (low, high), (least, most) = bounds(a), bounds(b)
     lo, hi = low - most, high - least
     return (lo, hi) if lo > 0 or hi < 0 else bounds(a - b)
-
-
-def linearize(index: Iterable[Expr], shape: Iterable[X.Extent]) -> Expr:
-    """Position of an index in row-major order."""
-    result = X.const(0)
-    for i, extent in zip(index, shape):
-        result = result * extent + i
-    return result
-
-
-def delinearize(position: Expr, shape: tuple[X.Extent, ...]) -> tuple[Expr, ...]:
-    """Index of a position in row-major order."""
-    index: list[Expr] = []
-    for extent in reversed(shape):
-        trivial = extent in (0, 1)
-        index.append(X.const(0) if trivial else position % extent)
-        position = position if trivial else position // extent
-    return tuple(reversed(index))
-
-
-def regrouped(place: tuple[Expr, ...], shape: tuple[X.Extent, ...], into: tuple[X.Extent, ...]) -> tuple[Expr, ...]:
-    """The index in ``into`` of what is at ``place`` in ``shape``, both in row-major order.
-
-    Run-time sizes are multiplied with one another only where the shapes leave no other way: dimensions are taken
-    together in the smallest groups of equal products.
-    """
-    if all(type(extent) is int for extent in (*shape, *into)):
-        return delinearize(linearize(place, shape), into)
-    result: list[Expr] = []
-    i = j = 0
-    while i < len(shape) or j < len(into):
-        first, start = i, j
-        left: X.Extent = 1
-        right: X.Extent = 1
-        while True:
-            if i < len(shape) and (j == len(into) or first == i or upper(left) < upper(right)):
-                left, i = X.plain(left * shape[i]), i + 1
-            elif j < len(into):
-                right, j = X.plain(right * into[j]), j + 1
-            if left == right or (i == len(shape) and j == len(into)):
-                break
-        result += delinearize(linearize(place[first:i], shape[first:i]), into[start:j])
-    return tuple(result)

@@ -14,6 +14,7 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula
+from edgec.ir.loads import replace_loads
 from edgec.ir.types import Type
 
 
@@ -157,4 +158,4 @@ def used_as_values(e: Expr) -> frozenset[Expr]:
     def opaque(slot: object, place: tuple[Expr, ...]) -> Expr:
         return X.load(("opaque", slot, place), (), getattr(slot, "dtype", "f32"))
 
-    return X.free_variables(X.replace_loads(e, opaque))
+    return X.free_variables(replace_loads(e, opaque))

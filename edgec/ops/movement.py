@@ -7,7 +7,7 @@ from math import prod
 
 from edgec.errors import ModelError
 from edgec.ir import expr as X
-from edgec.ir import index
+from edgec.ir import positions
 from edgec.ir.graph import Formula
 from edgec.ir.registry import Tensor, compute, op
 from edgec.ops.elementwise import at, broadcast_shape
@@ -18,7 +18,7 @@ def reshape(x: Tensor, *, shape: tuple[int, ...]) -> Formula:
     """Same elements in row-major order under another shape."""
     if X.plain(prod(shape)) != X.plain(prod(x.shape)):
         raise ModelError(f"cannot reshape {x.shape} to {shape}")
-    return compute(shape, lambda *i: x[index.regrouped(i, shape, x.shape)])
+    return compute(shape, lambda *i: x[positions.regrouped(i, shape, x.shape)])
 
 
 @op

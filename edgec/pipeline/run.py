@@ -30,7 +30,7 @@ from edgec.ir.verify import verify
 from edgec.options import Options
 from edgec.pipeline import stages
 from edgec.pipeline.context import Context
-from edgec.rewrite.engine import Applied
+from edgec.rewrite.applied import Applied
 from edgec.schedule.program import Program
 
 

@@ -29,7 +29,7 @@ from edgec.pipeline.context import Context
 from edgec.report.fit import fit
 from edgec.rewrite import load_rules
 from edgec.rewrite import simplify as simplify_graph
-from edgec.rewrite.engine import Applied
+from edgec.rewrite.applied import Applied
 from edgec.rewrite.measure import Prices as OfRewriting
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.gpu.attention import largest_head

@@ -1,6 +1,7 @@
 """Rewriting graphs by proved laws. Files of laws need nothing but this module, ``edgec.ops`` and numpy."""
 
-from edgec.rewrite.engine import Applied, Considered, consider
+from edgec.rewrite.applied import Applied, Considered
+from edgec.rewrite.engine import consider
 from edgec.rewrite.facts import (
     both,
     constants,

@@ -11,13 +11,14 @@ together. That is where taking the first improvement loses otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from edgec import ops
-from edgec.ir.expr import Undecided, reduces
+from edgec.errors import Undecided
 from edgec.ir.graph import Graph, Node, topological
+from edgec.ir.loads import reduces
 from edgec.ir.types import FLOATS
+from edgec.rewrite.applied import Applied, Considered
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.measure import NOTHING, Measure, Prices, height, measure
 from edgec.rewrite.rule import Numeric, Proposal, Rule, View
@@ -35,31 +36,6 @@ _SHOWN_DEPTH = 6
 _JUMPS = frozenset({"floor", "ceil", "trunc", "round", "floordiv", "floormod", "fmod"})
 
 _ORDER: tuple[Numeric, ...] = ("exact", "reassociates", "approximates")
-
-
-@dataclass(frozen=True)
-class Applied:
-    """One step: the law, the ONNX nodes it concerned, and the terms before and after."""
-
-    rule: str
-    law: str
-    numeric: Numeric
-    origin: tuple[str, ...]
-    before: str
-    after: str
-    gain: Measure
-
-    def __str__(self) -> str:
-        names = f" ({', '.join(self.origin)})" if self.origin else ""
-        return f"{self.rule}{names}: {self.before} -> {self.after}"
-
-
-@dataclass(frozen=True)
-class Considered:
-    """Verdict of a rule on a node: it applied, or a sentence with the reason why not."""
-
-    rule: Rule
-    outcome: Proposal
 
 
 def simplify(

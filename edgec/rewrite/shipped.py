@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from edgec.ir.graph import Graph
 from edgec.rewrite import engine
-from edgec.rewrite.engine import Applied
+from edgec.rewrite.applied import Applied
 from edgec.rewrite.load import load_rules
 from edgec.rewrite.measure import Prices
 from edgec.rewrite.rule import Numeric, Rule

@@ -10,10 +10,11 @@ import numpy as np
 
 from edgec.fuse import Block
 from edgec.ir import expr as X
-from edgec.ir import index
+from edgec.ir import positions
 from edgec.ir.evaluate import Grid
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Array, Node
+from edgec.ir.loads import replace_loads
 from edgec.ir.nest import coefficient, mergeable, split_formula, used_as_values
 from edgec.ir.types import dtype_name
 from edgec.schedule.program import Buffer, View
@@ -65,11 +66,11 @@ def flatten(
         node: Node = slot
         if node.is_const:
             buffer = weights.add(as_read(node.value) if as_read is not None else node.value)
-            return X.load(buffer, (index.linearize(place, node.type.shape),), node.type.dtype)
+            return X.load(buffer, (positions.linearize(place, node.type.shape),), node.type.dtype)
         view = views[node]
         return X.load(view.buffer, (view.address(place),), node.type.dtype)
 
-    body = X.replace_loads(split.body, resolve)
+    body = replace_loads(split.body, resolve)
     target = views[block.output]
     return Flat(split.variables, body, target.buffer, target.address(split.position))
 
@@ -138,6 +139,6 @@ def with_contiguous_weights(body: Expr, loops: tuple[Expr, ...], lane: Expr, wei
         order = (*(v for v in loops if v in free and v is not lane), lane)
         values = evaluate_over(X.load(slot, place, slot.dtype), order)
         moved = weights.add(values)
-        return X.load(moved, (index.linearize(order, tuple(v.value.extent for v in order)),), slot.dtype)
+        return X.load(moved, (positions.linearize(order, tuple(v.value.extent for v in order)),), slot.dtype)
 
-    return X.replace_loads(body, change)
+    return replace_loads(body, change)

@@ -27,6 +27,7 @@ from edgec.ir import expr as X
 from edgec.ir.dtypes import DTYPES, ends
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Node
+from edgec.ir.loads import replace_loads
 from edgec.ir.vector import HALF
 from edgec.schedule.contract.int8_dot import BYTES
 
@@ -153,7 +154,7 @@ def _reading(formula: Formula, copies: Mapping[Node, Node]) -> Formula:
         return X.load(copies[slot], place, slot.type.dtype) if slot in copies else None
 
     def inside(e: Expr) -> Expr | None:
-        return X.replace_loads(e, change) if e.op == "reduce" else None
+        return replace_loads(e, change) if e.op == "reduce" else None
 
     return Formula(formula.type, formula.variables, X.transform(formula.body, inside))
 

@@ -13,9 +13,9 @@ import pytest
 
 import edgec
 from edgec.artifact.network import Network
-from edgec.cli.command import _value
 from edgec.cli.demo import digits
 from edgec.errors import EdgecError, UsageError
+from edgec.options.texts import VALUE
 from edgec.report.document import read_document
 from edgec.tune.database import Profiles, Target
 from edgec.untrusted import read_array, read_arrays, read_json
@@ -85,7 +85,7 @@ def test_one_array(tmp_path: Path) -> None:
     np.save(tmp_path / "v.npy", np.arange(3))
     assert (read_array(tmp_path / "v.npy") == np.arange(3)).all()
     (tmp_path / "v.npy").write_bytes(WHOLE)
-    for read in (lambda: read_array(tmp_path / "v.npy"), lambda: _value(f"x={tmp_path / 'v.npy'}")):
+    for read in (lambda: read_array(tmp_path / "v.npy"), lambda: VALUE.parse(f"x={tmp_path / 'v.npy'}")):
         with pytest.raises(UsageError, match="it holds arrays by name"):
             read()
 

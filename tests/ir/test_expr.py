@@ -12,6 +12,7 @@ from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_formula
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula
+from edgec.ir.loads import replace_loads
 from edgec.ir.types import Type
 
 I, J, K = X.var("i", 4), X.var("j", 4), X.var("k", 4)
@@ -118,7 +119,7 @@ def test_substituting_into_reductions_means_what_it_says(inner: Expr, outer: Exp
 @given(bodies())
 def test_rebuilding_gives_the_same_object(e: Expr) -> None:
     assert X.transform(e, lambda _: None) is e
-    assert X.replace_loads(e, lambda slot, index: X.load(slot, index, "f32")) is e
+    assert replace_loads(e, lambda slot, index: X.load(slot, index, "f32")) is e
 
 
 @settings(deadline=None, max_examples=100)

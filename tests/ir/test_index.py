@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.ir import expr as X
-from edgec.ir import index
+from edgec.ir import index, positions
 from edgec.ir.expr import Expr
 
 #: An index as a nested tuple: the plain meaning that no simplifier has touched.
@@ -118,7 +118,7 @@ def test_simplifying_again_changes_nothing(tree: Tree) -> None:
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
 def test_linearize_and_delinearize_are_inverse(shape: list[int]) -> None:
     names = tuple(X.var(f"d{k}", n) for k, n in enumerate(shape))
-    assert index.delinearize(index.linearize(names, shape), tuple(shape)) == names
+    assert positions.delinearize(positions.linearize(names, shape), tuple(shape)) == names
 
 
 @given(
@@ -127,7 +127,7 @@ def test_linearize_and_delinearize_are_inverse(shape: list[int]) -> None:
 )
 def test_reshaping_visits_every_element_once_in_order(source: list[int], target: tuple[int, ...]) -> None:
     names = tuple(X.var(f"d{k}", n) for k, n in enumerate(target))
-    place = index.delinearize(index.linearize(names, target), tuple(source))
+    place = positions.delinearize(positions.linearize(names, target), tuple(source))
     seen = []
     for p in product(*(range(n) for n in target)):
         at = [value(e, {f"d{k}": v for k, v in enumerate(p)}) for e in place]

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgec.errors import ModelError
+from edgec.errors import ModelError, Undecided
 from edgec.ir import expr as X
-from edgec.ir import index
-from edgec.ir.expr import Expr, Undecided
+from edgec.ir import index, positions
+from edgec.ir.expr import Expr
 from edgec.ir.extent import extent_at
 from edgec.ir.sizes import Dimension, dimensions, read_sizes
 from edgec.ir.types import Type
@@ -92,8 +92,8 @@ def test_a_loop_over_a_size_ends_before_it() -> None:
 
 def test_reshapes_multiply_sizes_only_where_they_must() -> None:
     place = (X.var("i", A), X.var("j", B), X.var("k", 12))
-    assert index.regrouped(place, (A, B, 12), (A, B, 3, 4)) == (place[0], place[1], place[2] // 4, place[2] % 4)
-    merged = index.regrouped((X.var("i", A * B), X.var("k", 12)), (A * B, 12), (A, B, 12))
+    assert positions.regrouped(place, (A, B, 12), (A, B, 3, 4)) == (place[0], place[1], place[2] // 4, place[2] % 4)
+    merged = positions.regrouped((X.var("i", A * B), X.var("k", 12)), (A * B, 12), (A, B, 12))
     assert [str(e) for e in merged] == ["((i // b) % a)", "(i % b)", "k"]
 
 

@@ -17,11 +17,10 @@ from small_graphs import doubled
 
 from edgec import pipeline
 from edgec.compress import Compressed
-from edgec.errors import EdgecError
+from edgec.errors import EdgecError, Undecided
 from edgec.execute.executor import run_graph, run_plan, run_program
 from edgec.execute.invariants import verify_plan, verify_program
 from edgec.ir import evaluate
-from edgec.ir.expr import Undecided
 from edgec.ir.graph import Graph
 from edgec.ir.verify import verify
 from edgec.options import resolve

@@ -8,12 +8,8 @@ from typing import Any
 import numpy as np
 from flatbuffers import flexbuffers
 from small_tflite import File, compressed_rows, options
+from tflite_operands import KINDS, const, same_scale
 
-#: Element type, scale and zero point of activations.
-FLOAT = ("f32", None, 0)
-INT8 = ("i8", 0.05, -7)
-UINT8 = ("u8", 0.04, 121)
-KINDS = {"f32": FLOAT, "i8": INT8, "u8": UINT8}
 IMAGE = (2, 7, 6, 4)
 
 CASES: dict[str, bytes] = {}
@@ -41,16 +37,6 @@ def single(
     f.main.op(op, [*inputs, *extra(f)], [y], option)
     f.main.output(y)
     case(f"{op}-{kind}{'-' + label if label else ''}", f)
-
-
-def same_scale(kind: str) -> dict[str, Any]:
-    """A result in the scale of the first operand."""
-    _, scale, zero = KINDS.get(kind, (kind, None, 0))
-    return {} if scale is None else {"scale": scale, "zero": zero}
-
-
-def const(values: Any, dtype: str = "i32") -> Callable[[File], list[int]]:
-    return lambda f: [f.main.const(values, dtype)]
 
 
 # ---- contractions

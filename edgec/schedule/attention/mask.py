@@ -15,6 +15,7 @@ import numpy as np
 from edgec.fuse.attention import DOT
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
+from edgec.ir.loads import reduces
 from edgec.ir.nest import is_fixed, most
 from edgec.ir.types import FOLD_ELEMENTS
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
@@ -130,7 +131,7 @@ def _brings_back(e: Expr) -> bool:
 def _values(e: Expr, *axes: Expr) -> np.ndarray | None:
     """A constant over ``axes``, of length one along those it does not depend on; None for others, or if it is none."""
     free = X.free_variables(e)
-    if DOT in X.loads(e) or not is_constant(e) or X.reduces(e) or not free <= set(axes):
+    if DOT in X.loads(e) or not is_constant(e) or reduces(e) or not free <= set(axes):
         return None
     if not is_fixed(*free) or prod(map(most, free)) > FOLD_ELEMENTS:
         return None

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from edgec.ir import expr as X
-from edgec.ir import index
+from edgec.ir import positions
 from edgec.ir.expr import Expr
+from edgec.ir.loads import replace_loads
 from edgec.ir.nest import is_fixed, most
 from edgec.ir.types import FOLD_ELEMENTS
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
@@ -38,6 +39,6 @@ def by_distance(body: Expr, lane: Expr, other: Expr, weights: Weights) -> Expr:
         line = np.concatenate([values[..., :0:-1, 0], values[..., 0, :]], -1)
         distance = lane + (most(other) - 1) - other
         shape = (*map(most, more), line.shape[-1])
-        return X.load(weights.add(line), (index.linearize((*more, distance), shape),), slot.dtype)
+        return X.load(weights.add(line), (positions.linearize((*more, distance), shape),), slot.dtype)
 
-    return X.replace_loads(body, change)
+    return replace_loads(body, change)

@@ -12,7 +12,7 @@ from math import inf
 import numpy as np
 
 from edgec.ir import expr as X
-from edgec.ir import index
+from edgec.ir import positions
 from edgec.ir.dtypes import ends
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
@@ -73,5 +73,5 @@ def _is_half(values: np.ndarray) -> bool:
 
 def _load(values: np.ndarray, outer: tuple[Expr, ...], n: Expr, weights: Weights) -> Expr:
     flat = np.concatenate([values.reshape(-1).astype(np.float16), np.zeros(LANES, np.float16)])
-    place = index.linearize((*outer, n), tuple(most(v) for v in (*outer, n)))
+    place = positions.linearize((*outer, n), tuple(most(v) for v in (*outer, n)))
     return X.load(weights.add(flat), (place,), "f32")

@@ -19,7 +19,7 @@ import numpy as np
 
 from edgec.device.device import Device
 from edgec.ir import expr as X
-from edgec.ir import index
+from edgec.ir import positions
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.schedule.contract.fp16_epilogue import Fp16Epilogue, fp16_epilogue
@@ -104,7 +104,7 @@ def taps_in_fp16(
     values = evaluate_over(w, (*outer, *names, n)).astype(np.float64).reshape(-1, prod(map(most, names)), most(n))
     powers = _scales(values, [values.shape[1]], 0, values.shape[1])
     packed = weights.add((values / powers[:, None]).astype(np.float16))
-    factor = X.load(packed, (index.linearize((*outer, *names, n), sizes),), "f32")
+    factor = X.load(packed, (positions.linearize((*outer, *names, n), sizes),), "f32")
     total = X.reduce("add", names, x * factor)
     end = fp16_epilogue(body, reduction, powers, outer, n, store, address, weights)
     whole = X.substitute(body, {reduction: total * _scale(powers, outer, n, weights)}) if end is None else end.of(total)
@@ -112,7 +112,7 @@ def taps_in_fp16(
 
 
 def _scale(powers: np.ndarray, outer: tuple[Expr, ...], n: Expr, weights: Weights) -> Expr:
-    place = index.linearize((*outer, n), (*map(most, outer), most(n)))
+    place = positions.linearize((*outer, n), (*map(most, outer), most(n)))
     return X.load(weights.add(powers.astype(np.float32)), (place,), "f32")
 
 

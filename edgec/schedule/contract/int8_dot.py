@@ -27,7 +27,7 @@ import numpy as np
 
 from edgec.device.device import Device
 from edgec.ir import expr as X
-from edgec.ir import index
+from edgec.ir import positions
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
@@ -311,7 +311,7 @@ def taps_of(device: Device, reduction: Expr, loops: tuple[Expr, ...], n: Expr, w
     packed = weights.add(np.ascontiguousarray(split).view(np.int32)[..., 0])
     starts = weights.add((offset * values.sum((-3, -2))).astype(np.int32))
     place = X.var("word", shape[-1] * count)
-    position = index.linearize((*outer, place, n), (*around, shape[-1] * count, columns))
+    position = positions.linearize((*outer, place, n), (*around, shape[-1] * count, columns))
     word = X.load(packed, (position,), "i32")
-    start = X.load(starts, (index.linearize((*outer, n), (*around, columns)),), "i32")
+    start = X.load(starts, (positions.linearize((*outer, n), (*around, columns)),), "i32")
     return Taps((*rest, along), along, load, place, word, start, is_signed, flip)

@@ -17,7 +17,7 @@ import numpy as np
 from edgec.device.device import Device
 from edgec.fuse.cost_model import gpu_launch_s
 from edgec.ir import expr as X
-from edgec.ir import index
+from edgec.ir import positions
 from edgec.ir.expr import Expr
 from edgec.ir.nest import most
 from edgec.ir.types import DTYPES
@@ -252,7 +252,7 @@ def _packed(
         tiles = cut(values.reshape(-1, prod(map(most, k)), prod(map(most, n))).transpose(0, 2, 1), tile)
         buffer = weights.add(tiles)
         row, column = X.fresh(tiles.shape[1]), X.fresh(tiles.shape[2])
-        place = index.linearize((*outer, row, column), (*map(most, outer), *tiles.shape[1:3]))
+        place = positions.linearize((*outer, row, column), (*map(most, outer), *tiles.shape[1:3]))
         load = X.load(buffer, (place * (tile.n * tile.k),), kind if kind in BYTES else "f32")
         return load, (column,), (row,)
     depth, columns = prod(map(most, k)), prod(map(most, n))
@@ -265,7 +265,7 @@ def _packed(
     padded[:, :, : values.shape[2]] = values
     buffer = weights.add(padded)
     row, column = X.fresh(values.shape[1]), X.fresh(width)
-    place = index.linearize((*outer, row, column), (*map(most, outer), values.shape[1], width))
+    place = positions.linearize((*outer, row, column), (*map(most, outer), values.shape[1], width))
     load = X.load(buffer, (place,), kind if kind in BYTES else "f32")
     return (load, (column,), (row,)) if size else (load, (row,), (column,))
 
@@ -281,7 +281,7 @@ def _in_dots(
     padded[:, :depth] = values
     buffer = weights.add(padded.reshape(-1, dots, size, columns).transpose(0, 1, 3, 2))
     row, column = X.fresh(dots * size), X.fresh(columns)
-    place = index.linearize((*outer, row // size, column, row % size), (*map(most, outer), dots, columns, size))
+    place = positions.linearize((*outer, row // size, column, row % size), (*map(most, outer), dots, columns, size))
     return X.load(buffer, (place,), kind), (row,), (column,)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from edgec.device.device import Device
 from edgec.ir import expr as X
-from edgec.ir import index
+from edgec.ir import index, positions
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
 from edgec.ir.types import DTYPES
@@ -130,5 +130,5 @@ def _packed(
     row[:, :, :columns] = begin
     first = row.reshape(len(values), 1, panels, width).transpose(0, 2, 1, 3)
     every = np.concatenate([first.astype(np.int32), packed.astype(np.uint32).view(np.int32)], axis=2)
-    place = index.linearize((*outer, panel), (*map(most, outer), panels)) * (every.shape[2] * width)
+    place = positions.linearize((*outer, panel), (*map(most, outer), panels)) * (every.shape[2] * width)
     return weights.add(np.ascontiguousarray(every)), place

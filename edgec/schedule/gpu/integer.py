@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from edgec.ir import expr as X
-from edgec.ir import index
+from edgec.ir import positions
 from edgec.ir.expr import Expr
 from edgec.ir.nest import most
 from edgec.ir.vector import bounds
@@ -64,7 +64,7 @@ def sums_of_columns(l: Expr, n: tuple[Expr, ...], k: tuple[Expr, ...], weights: 
     depth = tuple(v for v in k if v.op == "var")
     values = evaluate_over(l, (*loops, *depth)).astype(np.int64)
     total = values.sum(axis=tuple(range(len(loops), len(loops) + len(depth)))).astype(np.int32)
-    return X.load(weights.add(total), (index.linearize(loops, tuple(map(most, loops))),), "i32")
+    return X.load(weights.add(total), (positions.linearize(loops, tuple(map(most, loops))),), "i32")
 
 
 def started(epilogue: Expr, accumulator: Expr) -> tuple[Expr, Expr, Expr] | None:

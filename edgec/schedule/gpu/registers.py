@@ -19,7 +19,7 @@ import numpy as np
 
 from edgec.device.device import Device
 from edgec.ir import expr as X
-from edgec.ir import index
+from edgec.ir import positions
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, most
 from edgec.ir.types import DTYPES
@@ -183,7 +183,7 @@ def _packed(p: Product, width: int, panel: Expr, weights: Weights, dtype: str) -
     padded[:, :, :columns] = values
     buffer = weights.add(padded.reshape(len(values), depth, panels, width).transpose(0, 2, 1, 3))
     strides = [prod(map(most, p.k[i + 1 :])) * width for i in range(len(p.k))]
-    place = index.linearize((*outer, panel), (*map(most, outer), panels)) * (depth * width)
+    place = positions.linearize((*outer, panel), (*map(most, outer), panels)) * (depth * width)
     for v, stride in zip(p.k[:-1], strides):
         place = place + v * stride
     return buffer, place, strides[-1]

@@ -18,7 +18,7 @@ import numpy as np
 
 from edgec.device.device import Device
 from edgec.ir import expr as X
-from edgec.ir import index
+from edgec.ir import positions
 from edgec.ir.nest import most
 from edgec.schedule.contract.sparse import is_sparse
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
@@ -93,14 +93,14 @@ def _thinned(p: Product, values: np.ndarray, kept: np.ndarray, width: int, step:
         table[number, : len(found)] = found
         packed[number, : len(found)] = whole[found, :, number]
     panel, inner, at, inside = (X.fresh(extent) for extent in (panels, width, slices, step))
-    taken = X.cast(X.load(weights.add(table), (index.linearize((panel, at), (panels, slices)),), "i32"), "i64")
+    taken = X.cast(X.load(weights.add(table), (positions.linearize((panel, at), (panels, slices)),), "i32"), "i64")
     change = {p.n[0]: X.lift(panel * width + inner, "i64")}
     extents = [most(v) for v in p.k[:-1]] + [most(p.k[-1]) // step]
     for v, extent, below in zip(p.k, extents, [prod(extents[k + 1 :]) for k in range(len(extents))]):
         which = X.lift(taken // below if below > 1 else taken, "i64")
         which = X.lift(which % extent, "i64") if v is not p.k[0] else which
         change[v] = X.lift(which * step + inside, "i64") if v is p.k[-1] else which
-    place = index.linearize((panel, at, inside, inner), (panels, slices, step, width))
+    place = positions.linearize((panel, at, inside, inner), (panels, slices, step, width))
     l = X.load(weights.add(packed), (place,), p.l.dtype)
     s, address, epilogue = (X.substitute(e, change) for e in (p.s, p.address, p.epilogue))
     return replace(p, address=address, batch=(*p.batch, panel), n=(inner,), k=(at, inside), s=s, l=l, epilogue=epilogue)

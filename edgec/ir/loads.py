@@ -1,0 +1,23 @@
+"""Loads inside expressions: replacing them, and reductions around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from edgec.ir.expr import Expr, rebuilt
+
+
+def reduces(expr: Expr) -> bool:
+    """Is there a reduction in it?"""
+    return expr.height > 0
+
+
+def replace_loads(expr: Expr, change: Callable[[Any, tuple[Expr, ...]], Expr | None]) -> Expr:
+    """Replace loads: ``change(slot, index)`` gives the new expression or None to keep it (with a rebuilt index)."""
+
+    def after(old: Expr, new: Expr) -> Expr:
+        changed = change(new.value, new.args) if old.op == "load" else None
+        return new if changed is None else changed
+
+    return rebuilt(expr, lambda e: None, after)

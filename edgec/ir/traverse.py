@@ -1,0 +1,57 @@
+"""Walking over expressions and showing them as text, by what any expression has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+
+class Tree(Protocol):
+    """The part of an expression that is needed here."""
+
+    op: str
+    dtype: str
+    value: Any
+
+    @property
+    def args(self) -> Sequence[Any]: ...
+
+
+T = TypeVar("T", bound=Tree)
+
+
+def walk(expr: T) -> Iterator[T]:
+    """Every distinct sub-expression, arguments before users."""
+    seen: set[T] = set()
+    stack: list[tuple[T, bool]] = [(expr, False)]
+    while stack:
+        e, expanded = stack.pop()
+        if expanded:
+            yield e
+        elif e not in seen:
+            seen.add(e)
+            stack.append((e, True))
+            stack.extend((a, False) for a in reversed(e.args))
+
+
+def show(expr: Tree, slot: Callable[[Any], str] = str) -> str:
+    """Readable one-line form, for comments, messages and tests."""
+    infix = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "floormod": "%"}
+    if expr.op == "const":
+        return str(expr.value)
+    if expr.op in ("var", "size"):
+        return str(expr.value.name)
+    args = [show(a, slot) for a in expr.args]
+    if expr.op == "load":
+        return f"{slot(expr.value)}[{', '.join(args)}]"
+    if expr.op == "cast":
+        return f"{expr.dtype}({args[0]})"
+    if expr.op == "bitcast":
+        return f"bits_as_{expr.dtype}({args[0]})"
+    if expr.op == "reduce":
+        combine, variables = expr.value
+        domain = ", ".join(f"{v.name}<{v.extent}" for v in variables)
+        return f"{combine}[{domain}]({args[0]})"
+    if expr.op in infix:
+        return f"({args[0]} {infix[expr.op]} {args[1]})"
+    return f"{expr.op}({', '.join(args)})"
