@@ -2,9 +2,7 @@
 
     python -m benchmarks.gpu.cuda [--device cuda_sm90] [--peers all] [--out FILE.json] [--write PAGE] [NAME ...]
 
-PAGE is docs/results/cuda.md.
-
-Networks, weights and inputs are those of make_networks.py. Correctness is against onnxruntime on the processor. Times
+PAGE is docs/results/cuda.md. Networks, weights and inputs are those of make_networks.py. Correctness is against onnxruntime on the processor. Times
 are of the GPU, by events around many runs of one CUDA graph; PyTorch runs the same modules eagerly, as a CUDA graph,
 and through torch.compile. PyTorch's modules are compiled side by side, on all GPUs there are, for --patience seconds at
 most, then ours; times are taken one after the other, when nothing compiles. raft_small is the model of the folder of
@@ -109,8 +107,8 @@ def built(name: str, path: Path, folder: Path, device: str, precisions: tuple[st
     for precision in precisions:
         begun = time.perf_counter()
         more = {"precision": precision} if precision != "fp32" else {}
-        where = folder / f"{name}_{precision}"
         try:
+            where = folder / f"{name}_{precision}"
             done = edgec.build(simple, where, device=device, name="net", start="compress", **more)
         except edgec.errors.EdgecError as error:
             record[precision] = {"failed": str(error)}

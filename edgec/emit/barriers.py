@@ -1,4 +1,4 @@
-"""Where threads must meet: what has been touched since the last barrier, and whether a kernel may begin meanwhile."""
+"""Barriers between kernels: the buffers touched since the last one decide whether a kernel may begin."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Barriers:
 
 
 def _value(kernel: Kernel) -> object:
-    """What a kernel writes; None for a border, which shares its buffer with what it surrounds."""
+    """The buffer that a kernel writes; None for a halo, which shares its buffer with the value inside."""
     return kernel.block.output if kernel.block is not None else None
 
 

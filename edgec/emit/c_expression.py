@@ -221,7 +221,7 @@ class Printer:
         return f"ec_from_{lies}({self._place(e)})" if lies in CODED else self._place(e)
 
     def _place(self, e: Expr) -> str:
-        """What a load reads, as it lies in memory."""
+        """The element that a load reads, in its storage type."""
         return f"{self.parameters[e.value]}[{self.subscript(e.args[0])}]"
 
     def _cast(self, e: Expr) -> str:

@@ -1,4 +1,4 @@
-"""How vectors are spelled in C: types, loads, stores, arithmetic and casts on lanes (ec_simd.h, ec_simd_integer.h).
+"""Vectors in C: types, loads, stores, arithmetic and casts on lanes (ec_simd.h, ec_simd_integer.h).
 
 A lane has 32 bits and holds a float, an integer or a mask, whatever the type in memory; what is computed in a narrower
 type is brought back into its range after every operation.
@@ -112,7 +112,7 @@ def rounded_and_clamped(e: Expr) -> tuple[Expr, float, float] | None:
 
 
 def stored(e: Expr) -> Expr:
-    """What a store is given for ``e``: it narrows by itself, so a cast that does only this is left out."""
+    """The operand of a store of ``e``: stores narrow, so a cast that only narrows is left out."""
     while e.op == "cast" and e.dtype not in _WIDE:
         source = e.args[0]
         if LANES.get(source.dtype) != LANES[e.dtype] or not _holds(source.dtype, e.dtype):

@@ -6,7 +6,7 @@ from edgec.ir.expr import Expr
 
 
 def size_name(size: Expr) -> str:
-    """What a run-time size is called in C, where size_t is a word already."""
+    """The name of a run-time size in C, where size_t is taken."""
     name = f"size_{size.value.name}"
     return "size_t_" if name == "size_t" else name
 

@@ -1,4 +1,4 @@
-"""What is written beside the C project where it is asked for: bindings for other languages, and programs around it.
+"""Extras of a project: bindings for other languages, and apps around the network.
 
 Each is a set of files by path (``{name}`` is the prefix) and the templates that they are rendered from.
 """

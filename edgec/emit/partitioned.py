@@ -34,7 +34,7 @@ PAGES = {
 
 @dataclass(frozen=True)
 class Value:
-    """What one part hands to others, or the caller to them: where it lies on the host, and whether the GPU has it.
+    """A value that parts or the caller exchange: its place on the host, and whether the GPU has it.
 
     ``array`` is its pointer in C on the host, ``number`` that of its memory object on the GPU.
     """

@@ -14,7 +14,7 @@ _FLOAT, _BYTES = "f32", ("u8", "i8")
 
 @dataclass(frozen=True)
 class Preparation:
-    """What the file of a model does not say: the input is (pixel - mean) / deviation, a number for all or each channel.
+    """Image preprocessing, which a model file does not record: (pixel - mean) / deviation, one number or one a channel.
 
     ``labels`` are the names of the classes, in order.
     """
@@ -50,7 +50,7 @@ class Flow(Picture):
 
 
 def flow_of(inputs: Sequence[Any], outputs: Sequence[Any], given: Preparation) -> Flow | None:
-    """How the network takes two pictures of one size; None where it takes something else."""
+    """The two images of one size that the network reads; None where it reads something else."""
     if len(inputs) != 2 or inputs[0].shape != inputs[1].shape or inputs[0].dtype != inputs[1].dtype:
         return None
     seen = picture_of(inputs[:1], outputs, given)
@@ -82,7 +82,7 @@ class Detector:
 
 
 def detector_of(picture: Picture, outputs: Sequence[Any]) -> Detector | None:
-    """How boxes lie in the outputs of a network that looks at a picture; None where none do."""
+    """The layout of boxes in the outputs of a network that reads an image; None without boxes."""
     if any(p.dtype != _FLOAT for p in outputs):
         return None
     cells = sum((picture.width // s) * (picture.height // s) for s in (8, 16, 32))
@@ -108,7 +108,7 @@ def detector_of(picture: Picture, outputs: Sequence[Any]) -> Detector | None:
 
 
 def picture_of(inputs: Sequence[Any], outputs: Sequence[Any], given: Preparation) -> Picture | None:
-    """How the network takes a picture; None where it takes something else.
+    """The image that the network reads; None where it reads something else.
 
     Without being told, floats go from 0 to 1, and bytes are as pixels are, less 128 where they have a sign.
     Raises UsageError for numbers that are not one a channel.
@@ -134,7 +134,7 @@ def picture_of(inputs: Sequence[Any], outputs: Sequence[Any], given: Preparation
 
 
 def is_keyword_spotter(inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
-    """Whether the one input is MLPerf Tiny's: 10 cepstral coefficients of 49 frames."""
+    """True for the one input of MLPerf Tiny: 10 cepstral coefficients of 49 frames."""
     if len(inputs) != 1 or not outputs or any(p.is_open for p in (*inputs, *outputs)):
         return False
     return tuple(n for n in inputs[0].shape if n != 1) in ((49, 10), (490,)) and inputs[0].dtype in (_FLOAT, *_BYTES)

@@ -276,7 +276,7 @@ def files(
 
 
 def cross_options(device: Device) -> str:
-    """What CMake is told on another machine than the device; empty where that is not known."""
+    """CMake's options for cross compilation; empty where they are not known."""
     system = "Linux" if device.hosted else "Generic"
     known = device.toolchain.gcc_target and (not device.hosted or "linux" in device.toolchain.gcc_target)
     return f"-DCMAKE_SYSTEM_NAME={system} -DCMAKE_C_COMPILER={device.toolchain.gcc_target}-gcc" if known else ""
@@ -309,7 +309,7 @@ def sealed(
 
 
 def has_board(device: Device) -> bool:
-    """Whether enough is known of a device without an operating system to write what starts a program there."""
+    """True where the device file has all facts that the startup code of a board needs."""
     return not device.hosted and device.arch == "thumb" and device.board.ram_origin > 0
 
 
@@ -384,7 +384,7 @@ def _groups(sources: Sources) -> list[list[Any]]:
 
 @dataclass(frozen=True)
 class Project:
-    """What emit leaves: the files of the artefact by relative path, and the program they run."""
+    """The files of the artifact by relative path, and the program they run."""
 
     program: Program
     files: Mapping[str, bytes]

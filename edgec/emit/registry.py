@@ -43,7 +43,7 @@ class Template:
 
     @property
     def source(self) -> str:
-        """What ``render`` finds it by, even where a folder before its own has a file of the same path."""
+        """The key for ``render``, unique even where an earlier folder has a file of the same path."""
         return f"{self.rank}/{self.path}"
 
 

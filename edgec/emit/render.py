@@ -46,7 +46,7 @@ def environment(folders: tuple[Path, ...] = ()) -> jinja2.Environment:
 
 
 def _printed(value: Any) -> Any:
-    """What stands for a value in the text: formulas of run-time sizes are written in C."""
+    """The text of a value: formulas of run-time sizes in C."""
     return extent_text(value) if isinstance(value, Expr) else value
 
 
@@ -78,6 +78,6 @@ def render(template: str, folders: Sequence[Path] = (), **values: Any) -> str:
 
 
 def _line(error: Exception, file: Path) -> str:
-    """Where in a template an error comes from: Jinja's frames have the template's names and lines."""
+    """The line of a template that an error comes from: Jinja's frames have the template's names and lines."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
     return f":{lines[-1]}" if lines else ""

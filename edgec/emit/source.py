@@ -167,7 +167,7 @@ def _arguments(kernel: Kernel, view: View, program: Program) -> str:
 
 
 def describe(kernel: Kernel) -> str:
-    """What a kernel computes, for the comment at its call: operators, result, and the ONNX nodes it came from."""
+    """The comment at the call of a kernel: operators, result, and the ONNX nodes it came from."""
     if kernel.block is None:
         return f"border of {', '.join(map(comment_text, kernel.names)) or 'a padded value'}"
     blocks = [s.block for s in kernel.steps if s.block is not None]

@@ -382,15 +382,10 @@ def detection(label: str, threshold: float, **more: Any) -> None:
     case(f"TFLite_Detection_PostProcess-f32-{label}", f)
 
 
-detection("many", -5.0)
-detection("few", 1.6)
-
-
 def sparse() -> None:
     """[4, 4] weights in compressed rows."""
-    f = File()
-    x, y = f.main.input("f32", (4, 4)), f.main.tensor("f32", (4, 4), "y")
-    w, dense = f.main.tensor("f32", (4, 4)), f.main.tensor("f32", (4, 4))
+    f, shape = File(), (4, 4)
+    x, y, w, dense = f.main.input("f32", shape), *(f.main.tensor("f32", shape, *name) for name in (["y"], [], []))
     tensor = f.main.proto.tensors[w]
     tensor.buffer = f.buffer(np.array([1.5, -2, 3, 4.25, 5], np.float32).tobytes())
     tensor.sparsity = compressed_rows([0, 2, 2, 3, 5], [0, 3, 1, 0, 2])
@@ -400,4 +395,6 @@ def sparse() -> None:
     case("DENSIFY-f32", f)
 
 
+detection("many", -5.0)
+detection("few", 1.6)
 sparse()

@@ -1,4 +1,4 @@
-"""What every template sees of a kernel: its name, its operands and how a result is stored. No decision is made here."""
+"""The part of a view that all templates use: name, operands, and the store of a result. No decision is made here."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class View:
 
     @property
     def declarations(self) -> dict[str, str]:
-        """How each operand is declared as a parameter, by its name."""
+        """The declaration of each operand as a parameter, by its name."""
         out = self.buffers[-1]
         declared = {
             self.pointers[b]: f"const {STORAGE[b.dtype]} *{'' if b in self.aliases else 'restrict '}"
@@ -100,7 +100,7 @@ class View:
 
     @property
     def last_arguments(self) -> tuple[str, ...]:
-        """What a call passes after operands, scratch and sizes."""
+        """The arguments of a call after operands, scratch and sizes."""
         return ("thread", "threads")
 
     def tile_interface(self, indices: Iterable[str], lines: Iterable[str]) -> tuple[str, str]:
@@ -156,7 +156,7 @@ class LoopedView(View):
 
     @property
     def outer_names(self) -> dict[Expr, str]:
-        """How the outer loops are called in C."""
+        """The names of the outer loops in C."""
         return {v: d.name for v, d in self.outer_loops.items()}
 
     @property

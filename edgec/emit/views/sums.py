@@ -20,7 +20,7 @@ from edgec.schedule.storage import memory_type
 
 @dataclass(frozen=True)
 class Step:
-    """What is done once for every round of ``loop`` (None: once): of bytes, ``live`` ones at a time."""
+    """One step of a sum for every round of ``loop`` (None: once); of int8, ``live`` elements."""
 
     loop: Loop | None
     live: int = 0
@@ -37,7 +37,7 @@ class SumsView(PackingView):
 
     @property
     def steps(self) -> list[Step]:
-        """What stands in the innermost place of the loops around a sum: its own loop, and the bytes left over."""
+        """The innermost steps of a sum: its own loop, and the elements left over."""
         dots = self.params.dots
         inner = self.sum_loops[-1] if self.sums else None
         if dots is None:
@@ -55,14 +55,14 @@ class SumsView(PackingView):
 
     @property
     def unit(self) -> str:
-        """What a panel is made of: a number, four bytes or a pair of bf16 a lane."""
+        """The C type of a panel: a number, four int8 or a pair of bf16 a lane."""
         if self.dots is not None:
             return "int32_t"
         return STORAGE[self.panel_dtype]
 
     @property
     def element(self) -> str:
-        """What S is made of in memory."""
+        """The C type of S in memory."""
         return STORAGE[memory_type(self.params.s)]
 
     @property
@@ -105,7 +105,7 @@ class SumsView(PackingView):
 
     @property
     def step_width(self) -> int:
-        """How far the panel goes on with every step of the sum."""
+        """The advance of the panel pointer with every step of the sum."""
         return self.width * (self.dots.rows if self.dots is not None else 1)
 
     @property

@@ -39,7 +39,6 @@ from edgec.ir.records.layout import Group, Layout, flat, lines, prefixed
 from edgec.ir.registry import meaning
 from edgec.ir.text import constants_of, inline, node_line, numbered, show
 from edgec.ir.types import Type
-from edgec.text import printable
 
 #: Words that begin lines of graphs.
 _OF_GRAPHS = frozenset({"graph", "size", "return"})
@@ -174,7 +173,7 @@ class _Writer:
             layout = prefixed(f"{self.labels[id(record)]} = ", layout)
         described = getattr(record, "describe", None)
         if isinstance(described, str):
-            own.insert(0, f"# {printable(described)}")
+            own.insert(0, f"# {json.dumps(described)[1:-1]}")
         self.paragraphs.append("\n".join([*own, *lines(layout)]) + "\n")
 
     def inside(self, record: Any, expressions: dict[Expr, None]) -> Iterator[Any]:
