@@ -1,4 +1,4 @@
-"""edgec beside the other engines for this processor: every network, in turns, with its outputs checked.
+"""edgec compared with the other engines for this CPU: every network, interleaved, with its outputs checked.
 
     python -m benchmarks.peers --write docs/results/peers.md
 

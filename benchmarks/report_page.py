@@ -1,4 +1,4 @@
-"""The report's page in Chromium: how soon it paints, and whether what people do with it works.
+"""The report's page in Chromium: time to first paint, and correctness of its interactions.
 
     python -m benchmarks.report_page                        a graph as large as Mask R-CNN's, made here
     python -m benchmarks.report_page NETWORK.onnx ...       reports of these are built, opened, searched, switched

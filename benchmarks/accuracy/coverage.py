@@ -1,4 +1,4 @@
-"""Every model that edgec has to build, run beside onnxruntime on real inputs: one table.
+"""Every model that edgec must support, compared with onnxruntime on real inputs: one table.
 
     python -m benchmarks.accuracy.coverage [NAME ...]
 

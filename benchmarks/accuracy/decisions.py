@@ -1,4 +1,4 @@
-"""Accuracy on labeled data: what edgec compiles beside onnxruntime, one example at a time.
+"""Accuracy on labeled data: edgec compared with onnxruntime, one example at a time.
 
     python -m benchmarks.accuracy.decisions
 

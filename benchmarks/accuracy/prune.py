@@ -1,4 +1,4 @@
-"""Pruning without training on EfficientNet-Lite0: zeros, latency, accuracy for every method and level, and by a budget.
+"""Pruning without training on EfficientNet-Lite0: zeros, latency, accuracy for every method and level, and by a bound.
 
     python -m benchmarks.accuracy.prune --write docs/guide/pruning.md
 

@@ -1,4 +1,4 @@
-"""Integer networks on Cortex-M boards: memory, stack and instructions, beside TensorFlow Lite Micro's own figures.
+"""Integer networks on Cortex-M boards: memory, stack and instructions, compared with TensorFlow Lite Micro's figures.
 
     python -m benchmarks.boards.boards [--models FOLDER] [--micro PYTHON] [--cmsis-nn FOLDER] [--write PAGE]
 

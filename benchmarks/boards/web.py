@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 in a browser: real pictures through the page of the app ``web``, beside onnxruntime-web.
+"""EfficientNet-Lite0 in a browser: real images through the page of the app ``web``, compared with onnxruntime-web.
 
     pip install scikit-image
     apt install chromium chromium-driver

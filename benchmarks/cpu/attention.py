@@ -1,4 +1,4 @@
-"""Attention alone beside onnxruntime, in turns: `python -m benchmarks.cpu.attention [LENGTH ...] [--write FILE]`.
+"""Attention compared with onnxruntime: `python -m benchmarks.cpu.attention [LENGTH ...] [--write FILE]`.
 
 Four heads of 64 features (two from 4096 keys on), random queries, keys and values. Networks are built before anything
 is timed, and kept in ``--cache``. The exit code is 1 where a result is wrong, where a buffer of all scores is planned,

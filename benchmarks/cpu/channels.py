@@ -1,4 +1,4 @@
-"""Channels removed: the smaller network as edgec compiles it beside onnxruntime on the smaller ONNX file it wrote.
+"""Channel pruning: the smaller network compiled by edgec, compared with onnxruntime on the smaller ONNX file.
 
     python -m benchmarks.cpu.channels --sparsity 0.3
 

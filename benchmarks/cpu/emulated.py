@@ -1,4 +1,4 @@
-"""Networks on processors that qemu emulates: right or not, and what a build for another processor says of itself.
+"""Networks on CPUs that qemu emulates: correctness, and the message of a build for another CPU.
 
     python -m benchmarks.cpu.emulated [--only cortex-a53 ...] [--networks NAME ...] [--write docs/results/emulated.md]
 

@@ -1,4 +1,4 @@
-"""Networks whose sums are of fp16, on an emulated 64-bit Arm: how far off they are, and what they see in pictures.
+"""Networks with fp16 accumulation on an emulated 64-bit Arm: their errors, and their decisions on images.
 
     python -m benchmarks.cpu.fp16_sums --folder networks [--pictures 12] [--write docs/guide/precision.md] [NAME ...]
 

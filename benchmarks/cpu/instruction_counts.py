@@ -1,4 +1,4 @@
-"""Instructions that products of matrices take on other processors, counted by qemu one by one.
+"""Instructions of matmuls on other CPUs, counted by qemu one by one.
 
     python -m benchmarks.cpu.instruction_counts [--write docs/results/instruction-counts.md]
 

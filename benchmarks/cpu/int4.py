@@ -1,4 +1,4 @@
-"""Weights of four bits: edgec beside onnxruntime's MatMulNBits on the same file, and both in fp32, in turns.
+"""4-bit weights: edgec compared with onnxruntime's MatMulNBits on the same file, and both in fp32.
 
     python -m benchmarks.cpu.int4 --write docs/results/int4.md
 

@@ -1,4 +1,4 @@
-"""Quantized networks: edgec in int8 beside itself in fp32 and beside other engines on the same int8 file, in turns.
+"""Quantized networks: edgec in int8 compared with itself in fp32 and with other engines on the same int8 file.
 
     python -m benchmarks.cpu.int8 --write docs/results/int8.md
 

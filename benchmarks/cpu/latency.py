@@ -1,4 +1,4 @@
-"""edgec beside onnxruntime in one run: every network built, checked and timed.
+"""edgec compared with onnxruntime in one run: every network built, checked and timed.
 
     python -m benchmarks.cpu.latency --folder DIR --write latency.md
 

@@ -1,4 +1,4 @@
-"""Networks in 16 bits: edgec with --precision beside itself in fp32 and beside OpenVINO in bf16, in turns.
+"""Networks in 16 bits: edgec with --precision compared with itself in fp32 and with OpenVINO in bf16.
 
     python -m benchmarks.cpu.precision --write docs/guide/precision.md
 

@@ -1,4 +1,4 @@
-"""Break-even curves: layers dense and with vectors of zeros, in edgec and beside onnxruntime, in one run.
+"""Break-even curves: layers dense and with zero vectors, in edgec and compared with onnxruntime, in one run.
 
     python -m benchmarks.cpu.sparse --write docs/guide/pruning.md
 

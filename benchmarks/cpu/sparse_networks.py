@@ -1,4 +1,4 @@
-"""Whole networks with vectors of zeros beside their dense builds, in turns on one thread.
+"""Whole networks with zero vectors, compared with their dense builds on one thread.
 
     python -m benchmarks.cpu.sparse_networks resnet50_224 bert_base_128 --sparsity 0.8
 

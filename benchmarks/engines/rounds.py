@@ -1,4 +1,4 @@
-"""Engines by turns on one network: every engine in a process of its own, kept on the same cores (A B C, C B A, ...).
+"""Interleaved engines on one network: each in a process of its own, pinned to the same cores (A B C, C B A, ...).
 
     python -m benchmarks.engines.rounds JOB.json RESULT.json
 

@@ -1,4 +1,4 @@
-"""Every kernel of every network alone, beside the operators it was fused from (`edgec check --blocks`).
+"""Every kernel of every network by itself, compared with the operators it was fused from (`edgec check --blocks`).
 
     python -m benchmarks.fusion.blocks --folder DIR [--published | --small] [--only PATTERN ...]
 

@@ -1,4 +1,4 @@
-"""Kernels and intermediate bytes of the networks that DNNFusion and SmartMem counted, beside their figures.
+"""Kernels and intermediate bytes of the networks that DNNFusion and SmartMem counted, compared with their figures.
 
     python -m benchmarks.fusion.counts [--only NAME ...] [--small] [--check] [--write docs/results/fusion-counts.md]
 

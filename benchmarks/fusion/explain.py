@@ -1,4 +1,4 @@
-"""Does `edgec explain` answer for every node of networks, and how long does it take?
+"""Coverage and speed of `edgec explain` over every node of networks.
 
 python -m benchmarks.fusion.explain NETWORK.onnx ...
 """

@@ -1,4 +1,4 @@
-"""Attention on an NVIDIA GPU beside PyTorch's scaled_dot_product_attention: microseconds of one kernel.
+"""Attention on an NVIDIA GPU compared with PyTorch's scaled_dot_product_attention: microseconds of one kernel.
 
     python -m benchmarks.gpu.attention [--device cuda_sm90] [--precision fp32,fp16] [--out FILE.json] [N ...]
 

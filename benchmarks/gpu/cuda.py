@@ -1,4 +1,4 @@
-"""Networks on an NVIDIA GPU at batch 1: right or wrong, milliseconds, and beside PyTorch on the same machine.
+"""Networks on an NVIDIA GPU at batch 1: correctness and milliseconds, compared with PyTorch on the same machine.
 
     python -m benchmarks.gpu.cuda [--device cuda_sm90] [--peers all] [--out FILE.json] [--write PAGE] [NAME ...]
 

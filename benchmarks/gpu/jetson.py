@@ -1,4 +1,4 @@
-"""Every network compiled for a Jetson: how long nvcc takes, and what kernels take of the GPU, as a table.
+"""Every network compiled for a Jetson: nvcc's time, and GPU resources of kernels, as a table.
 
     python -m benchmarks.gpu.jetson --folder networks [--precision fp32,fp16] [--write PAGE] [NAME ...]
     python -m benchmarks.gpu.jetson --folder networks --device jetson_agx_xavier,jetson_nano --nvrtc UNPACKED

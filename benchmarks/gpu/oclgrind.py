@@ -1,4 +1,4 @@
-"""Kernel tests of OpenCL under oclgrind: data races, accesses out of bounds, barriers that not every work-item meets.
+"""Kernel tests of OpenCL under oclgrind: data races, out-of-bounds accesses, barriers that some work-items miss.
 
     python -m benchmarks.gpu.oclgrind [--kind KIND] [--group GROUP] [--seconds N] [--kept FILE] [--write PAGE]
 

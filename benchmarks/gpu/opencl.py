@@ -1,4 +1,4 @@
-"""Networks through OpenCL at batch 1: right or wrong, first run with and without the cache, milliseconds.
+"""Networks through OpenCL at batch 1: correctness, first run with and without the cache, milliseconds.
 
     python -m benchmarks.gpu.opencl [--device host_pocl] [--precision fp16] [--beside host] [--profile] [NAME ...]
 

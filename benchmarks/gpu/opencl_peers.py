@@ -1,4 +1,4 @@
-"""Networks through OpenCL beside OpenCV's DNN module through OpenCL, on one device, in turns; fp32, batch 1.
+"""Networks through OpenCL compared with OpenCV's DNN module through OpenCL, on one device; fp32, batch 1.
 
     pip install 'opencv-python-headless<5'
     python -m benchmarks.gpu.opencl_peers [--device host_pocl] [--made FOLDER] [--write PAGE] [NAME ...]

@@ -1,4 +1,4 @@
-"""Networks on a phone's processor and its GPU: the plan of ``--place auto``, and whether the divided network is right.
+"""Networks on a phone's CPU and GPU: the plan of ``--place auto``, and correctness of the divided network.
 
     python -m benchmarks.gpu.partition [--device pixel_8] [--made FOLDER] [--write docs/results/opencl.md] [NAME ...]
 

@@ -1,4 +1,4 @@
-"""Matrix products on an NVIDIA GPU beside cuBLAS: microseconds of one kernel, of halves, bytes and floats.
+"""Matmuls on an NVIDIA GPU compared with cuBLAS: microseconds of one kernel, in fp16, int8 and fp32.
 
     python -m benchmarks.gpu.products [--device cuda_sm90] [--tiles] [--out FILE.json]
 

@@ -1,4 +1,4 @@
-"""Every tile of a matrix product on a GPU, timed: what the prediction in `edgec.schedule.gpu.tiles` is held against.
+"""Every tile of a matmul on a GPU, timed and compared with the prediction in `edgec.schedule.gpu.tiles`.
 
     python -m benchmarks.gpu.tiles [--device cuda_sm90] [--precision fp32,fp16] --out FILE.json
 

@@ -1,4 +1,4 @@
-"""Int8 files as others wrote them: results on real inputs beside onnxruntime, and beside LiteRT's reference kernels.
+"""Int8 files of other tools: results on real inputs compared with onnxruntime and LiteRT's reference kernels.
 
     python -m benchmarks.networks.int8_files [--only NAME ...]
 

@@ -1,4 +1,4 @@
-"""Makes ONNX files of seven transformers as an old exporter writes them: norms and activations taken apart.
+"""ONNX files of seven transformers as an old exporter writes them: norms and activations as single operators.
 
     python -m benchmarks.networks.make_transformers DIR [NAME ...]
 
