@@ -23,6 +23,8 @@ def identifier(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else json.dumps(name)
 
 
+#: Errors of definitions of operators, which are written for operands that fit.
+_OF_DEFINITIONS = (TypeError, ValueError, LookupError, ArithmeticError, AssertionError, AttributeError)
 #: Longer numbers are no sizes.
 _DIGITS = 18
 
@@ -318,7 +320,7 @@ class GraphReader:
             return intern("copy", tuple(args), attributes, args[0].type)
         try:
             return node(op, *args, **attributes)
-        except TypeError as error:
+        except _OF_DEFINITIONS as error:
             raise ModelError(f"'{op}' does not take these operands and attributes ({error})") from None
 
     def result(self, tokens: _Tokens) -> None:

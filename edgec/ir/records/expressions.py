@@ -1,6 +1,6 @@
 """Expressions as text: exact, and as readable as arithmetic.
 
-    add(r1_0:64 | x[i0:8 * 64 + r1_0] * w[r1_0]) + 1.0
+    sum(r1_0:64 | x[i0:8 * 64 + r1_0] * w[r1_0]) + 1.0
 
 A variable is written with its extent where it is first mentioned (or mentioned with another one), a size with its
 range; after that its name is enough. Numbers are i64 or f32 unless a type follows (``3:i32``). A load has the type of
@@ -26,6 +26,8 @@ INFIX = {
     "mul": ("*", 5), "div": ("/", 5), "floordiv": ("//", 5), "floormod": ("%", 5),
 }  # fmt: skip
 COMPARED = 3
+#: Reductions by the function that combines.
+REDUCTIONS = {"add": "sum", "mul": "product", "max": "maximum", "min": "minimum", "and": "all", "or": "any"}
 #: Words with a meaning of their own; a variable of such a name is written in quotes.
 KEYWORDS = frozenset({"True", "False", "None", "inf", "nan", "or", "and", "load"})
 #: The name of a fresh variable, and its short form.
@@ -103,7 +105,7 @@ class ExpressionWriter:
             combine, variables = e.value
             names = ", ".join(self.mention(X.var(v.name, v.extent)) for v in variables)
             bound = f"{names} " if names else ""
-            return f"{combine}({bound}| {self.text(e.args[0])})"
+            return f"{REDUCTIONS[combine]}({bound}| {self.text(e.args[0])})"
         args = ", ".join(self.text(a) for a in e.args)
         if e.op == "load":
             found = getattr(e.value, "dtype", None) or getattr(getattr(e.value, "type", None), "dtype", None)

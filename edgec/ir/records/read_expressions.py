@@ -10,11 +10,12 @@ from edgec.ir.dtypes import DTYPES
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.fresh import reserved
 from edgec.ir.functions import FUNCTIONS
-from edgec.ir.records.expressions import COMPARED, INFIX, KEYWORDS, SHORT
+from edgec.ir.records.expressions import COMPARED, INFIX, KEYWORDS, REDUCTIONS, SHORT
 from edgec.ir.records.tokens import Tokens, shortened
 
 #: Expressions nest at most this deep; what is written nests less.
 _NESTING = 100
+_COMBINES = {name: combine for combine, name in REDUCTIONS.items()}
 _OPERATORS = {mark: (name, level) for name, (mark, level) in INFIX.items()}
 #: Functions of two and of three operands; all others have one.
 _TWO = frozenset({*INFIX, "fmod", "pow", "max", "min", "xor", "bitand", "bitor", "bitxor", "shl", "shr"})
@@ -128,9 +129,8 @@ class ExpressionReader:
     def function(self, tokens: Tokens) -> Expr:
         """A function of its arguments, a cast, or a reduction."""
         name = tokens.word()
-        first, second = tokens.after(), tokens.after(2)
-        if first.text == "|" or (first.kind in ("word", "string") and second.text == ":"):
-            return self.reduction(tokens, name)
+        if name in _COMBINES:
+            return self.reduction(tokens, _COMBINES[name])
         tokens.expect("(")
         args = self.arguments(tokens, ")")
         is_bits = name.startswith(_BITS)
@@ -141,8 +141,6 @@ class ExpressionReader:
 
     def reduction(self, tokens: Tokens, combine: str) -> Expr:
         tokens.expect("(")
-        if combine not in X.COMBINES:
-            raise tokens.error(f"'{shortened(combine)}' combines nothing")
         bound = []
         while not tokens.accept("|"):
             bound.append(self.variable(tokens))
