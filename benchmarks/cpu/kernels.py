@@ -27,7 +27,7 @@ from benchmarks.engines.engines import Edgec
 from edgec.artifact.folder import read_lock
 from edgec.device.load import load_device
 from edgec.device.toolchain import compile_shared, pick_compiler
-from edgec.emit.source import describe
+from edgec.emit.function_comment import describe
 from edgec.execute.samples import random_inputs
 from edgec.ops import meaning
 from edgec.report.facts import multiply_adds

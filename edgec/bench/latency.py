@@ -17,7 +17,7 @@ from edgec.check.compare import compare_all, quantized_outputs, tolerance_of, wo
 from edgec.check.litert import LitertReference
 from edgec.check.reference import Reference, runtime
 from edgec.device.compilers import runs_here
-from edgec.emit.source import describe
+from edgec.emit.function_comment import describe
 from edgec.errors import CheckError, UsageError
 from edgec.execute.samples import random_inputs
 from edgec.frontend.tflite.model import TfliteModel

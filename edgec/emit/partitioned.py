@@ -10,9 +10,9 @@ from typing import Any
 
 from edgec.device.device import Device
 from edgec.emit.c_literal import STORAGE
+from edgec.emit.function_comment import comment_text
 from edgec.emit.project import LOCK, Port, files, ports, sealed
 from edgec.emit.render import render
-from edgec.emit.source import comment_text
 from edgec.errors import UsageError
 from edgec.ir.graph import Node
 from edgec.ir.types import CODED, DTYPES

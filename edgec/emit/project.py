@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,11 +17,13 @@ from edgec.emit import extras
 from edgec.emit.c_expression import extent_text
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.c_text import size_name
+from edgec.emit.function_comment import comment_text
+from edgec.emit.identifiers import identifier
 from edgec.emit.language import language_of, refuse_large
 from edgec.emit.opencl import host_values
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.emit.render import render
-from edgec.emit.source import Sources, comment_text, generate, pointer_text, size_value
+from edgec.emit.source import Sources, generate, pointer_text, size_value
 from edgec.errors import DeviceError, UsageError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
@@ -40,20 +41,6 @@ LOCK = "edgec.lock"
 LOCK_BYTES = 4
 #: Kernel sources are spread over this many files, so that compilers can work side by side.
 FILES = 8
-
-_WORDS = """
-alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr continue decltype
-default delete do double else enum explicit export extern false float for friend goto if inline int long mutable
-namespace new noexcept not nullptr operator or private protected public register restrict return short signed sizeof
-static struct switch template this throw true try typedef typeid typename typeof union unsigned using virtual void
-volatile while xor
-int8_t int16_t int32_t int64_t size_t uint8_t uint16_t uint32_t uint64_t
-eof errno infinity linux nan null stderr stdin stdout unix
-arena call pool session stream task thread threads weights
-"""
-#: What no parameter can be called: words of C and C++, types, macros that are always there, and its neighbors.
-_TAKEN_WORDS = frozenset(_WORDS.split())
-
 
 #: Headers that generated sources include: a project of that name would put its own in their place.
 _HEADERS = frozenset(
@@ -148,20 +135,6 @@ class Port:
     @property
     def comment(self) -> str:
         return comment_text(self.onnx_name)
-
-
-def identifier(text: str, taken: set[str], fallback: str, prefix: str = "EC") -> str:
-    """A C identifier made from a model's own text, unique among ``taken``, that begins like nothing of the sources'."""
-    name = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_")[:40] or fallback
-    is_macro = re.fullmatch(r"[A-Z0-9_]+_(MAX|MIN|C|WIDTH)", name)  # of stdint.h
-    is_ours = name.upper().startswith(("EC_", f"{prefix.upper()}_"))
-    if not name[0].isalpha() or name.lower() in _TAKEN_WORDS or is_ours or is_macro:
-        name = f"{fallback}_{name}"
-    base, k = name, 2
-    while name.upper() in taken:  # in capitals it is part of the names of macros
-        name, k = f"{base}_{k}", k + 1
-    taken.add(name.upper())
-    return name
 
 
 def ports(program: Program, prefix: str) -> tuple[list[Port], list[Port]]:

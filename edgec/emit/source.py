@@ -9,7 +9,9 @@ from pathlib import Path
 from edgec.emit.barriers import Barriers
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.c_text import size_name
+from edgec.emit.function_comment import comment_of, describe
 from edgec.emit.language import C, Language
+from edgec.emit.operand_names import TensorNames, renamed, replaced, tensor_names
 from edgec.emit.registry import choose
 from edgec.emit.render import render
 from edgec.emit.views import View
@@ -24,15 +26,12 @@ _NAME = "KERNEL_NAME"
 
 @dataclass(frozen=True)
 class Function:
-    """One kernel function: its text, and what a declaration and a call need."""
+    """One kernel function: its text, its declaration, and a comment that says what it computes."""
 
     name: str
     text: str
-    view: View
-
-    @property
-    def prototype(self) -> str:
-        return self.view.declared(self.name)
+    prototype: str
+    comment: str
 
 
 @dataclass(frozen=True)
@@ -67,25 +66,45 @@ class Sources:
 
 def generate(program: Program, prefix: str, templates: Sequence[Path] = (), language: Language = C) -> Sources:
     """Render every kernel; kernels whose text is equal share one function."""
-    known: dict[str, Function] = {}
+    made = [(k, *_rendered(k, _NAME, _aliases(k, program), templates, language)) for k in program.kernels]
+    functions = _functions(made, prefix, tensor_names(program))
     calls: list[CallSite] = []
     barriers = Barriers(program)
     unread = dict(program.sizes)
-    for kernel in program.kernels:
-        view, text, kind = _rendered(kernel, _NAME, _aliases(kernel, program), templates, language)
-        if text not in known:
-            name = f"{prefix}_{len(known)}_{kind}"
-            known[text] = Function(name, text.replace(_NAME, name), view)
+    for kernel, view, text, _ in made:
         fresh = {s: unread.pop(s) for s in kernel.sizes if s in unread}
         barrier = barriers.must_wait(kernel, fresh.values())
         guard = "".join(f" && {'' if truth else '!'}*({_pointer(b, program, True)})" for b, truth in kernel.guards)
         sizes = tuple(ReadSize(size_name(s), size_value(s, b, program)) for s, b in fresh.items())
         calls.append(
             CallSite(
-                known[text], view, kernel, _arguments(kernel, view, program), barrier, describe(kernel), sizes, guard
+                functions[text],
+                view,
+                kernel,
+                _arguments(kernel, view, program),
+                barrier,
+                describe(kernel),
+                sizes,
+                guard,
             )
         )
-    return Sources(tuple(known.values()), tuple(calls))
+    return Sources(tuple(functions.values()), tuple(calls))
+
+
+def _functions(made: Sequence[tuple[Kernel, View, str, str]], prefix: str, tensors: TensorNames) -> dict[str, Function]:
+    """The function of each text, in order; all kernels that have the text are calls of it."""
+    users: dict[str, list[Kernel]] = {}
+    first: dict[str, tuple[View, str]] = {}
+    for kernel, view, text, kind in made:
+        users.setdefault(text, []).append(kernel)
+        first.setdefault(text, (view, kind))
+    found: dict[str, Function] = {}
+    for text, (view, kind) in first.items():
+        name = f"{prefix}_{len(found)}_{kind}"
+        names = renamed(text, users[text], _NAME, tensors)
+        body, declared = (replaced(t, names).replace(_NAME, name) for t in (text, view.declared(_NAME)))
+        found[text] = Function(name, body, declared, comment_of(users[text]))
+    return found
 
 
 def _rendered(
@@ -164,19 +183,3 @@ def _arguments(kernel: Kernel, view: View, program: Program) -> str:
         operands = operands[1:]
     pointers = [_pointer(b, program, const=k < len(operands) - 1) for k, b in enumerate(operands)]
     return ", ".join([*pointers, *scratch, *map(size_name, kernel.sizes), *view.last_arguments])
-
-
-def describe(kernel: Kernel) -> str:
-    """The comment at the call of a kernel: operators, result, and the ONNX nodes it came from."""
-    if kernel.block is None:
-        return f"border of {', '.join(map(comment_text, kernel.names)) or 'a padded value'}"
-    blocks = [s.block for s in kernel.steps if s.block is not None]
-    operators = ", then ".join(" ".join(dict.fromkeys(n.op for n in b.nodes)) for b in blocks)
-    names = ", ".join(comment_text(n) for n in kernel.names[:6]) + (", ..." if len(kernel.names) > 6 else "")
-    return f"{operators} -> {kernel.block.output.type}" + (f"  [{names}]" if names else "")
-
-
-def comment_text(name: str) -> str:
-    """A model's own text inside a C comment: nothing of it may end the comment or start another line."""
-    safe = "".join(c if c.isprintable() and c.isascii() and c != "\\" else "?" for c in name)
-    return safe.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")[:80]

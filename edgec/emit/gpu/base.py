@@ -57,6 +57,9 @@ class GpuView(View, ABC):
         """Counters that thread blocks of the launch synchronize by."""
         return self.record.locks
 
+    def operand(self, key: str) -> str:
+        return key
+
     @property
     def prologue(self) -> list[str]:
         """The first statements of the kernel."""

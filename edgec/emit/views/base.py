@@ -61,8 +61,12 @@ class View:
         self.buffers = list(kernel.operands)
         self.sizes = [size_name(s) for s in kernel.sizes]
         self.aliases = aliases  # operands that share memory with the result, on purpose
-        self.pointers: dict[object, str] = {b: f"p{k}" for k, b in enumerate(self.buffers[:-1])}
-        self.target = "y"
+        self.pointers: dict[object, str] = {b: self.operand(f"p{k}") for k, b in enumerate(self.buffers[:-1])}
+        self.target = self.operand("y")
+
+    def operand(self, key: str) -> str:
+        """The placeholder for the name of an operand, which the tensors of its calls give (`emit.operand_names`)."""
+        return f"{self.name}_{key}"
 
     @property
     def task_loops(self) -> list[Loop]:

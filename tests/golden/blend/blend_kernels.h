@@ -4,8 +4,8 @@
 
 #include "ec_scalar.h"
 
-void blend_0_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
-void blend_1_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
-void blend_2_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
-void blend_3_map(const int64_t *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads);
+void blend_0_map(const float *restrict left, float *restrict join, ec_int thread, ec_int threads);
+void blend_1_map(const float *restrict right, float *restrict join, ec_int thread, ec_int threads);
+void blend_2_map(const float *restrict join, float *restrict mixed, ec_int thread, ec_int threads);
+void blend_3_map(const int64_t *restrict order, const float *restrict mixed, float *restrict picked, ec_int thread, ec_int threads);
 #endif

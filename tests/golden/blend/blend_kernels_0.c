@@ -7,49 +7,61 @@
 #error "generated for vectors of 4 floats: compile for the device's instruction set (see CMakeLists.txt)"
 #endif
 
-void blend_0_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
+/* sigmoid  [squash]
+ * f32[3,5] -> f32[3,5]
+ * 210 FLOP, 120 B: map over [3], lanes along 5 */
+void blend_0_map(const float *restrict left, float *restrict join, ec_int thread, ec_int threads) {
   const ec_int first = 3 * thread / threads, last = 3 * (thread + 1) / threads;
   for (ec_int o0 = first; o0 < last; ++o0) {
     ec_int j = 0;
     for (; j + EC_VL <= 5; j += EC_VL) {
-      const ec_vf t1 = ec_load(p0 + (o0 * 5 + j));
+      const ec_vf t1 = ec_load(left + (o0 * 5 + j));
       const ec_vf t2 = ec_sigmoid(t1);
-      ec_store(y + (o0 * 7 + j), t2);
+      ec_store(join + (o0 * 7 + j), t2);
     }
     if (j < 5) {
       const int count = (int)(5 - j);
-      const ec_vf t1 = ec_load_n(p0 + (o0 * 5 + j), count);
+      const ec_vf t1 = ec_load_n(left + (o0 * 5 + j), count);
       const ec_vf t2 = ec_sigmoid(t1);
-      ec_store_n(y + (o0 * 7 + j), t2, count);
+      ec_store_n(join + (o0 * 7 + j), t2, count);
     }
   }
 }
 
-void blend_1_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
+/* copy
+ * f32[3,2] -> f32[3,2]
+ * 0 FLOP, 48 B: map over [3, 2], scalar */
+void blend_1_map(const float *restrict right, float *restrict join, ec_int thread, ec_int threads) {
   const ec_int first = 3 * thread / threads, last = 3 * (thread + 1) / threads;
   for (ec_int o0 = first; o0 < last; ++o0) {
     for (ec_int j = 0; j < 2; ++j) {
-      const float t1 = p0[o0 * 2 + j];
-      y[o0 * 7 + j + 5] = t1;
+      const float t1 = right[o0 * 2 + j];
+      join[o0 * 7 + j + 5] = t1;
     }
   }
 }
 
-void blend_2_map(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
+/* min transpose  [is_low, choose, turn]
+ * f32[3,7] -> f32[7,3]
+ * 21 FLOP, 168 B: map over [7, 3], scalar */
+void blend_2_map(const float *restrict join, float *restrict mixed, ec_int thread, ec_int threads) {
   const ec_int first = 7 * thread / threads, last = 7 * (thread + 1) / threads;
   for (ec_int o0 = first; o0 < last; ++o0) {
     for (ec_int j = 0; j < 3; ++j) {
-      const float t1 = p0[o0 + j * 7];
+      const float t1 = join[o0 + j * 7];
       const float t2 = ec_min_float(t1, 0.625f);
-      y[o0 * 3 + j] = t2;
+      mixed[o0 * 3 + j] = t2;
     }
   }
 }
 
-void blend_3_map(const int64_t *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
+/* gather  [pick]
+ * i64[4], f32[7,3] -> f32[4,3]
+ * 0 FLOP, 128 B: map over [4, 3], scalar */
+void blend_3_map(const int64_t *restrict order, const float *restrict mixed, float *restrict picked, ec_int thread, ec_int threads) {
   const ec_int first = 4 * thread / threads, last = 4 * (thread + 1) / threads;
   for (ec_int o0 = first; o0 < last; ++o0) {
-    const int64_t t1 = p0[o0];
+    const int64_t t1 = order[o0];
     const uint8_t t2 = (t1 < 0);
     int64_t t3;
     if (t2) {
@@ -59,8 +71,8 @@ void blend_3_map(const int64_t *restrict p0, const float *restrict p1, float *re
       t3 = t1;
     }
     for (ec_int j = 0; j < 3; ++j) {
-      const float t5 = p1[j + ec_min_int(ec_max_int((ec_int)t3, 0), 6) * 3];
-      y[o0 * 3 + j] = t5;
+      const float t5 = mixed[j + ec_min_int(ec_max_int((ec_int)t3, 0), 6) * 3];
+      picked[o0 * 3 + j] = t5;
     }
   }
 }

@@ -4,7 +4,7 @@
 
 #include "ec_scalar.h"
 
-void classifier_0_contract(const float *restrict p0, const float *restrict p1, const float *restrict p2, const float *restrict p3, float *restrict y, ec_int thread, ec_int threads);
-void classifier_1_window(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads);
-void classifier_2_row(const float *restrict p0, const float *restrict p1, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads);
+void classifier_0_contract(const float *restrict image, const float *restrict image_copy, const float *restrict bias, const float *restrict weights, float *restrict stem_relu, ec_int thread, ec_int threads);
+void classifier_1_window(const float *restrict stem_relu, const float *restrict weights, float *restrict mean, ec_int thread, ec_int threads);
+void classifier_2_row(const float *restrict mean, const float *restrict weights, float *restrict scores, unsigned char *scratch_bytes, ec_int thread, ec_int threads);
 #endif

@@ -7,66 +7,69 @@
 #error "generated for vectors of 16 floats: compile for the device's instruction set (see CMakeLists.txt)"
 #endif
 
-static void classifier_0_contract_0(float *restrict y, ec_int thread, ec_int threads);
-void classifier_0_contract_0(float *restrict y, ec_int thread, ec_int threads) {
+/* copy, then conv add max  [stem, stem/relu]
+ * f32[1,2,8,8], f32[1,2,10,10], f32[4,2,3,3], f32[1,4,1,1] -> f32[1,4,4,4]
+ * 2.43 kFLOP, 2.38 kB: contract M=4 N=4 K=18, tile 4 rows x 1 vectors of 16, lane factor packed, after 3 other steps */
+static void classifier_0_contract_0(float *restrict image_copy, ec_int thread, ec_int threads);
+void classifier_0_contract_0(float *restrict image_copy, ec_int thread, ec_int threads) {
   if (thread == 0) {
     for (ec_int i0 = 0; i0 < 2; ++i0)
       for (ec_int i1 = 0; i1 < 10; ++i1)
-        y[i0 * 100 + i1] = 0.0f;
+        image_copy[i0 * 100 + i1] = 0.0f;
   }
   if (thread == 1 % threads) {
     for (ec_int i0 = 0; i0 < 2; ++i0)
       for (ec_int i1 = 0; i1 < 10; ++i1)
-        y[90 + i0 * 100 + i1] = 0.0f;
+        image_copy[90 + i0 * 100 + i1] = 0.0f;
   }
   if (thread == 2 % threads) {
     for (ec_int i0 = 0; i0 < 2; ++i0)
       for (ec_int i1 = 0; i1 < 8; ++i1)
-        y[10 + i0 * 100 + i1 * 10] = 0.0f;
+        image_copy[10 + i0 * 100 + i1 * 10] = 0.0f;
   }
   if (thread == 3 % threads) {
     for (ec_int i0 = 0; i0 < 2; ++i0)
       for (ec_int i1 = 0; i1 < 8; ++i1)
-        y[19 + i0 * 100 + i1 * 10] = 0.0f;
+        image_copy[19 + i0 * 100 + i1 * 10] = 0.0f;
   }
 }
 
-static void classifier_0_contract_1(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
-void classifier_0_contract_1(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
+static void classifier_0_contract_1(const float *restrict image, float *restrict image_copy, ec_int thread, ec_int threads);
+void classifier_0_contract_1(const float *restrict image, float *restrict image_copy, ec_int thread, ec_int threads) {
   const ec_int first = 16 * thread / threads, last = 16 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     const ec_int o0 = task / 8;
     const ec_int o1 = task % 8;
-    const ec_vf t1 = ec_load_n(p0 + (o0 * 64 + o1 * 8), 8);
-    ec_store_n(y + (o0 * 100 + o1 * 10 + 11), t1, 8);
+    const ec_vf t1 = ec_load_n(image + (o0 * 64 + o1 * 8), 8);
+    ec_store_n(image_copy + (o0 * 100 + o1 * 10 + 11), t1, 8);
   }
 }
 
-static void classifier_0_contract_2(float *restrict y, ec_int thread, ec_int threads);
-void classifier_0_contract_2(float *restrict y, ec_int thread, ec_int threads) {
+static void classifier_0_contract_2(float *restrict stem_relu, ec_int thread, ec_int threads);
+void classifier_0_contract_2(float *restrict stem_relu, ec_int thread, ec_int threads) {
   if (thread == 0) {
     for (ec_int i0 = 0; i0 < 24; ++i0)
-      y[i0] = 0.0f;
+      stem_relu[i0] = 0.0f;
   }
   if (thread == 1 % threads) {
     for (ec_int i0 = 0; i0 < 24; ++i0)
-      y[120 + i0] = 0.0f;
+      stem_relu[120 + i0] = 0.0f;
   }
   if (thread == 2 % threads) {
     for (ec_int i0 = 0; i0 < 4; ++i0)
       for (ec_int i1 = 0; i1 < 4; ++i1)
-        y[24 + i0 * 24 + i1] = 0.0f;
+        stem_relu[24 + i0 * 24 + i1] = 0.0f;
   }
   if (thread == 3 % threads) {
     for (ec_int i0 = 0; i0 < 4; ++i0)
       for (ec_int i1 = 0; i1 < 4; ++i1)
-        y[44 + i0 * 24 + i1] = 0.0f;
+        stem_relu[44 + i0 * 24 + i1] = 0.0f;
   }
 }
 
-static void classifier_0_contract_3(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads);
-static __attribute__((noinline)) void classifier_0_contract_3_4x1_4(const float *restrict p0, const float *restrict p1, float *restrict y, const float *restrict panel, ec_int o0, ec_int m, ec_int n) {
-  const float *s = p0 + (o0 * 20 + m * 2);
+static void classifier_0_contract_3(const float *restrict image_copy, const float *restrict bias, const float *restrict weights, float *restrict stem_relu, ec_int thread, ec_int threads);
+static __attribute__((noinline)) void classifier_0_contract_3_4x1_4(const float *restrict image_copy, const float *restrict bias, float *restrict stem_relu, const float *restrict panel, ec_int o0, ec_int m, ec_int n) {
+  const float *s = image_copy + (o0 * 20 + m * 2);
   ec_vf c0_0 = ec_set1(0.0f);
   ec_vf c1_0 = ec_set1(0.0f);
   ec_vf c2_0 = ec_set1(0.0f);
@@ -89,23 +92,23 @@ static __attribute__((noinline)) void classifier_0_contract_3_4x1_4(const float 
       }
     }
   }
-  const ec_vf e0_1 = ec_load_n(p1 + n, 4);
+  const ec_vf e0_1 = ec_load_n(bias + n, 4);
   const ec_vf e0_2 = c0_0 + e0_1;
   const ec_vf e0_3 = ec_max(e0_2, ec_set1(0.0f));
-  ec_store_n(y + (n + o0 * 24 + m * 4 + 28), e0_3, 4);
+  ec_store_n(stem_relu + (n + o0 * 24 + m * 4 + 28), e0_3, 4);
   const ec_vf e0_4 = c1_0 + e0_1;
   const ec_vf e0_5 = ec_max(e0_4, ec_set1(0.0f));
-  ec_store_n(y + (n + o0 * 24 + m * 4 + 32), e0_5, 4);
+  ec_store_n(stem_relu + (n + o0 * 24 + m * 4 + 32), e0_5, 4);
   const ec_vf e0_6 = c2_0 + e0_1;
   const ec_vf e0_7 = ec_max(e0_6, ec_set1(0.0f));
-  ec_store_n(y + (n + o0 * 24 + m * 4 + 36), e0_7, 4);
+  ec_store_n(stem_relu + (n + o0 * 24 + m * 4 + 36), e0_7, 4);
   const ec_vf e0_8 = c3_0 + e0_1;
   const ec_vf e0_9 = ec_max(e0_8, ec_set1(0.0f));
-  ec_store_n(y + (n + o0 * 24 + m * 4 + 40), e0_9, 4);
+  ec_store_n(stem_relu + (n + o0 * 24 + m * 4 + 40), e0_9, 4);
 }
 
 
-void classifier_0_contract_3(const float *restrict p0, const float *restrict p1, const float *restrict p2, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_0_contract_3(const float *restrict image_copy, const float *restrict bias, const float *restrict weights, float *restrict stem_relu, ec_int thread, ec_int threads) {
   const ec_int first = 4 * thread / threads, last = 4 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -118,24 +121,27 @@ void classifier_0_contract_3(const float *restrict p0, const float *restrict p1,
     (void)rest;
     const ec_int n = panel_index * 16;
     (void)n;
-    const float *const panel = p2 + (panel_index) * 288;
+    const float *const panel = weights + (panel_index) * 288;
     const ec_int end = ec_min_int((chunk + 1) * 1, 1);
     for (ec_int tile = chunk * 1; tile < end; ++tile) {
       const ec_int m = tile * 4;
       (void)m;
-      classifier_0_contract_3_4x1_4(p0, p1, y, panel, o0, m, n);
+      classifier_0_contract_3_4x1_4(image_copy, bias, stem_relu, panel, o0, m, n);
     }
   }
 }
 
-void classifier_0_contract(const float *restrict p0, const float *restrict p1, const float *restrict p2, const float *restrict p3, float *restrict y, ec_int thread, ec_int threads) {
-  classifier_0_contract_0((float *)p1, thread, threads);
-  classifier_0_contract_1(p0, (float *)p1, thread, threads);
-  classifier_0_contract_2(y, thread, threads);
-  classifier_0_contract_3(p1, p2, p3, y, thread, threads);
+void classifier_0_contract(const float *restrict image, const float *restrict image_copy, const float *restrict bias, const float *restrict weights, float *restrict stem_relu, ec_int thread, ec_int threads) {
+  classifier_0_contract_0((float *)image_copy, thread, threads);
+  classifier_0_contract_1(image, (float *)image_copy, thread, threads);
+  classifier_0_contract_2(stem_relu, thread, threads);
+  classifier_0_contract_3(image_copy, bias, weights, stem_relu, thread, threads);
 }
 
-static inline void classifier_1_window_2x4_tail(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int h, ec_int m, ec_int n) {
+/* conv  [depthwise, mean]
+ * f32[1,4,6,6], f32[4,1,3,3] -> f32[1,4,4,4]
+ * 1.15 kFLOP, 976 B: window of 3x3, tile 4 outputs x 16 lanes */
+static inline void classifier_1_window_2x4_tail(const float *restrict stem_relu, const float *restrict weights, float *restrict mean, ec_int h, ec_int m, ec_int n) {
   ec_vf c0 = ec_set1(0.0f);
   ec_vf c1 = ec_set1(0.0f);
   ec_vf c2 = ec_set1(0.0f);
@@ -144,176 +150,179 @@ static inline void classifier_1_window_2x4_tail(const float *restrict p0, const 
   ec_vf c5 = ec_set1(0.0f);
   ec_vf c6 = ec_set1(0.0f);
   ec_vf c7 = ec_set1(0.0f);
-  const ec_vf t1 = ec_load_n(p0 + (n + h * 24 + m * 4), 4);
-  const ec_vf t2 = ec_load_n(p1 + n, 4);
+  const ec_vf t1 = ec_load_n(stem_relu + (n + h * 24 + m * 4), 4);
+  const ec_vf t2 = ec_load_n(weights + n, 4);
   c0 = ec_fma(t1, t2, c0);
-  const ec_vf t3 = ec_load_n(p0 + (n + h * 24 + m * 4 + 4), 4);
+  const ec_vf t3 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 4), 4);
   c1 = ec_fma(t3, t2, c1);
-  const ec_vf t4 = ec_load_n(p1 + (n + 4), 4);
+  const ec_vf t4 = ec_load_n(weights + (n + 4), 4);
   c0 = ec_fma(t3, t4, c0);
-  const ec_vf t5 = ec_load_n(p0 + (n + h * 24 + m * 4 + 8), 4);
+  const ec_vf t5 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 8), 4);
   c2 = ec_fma(t5, t2, c2);
   c1 = ec_fma(t5, t4, c1);
-  const ec_vf t6 = ec_load_n(p1 + (n + 8), 4);
+  const ec_vf t6 = ec_load_n(weights + (n + 8), 4);
   c0 = ec_fma(t5, t6, c0);
-  const ec_vf t7 = ec_load_n(p0 + (n + h * 24 + m * 4 + 12), 4);
+  const ec_vf t7 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 12), 4);
   c3 = ec_fma(t7, t2, c3);
   c2 = ec_fma(t7, t4, c2);
   c1 = ec_fma(t7, t6, c1);
-  const ec_vf t8 = ec_load_n(p0 + (n + h * 24 + m * 4 + 16), 4);
+  const ec_vf t8 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 16), 4);
   c3 = ec_fma(t8, t4, c3);
   c2 = ec_fma(t8, t6, c2);
-  const ec_vf t9 = ec_load_n(p0 + (n + h * 24 + m * 4 + 20), 4);
+  const ec_vf t9 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 20), 4);
   c3 = ec_fma(t9, t6, c3);
-  const ec_vf t10 = ec_load_n(p0 + (n + h * 24 + m * 4 + 24), 4);
+  const ec_vf t10 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 24), 4);
   c4 = ec_fma(t10, t2, c4);
-  const ec_vf t11 = ec_load_n(p1 + (n + 12), 4);
+  const ec_vf t11 = ec_load_n(weights + (n + 12), 4);
   c0 = ec_fma(t10, t11, c0);
-  const ec_vf t12 = ec_load_n(p0 + (n + h * 24 + m * 4 + 28), 4);
+  const ec_vf t12 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 28), 4);
   c5 = ec_fma(t12, t2, c5);
   c4 = ec_fma(t12, t4, c4);
   c1 = ec_fma(t12, t11, c1);
-  const ec_vf t13 = ec_load_n(p1 + (n + 16), 4);
+  const ec_vf t13 = ec_load_n(weights + (n + 16), 4);
   c0 = ec_fma(t12, t13, c0);
-  const ec_vf t14 = ec_load_n(p0 + (n + h * 24 + m * 4 + 32), 4);
+  const ec_vf t14 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 32), 4);
   c6 = ec_fma(t14, t2, c6);
   c5 = ec_fma(t14, t4, c5);
   c4 = ec_fma(t14, t6, c4);
   c2 = ec_fma(t14, t11, c2);
   c1 = ec_fma(t14, t13, c1);
-  const ec_vf t15 = ec_load_n(p1 + (n + 20), 4);
+  const ec_vf t15 = ec_load_n(weights + (n + 20), 4);
   c0 = ec_fma(t14, t15, c0);
-  const ec_vf t16 = ec_load_n(p0 + (n + h * 24 + m * 4 + 36), 4);
+  const ec_vf t16 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 36), 4);
   c7 = ec_fma(t16, t2, c7);
   c6 = ec_fma(t16, t4, c6);
   c5 = ec_fma(t16, t6, c5);
   c3 = ec_fma(t16, t11, c3);
   c2 = ec_fma(t16, t13, c2);
   c1 = ec_fma(t16, t15, c1);
-  const ec_vf t17 = ec_load_n(p0 + (n + h * 24 + m * 4 + 40), 4);
+  const ec_vf t17 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 40), 4);
   c7 = ec_fma(t17, t4, c7);
   c6 = ec_fma(t17, t6, c6);
   c3 = ec_fma(t17, t13, c3);
   c2 = ec_fma(t17, t15, c2);
-  const ec_vf t18 = ec_load_n(p0 + (n + h * 24 + m * 4 + 44), 4);
+  const ec_vf t18 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 44), 4);
   c7 = ec_fma(t18, t6, c7);
   c3 = ec_fma(t18, t15, c3);
-  const ec_vf t19 = ec_load_n(p0 + (n + h * 24 + m * 4 + 48), 4);
+  const ec_vf t19 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 48), 4);
   c4 = ec_fma(t19, t11, c4);
-  const ec_vf t20 = ec_load_n(p1 + (n + 24), 4);
+  const ec_vf t20 = ec_load_n(weights + (n + 24), 4);
   c0 = ec_fma(t19, t20, c0);
-  const ec_vf t21 = ec_load_n(p0 + (n + h * 24 + m * 4 + 52), 4);
+  const ec_vf t21 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 52), 4);
   c5 = ec_fma(t21, t11, c5);
   c4 = ec_fma(t21, t13, c4);
   c1 = ec_fma(t21, t20, c1);
-  const ec_vf t22 = ec_load_n(p1 + (n + 28), 4);
+  const ec_vf t22 = ec_load_n(weights + (n + 28), 4);
   c0 = ec_fma(t21, t22, c0);
-  const ec_vf t23 = ec_load_n(p0 + (n + h * 24 + m * 4 + 56), 4);
+  const ec_vf t23 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 56), 4);
   c6 = ec_fma(t23, t11, c6);
   c5 = ec_fma(t23, t13, c5);
   c4 = ec_fma(t23, t15, c4);
   c2 = ec_fma(t23, t20, c2);
   c1 = ec_fma(t23, t22, c1);
-  const ec_vf t24 = ec_load_n(p1 + (n + 32), 4);
+  const ec_vf t24 = ec_load_n(weights + (n + 32), 4);
   c0 = ec_fma(t23, t24, c0);
-  const ec_vf t25 = ec_load_n(p0 + (n + h * 24 + m * 4 + 60), 4);
+  const ec_vf t25 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 60), 4);
   c7 = ec_fma(t25, t11, c7);
   c6 = ec_fma(t25, t13, c6);
   c5 = ec_fma(t25, t15, c5);
   c3 = ec_fma(t25, t20, c3);
   c2 = ec_fma(t25, t22, c2);
   c1 = ec_fma(t25, t24, c1);
-  const ec_vf t26 = ec_load_n(p0 + (n + h * 24 + m * 4 + 64), 4);
+  const ec_vf t26 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 64), 4);
   c7 = ec_fma(t26, t13, c7);
   c6 = ec_fma(t26, t15, c6);
   c3 = ec_fma(t26, t22, c3);
   c2 = ec_fma(t26, t24, c2);
-  const ec_vf t27 = ec_load_n(p0 + (n + h * 24 + m * 4 + 68), 4);
+  const ec_vf t27 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 68), 4);
   c7 = ec_fma(t27, t15, c7);
   c3 = ec_fma(t27, t24, c3);
-  const ec_vf t28 = ec_load_n(p0 + (n + h * 24 + m * 4 + 72), 4);
+  const ec_vf t28 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 72), 4);
   c4 = ec_fma(t28, t20, c4);
-  const ec_vf t29 = ec_load_n(p0 + (n + h * 24 + m * 4 + 76), 4);
+  const ec_vf t29 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 76), 4);
   c5 = ec_fma(t29, t20, c5);
   c4 = ec_fma(t29, t22, c4);
-  const ec_vf t30 = ec_load_n(p0 + (n + h * 24 + m * 4 + 80), 4);
+  const ec_vf t30 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 80), 4);
   c6 = ec_fma(t30, t20, c6);
   c5 = ec_fma(t30, t22, c5);
   c4 = ec_fma(t30, t24, c4);
-  const ec_vf t31 = ec_load_n(p0 + (n + h * 24 + m * 4 + 84), 4);
+  const ec_vf t31 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 84), 4);
   c7 = ec_fma(t31, t20, c7);
   c6 = ec_fma(t31, t22, c6);
   c5 = ec_fma(t31, t24, c5);
-  const ec_vf t32 = ec_load_n(p0 + (n + h * 24 + m * 4 + 88), 4);
+  const ec_vf t32 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 88), 4);
   c7 = ec_fma(t32, t22, c7);
   c6 = ec_fma(t32, t24, c6);
-  const ec_vf t33 = ec_load_n(p0 + (n + h * 24 + m * 4 + 92), 4);
+  const ec_vf t33 = ec_load_n(stem_relu + (n + h * 24 + m * 4 + 92), 4);
   c7 = ec_fma(t33, t24, c7);
-  ec_store_n(y + (n + h * 16 + m * 4), c0, 4);
-  ec_store_n(y + (n + h * 16 + m * 4 + 4), c1, 4);
-  ec_store_n(y + (n + h * 16 + m * 4 + 8), c2, 4);
-  ec_store_n(y + (n + h * 16 + m * 4 + 12), c3, 4);
-  ec_store_n(y + (n + h * 16 + m * 4 + 16), c4, 4);
-  ec_store_n(y + (n + h * 16 + m * 4 + 20), c5, 4);
-  ec_store_n(y + (n + h * 16 + m * 4 + 24), c6, 4);
-  ec_store_n(y + (n + h * 16 + m * 4 + 28), c7, 4);
+  ec_store_n(mean + (n + h * 16 + m * 4), c0, 4);
+  ec_store_n(mean + (n + h * 16 + m * 4 + 4), c1, 4);
+  ec_store_n(mean + (n + h * 16 + m * 4 + 8), c2, 4);
+  ec_store_n(mean + (n + h * 16 + m * 4 + 12), c3, 4);
+  ec_store_n(mean + (n + h * 16 + m * 4 + 16), c4, 4);
+  ec_store_n(mean + (n + h * 16 + m * 4 + 20), c5, 4);
+  ec_store_n(mean + (n + h * 16 + m * 4 + 24), c6, 4);
+  ec_store_n(mean + (n + h * 16 + m * 4 + 28), c7, 4);
 }
 
-void classifier_1_window(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_1_window(const float *restrict stem_relu, const float *restrict weights, float *restrict mean, ec_int thread, ec_int threads) {
   const ec_int first = 2 * thread / threads, last = 2 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     const ec_int h = task * 2;
-    classifier_1_window_2x4_tail(p0, p1, y, h, 0, 0);
+    classifier_1_window_2x4_tail(stem_relu, weights, mean, h, 0, 0);
   }
 }
 
-static void classifier_2_row_0(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads);
-static inline void classifier_2_row_0_1_tail(const float *restrict p0, float *restrict y, ec_int n) {
+/* reduce, then matmul, then reduce sub exp div mul  [mean, head, softmax]
+ * f32[1,4,4,4], f32[4,5] -> f32[1,5]
+ * 233 FLOP, 428 B: row of 5, passes max, add, 1 values kept, after 2 other steps */
+static void classifier_2_row_0(const float *restrict mean, float *restrict mean_2, ec_int thread, ec_int threads);
+static inline void classifier_2_row_0_1_tail(const float *restrict mean, float *restrict mean_2, ec_int n) {
   ec_vf c0 = ec_set1(0.0f);
-  const ec_vf t1 = ec_load_n(p0 + n, 4);
+  const ec_vf t1 = ec_load_n(mean + n, 4);
   c0 = c0 + t1;
-  const ec_vf t2 = ec_load_n(p0 + (n + 4), 4);
+  const ec_vf t2 = ec_load_n(mean + (n + 4), 4);
   c0 = c0 + t2;
-  const ec_vf t3 = ec_load_n(p0 + (n + 8), 4);
+  const ec_vf t3 = ec_load_n(mean + (n + 8), 4);
   c0 = c0 + t3;
-  const ec_vf t4 = ec_load_n(p0 + (n + 12), 4);
+  const ec_vf t4 = ec_load_n(mean + (n + 12), 4);
   c0 = c0 + t4;
-  const ec_vf t5 = ec_load_n(p0 + (n + 16), 4);
+  const ec_vf t5 = ec_load_n(mean + (n + 16), 4);
   c0 = c0 + t5;
-  const ec_vf t6 = ec_load_n(p0 + (n + 20), 4);
+  const ec_vf t6 = ec_load_n(mean + (n + 20), 4);
   c0 = c0 + t6;
-  const ec_vf t7 = ec_load_n(p0 + (n + 24), 4);
+  const ec_vf t7 = ec_load_n(mean + (n + 24), 4);
   c0 = c0 + t7;
-  const ec_vf t8 = ec_load_n(p0 + (n + 28), 4);
+  const ec_vf t8 = ec_load_n(mean + (n + 28), 4);
   c0 = c0 + t8;
-  const ec_vf t9 = ec_load_n(p0 + (n + 32), 4);
+  const ec_vf t9 = ec_load_n(mean + (n + 32), 4);
   c0 = c0 + t9;
-  const ec_vf t10 = ec_load_n(p0 + (n + 36), 4);
+  const ec_vf t10 = ec_load_n(mean + (n + 36), 4);
   c0 = c0 + t10;
-  const ec_vf t11 = ec_load_n(p0 + (n + 40), 4);
+  const ec_vf t11 = ec_load_n(mean + (n + 40), 4);
   c0 = c0 + t11;
-  const ec_vf t12 = ec_load_n(p0 + (n + 44), 4);
+  const ec_vf t12 = ec_load_n(mean + (n + 44), 4);
   c0 = c0 + t12;
-  const ec_vf t13 = ec_load_n(p0 + (n + 48), 4);
+  const ec_vf t13 = ec_load_n(mean + (n + 48), 4);
   c0 = c0 + t13;
-  const ec_vf t14 = ec_load_n(p0 + (n + 52), 4);
+  const ec_vf t14 = ec_load_n(mean + (n + 52), 4);
   c0 = c0 + t14;
-  const ec_vf t15 = ec_load_n(p0 + (n + 56), 4);
+  const ec_vf t15 = ec_load_n(mean + (n + 56), 4);
   c0 = c0 + t15;
-  const ec_vf t16 = ec_load_n(p0 + (n + 60), 4);
+  const ec_vf t16 = ec_load_n(mean + (n + 60), 4);
   c0 = c0 + t16;
-  ec_store_n(y + n, c0, 4);
+  ec_store_n(mean_2 + n, c0, 4);
 }
 
-void classifier_2_row_0(const float *restrict p0, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_2_row_0(const float *restrict mean, float *restrict mean_2, ec_int thread, ec_int threads) {
   if (thread == threads - 1) {
-    classifier_2_row_0_1_tail(p0, y, 0);
+    classifier_2_row_0_1_tail(mean, mean_2, 0);
   }
 }
 
-static void classifier_2_row_1(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads);
-static __attribute__((noinline)) void classifier_2_row_1_1x1_5(const float *restrict p0, float *restrict y, const float *restrict panel, ec_int n) {
-  const float *s = p0 + 0;
+static void classifier_2_row_1(const float *restrict mean, const float *restrict weights, float *restrict head, ec_int thread, ec_int threads);
+static __attribute__((noinline)) void classifier_2_row_1_1x1_5(const float *restrict mean, float *restrict head, const float *restrict panel, ec_int n) {
+  const float *s = mean + 0;
   ec_vf c0_0 = ec_set1(0.0f);
   for (ec_int k0 = 0; k0 < 4; ++k0) {
     EC_FORGET(s);
@@ -322,11 +331,11 @@ static __attribute__((noinline)) void classifier_2_row_1_1x1_5(const float *rest
     c0_0 = ec_fma(s0, l0, c0_0);
     panel += 16;
   }
-  ec_store_n(y + n, c0_0, 5);
+  ec_store_n(head + n, c0_0, 5);
 }
 
 
-void classifier_2_row_1(const float *restrict p0, const float *restrict p1, float *restrict y, ec_int thread, ec_int threads) {
+void classifier_2_row_1(const float *restrict mean, const float *restrict weights, float *restrict head, ec_int thread, ec_int threads) {
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
     ec_int rest = task;
@@ -337,29 +346,29 @@ void classifier_2_row_1(const float *restrict p0, const float *restrict p1, floa
     (void)rest;
     const ec_int n = panel_index * 16;
     (void)n;
-    const float *const panel = p1 + (panel_index) * 64;
+    const float *const panel = weights + (panel_index) * 64;
     const ec_int end = ec_min_int((chunk + 1) * 1, 1);
     for (ec_int tile = chunk * 1; tile < end; ++tile) {
       const ec_int m = tile * 1;
       (void)m;
-      classifier_2_row_1_1x1_5(p0, y, panel, n);
+      classifier_2_row_1_1x1_5(mean, head, panel, n);
     }
   }
 }
 
-static void classifier_2_row_2(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads);
-void classifier_2_row_2(const float *restrict p0, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
+static void classifier_2_row_2(const float *restrict head, float *restrict scores, unsigned char *scratch_bytes, ec_int thread, ec_int threads);
+void classifier_2_row_2(const float *restrict head, float *restrict scores, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
   float *const saved0 = (float *)scratch_bytes;
   if (thread == threads - 1) {
     ec_vf r0_v = ec_set1((-(float)INFINITY));
     {
-      const ec_vf t1 = ec_load_n(p0, 5);
+      const ec_vf t1 = ec_load_n(head, 5);
       r0_v = ec_max(r0_v, ec_select(ec_lt(ec_iota(), ec_set1(5.0f)), t1, ec_set1((-(float)INFINITY))));
     }
     const float r0 = ec_hmax(r0_v);
     ec_vf r1_v = ec_set1(0.0f);
     {
-      const ec_vf t1 = ec_load_n(p0, 5);
+      const ec_vf t1 = ec_load_n(head, 5);
       const ec_vf t2 = t1 - ec_set1(r0);
       const ec_vf t3 = ec_exp(t2);
       ec_store_n(saved0, t3, 5);
@@ -369,14 +378,14 @@ void classifier_2_row_2(const float *restrict p0, float *restrict y, unsigned ch
     const float u1 = (1.0f / r1);
     {
       const ec_vf t1 = ec_load_n(saved0, 5) * ec_set1(u1);
-      ec_store_n(y, t1, 5);
+      ec_store_n(scores, t1, 5);
     }
   }
 }
 
-void classifier_2_row(const float *restrict p0, const float *restrict p1, float *restrict y, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
-  classifier_2_row_0(p0, (float *)(void *)(scratch_bytes + 0), 0, 1);
-  classifier_2_row_1((float *)(void *)(scratch_bytes + 0), p1, (float *)(void *)(scratch_bytes + 64), 0, 1);
-  classifier_2_row_2((float *)(void *)(scratch_bytes + 64), y, scratch_bytes + 128, thread, threads);
+void classifier_2_row(const float *restrict mean, const float *restrict weights, float *restrict scores, unsigned char *scratch_bytes, ec_int thread, ec_int threads) {
+  classifier_2_row_0(mean, (float *)(void *)(scratch_bytes + 0), 0, 1);
+  classifier_2_row_1((float *)(void *)(scratch_bytes + 0), weights, (float *)(void *)(scratch_bytes + 64), 0, 1);
+  classifier_2_row_2((float *)(void *)(scratch_bytes + 64), scores, scratch_bytes + 128, thread, threads);
 }
 
