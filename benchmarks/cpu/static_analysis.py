@@ -242,54 +242,56 @@ def page(rows: list[str]) -> str:
 Written by `python -m benchmarks.cpu.static_analysis --write docs/results/throughput-models.md`,
 with gcc 12 and llvm-mca 19.
 
-The loop that multiplies, of the largest tile of each kernel, as the compiler made it for a core: multiply-adds of
-whole vectors a cycle, of those that the same model allows where nothing waits, by llvm-mca's model of that core, and
-for cores that run in order by rules that were measured on them (`benchmarks/cpu/in_order.py` has them, with their
-sources). Spills are accesses to the stack inside the loop, instructions are those for one multiply-add.
+The inner loop of the largest tile of each kernel, as compiled for a core: vector multiply-adds a cycle, and the maximum
+without stalls, by llvm-mca's model of that core, and for in-order cores by rules that were measured on them
+(`benchmarks/cpu/in_order.py` contains them, with their sources). Spills are accesses to the stack inside the loop;
+instructions are counted per multiply-add.
 
 | kernel | type | core | tile | spills | instructions | llvm-mca | of peak | rules | of peak |
 |---|---|---|---|---:|---:|---:|---:|---:|---:|
 {chr(10).join(rows)}
 
-Cores that run ahead of a load come close to their peak: a tile leaves room in the registers for the whole column of S
-that a step takes, so that nothing is spilled.
+Out-of-order cores come close to their peak: a tile leaves registers for the whole column of S that a step reads, so
+that nothing is spilled.
 
-In fp16 a multiply-add is of eight fp16, four floats in fp32; what is analysed is a whole part of a sum, {TERMS}
-rounds of the loop with the widening of what they add up to.
+In fp16 a multiply-add has eight lanes, in fp32 four; the analysis covers a whole partial sum, {TERMS} iterations of the
+loop with the widening of their result.
 
-"By matrices" are the instructions of i8mm and bf16, one of which multiplies two rows by two columns: 32 products of
-bytes, 16 of bf16. "By NEON" is what a core without dot products does: SMULL and SMLAL2 multiply eight bytes each and
-add them in 16 bits, SADALP adds pairs of those to sums in 32; the peak is of the three in turn, where none waits.
+"By matrices" are the matrix instructions of i8mm and bf16, each of which multiplies two rows by two columns: 32 int8
+products, 16 in bf16. "By NEON" is the code for a core without dot products: SMULL and SMLAL2 multiply eight int8 values
+each and add them in 16 bits, SADALP adds pairs of these to 32-bit accumulators; the peak is that of the three in
+sequence, without stalls.
 
-Vectors of SVE have a size that is known when code is made (256 bits on Neoverse V1, `-msve-vector-bits`). A load
-broadcasts one number of S, which costs the units that multiply nothing. Two rows for an instruction for matrices are
-put together by a ZIP, which takes the place of a multiply-add: such tiles have few rows. gcc 12 sets a predicate anew
-before most of the loads that broadcast, and adds to addresses that NEON's loads would reach (these reach 252 bytes):
-there are more instructions for one multiply-add than with NEON, but they do not stand where multiply-adds do. Now and
-then it makes a load and a move of what one load would broadcast, and the move does.
+SVE vectors have a size known at compile time (256 bits on Neoverse V1, `-msve-vector-bits`). A load broadcasts one
+number of S, at no cost for the multiply units. The two rows of a matrix instruction are combined by a ZIP, which takes
+the place of a multiply-add: such tiles have few rows. gcc 12 sets a predicate again before most of the broadcasting
+loads, and computes addresses that NEON's loads would reach (these reach 252 bytes): there are more instructions per
+multiply-add than with NEON, but they do not compete with multiply-adds. Occasionally it emits a load and a move instead
+of one broadcasting load, and the move does compete.
 
-For cores that run in order (`in_order = true` in the device file) loads stand between the multiply-adds: L three
-columns ahead, in fp16 of 64 bits, one of them through an integer register; S of a row as soon as the row has used
-what it had. A half is put in its place beside the load of the next, for A53 starts these two together and neither
-beside a multiply-add. gcc is asked to leave this order (`EC_AS_WRITTEN`). "Loads first" is the same kernel without it.
+For in-order cores (`in_order = true` in the device file) loads are interleaved with the multiply-adds: L three columns
+ahead, in 64-bit halves, one of them through an integer register; S of a row as soon as the row has used its previous
+value. A half is inserted together with the load of the next one, because A53 issues these two together and neither
+together with a multiply-add. gcc is prevented from reordering (`EC_AS_WRITTEN`). "Loads first" is the same kernel
+without it.
 
-**What the two columns mean.** Cortex-A55 reaches 85 % by the rules, A53 does not: a vector costs it a cycle, four
-steps of a tile of r x v want r + 4 v vectors for 4 r v multiply-adds, and with 32 registers r v is at most 25 or so:
-83 % in fp32 at the very most, before a loop's own instructions. In bytes the tile of 4 rows has 48 instructions to
+**Interpretation of the two columns.** Cortex-A55 reaches 85 % by the rules, A53 does not: a vector costs it a cycle,
+four steps of a tile of r x v want r + 4 v vectors for 4 r v multiply-adds, and with 32 registers r v is at most 25 or
+so: 83 % in fp32 at the very most, before a loop's own instructions. In int8 the tile of 4 rows has 48 instructions to
 eight vectors, 86 % at most.
 
-llvm-mca has other cores in mind, and its models say why:
+llvm-mca models these cores differently:
 
-* A55: LLVM's file says that it is also the default for unknown processors and does not model the core precisely. It
-  starts two multiply-adds of 128 bits of floats in a cycle, where the core has two units of 64. With two instructions
-  a cycle in all, each vector loaded takes the place of a multiply-add: 83 % at most, by the same count of vectors.
-  Integer products it counts as the core does, but has results written in order: a load, a sum of addresses or an
-  insert behind one costs a cycle, a branch three.
-* A53: results are written in order, too, and those of a multiply-add of floats after ten cycles: the first load
-  behind one costs five cycles, whatever is beside it, a sum of addresses six, a branch eight. Loads that stand
-  together are cheapest, the opposite of what is measured on the core.
+* A55: LLVM's file states that it is also the default for unknown CPUs and does not model the core precisely. It issues
+  two 128-bit floating-point multiply-adds in a cycle, where the core has two 64-bit units. With two instructions a
+  cycle in all, each vector loaded takes the place of a multiply-add: 83 % at most, by the same count of vectors.
+  It counts integer products correctly, but assumes in-order write-back: a load, an address computation or an insert
+  after one costs a cycle, a branch three.
+* A53: write-back is in order too, and a floating-point multiply-add takes ten cycles: the first load after one costs
+  five cycles, whatever it is paired with, an address computation six, a branch eight. Adjacent loads are cheapest, the
+  opposite of the measurements on the core.
 
-So the kernels follow the rules. No such core was at hand to measure.
+So the kernels follow the rules. No such core was available for measurements.
 """
 
 

@@ -2,11 +2,12 @@
 
     python -m benchmarks.gpu.cuda [--device cuda_sm90] [--peers all] [--out FILE.json] [--write PAGE] [NAME ...]
 
-PAGE is docs/results/cuda.md. Networks, weights and inputs are those of make_networks.py. Correctness is against onnxruntime on the processor. Times
-are of the GPU, by events around many runs of one CUDA graph; PyTorch runs the same modules eagerly, as a CUDA graph,
-and through torch.compile. PyTorch's modules are compiled side by side, on all GPUs there are, for --patience seconds at
-most, then ours; times are taken one after the other, when nothing compiles. raft_small is the model of the folder of
-trained models, with torchvision's module beside it. Needs torch, transformers, onnx, onnxruntime, nvcc and a GPU.
+PAGE is docs/results/cuda.md. Networks, weights and inputs are those of make_networks.py. Correctness is against
+onnxruntime on the processor. Times are of the GPU, by events around many runs of one CUDA graph; PyTorch runs the same
+modules eagerly, as a CUDA graph, and through torch.compile. PyTorch's modules are compiled side by side, on all GPUs
+there are, for --patience seconds at most, then ours; times are taken one after the other, when nothing compiles.
+raft_small is the model of the folder of trained models, with torchvision's module beside it. Needs torch, transformers,
+onnx, onnxruntime, nvcc and a GPU.
 """
 
 from __future__ import annotations
