@@ -16,7 +16,7 @@ from sanitized import ADDRESS, THREAD, run_sanitized
 from small_graphs import arrays, doubled
 
 from edgec.emit.registry import choose, templates
-from edgec.emit.source import Function, generate
+from edgec.emit.source import generate
 from edgec.emit.views import View
 from edgec.emit.views.chain import ChainView
 from edgec.ir import evaluate
@@ -97,7 +97,7 @@ def compiled(
 def test_every_template_is_rendered() -> None:
     """Also the ones that are added later: each needs a case here. So does every way a contraction finds its lanes."""
     programs = [program_of(graph) for graph in CASES.values()]
-    views = [pair for p in programs for f, k in called(p) for pair in steps(f.view, k)]
+    views = [pair for p in programs for v, k in called(p) for pair in steps(v, k)]
     rendered = {choose(k.template, view, "c").kernel for view, k in views}
     assert rendered == {t.kernel for t in templates("c")}
     modes = {k.schedule.l_mode for _, k in views if k.template == "contract"}
@@ -113,8 +113,8 @@ def steps(view: View, kernel: Kernel) -> list[tuple[View, Kernel]]:
     return [(view, kernel), *((s.view, k) for s, k in inner)]
 
 
-def called(program: Program) -> list[tuple[Function, Kernel]]:
-    return [(c.function, c.kernel) for c in generate(program, "net").calls]
+def called(program: Program) -> list[tuple[View, Kernel]]:
+    return [(c.view, c.kernel) for c in generate(program, "net").calls]
 
 
 @pytest.fixture(scope="module", params=sorted(BY_GROUP))
