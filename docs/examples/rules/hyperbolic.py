@@ -1,4 +1,4 @@
-"""A law of one's own. Use it with --rules and the folder of this file."""
+"""A rule of your own. Use it with --rules and the folder of this file."""
 
 from edgec.rewrite import rule, sigmoid, tanh
 
