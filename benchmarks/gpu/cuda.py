@@ -2,12 +2,12 @@
 
     python -m benchmarks.gpu.cuda [--device cuda_sm90] [--peers all] [--out FILE.json] [--write PAGE] [NAME ...]
 
-PAGE is docs/results/cuda.md. Networks, weights and inputs are those of make_networks.py. Correctness is against
-onnxruntime on the processor. Times are of the GPU, by events around many runs of one CUDA graph; PyTorch runs the same
-modules eagerly, as a CUDA graph, and through torch.compile. PyTorch's modules are compiled side by side, on all GPUs
-there are, for --patience seconds at most, then ours; times are taken one after the other, when nothing compiles.
-raft_small is the model of the folder of trained models, with torchvision's module beside it. Needs torch, transformers,
-onnx, onnxruntime, nvcc and a GPU.
+PAGE is docs/results/cuda.md. Networks, weights and inputs are those of `benchmarks.networks.make`. Correctness is
+against onnxruntime on the processor. Times are of the GPU, by events around many runs of one CUDA graph; PyTorch runs
+the same modules eagerly, as a CUDA graph, and through torch.compile. PyTorch's modules are compiled side by side, on
+all GPUs there are, for --patience seconds at most, then ours; times are taken one after the other, when nothing
+compiles. raft_small is the model of the folder of trained models, with torchvision's module beside it. Needs torch,
+transformers, onnx, onnxruntime, nvcc and a GPU.
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ HEADLINE = (
     "mobilenetv2_224", "mobilenetv3s_224", "efficientnet_b0_224", "resnet50_224", "vit_tiny_224", "bert_base_128",
     "gpt2_64", "raft_small",
 )  # fmt: skip
-
-
 RAFT, RAFT_FILE = "raft_small", "flow_raft_small_untrained/raft_small_seed0_6it_128x192.onnx"
 
 

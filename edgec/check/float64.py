@@ -9,29 +9,25 @@ import numpy as np
 from edgec import ops
 from edgec.check.compare import compare
 from edgec.ir import evaluate
-from edgec.ir.graph import Graph, Node, constant, placeholder
+from edgec.ir.graph import Graph, Node, constant, placeholder, rewrite
 from edgec.ir.types import Type
 
 
 def in_double(graph: Graph) -> Graph:
     """The graph with f64 in the place of f32 everywhere."""
-    new: dict[Node, Node] = {}
 
     def wide(dtype: str) -> str:
         return "f64" if dtype == "f32" else dtype
 
-    for n in graph.nodes():
-        if n.op == "input":
-            new[n] = placeholder(n.attributes["name"], Type(wide(n.type.dtype), n.type.shape))
-        elif n.op == "const":
-            new[n] = constant(n.value.astype(np.float64)) if n.type.dtype == "f32" else n
-        else:
-            attributes = {k: wide(v) if isinstance(v, str) else v for k, v in n.attributes.items()}
-            new[n] = ops.node(n.op, *(new[a] for a in n.args), **attributes)
-    inputs = tuple(new[n] for n in graph.inputs if n in new)
-    sizes = tuple((s, new[n]) for s, n in graph.sizes if n in new)
-    demands = tuple((message, new[n]) for message, n in graph.demands)
-    return Graph(inputs, tuple((name, new[n]) for name, n in graph.outputs), graph.name, sizes=sizes, demands=demands)
+    def change(old: Node, args: tuple[Node, ...]) -> Node:
+        if old.op == "input":
+            return placeholder(old.attributes["name"], Type(wide(old.type.dtype), old.type.shape))
+        if old.op == "const":
+            return constant(old.value.astype(np.float64)) if old.type.dtype == "f32" else old
+        attributes = {k: wide(v) if isinstance(v, str) else v for k, v in old.attributes.items()}
+        return ops.node(old.op, *args, **attributes)
+
+    return rewrite(graph, change)
 
 
 def rounding(graph: Graph, inputs: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> dict[str, float]:

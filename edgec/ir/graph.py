@@ -219,7 +219,8 @@ def topological(
 
 
 def rewrite(graph: Graph, change: Callable[[Node, tuple[Node, ...]], Node]) -> Graph:
-    """Rebuild the graph bottom-up: ``change(old, new_args)`` gives each node's replacement. Origins follow."""
+    """Rebuild the graph bottom-up: ``change(old, new_args)`` gives each node's replacement, inputs and constants
+    included. Origins follow. This is the one way to make a graph from another, node by node."""
     new: dict[Node, Node] = {}
     origin: dict[Node, tuple[str, ...]] = {}
     for node in graph.nodes():
@@ -231,6 +232,7 @@ def rewrite(graph: Graph, change: Callable[[Node, tuple[Node, ...]], Node]) -> G
     kept = {**{n: names for n, names in graph.origin.items() if n not in new}, **origin}
     return replace(
         graph,
+        inputs=tuple(new.get(n, n) for n in graph.inputs),
         outputs=tuple((name, new[n]) for name, n in graph.outputs),
         origin=kept,
         sizes=tuple((s, new[n]) for s, n in graph.sizes if n in new),

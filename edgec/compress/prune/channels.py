@@ -19,7 +19,7 @@ from edgec.compress.prune.layerwise import Plan, pruned
 from edgec.compress.prune.operands import as_weights, matrix, prunable, taps
 from edgec.compress.prune.scheme import Scheme
 from edgec.errors import UsageError
-from edgec.ir.graph import Graph, Node, constant
+from edgec.ir.graph import Graph, Node, constant, rewrite
 from edgec.rewrite.affine import value_of
 from edgec.rewrite.facts import is_static
 
@@ -136,11 +136,14 @@ def _rebuilt(
     """The same operators on what is left."""
     by_node = {layer.node: layer for layer in layers}
     made: dict[Node, Node] = {}
-    for n in graph.nodes():
+
+    def change(n: Node, operands: tuple[Node, ...]) -> Node:
+        made[n] = changed(n, list(operands))
+        return made[n]
+
+    def changed(n: Node, args: list[Node]) -> Node:
         if n.op == "input" or is_static(n):
-            made[n] = n
-            continue
-        args = [made[a] for a in n.args]
+            return n
         attributes = dict(n.attributes)
         own = found.of(n)
         keep = None if own is None else found.kept(own.atoms, stays)
@@ -158,16 +161,17 @@ def _rebuilt(
                 assert source is not None
                 before = found.kept(source.atoms, stays)[: attributes["starts"][source.axis]]
                 attributes["starts"] = _with(attributes["starts"], source.axis, int(before.sum()))
-        made[n] = ops.node(n.op, *args, **attributes)
+        smaller = ops.node(n.op, *args, **attributes)
         if n in by_node and by_node[n] in new and new[by_node[n]].shift is not None:
             shift = np.asarray(new[by_node[n]].shift, np.float32)
             shape = [1] * n.type.rank
             shape[by_node[n].channel] = -1
-            made[n] = ops.node("add", made[n], constant((shift if keep is None else shift[keep]).reshape(shape)))
-    origin = {made[n]: names for n, names in graph.origin.items() if n in made}
-    outputs = tuple((name, made[n]) for name, n in graph.outputs)
+            smaller = ops.node("add", smaller, constant((shift if keep is None else shift[keep]).reshape(shape)))
+        return smaller
+
+    rewritten = rewrite(graph, change)
     nodes = {n: _product(made[n]) if n in by_node else made[n] for n in made}
-    return Graph(graph.inputs, outputs, graph.name, origin, graph.metadata), nodes
+    return rewritten, nodes
 
 
 def _product(n: Node) -> Node:

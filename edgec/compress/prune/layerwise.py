@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from edgec.compress.prune.choose import Chosen, Statistics, chosen, repaired
 from edgec.compress.prune.operands import as_weights, matrix, rows, taps
 from edgec.compress.prune.scheme import Scheme
 from edgec.ir.evaluate import evaluate_node
-from edgec.ir.graph import Graph, Node, constant
+from edgec.ir.graph import Graph, Node, constant, rewrite
 
 Array = np.ndarray
 
@@ -51,23 +51,28 @@ def replaced(graph: Graph, new: Mapping[Layer, Chosen]) -> Graph:
     """The graph with other weights; what is to be added to a layer's outputs is an addition of its own behind it."""
     layers = {layer.node: layer for layer in new}
     made: dict[Node, Node] = {}
-    for n in graph.nodes():
-        args = [made[a] for a in n.args]
-        if n in layers:
-            layer = layers[n]
-            args[layer.side] = constant(as_weights(layer, new[layer].matrix))
-        made[n] = n if tuple(args) == n.args else ops.node(n.op, *args, **n.attributes)
-        if n in layers and (shift := new[layers[n]].shift) is not None:
-            shape = [1] * n.type.rank
-            shape[layers[n].channel] = -1
-            made[n] = ops.node("add", made[n], constant(shift.astype(np.float32).reshape(shape)))
-    origin = {made[n]: names for n, names in graph.origin.items() if n in made}
+
+    def change(old: Node, args: tuple[Node, ...]) -> Node:
+        if old not in layers:
+            return old if args == old.args else ops.node(old.op, *args, **old.attributes)
+        layer = layers[old]
+        weights, shift = constant(as_weights(layer, new[layer].matrix)), new[layer].shift
+        made[old] = ops.node(old.op, *_with_weights(args, layer.side, weights), **old.attributes)
+        if shift is not None:
+            shape = [1] * old.type.rank
+            shape[layer.channel] = -1
+            made[old] = ops.node("add", made[old], constant(shift.astype(np.float32).reshape(shape)))
+        return made[old]
+
+    changed = rewrite(graph, change)
+    origin = dict(changed.origin)
     for n, layer in layers.items():  # so that whoever schedules it can say of which layer it speaks
         origin.setdefault(made[n], (layer.name,))
-    outputs = tuple((name, made[n]) for name, n in graph.outputs)
-    sizes = tuple((s, made[n]) for s, n in graph.sizes)
-    demands = tuple((message, made[n]) for message, n in graph.demands)
-    return Graph(graph.inputs, outputs, graph.name, origin, graph.metadata, sizes, demands)
+    return replace(changed, origin=origin)
+
+
+def _with_weights(args: tuple[Node, ...], side: int, weights: Node) -> tuple[Node, ...]:
+    return (*args[:side], weights, *args[side + 1 :])
 
 
 def by_magnitude(layer: Layer, plan: Plan) -> Chosen:
