@@ -113,7 +113,7 @@ def test_a_template(file: str, tmp_path: Path) -> None:
     shipped = (data_folder("codegen_templates") / "c" / "contract.c.jinja").read_text(encoding="utf-8")
     head = "//# kernel: vector_matrix\n//# schedule: contract\n//# require: k.m_extent == 1\n"
     mine = re.sub(r"^//# kernel: contract\n", head, shipped).replace(
-        "void ${k.name}(", "/* one row, my way */\nvoid ${k.name}(", 1
+        "${kernel(k)", "/* one row, my way */\n${kernel(k)", 1
     )
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / f"{file}.c.jinja").write_text(mine, encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from kernel_cases import cases
 from sanitized import ADDRESS, THREAD, run_sanitized
 from small_graphs import arrays, doubled
 
+from edgec.device.load import load_device
 from edgec.emit.registry import choose, templates
 from edgec.emit.source import generate
 from edgec.emit.views import View
@@ -97,6 +99,9 @@ def compiled(
 def test_every_template_is_rendered() -> None:
     """Also the ones that are added later: each needs a case here. So does every way a contraction finds its lanes."""
     programs = [program_of(graph) for graph in CASES.values()]
+    small = load_device("cortex_a55")  # runs instructions in order
+    for device in (small, replace(small, precision="fp16")):
+        programs += [program_of(graph, device) for graph in BY_GROUP["contractions"].values()]
     views = [pair for p in programs for v, k in called(p) for pair in steps(v, k)]
     rendered = {choose(k.template, view, "c").kernel for view, k in views}
     assert rendered == {t.kernel for t in templates("c")}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from edgec.emit.c_expression import extent_text
+from edgec.emit.views.in_order import InOrderTile
 from edgec.emit.views.sums import SumsView
 from edgec.emit.views.tile import Tile
 from edgec.ir import expr as X
@@ -36,7 +37,18 @@ class ContractView(SumsView):
 
     @cached_property
     def tiles(self) -> list[Tile]:
-        return [Tile(self, h, v, live) for h in dict.fromkeys(self._heights) for v, live in self._widths]
+        kind = InOrderTile if self.in_order else Tile
+        return [kind(self, h, v, live) for h in dict.fromkeys(self._heights) for v, live in self._widths]
+
+    @property
+    def is_as_written(self) -> bool:
+        """Is the compiler asked to keep the order of the instructions of a tile?"""
+        return self.in_order or self.has_blocks
+
+    @property
+    def more_parameters(self) -> str:
+        """Parameters of a tile function behind those that its text needs."""
+        return ""
 
     @property
     def more_arguments(self) -> tuple[str, ...]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from edgec.emit.views.base import Loop
 from edgec.emit.views.contract import ContractView
 from edgec.emit.views.sums import Step
+from edgec.emit.views.tile import Tile
 from edgec.schedule.contract.int4 import Int4
 
 
@@ -18,6 +21,14 @@ class Int4View(ContractView):
         schedule = self.kernel.schedule
         assert isinstance(schedule, Int4)
         return schedule
+
+    @cached_property
+    def tiles(self) -> list[Tile]:
+        return [Tile(self, h, v, live) for h in dict.fromkeys(self._heights) for v, live in self._widths]
+
+    @property
+    def is_as_written(self) -> bool:
+        return False
 
     @property
     def groups(self) -> Loop:

@@ -50,6 +50,14 @@ class SparseView(ContractView):
         return self.pointers[self.params.starts]
 
     @property
+    def is_as_written(self) -> bool:
+        return False
+
+    @property
+    def more_parameters(self) -> str:
+        return ", const int32_t *restrict index, ec_int stored"
+
+    @property
     def more_arguments(self) -> tuple[str, ...]:
         return ("index", "stored")
 

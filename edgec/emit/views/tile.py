@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from edgec.emit.c_expression import Printer, extent_text
@@ -22,21 +21,8 @@ from edgec.schedule.storage import memory_type
 SIGN_BITS = "(-2139062144)"
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column of a tile of vectors in one of the steps that are written out: which of all, and of which vector?
-
-    ``lane`` says which of the numbers or dots that a row has ready it multiplies; behind the last the next are loaded.
-    """
-
-    number: int
-    lane: int
-    vector: int
-    is_first: bool
-    is_last: bool
-
-
-def _dot(dots: DotGroup) -> str:
+def dot_name(dots: DotGroup) -> str:
+    """The function of a dot product, or of an instruction for matrices."""
     kind = "blocks" if dots.is_block16 else "bf16" if not dots.is_int8 else "ss" if dots.is_signed else "us"
     return f"ec_matrix_{kind}" if dots.is_matrix else f"ec_dot_{kind}"
 
@@ -160,95 +146,13 @@ class Tile:
         dots = self.view.dots
         if dots is None:
             return f"ec_fma(s{r}, l{v}, c{r}_{v})"
-        return f"{_dot(dots)}(c{r}_{v}, s{r}, l{v})"
+        return f"{dot_name(dots)}(c{r}_{v}, s{r}, l{v})"
 
     def row_total(self, r: int, step: Step) -> str:
         """The bytes of S added up, those alone that exist."""
         dots = self.view.dots
         assert dots is not None
-        return f"{_dot(dots)}(total{r}, s{r}, ec_set1_i({0x01010101 >> 8 * (WORD - step.live):#x}))"
-
-    @property
-    def columns(self) -> list[Column]:
-        """The columns of the tile in one turn of the innermost loop, in the order they are multiplied."""
-        return self._columns(self.view.turn)
-
-    @property
-    def columns_left(self) -> list[Column]:
-        """Those of the steps that are no whole turn."""
-        return self._columns(self.view.steps_left)
-
-    def _columns(self, steps: int) -> list[Column]:
-        last = steps * self._each - 1
-        return [Column(j, *divmod(j, self._each), j == 0, j == last) for j in range(last + 1)]
-
-    @property
-    def _each(self) -> int:
-        """Columns of a step: vectors, or blocks."""
-        if self.view.fp16 is not None:
-            return self.half_vectors
-        return self.view.lanes if self.view.has_blocks else self.vectors
-
-    def place_of(self, column: int) -> int:
-        """Where in the panel a column of L lies, from the first of the step at hand on."""
-        step, vector = divmod(column, self._each)
-        lanes = self.view.lanes * (COLUMNS if self.view.fp16 is not None else 1)
-        return step * self.view.step_width + vector * lanes
-
-    @property
-    def passes(self) -> int:
-        """Passes over the rows that multiply by a column of L."""
-        return 3 if self.view.has_blocks else 1
-
-    def lanes_at(self, column: int) -> str:
-        kind = "_h" if self.view.fp16 is not None else "_i32" if self.view.dots is not None else ""
-        return f"ec_load{kind}(panel + {self.place_of(column)})"
-
-    def updates(self, r: int, column: Column) -> list[str]:
-        """What multiplies a column of L with what a row has ready, in passes over the rows."""
-        l, dots = f"l{column.number % 4}", self.view.dots
-        if self.view.has_blocks:
-            c = f"c{r}_0.{'abcd'[column.vector]}"
-            return [
-                f"p{r} = ec_low_products(s{r}, {l})",
-                f"p{r} = ec_high_products(p{r}, s{r}, {l})",
-                f"{c} = ec_add_products({c}, p{r})",
-            ]
-        if self.view.fp16 is not None:
-            h = f"h{r}_{column.vector}"
-            return [f"{h} = ec_fma_lane_h(s{r}, {column.lane}, {l}, {h})"]
-        c = f"c{r}_{column.vector}"
-        if dots is not None:
-            return [f"{c} = {_dot(dots)}_lane({c}, s{r}, {column.lane}, {l})"]
-        return [f"{c} = ec_fma_lane(s{r}, {column.lane}, {l}, {c})"]
-
-    def ready(self, r: int, is_first: bool) -> str:
-        """Where S of one row lies for the first turn, or for the one where the loop stands."""
-        k = self.view.params.k
-        return f"s + {self._place(r, k[: len(self.view.turns_outer)] + (() if is_first else k[-1:]))}"
-
-    @property
-    def stride(self) -> int:
-        """How far apart steps of the innermost loop lie in S."""
-        assert self._pointer is not None
-        return self._pointer[1][self.view.params.k[-1]]
-
-    def away(self, r: int) -> int:
-        """How far from S of the first row that of another lies."""
-        assert self._pointer is not None
-        return sum(far * self._pointer[1][v] for v, far in self._at(r).items())
-
-    @property
-    def late(self) -> int:
-        """How many of the last rows are put together in the next turn: too little stands behind their loads in this."""
-        return 2 if self.rows > 3 and not self.view.loads_half_vectors else 0
-
-    def joined(self, r: int) -> str:
-        return self.turned(f"ec_join{self.view.suffix}(s{r}, rest{r})")
-
-    def turned(self, text: str) -> str:
-        """S as the machine takes it."""
-        return f"ec_turned({text})" if self.view.dots is not None and self.view.dots.flip else text
+        return f"{dot_name(dots)}(total{r}, s{r}, ec_set1_i({0x01010101 >> 8 * (WORD - step.live):#x}))"
 
     def _place(self, r: int, loops: tuple[Expr, ...], offset: int = 0) -> str:
         """Where S is read inside loops of the sum, from its first element on."""

@@ -107,7 +107,6 @@ static __attribute__((noinline)) void classifier_0_contract_3_4x1_4(const float 
   ec_store_n(stem_relu + (n + o0 * 24 + m * 4 + 40), e0_9, 4);
 }
 
-
 void classifier_0_contract_3(const float *restrict image_copy, const float *restrict bias, const float *restrict weights, float *restrict stem_relu, ec_int thread, ec_int threads) {
   const ec_int first = 4 * thread / threads, last = 4 * (thread + 1) / threads;
   for (ec_int task = first; task < last; ++task) {
@@ -333,7 +332,6 @@ static __attribute__((noinline)) void classifier_2_row_1_1x1_5(const float *rest
   }
   ec_store_n(head + n, c0_0, 5);
 }
-
 
 void classifier_2_row_1(const float *restrict mean, const float *restrict weights, float *restrict head, ec_int thread, ec_int threads) {
   const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
