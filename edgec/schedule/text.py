@@ -24,8 +24,9 @@ def complaint(record: object) -> str | None:
     """A sentence on what is wrong with a record out of a file, or None: names end in C, and must be plain words."""
     if isinstance(record, Buffer):
         data = record.data
+        is_named = record.name.isidentifier() or record.space in ("input", "output")  # named as in the model
         is_sound = record.dtype in DTYPES and record.space in _SPACES and record.elements >= 0
-        if not is_sound or not record.name.isidentifier() or (data is not None and data.size != record.elements):
+        if not is_named or not is_sound or (data is not None and data.size != record.elements):
             return f"{printable(record.name)} is no buffer"
     elif type(record).__module__.startswith("edgec.schedule.") and not isinstance(record, (Kernel, Program)):
         words = [w for value in vars(record).values() for w in _strings(value)]

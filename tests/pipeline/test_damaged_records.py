@@ -53,7 +53,7 @@ CHANGED = {
     "type": ("lanes=16", 'lanes="16"', "lanes of .* cannot hold"),
     "truth": ("lanes=16", "lanes=True", "lanes of .* cannot hold"),
     "missing": ('space="input", ', "", "lacks space"),
-    "name": ('name="x"', 'name="x[0]; abort()"', "is no buffer"),
+    "name": ('name="b1"', 'name="b1[0]; abort()"', "is no buffer"),
     "space": ('space="input"', 'space="stack"', "is no buffer"),
     "word": ('l_mode="packed"', 'l_mode="*/"', "is no plain word"),
     "expression": ("address=`", "address=`$77 + ", r"\$77 is not defined"),
