@@ -56,6 +56,37 @@ class ContractView(SumsView):
         return ()
 
     @property
+    def first_row(self) -> str:
+        """The first row of a tile."""
+        return "0" if self.tile_count == 1 else "tile" if self.rows == 1 else f"tile * {self.rows}"
+
+    @property
+    def first_column(self) -> str:
+        """The first column of the panel at hand."""
+        return "0" if self.params.panels == 1 else f"panel_index * {self.width}"
+
+    @property
+    def places(self) -> dict[str, str]:
+        """The first row and column of a tile, where calls name them without a variable of their own."""
+        found = {"m": self.first_row} if isinstance(self.params.m_extent, int) else {}
+        return found | ({"n": self.first_column} if isinstance(self.params.n_extent, int) and not self.packs else {})
+
+    @property
+    def sweep(self) -> list[str]:
+        """C that computes the tiles of one task."""
+        p, tiles = self.params, extent_text(self.tile_count)
+        start = [] if "m" in self.places else [f"const ec_int m = {self.first_row};"]
+        lines = [*start, *(f"{c.condition}{c.call};" for c in self.calls)]
+        if self.tile_count == 1 or p.tile_chunk == 1:
+            return lines
+        begin, end, before = "0", tiles, []
+        if p.chunks != 1:
+            begin, end = f"chunk * {p.tile_chunk}", "end"
+            before = [f"const ec_int end = ec_min_int((chunk + 1) * {p.tile_chunk}, {tiles});"]
+        head = f"for (ec_int tile = {begin}; tile < {end}; ++tile) {{"
+        return [*before, head, *(f"  {line}" for line in lines), "}"]
+
+    @property
     def calls(self) -> list[Call]:
         """Which tile functions the panel and the row tile at hand need."""
         p = self.params
@@ -64,7 +95,7 @@ class ContractView(SumsView):
         for k, rows in enumerate(self._heights):
             for vectors, live in self._widths:
                 (t,) = (t for t in self.tiles if (t.height, t.vectors, t.live) == (rows, vectors, live))
-                conditions, change = [], {}
+                conditions, change = [], dict(self.places)
                 if len(self._heights) > 1:
                     conditions.append(f"tile {'>=' if k else '<'} {extent_text(full)}")
                 if k and not isinstance(p.m_extent, int):

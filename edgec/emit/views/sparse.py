@@ -22,11 +22,15 @@ class SparseView(ContractView):
         return schedule
 
     @property
-    def task_dimensions(self) -> list[Loop]:
+    def task_loops(self) -> list[Loop]:
         p = self.params
         around = [self.outer[v] for v in p.panel_outer]
         rest = [self.outer[v] for v in p.outer if v not in p.panel_outer]
         return [*around, Loop("group", p.groups), *rest, Loop("chunk", p.chunks)]
+
+    @property
+    def places(self) -> dict[str, str]:
+        return {}  # a row is swept over several panels: the template has variables
 
     @property
     def group(self) -> int:

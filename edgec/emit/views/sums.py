@@ -7,6 +7,7 @@ from math import prod
 
 from edgec.emit.c_expression import extent_text
 from edgec.emit.c_literal import STORAGE
+from edgec.emit.c_text import advanced
 from edgec.emit.views.base import Loop
 from edgec.emit.views.packing import PackingView
 from edgec.ir import expr as X
@@ -178,28 +179,35 @@ class SumsView(PackingView):
         return self.params.tiles
 
     @property
-    def task_dimensions(self) -> list[Loop]:
+    def task_loops(self) -> list[Loop]:
         p = self.params
         around = [self.outer[v] for v in p.panel_outer]
-        panel, chunk = Loop("panel_index", p.panels), Loop("chunk", p.chunks)
+        panel, chunk = Loop("panel_index", p.panels), Loop("tile" if p.tile_chunk == 1 else "chunk", p.chunks)
         # As the result lies in memory: threads then share out rows of it, like the kernels before and after.
         steps = {self.outer[v]: coefficient(p.address, v) or 0 for v in p.outer if v not in p.panel_outer}
         steps[chunk] = coefficient(p.address, p.m) or 0 if p.m.op == "var" else 0
         rows = sorted(steps, key=lambda d: -steps[d])
-        return [*around, panel, *rows] if p.panel_first else [*around, *rows, panel]
+        loops = [*around, panel, *rows] if p.panel_first else [*around, *rows, panel]
+        return [d for d in loops if d.extent != 1 or d not in (panel, chunk)]
 
     @property
     def tasks(self) -> Extent:
-        return X.plain(prod(d.extent for d in self.task_dimensions))
+        return X.plain(prod(d.extent for d in self.task_loops))
 
     @property
     def panel_number(self) -> str:
-        text = "panel_index"
+        terms = ["panel_index"] if self.params.panels != 1 else []
         scale = self.params.panels
         for v in reversed(self.params.panel_outer):
-            text += f" + {self.outer[v].name} * {extent_text(scale)}"
+            terms.append(self.outer[v].name if scale == 1 else f"{self.outer[v].name} * {extent_text(scale)}")
             scale = X.plain(scale * extent(v))
-        return f"({text})"
+        return f"({' + '.join(terms)})" if len(terms) > 1 else terms[0] if terms else "0"
+
+    @property
+    def panel(self) -> str:
+        """The pointer to the packed panel at hand."""
+        number, size = self.panel_number, extent_text(self.panel_size)
+        return advanced(self.packed_parameter, number if number == "0" else f"{number} * {size}")
 
     @property
     def indices(self) -> list[str]:

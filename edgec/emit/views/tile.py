@@ -7,6 +7,7 @@ from functools import cached_property
 from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.c_lanes import access
 from edgec.emit.c_literal import STORAGE
+from edgec.emit.c_text import advanced
 from edgec.emit.views.epilogue import HalfEnd, on_vectors
 from edgec.emit.views.sums import Step, SumsView
 from edgec.ir import expr as X
@@ -67,7 +68,7 @@ class Tile:
         start = X.substitute(address, {v: X.const(0) for v in (*p.k, *p.window)})
         text = Printer(self.view.names, self.view.pointers).position(start)
         pointer = self.view.pointers[p.s.value]
-        self.hoisted = [f"const {STORAGE[memory_type(p.s)]} *s = {pointer} + {text};"]
+        self.hoisted = [f"const {STORAGE[memory_type(p.s)]} *s = {advanced(pointer, text)};"]
         self._pointer = ("s", {v: c for v, c in steps.items() if c is not None})
 
     @cached_property

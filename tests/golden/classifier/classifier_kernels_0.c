@@ -109,24 +109,9 @@ static __attribute__((noinline)) void classifier_0_contract_3_4x1_4(const float 
 
 void classifier_0_contract_3(const float *restrict image_copy, const float *restrict bias, const float *restrict weights, float *restrict stem_relu, ec_int thread, ec_int threads) {
   const ec_int first = 4 * thread / threads, last = 4 * (thread + 1) / threads;
-  for (ec_int task = first; task < last; ++task) {
-    ec_int rest = task;
-    const ec_int panel_index = rest % 1;
-    rest /= 1;
-    const ec_int chunk = rest % 1;
-    rest /= 1;
-    const ec_int o0 = rest % 4;
-    rest /= 4;
-    (void)rest;
-    const ec_int n = panel_index * 16;
-    (void)n;
-    const float *const panel = weights + (panel_index) * 288;
-    const ec_int end = ec_min_int((chunk + 1) * 1, 1);
-    for (ec_int tile = chunk * 1; tile < end; ++tile) {
-      const ec_int m = tile * 4;
-      (void)m;
-      classifier_0_contract_3_4x1_4(image_copy, bias, stem_relu, panel, o0, m, n);
-    }
+  for (ec_int o0 = first; o0 < last; ++o0) {
+    const float *const panel = weights;
+    classifier_0_contract_3_4x1_4(image_copy, bias, stem_relu, panel, o0, 0, 0);
   }
 }
 
@@ -321,7 +306,7 @@ void classifier_2_row_0(const float *restrict mean, float *restrict mean_2, ec_i
 
 static void classifier_2_row_1(const float *restrict mean, const float *restrict weights, float *restrict head, ec_int thread, ec_int threads);
 static __attribute__((noinline)) void classifier_2_row_1_1x1_5(const float *restrict mean, float *restrict head, const float *restrict panel, ec_int n) {
-  const float *s = mean + 0;
+  const float *s = mean;
   ec_vf c0_0 = ec_set1(0.0f);
   for (ec_int k0 = 0; k0 < 4; ++k0) {
     EC_FORGET(s);
@@ -334,23 +319,9 @@ static __attribute__((noinline)) void classifier_2_row_1_1x1_5(const float *rest
 }
 
 void classifier_2_row_1(const float *restrict mean, const float *restrict weights, float *restrict head, ec_int thread, ec_int threads) {
-  const ec_int first = 1 * thread / threads, last = 1 * (thread + 1) / threads;
-  for (ec_int task = first; task < last; ++task) {
-    ec_int rest = task;
-    const ec_int panel_index = rest % 1;
-    rest /= 1;
-    const ec_int chunk = rest % 1;
-    rest /= 1;
-    (void)rest;
-    const ec_int n = panel_index * 16;
-    (void)n;
-    const float *const panel = weights + (panel_index) * 64;
-    const ec_int end = ec_min_int((chunk + 1) * 1, 1);
-    for (ec_int tile = chunk * 1; tile < end; ++tile) {
-      const ec_int m = tile * 1;
-      (void)m;
-      classifier_2_row_1_1x1_5(mean, head, panel, n);
-    }
+  if (thread == threads - 1) {
+    const float *const panel = weights;
+    classifier_2_row_1_1x1_5(mean, head, panel, 0);
   }
 }
 
