@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import product
 
 from edgec.emit.c_expression import Printer
-from edgec.emit.views.base import Loop, View, numbered
+from edgec.emit.views.base import Loop, View, decoded, numbered
 from edgec.emit.views.epilogue import on_vectors
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
@@ -119,8 +119,8 @@ class WinogradView(View):
 
     @property
     def starts(self) -> list[str]:
-        """The first output of a tile along each side; the last tile is moved back to end where the outputs do."""
-        lines = []
+        """The loops of a tile, and its first output along each side; the last tile is moved back to the end."""
+        lines = decoded(self.tile_loops, "tile")
         for name, side in zip(self.places, self.params.sides):
             m = side.toom.outputs
             start = f"{name}_tile * {m}"
