@@ -15,7 +15,7 @@ from edgec.ir.extent import sizes
 from edgec.ir.graph import Node, sizes_in
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.chain import Vectors, chained
-from edgec.schedule.choose import Request, choose
+from edgec.schedule.choose import Request, choose, packed
 from edgec.schedule.contract.sparse import Sparse
 from edgec.schedule.flat import Weights, flatten
 from edgec.schedule.gpu.weight_prefetch import prefetch_weights
@@ -226,6 +226,7 @@ def kernel_of(
                 params, _ = choose(replace(wanted, variant=variant))
                 if offer is not None and not device.is_gpu:  # whose variants leave out zeros all or none
                     offer = replace(offer, taken=params.template == Sparse.template)
+    params = packed(params, weights)
     operands, scratch = params.operands, params.scratch_bytes
     if scratch:
         copies = 1 if params.shares_scratch else threads

@@ -88,6 +88,11 @@ def choose(r: Request) -> Found:
     return Found(map_(r.flat, r.device, r.weights))
 
 
+def packed(schedule: BlockSchedule, weights: Weights) -> BlockSchedule:
+    """A schedule that was taken, with its constant factor packed; those that were only compared never are."""
+    return schedule.packed_into(weights) if isinstance(schedule, (Contract, Winograd)) else schedule
+
+
 def _cheapest(
     flat: Flat, device: Device, weights: Weights, numeric: Numeric
 ) -> tuple[Contract | Winograd | None, SparseOffer | None]:

@@ -3,8 +3,8 @@
 Weights of products take half the memory and half the time to read. What kernels hand on is rounded where a sum of
 products reads it as a factor: there the rounding of each number is one of many. What only additions, normalizations
 and softmax read keeps its 32 bits, so that roundings do not add up along a residual stream; what is read both ways is
-copied for the products where they are worth it. All arithmetic is of floats (but see ``halves.py``), and so are inputs,
-outputs and what procedures touch.
+copied for the products where they are worth it. All arithmetic is of floats (but see
+`contract.fp16_sums`), and so are inputs, outputs and what procedures touch.
 
 A GPU keeps all that kernels hand on in 16 bits, but for positions: what says where something else is read, and what was
 added up to it. A rounded coordinate reads from elsewhere, and what a loop adds to it is rounded again each time.

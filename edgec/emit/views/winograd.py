@@ -103,6 +103,7 @@ class WinogradView(View):
 
     @property
     def packed_parameter(self) -> str:
+        assert self.params.packed is not None
         return self.pointers[self.params.packed]
 
     @property

@@ -5,7 +5,7 @@ They are added up in fp32.
 A panel of L is ``[k/2][lanes][2]``, 32 bits a lane; of S, which lies in memory as bf16, two neighbors in the sum are
 broadcast together. Machines with the instruction add both products at once; elsewhere a half of a word becomes a float
 by a shift or a mask. 64-bit Arm multiplies two rows of S by two columns of L, four numbers of each: as for bytes
-(``products.py``), a panel is ``[k/4][lanes][4]`` there, and accumulators hold two rows of the tile.
+(`int8_dot`), a panel is ``[k/4][lanes][4]`` there, and accumulators hold two rows of the tile.
 """
 
 from __future__ import annotations

@@ -3,14 +3,16 @@
 After flattening, a contraction is ``out[.., m, n] = f(sum over k of S[m, k] * L[k, n])``: one factor (L) gives the
 lanes, the other (S) is broadcast. A tile of MR x NV vectors accumulates in registers while k runs. A convolution is
 the same thing: its S has one stride along the output pixel and one along every loop of k, so no im2col buffer exists.
-Constant L is packed at build time as [.., panel, k, NV * lanes]. Of bytes, a step of k takes four (``products.py``), of
-bf16 two (``pairs.py``), or as many as an instruction for matrices does, of two rows at once.
+Constant L is packed at build time as [.., panel, k, NV * lanes], once a contraction is taken (`packed_into`). Of bytes,
+a step of k takes four (`int8_dot`), of bf16 two (`bf16_dot`), or as many as an instruction for matrices does, of two
+rows at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from math import ceil, prod
 from typing import ClassVar
@@ -29,7 +31,7 @@ from edgec.schedule.contract.epilogue import around_sum, over_lanes, scaled
 from edgec.schedule.contract.fp16_epilogue import fp16_epilogue
 from edgec.schedule.contract.fp16_sums import COLUMNS, Fp16Accumulation, in_fp16
 from edgec.schedule.contract.int8_dot import DotGroup, dots_of, packed_dots, with_bias_inside, with_numbers_in_memory
-from edgec.schedule.contract.tiles import decided_tile, rows_of_blocks, tile_costs, tile_shape
+from edgec.schedule.contract.tiles import chunk_of, decided_tile, rows_of_blocks, tile_costs, tile_shape
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import half_of, memory_type
@@ -51,7 +53,7 @@ class Contract(BlockSchedule):
     s: Expr  # value of the broadcast factor
     l: Expr  # value of the lane factor
     l_mode: str  # packed: constant, laid out at build time; direct: contiguous in memory; gathered: packed at run time
-    packed: Buffer | None
+    packed: Buffer | None  # a constant L in panels; None before `packed_into`
     epilogue: Expr  # over ``accumulator``
     accumulator: Expr
     store: Buffer
@@ -67,6 +69,8 @@ class Contract(BlockSchedule):
     dual_issue_load: bool = False  # those loads start beside multiply-adds, otherwise beside inserts alone
     unrolled: int = 16  # most rounds of the innermost loop of a sum that compilers are asked to unroll
     fp16: Fp16Accumulation | None = None  # products are added up in fp16, some at a time; ``vectors`` is even
+    panel_dtype: str = "f32"  # of a packed L
+    bias: Expr | None = None  # of bytes: constants that accumulators start at
 
     @property
     def variant(self) -> str | None:
@@ -110,6 +114,26 @@ class Contract(BlockSchedule):
     def scratch_bytes(self) -> int:
         return upper(self.k_extent) * self.width * 4 if self.l_mode == "gathered" else 0
 
+    @cached_property
+    def panels_of_l(self) -> np.ndarray:
+        """A constant L in panels, [outer, panel, k, width], in the type of a panel."""
+        if self.dots is None:
+            values = evaluate_over(self.l, (*self.panel_outer, *self.k, self.n))
+            values = values.reshape(-1, prod(map(most, self.k)), most(self.n))
+            if self.fp16 is not None:
+                values = values.astype(np.float64) / self.fp16.powers[:, None]
+            return _in_panels(values, self.width, self.panel_dtype)
+        k = (*self.k[:-1], self.dots.inner) if self.dots.inner.op == "var" else self.k[:-1]
+        if self.dots.is_int8:
+            return packed_dots(self.l, self.dots, self.panel_outer, k, self.n, self.width, self.bias)
+        return packed_pairs(self.l, self.dots, self.panel_outer, k, self.n, self.width)
+
+    def packed_into(self, weights: Weights) -> Contract:
+        """The same contraction with a constant L among ``weights``."""
+        if self.l_mode != "packed" or self.packed is not None:
+            return self
+        return replace(self, packed=weights.add(self.panels_of_l))
+
     @property
     def sums(self) -> int:
         """Number of accumulators for one result."""
@@ -148,7 +172,7 @@ class Contract(BlockSchedule):
 
 
 def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
-    """Schedule ``flat`` as a contraction; None when it is not one."""
+    """Decide how to schedule ``flat`` as a contraction, without packing its L; None when it is not one."""
     taken = around_sum(flat.body)
     if taken is None or taken.sum.dtype not in ("f32", "i32"):
         return None
@@ -170,7 +194,7 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     if mode == "packed" and not is_fixed(*X.free_variables(lane_factor)):
         mode = "gathered"
     k, scalar_factor, lane_factor = _merge_sum(k, scalar_factor, lane_factor, mode)
-    each, dots = k, None
+    dots = None
     multiplied = prod(map(most, (m, *window)))
     found = dots_of(device, k, scalar_factor, lane_factor, multiplied) if dtype == "i32" else None
     if dtype == "i32" and found is None:
@@ -178,58 +202,51 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
     panel_outer = tuple(v for v in outer if v in X.free_variables(lane_factor))
     outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
-    half = None
+    fp16 = bias = None
     if dtype == "f32" and mode == "packed":
         found = pairs_of(device, k, scalar_factor, multiplied)
     if found is not None:
         dots, scalar_factor, k = found
     in_order = _is_for_in_order(device, mode, k, scalar_factor, dots, (m, *window))
     if dtype == "f32" and mode == "packed":
-        half = in_fp16(device, k, scalar_factor, lane_factor, panel_outer, n, in_order, weights)
+        fp16 = in_fp16(device, k, scalar_factor, lane_factor, panel_outer, n, in_order, weights)
     lanes = device.vector_lanes
     m_extent, n_extent = most(m), most(n)
     steps = prod(map(most, k)) if dots is None else prod(map(most, k[:-1])) * dots.count
     row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
     sums = prod(map(most, window))
-    each_lane = COLUMNS if half is not None else 1
+    each_lane = COLUMNS if fp16 is not None else 1
     columns = ceil(n_extent / each_lane)
     nr, nv = tile_shape(m_extent, columns, steps, device, row_step, sums, dots, in_order)
     if flat.tile is not None:
         nr, nv = decided_tile((flat.tile[0], ceil(flat.tile[1] / each_lane)), m_extent, columns, device, sums)
     nv *= each_lane
-    packed = None
     if mode == "gathered" and nv * lanes * steps * 4 > PACK_LIMIT_BYTES:
         return None
     if mode == "packed" and dots is not None and dots.is_int8:
         epilogue, bias = with_bias_inside(epilogue, accumulator, {*panel_outer, n})
-        packed = weights.add(packed_dots(lane_factor, dots, panel_outer, each, n, nv * lanes, bias))
-    elif mode == "packed" and dots is not None:
-        packed = weights.add(packed_pairs(lane_factor, dots, panel_outer, each, n, nv * lanes))
-    elif half is not None:
-        packed = weights.add(_in_panels(half[1], nv * lanes, "f16"))
-    elif mode == "packed":
-        values = evaluate_over(lane_factor, (*panel_outer, *k, n)).reshape(-1, steps, n_extent)
-        packed = weights.add(_in_panels(values, nv * lanes, half_of(device) or "f32"))
+    panel_dtype = "f32"
+    if mode == "packed":
+        panel_dtype = "i32" if dots is not None else "f16" if fp16 is not None else half_of(device) or "f32"
     epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
     if dots is not None and dots.is_int8:
         epilogue = with_numbers_in_memory(epilogue, weights)
-    fp16 = half[0] if half is not None else None
     if fp16 is not None and fp16.is_whole:
         end = fp16_epilogue(epilogue, accumulator, fp16.powers, panel_outer, n, flat.store, flat.address, weights)
         fp16 = replace(fp16, end=end)
     tiles = ceil(m_extent / nr)
-    step_bytes = 4 if packed is None else DTYPES[packed.dtype].itemsize
+    step_bytes = DTYPES[panel_dtype].itemsize
     panel_bytes = nv * lanes * steps * step_bytes
-    chunk = _chunk(tiles, nr * prod(map(most, window)), steps, ceil(n_extent / (nv * lanes)), prod(map(most, outer)))
+    chunk = chunk_of(tiles, nr * prod(map(most, window)), steps, ceil(n_extent / (nv * lanes)), prod(map(most, outer)))
     row_bytes = m_extent * steps * 4
     weight_bytes = n_extent * steps * step_bytes
     # Whichever side is swept repeatedly should be the one that stays in cache.
     fits = weight_bytes * prod(map(most, panel_outer)) <= device.l2_bytes // 4
     panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or (row_bytes <= weight_bytes and not fits)
     return Contract(
-        outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, packed, epilogue, accumulator,
+        outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, None, epilogue, accumulator,
         flat.store, flat.address, nr, nv, lanes, chunk, panel_first, dots, window, in_order, device.dual_issue_load,
-        device.unroll, fp16,
+        device.unroll, fp16, panel_dtype, bias,
     )  # fmt: skip
 
 
@@ -381,12 +398,3 @@ def walked_as_one(s: Expr, k: tuple[Expr, ...]) -> int:
             break
         count += 1
     return count
-
-
-def _chunk(tiles: int, rows: int, k: int, panels: int, outer: int) -> int:
-    """Row tiles per task: enough work to be worth a task, enough tasks to share out."""
-    if panels * outer >= 16:
-        target = max(1, (256 * 1024) // max(1, rows * k * 4))
-    else:
-        target = ceil(tiles / ceil(16 / (panels * outer)))
-    return max(1, min(tiles, target))

@@ -62,8 +62,8 @@ def in_fp16(
     n: Expr,
     in_order: bool,
     weights: Weights,
-) -> tuple[Fp16Accumulation, np.ndarray] | None:
-    """(how the sum over ``k`` is taken, L divided by the scale: [outer.., k, n]); None where it is of floats.
+) -> Fp16Accumulation | None:
+    """The accumulation of the sum over ``k`` in fp16, by L divided by the scale; None where it is of floats.
 
     For cores that run ``in_order`` the innermost loop is cut between turns of eight steps.
     """
@@ -78,7 +78,7 @@ def in_fp16(
     values = evaluate_over(l, (*outer, *k, n)).astype(np.float64).reshape(-1, prod(extents), most(n))
     powers = _scales(values, extents, split, part)
     is_whole = split == 0 and part >= prod(extents[:1])
-    return Fp16Accumulation(split, part, is_whole, _scale(powers, outer, n, weights), powers), values / powers[:, None]
+    return Fp16Accumulation(split, part, is_whole, _scale(powers, outer, n, weights), powers)
 
 
 def taps_in_fp16(

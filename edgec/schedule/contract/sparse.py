@@ -145,24 +145,23 @@ def form_of(dense: Contract) -> Form | None:
 def _rows_of(dense: Contract) -> np.ndarray | None:
     """[outer, vectors of a row, k, lanes] of constant weights, as they are packed; None where they are not constant."""
     dots = dense.dots
-    if dense.l_mode != "packed" or dense.packed is None or dense.packed.data is None:
+    if dense.l_mode != "packed":
         return None
-    if dense.packed.dtype != "f32" and not (dots is not None and dots.is_int8 and dots.is_plain):
+    if dense.panel_dtype != "f32" and not (dots is not None and dots.is_int8 and dots.is_plain):
         return None  # of 16 bits
     if dots is not None and (dots.rest or dots.step != 1 or dots.column_offset or dots.inner.op != "var"):
         return None
     if not is_fixed(*dense.panel_outer, *dense.k) or not isinstance(dense.n_extent, int):
         return None
     steps = _steps(dense)
-    data = dense.packed.data.reshape(-1, int(dense.panels), steps + _extra(dense), dense.vectors, dense.lanes)
+    data = dense.panels_of_l.reshape(-1, int(dense.panels), steps + _extra(dense), dense.vectors, dense.lanes)
     rows = data[:, :, _extra(dense) :].transpose(0, 1, 3, 2, 4).reshape(len(data), -1, steps, dense.lanes)
     return rows[:, : ceil(dense.n_extent / dense.lanes)]
 
 
 def _starts_of(dense: Contract) -> np.ndarray:
     """[outer, n] of what the sums of bytes start at."""
-    assert dense.packed is not None and dense.packed.data is not None
-    data = dense.packed.data.reshape(-1, int(dense.panels), _steps(dense) + 1, dense.width)
+    data = dense.panels_of_l.reshape(-1, int(dense.panels), _steps(dense) + 1, dense.width)
     return data[:, :, 0].reshape(len(data), -1)[:, : int(dense.n_extent)]
 
 

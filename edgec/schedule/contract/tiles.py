@@ -111,3 +111,12 @@ def decided_tile(tile: tuple[int, int], m: int, n: int, device: Device, sums: in
             hint=f"'{device.name}' has {registers}",
         )
     return rows, vectors
+
+
+def chunk_of(tiles: int, rows: int, k: int, panels: int, outer: int) -> int:
+    """Row tiles per task: enough work to be worth a task, enough tasks to share out."""
+    if panels * outer >= 16:
+        target = max(1, (256 * 1024) // max(1, rows * k * 4))
+    else:
+        target = ceil(tiles / ceil(16 / (panels * outer)))
+    return max(1, min(tiles, target))

@@ -79,7 +79,8 @@ class Winograd(BlockSchedule):
     n: Expr  # the lanes of the result
     k: tuple[Expr, ...]  # what else is summed; the last is contiguous in S
     s: Expr
-    packed: Buffer  # [panel, point, k, width]
+    l: Expr  # constant; the taps of the sides are its other loops
+    packed: Buffer | None  # L transformed, [panel, point, k, width]; None before `packed_into`
     epilogue: Expr  # over ``accumulator``
     accumulator: Expr
     store: Buffer
@@ -99,6 +100,11 @@ class Winograd(BlockSchedule):
         sizes = f"{self.tiles} tiles, N={self.n_extent} K={self.k_extent}, {self.block} tiles a block"
         return f"winograd {forms}, {sizes}, tile {self.rows} rows x {self.vectors} vectors of {self.lanes}"
 
+    def packed_into(self, weights: Weights) -> Winograd:
+        """The same sum with its transformed L among ``weights``."""
+        panels = _transformed(self.l, self.sides, self.k, self.n, self.vectors * self.lanes)
+        return replace(self, packed=weights.add(panels))
+
     @property
     def bodies(self) -> list[Expr]:
         return [self.s, self.epilogue]
@@ -109,7 +115,7 @@ class Winograd(BlockSchedule):
 
     @property
     def tables(self) -> list[Buffer]:
-        return [self.packed]
+        return [self.packed] if self.packed is not None else []
 
     @property
     def points(self) -> int:
@@ -201,10 +207,9 @@ def winograd(flat: Flat, device: Device, weights: Weights, outputs: tuple[int, .
     k = _remaining(p.s, p.taps, sides)
     outer = tuple(v for v in p.flat.loops if v is not p.n and all(v is not side.loop for side in sides))
     lanes = device.vector_lanes
-    packed = weights.add(_transformed(p.l, sides, k, p.n, vectors * lanes))
     epilogue = with_contiguous_weights(p.epilogue, p.results, p.n, weights)
     return Winograd(
-        outer, sides, p.n, k, p.s, packed, epilogue, p.accumulator, flat.store, flat.address,
+        outer, sides, p.n, k, p.s, p.l, None, epilogue, p.accumulator, flat.store, flat.address,
         block, rows, vectors, lanes,
     )  # fmt: skip
 

@@ -56,7 +56,7 @@ def dequantize(call: Call) -> Value:
     x, scale = call[0], call[1]
     code = call.attribute("output_dtype", 0)
     dtype = element_type(code) if code else scale.dtype
-    # In blocks, four bits are found again by the values they give (schedule/nibbles.py).
+    # In blocks, four bits are found again by the values they give (schedule/contract/int4.py).
     is_few = x.dtype in ("i4", "u4", "i2", "u2") and call.attribute("block_size", 0)
     y = x.cast("f32") if is_few else Value(build("cast", x, to="f32").node)
     zero = _zero_point(call, 2)

@@ -33,7 +33,7 @@ def matmul_nbits(call: Call) -> Value:
     outputs, inputs = call.required("N"), call.required("K")
     blocks = -(-inputs // block)
     groups = call.optional(4)
-    # In even blocks, four bits are found again by the values they give (schedule/nibbles.py).
+    # In even blocks, four bits are found again by the values they give (schedule/contract/int4.py).
     widen = _widened if bits > 4 or groups is not None else (lambda x: x.cast("f32"))
     codes = widen(unpacked(call, packed.reshape(outputs, blocks, block * bits // 8), bits))
     zero = _zero_points(call, bits, outputs, blocks, widen)
