@@ -1,0 +1,61 @@
+"""Constant factors are packed once, for the schedule that was taken, and never for those that were only compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from chance import RANDOM
+from compiled import program_of
+from kernel_cases import winograds
+from small_graphs import graph, value
+
+from edgec import ops
+from edgec.device.load import load_device
+from edgec.fuse import plan
+from edgec.ir.graph import constant
+from edgec.schedule.build import schedule
+from edgec.schedule.contract import contract, winograd
+from edgec.schedule.variants import Variants
+
+
+@pytest.fixture
+def packed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The functions that pack, in the order of their calls."""
+    calls: list[str] = []
+    for module, name in ((contract, "_in_panels"), (winograd, "_transformed")):
+        plain = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, plain=plain, name=name: calls.append(name) or plain(*a))
+    return calls
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_product(packed: list[str], precision: str) -> None:
+    weights = constant(RANDOM.standard_normal((64, 48)).astype("float32"))
+    device = load_device("pixel_8")
+    program = program_of(graph(ops.node("matmul", value("x", 8, 64), weights)), replace(device, precision=precision))
+    assert [k.template for k in program.kernels if k.template == "contract"] and packed == ["_in_panels"]
+
+
+def test_a_convolution_by_fewer_products(packed: list[str]) -> None:
+    for name, network in winograds():
+        packed.clear()
+        program = program_of(network, load_device("x86_64_avx512"))
+        if [k.template for k in program.kernels].count("winograd") == 1 == len(program.kernels):
+            assert packed == ["_transformed"], name
+            return
+    pytest.fail("no convolution by Winograd's method")
+
+
+def test_variants_that_are_only_proposed(packed: list[str]) -> None:
+    """And a variant that is taken in place of the usual one is the only one packed."""
+    device, known = load_device("x86_64_avx512"), Variants()
+    weights = constant(RANDOM.standard_normal((64, 48)).astype("float32"))
+    fused = plan(graph(ops.node("matmul", value("x", 8, 64), weights)))
+    schedule(fused, device, variants=known)
+    ((key, product),) = known.seen.items()
+    packed.clear()
+    other = product.variants("reassociates")[1]
+    assert not packed
+    (kernel,) = schedule(fused, device, variants=Variants(frozen={key: other})).kernels
+    assert kernel.schedule.variant == other and packed == ["_in_panels"]
