@@ -21,14 +21,16 @@ class ContractView(SumsView):
         p = self.params
         if isinstance(p.m_extent, int):
             return [h for h in (p.rows if p.m_extent >= p.rows else 0, p.m_extent % p.rows) if h]
-        return [p.rows, *(1 << b for b in reversed(range((p.rows - 1).bit_length())))]
+        whole = [p.rows] if X.plain(p.m_extent // p.rows) != 0 else []
+        return [*whole, *(1 << b for b in reversed(range((p.rows - 1).bit_length())))]
 
     @property
     def _widths(self) -> list[tuple[int, int | None]]:
         """(vectors, live lanes of the last): whole panels, and the last one (in single vectors where it is open)."""
         p = self.params
         if not isinstance(p.n_extent, int):
-            return [(p.vectors, p.lanes), (1, None)]
+            whole = [(p.vectors, p.lanes)] if X.plain(p.n_extent // p.width) != 0 else []
+            return [*whole, (1, None)]
         last = p.n_extent - (-(-p.n_extent // p.width) - 1) * p.width
         widths: list[tuple[int, int | None]] = [(p.vectors, p.lanes)] if p.n_extent >= p.width else []
         if last != p.width:
@@ -91,20 +93,23 @@ class ContractView(SumsView):
         """Which tile functions the panel and the row tile at hand need."""
         p = self.params
         full, panels_full = X.plain(p.m_extent // p.rows), X.plain(p.n_extent // p.width)
+        tile = "0" if self.tile_count == 1 else "tile"
+        panel = "0" if p.panels == 1 else "panel_index"
         calls = []
         for k, rows in enumerate(self._heights):
+            is_rest = k > 0 or full == 0
             for vectors, live in self._widths:
                 (t,) = (t for t in self.tiles if (t.height, t.vectors, t.live) == (rows, vectors, live))
                 conditions, change = [], dict(self.places)
-                if len(self._heights) > 1:
-                    conditions.append(f"tile {'>=' if k else '<'} {extent_text(full)}")
-                if k and not isinstance(p.m_extent, int):
+                if len(self._heights) > 1 and full != 0:
+                    conditions.append(f"{tile} {'>=' if is_rest else '<'} {extent_text(full)}")
+                if is_rest and not isinstance(p.m_extent, int):
                     rest = extent_text(X.plain(p.m_extent % p.rows))
                     conditions.append(f"({rest} & {rows})")
                     change["m"] = f"m + ({rest} & ~{2 * rows - 1})"
                 if len(self._widths) > 1:
                     whole = (vectors, live) == (p.vectors, p.lanes)
-                    conditions.append(f"panel_index {'<' if whole else '>='} {extent_text(panels_full)}")
+                    conditions.append(f"{panel} {'<' if whole else '>='} {extent_text(panels_full)}")
                 sweep = ""
                 if live is None:
                     end = extent_text(p.n_extent)
