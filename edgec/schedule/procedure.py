@@ -36,7 +36,7 @@ class ProcedureCall(BlockSchedule):
     @property
     def describe(self) -> str:
         tasks = self.procedure.tasks
-        return f"{self.node.op}, {f'{tasks} tasks' if tasks > 1 else 'a single task'}"
+        return f"{self.node.op}, {'a single task' if tasks == 1 else f'{tasks} tasks'}"
 
     @property
     def bodies(self) -> list[Expr]:
