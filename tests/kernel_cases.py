@@ -217,7 +217,7 @@ def borders() -> Iterator[Named]:
     yield "border of whole numbers", graph(pool(pad(value("i", 1, 2, 5, 5, dtype="i32"), 1, 1, to=-9), "max", (3, 3)))
 
 
-def placements() -> Iterator[Named]:
+def aliases() -> Iterator[Named]:
     x, y = value("x", 2, 3, 10), value("y", 2, 5, 10)
     for axis, shape in ((0, (4, 3, 10)), (1, (2, 6, 10)), (2, (2, 3, 7))):
         yield f"concat along {axis}", graph(ops.node("concat", silu(x), relu(value("z", *shape)), axis=axis))
@@ -285,7 +285,7 @@ GROUPS = {
         comparisons,
         borders,
         chains,
-        placements,
+        aliases,
         sorting,
         recurring,
         scanning,

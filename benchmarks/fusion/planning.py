@@ -2,7 +2,7 @@
 
     python -m benchmarks.fusion.planning [--only NAME ...]
 
-Planning is what the fuse stage does: opening the database, siblings, blocks, choices, placements. The database knows
+Planning is what the fuse stage does: opening the database, siblings, blocks, choices, aliases. The database knows
 every block that choices are about, which is what warm means; its times are the model's, since how long a look-up takes
 does not depend on what is found. The exit code is 1 where a bound is exceeded.
 """

@@ -22,13 +22,13 @@ from edgec.version import __version__
 #: What a whole project has and a part of one does not: its own example, its own build.
 _OF_A_WHOLE = ("main.c", "runner.c", "CMakeLists.txt", "README.md", LOCK)
 PAGES = {
-    "{name}.h": "project/placed/net.h.jinja",
-    "{name}.c": "project/placed/net.c.jinja",
-    "{name}.py": "project/placed/net.py.jinja",
-    "main.c": "project/placed/main.c.jinja",
-    "runner.c": "project/placed/runner.c.jinja",
-    "CMakeLists.txt": "project/placed/CMakeLists.txt.jinja",
-    "README.md": "project/placed/README.md.jinja",
+    "{name}.h": "project/partitioned/net.h.jinja",
+    "{name}.c": "project/partitioned/net.c.jinja",
+    "{name}.py": "project/partitioned/net.py.jinja",
+    "main.c": "project/partitioned/main.c.jinja",
+    "runner.c": "project/partitioned/runner.c.jinja",
+    "CMakeLists.txt": "project/partitioned/CMakeLists.txt.jinja",
+    "README.md": "project/partitioned/README.md.jinja",
 }
 
 
@@ -61,7 +61,7 @@ class Turn:
     comment: str
 
 
-def placed_files(
+def partitioned_files(
     program: Program,
     device: Device,
     name: str,

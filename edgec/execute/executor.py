@@ -54,7 +54,7 @@ def run_graph(graph: Graph, inputs: Arrays) -> dict[str, np.ndarray]:
 
 
 class PlanRun:
-    """One execution of a plan: block by block, placed values inside the arrays of their owners."""
+    """One execution of a plan: block by block, aliased values inside the arrays of their owners."""
 
     def __init__(self, plan: Plan, inputs: Arrays) -> None:
         self.plan = plan

@@ -21,7 +21,7 @@ class InvariantError(EdgecError):
 def verify_plan(plan: Plan) -> None:
     """Every value a block reads is an input, a constant, or written by an earlier block."""
     parts: dict[Node, list[Node]] = {}
-    for part, place in plan.placements.items():
+    for part, place in plan.aliases.items():
         if place.is_view:
             parts.setdefault(part, []).append(place.parent)
         else:

@@ -2,6 +2,6 @@
 
 from edgec.fuse.aliasing import Halo
 from edgec.fuse.block import Block
-from edgec.fuse.plan import Placement, Plan, plan
+from edgec.fuse.plan import BufferAlias, Plan, plan
 
-__all__ = ["Block", "Halo", "Placement", "Plan", "plan"]
+__all__ = ["Block", "BufferAlias", "Halo", "Plan", "plan"]

@@ -26,7 +26,7 @@ from edgec.ops import is_procedure
 
 
 @dataclass(frozen=True)
-class Placement:
+class BufferAlias:
     """A value that lives where another does, ``offset`` elements from its corner along each dimension.
 
     It is a part of it, which somebody writes there; or a view, which nobody writes: a slice, or, where offsets are
@@ -53,11 +53,11 @@ class Halo:
 
 @dataclass(frozen=True)
 class Plan:
-    """Blocks in execution order, and where placed values live."""
+    """Blocks in execution order, and the aliases of buffers."""
 
     graph: Graph
     blocks: tuple[Block, ...]
-    placements: MappingType[Node, Placement]
+    aliases: MappingType[Node, BufferAlias]
     outputs: tuple[tuple[str, Node], ...]
     #: Padding, by the value that owns the buffer.
     halos: MappingType[Node, Halo] = field(default_factory=dict)
@@ -78,29 +78,29 @@ class Plan:
     @property
     def filled(self) -> set[Node]:
         """Concatenations and paddings that nobody computes: others write where they lie."""
-        return {n if p.is_view else p.parent for n, p in self.placements.items()}
+        return {n if p.is_view else p.parent for n, p in self.aliases.items()}
 
     def root_of(self, node: Node) -> tuple[Node, tuple[Extent, ...]]:
         """The value that owns the memory ``node`` lies in, and where in relation to it."""
-        return root_of(node, self.placements)
+        return root_of(node, self.aliases)
 
 
-def root_of(node: Node, placements: MappingType[Node, Placement]) -> tuple[Node, tuple[Extent, ...]]:
+def root_of(node: Node, aliases: MappingType[Node, BufferAlias]) -> tuple[Node, tuple[Extent, ...]]:
     """The value that owns the memory ``node`` lies in, and where in relation to it."""
     offset: tuple[Extent, ...] = (0,) * node.type.rank
-    while node in placements:
-        place = placements[node]
+    while node in aliases:
+        place = aliases[node]
         offset = tuple(X.plain(a + b) for a, b in zip(offset, place.offset))
         node = place.parent
     return node, offset
 
 
-class Placer:
-    """Makes a plan of blocks; ``placed`` are the concatenations and paddings that nothing computes."""
+class AliasPlanner:
+    """Makes a plan of blocks; ``aliased`` are the concatenations and paddings that nothing computes."""
 
     def __init__(self, draft: Draft) -> None:
         self.graph = draft.graph
-        self.placed = draft.placed
+        self.aliased = draft.aliased
         self.conditions = draft.conditions
         self.decisions = draft.decisions
         self.users = draft.users
@@ -111,38 +111,38 @@ class Placer:
 
     def plan(self, blocks: list[Block]) -> Plan:
         """Place operands inside their concatenation or padding; what cannot live there is copied."""
-        produced = {b.output for b in blocks} | self.placed
-        placements: dict[Node, Placement] = {}
+        produced = {b.output for b in blocks} | self.aliased
+        aliases: dict[Node, BufferAlias] = {}
         copies: list[Block] = []
         halos: dict[Node, Halo] = {}
-        concats = [n for n in self.placed if n.op == "concat"]
+        concats = [n for n in self.aliased if n.op == "concat"]
         for node in sorted(concats, key=self.order.__getitem__, reverse=True):
             offset: list[Extent] = [0] * node.type.rank
             axis = node.attributes["axis"]
             taken: set[Node] = set()
             for part in node.args:
-                refused = self._refused(part, node, placements, produced)
+                refused = self._refused(part, node, aliases, produced)
                 if refused is None and part not in taken:
-                    placements[part] = Placement(node, tuple(offset))
+                    aliases[part] = BufferAlias(node, tuple(offset))
                     taken.add(part)
                     self.decisions.fused(part, node, "written where it belongs in the buffer of concat")
                 elif part.type.elements:
                     copies.append(copy_block(part, node, tuple(offset)))
-                    placements[copies[-1].output] = Placement(node, tuple(offset))
-                    refused = refused or Refusal("placement", "it stands in the same concat twice")
+                    aliases[copies[-1].output] = BufferAlias(node, tuple(offset))
+                    refused = refused or Refusal("aliasing", "it stands in the same concat twice")
                     self.decisions.apart(part, (node,), refused)
                 offset[axis] = X.plain(offset[axis] + part.type.shape[axis])
-        self._pad(placements, produced, copies, halos)
+        self._pad(aliases, produced, copies, halos)
         outputs = self._outputs(copies)
         sizes = {s: self._standing(n, copies) for s, n in self.sizes.items()}
         demands = tuple((message, self._standing(n, copies)) for message, n in self.graph.demands)
-        guards = self._guards(blocks, copies, placements)
-        ordered = self._ordered(blocks, copies, placements, guards)
+        guards = self._guards(blocks, copies, aliases)
+        ordered = self._ordered(blocks, copies, aliases, guards)
         known = {b.output: k for k, b in enumerate(ordered)}
         return Plan(
             self.graph,
             tuple(ordered),
-            placements,
+            aliases,
             outputs,
             halos,
             sizes,
@@ -152,19 +152,19 @@ class Placer:
         )
 
     def _guards(
-        self, blocks: list[Block], copies: list[Block], placements: dict[Node, Placement]
+        self, blocks: list[Block], copies: list[Block], aliases: dict[Node, BufferAlias]
     ) -> dict[Node, frozenset[Guard]]:
         copied = [i for c in copies for i in c.inputs]
         wanted = {*self.results, *copied}
         owners: dict[Node, list[Node]] = {}
-        for n, p in placements.items():  # what reads a view reads what it is a view of
+        for n, p in aliases.items():  # what reads a view reads what it is a view of
             inner, outer = (p.parent, n) if p.is_view else (n, p.parent)
             owners.setdefault(inner, []).append(outer)
         return guards_of(sorted(blocks, key=lambda b: self.order[b.output]), wanted, owners, self.conditions)
 
     def _pad(
         self,
-        placements: dict[Node, Placement],
+        aliases: dict[Node, BufferAlias],
         produced: set[Node],
         copies: list[Block],
         halos: dict[Node, Halo],
@@ -174,30 +174,30 @@ class Placer:
         A slice is a view of its operand in any case.
         """
         copied: dict[tuple[Node, Any], Node] = {}
-        for node in sorted((n for n in self.placed if n.op != "concat"), key=self.order.__getitem__):
+        for node in sorted((n for n in self.aliased if n.op != "concat"), key=self.order.__getitem__):
             (part,) = node.args
             if node.op == "slice":
-                placements[node] = Placement(part, node.attributes["starts"], True)
+                aliases[node] = BufferAlias(part, node.attributes["starts"], True)
                 self.decisions.fused(part, node, "it lies where its operand does")
                 continue
-            refused = self._no_halo(node, part, placements, produced, halos)
+            refused = self._no_halo(node, part, aliases, produced, halos)
             if refused is None:
                 self.decisions.fused(part, node, "its buffer has a halo that holds the padding")
-                self._surround(node, part, placements, halos)
+                self._surround(node, part, aliases, halos)
                 continue
             self.decisions.apart(part, (node,), refused)
             copy = copied.get((part, node.attributes["value"]))
-            if copy is None or self._no_halo(node, copy, placements, {copy}, halos) is not None:
+            if copy is None or self._no_halo(node, copy, aliases, {copy}, halos) is not None:
                 copies.append(copy_block(part, node, (0,) * node.type.rank))
                 copy = copied[part, node.attributes["value"]] = copies[-1].output
-            self._surround(node, copy, placements, halos)
+            self._surround(node, copy, aliases, halos)
 
     @staticmethod
-    def _surround(node: Node, part: Node, placements: dict[Node, Placement], halos: dict[Node, Halo]) -> None:
+    def _surround(node: Node, part: Node, aliases: dict[Node, BufferAlias], halos: dict[Node, Halo]) -> None:
         """``node`` is ``part`` with what lies around it."""
         before, after = node.attributes["before"], node.attributes["after"]
-        placements[node] = Placement(part, tuple(X.plain(-b) for b in before), True)
-        root, offset = root_of(part, placements)
+        aliases[node] = BufferAlias(part, tuple(X.plain(-b) for b in before), True)
+        root, offset = root_of(part, aliases)
         if offset != (0,) * part.type.rank or part is not root:
             ends = zip(offset, part.type.shape, root.type.shape)
             after = tuple(X.plain(a + o + n - all_) if a != 0 else 0 for a, (o, n, all_) in zip(after, ends))
@@ -211,21 +211,21 @@ class Placer:
         self,
         node: Node,
         part: Node,
-        placements: MappingType[Node, Placement],
+        aliases: MappingType[Node, BufferAlias],
         produced: set[Node],
         halos: MappingType[Node, Halo],
     ) -> Refusal | None:
         """Reason why the buffer of ``part`` cannot have the halo that ``node`` needs; None if it can."""
-        root, offset = root_of(part, placements)
+        root, offset = root_of(part, aliases)
         if part not in produced or root.op in ("input", "const"):
-            return Refusal("placement", "an input of the network or a constant lies where it lies: it is copied")
+            return Refusal("aliasing", "an input of the network or a constant lies where it lies: it is copied")
         if part in self.results or root in self.results:
             return Refusal("output", "it has to stand in memory by itself: it is copied")
         if self._meets_procedure(part) or self._meets_procedure(root):
             return Refusal("procedure", "a procedure wants it by itself: it is copied")
         known = halos.get(root)
         if known is not None and not _same(known.value, node.attributes["value"]):
-            return Refusal("placement", "other readers want another value around it: it is copied")
+            return Refusal("aliasing", "other readers want another value around it: it is copied")
         around = node.attributes["before"], node.attributes["after"]
         if known is not None and (known.before, known.after) == around and part is root:
             return None
@@ -235,25 +235,25 @@ class Placer:
                  zip(*around, offset, part.type.shape, root.type.shape) if (b, a) != (0, 0)]  # fmt: skip
         others = (*known.before, *known.after) if known is not None else ()
         if not all(isinstance(x, int) for x in (*(x for side in sides for x in side), *others)):
-            return Refusal("placement", "how far it is padded is known only when the network runs: it is copied")
+            return Refusal("aliasing", "how far it is padded is known only when the network runs: it is copied")
         if any(o > 0 or o + n < whole for _, _, o, n, whole in sides):
-            return Refusal("placement", "it is padded where its neighbors in a larger buffer lie: it is copied")
+            return Refusal("aliasing", "it is padded where its neighbors in a larger buffer lie: it is copied")
         return None
 
     def _refused(
-        self, part: Node, node: Node, placements: MappingType[Node, Placement], produced: set[Node]
+        self, part: Node, node: Node, aliases: MappingType[Node, BufferAlias], produced: set[Node]
     ) -> Refusal | None:
         """Reason why ``part`` cannot be stored inside ``node`` and is copied; None if it can."""
-        if part not in produced or (part in self.placed and part.op != "concat"):
-            return Refusal("placement", "an input of the network or a constant lies where it lies: it is copied")
-        if part in placements:
-            return Refusal("placement", f"it lives inside {placements[part].parent.op} already: it is copied")
+        if part not in produced or (part in self.aliased and part.op != "concat"):
+            return Refusal("aliasing", "an input of the network or a constant lies where it lies: it is copied")
+        if part in aliases:
+            return Refusal("aliasing", f"it lives inside {aliases[part].parent.op} already: it is copied")
         if part in self.results:
             return Refusal("output", "it has to stand in memory by itself: it is copied")
         if self._meets_procedure(part):
             return Refusal("procedure", "a procedure wants it by itself: it is copied")
-        if self._would_cycle(part, node, placements):
-            return Refusal("placement", "each would lie inside the other: it is copied")
+        if self._would_cycle(part, node, aliases):
+            return Refusal("aliasing", "each would lie inside the other: it is copied")
         return None
 
     def _meets_procedure(self, node: Node) -> bool:
@@ -283,9 +283,9 @@ class Placer:
         return next(c.output for c in copies if c.inputs == (node,) and c.output.attributes["offset"] == ("scalar",))
 
     @staticmethod
-    def _would_cycle(part: Node, node: Node, placements: MappingType[Node, Placement]) -> bool:
-        while node in placements:
-            node = placements[node].parent
+    def _would_cycle(part: Node, node: Node, aliases: MappingType[Node, BufferAlias]) -> bool:
+        while node in aliases:
+            node = aliases[node].parent
             if node is part:
                 return True
         return False
@@ -294,26 +294,26 @@ class Placer:
         self,
         blocks: list[Block],
         copies: list[Block],
-        placements: dict[Node, Placement],
+        aliases: dict[Node, BufferAlias],
         guards: MappingType[Node, frozenset[Guard]],
     ) -> list[Block]:
-        """Blocks and copies by what they need; a placed result is complete when all its parts are written."""
+        """Blocks and copies by what they need; an aliased result is complete when all its parts are written."""
         writers: dict[Node, list[Block]] = {}
         everything = [*blocks, *copies]
         for b in everything:
             writers.setdefault(b.output, []).append(b)
         for b in copies:
-            if b.output in placements:  # a part of a concatenation
-                writers.setdefault(placements[b.output].parent, []).append(b)
+            if b.output in aliases:  # a part of a concatenation
+                writers.setdefault(aliases[b.output].parent, []).append(b)
         done: set[int] = set()
         ordered: list[Block] = []
 
         def need(node: Node) -> None:
-            if node in self.placed:
-                for part in node.args if node.op == "concat" else (placements[node].parent,):
+            if node in self.aliased:
+                for part in node.args if node.op == "concat" else (aliases[node].parent,):
                     need(part)
                 for c in copies:
-                    if c.output in placements and placements[c.output].parent is node:
+                    if c.output in aliases and aliases[c.output].parent is node:
                         write(c)
             elif node in writers:
                 for b in writers[node]:

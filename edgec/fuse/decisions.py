@@ -19,11 +19,11 @@ from edgec.ir.graph import Node
 #: What kept two operators apart. ``class``: the cell of the table; ``registers``: no work on accumulators in registers;
 #: ``code size``: the block is long enough; ``recompute``: its reader would repeat it; ``readers``: there are several;
 #: ``output``: it has to stand in memory; ``shape``; ``index``: its loads would not be linear; ``width``: memory keeps
-#: the narrower integers; ``branch``; ``procedure``; ``placement``; ``mode``: the build does not fuse this; ``price``;
+#: the narrower integers; ``branch``; ``procedure``; ``aliasing``; ``mode``: the build does not fuse this; ``price``;
 #: ``decided`` by the user.
 Constraint = Literal[
     "class", "registers", "code size", "recompute", "readers", "output", "shape", "index", "width",
-    "branch", "procedure", "placement", "mode", "price", "decided",
+    "branch", "procedure", "aliasing", "mode", "price", "decided",
 ]  # fmt: skip
 
 

@@ -34,7 +34,7 @@ class Draft:
         self.members: dict[Node, list[Node]] = {}  # output of a block -> what it computes
         self.inlined: dict[Node, set[Node]] = {}  # repeated inside its readers, with the blocks they are
         self.attentions: set[Node] = set()  # ends of blocks that are attention
-        self.placed: set[Node] = set()  # concat and pad: computed by placement
+        self.aliased: set[Node] = set()  # concat and pad: computed by aliasing
 
     def own(self, node: Node, output: Node) -> None:
         """``node`` is computed by the block that ends in ``output``."""
@@ -50,7 +50,7 @@ class Draft:
                     self.decisions.decided[node] = f"its result is to be kept in memory (--materialize {name})"
 
     def readers(self, node: Node) -> set[Node]:
-        """Outputs of the blocks (or placed values) that read ``node``, through operators that are inlined."""
+        """Outputs of the blocks (or aliased values) that read ``node``, through operators that are inlined."""
         found: set[Node] = set()
         for user in self.users[node]:
             found |= self.inlined.get(user) or {self.owner.get(user, user)}

@@ -1,7 +1,7 @@
 """From the outputs backwards: what does not reduce joins those who read it.
 
 Movement is an index in each of its readers; element-wise work is done by its one reader, or stored. Concatenation and
-padding are placements where that can be. Yellow pairs of the table are choices by price: work that several readers
+padding are aliases where that can be. Yellow pairs of the table are choices by price: work that several readers
 would repeat, work on elements that a reader needs more than once, and elements chosen by data before a reduction.
 """
 
@@ -32,25 +32,26 @@ STORED, AGAIN = "stored", "computed where it is read"
 def join(draft: Draft, node: Node) -> None:
     """Decide where ``node`` is computed: inside its readers, as a place in memory, or by a block of its own."""
     readers = draft.readers(node)
+    in_order = sorted(readers, key=draft.order.__getitem__)
     said = draft.decisions
-    if node.op in ("concat", "pad", "slice") and _is_placeable(draft, node, readers):
-        draft.placed.add(node)
+    if node.op in ("concat", "pad", "slice") and _is_placeable(draft, node, in_order):
+        draft.aliased.add(node)
         draft.own(node, node)
-        said.apart(node, readers, Refusal("placement", f"{node.op} is a place in memory: its parts are written there"))
+        said.apart(node, in_order, Refusal("aliasing", f"{node.op} is a place in memory: its parts are written there"))
         return
     if node in draft.results or node in draft.conditions:
         draft.own(node, node)
-        said.apart(node, readers, Refusal("output", f"the result of {node.op} has to stand in memory"))
+        said.apart(node, in_order, Refusal("output", f"the result of {node.op} has to stand in memory"))
         return
-    refused = {r: refusal for r in readers if (refusal := _refused(draft, node, r)) is not None}
-    choice = _asked(draft, node, readers, refused)
+    refused = {r: refusal for r in in_order if (refusal := _refused(draft, node, r)) is not None}
+    choice = _asked(draft, node, in_order, refused)
     if choice is not None and choice.taken.name != STORED:
         draft.inlined[node] = readers
-        for reader in readers:
+        for reader in in_order:
             said.fused(node, reader, f"{node.op} is computed again wherever it is read, which is cheaper", choice)
     elif choice is not None:
         draft.own(node, node)
-        for reader in readers:
+        for reader in in_order:
             constraint = refused[reader].constraint if reader in refused else "readers"
             why = refused[reader].why if reader in refused else f"{len(readers)} kernels read it"
             said.apart(node, (reader,), Refusal(constraint, why), choice, second=_class(draft, reader))
@@ -58,11 +59,11 @@ def join(draft: Draft, node: Node) -> None:
         draft.own(node, node)
         for reader, refusal in refused.items():
             said.apart(node, (reader,), refusal, second=_class(draft, reader))
-        rest = [r for r in readers if r not in refused]
+        rest = [r for r in in_order if r not in refused]
         said.apart(node, rest, Refusal("readers", "another reader needs it in memory"))
     elif classify.is_movement(node) or narrow.is_read_wide(node):
         draft.inlined[node] = readers
-        for reader in readers:
+        for reader in in_order:
             said.fused(node, reader, f"{node.op} is only an index in who reads it")
     elif len(readers) == 1:
         (reader,) = readers
@@ -71,7 +72,7 @@ def join(draft: Draft, node: Node) -> None:
     else:
         draft.own(node, node)
         why = f"{len(readers)} kernels read it: it is stored rather than repeated"
-        said.apart(node, readers, Refusal("readers", why))
+        said.apart(node, in_order, Refusal("readers", why))
 
 
 def _asked(draft: Draft, node: Node, readers: Collection[Node], refused: Mapping[Node, Refusal]) -> Choice | None:
@@ -177,19 +178,19 @@ def _is_padded(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
         return False
     if any(not isinstance(n, int) for n in (*a["starts"], *node.args[0].type.shape)):
         return False
-    return any(r.op == "pad" and r in draft.placed for r in readers) and not any(is_procedure(r.op) for r in readers)
+    return any(r.op == "pad" and r in draft.aliased for r in readers) and not any(is_procedure(r.op) for r in readers)
 
 
 def _is_windowed(draft: Draft, reader: Node) -> bool:
-    if reader in draft.placed:
+    if reader in draft.aliased:
         return False
     return any(n.op in ("conv", "matmul", "pool") for n in draft.members.get(reader, ()))
 
 
 def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
     """Reason why the block that ends in ``reader`` does not compute ``node`` itself; None if it may."""
-    if reader in draft.placed:
-        return Refusal("placement", f"{reader.op} is a place in memory that others write to")
+    if reader in draft.aliased:
+        return Refusal("aliasing", f"{reader.op} is a place in memory that others write to")
     if is_procedure(reader.op):
         return Refusal("procedure", f"{reader.op} is a procedure: it reads whole values from memory")
     members = draft.members.get(reader, [])

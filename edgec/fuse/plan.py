@@ -1,8 +1,9 @@
-"""The fusion planner: from a graph to blocks and placements.
+"""The fusion planner: from a graph to blocks and aliases.
 
 Anchors (operators that reduce) come first and absorb what follows them up to the next point that every path passes;
 then, from the outputs backwards, element-wise and movement operators join the blocks that read them. Concatenation
-and padding are not computed at all where it can be helped: their operands are *placed* inside the result's buffer.
+and padding are not computed at all where it can be helped: their operands are *aliased* to parts of
+the result's buffer.
 A procedure is a block of its own, between values that lie in memory as a whole.
 """
 
@@ -14,7 +15,7 @@ from math import prod
 from types import MappingProxyType
 
 from edgec.fuse import classify
-from edgec.fuse.aliasing import Placement, Placer, Plan, copy_block
+from edgec.fuse.aliasing import AliasPlanner, BufferAlias, Plan, copy_block
 from edgec.fuse.attention import is_attention
 from edgec.fuse.block import Block, is_affine, stores_in_lanes
 from edgec.fuse.choice import Prices
@@ -30,7 +31,7 @@ from edgec.ir.graph import Graph, Node
 from edgec.ir.nest import split_formula
 from edgec.ops import is_procedure, meaning
 
-__all__ = ["Placement", "Plan", "copy_block", "plan"]
+__all__ = ["BufferAlias", "Plan", "copy_block", "plan"]
 
 
 def plan(
@@ -71,7 +72,7 @@ def plan(
             join(draft, node)
     blocks = _blocks(draft, operations)
     _absorb_movement(draft, blocks)
-    return Placer(draft).plan(list(blocks.values()))
+    return AliasPlanner(draft).plan(list(blocks.values()))
 
 
 def _blocks(draft: Draft, operations: list[Node]) -> dict[Node, Block]:
@@ -81,7 +82,7 @@ def _blocks(draft: Draft, operations: list[Node]) -> dict[Node, Block]:
             members.setdefault(draft.owner[node], []).append(node)
     blocks: dict[Node, Block] = {}
     for output in sorted(members, key=draft.order.__getitem__):
-        if output in draft.placed:
+        if output in draft.aliased:
             continue
         if is_procedure(output.op):
             blocks[output] = Block(output, (output,), meaning(output), "procedure")
@@ -119,8 +120,8 @@ def _stays(draft: Draft, blocks: dict[Node, Block], source: Node, output: Node) 
         return Refusal("readers", "what is moved has other readers")
     if X.plain(prod(output.type.shape)) != X.plain(prod(source.type.shape)):
         return Refusal("shape", "it is not all elements that are moved, or some of them twice")
-    if any(source in p.args for p in draft.placed):
-        return Refusal("placement", "what is moved is a part of a larger buffer")
+    if any(source in p.args for p in draft.aliased):
+        return Refusal("aliasing", "what is moved is a part of a larger buffer")
     derived = draft.block(output, [*blocks[source].nodes, output]).formula
     if not is_affine(derived):
         return Refusal("index", "the composed index would not be linear in the loops any more")

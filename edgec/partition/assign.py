@@ -97,7 +97,7 @@ def _far_side(
 def _readers(plan: Plan) -> dict[Node, list[Node]]:
     """Readers of every value in memory: blocks by output, and values that alias it."""
     made: dict[Node, tuple[Node, ...]] = {b.output: b.inputs for b in plan.blocks}
-    for part, place in plan.placements.items():
+    for part, place in plan.aliases.items():
         whole, inside = (part, place.parent) if place.is_view else (place.parent, part)
         made[whole] = (*made.get(whole, ()), inside)
     readers: dict[Node, list[Node]] = {n: [] for n in plan.graph.inputs}

@@ -11,7 +11,7 @@ from edgec.compress import Compressed, Request
 from edgec.compress import compress as compress_graph
 from edgec.compress.max_loss import parsed as parsed_max_loss
 from edgec.compress.prune import Pruning, prune
-from edgec.emit.partitioned import placed_files
+from edgec.emit.partitioned import partitioned_files
 from edgec.emit.project import Project, files
 from edgec.execute.mixed_precision import mixed
 from edgec.frontend.source import import_graph, read
@@ -192,5 +192,5 @@ def emit(program: Program, context: Context) -> Project:
     o = settled(context.options, program.assignment)
     facts = {**context.facts, "threads": o.threads, "choices": program.choices}
     if program.parts:
-        return Project(program, placed_files(program, o.device, o.name, o.templates, facts, context.extras))
+        return Project(program, partitioned_files(program, o.device, o.name, o.templates, facts, context.extras))
     return Project(program, files(program, o.device, o.name, o.templates, facts, context.extras, context.preprocessing))

@@ -49,7 +49,7 @@ def record(built: Built) -> Record:
         "compression": compression.record(found.report if found else None),
         "pruned": sparsity.layers(found.pruned.report if found and found.pruned else None),
         "sparsity": sparsity.kernels(program),
-        "placement": partition.record(built),
+        "partition": partition.record(built),
     }
 
 
@@ -83,7 +83,7 @@ def draw(found: Record, model: str, asked: str = "") -> RenderableType:
         "",
         draw_largest(found["largest_kernels"]),
         "",
-        *((*partition.draw(found["placement"]), "") if found["placement"] else ()),
+        *((*partition.draw(found["partition"]), "") if found["partition"] else ()),
         *((*compression.draw(found["compression"]), "") if found["compression"] else ()),
         *((*sparsity.draw(found["sparsity"], found["pruned"]), "") if found["sparsity"] or found["pruned"] else ()),
         f"{done} [bold]{escape(found['folder'])}/[/], API in {found['name']}.h",

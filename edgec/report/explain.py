@@ -62,8 +62,8 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
         "rules": applied,
         "planned_as": [_core(n) for n in kept],
         "part_of": [o.name for o in cover(planned) if o.nodes.intersection(kept) and len(o.nodes) > 1],
-        "placed": [_placed(plan, n) for n in kept if n in plan.placements]
-        + [_filled(n) for n in kept if n in filled and n not in plan.placements],
+        "aliased": [_aliased(plan, n) for n in kept if n in plan.aliases]
+        + [_filled(n) for n in kept if n in filled and n not in plan.aliases],
         "inside_others": [_inlined(plan, n) for n in kept if not _homes(plan, n) and n not in filled],
         "kernels": [_kernel(run, k, kernel) for k, kernel in mine],
         "rule": None,
@@ -72,7 +72,7 @@ def explain(run: Run, model: Parsed, name: str) -> Record:
 
 def _of_kernel(run: Run, k: int) -> Record:
     """The same for one kernel, with all nodes that it computes."""
-    nothing: dict[str, list[str]] = {"imported_as": [], "rules": [], "part_of": [], "placed": [], "inside_others": []}
+    nothing: dict[str, list[str]] = {"imported_as": [], "rules": [], "part_of": [], "aliased": [], "inside_others": []}
     kernel = run["schedule"].kernels[k]
     planned = [_core(n) for n in kernel.block.nodes if n.op != "copy"] if kernel.block is not None else []
     return {**head("explain"), "node": f"kernel {k}", **nothing, "planned_as": planned,
@@ -81,7 +81,7 @@ def _of_kernel(run: Run, k: int) -> Record:
 
 def _of_rule(run: Run, rule: Rule) -> Record:
     """The places where a rule changed the network, and its verdicts on the operators that are left."""
-    nothing: dict[str, list[str]] = {"imported_as": [], "part_of": [], "placed": [], "inside_others": []}
+    nothing: dict[str, list[str]] = {"imported_as": [], "part_of": [], "aliased": [], "inside_others": []}
     planned: Graph = run["fuse"].graph
     applied = [a for a in run.applied if a.rule == rule.name]
     refused: dict[str, list[str]] = {}
@@ -130,8 +130,8 @@ def _homes(plan: Plan, node: Node) -> list[Block]:
     return [b for b in plan.blocks if node in b.nodes]
 
 
-def _placed(plan: Plan, node: Node) -> str:
-    place = plan.placements[node]
+def _aliased(plan: Plan, node: Node) -> str:
+    place = plan.aliases[node]
     if place.is_view and node.op == "slice":
         return f"slice is not computed: it lies where the {place.parent.op} before it does"
     if node.op == "pad":
@@ -225,7 +225,7 @@ def draw(record: Record) -> RenderableType:
         parts += ["", "[bold]After simplifying[/]", *(changed or ["  nothing: other nodes took it over"])]
     if record["part_of"]:
         parts += ["", f"[bold]Part of[/] {escape(', '.join(record['part_of']))}"]
-    for line in (*record["placed"], *record["inside_others"]):
+    for line in (*record["aliased"], *record["inside_others"]):
         parts.append(f"  {escape(line)}")
     for k in record["kernels"]:
         rows: list[tuple[str, RenderableType]] = [

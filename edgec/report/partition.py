@@ -17,7 +17,7 @@ LARGEST = 8
 
 
 def record(built: Built) -> Record | None:
-    """The placement of a build; None where there was nothing to place."""
+    """The partition of a build between two devices; None with one device."""
     assignment = built.run.assignment
     if assignment is None:
         return None
@@ -76,7 +76,7 @@ def draw(found: Record) -> list[RenderableType]:
     alone = f"{found['gpu_alone_ms']:.3g}" if found["gpu_alone_ms"] is not None else "not possible"
     sides = {b["side"] for b in found["blocks"]}
     drawn: list[RenderableType] = []
-    title = "Placement"
+    title = "BufferAlias"
     if found["parts"]:
         parts = table(">part", "device", ">kernels", "from", "to", ">in", ">out", title=title)
         for k, p in enumerate(found["parts"]):
@@ -86,7 +86,7 @@ def draw(found: Record) -> list[RenderableType]:
     else:
         only = "gpu" if "gpu" in sides else "cpu"
         why = f": {found['undivided']}" if found["undivided"] else ""
-        drawn.append(f"Placement: all of it on {found['devices'][only]}{escape(why)}")
+        drawn.append(f"BufferAlias: all of it on {found['devices'][only]}{escape(why)}")
     count = len(found["transfers"])
     copied = sum(t["predicted_ms"] for t in found["transfers"])
     cpu, gpu = found["devices"]["cpu"], found["devices"]["gpu"]

@@ -28,9 +28,9 @@ class Index:
         for block in plan.blocks:
             for value in block.inputs:
                 self.readers.setdefault(value, []).append(block)
-        self.placed = plan.filled
+        self.aliased = plan.filled
         self.written = {b.output for b in plan.blocks}
-        self.stored = self.written | self.placed | set(plan.placements)
+        self.stored = self.written | self.aliased | set(plan.aliases)
 
     def computed(self, block: Block) -> set[Node]:
         """The operators of a block, with the movement that is an index in it."""
@@ -61,12 +61,12 @@ def borders(index: Index, block: Block) -> list[Verdict]:
     found: list[Verdict] = []
     mine = index.computed(block)
     for value in block.inputs:
-        if value in index.written or value in index.placed:
+        if value in index.written or value in index.aliased:
             found += index.apart(value, mine)
     for other in index.readers.get(block.output, ()):
         if other is not block:
             found += index.apart(block.output, index.computed(other))
-    found += [v for v in index.by_writer.get(block.output, ()) if v.reader in index.placed and v.fused]
+    found += [v for v in index.by_writer.get(block.output, ()) if v.reader in index.aliased and v.fused]
     return list(dict.fromkeys(found))
 
 

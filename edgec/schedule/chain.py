@@ -107,7 +107,7 @@ class Vectors:
             for node in block.inputs:
                 readers[node] = readers.get(node, 0) + 1
         kept = {n for _, n in plan.outputs} | set(plan.sizes.values()) | {n for _, n in plan.demands}
-        kept |= set(plan.placements) | {p.parent for p in plan.placements.values()} | set(plan.halos)
+        kept |= set(plan.aliases) | {p.parent for p in plan.aliases.values()} | set(plan.halos)
         kept |= {condition for guards in plan.guards.values() for condition, _ in guards} | set(plan.guards)
         roots: dict[Node, list[Node]] = {}
         for block in plan.blocks:

@@ -1,6 +1,6 @@
 """Layouts: which dimension of each buffer lies innermost, chosen for the kernels that write and read it.
 
-The graph is logical; a layout is a property of a buffer alone. Values that live inside another (``Placement``) share
+The graph is logical; a layout is a property of a buffer alone. Values that live inside another (``BufferAlias``) share
 its layout. Inputs and outputs keep the caller's row-major order, and what procedures read and write is row-major too.
 """
 

@@ -14,7 +14,7 @@ from random import Random
 from edgec.schedule.program import Buffer, Kernel
 
 ALIGNMENT = 64
-#: Placement orders tried beyond the fixed ones when those leave a gap to the lower bound.
+#: BufferAlias orders tried beyond the fixed ones when those leave a gap to the lower bound.
 TRIES = 300
 
 

@@ -123,7 +123,7 @@ def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = Non
         for node in factors:
             products.setdefault(node, []).append(block)
         others |= _read_beside(block, factors)
-    placed = set(plan.placements) | {p.parent for p in plan.placements.values()} | set(plan.halos) | set(plan.guards)
+    placed = set(plan.aliases) | {p.parent for p in plan.aliases.values()} | set(plan.halos) | set(plan.guards)
     copies = {
         n: copy_block(n, n, ("narrow",))
         for n, blocks in products.items()

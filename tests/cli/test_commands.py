@@ -308,7 +308,7 @@ def test_inspect_of_open_shapes(shell: Shell, tmp_path: Path) -> None:
 def test_explain_answers_for_every_node(shell: Shell, file: Path, name: str) -> None:
     record = shell.json("explain", file, name)
     assert record["node"] == name
-    assert record["kernels"] or record["inside_others"] or record["placed"] or record["rules"]
+    assert record["kernels"] or record["inside_others"] or record["aliased"] or record["rules"]
     code, out, err = shell("explain", file, name)
     assert code == 0 and name in out and not err
 

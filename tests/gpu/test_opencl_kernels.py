@@ -30,7 +30,7 @@ EACH = 12  # cases that are one program
 #: Groups that reach every template on a device of each kind: a processor, tiles of local memory, blocks of four lanes.
 KINDS = {
     "host_pocl": (
-        "contractions", "convolutions", "epilogues", "functions", "handed on", "maps", "placements", "rows", "windows",
+        "contractions", "convolutions", "epilogues", "functions", "handed on", "maps", "aliases", "rows", "windows",
     ),
     "generic_opencl": ("attentions", "contractions", "convolutions", "handed on"),
     "mali_g78": ("byte_convolutions", "contractions", "convolutions", "windows"),

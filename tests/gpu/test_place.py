@@ -160,13 +160,13 @@ def test_the_plan_is_shown(beside: Path, tmp_path: Path) -> None:
     arguments = ["build", str(path), "-o", str(tmp_path / "out"), "-d", str(beside), "--no-compile"]
     shown = CliRunner().invoke(app, [*arguments, "--place", "auto"], env={"COLUMNS": "160"})
     assert shown.exit_code == 0, shown.output
-    assert "Placement" in shown.output and "not on eager: lstm: recurrence is a procedure" in shown.output
-    told = json.loads(CliRunner().invoke(app, [*arguments, "--place", "auto", "--json"]).stdout)["placement"]
+    assert "BufferAlias" in shown.output and "not on eager: lstm: recurrence is a procedure" in shown.output
+    told = json.loads(CliRunner().invoke(app, [*arguments, "--place", "auto", "--json"]).stdout)["partition"]
     assert [p["side"] for p in told["parts"]] == ["gpu", "cpu", "gpu"]
     assert {b["side"] for b in told["blocks"] if "conv" in b["operators"]} == {"gpu"}
     assert told["gpu_alone_ms"] is None and told["predicted_ms"] < told["cpu_alone_ms"]
     alone = json.loads(CliRunner().invoke(app, [*arguments, "--place", "cpu", "--json"]).stdout)
-    assert alone["placement"] is None and alone["device"] == "beside"
+    assert alone["partition"] is None and alone["device"] == "beside"
 
 
 def test_a_gpu_alone_refuses_by_name(beside: Path, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_explain_answers_for_every_node_and_every_law_that_was_applied() -> None
     for name, _, _ in reader.nodes_with_outputs(model):
         found = explain(walk, model, name)
         assert found["imported_as"] and (
-            found["kernels"] or found["placed"] or found["inside_others"] or found["rules"]
+            found["kernels"] or found["aliased"] or found["inside_others"] or found["rules"]
         )
     for rule in {a.rule for a in walk.applied}:
         law = explain(walk, model, rule)

@@ -11,7 +11,7 @@
       kind="map",
     )
 
-    Plan(graph=graph0, blocks=(block0,), placements={}, outputs=(("y", %3),))
+    Plan(graph=graph0, blocks=(block0,), aliases={}, outputs=(("y", %3),))
 
 Fields that have their default are left out. A node is ``%`` and the name that its graph gives it, with the number of
 the graph in front of it after the first one. Arrays are ``f32[64,3] @digest``, small ones ``f32[2] [1.0, 2.0]``.

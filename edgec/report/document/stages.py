@@ -90,8 +90,8 @@ def of_plan(seconds: float, plan: Plan, numbers: dict[Node, int]) -> Record:
 
     copies: dict[Node, list[Node]] = {}
     for block in plan.blocks:
-        if block.output.op == "copy" and block.output in plan.placements:
-            copies.setdefault(plan.placements[block.output].parent, []).append(block.output)
+        if block.output.op == "copy" and block.output in plan.aliases:
+            copies.setdefault(plan.aliases[block.output].parent, []).append(block.output)
 
     def place(value: Node) -> int | None:
         """The box that has a value: a block, an input, or a place in memory that blocks write to."""
@@ -129,7 +129,7 @@ def of_plan(seconds: float, plan: Plan, numbers: dict[Node, int]) -> Record:
 
 def _inlined(plan: Plan) -> dict[Node, list[Node]]:
     """Movement and repeated work that is part of a block without being one of its own operators."""
-    stored = {b.output for b in plan.blocks} | plan.filled | set(plan.placements)
+    stored = {b.output for b in plan.blocks} | plan.filled | set(plan.aliases)
     found: dict[Node, list[Node]] = {}
     for block in plan.blocks:
         mine, stops = set(block.nodes), {*block.inputs, *stored}
