@@ -149,8 +149,8 @@ def test_a_template_with_a_mistake(head: str, message: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "facts",
     [
-        "vector_bytes = 4\nvector_registers = 13\ncflags = []",  # a core without vectors
-        "vector_bytes = 16\nvector_registers = 8\nl1d_bytes = 0\nl2_bytes = 0\ncflags = []",
+        "vector_bytes = 4\nvector_registers = 13\n[toolchain]\ncflags = []",  # a core without vectors
+        "vector_bytes = 16\nvector_registers = 8\nl1d_bytes = 0\nl2_bytes = 0\n[toolchain]\ncflags = []",
     ],
 )
 def test_a_device(facts: str, tmp_path: Path) -> None:
