@@ -149,13 +149,13 @@ def test_names_types_and_sizes_of_every_kind(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     for settings, message in (
-        ({"beside": ["cobol"]}, "no 'cobol'"),
-        ({"beside": ["java"], "name": "native"}, "'native' cannot be a name in java"),
-        ({"beside": ["python"], "name": "lambda"}, "'lambda' cannot be a name in python"),
-        ({"beside": ["cpp"], "name": "EOF"}, "'EOF' cannot be a name in cpp"),
+        ({"extras": ["cobol"]}, "no 'cobol'"),
+        ({"extras": ["java"], "name": "native"}, "'native' cannot be a name in java"),
+        ({"extras": ["python"], "name": "lambda"}, "'lambda' cannot be a name in python"),
+        ({"extras": ["cpp"], "name": "EOF"}, "'EOF' cannot be a name in cpp"),
         ({"name": "numpy"}, "numpy.py would hide the module that it imports"),
-        ({"beside": ["java"], "device": "cortex_m4"}, "needs an operating system"),
-        ({"beside": ["cpp"], "device": "cuda_sm90"}, "is for networks in C"),
+        ({"extras": ["java"], "device": "cortex_m4"}, "needs an operating system"),
+        ({"extras": ["cpp"], "device": "cuda_sm90"}, "is for networks in C"),
     ):
         with pytest.raises(UsageError, match=message):
             edgec.build(DIGITS, tmp_path / "out", compile=False, **settings)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ DIGITS = str(data_folder("apps") / "digits" / "digits.onnx")
 
 def small(folder: Path, ram: int, flash: int) -> Path:
     path = folder / "small.toml"
-    path.write_text(f'base = "cortex_m4"\nram_bytes = {ram}\nflash_bytes = {flash}\n')
+    path.write_text(f'base = "cortex_m4"\nram_bytes = {ram}\n[board]\nflash_bytes = {flash}\n')
     return path
 
 
