@@ -232,7 +232,7 @@ def rewrite(graph: Graph, change: Callable[[Node, tuple[Node, ...]], Node]) -> G
     kept = {**{n: names for n, names in graph.origin.items() if n not in new}, **origin}
     return replace(
         graph,
-        inputs=tuple(new.get(n, n) for n in graph.inputs),
+        inputs=tuple(new[n] if n in new else change(n, ()) for n in graph.inputs),
         outputs=tuple((name, new[n]) for name, n in graph.outputs),
         origin=kept,
         sizes=tuple((s, new[n]) for s, n in graph.sizes if n in new),

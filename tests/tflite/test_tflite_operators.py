@@ -82,7 +82,7 @@ def together(names: list[str]) -> Graph:
             return node if not args else ops.node(node.op, *args, **node.attributes)
 
         graph = rewrite(imported(name), renamed)
-        inputs += [placeholder(f"{name}/{n.attributes['name']}", n.type) for n in graph.inputs]
+        inputs += graph.inputs
         outputs += [(f"{name}/{output}", node) for output, node in graph.outputs]
     return Graph(tuple(inputs), tuple(outputs))
 
