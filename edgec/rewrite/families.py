@@ -23,6 +23,7 @@ ORIGINS: dict[str, str] = {
     "inverse": _ALGEBRA,
     "linearity": "linear algebra; TASO (Jia et al. 2019), linearity axioms",
     "movement": f"{_ARRAYS}; SmartMem (Niu et al. 2024), index comprehension",
+    "padding": f"{_ARRAYS}: what only reads padding is not computed",
     "power": "calculus",
     "quantization": "linear algebra; integer arithmetic of quantized networks (Jacob et al. 2018)",
     "quotient": _ALGEBRA,
