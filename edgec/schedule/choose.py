@@ -120,7 +120,7 @@ def _cheapest(
 
 def _on_lanes(direct: Contract, flat: Flat, device: Device, weights: Weights) -> Contract:
     """The dense product as its rows can be left out: without instructions for matrices, which take two rows at once."""
-    if direct.dots is None or not direct.dots.is_matrix:
+    if direct.micro.tall == 1:
         return direct
     plain = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i not in ("i8mm", "bf16")))
     return contract(flat, plain, weights) or direct

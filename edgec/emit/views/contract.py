@@ -45,7 +45,7 @@ class ContractView(SumsView):
     @property
     def is_as_written(self) -> bool:
         """Is the compiler asked to keep the order of the instructions of a tile?"""
-        return self.in_order or self.has_blocks
+        return self.micro.keeps_order
 
     @property
     def more_parameters(self) -> str:

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from edgec.emit.views.tile import Tile, dot_name
-from edgec.schedule.contract.fp16_sums import COLUMNS
+from edgec.emit.views.tile import Tile
 
 #: Columns of L that are held: the one at hand, and three that are loaded or joined.
 HELD = 4
@@ -70,8 +69,8 @@ class InOrderTile(Tile):
 
     def _first_columns(self) -> list[str]:
         """The first two columns of L, and the parts of the third."""
-        vector, low, at = self.view.vector, f"ec_low{self.view.suffix}", [self._place_of(c) for c in range(HELD - 1)]
-        joined = f"ec_join{self.view.suffix}"
+        vector, suffix = self.view.vector, self.view.order.suffix
+        low, joined, at = f"ec_low{suffix}", f"ec_join{suffix}", [self._place_of(c) for c in range(HELD - 1)]
         return [
             *(f"{vector} l{c} = {joined}({low}(panel + {at[c]}), ec_high(panel + {at[c]}));" for c in range(2)),
             f"{vector} l2 = {low}(panel + {at[2]}), l3;",
@@ -82,7 +81,7 @@ class InOrderTile(Tile):
         """The S of a row for the first turn."""
         view, place = self.view, f"{self._ready(r, True)}{start}"
         lines = [f"ec_products p{r};"] if self._passes > 1 else []
-        lines.append(f"{view.vector} s{r} = ec_low{view.suffix}({place});")
+        lines.append(f"{view.vector} s{r} = ec_low{view.order.suffix}({place});")
         if view.loads_half_vectors:
             return [*lines, f"s{r} = {self._turned(f's{r}')};"] if view.dots is not None and view.dots.flip else lines
         lines.append(f"uint64_t rest{r} = ec_high({place});")
@@ -117,8 +116,8 @@ class InOrderTile(Tile):
             after, ready = c + HELD - 1, (c + HELD - 2) % HELD
             put(
                 c, 0, 1,
-                f"l{after % HELD} = ec_low{view.suffix}(panel + {self._place_of(after % count)});",
-                f"l{ready} = ec_join{view.suffix}(l{ready}, high{ready});",
+                f"l{after % HELD} = ec_low{view.order.suffix}(panel + {self._place_of(after % count)});",
+                f"l{ready} = ec_join{view.order.suffix}(l{ready}, high{ready});",
             )  # fmt: skip
         for c in range(count - HELD + 1):
             if view.streams and self._place_of(c) % view.line == 0:
@@ -134,7 +133,7 @@ class InOrderTile(Tile):
 
     def _put_next_of_row(self, r: int, found: defaultdict[tuple[int, int, int], list[str]], count: int) -> None:
         """The S of a row for the next turn, where the row has done its last multiply-adds of this one."""
-        view, low = self.view, f"ec_low{self.view.suffix}(ahead + {self._away(r)})"
+        view, low = self.view, f"ec_low{self.view.order.suffix}(ahead + {self._away(r)})"
         end = (count - 1, self._passes - 1, r)
         if view.loads_half_vectors:
             found[end].append(f"s{r} = {self._turned(low)};")
@@ -150,7 +149,7 @@ class InOrderTile(Tile):
         view = self.view
         lines = [f"const ec_int {view.turns_loop.name} = {view.turns_end};"]
         for r in range(self.rows):
-            first = f"ec_first{view.suffix}({self._ready(r, False)}, {view.steps_left})"
+            first = f"ec_first{view.order.suffix}({self._ready(r, False)}, {view.steps_left})"
             lines.append(f"s{r} = {self._turned(first)};")
         for column in self._columns(view.steps_left):
             lines.append(f"l{column.number % HELD} = {self._lanes_at(column.number)};")
@@ -163,21 +162,19 @@ class InOrderTile(Tile):
 
     @property
     def _each(self) -> int:
-        """Columns of a step: vectors, or blocks."""
-        if self.view.fp16 is not None:
-            return self.half_vectors
-        return self.view.lanes if self.view.has_blocks else self.vectors
+        """Columns of a step: vectors, or the columns of a vector one by one."""
+        return self.view.lanes if self.view.order.by_column else -(-self.vectors // self.view.micro.columns)
 
     def _place_of(self, column: int) -> int:
         """Position in the panel of a column of L, from the first of the step at hand on."""
         step, vector = divmod(column, self._each)
-        lanes = self.view.lanes * (COLUMNS if self.view.fp16 is not None else 1)
+        lanes = self.view.lanes * self.view.micro.columns
         return step * self.view.step_width + vector * lanes
 
     @property
     def _passes(self) -> int:
         """Passes over the rows that multiply by a column of L."""
-        return 3 if self.view.has_blocks else 1
+        return len(self.view.order.updates)
 
     def _lanes_at(self, column: int) -> str:
         kind = "_h" if self.view.fp16 is not None else "_i32" if self.view.dots is not None else ""
@@ -185,21 +182,12 @@ class InOrderTile(Tile):
 
     def _updates(self, r: int, column: Column) -> list[str]:
         """The multiply-adds of a row with a column of L, one for each pass over the rows."""
-        l, dots = f"l{column.number % HELD}", self.view.dots
-        if self.view.has_blocks:
-            c = f"c{r}_0.{'abcd'[column.vector]}"
-            return [
-                f"p{r} = ec_low_products(s{r}, {l})",
-                f"p{r} = ec_high_products(p{r}, s{r}, {l})",
-                f"{c} = ec_add_products({c}, p{r})",
-            ]
-        if self.view.fp16 is not None:
-            h = f"h{r}_{column.vector}"
-            return [f"{h} = ec_fma_lane_h(s{r}, {column.lane}, {l}, {h})"]
-        c = f"c{r}_{column.vector}"
-        if dots is not None:
-            return [f"{c} = {dot_name(dots)}_lane({c}, s{r}, {column.lane}, {l})"]
-        return [f"{c} = ec_fma_lane(s{r}, {column.lane}, {l}, {c})"]
+        order = self.view.order
+        total = f"{'h' if self.view.fp16 is not None else 'c'}{r}_{column.vector}"
+        if order.by_column:
+            total = f"c{r}_0.{'abcd'[column.vector]}"
+        of = {"c": total, "s": f"s{r}", "l": f"l{column.number % HELD}", "lane": column.lane, "p": f"p{r}"}
+        return [update.format(**of) for update in order.updates]
 
     def _ready(self, r: int, is_first: bool) -> str:
         """Pointer to the S of one row for the first turn, or for the step at which the loop is."""
@@ -224,7 +212,7 @@ class InOrderTile(Tile):
 
     def _join_row(self, r: int) -> str:
         """The line that joins both parts of the S of a row."""
-        return f"s{r} = {self._turned(f'ec_join{self.view.suffix}(s{r}, rest{r})')};"
+        return f"s{r} = {self._turned(f'ec_join{self.view.order.suffix}(s{r}, rest{r})')};"
 
     def _turned(self, text: str) -> str:
         """S with the sign bits that the dot products of the machine want."""

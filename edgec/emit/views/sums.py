@@ -13,8 +13,9 @@ from edgec.emit.views.packing import PackingView
 from edgec.ir import expr as X
 from edgec.ir.expr import Extent
 from edgec.ir.nest import coefficient, extent
-from edgec.schedule.contract.contract import walked_as_one
-from edgec.schedule.contract.fp16_sums import COLUMNS, Fp16Accumulation
+from edgec.schedule.contract.fp16_sums import Fp16Accumulation
+from edgec.schedule.contract.micro_kernel import InOrder, MicroKernel
+from edgec.schedule.contract.step import walked_as_one
 from edgec.schedule.program import Buffer, Kernel
 from edgec.schedule.storage import memory_type
 
@@ -37,13 +38,17 @@ class SumsView(PackingView):
     # ---- facts the template writes down
 
     @property
+    def micro(self) -> MicroKernel:
+        return self.params.micro
+
+    @property
     def steps(self) -> list[Step]:
         """The innermost steps of a sum: its own loop, and the elements left over."""
         dots = self.params.dots
         inner = self.sum_loops[-1] if self.sums else None
         if dots is None:
             return [Step(inner)]
-        whole = [Step(inner if dots.whole > 1 else None, dots.size)] if dots.whole else []
+        whole = [Step(inner if dots.whole > 1 else None, self.micro.size)] if dots.whole else []
         return whole + ([Step(None, dots.rest)] if dots.rest else [])
 
     @property
@@ -73,16 +78,12 @@ class SumsView(PackingView):
     @property
     def vector(self) -> str:
         """The type of what is multiplied."""
-        return "ec_vh" if self.fp16 is not None else "ec_vi" if self.dots is not None else "ec_vf"
+        return self.micro.vector
 
     @property
     def columns(self) -> str:
         """The type of what a vector of L is multiplied as: where it is several registers, it is read where it lies."""
-        return self.vector if self.sums_on_lanes else "int32_t *"
-
-    @property
-    def has_blocks(self) -> bool:
-        return self.dots is not None and self.dots.is_block16
+        return self.micro.column
 
     @property
     def fp16(self) -> Fp16Accumulation | None:
@@ -100,27 +101,19 @@ class SumsView(PackingView):
         return self.sum_loops[: self.fp16.split]
 
     @property
-    def sums_on_lanes(self) -> bool:
-        """Are accumulators vectors of results from the first step on, or made so when they are complete?"""
-        return self.dots is None or self.dots.is_plain
-
-    @property
     def step_width(self) -> int:
         """The advance of the panel pointer with every step of the sum."""
-        return self.width * (self.dots.rows if self.dots is not None else 1)
+        return self.width * self.micro.panel_rows
 
     @property
     def total(self) -> str:
         """The type of what products are added up in."""
-        if not self.sums_on_lanes:
-            assert self.dots is not None
-            return "ec_sums" if self.has_blocks else "ec_two_i" if self.dots.is_int8 else "ec_two"
-        return "ec_vi" if self.has_starts else "ec_vf"
+        return self.micro.total
 
     @property
     def has_starts(self) -> bool:
         """Does a panel begin with what accumulators start at?"""
-        return self.dots is not None and self.dots.is_int8
+        return self.micro.has_starts
 
     @property
     def lanes(self) -> int:
@@ -160,7 +153,7 @@ class SumsView(PackingView):
     @property
     def line(self) -> int:
         """Elements of a panel that a line of the cache holds."""
-        return 32 if self.fp16 is not None else 16
+        return 16 * self.micro.columns
 
     @property
     def packed_parameter(self) -> str:
@@ -217,18 +210,17 @@ class SumsView(PackingView):
 
     @property
     def in_order(self) -> bool:
-        return self.params.in_order
+        return self.micro.order is not None
 
     @property
-    def suffix(self) -> str:
-        return "_h" if self.fp16 is not None else "_i" if self.dots is not None else ""
+    def order(self) -> InOrder:
+        assert self.micro.order is not None
+        return self.micro.order
 
     @property
     def turn(self) -> int:
-        """Steps that a load of S serves: four numbers or dots (fp16: eight), or half of them, or a block."""
-        if self.has_blocks:
-            return 1
-        return (COLUMNS if self.fp16 is not None else 1) * (2 if self.loads_half_vectors else 4)
+        """Steps that a load of S serves, whole or half a vector."""
+        return self.order.steps // (2 if self.loads_half_vectors else 1)
 
     @property
     def loads_half_vectors(self) -> bool:
@@ -236,8 +228,7 @@ class SumsView(PackingView):
 
         A turn has whole fours of columns of L all the same.
         """
-        in_fours = self.fp16 is not None or self.params.vectors % 2 == 0
-        return self.params.dual_issue_load and in_fours and not self.has_blocks
+        return self.order.dual_issue and (self.micro.columns > 1 or self.params.vectors % 2 == 0)
 
     @property
     def turns_outer(self) -> list[Loop]:

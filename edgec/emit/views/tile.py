@@ -15,17 +15,11 @@ from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient
 from edgec.ir.types import CODED
 from edgec.schedule.contract.fp16_sums import COLUMNS
-from edgec.schedule.contract.int8_dot import WORD, DotGroup
+from edgec.schedule.contract.int8_dot import WORD
 from edgec.schedule.storage import memory_type
 
 #: The sign bits of the four bytes of a word.
 SIGN_BITS = "(-2139062144)"
-
-
-def dot_name(dots: DotGroup) -> str:
-    """The function of a dot product, or of an instruction for matrices."""
-    kind = "blocks" if dots.is_block16 else "bf16" if not dots.is_int8 else "ss" if dots.is_signed else "us"
-    return f"ec_matrix_{kind}" if dots.is_matrix else f"ec_dot_{kind}"
 
 
 class Tile:
@@ -87,16 +81,21 @@ class Tile:
     @property
     def groups(self) -> list[int]:
         """The first row of those that are multiplied at once: every one, or every second."""
-        return [*range(0, self.rows, self.view.dots.tall if self.view.dots is not None else 1)]
+        return [*range(0, self.rows, self.view.micro.tall)]
 
     def accumulators(self, r: int) -> str:
         return ", ".join(f"c{r}_{v} = {self._start(v)}" for v in range(self.vectors))
 
     def _start(self, v: int) -> str:
-        on_lanes, total = self.view.sums_on_lanes, self.view.total
-        if not self.view.has_starts:
-            return "ec_set1(0.0f)" if on_lanes else f"{total}_zero()"
-        return self.lanes(v) if on_lanes else f"{total}_from(panel + {v * self.view.params.lanes})"
+        micro = self.view.micro
+        if not micro.has_starts:
+            return micro.zero
+        return micro.start.format(l=self._starts(v))
+
+    def _starts(self, v: int) -> str:
+        """The starting values of a vector of accumulators: on lanes, or where they are in the panel."""
+        place = f"panel + {v * self.view.params.lanes}" if v else "panel"
+        return f"ec_load_i32({place})" if self.view.micro.sums_on_lanes else f"panel + {v * self.view.params.lanes}"
 
     def _count(self, v: int) -> str | None:
         whole = self.live == self.view.params.lanes
@@ -134,7 +133,7 @@ class Tile:
 
     def lanes(self, v: int) -> str:
         p = self.view.params
-        if not self.view.sums_on_lanes:
+        if self.view.columns.endswith("*"):
             return f"panel + {v * p.lanes * self.view.step_width // self.view.width}"
         if self.view.uses_panel:
             load = access("load", "i32" if p.dots is not None else self.view.panel_dtype, None)
@@ -144,16 +143,12 @@ class Tile:
 
     def update(self, r: int, v: int) -> str:
         """One step of the sum on accumulators."""
-        dots = self.view.dots
-        if dots is None:
-            return f"ec_fma(s{r}, l{v}, c{r}_{v})"
-        return f"{dot_name(dots)}(c{r}_{v}, s{r}, l{v})"
+        return self.view.micro.update.format(c=f"c{r}_{v}", s=f"s{r}", l=f"l{v}")
 
     def row_total(self, r: int, step: Step) -> str:
         """The bytes of S added up, those alone that exist."""
-        dots = self.view.dots
-        assert dots is not None
-        return f"{dot_name(dots)}(total{r}, s{r}, ec_set1_i({0x01010101 >> 8 * (WORD - step.live):#x}))"
+        ones = f"ec_set1_i({0x01010101 >> 8 * (WORD - step.live):#x})"
+        return self.view.micro.update.format(c=f"total{r}", s=f"s{r}", l=ones)
 
     def _place(self, r: int, loops: tuple[Expr, ...], offset: int = 0) -> str:
         """Where S is read inside loops of the sum, from its first element on."""
@@ -187,35 +182,29 @@ class Tile:
         return printer.lines, text
 
     def _word(self, r: int, step: Step) -> str:
-        dots = self.view.dots
+        """S of one row (or of all that a step multiplies) for a step of several elements, or of those left over."""
+        dots, micro = self.view.dots, self.view.micro
         assert dots is not None
-        loops, first, size = self.view.params.k, 0, dots.size
-        if step.live < size:  # the last word stands behind the loop over the others
-            loops, first = loops[:-1], dots.whole * size * dots.step
-        if not dots.is_plain:
-            kind = "ec_block" if dots.is_block16 else "ec_rows" if dots.is_int8 else "ec_rows_16"
-            places = [f"s + {self._place(min(r + i, self.rows - 1), loops, first)}" for i in range(dots.tall)]
-            live = [] if step.live == size else [str(step.live)]
-            text = f"{kind}{'_first' if live else ''}({', '.join([*places, *live])})"
-        elif dots.step == 1 and step.live == size:
-            text = f"ec_word(s + {self._place(r, loops, first)})"
-        elif not dots.is_int8:
-            both = [f"s[{self._place(r, loops, first + b * dots.step)}]" for b in range(step.live)]
-            text = f"ec_pair_of({', '.join([*both, *['0'] * (size - step.live)])})"
-        elif dots.step == 1 and dots.whole:
-            text = f"ec_word_last(s + {self._place(r, loops, first + step.live - WORD)}, {step.live})"
+        loops, first, is_whole = self.view.params.k, 0, step.live == micro.size
+        if not is_whole:  # what is left over comes behind the loop over the others
+            loops, first = loops[:-1], dots.whole * micro.size * dots.step
+        rows = [min(r + i, self.rows - 1) for i in range(micro.tall)]
+        places = [f"s + {self._place(row, loops, first)}" for row in rows]
+        if dots.step == 1 and is_whole:
+            text = f"{micro.read}({', '.join(places)})"
+        elif micro.read_first:
+            text = f"{micro.read_first}({', '.join([*places, str(step.live)])})"
+        elif micro.read_last and dots.step == 1 and dots.whole:
+            text = f"{micro.read_last}(s + {self._place(r, loops, first + step.live - micro.size)}, {step.live})"
         else:
-            bytes_ = [f"s[{self._place(r, loops, first + b * dots.step)}]" for b in range(step.live)]
-            text = f"ec_word_of({', '.join([*bytes_, *['0'] * (WORD - step.live)])})"
+            elements = [f"s[{self._place(r, loops, first + b * dots.step)}]" for b in range(step.live)]
+            text = f"{micro.gather}({', '.join([*elements, *['0'] * (micro.size - step.live)])})"
         return f"{text} ^ ec_set1_i({SIGN_BITS})" if dots.flip else text
 
     def _lanes_of(self, r: int, v: int) -> str:
         """A complete sum, on lanes."""
-        dots = self.view.dots
-        if dots is None or dots.is_plain:
-            return f"c{r}_{v}"
-        of = f"c{r // dots.tall * dots.tall}_{v}"
-        return f"{self.view.total}_lanes({of}, {r % dots.tall})" if dots.is_matrix else f"ec_lanes_of({of})"
+        number, row = divmod(r, self.view.micro.tall)
+        return self.view.micro.finish.format(c=f"c{number * self.view.micro.tall}_{v}", row=row)
 
     @cached_property
     def epilogue(self) -> list[str]:

@@ -17,40 +17,23 @@ from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed
-from edgec.schedule.contract.int8_dot import MATRIX_ROWS, DotGroup, has_matrix_instructions
+from edgec.schedule.contract.int8_dot import DotGroup
+from edgec.schedule.contract.micro_kernel import Sum
 from edgec.schedule.flat import evaluate_over
 from edgec.schedule.storage import memory_type
 
-PAIR = 2
-#: Numbers of a row that an instruction for matrices multiplies.
-FOUR = 4
 
-
-def pairs_of(
-    device: Device, k: tuple[Expr, ...], s: Expr, sums: int = 1
-) -> tuple[DotGroup, Expr, tuple[Expr, ...]] | None:
-    """(dots, S at the first number of a word, loops of the sum in dots) of a sum over ``k``; None without pairs.
-
-    There are ``sums`` that one column of L is for.
-    """
+def bf16_sum(device: Device, k: tuple[Expr, ...], s: Expr, l: Expr, rows: int) -> Sum | None:
+    """The sum over ``k`` by bf16 from memory, and by constants; one column of L is for ``rows`` sums. Else None."""
     if s.op != "load" or memory_type(s) != "bf16" or not is_fixed(*k):
         return None
-    address = s.args[0]
-    if any(coefficient(address, v) is None for v in X.free_variables(address)):
+    if any(coefficient(s.args[0], v) is None for v in X.free_variables(s.args[0])):
         return None
-    inner = k[-1] if k else X.const(0)
-    extent = inner.value.extent if inner.op == "var" else 1
-    step = coefficient(address, inner) or 0 if inner.op == "var" else 0
-    in_fours = has_matrix_instructions(device, "bf16") and sums > 1 and step == 1 and extent > PAIR
-    size, tall = (FOUR, MATRIX_ROWS) if in_fours else (PAIR, 1)
-    whole, rest = divmod(extent, size)
-    word = X.fresh(whole) if whole else X.const(0)
-    first = X.substitute(s, {inner: word * size}) if inner.op == "var" else s
-    return DotGroup(inner, whole, rest, step, size=size, is_int8=False, tall=tall), first, (*k[:-1], word)
+    return Sum(device, "bf16", k, s, l, rows)
 
 
 def packed_pairs(
-    l: Expr, dots: DotGroup, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int
+    l: Expr, dots: DotGroup, size: int, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int
 ) -> np.ndarray:
     """[outer.., panel, dots, width] in i32: two bf16 a lane (or two such rows a word), zeros beyond the ends of L."""
     values = evaluate_over(l, (*outer, *k, n))
@@ -59,8 +42,8 @@ def packed_pairs(
     extent = k[-1].value.extent if k else 1
     values = values.reshape(around, -1, extent, columns)
     panels = -(-columns // width)
-    shape = (around, values.shape[1], dots.count * dots.size, panels * width)
+    shape = (around, values.shape[1], dots.count * size, panels * width)
     padded = np.zeros(shape, ml_dtypes.bfloat16)
     padded[:, :, :extent, :columns] = values
-    split = padded.reshape(around, shape[1] * dots.count, dots.size, panels, width).transpose(0, 3, 1, 4, 2)
+    split = padded.reshape(around, shape[1] * dots.count, size, panels, width).transpose(0, 3, 1, 4, 2)
     return np.ascontiguousarray(split).view(np.int32).reshape(around, panels, -1, width)

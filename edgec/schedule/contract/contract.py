@@ -3,9 +3,8 @@
 After flattening, a contraction is ``out[.., m, n] = f(sum over k of S[m, k] * L[k, n])``: one factor (L) gives the
 lanes, the other (S) is broadcast. A tile of MR x NV vectors accumulates in registers while k runs. A convolution is
 the same thing: its S has one stride along the output pixel and one along every loop of k, so no im2col buffer exists.
-Constant L is packed at build time as [.., panel, k, NV * lanes], once a contraction is taken (`packed_into`). Of bytes,
-a step of k takes four (`int8_dot`), of bf16 two (`bf16_dot`), or as many as an instruction for matrices does, of two
-rows at once.
+Constant L is packed at build time as [.., panel, k, NV * lanes], once a contraction is taken (`packed_into`). A step of
+k is that of a micro-kernel (`micro_kernel`): one element, or several of int8 (`int8_dot`) or bf16 (`bf16_dot`).
 """
 
 from __future__ import annotations
@@ -26,12 +25,14 @@ from edgec.ir.index import upper
 from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
 from edgec.ir.types import DTYPES
 from edgec.ir.vector import is_vectorizable
-from edgec.schedule.contract.bf16_dot import packed_pairs, pairs_of
+from edgec.schedule.contract.bf16_dot import packed_pairs
 from edgec.schedule.contract.epilogue import around_sum, over_lanes, scaled
 from edgec.schedule.contract.fp16_epilogue import fp16_epilogue
-from edgec.schedule.contract.fp16_sums import COLUMNS, Fp16Accumulation, in_fp16
-from edgec.schedule.contract.int8_dot import DotGroup, dots_of, packed_dots, with_bias_inside, with_numbers_in_memory
-from edgec.schedule.contract.tiles import chunk_of, decided_tile, rows_of_blocks, tile_costs, tile_shape
+from edgec.schedule.contract.fp16_sums import Fp16Accumulation, in_fp16
+from edgec.schedule.contract.int8_dot import DotGroup, packed_dots, with_bias_inside, with_numbers_in_memory
+from edgec.schedule.contract.micro_kernel import MicroKernel, named
+from edgec.schedule.contract.step import step_of, sum_of
+from edgec.schedule.contract.tiles import chunk_of, decided_tile, tile_costs, tile_shape, tiles_of_one_vector
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import half_of, memory_type
@@ -63,14 +64,17 @@ class Contract(BlockSchedule):
     lanes: int  # lanes of one vector
     tile_chunk: int  # row tiles one task takes
     panel_first: bool  # panels outside row chunks (weights stay near), or the other way round
-    dots: DotGroup | None = None  # of bytes or pairs: k ends in a loop over dots of them, S is the first of one
+    micro_kernel: str = "fma"  # by name
+    dots: DotGroup | None = None  # where it takes several elements of the sum: k ends in a loop over its steps
     window: tuple[Expr, ...] = ()  # loops of S over sums that are one result: ``epilogue`` combines as many of them
-    in_order: bool = False  # what a turn reads is loaded between the multiply-adds of the one before
-    dual_issue_load: bool = False  # those loads start beside multiply-adds, otherwise beside inserts alone
     unrolled: int = 16  # most rounds of the innermost loop of a sum that compilers are asked to unroll
     fp16: Fp16Accumulation | None = None  # products are added up in fp16, some at a time; ``vectors`` is even
     panel_dtype: str = "f32"  # of a packed L
     bias: Expr | None = None  # of bytes: constants that accumulators start at
+
+    @property
+    def micro(self) -> MicroKernel:
+        return named(self.micro_kernel)
 
     @property
     def variant(self) -> str | None:
@@ -124,9 +128,10 @@ class Contract(BlockSchedule):
                 values = values.astype(np.float64) / self.fp16.powers[:, None]
             return _in_panels(values, self.width, self.panel_dtype)
         k = (*self.k[:-1], self.dots.inner) if self.dots.inner.op == "var" else self.k[:-1]
-        if self.dots.is_int8:
-            return packed_dots(self.l, self.dots, self.panel_outer, k, self.n, self.width, self.bias)
-        return packed_pairs(self.l, self.dots, self.panel_outer, k, self.n, self.width)
+        size = self.micro.size
+        if self.micro.has_starts:
+            return packed_dots(self.l, self.dots, size, self.panel_outer, k, self.n, self.width, self.bias)
+        return packed_pairs(self.l, self.dots, size, self.panel_outer, k, self.n, self.width)
 
     def packed_into(self, weights: Weights) -> Contract:
         """The same contraction with a constant L among ``weights``."""
@@ -151,7 +156,8 @@ class Contract(BlockSchedule):
     def k_extent(self) -> Extent:
         """Number of rows of lanes of a panel, initial accumulators included."""
         if self.dots is not None:
-            return X.plain(prod(map(extent, self.k[:-1])) * self.dots.count * self.dots.rows + self.dots.is_int8)
+            rows = self.dots.count * self.micro.panel_rows
+            return X.plain(prod(map(extent, self.k[:-1])) * rows + self.micro.has_starts)
         return X.plain(prod(map(extent, self.k)))
 
     @property
@@ -194,42 +200,34 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     if mode == "packed" and not is_fixed(*X.free_variables(lane_factor)):
         mode = "gathered"
     k, scalar_factor, lane_factor = _merge_sum(k, scalar_factor, lane_factor, mode)
-    dots = None
-    multiplied = prod(map(most, (m, *window)))
-    found = dots_of(device, k, scalar_factor, lane_factor, multiplied) if dtype == "i32" else None
-    if dtype == "i32" and found is None:
-        return None
     outer = tuple(v for v in flat.loops if v is not m and v is not n)
     panel_outer = tuple(v for v in outer if v in X.free_variables(lane_factor))
     outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
+    taken_sum = sum_of(device, dtype, mode, k, scalar_factor, lane_factor, (m, *window), (*panel_outer, n))
+    step = step_of(*taken_sum, mode, (m, *window)) if taken_sum is not None else None
+    if taken_sum is None or step is None:
+        return None
+    micro, dots, scalar_factor, k = step
     fp16 = bias = None
-    if dtype == "f32" and mode == "packed":
-        found = pairs_of(device, k, scalar_factor, multiplied)
-    if found is not None:
-        dots, scalar_factor, k = found
-    in_order = _is_for_in_order(device, mode, k, scalar_factor, dots, (m, *window))
-    if dtype == "f32" and mode == "packed":
-        fp16 = in_fp16(device, k, scalar_factor, lane_factor, panel_outer, n, in_order, weights)
+    if "fp16" in micro.factors[:1]:
+        fp16 = in_fp16(taken_sum[0], panel_outer, n, micro.order is not None, weights)
     lanes = device.vector_lanes
     m_extent, n_extent = most(m), most(n)
     steps = prod(map(most, k)) if dots is None else prod(map(most, k[:-1])) * dots.count
     row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
     sums = prod(map(most, window))
-    each_lane = COLUMNS if fp16 is not None else 1
-    columns = ceil(n_extent / each_lane)
-    nr, nv = tile_shape(m_extent, columns, steps, device, row_step, sums, dots, in_order)
+    columns = ceil(n_extent / micro.columns)
+    nr, nv = tile_shape(m_extent, columns, steps, device, row_step, sums, micro)
     if flat.tile is not None:
-        nr, nv = decided_tile((flat.tile[0], ceil(flat.tile[1] / each_lane)), m_extent, columns, device, sums)
-    nv *= each_lane
+        nr, nv = decided_tile((flat.tile[0], ceil(flat.tile[1] / micro.columns)), m_extent, columns, device, sums)
+    nv *= micro.columns
     if mode == "gathered" and nv * lanes * steps * 4 > PACK_LIMIT_BYTES:
         return None
-    if mode == "packed" and dots is not None and dots.is_int8:
+    if mode == "packed" and micro.has_starts:
         epilogue, bias = with_bias_inside(epilogue, accumulator, {*panel_outer, n})
-    panel_dtype = "f32"
-    if mode == "packed":
-        panel_dtype = "i32" if dots is not None else "f16" if fp16 is not None else half_of(device) or "f32"
+    panel_dtype = micro.panel or half_of(device) or "f32" if mode == "packed" else "f32"
     epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
-    if dots is not None and dots.is_int8:
+    if micro.has_starts:
         epilogue = with_numbers_in_memory(epilogue, weights)
     if fp16 is not None and fp16.is_whole:
         end = fp16_epilogue(epilogue, accumulator, fp16.powers, panel_outer, n, flat.store, flat.address, weights)
@@ -245,31 +243,9 @@ def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or (row_bytes <= weight_bytes and not fits)
     return Contract(
         outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, None, epilogue, accumulator,
-        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, dots, window, in_order, device.dual_issue_load,
-        device.unroll, fp16, panel_dtype, bias,
+        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, micro.name, dots, window, device.unroll, fp16,
+        panel_dtype, bias,
     )  # fmt: skip
-
-
-def _is_for_in_order(
-    device: Device, mode: str, k: tuple[Expr, ...], s: Expr, dots: DotGroup | None, around: tuple[Expr, ...]
-) -> bool:
-    """Can loads stand between multiply-adds: a panel of L, pairs of S beside one another, eight or more in a loop?"""
-    if not device.in_order or device.arch != "aarch64" or mode == "direct":
-        return False
-    if half_of(device) and not (dots is None and device.has_fp16_fma and memory_type(s) == "f16"):
-        return False
-    if not k or not is_fixed(*k) or s.op != "load" or k[-1].op != "var":
-        return False
-    if any(coefficient(s.args[0], v) is None for v in (*k, *around) if v.op == "var"):
-        return False
-    if prod(map(most, k[-walked_as_one(s, k) :])) < (1 if dots is not None and dots.is_block16 else 8):
-        return False
-    step = coefficient(s.args[0], k[-1])
-    if dots is None:
-        return step == 1 and (memory_type(s) == "f32" or (memory_type(s) == "f16" and walked_as_one(s, k) == 1))
-    if dots.rest or dots.column_offset or dots.is_matrix or not dots.is_int8:
-        return False
-    return dots.is_block16 or (dots.step == 1 and device.has("dotprod"))
 
 
 def _choose_lanes(flat: Flat, left: Expr, right: Expr, window: tuple[Expr, ...] = ()) -> tuple[Expr, Expr, Expr] | None:
@@ -382,19 +358,8 @@ def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:
     steps = prod(map(most, c.k)) if c.dots is None else prod(map(most, c.k[:-1])) * c.dots.count
     row_step = max((_bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     m, sums = most(c.m), prod(map(most, c.window))
-    if c.dots is not None and c.dots.is_block16:
-        return [(rows_of_blocks(m, device, sums, c.in_order), 1)]
-    each_lane = COLUMNS if c.fp16 is not None else 1
-    columns = ceil(most(c.n) / each_lane)
-    found = sorted(tile_costs(m, columns, steps, device, row_step, sums, c.dots, c.in_order))
-    return list(dict.fromkeys((ceil(m / ceil(m / rows)), vectors * each_lane) for *_, rows, vectors in found))
-
-
-def walked_as_one(s: Expr, k: tuple[Expr, ...]) -> int:
-    """Number of the innermost loops of a sum that S traverses as one; panels are always traversed so."""
-    count = 1
-    for outer, inner in reversed([*pairwise(k)]):
-        if coefficient(s.args[0], outer) != (coefficient(s.args[0], inner) or 0) * most(inner):
-            break
-        count += 1
-    return count
+    if (alone := tiles_of_one_vector(m, device, sums, c.micro)) is not None:
+        return [alone]
+    columns = ceil(most(c.n) / c.micro.columns)
+    found = sorted(tile_costs(m, columns, steps, device, row_step, sums, c.micro))
+    return list(dict.fromkeys((ceil(m / ceil(m / rows)), vectors * c.micro.columns) for *_, rows, vectors in found))

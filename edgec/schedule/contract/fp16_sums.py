@@ -23,6 +23,7 @@ from edgec.ir import positions
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.schedule.contract.fp16_epilogue import Fp16Epilogue, fp16_epilogue
+from edgec.schedule.contract.micro_kernel import Sum
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
 from edgec.schedule.program import Buffer
 from edgec.schedule.storage import memory_type
@@ -53,24 +54,21 @@ class Fp16Accumulation:
     end: Fp16Epilogue | None = None
 
 
-def in_fp16(
-    device: Device,
-    k: tuple[Expr, ...],
-    s: Expr,
-    l: Expr,
-    outer: tuple[Expr, ...],
-    n: Expr,
-    in_order: bool,
-    weights: Weights,
-) -> Fp16Accumulation | None:
-    """The accumulation of the sum over ``k`` in fp16, by L divided by the scale; None where it is of floats.
-
-    For cores that run ``in_order`` the innermost loop is cut between turns of eight steps.
-    """
-    if not device.has_fp16_fma or s.op != "load" or memory_type(s) != "f16" or not is_fixed(*k, *outer, n):
+def fp16_sum(device: Device, k: tuple[Expr, ...], s: Expr, l: Expr, rows: int, others: tuple[Expr, ...]) -> Sum | None:
+    """The sum over ``k`` by fp16 from memory, and by constants over ``k`` and ``others``; else None."""
+    if s.op != "load" or memory_type(s) != "f16" or not is_fixed(*k, *others):
         return None
     if any(coefficient(s.args[0], v) is None for v in X.free_variables(s.args[0])):
         return None
+    return Sum(device, "fp16", k, s, l, rows)
+
+
+def in_fp16(of: Sum, outer: tuple[Expr, ...], n: Expr, in_order: bool, weights: Weights) -> Fp16Accumulation:
+    """The accumulation of a sum in fp16, by L divided by the scale.
+
+    For cores that run ``in_order`` the innermost loop is cut between turns of eight steps.
+    """
+    k, l = of.k, of.l
     extents = [most(v) for v in k]
     split, part = _parts(extents)
     if in_order and split == len(k) - 1 and part < extents[-1]:

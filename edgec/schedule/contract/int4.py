@@ -73,7 +73,7 @@ class Codes:
 def int4(dense: Contract, device: Device, weights: Weights) -> Int4 | None:
     """The contraction by codes of four bits; None where its weights are none."""
     dots = dense.dots
-    if dense.l_mode != "packed" or len(dense.k) != 1 or dense.window or (dots is not None and dots.is_int8):
+    if dense.l_mode != "packed" or len(dense.k) != 1 or dense.window or dense.micro.has_starts:
         return None
     k = dots.inner if dots is not None else dense.k[0]
     if k.op != "var" or not isinstance(k.value.extent, int) or dense.n.op != "var" or dense.s.op != "load":
@@ -90,8 +90,8 @@ def int4(dense: Contract, device: Device, weights: Weights) -> Int4 | None:
     place = loops[0] * group + loops[1] * CODES + loops[2]
     shared = {f.name: getattr(dense, f.name) for f in fields(Contract)}
     base = {
-        **shared, "k": loops, "s": _read_at(dense, place), "dots": None, "fp16": None, "rows": rows,
-        "vectors": vectors,
+        **shared, "k": loops, "s": _read_at(dense, place), "micro_kernel": "fma", "dots": None, "fp16": None,
+        "rows": rows, "vectors": vectors,
         "packed": weights.add(_packed(found, vectors * dense.lanes)), "panel_first": True,
         "tile_chunk": max(1, dense.tile_chunk * dense.rows // rows),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""int8 GEMM: dot products of four bytes are one step of the sum.
+"""int8 GEMM: dot products of several bytes are one step of the sum.
 
 CPUs add the dot product of four unsigned and four signed bytes, or of four signed and four signed ones, to a 32-bit
 lane in one instruction. The sum is therefore taken in groups of four along k: a panel of L is ``[k/4][lanes][4]``,
@@ -10,13 +10,8 @@ takes,
 
 The last term belongs to a column and is known when L is packed; the middle one is summed along with the products.
 
-Helium reduces sixteen products at once into a general-purpose register. There a group is a block of sixteen bytes, a
-panel is ``[k/16][lanes][16]``, and S is read as it is stored, not broadcast; sums become lanes when they are complete.
-NEON without dot products takes such blocks too: it multiplies byte by byte, adds two products in 16 bits, and pairs of
-those to four sums in 32.
-
-Matrix instructions (i8mm, and those for bf16) multiply two rows of S by two columns of L, eight bytes of each: a group
-has eight bytes, a panel is ``[k/8][lanes][8]``, and accumulators hold two rows of the tile.
+Micro-kernels that take more bytes a step (`micro_kernels`: blocks of sixteen, matrices of eight) have panels
+``[k/size][lanes][size]``.
 """
 
 from __future__ import annotations
@@ -30,59 +25,34 @@ from edgec.ir import expr as X
 from edgec.ir import positions
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed
+from edgec.schedule.contract.micro_kernel import MicroKernel, Sum
+from edgec.schedule.contract.micro_kernels.int8_dot import is_taken_as_signed
 from edgec.schedule.flat import Weights, evaluate_over, is_constant
 
+#: Bytes of a lane.
 WORD = 4
-#: Bytes of a block: a sum of its own for every lane of L, or four.
-BLOCK = 16
-#: Bytes of a row that an instruction for matrices multiplies, and how many rows it takes at once.
-MATRIX = 8
-MATRIX_ROWS = 2
 BYTES = ("i8", "u8")
 
 
 @dataclass(frozen=True)
 class DotGroup:
-    """The k-groups of a contraction in int8, or in bf16 (`bf16_dot`).
+    """The steps of a contraction in int8, or in bf16 (`bf16_dot`), that take several elements of the sum.
 
-    The innermost loop of the sum, ``inner``, becomes one over ``whole`` groups of ``size`` elements; ``rest`` elements
-    are left over. ``step`` is the stride of the elements of a group in S, ``tall`` the rows of S multiplied at once.
-    The other fields are of int8 alone.
+    The innermost loop of the sum, ``inner``, becomes one over ``whole`` steps; ``rest`` elements are left over.
+    ``step`` is the distance of the elements of a step in S. The other fields are of int8 alone.
     """
 
     inner: Expr
     whole: int
     rest: int
     step: int
-    is_signed: bool = False  # the bytes of S, as the machine takes them
-    flip: bool = False  # their sign bits are turned first
+    flip: bool = False  # the sign bits of S are turned first
     row_offset: int = 0  # a: what S is more than those
     column_offset: int = 0  # b: what L is more than the bytes of its panels
-    size: int = WORD
-    is_int8: bool = True
-    tall: int = 1
-
-    @property
-    def is_block16(self) -> bool:
-        return self.is_int8 and self.size == BLOCK
-
-    @property
-    def is_matrix(self) -> bool:
-        return self.tall > 1
-
-    @property
-    def is_plain(self) -> bool:
-        """Do their sums lie on lanes from the first to the last step?"""
-        return not self.is_block16 and not self.is_matrix
-
-    @property
-    def rows(self) -> int:
-        """Rows of a panel that a word takes, of 32 bits a lane each."""
-        return self.size * (1 if self.is_int8 else 2) // WORD
 
     @property
     def count(self) -> int:
-        """DotGroup of the innermost loop, the last one included that is not full."""
+        """Steps of the innermost loop, the last one included that is not full."""
         return self.whole + (self.rest > 0)
 
 
@@ -108,66 +78,35 @@ def int8_load(factor: Expr) -> tuple[Expr, int] | None:
     return found if found is not None and found[0].op == "load" else None
 
 
-def dots_of(
-    device: Device, k: tuple[Expr, ...], s: Expr, l: Expr, sums: int = 1
-) -> tuple[DotGroup, Expr, tuple[Expr, ...]] | None:
-    """(dots, S at the first byte of a word, loops of the sum in dots) of a sum over ``k``; None where it has none.
+def int8_sum(device: Device, k: tuple[Expr, ...], s: Expr, l: Expr, rows: int) -> tuple[Sum, int] | None:
+    """(sum over ``k`` of bytes, what S is more than its bytes); None where S or L is more than a byte and a constant.
 
-    S is a byte from memory plus a constant; L is another, or constant. There are ``sums`` that one column of L is for.
+    S is a byte from memory plus a constant; L is another, or constant. One column of L is for ``rows`` sums.
     """
     found = int8_load(s)
     if found is None or not is_fixed(*k):
         return None
     load, offset = found
-    address = load.args[0]
-    if any(coefficient(address, v) is None for v in X.free_variables(address)):
+    if any(coefficient(load.args[0], v) is None for v in X.free_variables(load.args[0])):
         return None
     column = _column_offset(l)
     if column is None:
         return None
-    inner = k[-1] if k else X.const(0)
-    extent = inner.value.extent if inner.op == "var" else 1
-    step = coefficient(address, inner) or 0 if inner.op == "var" else 0
-    is_signed, flip = _as_taken(load.dtype == "i8", device)
-    offset += 0 if not flip else 128 if is_signed else -128
-    size = _size(device, extent, l, sums) if step == 1 and column == 0 and is_constant(l) else WORD
-    whole, rest = divmod(extent, size)
-    word = X.fresh(whole) if whole else X.const(0)
-    first = X.substitute(load, {inner: word * size}) if inner.op == "var" else load
-    tall = MATRIX_ROWS if size == MATRIX else 1
-    dots = DotGroup(inner, whole, rest, step, is_signed, flip, offset, column, size, tall=tall)
-    return dots, first, (*k[:-1], word)
+    return Sum(device, "int8", k, load, l, rows, load.dtype == "i8", column), offset
 
 
-def _size(device: Device, extent: int, l: Expr, sums: int) -> int:
-    """Bytes of a word where S and L lie in memory as any of them wants it: what takes the fewest instructions."""
-    if device.has("mve"):
-        return BLOCK if extent > WORD else WORD
-    if has_matrix_instructions(device, "i8mm") and sums > 1:
-        return MATRIX if -(-extent // MATRIX) < -(-extent // WORD) else WORD
-    if has_block_dot(device) and 2 * -(-extent // BLOCK) < -(-extent // WORD):
-        # Two products of bytes fit 16 bits, but for two of the least byte by itself.
-        return BLOCK if int(evaluate_over(l, tuple(X.free_variables(l))).min(initial=0)) > -128 else WORD
-    return WORD
+def dots_of(of: Sum, micro: MicroKernel, offset: int = 0) -> tuple[DotGroup, Expr, tuple[Expr, ...]]:
+    """(steps, S at the first element of a step, loops of the sum in steps) of a sum as a micro-kernel takes it.
 
-
-def has_matrix_instructions(device: Device, instructions: str) -> bool:
-    """Has a 64-bit Arm the instructions for matrices of a type ("i8mm", "bf16")?"""
-    return device.arch == "aarch64" and device.has(instructions)
-
-
-def has_block_dot(device: Device) -> bool:
-    """Has it NEON, and neither dot products nor matrices of bytes?"""
-    return device.has("neon") and not any(map(device.has, ("dotprod", "i8mm", "sve")))
-
-
-def _as_taken(is_signed: bool, device: Device) -> tuple[bool, bool]:
-    """(are the bytes signed as the machine takes them, are sign bits turned for that)"""
-    if is_signed and (device.has("avx512vnni") or device.has("avxvnni")):
-        return False, True
-    if not is_signed and (device.has("mve") or (device.has("neon") and not device.has("i8mm"))):
-        return True, True
-    return is_signed, False
+    ``offset`` is what S is more than its bytes.
+    """
+    inner = of.k[-1] if of.k else X.const(0)
+    flip = of.factors == "int8" and of.signed != micro.signed
+    offset += 0 if not flip else 128 if micro.signed else -128
+    whole, rest = divmod(of.extent, micro.size)
+    step = X.fresh(whole) if whole else X.const(0)
+    first = X.substitute(of.s, {inner: step * micro.size}) if inner.op == "var" else of.s
+    return DotGroup(inner, whole, rest, of.step, flip, offset, of.column_offset), first, (*of.k[:-1], step)
 
 
 def _column_offset(l: Expr) -> int | None:
@@ -186,11 +125,12 @@ def _column_offset(l: Expr) -> int | None:
 
 
 def packed_dots(
-    l: Expr, dots: DotGroup, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int, start: Expr | None
-) -> np.ndarray:
-    """[outer.., panel, 1 + dots, width] in i32: what accumulators start at, then the bytes of a word, lane by lane.
+    l: Expr, dots: DotGroup, size: int, outer: tuple[Expr, ...], k: tuple[Expr, ...], n: Expr, width: int,
+    start: Expr | None,
+) -> np.ndarray:  # fmt: skip
+    """[outer.., panel, 1 + rows, width] in i32: what accumulators start at, then ``size`` bytes a step, lane by lane.
 
-    ``start`` is added to what they start at. Zeros stand where a word or the last panel reaches beyond L.
+    ``start`` is added to what they start at. Zeros stand where a step or the last panel reaches beyond L.
     """
     values = evaluate_over(l, (*outer, *k, n)).astype(np.int64)
     columns = n.value.extent if n.op == "var" else 1
@@ -201,10 +141,10 @@ def packed_dots(
     if start is not None:
         first = first + evaluate_over(start, (*outer, n)).astype(np.int64).reshape(-1, columns)
     panels = -(-columns // width)
-    shape = (values.shape[0], values.shape[1], dots.count * dots.size, panels * width)
+    shape = (values.shape[0], values.shape[1], dots.count * size, panels * width)
     padded = np.zeros(shape, np.int8)
     padded[:, :, :extent, :columns] = values - dots.column_offset
-    split = padded.reshape(shape[0], shape[1] * dots.count, dots.size, panels, width).transpose(0, 3, 1, 4, 2)
+    split = padded.reshape(shape[0], shape[1] * dots.count, size, panels, width).transpose(0, 3, 1, 4, 2)
     taken = np.ascontiguousarray(split).view(np.int32).reshape(shape[0], panels, -1, width)
     starts = np.zeros((shape[0], panels * width), np.int64)
     starts[:, :columns] = first
@@ -298,7 +238,8 @@ def taps_of(device: Device, reduction: Expr, loops: tuple[Expr, ...], n: Expr, w
     values = evaluate_over(w, (*outer, *rest, along, n)).astype(np.int64)
     if extent < 2 or n not in X.free_variables(w) or values.min() < -128 or values.max() > 127:
         return None
-    is_signed, flip = _as_taken(load.dtype == "i8", device)
+    is_signed = is_taken_as_signed(load.dtype == "i8", device)
+    flip = is_signed != (load.dtype == "i8")
     offset += 0 if not flip else 128 if is_signed else -128
     count = -(-extent // WORD)
     columns = n.value.extent

@@ -147,8 +147,8 @@ def _rows_of(dense: Contract) -> np.ndarray | None:
     dots = dense.dots
     if dense.l_mode != "packed":
         return None
-    if dense.panel_dtype != "f32" and not (dots is not None and dots.is_int8 and dots.is_plain):
-        return None  # of 16 bits
+    if dense.panel_dtype != "f32" and not dense.micro.is_four_bytes:
+        return None  # of 16 bits, or of several rows a step
     if dots is not None and (dots.rest or dots.step != 1 or dots.column_offset or dots.inner.op != "var"):
         return None
     if not is_fixed(*dense.panel_outer, *dense.k) or not isinstance(dense.n_extent, int):

@@ -6,55 +6,48 @@ from math import ceil
 
 from edgec.device.device import Device
 from edgec.errors import UsageError
-from edgec.schedule.contract.int8_dot import DotGroup
-
-#: Rows of a tile whose sums lie in registers of integers, four a row: with a third, there are not enough.
-BLOCK_ROWS = 2
+from edgec.schedule.contract.micro_kernel import MicroKernel
+from edgec.schedule.contract.micro_kernels.fma import FMA
 
 
 def tile_shape(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, dots: DotGroup | None = None,
-    in_order: bool = False,
-) -> tuple[int, int]:  # fmt: skip
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, micro: MicroKernel = FMA
+) -> tuple[int, int]:
     """(rows, vectors) of the register tile with the least predicted time for M x N x K; a row may be several ``sums``.
 
     Per step of k a tile of r x v issues r*v multiply-adds (two a cycle, four cycles of latency each) and r + v loads
     (two a cycle); accumulators, one row of L and one broadcast must fit the registers. Where products take a factor
     from one lane of a register (64-bit Arm), compilers load a step's column of S before they use it: it must fit too;
-    ``dots`` of bytes are spread there by the units that multiply, but for those of instructions for matrices, of which
-    a register has two rows. A panel beyond the first-level cache
+    steps of several elements are broadcast there by the units that multiply, but for those of matrix instructions, of
+    which a register has two rows. A panel beyond the first-level cache
     streams from the second at about half a line a cycle, for every tile anew. ``row_step`` is how many bytes of S lie
-    between rows. For cores that run ``in_order``, ``in_order_step`` says what a step takes.
+    between rows. For a micro-kernel of cores that run in order, ``in_order_step`` is the cost of a step.
     """
-    if dots is not None and dots.is_block16:
-        return rows_of_blocks(m, device, sums, in_order), 1
-    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, dots, in_order))
+    if (alone := tiles_of_one_vector(m, device, sums, micro)) is not None:
+        return alone
+    *_, rows, vectors = min(tile_costs(m, n, k, device, row_step, sums, micro))
     return ceil(m / ceil(m / rows)), vectors  # as even as can be, so that threads have shares of one size
 
 
-def rows_of_blocks(m: int, device: Device, sums: int, in_order: bool) -> int:
-    """Rows of a tile by blocks, of one vector: four sums of a row, and its block of S, lie in registers.
-
-    Beside them are a block of each column and two products of bytes; in order, products of every row.
-    """
-    registers = device.vectors_in_registers
-    room = BLOCK_ROWS if device.has("mve") else (registers - 4) // 6 if in_order else (registers - 6) // 5
-    return ceil(m / ceil(m / max(1, min(room // sums, m))))
+def tiles_of_one_vector(m: int, device: Device, sums: int, micro: MicroKernel) -> tuple[int, int] | None:
+    """(rows, 1) where the micro-kernel limits the rows of tiles of one vector; None where registers decide."""
+    if micro.rows is None:
+        return None
+    room = micro.rows(device, micro.order is not None) // sums
+    return ceil(m / ceil(m / max(1, min(room, m)))), 1
 
 
 def tile_costs(
-    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, dots: DotGroup | None = None,
-    in_order: bool = False,
-) -> list[tuple[float, int, int, int, int]]:  # fmt: skip
+    m: int, n: int, k: int, device: Device, row_step: int = 0, sums: int = 1, micro: MicroKernel = FMA
+) -> list[tuple[float, int, int, int, int]]:
     """Every tile that registers hold: its predicted cycles, what decides between equal ones, rows and vectors."""
     lanes, costs = device.vector_lanes, device.costs.register_tile
     each = lanes // min(device.lanes(4), lanes)  # registers of a vector: where there are none, one a lane
-    # RISC-V has no products of bytes: what they are made of wants registers, too.
-    registers = device.vector_registers - (12 if dots is not None and dots.is_int8 and device.has("v") else 0)
+    registers = device.vector_registers - micro.reserved(device)
     takes_lanes = device.arch == "aarch64"
-    tall = dots.tall if dots is not None else 1
+    tall, in_order = micro.tall, micro.order is not None
     # What units that multiply do for a row of S besides: SVE's loads broadcast, but two rows are put together there.
-    spread = (tall - 1) / 2 if device.has("sve") else float(takes_lanes and dots is not None and tall == 1)
+    spread = (tall - 1) / 2 if device.has("sve") else float(takes_lanes and micro.size > 1 and tall == 1)
     # Rows a page apart share the sets of the first-level cache: more of them than it has ways push one another out.
     tallest = 8 if row_step and row_step % 4096 == 0 else 30
     found: list[tuple[float, int, int, int, int]] = []

@@ -1,0 +1,242 @@
+"""Micro-kernels: the instruction that multiplies a step of a sum of products, and the C and the layouts around it.
+
+A contraction runs one step for every row of a tile: S of the row is read and broadcast, multiplied by a vector of L,
+and added to an accumulator. A micro-kernel is one frozen record of everything in this step that depends on the
+instruction. The records of edgec are in `micro_kernels`, one module an instruction; a folder of a user's own adds more
+(`load_micro_kernels`). Nothing else asks for an instruction by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from edgec.device.device import Device
+from edgec.errors import UsageError
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient
+from edgec.schedule.flat import evaluate_over, is_constant
+
+#: The types of factors: S in memory, and L to suit it.
+Factors = Literal["fp32", "fp16", "bf16", "int8"]
+
+#: Bytes of a lane.
+LANE_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A sum of products over the loops ``k`` (innermost last), as micro-kernels are asked about it.
+
+    S is a load, but for fp32 any expression. Of int8, ``signed`` tells whether its bytes are signed, and
+    ``column_offset`` is what L exceeds the signed bytes of its panels by. ``rows`` is the number of sums that one
+    column of L is used for.
+    """
+
+    device: Device
+    factors: Factors
+    k: tuple[Expr, ...]
+    s: Expr
+    l: Expr
+    rows: int
+    signed: bool = True
+    column_offset: int = 0
+
+    @property
+    def extent(self) -> int:
+        """Elements of the innermost loop."""
+        return int(self.k[-1].value.extent) if self.k and self.k[-1].op == "var" else 1
+
+    @property
+    def step(self) -> int:
+        """Distance of the elements of the innermost loop in S."""
+        if self.s.op != "load" or not self.k or self.k[-1].op != "var":
+            return 0
+        return coefficient(self.s.args[0], self.k[-1]) or 0
+
+    def steps(self, size: int) -> int:
+        """Steps of the innermost loop where each multiplies ``size`` elements."""
+        return -(-self.extent // size)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Are neighbors in the sum neighbors in S?"""
+        return self.step == 1
+
+    @cached_property
+    def has_plain_weights(self) -> bool:
+        """Is L constant, in bytes that need no offset?"""
+        return is_constant(self.l) and self.column_offset == 0
+
+    @cached_property
+    def least_weight(self) -> int:
+        """The least element of a constant L."""
+        values: np.ndarray = evaluate_over(self.l, tuple(X.free_variables(self.l)))
+        return int(values.min(initial=0))
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """The form of a micro-kernel for cores that run instructions in order: loads stand between multiply-adds.
+
+    ``suffix`` is that of the functions that load parts of vectors (ec_low, ec_join, ec_first). One load of S serves
+    ``steps`` steps. ``updates`` are the C statements of a row and a column of L, one for each pass over the rows; they
+    multiply by ``{lane}`` of ``{s}``, with ``{p}`` for products of the row.
+    """
+
+    suffix: str
+    steps: int
+    updates: tuple[str, ...]
+    by_column: bool = False  # a step takes the columns of a vector one by one, each into a sum of its own
+    least_steps: int = 8  # fewer are not worth it
+    needs: str = ""  # an instruction set
+    dual_issue: bool = False  # loads start in the cycle of a multiply-add: half a vector of S at a time
+
+
+@dataclass(frozen=True)
+class MicroKernel:
+    """One instruction: what it multiplies, when it suits a sum, and the C of a step.
+
+    Texts in C are formats over ``{c}`` (accumulator), ``{s}`` (S of a row), ``{l}`` (vector of L) and ``{row}``
+    (number of the row among ``tall``). Names of types and functions are those of the header sections of the runtime,
+    or of ``header``, a file next to the module.
+    """
+
+    name: str
+    factors: tuple[Factors, ...]
+    update: str  # the accumulator after the step
+    suits: Callable[[Sum], bool] = lambda of: True
+    signed: bool = True  # of int8: the bytes of S as the instruction takes them; the sign bits of others are flipped
+    size: int = 1  # elements of the sum that a step multiplies
+    tall: int = 1  # rows of S that a step multiplies
+    columns: int = 1  # columns of L in a lane of 32 bits
+    panel: str = ""  # the type of a packed L; by default that of weights in memory
+    vector: str = "ec_vf"  # C type of S of a row
+    column: str = "ec_vf"  # C type of a vector of L: where that is several registers, a pointer to it
+    total: str = "ec_vf"  # C type of an accumulator
+    zero: str = "ec_set1(0.0f)"  # an accumulator without sums
+    start: str = "{l}"  # of int8: an accumulator from the first row of a panel
+    finish: str = "{c}"  # a complete sum on lanes
+    read: str = ""  # C function: S from pointers to ``tall`` rows
+    read_first: str = ""  # the same with fewer elements, whose number is the last argument
+    read_last: str = ""  # fewer elements that end where a whole step would; their number is the last argument
+    gather: str = ""  # the same from single elements
+    keeps_order: bool = False  # the compiler is asked not to reorder instructions
+    rows: Callable[[Device, bool], int] | None = None  # most sums of a tile of one vector; by default from registers
+    reserved: Callable[[Device], int] = lambda device: 0  # registers that a step needs for itself
+    order: InOrder | None = None
+    header: Path | None = None
+
+    @property
+    def panel_rows(self) -> int:
+        """Rows of a panel that a step takes, of 32 bits a lane each."""
+        return self.size * {"int8": 1, "bf16": 2}.get(self.factors[0], LANE_BYTES) // LANE_BYTES
+
+    @property
+    def has_starts(self) -> bool:
+        """Does a panel begin with what accumulators start at? That of int8 holds zero points and a bias."""
+        return self.factors[0] == "int8"
+
+    @property
+    def sums_on_lanes(self) -> bool:
+        """Are accumulators vectors of results from the first step on?"""
+        return self.finish == "{c}"
+
+    @property
+    def is_four_bytes(self) -> bool:
+        """Is a step the dot product of the four bytes of every lane?"""
+        return self.has_starts and self.size == LANE_BYTES and self.sums_on_lanes
+
+    @property
+    def work(self) -> int:
+        """Products of a step for a lane."""
+        return self.size * self.tall * self.columns
+
+
+#: By name; micro-kernels of a user's own come before those of edgec.
+_known: dict[str, MicroKernel] = {}
+_own: set[str] = set()
+_loaded: dict[Path, tuple[str, ...]] = {}
+
+
+def in_order_forms(plain: MicroKernel, order: InOrder) -> tuple[MicroKernel, MicroKernel]:
+    """The forms of a micro-kernel for cores that run in order: where loads start by themselves, and beside others."""
+    form = replace(plain, order=order, keeps_order=True)
+    dual = replace(order, dual_issue=not order.by_column)
+    return replace(form, name=f"{plain.name}_in_order"), replace(form, name=f"{plain.name}_dual_issue", order=dual)
+
+
+def register(micro: MicroKernel, where: str, own: bool = False) -> None:
+    """Make a micro-kernel known; raises UsageError for a name that is taken or no identifier of C."""
+    if not micro.name.isidentifier() or not micro.name.isascii():
+        raise UsageError(f"'{micro.name}' cannot be the name of a micro-kernel", hint="use a name of C", where=where)
+    if micro.name in _known:
+        raise UsageError(f"there is a micro-kernel '{micro.name}' already", hint="give it another name", where=where)
+    _known[micro.name] = micro
+    if own:
+        _own.add(micro.name)
+
+
+def is_known(name: str) -> bool:
+    """Is there a micro-kernel of this name?"""
+    return name in _known
+
+
+def named(name: str) -> MicroKernel:
+    """The micro-kernel of a name."""
+    return _known[name]
+
+
+def chosen(of: Sum) -> MicroKernel | None:
+    """The micro-kernel that suits a sum, a user's own first, then the one with most products a step; None without."""
+    found = [m for m in _known.values() if m.order is None and of.factors in m.factors and m.suits(of)]
+    return max(found, key=lambda m: (m.name in _own, m.work), default=None)
+
+
+def in_order_form(micro: MicroKernel, dual_issue: bool) -> MicroKernel | None:
+    """The form of a micro-kernel for cores that run in order; None where it has none."""
+    return _known.get(f"{micro.name}_{'dual_issue' if dual_issue else 'in_order'}")
+
+
+def load_micro_kernels(folders: Iterable[Path | str]) -> None:
+    """Make the micro-kernels known that are defined in the Python files of folders; each file is read once a process.
+
+    The files are programs and run with the user's rights. Raises UsageError when a folder does not exist, a file
+    fails or a name is taken.
+    """
+    for folder in folders:
+        root = Path(folder).resolve()
+        if not root.is_dir():
+            raise UsageError("there is no such folder of micro-kernels", where=str(folder))
+        for file in sorted(root.glob("*.py")):
+            if file not in _loaded and not file.name.startswith("_"):
+                _load(file)
+
+
+def _load(file: Path) -> None:
+    spec = spec_from_file_location(f"edgec_micro_{sha256(str(file).encode()).hexdigest()[:12]}", file)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever a user's file does wrong, the file is what to name
+        raise UsageError(f"cannot load: {type(error).__name__}: {error}", where=str(file)) from error
+    found = defined_in(module)
+    for micro in found:
+        if micro.header is not None and not micro.header.is_file():
+            raise UsageError(f"the header of '{micro.name}' is missing: {micro.header.name}", where=str(file))
+        register(micro, str(file), own=True)
+    _loaded[file] = tuple(m.name for m in found)
+
+
+def defined_in(module: object) -> list[MicroKernel]:
+    """The micro-kernels that a module defines, in order."""
+    return list({m.name: m for m in vars(module).values() if isinstance(m, MicroKernel)}.values())
