@@ -22,6 +22,7 @@ from edgec.ir.graph import Graph
 from edgec.ir.sizes import dimensions, read_sizes, shape_at
 from edgec.ir.types import DTYPES
 from edgec.schedule.build import schedule
+from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Program
 
 STRICT = ["-std=gnu11", "-O1", "-g0", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Werror"]
@@ -148,7 +149,7 @@ def target(name: str) -> Target:
 
 
 def program_of(graph: Graph, device: Device | None = None, fuse: bool = True, threads: int = 2) -> Program:
-    return schedule(plan(graph, fuse), device or load_device("host"), threads)
+    return schedule(plan(graph, fuse), device or load_device("host"), ScheduleOptions(threads))
 
 
 def write_graphs(

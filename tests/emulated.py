@@ -23,6 +23,7 @@ from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
+from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Program
 
 FLAGS = ("-x", "c++", "-std=c++17", "-O1", "-DEC_ON_CPU", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
@@ -62,7 +63,9 @@ def emulate(
     for number, (name, graph) in enumerate(graphs.items()):
         prefix = f"g{number}"
         try:
-            program = schedule(plan(graph, fuse, gpu=device.is_gpu, head=largest_head(device)), device, floats=0)
+            program = schedule(
+                plan(graph, fuse, gpu=device.is_gpu, head=largest_head(device)), device, ScheduleOptions(fp32_blocks=0)
+            )
             written = files(program, device, prefix)
         except EdgecError as error:
             made[name] = error

@@ -16,6 +16,7 @@ from edgec.ir import text
 from edgec.ir.graph import Graph
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
+from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Program
 from edgec.schedule.text import read_program, write_program
 
@@ -29,7 +30,7 @@ def made(graph: Graph, device: Device) -> tuple[Plan, Program] | None:
     """The plan and the program of a graph; None for what the device cannot do."""
     try:
         planned = plan(graph, gpu=device.is_gpu, head=largest_head(device))
-        program = schedule(planned, device, 2)
+        program = schedule(planned, device, ScheduleOptions(2))
         files(program, device)
         return planned, program
     except EdgecError:

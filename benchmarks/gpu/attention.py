@@ -32,6 +32,7 @@ from edgec.ir.graph import Graph, constant, placeholder
 from edgec.ir.types import Type
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
+from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Program
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
@@ -53,7 +54,7 @@ def attention(heads: int, length: int, size: int, causal: bool) -> Graph:
 
 
 def made(graph: Graph, device: Device, folder: Path) -> Program:
-    program = schedule(plan(graph, gpu=True, head=largest_head(device)), device, floats=0)
+    program = schedule(plan(graph, gpu=True, head=largest_head(device)), device, ScheduleOptions(fp32_blocks=0))
     folder.mkdir(parents=True)
     for path, content in files(program, device, "net").items():
         (folder / path).write_bytes(content)

@@ -35,6 +35,7 @@ from edgec.ir.types import Type
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu import contract as scheduler
 from edgec.schedule.gpu import tiles
+from edgec.schedule.options import ScheduleOptions
 
 #: (rows, columns, depth)
 SHAPES = (
@@ -98,7 +99,7 @@ def made(
     """A compiled project with a kernel for every tile; the numbers of their launches."""
     left = list(wanted)
     scheduler.tile_for = lambda *_: left.pop(0)  # type: ignore[assignment]
-    program = schedule(plan(graph(shape, kind, len(wanted)), gpu=True), device, floats=0)
+    program = schedule(plan(graph(shape, kind, len(wanted)), gpu=True), device, ScheduleOptions(fp32_blocks=0))
     folder.mkdir(parents=True)
     for path, content in files(program, device, "net").items():
         (folder / path).write_bytes(content)

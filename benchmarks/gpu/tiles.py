@@ -35,6 +35,7 @@ from edgec.schedule.build import schedule
 from edgec.schedule.gpu import contract as scheduler
 from edgec.schedule.gpu import tiles
 from edgec.schedule.gpu.variants import TILES
+from edgec.schedule.options import ScheduleOptions
 
 #: (rows, columns, depth): mobile networks, ResNet-50, transformers of 64 to 197 tokens.
 SHAPES = (
@@ -73,7 +74,7 @@ def made(shape: tuple[int, int, int], device: Device, folder: Path) -> list[dict
     left = list(wanted)
     scheduler.tile_for = lambda *_: left.pop(0)  # type: ignore[assignment]
     graph = Graph((given,), tuple(outputs), {}, {})
-    program = schedule(plan(graph, gpu=True), device, floats=0)
+    program = schedule(plan(graph, gpu=True), device, ScheduleOptions(fp32_blocks=0))
     folder.mkdir(parents=True)
     for path, content in files(program, device, "net").items():
         (folder / path).write_bytes(content)

@@ -71,7 +71,7 @@ def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str,
         }
     if parsed is not None:
         facts["model"] = {"name": parsed.name, "sha256": reader.digest(parsed)}
-    for what in ("rules", "templates", "operators"):
+    for what in ("rules", "templates", "micro_kernels", "operators"):
         folders: tuple[Path, ...] = getattr(options, what)
         facts[f"{what}_sha256"] = [_folder_digest(folder) for folder in folders]
     return facts

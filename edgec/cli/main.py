@@ -23,6 +23,7 @@ from edgec.emit.picture import preparation
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
+from edgec.options.table import OPTIONS
 from edgec.pipeline.context import Context
 from edgec.report import bench as bench_report
 from edgec.report import build as build_report
@@ -162,9 +163,9 @@ def build(
 def _repeated(settings: Settings) -> str:
     """The options for the device and for parts of the user's own, as further commands need them."""
     words = ["--device", str(settings["device"])] if settings.get("device", "host") != "host" else []
-    for key in ("devices", "operators", "rules", "templates"):
+    for key in ("devices", "operators", "rules", "templates", "micro_kernels"):
         for folder in settings.get(key, ()):  # type: ignore[attr-defined]
-            words += [f"--{key}", str(folder)]
+            words += [OPTIONS[key].long, str(folder)]
     return f" {shlex.join(words)}" if words else ""
 
 

@@ -244,6 +244,10 @@ def files(
     for file in sorted(f for shape in runtime for f in data_folder("codegen_templates").glob(shape) if f.is_file()):
         if device.hosted or file.name != "ec_pool.c":
             result[file.name] = file.read_bytes()
+    for header in sources.headers:
+        if header.name in result:
+            raise UsageError(f"a header cannot be called {header.name}", hint="rename it", where=str(header))
+        result[header.name] = header.read_bytes()
     own = {"language": language.name, "sources": compiled, "weights_bytes": len(weights)}
     return sealed(result, program, device, name, inputs, outputs, {**own, **facts})
 

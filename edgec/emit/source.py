@@ -16,7 +16,7 @@ from edgec.emit.registry import choose
 from edgec.emit.render import render
 from edgec.emit.views import View
 from edgec.emit.views.chain import ChainView
-from edgec.errors import DeviceError
+from edgec.errors import DeviceError, UsageError
 from edgec.ir.expr import Expr
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel, Program
@@ -62,6 +62,7 @@ class Sources:
 
     functions: tuple[Function, ...]
     calls: tuple[CallSite, ...]
+    headers: tuple[Path, ...] = ()  # of micro-kernels of a user's own
 
 
 def generate(program: Program, prefix: str, templates: Sequence[Path] = (), language: Language = C) -> Sources:
@@ -88,7 +89,16 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = (), lang
                 guard,
             )
         )
-    return Sources(tuple(functions.values()), tuple(calls))
+    return Sources(tuple(functions.values()), tuple(calls), headers_of(program))
+
+
+def headers_of(program: Program) -> tuple[Path, ...]:
+    """Headers outside the runtime that kernels need; raises UsageError where two are called the same."""
+    found: dict[str, Path] = {}
+    for header in (s.schedule.header for k in program.kernels for s in k.steps):
+        if header is not None and found.setdefault(header.name, header) != header:
+            raise UsageError(f"two headers are called {header.name}", hint="rename one", where=str(header))
+    return tuple(found.values())
 
 
 def _functions(made: Sequence[tuple[Kernel, View, str, str]], prefix: str, tensors: TensorNames) -> dict[str, Function]:

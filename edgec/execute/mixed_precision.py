@@ -34,7 +34,7 @@ def mixed(plan: Plan, scheduled: Callable[..., Program], error: float, calibrate
     wanted = [run_plan(plan, given) for given in inputs]
 
     def measured(floats: int) -> tuple[float, Program]:
-        program = scheduled(floats=floats)
+        program = scheduled(floats)
         return WEIGHTS * max(distance(run_program(program, g), w) for g, w in zip(inputs, wanted)), program
 
     low, high = 0, len(plan.blocks)

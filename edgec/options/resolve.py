@@ -66,6 +66,7 @@ class Options:
     ram: int | None
     rules: tuple[Path, ...]
     templates: tuple[Path, ...]
+    micro_kernels: tuple[Path, ...]
     operators: tuple[Path, ...]
     disable_rules: frozenset[str]
     materialize: frozenset[str]
@@ -107,6 +108,7 @@ def resolve(settings: Settings) -> Options:
         **{key: check(given[key]) for key, check in _CHECKS.items()},
         rules=_folders(given["rules"], "rules"),
         templates=_folders(given["templates"], "templates"),
+        micro_kernels=_folders(given["micro_kernels"], "micro-kernels"),
         operators=_folders(given["operators"], "operators"),
     )
 

@@ -196,6 +196,7 @@ class Settings(TypedDict, total=False):
 
     rules: Annotated[Folders, _folder("Folder of rewrite rules of your own.")]
     templates: Annotated[Folders, _folder("Folder of kernel templates of your own.")]
+    micro_kernels: Annotated[Folders, _folder("Folder of micro-kernels of your own.")]
     devices: Annotated[Folders, _folder("Folder of devices of your own.")]
     operators: Annotated[Folders, _folder("Folder of operators of your own.", "--ops")]
 

@@ -31,6 +31,7 @@ from edgec.options import Options
 from edgec.pipeline import stages
 from edgec.pipeline.context import Context
 from edgec.rewrite.applied import Applied
+from edgec.schedule.contract.micro_kernel import load_micro_kernels
 from edgec.schedule.program import Program
 
 
@@ -202,6 +203,7 @@ def run(
     Raises UsageError for stages that do not exist or cannot be started at.
     """
     chosen = _between(start, until)
+    load_micro_kernels(context.options.micro_kernels)
     value = source if start == "import" else _left_before(start, source, context)
     given = None if start == "import" else (NAMES[NAMES.index(start) - 1], value)
     steps: list[Step] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -32,7 +31,9 @@ from edgec.rewrite import simplify as simplify_graph
 from edgec.rewrite.applied import Applied
 from edgec.rewrite.measure import Prices as OfRewriting
 from edgec.schedule.build import schedule as schedule_plan
+from edgec.schedule.contract.micro_kernel import load_micro_kernels
 from edgec.schedule.gpu.attention import largest_head
+from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.parts import joined
 from edgec.schedule.program import Part, Program
 from edgec.schedule.thread_count import thread_count
@@ -88,7 +89,7 @@ def _offers(graph: Graph, context: Context) -> dict[str, Any]:
     o = context.options
     trial = Context(replace(o, gpu=None), prices=context.prices)
     plan = fuse(Compressed(simplify(graph, trial).graph), trial)
-    program = schedule_plan(plan, o.device, 1, None, o.numeric)
+    program = schedule_plan(plan, o.device, ScheduleOptions(numeric=o.numeric))
     return {name: k.sparsity for k in program.kernels if k.sparsity is not None for name in k.names}
 
 
@@ -153,10 +154,14 @@ def schedule(plan: Plan, context: Context) -> Program:
 
     names = [name for b in plan.blocks for n in b.nodes for name in plan.graph.names(n)]
     require_known(o.tiles, names, "--tile", "node")
-    scheduled = partial(
-        schedule_plan, plan, o.device, thread_count(plan, o.device, o.threads), progress, o.numeric, o.tiles, variants,
-        bf16_layers=plan.bf16_layers,
+    options = ScheduleOptions(
+        thread_count(plan, o.device, o.threads), o.numeric, o.tiles, variants, bf16_layers=plan.bf16_layers,
+        micro_kernels=load_micro_kernels(o.micro_kernels),
     )  # fmt: skip
+
+    def scheduled(fp32_blocks: int | None = None) -> Program:
+        return schedule_plan(plan, o.device, replace(options, fp32_blocks=fp32_blocks), progress)
+
     program = mixed(plan, scheduled, o.error, o.calibrate) if o.error else scheduled()
     fused = {c.key: c.taken.name for c in plan.decisions.choices}
     return replace(program, assignment=plan.assignment, choices={**fused, **variants.chosen})

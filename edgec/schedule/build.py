@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from edgec.device.device import Device
@@ -13,7 +12,6 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
 from edgec.ir.graph import Node, sizes_in
-from edgec.rewrite.rule import Numeric
 from edgec.schedule.chain import Vectors, chained
 from edgec.schedule.choose import Request, choose, packed
 from edgec.schedule.contract.sparse import Sparse
@@ -22,14 +20,17 @@ from edgec.schedule.gpu.weight_prefetch import prefetch_weights
 from edgec.schedule.halo_fill import halo_fill
 from edgec.schedule.layout import views_of
 from edgec.schedule.memory import ALIGNMENT, plan_memory
+from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.procedure import procedure_call
 from edgec.schedule.program import BlockSchedule, Buffer, Kernel, Program, View
 from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, half_of, in_half, kept_narrow, with_copies
-from edgec.schedule.variants import Product, Variants, key_of
+from edgec.schedule.variants import Product, key_of
 
 #: Products of a network for every one that stays in floats (see ``leading``), where sums are of floats and of halves.
 DEEP, DEEP_IN_HALVES = 32, 6
+
+DEFAULTS = ScheduleOptions()
 
 
 @dataclass
@@ -55,35 +56,21 @@ class _Names:
 def schedule(
     plan: Plan,
     device: Device,
-    threads: int = 1,
+    options: ScheduleOptions = DEFAULTS,
     progress: Callable[[str], None] | None = None,
-    numeric: Numeric = "reassociates",
-    tiles: Mapping[str, tuple[int, int]] = MappingProxyType({}),
-    variants: Variants | None = None,
-    floats: int | None = None,
-    bf16_layers: Collection[str] | None = None,
 ) -> Program:
     """Choose layouts, a template and its parameters for every block, and a place for every buffer.
 
-    With ``numeric`` "exact", sums are taken as they stand: no schedule that gets them by fewer products, and none that
-    adds them up in halves. ``tiles`` are
-    decided for the products that end in a node of the model: rows and vectors. ``variants`` knows those of products
-    that were measured. On a device whose precision is less than floats, the first ``floats`` blocks compute in floats
-    all the same; left out, those that ``leading`` says: what they round off goes through the whole network. ``halves``
-    are layers, by their names, that alone multiply bf16 on a processor.
+    ``progress`` is called with the name of every block.
     """
-    if numeric == "exact" and device.has_fp16_fma:
+    if options.numeric == "exact" and device.has_fp16_fma:
         device = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i != "fp16"))
-    plan = with_copies(plan, device, bf16_layers)
-    if floats is None:
-        floats = leading(plan, device)
-    program = _scheduled(plan, device, threads, progress, numeric, tiles, variants, floats, bf16_layers)
+    plan = with_copies(plan, device, options.bf16_layers)
+    if options.fp32_blocks is None:
+        options = replace(options, fp32_blocks=leading(plan, device))
+    program = _scheduled(plan, device, options, progress)
     early = {b.name for b in overwritten_early(program.kernels, program.states)}
-    if not early:
-        return program
-    return _scheduled(
-        copied_last(plan, early), device, threads, progress, numeric, tiles, variants, floats, bf16_layers
-    )
+    return _scheduled(copied_last(plan, early), device, options, progress) if early else program
 
 
 def leading(plan: Plan, device: Device) -> int:
@@ -103,22 +90,13 @@ def leading(plan: Plan, device: Device) -> int:
     return products[count - 1] + 1 if count else 0
 
 
-def _scheduled(
-    plan: Plan,
-    device: Device,
-    threads: int,
-    progress: Callable[[str], None] | None,
-    numeric: Numeric,
-    tiles: Mapping[str, tuple[int, int]],
-    variants: Variants | None,
-    floats: int,
-    bf16_layers: Collection[str] | None,
-) -> Program:
+def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: Callable[[str], None] | None) -> Program:
+    bf16_layers, fp32_blocks, threads = options.bf16_layers, options.fp32_blocks or 0, options.threads
     graph = plan.graph
     names = _Names(
         {n: n.attributes["name"] for n in graph.inputs},
         {n: name for name, n in plan.outputs},
-        kept_narrow(plan, device, bf16_layers) - {plan.root_of(b.output)[0] for b in plan.blocks[:floats]},
+        kept_narrow(plan, device, bf16_layers) - {plan.root_of(b.output)[0] for b in plan.blocks[:fp32_blocks]},
         half_of(device) or ("f16" if bf16_layers is None else "bf16"),
     )
     exact = replace(device, precision="fp32") if device.is_gpu or device.has_fp16_fma else device
@@ -137,8 +115,8 @@ def _scheduled(
         if not block.output.type.elements:
             kernels += borders
             continue
-        target = exact if number < floats else in_half(plan, block, device, bf16_layers)
-        kernel = kernel_of(block, views, target, weights, threads, _origin(plan, block), numeric, tiles, variants)
+        target = exact if number < fp32_blocks else in_half(plan, block, device, bf16_layers)
+        kernel = kernel_of(block, views, target, weights, _origin(plan, block), options)
         guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
         if guards:  # the inside may be skipped, the border is there in any case
             kernels += [*borders, replace(kernel, guards=guards)]
@@ -195,43 +173,41 @@ def kernel_of(
     views: dict[Node, View],
     device: Device,
     weights: Weights,
-    threads: int,
-    names: tuple[str, ...],
-    numeric: Numeric = "reassociates",
-    tiles: Mapping[str, tuple[int, int]] = MappingProxyType({}),
-    variants: Variants | str | None = None,
+    names: tuple[str, ...] = (),
+    options: ScheduleOptions = DEFAULTS,
+    variant: str | None = None,
 ) -> Kernel:
     """The kernel of one block: the first schedule, from the most to the least specialized, that accepts it.
 
-    A product takes the variant that is named, or the one that ``variants`` chooses; what ``tiles`` say comes first.
+    A matmul takes the ``variant`` that is named, or the one that the options choose; their tiles come first. ``names``
+    are the nodes of the model in the block.
     """
-    params: BlockSchedule
+    schedule: BlockSchedule
     offer = None
     if block.is_procedure:
-        params = procedure_call(block, views, weights, device.is_gpu)
+        schedule = procedure_call(block, views, weights, device.is_gpu)
     else:
-        decided = next((tiles[name] for name in reversed(names) if name in tiles), None)
+        decided = next((options.tiles[name] for name in reversed(names) if name in options.tiles), None)
         looked_up = block.kind in ("map", "row")
         flat = flatten(block, views, weights, (lambda value: as_read(value, device)) if looked_up else None)
-        flat = replace(flat, tile=decided)
-        variant = variants if isinstance(variants, str) else None
-        wanted = Request(block, flat, device, weights, numeric, variant)
-        params, offer = choose(wanted)
-        usual = params.variant
-        if isinstance(variants, Variants) and usual is not None and decided is None:
-            key = key_of(block, views, device)
-            variants.seen.setdefault(key, Product(block, views, device, usual))
-            variant = variants.choose(key, usual, numeric)
-            if variant != usual:
-                params, _ = choose(replace(wanted, variant=variant))
+        flat = replace(flat, tile=decided, micro_kernels=options.micro_kernels)
+        wanted = Request(block, flat, device, weights, options.numeric, variant)
+        schedule, offer = choose(wanted)
+        usual, variants = schedule.variant, options.variants
+        if variants is not None and usual is not None and decided is None:
+            key = key_of(block, views, device, options.micro_kernels)
+            variants.seen.setdefault(key, Product(block, views, device, usual, options.micro_kernels))
+            better = variants.choose(key, usual, options.numeric)
+            if better != usual:
+                schedule, _ = choose(replace(wanted, variant=better))
                 if offer is not None and not device.is_gpu:  # whose variants leave out zeros all or none
-                    offer = replace(offer, taken=params.template == Sparse.template)
-    params = packed(params, weights)
-    operands, scratch = params.operands, params.scratch_bytes
+                    offer = replace(offer, taken=schedule.template == Sparse.template)
+    schedule = packed(schedule, weights)
+    operands, scratch = schedule.operands, schedule.scratch_bytes
     if scratch:
-        copies = 1 if params.shares_scratch else threads
+        copies = 1 if schedule.shares_scratch else options.threads
         operands = (Buffer(f"scratch_{block.output.key}", "arena", "u8", scratch * copies), *operands)
-    return Kernel(params, operands, block, names, scratch, tuple(sizes_within(params)), sparsity=offer)
+    return Kernel(schedule, operands, block, names, scratch, tuple(sizes_within(schedule)), sparsity=offer)
 
 
 def sizes_within(record: Any) -> list[Expr]:

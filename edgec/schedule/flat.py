@@ -44,6 +44,7 @@ class Flat:
     store: Buffer
     address: Expr
     tile: tuple[int, int] | None = None  # rows and vectors of a product, where somebody decided them
+    micro_kernels: tuple[str, ...] = ()  # of a user's own, that a product may take
 
     @property
     def addresses(self) -> list[Expr]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -100,6 +101,11 @@ class Schedule(ABC):
     @property
     def prefetched(self) -> Buffer | None:
         """Weights of a later kernel that this one loads into the cache."""
+        return None
+
+    @property
+    def header(self) -> Path | None:
+        """A header outside the runtime that the kernel's functions are in: that of a micro-kernel of a user's own."""
         return None
 
     @property

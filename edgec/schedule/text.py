@@ -13,6 +13,8 @@ from edgec.ir.records.reader import read
 from edgec.ir.records.writer import Written, write
 from edgec.ir.types import DTYPES
 from edgec.schedule import build  # noqa: F401  (schedules are the classes that it imports)
+from edgec.schedule.contract.contract import Contract
+from edgec.schedule.contract.micro_kernel import is_known
 from edgec.schedule.program import Buffer, Kernel, Program
 from edgec.text import printable
 
@@ -31,6 +33,8 @@ def complaint(record: object) -> str | None:
     elif type(record).__module__.startswith("edgec.schedule.") and not isinstance(record, (Kernel, Program)):
         words = [w for value in vars(record).values() for w in _strings(value)]
         wrong = [w for w in words if not re.fullmatch(r"\w*", w, re.ASCII)]
+        if isinstance(record, Contract) and not is_known(record.micro_kernel):
+            return f"there is no micro-kernel {printable(record.micro_kernel)}: name its folder with --micro-kernels"
         return f"{printable(wrong[0])} is no plain word" if wrong else None
     return of_plans(record)
 

@@ -46,10 +46,12 @@ class Product:
     views: dict[Node, View]
     device: Device
     usual: str
+    micro_kernels: tuple[str, ...] = ()  # of a user's own
 
     def variants(self, numeric: Numeric) -> list[str]:
         """The usual variant, and the others that are worth measuring by the model of the device."""
-        flat, device = flatten(self.block, self.views, Weights()), self.device
+        flat = replace(flatten(self.block, self.views, Weights()), micro_kernels=self.micro_kernels)
+        device = self.device
         if device.is_gpu:
             others: Sequence[str] = gpu.proposed(choose(self.block, flat, device, Weights()), device)
         else:
@@ -98,7 +100,7 @@ def measurements(known: Mapping[str, float]) -> dict[str, dict[str, float]]:
     return found
 
 
-def key_of(block: Block, views: Mapping[Node, View], device: Device) -> str:
+def key_of(block: Block, views: Mapping[Node, View], device: Device, micro_kernels: Sequence[str] = ()) -> str:
     """A name for everything that a product's speed depends on but its variant and the device it is tuned on.
 
     Of ``device`` that is what one network may have several of: languages, and precisions.
@@ -111,7 +113,7 @@ def key_of(block: Block, views: Mapping[Node, View], device: Device) -> str:
         for n in block.inputs
         if n.is_const and is_sparse(n.value)
     ]
-    own = f"{device.language} {device.precision}"
+    own = " ".join([device.language, device.precision, *micro_kernels])
     return "product " + sha256(f"{fingerprint(block)} {places}{zeros or ''} {own}".encode()).hexdigest()
 
 

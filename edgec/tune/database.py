@@ -41,16 +41,16 @@ class Target:
     compiler: str
 
 
-#: What kernels are made of: templates, what they include, and what stands before them.
-TEMPLATES = (".jinja", ".h", ".cu", ".cl")
+#: Suffixes of what kernels are made of: templates, what they include, and micro-kernels.
+SOURCES = (".jinja", ".h", ".cu", ".cl", ".py")
 
 
-def target_of(device: Device, compiler: str, templates: Sequence[Path] = ()) -> Target:
-    """The target of a device and a compiler, with the user's own templates."""
+def target_of(device: Device, compiler: str, folders: Sequence[Path] = ()) -> Target:
+    """The target of a device and a compiler, with folders of the user's own templates and micro-kernels."""
     facts = {key: value for key, value in asdict(device).items() if key != "costs"}  # models; times are measured
     digest = sha256(json.dumps([__version__, facts, compiler], sort_keys=True, default=str).encode())
-    for folder in (data_folder("codegen_templates"), *templates):
-        for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in TEMPLATES):
+    for folder in (data_folder("codegen_templates"), *folders):
+        for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in SOURCES):
             digest.update(path.read_bytes())
     return Target(digest.hexdigest(), device.name, compiler)
 

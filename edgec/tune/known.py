@@ -37,7 +37,8 @@ def target(options: Options) -> Target:
 
     Kernels in OpenCL are compiled by the driver of the device, which nobody here knows.
     """
+    folders = (*options.templates, *options.micro_kernels)
     if options.device.language == "opencl":
-        return target_of(options.device, "its driver", options.templates)
+        return target_of(options.device, "its driver", folders)
     compiler = compiler_for(options.device, options.compiler)
-    return target_of(options.device, str(compiler), options.templates)
+    return target_of(options.device, str(compiler), folders)

@@ -22,7 +22,9 @@ from edgec.options import Options
 from edgec.progress import Progress, silent
 from edgec.schedule.build import kernel_of
 from edgec.schedule.build import schedule as schedule_plan
+from edgec.schedule.contract.micro_kernel import load_micro_kernels
 from edgec.schedule.flat import Weights
+from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Program
 from edgec.schedule.variants import Product, Variants, entry
 from edgec.tune.database import Measured, Profiles
@@ -118,7 +120,9 @@ def _tune_products(graph: Graph, bench: Bench) -> Tuned:
     options = bench.options
     variants = Variants()
     plan = plan_graph(graph, options.fuse, Prices(CostModel(options.device), bench.known.get))
-    schedule_plan(plan, options.device, options.threads, numeric=options.numeric, variants=variants)
+    own = load_micro_kernels(options.micro_kernels)
+    wanted = ScheduleOptions(options.threads, options.numeric, variants=variants, micro_kernels=own)
+    schedule_plan(plan, options.device, wanted)
     asked: dict[str, tuple[Product, str]] = {}
     for key, product in sorted(variants.seen.items(), key=lambda item: -work(item[1].block)):
         asked |= {entry(key, variant): (product, variant) for variant in product.variants(options.numeric)}
@@ -144,7 +148,8 @@ def _single_variant(product: Product, variant: str, options: Options) -> Program
     """A program of one product in a variant, its operands as in their network, but none over another."""
     views = {n: replace(v, buffer=replace(v.buffer, space="arena")) for n, v in product.views.items()}
     try:
-        kernel = kernel_of(product.block, views, product.device, Weights(), 1, (), options.numeric, variants=variant)
+        wanted = ScheduleOptions(numeric=options.numeric, micro_kernels=product.micro_kernels)
+        kernel = kernel_of(product.block, views, product.device, Weights(), (), wanted, variant)
     except EdgecError:
         return None
     return program_of(kernel, views) if kernel.schedule.variant == variant else None

@@ -6,7 +6,6 @@ import ctypes
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from edgec.device.device import Device
 from edgec.device.toolchain import Compiler, compile_shared
 from edgec.emit.render import render
-from edgec.emit.source import generate
+from edgec.emit.source import Sources, generate
 from edgec.errors import EdgecError
 from edgec.execute.kernels import aligned, arguments
 from edgec.fuse import Block, Plan
@@ -62,14 +61,16 @@ def loaded_programs(
     templates: Sequence[Path] = (),
 ) -> list[Callable[[], None] | None]:
     """Programs of one kernel compiled in ``folder``: a function each that runs it once; None where there is none."""
-    texts = [None if p is None else generate(p, f"block{k}", templates).functions[0] for k, p in enumerate(programs)]
+    made = [None if p is None else generate(p, f"block{k}", templates) for k, p in enumerate(programs)]
+    texts = [None if m is None else m.functions[0] for m in made]
     functions = [f for f in texts if f is not None]
+    headers = tuple(dict.fromkeys(h for m in made if m is not None for h in m.headers))
     folder.mkdir(parents=True, exist_ok=True)
-    for header in (data_folder("codegen_templates") / "runtime").glob("ec_*.h"):
+    for header in (*(data_folder("codegen_templates") / "runtime").glob("ec_*.h"), *headers):
         (folder / header.name).write_bytes(header.read_bytes())
     page = {
         "name": "blocks", "NAME": "BLOCKS", "version": "tuning", "device": device,
-        "vector_lanes": device.vector_lanes, "sources": _Functions(tuple(functions)), "group": functions,
+        "vector_lanes": device.vector_lanes, "sources": Sources(tuple(functions), (), headers), "group": functions,
     }  # fmt: skip
     (folder / "blocks_kernels.h").write_text(render("project/kernels.h.jinja", templates, **page))
     (folder / "blocks.c").write_text(render("project/kernels.c.jinja", templates, **page))
@@ -79,11 +80,6 @@ def loaded_programs(
     return [None if p is None or f is None else _call(p, getattr(library, f.name)) for p, f in zip(programs, texts)]
 
 
-@dataclass(frozen=True)
-class _Functions:
-    functions: tuple[object, ...]
-
-
 def single_kernel_program(block: Block, device: Device) -> Program | None:
     """A program of one kernel whose operands lie as it would like them to, none over another."""
     count = iter(range(1 << 30))
@@ -91,7 +87,7 @@ def single_kernel_program(block: Block, device: Device) -> Program | None:
         Plan(Graph((), ()), (block,), {}, ()), lambda node, n: Buffer(f"b{next(count)}", "arena", node.type.dtype, n)
     )
     try:
-        return program_of(kernel_of(block, views, device, Weights(), 1, ()), views)
+        return program_of(kernel_of(block, views, device, Weights()), views)
     except EdgecError:
         return None
 

@@ -17,6 +17,7 @@ from edgec.emit.project import files
 from edgec.fuse import plan
 from edgec.resources import data_folder
 from edgec.schedule.build import schedule
+from edgec.schedule.options import ScheduleOptions
 
 PINNED, UNIFIED = 1, 2
 
@@ -54,7 +55,7 @@ def test_what_is_summed_up_to_a_position_keeps_its_bits() -> None:
     place = ops.node("add", start, ops.node("mul", move, constant(np.float32(0.5))))
     read = ops.node("gather", x, ops.node("cast", ops.node("floor", place), to="i64"), axis=0)
     made = graph(ops.node("reduce", read, combine="add", axes=(0,)), *(ops.node("neg", n) for n in (start, move, x)))
-    program = schedule(plan(made, gpu=True), device, floats=0)
+    program = schedule(plan(made, gpu=True), device, ScheduleOptions(fp32_blocks=0))
     types = {n: program.views[n].buffer.dtype for n in (start, move, x) if n in program.views}
     assert types == {start: "f32", move: "f32", x: "f16"}
 

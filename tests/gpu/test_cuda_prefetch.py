@@ -13,6 +13,7 @@ from edgec.device.load import load_device
 from edgec.fuse import plan
 from edgec.ir.graph import Graph
 from edgec.schedule.build import schedule
+from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Kernel
 
 LAYERS = (256, 512, 128, 64)
@@ -31,7 +32,11 @@ def with_cache(device: Device, size: int) -> Device:
 
 
 def products(device: Device) -> list[Kernel]:
-    return [k for k in schedule(plan(chain(), gpu=True), device, floats=0).kernels if k.template == "contract"]
+    return [
+        k
+        for k in schedule(plan(chain(), gpu=True), device, ScheduleOptions(fp32_blocks=0)).kernels
+        if k.template == "contract"
+    ]
 
 
 def test_a_product_asks_for_a_share_of_what_the_next_one_multiplies_with() -> None:

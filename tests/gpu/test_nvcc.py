@@ -28,6 +28,7 @@ from edgec.pipeline.context import Context
 from edgec.report.measure import describe, gpu_kernels, measure
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
+from edgec.schedule.options import ScheduleOptions
 
 #: Graphs that reach every template; nvcc takes about a second a kernel.
 FORMULAS = {
@@ -60,7 +61,7 @@ def test_kernels_for_orin_do_not_spill(precision: str, capability: int, tmp_path
     if not on_tensors:  # procedures are the same in all
         chosen |= {name: cases()[group][name] for group, names in PROCEDURES.items() for name in names}
     planned = plan(joined(chosen), gpu=True, head=largest_head(device))
-    written = files(schedule(planned, device, floats=0), device, "net")
+    written = files(schedule(planned, device, ScheduleOptions(fp32_blocks=0)), device, "net")
     for path, content in written.items():
         if path.endswith((".cu", ".h")):
             (tmp_path / path).write_bytes(content)

@@ -20,6 +20,7 @@ from edgec.schedule.attention.mask import Visible, by_position, visible
 from edgec.schedule.build import schedule
 from edgec.schedule.flat import Weights, evaluate_over
 from edgec.schedule.gpu.attention import GpuAttention, largest_head
+from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Program
 
 QUERIES, KEYS = 300, 320
@@ -32,7 +33,7 @@ def program(mask: np.ndarray, name: str = "x86_64_avx2") -> Program:
     q, k, v = (value(name, 2, rows, columns) for name, rows, columns in shapes)
     made = graph(attention(q, k, v, constant(mask if mask.dtype == bool else mask.astype(np.float32))))
     planned = plan(made, gpu=True, head=largest_head(device)) if device.is_gpu else plan(made)
-    return schedule(planned, device, floats=0)
+    return schedule(planned, device, ScheduleOptions(fp32_blocks=0))
 
 
 def params(of: Program) -> Attention | GpuAttention:

@@ -21,6 +21,7 @@ from edgec.schedule import storage
 from edgec.schedule.build import schedule
 from edgec.schedule.contract.contract import Contract
 from edgec.schedule.contract.fp16_sums import Fp16Accumulation
+from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.window import Window
 
 RANDOM = np.random.default_rng(21)
@@ -120,6 +121,6 @@ def test_products_are_near_those_of_floats(arm: Target, tmp_path: Path) -> None:
 def test_exact_sums_are_of_floats() -> None:
     device = replace(target("raspberry_pi_5").device, precision="fp16")
     g = graph(ops.node("matmul", value("a", 64, 70), weights(70, 130)))
-    ways = [schedule(plan(g), device, numeric=numeric) for numeric in ("reassociates", "exact")]  # type: ignore[arg-type]
+    ways = [schedule(plan(g), device, ScheduleOptions(numeric=numeric)) for numeric in ("reassociates", "exact")]  # type: ignore[arg-type]
     fp16 = [[k.schedule.fp16 for k in p.kernels if isinstance(k.schedule, Contract)] for p in ways]
     assert fp16[0] != [None] == fp16[1]

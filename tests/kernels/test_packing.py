@@ -16,6 +16,7 @@ from edgec.fuse import plan
 from edgec.ir.graph import constant
 from edgec.schedule.build import schedule
 from edgec.schedule.contract import contract, winograd
+from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.variants import Variants
 
 
@@ -52,10 +53,10 @@ def test_variants_that_are_only_proposed(packed: list[str]) -> None:
     device, known = load_device("x86_64_avx512"), Variants()
     weights = constant(RANDOM.standard_normal((64, 48)).astype("float32"))
     fused = plan(graph(ops.node("matmul", value("x", 8, 64), weights)))
-    schedule(fused, device, variants=known)
+    schedule(fused, device, ScheduleOptions(variants=known))
     ((key, product),) = known.seen.items()
     packed.clear()
     other = product.variants("reassociates")[1]
     assert not packed
-    (kernel,) = schedule(fused, device, variants=Variants(frozen={key: other})).kernels
+    (kernel,) = schedule(fused, device, ScheduleOptions(variants=Variants(frozen={key: other}))).kernels
     assert kernel.schedule.variant == other and packed == ["_in_panels"]

@@ -12,6 +12,7 @@ from edgec.fuse import plan
 from edgec.schedule.build import schedule
 from edgec.schedule.contract.cook_toom import PAIRS, Toom
 from edgec.schedule.contract.winograd import Winograd
+from edgec.schedule.options import ScheduleOptions
 
 FORMS = [Toom(n - r + 1, r) for n in PAIRS for r in (2, 3, 5) if n - r + 1 >= 2]
 
@@ -62,7 +63,7 @@ def _twice(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
 def chosen(c: int, o: int, h: int, w: int, numeric: str = "reassociates", device: str = "host") -> list[str]:
     x = relu(conv(value("x", 1, 4, h, w), weights(c, 4, 1, 1)))
     g = graph(conv(relu(conv(pad(x, 1, 1), weights(o, c, 3, 3))), weights(8, o, 1, 1)))
-    program = schedule(plan(g), target(device).device, numeric=numeric)  # type: ignore[arg-type]
+    program = schedule(plan(g), target(device).device, ScheduleOptions(numeric=numeric))  # type: ignore[arg-type]
     return [k.main.template for k in program.kernels]
 
 

@@ -34,6 +34,7 @@ from edgec.ir.graph import Graph
 from edgec.ir.text import show
 from edgec.rewrite import simplify
 from edgec.schedule.build import schedule
+from edgec.schedule.options import ScheduleOptions
 
 COUNT = int(os.environ.get("EDGEC_RANDOM_GRAPHS", "60"))
 BATCH = 60  # graphs to one compiler run
@@ -138,7 +139,7 @@ def test_planned(fuse: bool) -> None:
 @pytest.mark.parametrize("device", ["generic", "x86_64_avx512", "cortex_m7"])
 def test_scheduled(device: str) -> None:
     def run(graph: Graph, inputs: Arrays) -> Arrays:
-        program = schedule(plan(graph), load_device(device), 2)
+        program = schedule(plan(graph), load_device(device), ScheduleOptions(2))
         verify_program(program)
         return run_program(program, inputs)
 

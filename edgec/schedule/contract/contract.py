@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from math import ceil, prod
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -22,18 +22,18 @@ from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
-from edgec.ir.nest import coefficient, extent, is_fixed, mergeable, most, used_as_values
+from edgec.ir.nest import coefficient, extent, most
 from edgec.ir.types import DTYPES
-from edgec.ir.vector import is_vectorizable
 from edgec.schedule.contract.bf16_dot import packed_pairs
-from edgec.schedule.contract.epilogue import around_sum, over_lanes, scaled
+from edgec.schedule.contract.epilogue import scaled
 from edgec.schedule.contract.fp16_epilogue import fp16_epilogue
 from edgec.schedule.contract.fp16_sums import Fp16Accumulation, in_fp16
 from edgec.schedule.contract.int8_dot import DotGroup, packed_dots, with_bias_inside, with_numbers_in_memory
 from edgec.schedule.contract.micro_kernel import MicroKernel, named
+from edgec.schedule.contract.operands import Operands, operands
 from edgec.schedule.contract.step import step_of, sum_of
 from edgec.schedule.contract.tiles import chunk_of, decided_tile, tile_costs, tile_shape, tiles_of_one_vector
-from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.flat import Flat, Weights, evaluate_over, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import half_of, memory_type
 
@@ -75,6 +75,10 @@ class Contract(BlockSchedule):
     @property
     def micro(self) -> MicroKernel:
         return named(self.micro_kernel)
+
+    @property
+    def header(self) -> Path | None:
+        return self.micro.header
 
     @property
     def variant(self) -> str | None:
@@ -179,163 +183,60 @@ class Contract(BlockSchedule):
 
 def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
     """Decide how to schedule ``flat`` as a contraction, without packing its L; None when it is not one."""
-    taken = around_sum(flat.body)
-    if taken is None or taken.sum.dtype not in ("f32", "i32"):
+    o = operands(flat)
+    if o is None:
         return None
-    epilogue, accumulator, dtype, window = taken.epilogue, taken.accumulator, taken.sum.dtype, taken.window
-    k, product = X.opened(taken.sum)
-    chosen = _choose_lanes(flat, product.args[0], product.args[1], window)
-    if chosen is None:
+    around = (o.m, *o.window)
+    of = sum_of(device, o.dtype, o.mode, o.k, o.s, o.l, around, (*o.panel_outer, o.n), flat.micro_kernels)
+    step = step_of(*of, o.mode, around) if of is not None else None
+    if of is None or step is None:
         return None
-    lane_factor, scalar_factor, n = chosen
-    if _is_depthwise(flat, product.args, n):
-        return None
-    mine = X.free_variables(lane_factor) | X.free_variables(scalar_factor)
-    rows = [v for v in flat.loops if v not in X.free_variables(lane_factor)]
-    own_rows = [v for v in rows if v in mine]
-    if not is_vectorizable(over_lanes(epilogue, n), n):
-        return None
-    flat, scalar_factor, epilogue, m = _merge_rows(flat, scalar_factor, epilogue, own_rows)
-    mode = _lane_mode(lane_factor, n)
-    if mode == "packed" and not is_fixed(*X.free_variables(lane_factor)):
-        mode = "gathered"
-    k, scalar_factor, lane_factor = _merge_sum(k, scalar_factor, lane_factor, mode)
-    outer = tuple(v for v in flat.loops if v is not m and v is not n)
-    panel_outer = tuple(v for v in outer if v in X.free_variables(lane_factor))
-    outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
-    taken_sum = sum_of(device, dtype, mode, k, scalar_factor, lane_factor, (m, *window), (*panel_outer, n))
-    step = step_of(*taken_sum, mode, (m, *window)) if taken_sum is not None else None
-    if taken_sum is None or step is None:
-        return None
-    micro, dots, scalar_factor, k = step
-    fp16 = bias = None
-    if "fp16" in micro.factors[:1]:
-        fp16 = in_fp16(taken_sum[0], panel_outer, n, micro.order is not None, weights)
-    lanes = device.vector_lanes
-    m_extent, n_extent = most(m), most(n)
+    micro, dots, s, k = step
+    fp16 = in_fp16(of[0], o.panel_outer, o.n, micro.order is not None, weights) if micro.in_fp16 else None
     steps = prod(map(most, k)) if dots is None else prod(map(most, k[:-1])) * dots.count
-    row_step = max((_bytes_along(e, m) for e in X.loads(scalar_factor)), default=0)
-    sums = prod(map(most, window))
-    columns = ceil(n_extent / micro.columns)
-    nr, nv = tile_shape(m_extent, columns, steps, device, row_step, sums, micro)
-    if flat.tile is not None:
-        nr, nv = decided_tile((flat.tile[0], ceil(flat.tile[1] / micro.columns)), m_extent, columns, device, sums)
-    nv *= micro.columns
-    if mode == "gathered" and nv * lanes * steps * 4 > PACK_LIMIT_BYTES:
+    rows, vectors = _tile(o, s, steps, device, micro)
+    if o.mode == "gathered" and vectors * device.vector_lanes * steps * 4 > PACK_LIMIT_BYTES:
         return None
-    if mode == "packed" and micro.has_starts:
-        epilogue, bias = with_bias_inside(epilogue, accumulator, {*panel_outer, n})
-    panel_dtype = micro.panel or half_of(device) or "f32" if mode == "packed" else "f32"
-    epilogue = with_contiguous_weights(epilogue, flat.loops, n, weights)
+    epilogue, bias = o.epilogue, None
+    if o.mode == "packed" and micro.has_starts:
+        epilogue, bias = with_bias_inside(epilogue, o.accumulator, {*o.panel_outer, o.n})
+    epilogue = with_contiguous_weights(epilogue, o.flat.loops, o.n, weights)
     if micro.has_starts:
         epilogue = with_numbers_in_memory(epilogue, weights)
+    store, address = o.flat.store, o.flat.address
     if fp16 is not None and fp16.is_whole:
-        end = fp16_epilogue(epilogue, accumulator, fp16.powers, panel_outer, n, flat.store, flat.address, weights)
+        end = fp16_epilogue(epilogue, o.accumulator, fp16.powers, o.panel_outer, o.n, store, address, weights)
         fp16 = replace(fp16, end=end)
-    tiles = ceil(m_extent / nr)
-    step_bytes = DTYPES[panel_dtype].itemsize
-    panel_bytes = nv * lanes * steps * step_bytes
-    chunk = chunk_of(tiles, nr * prod(map(most, window)), steps, ceil(n_extent / (nv * lanes)), prod(map(most, outer)))
-    row_bytes = m_extent * steps * 4
-    weight_bytes = n_extent * steps * step_bytes
-    # Whichever side is swept repeatedly should be the one that stays in cache.
-    fits = weight_bytes * prod(map(most, panel_outer)) <= device.l2_bytes // 4
-    panel_first = mode == "gathered" or panel_bytes > device.l2_bytes // 2 or (row_bytes <= weight_bytes and not fits)
+    panel_dtype = micro.panel or half_of(device) or "f32" if o.mode == "packed" else "f32"
+    chunk, panel_first = _sweep(o, rows, vectors, steps, DTYPES[panel_dtype].itemsize, device)
     return Contract(
-        outer, panel_outer, m, n, k, scalar_factor, lane_factor, mode, None, epilogue, accumulator,
-        flat.store, flat.address, nr, nv, lanes, chunk, panel_first, micro.name, dots, window, device.unroll, fp16,
-        panel_dtype, bias,
+        o.outer, o.panel_outer, o.m, o.n, k, s, o.l, o.mode, None, epilogue, o.accumulator, store, address, rows,
+        vectors, device.vector_lanes, chunk, panel_first, micro.name, dots, o.window, device.unroll, fp16, panel_dtype,
+        bias,
     )  # fmt: skip
 
 
-def _choose_lanes(flat: Flat, left: Expr, right: Expr, window: tuple[Expr, ...] = ()) -> tuple[Expr, Expr, Expr] | None:
-    """(lane factor, scalar factor, lane loop): contiguous in the result if possible, then as long as possible.
-
-    What a ``window`` is taken of has no lanes: its sums are rows of a tile.
-    """
-    best: tuple[tuple[int, int, int, int], tuple[Expr, Expr, Expr]] | None = None
-    for lane, scalar in ((left, right), (right, left)):
-        mine, other = X.free_variables(lane), X.free_variables(scalar)
-        for v in () if mine & {*window} else flat.loops:
-            if v in mine and v not in other:
-                contiguous = int(coefficient(flat.address, v) == 1)
-                ready = 2 if is_constant(lane) else int(_lane_mode(lane, v) == "direct")
-                score = (contiguous, ready, int(is_fixed(v)), most(v))
-                if best is None or score > best[0]:
-                    best = (score, (lane, scalar, v))
-    return best[1] if best else None
+def _tile(o: Operands, s: Expr, steps: int, device: Device, micro: MicroKernel) -> tuple[int, int]:
+    """(rows, vectors) of the register tile: those that were decided, or those of least predicted time."""
+    m, columns, sums = most(o.m), ceil(most(o.n) / micro.columns), prod(map(most, o.window))
+    if o.flat.tile is not None:
+        decided = (o.flat.tile[0], ceil(o.flat.tile[1] / micro.columns))
+        rows, vectors = decided_tile(decided, m, columns, device, sums)
+    else:
+        row_step = max((_bytes_along(e, o.m) for e in X.loads(s)), default=0)
+        rows, vectors = tile_shape(m, columns, steps, device, row_step, sums, micro)
+    return rows, vectors * micro.columns
 
 
-def _is_depthwise(flat: Flat, factors: tuple[Expr, ...], n: Expr) -> bool:
-    """Both factors share the loop that is contiguous in the result: lanes belong there, and nothing is broadcast."""
-    shared = X.free_variables(factors[0]) & X.free_variables(factors[1])
-    contiguous = [v for v in flat.loops if coefficient(flat.address, v) == 1]
-    return n not in contiguous and any(v in shared and most(v) >= 4 for v in contiguous)
-
-
-def _lane_mode(factor: Expr, n: Expr) -> str:
-    if is_constant(factor):
-        return "packed"
-    if factor.op == "load" and factor.dtype == "f32" and coefficient(factor.args[0], n) == 1:
-        return "direct"
-    return "gathered"
-
-
-def _merge_rows(flat: Flat, scalar: Expr, epilogue: Expr, rows: list[Expr]) -> tuple[Flat, Expr, Expr, Expr]:
-    """Join the row loops that step through every buffer as one; the longest result is tiled."""
-
-    def addresses() -> list[Expr]:
-        return [flat.address, *(e.args[0] for x in (scalar, epilogue) for e in X.loads(x) if e.args)]
-
-    again = True
-    while again:
-        again = False
-        fixed = used_as_values(scalar) | used_as_values(epilogue)
-        for outer in rows:
-            for inner in rows:
-                if outer is inner or outer in fixed or inner in fixed or not mergeable(outer, inner, addresses()):
-                    continue
-                joined = X.fresh(outer.value.extent * inner.value.extent)
-                change = {outer: X.const(0), inner: joined}
-                scalar, epilogue = X.substitute(scalar, change), X.substitute(epilogue, change)
-                loops = tuple(joined if v is inner else v for v in flat.loops if v is not outer)
-                flat = replace(flat, loops=loops, address=X.substitute(flat.address, change))
-                rows = [joined if v is inner else v for v in rows if v is not outer]
-                again = True
-                break
-            if again:
-                break
-    if not rows:
-        return flat, scalar, epilogue, X.const(0)
-    # Short steps in the result keep a tile within few cache lines.
-    tiled = max(rows, key=lambda v: (min(most(v), 8), -(coefficient(flat.address, v) or 0)))
-    return flat, scalar, epilogue, tiled
-
-
-def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[Expr, ...], Expr, Expr]:
-    """Order the loops of the sum by their step through S and merge those that S (and an unpacked L) walks as one."""
-    first = X.loads(s)[0].args[0] if X.loads(s) else X.const(0)
-    loops = sorted(k, key=lambda v: -abs(coefficient(first, v) or 0))
-    plain = used_as_values(s) if mode == "packed" else used_as_values(s) | used_as_values(l)
-    again = True
-    while again:
-        again = False
-        for outer, inner in pairwise(loops):
-            where = [e.args[0] for e in X.loads(s)]
-            if mode != "packed":
-                where += [e.args[0] for e in X.loads(l)]
-            if outer in plain or inner in plain or not mergeable(outer, inner, where):
-                continue
-            each = inner.value.extent
-            joined = X.fresh(outer.value.extent * each)
-            s = X.substitute(s, {outer: X.const(0), inner: joined})
-            change = {outer: joined // each, inner: joined % each} if mode == "packed" else {
-                outer: X.const(0), inner: joined}  # fmt: skip
-            l = X.substitute(l, change)
-            loops = [joined if v is inner else v for v in loops if v is not outer]
-            again = True
-            break
-    return tuple(loops), s, l
+def _sweep(o: Operands, rows: int, vectors: int, steps: int, step_bytes: int, device: Device) -> tuple[int, bool]:
+    """(row tiles of a task, whether panels are outside): the side that is swept repeatedly should stay in cache."""
+    width = vectors * device.vector_lanes
+    tiles, panels = ceil(most(o.m) / rows), ceil(most(o.n) / width)
+    chunk = chunk_of(tiles, rows * prod(map(most, o.window)), steps, panels, prod(map(most, o.outer)))
+    panel_bytes, weight_bytes = width * steps * step_bytes, most(o.n) * steps * step_bytes
+    fits = weight_bytes * prod(map(most, o.panel_outer)) <= device.l2_bytes // 4
+    is_long = panel_bytes > device.l2_bytes // 2 or (most(o.m) * steps * 4 <= weight_bytes and not fits)
+    return chunk, o.mode == "gathered" or is_long
 
 
 def _in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:

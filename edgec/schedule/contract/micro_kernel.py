@@ -38,7 +38,7 @@ class Sum:
 
     S is a load, but for fp32 any expression. Of int8, ``signed`` tells whether its bytes are signed, and
     ``column_offset`` is what L exceeds the signed bytes of its panels by. ``rows`` is the number of sums that one
-    column of L is used for.
+    column of L is used for. ``own`` are the micro-kernels of the user's own that may be taken.
     """
 
     device: Device
@@ -49,6 +49,7 @@ class Sum:
     rows: int
     signed: bool = True
     column_offset: int = 0
+    own: tuple[str, ...] = ()
 
     @property
     def extent(self) -> int:
@@ -146,6 +147,11 @@ class MicroKernel:
         return self.factors[0] == "int8"
 
     @property
+    def in_fp16(self) -> bool:
+        """Are products added up in fp16?"""
+        return self.factors[0] == "fp16"
+
+    @property
     def sums_on_lanes(self) -> bool:
         """Are accumulators vectors of results from the first step on?"""
         return self.finish == "{c}"
@@ -197,7 +203,8 @@ def named(name: str) -> MicroKernel:
 
 def chosen(of: Sum) -> MicroKernel | None:
     """The micro-kernel that suits a sum, a user's own first, then the one with most products a step; None without."""
-    found = [m for m in _known.values() if m.order is None and of.factors in m.factors and m.suits(of)]
+    offered = [m for m in _known.values() if m.order is None and (m.name not in _own or m.name in of.own)]
+    found = [m for m in offered if of.factors in m.factors and m.suits(of)]
     return max(found, key=lambda m: (m.name in _own, m.work), default=None)
 
 
@@ -206,22 +213,24 @@ def in_order_form(micro: MicroKernel, dual_issue: bool) -> MicroKernel | None:
     return _known.get(f"{micro.name}_{'dual_issue' if dual_issue else 'in_order'}")
 
 
-def load_micro_kernels(folders: Iterable[Path | str]) -> None:
-    """Make the micro-kernels known that are defined in the Python files of folders; each file is read once a process.
+def load_micro_kernels(folders: Iterable[Path | str]) -> tuple[str, ...]:
+    """The names of the micro-kernels that Python files of folders define; each file is read once a process.
 
     The files are programs and run with the user's rights. Raises UsageError when a folder does not exist, a file
     fails or a name is taken.
     """
+    names: list[str] = []
     for folder in folders:
         root = Path(folder).resolve()
         if not root.is_dir():
             raise UsageError("there is no such folder of micro-kernels", where=str(folder))
         for file in sorted(root.glob("*.py")):
-            if file not in _loaded and not file.name.startswith("_"):
-                _load(file)
+            if not file.name.startswith("_"):
+                names += _loaded.get(file) or _load(file)
+    return tuple(names)
 
 
-def _load(file: Path) -> None:
+def _load(file: Path) -> tuple[str, ...]:
     spec = spec_from_file_location(f"edgec_micro_{sha256(str(file).encode()).hexdigest()[:12]}", file)
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
@@ -234,7 +243,10 @@ def _load(file: Path) -> None:
         if micro.header is not None and not micro.header.is_file():
             raise UsageError(f"the header of '{micro.name}' is missing: {micro.header.name}", where=str(file))
         register(micro, str(file), own=True)
+    if not found:
+        raise UsageError("the file defines no micro-kernel", hint="assign a MicroKernel to a name", where=str(file))
     _loaded[file] = tuple(m.name for m in found)
+    return _loaded[file]
 
 
 def defined_in(module: object) -> list[MicroKernel]:

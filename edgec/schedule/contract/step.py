@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import NamedTuple
@@ -28,19 +29,21 @@ class Step(NamedTuple):
 
 def sum_of(
     device: Device, dtype: str, mode: str, k: tuple[Expr, ...], s: Expr, l: Expr, around: tuple[Expr, ...],
-    others: tuple[Expr, ...],
+    others: tuple[Expr, ...], own: tuple[str, ...],
 ) -> tuple[Sum, int] | None:  # fmt: skip
     """(sum of products over ``k``, what S is more than its bytes); None where no micro-kernel could take it.
 
-    ``around`` are the loops of sums that one column of L is for, ``others`` those of L.
+    ``around`` are the loops of sums that one column of L is for, ``others`` those of L, ``own`` the micro-kernels of
+    the user's own.
     """
     rows = prod(map(most, around))
     if dtype == "i32":
-        return int8_sum(device, k, s, l, rows)
-    found = None
+        found = int8_sum(device, k, s, l, rows)
+        return None if found is None else (replace(found[0], own=own), found[1])
+    narrow = None
     if mode == "packed":
-        found = bf16_sum(device, k, s, l, rows) or fp16_sum(device, k, s, l, rows, others)
-    return found or Sum(device, "fp32", k, s, l, rows), 0
+        narrow = bf16_sum(device, k, s, l, rows) or fp16_sum(device, k, s, l, rows, others)
+    return replace(narrow or Sum(device, "fp32", k, s, l, rows), own=own), 0
 
 
 def step_of(of: Sum, offset: int, mode: str, around: tuple[Expr, ...]) -> Step | None:

@@ -1,0 +1,151 @@
+"""The operands of a contraction: which factor gives the lanes, and the loops around them, merged and in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
+from edgec.ir.vector import is_vectorizable
+from edgec.schedule.contract.epilogue import around_sum, over_lanes
+from edgec.schedule.flat import Flat, is_constant
+
+
+@dataclass(frozen=True)
+class Operands:
+    """A sum of products with its factors told apart, and its loops merged and in order."""
+
+    flat: Flat
+    dtype: str
+    epilogue: Expr
+    accumulator: Expr
+    window: tuple[Expr, ...]
+    outer: tuple[Expr, ...]
+    panel_outer: tuple[Expr, ...]
+    m: Expr
+    n: Expr
+    k: tuple[Expr, ...]
+    s: Expr
+    l: Expr
+    mode: str
+
+
+def operands(flat: Flat) -> Operands | None:
+    """The operands of ``flat``; None when it is no sum of products that lanes can share."""
+    taken = around_sum(flat.body)
+    if taken is None or taken.sum.dtype not in ("f32", "i32"):
+        return None
+    k, product = X.opened(taken.sum)
+    chosen = _choose_lanes(flat, product.args[0], product.args[1], taken.window)
+    if chosen is None:
+        return None
+    l, s, n = chosen
+    if _is_depthwise(flat, product.args, n):
+        return None
+    mine = X.free_variables(l) | X.free_variables(s)
+    rows = [v for v in flat.loops if v in mine and v not in X.free_variables(l)]
+    if not is_vectorizable(over_lanes(taken.epilogue, n), n):
+        return None
+    flat, s, epilogue, m = _merge_rows(flat, s, taken.epilogue, rows)
+    mode = _lane_mode(l, n)
+    if mode == "packed" and not is_fixed(*X.free_variables(l)):
+        mode = "gathered"
+    k, s, l = _merge_sum(k, s, l, mode)
+    outer = tuple(v for v in flat.loops if v is not m and v is not n)
+    panel_outer = tuple(v for v in outer if v in X.free_variables(l))
+    outer = panel_outer + tuple(v for v in outer if v not in panel_outer)
+    return Operands(
+        flat, taken.sum.dtype, epilogue, taken.accumulator, taken.window, outer, panel_outer, m, n, k, s, l, mode
+    )
+
+
+def _choose_lanes(flat: Flat, left: Expr, right: Expr, window: tuple[Expr, ...] = ()) -> tuple[Expr, Expr, Expr] | None:
+    """(lane factor, scalar factor, lane loop): contiguous in the result if possible, then as long as possible.
+
+    What a ``window`` is taken of has no lanes: its sums are rows of a tile.
+    """
+    best: tuple[tuple[int, int, int, int], tuple[Expr, Expr, Expr]] | None = None
+    for lane, scalar in ((left, right), (right, left)):
+        mine, other = X.free_variables(lane), X.free_variables(scalar)
+        for v in () if mine & {*window} else flat.loops:
+            if v in mine and v not in other:
+                contiguous = int(coefficient(flat.address, v) == 1)
+                ready = 2 if is_constant(lane) else int(_lane_mode(lane, v) == "direct")
+                score = (contiguous, ready, int(is_fixed(v)), most(v))
+                if best is None or score > best[0]:
+                    best = (score, (lane, scalar, v))
+    return best[1] if best else None
+
+
+def _is_depthwise(flat: Flat, factors: tuple[Expr, ...], n: Expr) -> bool:
+    """Both factors share the loop that is contiguous in the result: lanes belong there, and nothing is broadcast."""
+    shared = X.free_variables(factors[0]) & X.free_variables(factors[1])
+    contiguous = [v for v in flat.loops if coefficient(flat.address, v) == 1]
+    return n not in contiguous and any(v in shared and most(v) >= 4 for v in contiguous)
+
+
+def _lane_mode(factor: Expr, n: Expr) -> str:
+    if is_constant(factor):
+        return "packed"
+    if factor.op == "load" and factor.dtype == "f32" and coefficient(factor.args[0], n) == 1:
+        return "direct"
+    return "gathered"
+
+
+def _merge_rows(flat: Flat, scalar: Expr, epilogue: Expr, rows: list[Expr]) -> tuple[Flat, Expr, Expr, Expr]:
+    """Join the row loops that step through every buffer as one; the longest result is tiled."""
+
+    def addresses() -> list[Expr]:
+        return [flat.address, *(e.args[0] for x in (scalar, epilogue) for e in X.loads(x) if e.args)]
+
+    again = True
+    while again:
+        again = False
+        fixed = used_as_values(scalar) | used_as_values(epilogue)
+        for outer in rows:
+            for inner in rows:
+                if outer is inner or outer in fixed or inner in fixed or not mergeable(outer, inner, addresses()):
+                    continue
+                joined = X.fresh(outer.value.extent * inner.value.extent)
+                change = {outer: X.const(0), inner: joined}
+                scalar, epilogue = X.substitute(scalar, change), X.substitute(epilogue, change)
+                loops = tuple(joined if v is inner else v for v in flat.loops if v is not outer)
+                flat = replace(flat, loops=loops, address=X.substitute(flat.address, change))
+                rows = [joined if v is inner else v for v in rows if v is not outer]
+                again = True
+                break
+            if again:
+                break
+    if not rows:
+        return flat, scalar, epilogue, X.const(0)
+    # Short steps in the result keep a tile within few cache lines.
+    tiled = max(rows, key=lambda v: (min(most(v), 8), -(coefficient(flat.address, v) or 0)))
+    return flat, scalar, epilogue, tiled
+
+
+def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[Expr, ...], Expr, Expr]:
+    """Order the loops of the sum by their step through S and merge those that S (and an unpacked L) walks as one."""
+    first = X.loads(s)[0].args[0] if X.loads(s) else X.const(0)
+    loops = sorted(k, key=lambda v: -abs(coefficient(first, v) or 0))
+    plain = used_as_values(s) if mode == "packed" else used_as_values(s) | used_as_values(l)
+    again = True
+    while again:
+        again = False
+        for outer, inner in pairwise(loops):
+            where = [e.args[0] for e in X.loads(s)]
+            if mode != "packed":
+                where += [e.args[0] for e in X.loads(l)]
+            if outer in plain or inner in plain or not mergeable(outer, inner, where):
+                continue
+            each = inner.value.extent
+            joined = X.fresh(outer.value.extent * each)
+            s = X.substitute(s, {outer: X.const(0), inner: joined})
+            change = {outer: joined // each, inner: joined % each} if mode == "packed" else {
+                outer: X.const(0), inner: joined}  # fmt: skip
+            l = X.substitute(l, change)
+            loops = [joined if v is inner else v for v in loops if v is not outer]
+            again = True
+            break
+    return tuple(loops), s, l
