@@ -107,6 +107,28 @@ def test_a_template(extent: int, uses_it: bool, tmp_path: Path) -> None:
     assert checked.ok and checked.executed_stage == "emit" and checked.threads == (1, 2)
 
 
+@pytest.mark.parametrize("terms, uses_it", [(8, True), (21, True), (64, True), (7, False)])
+def test_a_micro_kernel(terms: int, uses_it: bool, tmp_path: Path) -> None:
+    """Products of bytes, of which the last step may have fewer; the sums are those of integers."""
+    random = np.random.default_rng(terms)
+    w = random.integers(-128, 128, (terms, 33)).astype(np.int8)
+    product = model(
+        [node("MatMulInteger", ["x", "w"], ["y"])],
+        [tensor_input("x", [7, terms], onnx.TensorProto.INT8)],
+        initializers=[weights("w", w)],
+    )
+    folder = EXAMPLES / "micro_kernels"
+    net = edgec.build(product, tmp_path / "out", threads=2, micro_kernels=[folder])
+    source = "".join(path.read_text() for path in (tmp_path / "out").glob("*.c"))
+    assert ("ec_dot8(" in source) == ((tmp_path / "out" / "ec_dot8.h").exists()) == uses_it
+    checked = edgec.check(net)
+    assert checked.ok and checked.executed_stage == "emit"
+    x = random.integers(-128, 128, (7, terms)).astype(np.int8)
+    assert np.array_equal(net(x), x.astype(np.int32) @ w.astype(np.int32))
+    plain = edgec.build(product, tmp_path / "plain", compile=False)  # only a build that names the folder uses it
+    assert not (plain.folder / "ec_dot8.h").exists()
+
+
 def test_a_device(tmp_path: Path) -> None:
     path = digits()[0]
     net = edgec.build(

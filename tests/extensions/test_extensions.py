@@ -160,3 +160,66 @@ def test_a_device(facts: str, tmp_path: Path) -> None:
     source = (net.folder / "net_kernels_0.c").read_text(encoding="utf-8")
     assert "for tiny with vectors of 4 floats" in source
     assert edgec.check(net).ok
+
+
+MICRO = """
+from pathlib import Path
+from edgec.schedule.contract.micro_kernel import MicroKernel
+
+MINE = MicroKernel(
+    "{name}", ("fp32",), "ec_{name}({{s}}, {{l}}, {{c}})", header=Path(__file__).with_name("{name}.h")
+)
+"""
+ADDED = "EC_INLINE ec_vf ec_{name}(ec_vf s, ec_vf l, ec_vf c) {{ return s * l + c{more}; }}\n"
+
+
+def a_micro_kernel(folder: Path, name: str, more: str = "") -> Path:
+    """A folder with a multiply-add under another name; ``more`` is what a mistake adds to it."""
+    folder.mkdir()
+    (folder / f"{name}.py").write_text(MICRO.format(name=name), encoding="utf-8")
+    (folder / f"{name}.h").write_text(ADDED.format(name=name, more=more), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_a_micro_kernel(fuse: bool, tmp_path: Path) -> None:
+    folder = a_micro_kernel(tmp_path / "mine", f"own_{fuse}".lower())
+    net = edgec.build(products(1, 7), micro_kernels=[folder], fuse=fuse, threads=2)
+    kernels = "".join(p.read_text(encoding="utf-8") for p in net.folder.glob("net_kernels_*.c"))
+    assert kernels.count(f"= ec_own_{fuse}(".lower()) > 1 and "ec_fma(" not in kernels
+    assert edgec.check(net).ok
+    saved = tmp_path / "stages"
+    again = edgec.build(products(1, 7), tmp_path / "a", micro_kernels=[folder], fuse=fuse, threads=2, save_stages=saved)
+    restarted = edgec.build(
+        saved / "5_schedule.txt", tmp_path / "b", start="emit", micro_kernels=[folder], fuse=fuse, threads=2
+    )
+    files = [{p.name: p.read_bytes() for p in n.folder.glob("net*.c")} for n in (again, restarted)]
+    assert files[0] == files[1] and files[0]
+
+
+def test_a_micro_kernel_with_a_mistake(tmp_path: Path) -> None:
+    """A wrong sum is found by the check, at the stage that writes C."""
+    net = edgec.build(products(7), micro_kernels=[a_micro_kernel(tmp_path / "mine", "off_by_one", " + 1")])
+    checked = edgec.check(net)
+    assert not checked.ok and checked.executed_stage == "emit"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("x = 1 / 0", "ZeroDivisionError"),
+        ("x = 1", "defines no micro-kernel"),
+        (MICRO.format(name="fma"), "there is a micro-kernel 'fma' already"),
+        (MICRO.format(name="a b"), "'a b' cannot be the name of a micro-kernel"),
+        (MICRO.format(name="lost").replace("lost.h", "gone.h"), "the header of 'lost' is missing: gone.h"),
+    ],
+)
+def test_files_that_are_no_micro_kernels(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+    for name in ("fma", "a b"):
+        (tmp_path / f"{name}.h").write_text("", encoding="utf-8")
+    with pytest.raises(EdgecError, match=message) as raised:
+        edgec.build(products(1), micro_kernels=[tmp_path], compile=False)
+    assert "mine.py" in str(raised.value)
+    with pytest.raises(EdgecError, match="no such folder of micro-kernels"):
+        edgec.build(products(1), micro_kernels=[tmp_path / "nowhere"], compile=False)
