@@ -96,6 +96,13 @@ class SumsView(PackingView):
         return self.sum_loops[self.fp16.split :]
 
     @property
+    def part_end(self) -> str:
+        """The end of a part in its loop, whose last part may be shorter."""
+        assert self.fp16 is not None
+        part, extent = self.fp16.part, int(self.part_loops[0].extent)
+        return f"part + {part}" if extent % part == 0 else f"ec_min_int(part + {part}, {extent})"
+
+    @property
     def around_parts(self) -> list[Loop]:
         assert self.fp16 is not None
         return self.sum_loops[: self.fp16.split]

@@ -141,6 +141,13 @@ class Tile:
         shifted = X.substitute(p.l, {p.n: p.n + v * p.lanes})
         return Printer(self.view.names, self.view.pointers, p.n, self._count(v)).text(shifted)
 
+    def prefetched(self, v: int) -> list[str]:
+        """The place ahead in the panel that is asked for with a vector of L, where it begins a line of the cache."""
+        place = v * self.view.params.lanes * self.view.micro.columns
+        if not self.view.streams or place % self.view.line:
+            return []
+        return [f"EC_AHEAD + {place}" if v else "EC_AHEAD"]
+
     def update(self, r: int, v: int) -> str:
         """One step of the sum on accumulators."""
         return self.view.micro.update.format(c=f"c{r}_{v}", s=f"s{r}", l=f"l{v}")
