@@ -129,7 +129,7 @@ def _agreed(names: Sequence[list[str]]) -> list[str]:
 
 
 def _after_numbers(words: list[str]) -> list[str]:
-    """What follows numbers at the beginning: no identifier begins with one."""
+    """The text after numbers at the beginning: no identifier begins with one."""
     numbers = len(list(takewhile(str.isdecimal, words)))
     return words[numbers:]
 

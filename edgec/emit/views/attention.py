@@ -208,7 +208,7 @@ class ScoreTile:
 
     @cached_property
     def hoisted(self) -> list[str]:
-        """Where the first key lies; steps from there are constants."""
+        """The pointer to the first key; steps from there are constants."""
         p = self.view.params
         if None in self._steps.values():
             return []

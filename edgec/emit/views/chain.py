@@ -49,7 +49,7 @@ class ChainView(View):
         self.steps.append(Step(view, text, f"{view.name}({arguments})"))
 
     def _result(self, buffer: Buffer) -> str:
-        """What a step writes; a later one may read it, as which it is a parameter."""
+        """The buffer that a step writes; where a later step reads it, it is a parameter of that."""
         if buffer is self.buffers[-1]:
             return self.target
         text = self._operand(buffer)

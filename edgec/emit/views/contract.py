@@ -54,7 +54,7 @@ class ContractView(SumsView):
 
     @property
     def more_arguments(self) -> tuple[str, ...]:
-        """What a call of a tile function passes behind what the function's text needs."""
+        """Arguments of a call of a tile function behind those that the function's text needs."""
         return ()
 
     @property
@@ -90,7 +90,7 @@ class ContractView(SumsView):
 
     @property
     def calls(self) -> list[Call]:
-        """Which tile functions the panel and the row tile at hand need."""
+        """The calls of tile functions for one panel and one tile of rows."""
         p = self.params
         full, panels_full = X.plain(p.m_extent // p.rows), X.plain(p.n_extent // p.width)
         tile = "0" if self.tile_count == 1 else "tile"

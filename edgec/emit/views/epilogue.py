@@ -19,7 +19,7 @@ from edgec.schedule.program import BlockSchedule
 
 
 class HalfEnd:
-    """What follows sums of fp16, in fp16: of a vector along the lanes, of which ``live`` lanes exist.
+    """The epilogue of sums of fp16, in fp16: of a vector along the lanes, of which ``live`` lanes exist.
 
     ``operands`` are declared once for all sums, which lie where ``moved`` says along the lanes.
     """

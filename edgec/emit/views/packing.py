@@ -92,7 +92,7 @@ class PackingView(View):
 
     @property
     def gathered_byte(self) -> str:
-        """What a panel holds of an element; 0 where a word reaches beyond the sum."""
+        """The byte of an element in a panel; 0 where a step reaches beyond the sum."""
         dots = self.dots
         assert dots is not None
         text = f"(element - {dots.column_offset})" if dots.column_offset else "element"

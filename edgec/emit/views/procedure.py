@@ -63,7 +63,7 @@ class Operand:
         return f"{self.pointer}[{place}] = {self.stored(value)};"
 
     def neutral(self, combine: str) -> str:
-        """What ``combine`` (add, mul, max, min) gives for no element at all."""
+        """The result of ``combine`` (add, mul, max, min) for no element at all."""
         return literal(neutral(combine, self.dtype), self.dtype)
 
     def update(self, combine: str, name: str, value: str) -> str:

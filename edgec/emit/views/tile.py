@@ -40,7 +40,7 @@ class Tile:
             self._hoist()
 
     def _at(self, r: int) -> dict[Expr, int]:
-        """Where in the tile a sum stands: how far along m, and where in its window."""
+        """The position of a sum in the tile: along m, and in its window."""
         p = self.view.params
         place, inside = divmod(r, p.sums)
         found = {p.m: place} if p.m.op == "var" else {}
@@ -120,11 +120,11 @@ class Tile:
 
     @property
     def at_once(self) -> int:
-        """How many vectors are made of fp16 one after the other, before the first is added to its sum."""
+        """Number of vectors that are widened from fp16 in a row, before the first is added to its sum."""
         return 6
 
     def waits(self, r: int, v: int) -> int:
-        """Where a sum of floats lies while its next part is added up in fp16."""
+        """The place of a sum of floats while its next part is added up in fp16."""
         return (r * self.vectors + v) * self.view.lanes
 
     def widened(self, r: int, v: int) -> str:
@@ -158,7 +158,7 @@ class Tile:
         return self.view.micro.update.format(c=f"total{r}", s=f"s{r}", l=ones)
 
     def _place(self, r: int, loops: tuple[Expr, ...], offset: int = 0) -> str:
-        """Where S is read inside loops of the sum, from its first element on."""
+        """The position of S inside loops of the sum, from its first element on."""
         assert self._pointer is not None
         _, steps = self._pointer
         parts = [f"{self.view.names[v]} * {steps[v]}" if steps[v] != 1 else self.view.names[v]
@@ -169,7 +169,7 @@ class Tile:
         return " + ".join(parts)
 
     def broadcast_lines(self, r: int) -> list[str]:
-        """What is computed before S is broadcast."""
+        """Lines that compute S before it is broadcast."""
         return self._computed(r)[0] if self._pointer is None else []
 
     def broadcast(self, r: int, step: Step) -> str:

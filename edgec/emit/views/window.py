@@ -55,7 +55,7 @@ class WindowView(LoopedView):
 
     @property
     def last_deep(self) -> int:
-        """How deep the last tile is, where not like the others."""
+        """Depth of the last tile, where it differs from the others."""
         return self.h_extent % self.deep if self.deep > 1 else 0
 
     @property
@@ -173,7 +173,7 @@ class WindowTile:
 
     @property
     def outputs(self) -> list[dict[Expr, Expr]]:
-        """Where the outputs are, as seen from the first."""
+        """The positions of the outputs, relative to the first."""
         p = self.view.params
         along = p.loops[-1] if self.view.deep > 1 else X.const(0)
         places = product(range(self.deep), range(self.rows))
@@ -197,7 +197,7 @@ class WindowTile:
         return lines
 
     def _stored(self, printer: Printer, total: str, moved: dict[Expr, Expr], count: str | None) -> None:
-        """What becomes of one sum (or maximum, ...) on lanes."""
+        """The lines that store one sum (or maximum, ...) on lanes."""
         p = self.view.params
         accumulated = X.load(("accumulator", total), (X.const(0) + p.n,), p.reduction.dtype)
         printer.define(X.substitute(accumulated, moved), total)
@@ -241,7 +241,7 @@ class WindowTile:
             printer.lines.append("  " + printer.vector_update(combine, f"c{r}", element))
 
     def _elements(self) -> list[tuple[tuple[int, ...], int, Expr]]:
-        """What is combined, one after the other: where it is read, for which output, and its formula."""
+        """The elements that are combined, in order: their position, their output, and their formula."""
         names, body = X.opened(self.view.params.reduction)
         updates = []
         for taps in product(*(range(v.value.extent) for v in names)):
@@ -273,7 +273,7 @@ class WindowTile:
 
 
 def _position(element: Expr, loops: set[Expr]) -> tuple[int, ...]:
-    """Where what moves with the outputs is read, from the place of the first."""
+    """The position of an element that moves with the outputs, from that of the first."""
     moving = [e for e in X.loads(element) if e.args and loops & X.free_variables(e)]
     return tuple(index.linear(e.args[0])[1] for e in moving)
 

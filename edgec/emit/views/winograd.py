@@ -114,7 +114,7 @@ class WinogradView(View):
 
     @property
     def tile_loops(self) -> list[Loop]:
-        """What the number of a tile is made of, outermost first: the outer loops, and tiles along every side."""
+        """The loops that number a tile, outermost first: the outer loops, and tiles along every side."""
         sides = [Loop(f"{name}_tile", side.tiles) for name, side in zip(self.places, self.params.sides)]
         return [*self.outer.values(), *sides]
 
@@ -132,7 +132,7 @@ class WinogradView(View):
 
     @property
     def skips(self) -> list[str]:
-        """How many outputs of a tile the one before has stored already."""
+        """Outputs of a tile that the tile before it has stored already."""
         ragged = [(n, s) for n, s in zip(self.places, self.params.sides) if s.is_ragged]
         return [f"const ec_int {n}_skip = {n}_tile * {s.toom.outputs} - {n};" for n, s in ragged]
 
@@ -253,7 +253,7 @@ class WinogradView(View):
         return self._backward()[0]
 
     def pixels(self, counted: bool) -> list[Pixel]:
-        """What follows the sum, for every output of a tile."""
+        """The epilogue of every output of a tile."""
         p = self.params
         count = str(self.tail) if counted else None
         found = []
@@ -274,7 +274,7 @@ class WinogradView(View):
         return found
 
     def _window(self, at: tuple[int, ...], values: dict[tuple[int, ...], str]) -> dict[tuple[int, ...], str]:
-        """What the sums are called that are one result, whose first stands ``at`` a place of the tile."""
+        """The names of the sums that are one result, whose first is ``at`` a place of the tile."""
         p = self.params
         found = {}
         for far in product(*(range(side.step) for side in p.sides)):
