@@ -12,7 +12,7 @@ from edgec import ops
 from edgec.ir.graph import Node
 from edgec.rewrite.facts import is_static, uniform
 from edgec.rewrite.rule import View
-from edgec.rewrite.shape import aligned, inverse, reshaped, through_reshape, varies_only
+from edgec.rewrite.shape import aligned, aligned_shape, inverse, reshaped, through_reshape, varies_only
 
 Refusable = Union[Node, str]
 By = Literal["mul", "div"]
@@ -57,8 +57,9 @@ def _matmul(node: Node, s: Node, view: View, reach: int, by: By) -> Refusable:
     tried = "the scale varies over rows and columns"
     for k, (factor, other_dim) in enumerate(((b, rank - 1), (a, rank - 2))):
         if varies_only(s, rank, *batch, other_dim):
-            # A factor without the batch dimensions cannot take a scale that varies over them.
-            if not varies_only(s, rank, *range(rank - factor.type.rank, rank)):
+            # A factor that is repeated over batch dimensions cannot take a scale that varies over them.
+            own_shape = aligned_shape(factor.type.shape, rank)
+            if not varies_only(s, rank, *(d for d in range(rank) if own_shape[d] == node.type.shape[d])):
                 tried = "the scale varies over matrices that share their factor"
                 continue
             own = reshaped(s, s.type.shape[rank - factor.type.rank :])
