@@ -99,6 +99,9 @@ def convolutions() -> Iterator[Named]:
         image = conv(pad(value("y", 1, 1, 4, size), 0, (0, room)), weights(8, 1, 1, k), (2, step))
         line = conv(pad(value("x", 1, 1, size), (0, room)), weights(8, 1, k), step)
         yield f"conv of one channel, {size} in steps of {step}", graph(line, image)
+    # Lanes along the width of the result would need a panel of the image that is too large to pack.
+    long = conv(pad(value("x", 1, 2000, 5, 20), (0, 0), (0, 1)), weights(19, 2000, 3, 3, scale=0.01), 1, 2)
+    yield "conv too long to pack", graph(relu(ops.node("add", long, weights(19, 1, 1))))
     yield "conv 3-d", graph(conv(value("x", 1, 3, 5, 6, 7), weights(5, 3, 2, 3, 2), (1, 2, 1)))
     yield "conv dynamic weights", graph(conv(value("x", 1, 4, 6, 6), value("w", 5, 4, 3, 3)))
     yield "conv constant image", graph(conv(weights(1, 4, 6, 6), value("w", 5, 4, 3, 3)))

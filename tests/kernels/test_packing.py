@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from chance import RANDOM
 from compiled import program_of
-from kernel_cases import winograds
+from kernel_cases import convolutions, winograds
 from small_graphs import graph, value
 
 from edgec import ops
@@ -36,6 +36,14 @@ def test_a_product(packed: list[str], precision: str) -> None:
     device = load_device("pixel_8")
     program = program_of(graph(ops.node("matmul", value("x", 8, 64), weights)), replace(device, precision=precision))
     assert [k.template for k in program.kernels if k.template == "contract"] and packed == ["_in_panels"]
+
+
+@pytest.mark.parametrize("device", ["x86_64_avx512", "pixel_8", "raspberry_pi_4"])
+def test_a_result_in_rows_of_a_long_sum(device: str) -> None:
+    """Where the image is too large to pack at run time, the weights are packed, and the result is stored in columns."""
+    network = dict(convolutions())["conv too long to pack"]
+    last = program_of(network, load_device(device)).kernels[-1].schedule
+    assert "contract" in [s.template for s in (last, *last.steps)]
 
 
 def test_a_convolution_by_fewer_products(packed: list[str]) -> None:

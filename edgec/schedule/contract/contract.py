@@ -182,12 +182,21 @@ class Contract(BlockSchedule):
 
 
 def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
-    """Decide how to schedule ``flat`` as a contraction, without packing its L; None when it is not one."""
+    """Decide how to schedule ``flat`` as a contraction, without packing its L; None when it is not one.
+
+    Where a gathered panel would be too large, results are stored lane by lane instead.
+    """
     o = operands(flat)
-    if o is None:
-        return None
+    found = _contract(o, device, weights) if o is not None else None
+    if found is None and o is not None and o.mode == "gathered":
+        o = operands(flat, can_gather=False)
+        found = _contract(o, device, weights) if o is not None else None
+    return found
+
+
+def _contract(o: Operands, device: Device, weights: Weights) -> Contract | None:
     around = (o.m, *o.window)
-    of = sum_of(device, o.dtype, o.mode, o.k, o.s, o.l, around, (*o.panel_outer, o.n), flat.micro_kernels)
+    of = sum_of(device, o.dtype, o.mode, o.k, o.s, o.l, around, (*o.panel_outer, o.n), o.flat.micro_kernels)
     step = step_of(*of, o.mode, around) if of is not None else None
     if of is None or step is None:
         return None

@@ -32,13 +32,16 @@ class Operands:
     mode: str
 
 
-def operands(flat: Flat) -> Operands | None:
-    """The operands of ``flat``; None when it is no sum of products that lanes can share."""
+def operands(flat: Flat, can_gather: bool = True) -> Operands | None:
+    """The operands of ``flat``; None when it is no sum of products that lanes can share.
+
+    Unless it ``can_gather``, lanes run along a factor that is constant, or contiguous in memory.
+    """
     taken = around_sum(flat.body)
     if taken is None or taken.sum.dtype not in ("f32", "i32"):
         return None
     k, product = X.opened(taken.sum)
-    chosen = _choose_lanes(flat, product.args[0], product.args[1], taken.window)
+    chosen = _choose_lanes(flat, product.args[0], product.args[1], taken.window, can_gather)
     if chosen is None:
         return None
     l, s, n = chosen
@@ -61,7 +64,9 @@ def operands(flat: Flat) -> Operands | None:
     )
 
 
-def _choose_lanes(flat: Flat, left: Expr, right: Expr, window: tuple[Expr, ...] = ()) -> tuple[Expr, Expr, Expr] | None:
+def _choose_lanes(
+    flat: Flat, left: Expr, right: Expr, window: tuple[Expr, ...], can_gather: bool
+) -> tuple[Expr, Expr, Expr] | None:
     """(lane factor, scalar factor, lane loop): contiguous in the result if possible, then as long as possible.
 
     What a ``window`` is taken of has no lanes: its sums are rows of a tile.
@@ -74,7 +79,7 @@ def _choose_lanes(flat: Flat, left: Expr, right: Expr, window: tuple[Expr, ...] 
                 contiguous = int(coefficient(flat.address, v) == 1)
                 ready = 2 if is_constant(lane) else int(_lane_mode(lane, v) == "direct")
                 score = (contiguous, ready, int(is_fixed(v)), most(v))
-                if best is None or score > best[0]:
+                if (ready or can_gather) and (best is None or score > best[0]):
                     best = (score, (lane, scalar, v))
     return best[1] if best else None
 
