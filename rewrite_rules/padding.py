@@ -81,7 +81,7 @@ def drop_taps_over_padding(n, view):
         return reason
     live = [axis.live() for axis in w.axes]
     if None in live:
-        return combined(w, None, None)
+        return combined(w, None, ())
     if all(len(taps) == axis.taps for taps, axis in zip(live, w.axes)):
         return "every tap reads an element somewhere"
     kept = [Part(range(axis.positions), taps) for taps, axis in zip(live, w.axes)]

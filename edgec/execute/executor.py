@@ -86,7 +86,9 @@ class PlanRun:
         return self.arrays[node]
 
     def memory(self, root: Node) -> np.ndarray:
-        """The array of a value that owns memory, with its halo filled and nothing else written."""
+        """The array of a value that owns memory, with its halo filled and nothing else written; or that of an input."""
+        if root.op == "input":
+            return self.arrays[root]
         if root not in self.owned:
             halo = self.plan.halos.get(root)
             shape = shape_at(root.type.shape, self.sizes)

@@ -9,7 +9,7 @@ three, but rows of results lie further apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -152,20 +152,29 @@ def _head(product: Node, users: Mapping[Node, Sequence[Node]], results: set[Node
     bias = readers[0] if len(readers) == 1 and _is_bias(readers[0], product) else None
     steps: list[Node] = []
     end = bias or product
-    while more := _until_one(end, users, results):
+    while more := until_one(end, users, results, _is_scalar, lambda n: n.type == product.type):
         steps += more
         end = more[-1]
     return _Head(product, bias, tuple(steps))
 
 
-def _until_one(start: Node, users: Mapping[Node, Sequence[Node]], results: set[Node]) -> list[Node]:
-    """Element-wise operators from ``start`` to the next value that all its uses flow through; none if others are."""
+def until_one(
+    start: Node,
+    users: Mapping[Node, Sequence[Node]],
+    results: set[Node],
+    is_free: Callable[[Node], bool],
+    is_alike: Callable[[Node], bool],
+) -> list[Node]:
+    """Element-wise operators from ``start`` to the next value that all its uses flow through; none if others are.
+
+    Each ``is_alike`` one that may be among them; their other operands ``is_free`` to be there.
+    """
     found: list[Node] = []
     waiting = [] if start in results else list(dict.fromkeys(users[start]))
     inside = {start}
     while waiting:
-        ready = [n for n in waiting if all(a in inside or _is_scalar(a) for a in n.args)]
-        if not ready or not classify.is_elementwise(ready[0]) or ready[0].type != start.type:
+        ready = [n for n in waiting if all(a in inside or is_free(a) for a in n.args)]
+        if not ready or not classify.is_elementwise(ready[0]) or not is_alike(ready[0]):
             return []
         (node, *_) = ready
         waiting.remove(node)

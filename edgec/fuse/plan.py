@@ -18,6 +18,7 @@ from edgec.fuse import classify
 from edgec.fuse.aliasing import AliasPlanner, BufferAlias, Plan, copy_block
 from edgec.fuse.attention import is_attention
 from edgec.fuse.block import Block, is_affine, stores_in_lanes
+from edgec.fuse.border import divided
 from edgec.fuse.choice import Prices
 from edgec.fuse.cost_model import CostModel
 from edgec.fuse.decisions import Refusal
@@ -54,6 +55,9 @@ def plan(
     prices = prices if prices is not None else Prices(CostModel())
     prices = prices.deciding(graph, chosen)
     graph, choices = stacked(graph, prices, gpu) if mode.is_planner and (head or not gpu) else (graph, [])
+    if mode.is_planner:
+        graph, more = divided(graph, prices)
+        choices += more
     mode = replace(mode, graph=graph)
     draft = Draft(graph, mode, prices.deciding(graph, chosen))
     draft.materialize(materialize)

@@ -15,6 +15,8 @@ import numpy as np
 from edgec import ops
 from edgec.ir.graph import Node, constant
 from edgec.ir.types import DTYPES, FLOATS, ends
+from edgec.rewrite.affine import value_of
+from edgec.rewrite.facts import is_static
 
 
 @dataclass(frozen=True)
@@ -144,47 +146,47 @@ def taken(weights: Node, parts: Sequence[Part]) -> Node:
     shape = (*weights.type.shape[:2], *(len(p.taps) for p in parts))
     if shape == weights.type.shape:
         return weights
+    if weights.is_const:
+        places = tuple(slice(p.taps.start, p.taps.stop, p.taps.step) for p in parts)
+        return constant(np.ascontiguousarray(weights.value[(slice(None), slice(None), *places)]))
+    if weights.op == "cast":
+        return ops.node("cast", taken(weights.args[0], parts), **weights.attributes)
     return ops.node("slice", weights, starts=starts, steps=steps, shape=shape)
 
 
-def of_padding(w: Windows, kept: Sequence[Part] | None) -> Node | None:
-    """What all taps but those in ``kept`` add where each of them reads padding; None where it is nothing.
-
-    It broadcasts to the result.
-    """
+def of_padding(w: Windows, parts: Sequence[Part]) -> Node | None:
+    """What the taps of ``parts`` make of padding alone, as it broadcasts to the result; None where it is nothing."""
     value, node = w.value, w.node
     if value == 0:
         return None
     dtype = DTYPES[node.type.dtype]
-    if node.op == "conv":
-        weights = node.args[1]
-        total = _sums(weights)
-        if kept is not None:
-            total = ops.node("sub", total, _sums(taken(weights, kept)))
-        each = ops.node("mul", total, constant(np.array(value, dtype)))
-        return ops.node("reshape", each, shape=(weights.type.shape[0], *(1,) * len(w.axes)))
-    count = prod(w.kernel) - (prod(len(p.taps) for p in kept) if kept is not None else 0)
-    return constant((np.array(count) * np.array(value, dtype)).astype(dtype))
+    if node.op == "pool":
+        count = np.array(prod(len(p.taps) for p in parts)).astype(dtype)
+        return constant((count * np.array(value, dtype)).astype(dtype))
+    weights = node.args[1]
+    total = ops.node("reduce", taken(weights, parts), combine="add", axes=tuple(range(1, weights.type.rank)))
+    each = ops.node("mul", total, constant(np.array(value, dtype)))
+    each = ops.node("reshape", each, shape=(weights.type.shape[0], *(1,) * len(parts)))
+    return constant(value_of(each)) if is_static(each) else each
 
 
-def _sums(weights: Node) -> Node:
-    """Sum of the weights of every output channel."""
-    return ops.node("reduce", weights, combine="add", axes=tuple(range(1, weights.type.rank)))
-
-
-def combined(w: Windows, y: Node | None, kept: Sequence[Part] | None) -> Node:
+def combined(w: Windows, y: Node | None, kept: Sequence[Part]) -> Node:
     """``y``, what the taps in ``kept`` make, together with what the others make of padding alone."""
-    node = w.node
+    node, every = w.node, [axis.whole for axis in w.axes]
     if node.op == "pool" and node.attributes["combine"] in ("max", "min"):
+        value = constant(np.array(w.value, DTYPES[node.type.dtype]))
         if y is None:
-            return _filled(node, constant(np.array(w.value, DTYPES[node.type.dtype])))
-        if is_neutral(w):
-            return y
-        return ops.node(node.attributes["combine"], y, constant(np.array(w.value, DTYPES[node.type.dtype])))
-    more = of_padding(w, kept)
+            return _filled(node, value)
+        return y if is_neutral(w) else ops.node(node.attributes["combine"], y, value)
+    whole = of_padding(w, every)
     if y is None:
-        return _filled(node, more if more is not None else constant(np.zeros((), DTYPES[node.type.dtype])))
-    return y if more is None else ops.node("add", y, more)
+        return _filled(node, whole if whole is not None else constant(np.zeros((), DTYPES[node.type.dtype])))
+    if whole is None:
+        return y
+    own = of_padding(w, kept)
+    assert own is not None
+    more = ops.node("sub", whole, own)
+    return ops.node("add", y, constant(value_of(more)) if is_static(more) else more)
 
 
 def is_neutral(w: Windows) -> bool:
@@ -210,6 +212,3 @@ def refusal(w: Windows) -> str | None:
     if (w.node.op == "conv" or w.node.attributes["combine"] == "add") and not isfinite(w.value):
         return "the padding is not finite"
     return None
-
-
-__all__ = ["Axis", "Part", "Windows", "combined", "is_neutral", "refusal", "restricted", "windows_of"]
