@@ -185,14 +185,22 @@ def centered_by_inputs(random):
     yield node("matmul", centered, widened(bytes_of(random, 6, 5)))
     flat = node("reshape", centered, shape=(1, 3, 4, 2))
     yield node("conv", flat, widened(bytes_of(random, 6, 3, 2, 2)), **PLAIN)
+    around = {k: (0, 0, *(random.randint(0, 2) for _ in range(2))) for k in ("before", "after")}
+    steps = {k: tuple(random.randint(1, 2) for _ in range(2)) for k in ("strides", "dilations")}
+    padded = node("pad", node("reshape", centered, shape=(1, 2, 4, 3)), value=0, **around)
+    yield node("conv", padded, widened(bytes_of(random, 6, 2, 2, 2)), **steps)
+    yield node("conv", padded, widened(bytes_of(random, 4, 1, 2, 2)), groups=2, **steps)
 
 
 @rule_on("conv", "matmul", law="quantization", examples=centered_by_inputs)
 def draw_out_zero_point(n, view):
-    """sum((q - z)*w) = sum(q*w) - z*sum(w): a zero point that only run time knows meets sums of the weights."""
+    """sum((q - z)*w) = sum(q*w) - z*sum(w): a zero point that only run time knows meets sums of the weights.
+
+    Padding adds nothing to either sum, so that the weights that are summed depend on the position.
+    """
     x, w = n.args
     chain = []
-    while x.op in ("reshape", "transpose"):
+    while x.op in ("reshape", "transpose") or (n.op == "conv" and not chain and _is_zero_padding(x)):
         chain.append(x)
         x = x.args[0]
     if n.type.dtype != "i32" or not is_static(w) or not _is_plain(w) or x.op != "sub" or not _is_plain(x.args[0]):
@@ -204,8 +212,48 @@ def draw_out_zero_point(n, view):
         q = node(step.op, q.args[0], **step.attributes)
         q = widened(q)
     values = value_of(w.args[0]).astype(np.int64)
-    sums = values.sum(axis=-2, keepdims=True) if n.op == "matmul" else values.reshape(len(values), -1).sum(axis=1)
-    if n.op == "conv":
-        sums = sums.reshape(-1, *(1,) * (n.type.rank - 2))
     product = node(n.op, q, w, **n.attributes)
-    return node("sub", product, node("mul", constant(sums.astype(np.int32)), reshaped(z, ())))
+    if n.op == "conv":
+        return node("sub", product, _times_weights_inside(n, chain, values, z))
+    sums = constant(values.sum(axis=-2, keepdims=True).astype(np.int32))
+    return node("sub", product, node("mul", sums, reshaped(z, ())))
+
+
+def _is_zero_padding(x):
+    """It pads the positions of pictures with 0."""
+    return (
+        x.op == "pad"
+        and x.attributes["value"] == 0
+        and not any((*x.attributes["before"][:2], *x.attributes["after"][:2]))
+    )
+
+
+def _times_weights_inside(n, chain, values, z):
+    """z times the sum of the weights that read no padding, for every output; equal positions share their sums.
+
+    ``values`` are the weights [outputs, channels, taps..], ``chain`` the movements of the operand, the last one first.
+    """
+    padding = chain[0].attributes if chain and chain[0].op == "pad" else None
+    rank = n.type.rank
+    places = []
+    sums = values.sum(axis=1)
+    for d in range(2, rank):
+        inside, place = _taps_inside(n, padding, d)
+        sums = np.tensordot(sums, inside, ([1], [1]))  # the last dimension is that of the positions now
+        places.append(place)
+    total = node("mul", constant(sums[None].astype(np.int32)), reshaped(z, ()))
+    for d, place in enumerate(places, 2):
+        if place.any():
+            total = node("gather", total, constant(place), axis=d)
+    return total
+
+
+def _taps_inside(n, padding, d):
+    """(masks [kinds of positions, taps], the kind of every output position) of one dimension of a convolution."""
+    x, w = n.args
+    taps = np.arange(w.type.shape[d]) * n.attributes["dilations"][d - 2]
+    read = np.arange(n.type.shape[d])[:, None] * n.attributes["strides"][d - 2] + taps
+    before, after = (padding[k][d] for k in ("before", "after")) if padding else (0, 0)
+    inside = (read >= before) & (read < x.type.shape[d] - after)
+    masks, place = np.unique(inside, axis=0, return_inverse=True)
+    return masks.astype(np.int64), place.reshape(-1)

@@ -133,7 +133,7 @@ def main() -> None:
     data = {"networks": measured, "laws": about}
     DATA.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     PAGE.write_text(page(rules, data), encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)}: {len(rules)} laws")
+    print(f"{PAGE.relative_to(ROOT)}: {len(rules)} rules")
 
 
 if __name__ == "__main__":
