@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 from edgec.errors import EdgecError
-from edgec.fuse import Plan
+from edgec.fuse import Block, Plan
+from edgec.fuse.cost_model import operations
+from edgec.fuse.join import AGAIN
 from edgec.ir.graph import Node
 from edgec.schedule.memory import ALIGNMENT, overwrites_in_place
+from edgec.schedule.operations import asked, executed, operators_of
 from edgec.schedule.program import Buffer, Kernel, Program
+
+#: Operations of a kernel over those of its operators one by one.
+MOST_REPEATED = 1.25
+#: Kernels of fewer operations than these take no time.
+LEAST_OPERATIONS = 10_000
 
 
 class InvariantError(EdgecError):
@@ -49,7 +58,7 @@ def verify_plan(plan: Plan) -> None:
 
 
 def verify_program(program: Program) -> None:
-    """Buffers lie aligned inside the arena, and no two that are alive at once overlap."""
+    """Buffers lie aligned inside the arena, no two that are alive at once overlap, and no kernel repeats work."""
     if program.parts:
         for part in program.parts:
             verify_program(part.program)
@@ -60,12 +69,40 @@ def verify_program(program: Program) -> None:
             start = program.offsets.get(buffer, -1)
             if start < 0 or start % ALIGNMENT or start + buffer.bytes > limit:
                 raise InvariantError(f"it lies at {start}, with {limit} bytes to lie in", f"buffer {buffer.name}")
+    for kernel in program.kernels:
+        _verify_operations(kernel, program.choices)
     lives = _lives(program)
     for k, kernel in enumerate(program.kernels):
         alive = sorted((program.offsets[b], b.name, b) for b, (first, last) in lives.items() if first <= k <= last)
         for (start, _, a), (following, _, b) in pairwise(alive):
             if following < start + a.bytes and not _takes_over(kernel, k, lives, a, b):
                 raise InvariantError(f"{a.name} and {b.name} overlap", f"kernel {k} ({', '.join(kernel.names)})")
+
+
+def _verify_operations(kernel: Kernel, choices: Mapping[str, str]) -> None:
+    """No more operations than those of the operators one by one, unless a price decided to repeat some."""
+    for step in kernel.steps:
+        if step.block is None or step.block.is_procedure:
+            continue
+        count = executed(step)
+        if count <= LEAST_OPERATIONS:
+            continue
+        limit = MOST_REPEATED * asked(step.block)
+        if count > limit and is_repeated(step.block, choices):
+            limit = max(limit, MOST_REPEATED * operations(step.block))
+        if count > limit:
+            message = f"it executes {count:.0f} operations ({step.describe}), {count / (limit or 1):.1f} times the most"
+            raise InvariantError(message, f"kernel of {step.block.output!r} ({', '.join(step.names)})")
+
+
+def is_repeated(block: Block, choices: Mapping[str, str]) -> bool:
+    """Was it decided that an operator of the block is computed more than once for each of its elements?
+
+    By its price; or in each of the few passes of a reduction and what follows it, where nothing is stored in between.
+    """
+    return block.kind in ("row", "window") or any(
+        choices.get(f"{kind} {node.key}") == AGAIN for kind in ("recompute", "gather") for node in operators_of(block)
+    )
 
 
 def _lives(program: Program) -> dict[Buffer, tuple[int, int]]:

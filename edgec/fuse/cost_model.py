@@ -50,7 +50,7 @@ class CostModel:
         near = costs.clock_ghz * costs.cache_bytes * 1e9 * self.threads
         rate = (figure("read_gbps") or costs.clock_ghz * costs.memory_bytes) * 1e9 if moved > cache else near
         speed = peak * self._share(block) / (1 if runs_on_lanes(block) else lanes)
-        return costs.launch_s + max(work(block) / speed, moved / rate)
+        return costs.launch_s + max(operations(block) / speed, moved / rate)
 
     @staticmethod
     def _on_gpu(block: Block, device: Device) -> float:
@@ -63,7 +63,7 @@ class CostModel:
         near, far = device.gpu.multiprocessors * costs.cache_bytes * clock, (device.gpu.memory_gbps or 30) * 1e9
         launch = gpu_launch_s(device)
         speed = peak * 1e9 * costs.peak_share * max(filled, 1e-3)
-        return launch + max(work(block) / speed, moved / (far if moved > device.gpu.l2_bytes else near))
+        return launch + max(operations(block) / speed, moved / (far if moved > device.gpu.l2_bytes else near))
 
     def transfer(self, bytes: int) -> float:
         """Seconds of handing a value to the other of a processor and a GPU, which this is the model of."""
@@ -124,6 +124,16 @@ def work(block: Block) -> float:
     if block.kind == "attention":
         return _work_of_attention(block.meaning)
     return _work(block.meaning, hoisted=block.kind != "map")
+
+
+def operations(block: Block) -> float:
+    """Arithmetic, and the loads of which data say the place."""
+    if isinstance(block.meaning, Procedure):
+        return work(block)
+    everything = prod(most(v) for v in block.meaning.variables if v.op == "var")
+    chosen = [e for e in X.loads(block.meaning.body) if any(map(X.loads, e.args))]
+    bound = (_bound(X.free_variables(e), block.meaning) for e in chosen)
+    return work(block) + everything * sum(bound)
 
 
 def _work_of_attention(derived: Formula) -> float:

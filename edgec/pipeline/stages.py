@@ -163,8 +163,7 @@ def schedule(plan: Plan, context: Context) -> Program:
         return schedule_plan(plan, o.device, replace(options, fp32_blocks=fp32_blocks), progress)
 
     program = mixed(plan, scheduled, o.error, o.calibrate) if o.error else scheduled()
-    fused = {c.key: c.taken.name for c in plan.decisions.choices}
-    return replace(program, assignment=plan.assignment, choices={**fused, **variants.chosen})
+    return replace(program, assignment=plan.assignment, choices={**program.choices, **variants.chosen})
 
 
 def settled(options: Options, assignment: Assignment | None) -> Options:

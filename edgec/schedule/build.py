@@ -147,6 +147,7 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
         demands,
         max((k.schedule.locks for k in kernels), default=0),
         pairs(plan, views),
+        choices={c.key: c.taken.name for c in plan.decisions.choices},
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.nest import coefficient, mergeable, used_as_values
+from edgec.ir.nest import coefficient, mergeable, most, used_as_values
 from edgec.ir.vector import free
-from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
+from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
 
 
 def reduced(k: int, dtype: str) -> Expr:
@@ -30,9 +32,10 @@ def repacked(body: Expr, loops: tuple[Expr, ...], n: Expr, weights: Weights) -> 
 
 @dataclass(frozen=True)
 class Parts:
-    """A formula of reductions that share one loop, taken apart; the fields are those of `edgec.schedule.row.Row`."""
+    """A formula of reductions over the same loops, taken apart; the fields are those of `edgec.schedule.row.Row`."""
 
     loops: tuple[Expr, ...]
+    walk: tuple[Expr, ...]
     row: Expr
     reductions: tuple[tuple[str, Expr], ...]
     result: Expr
@@ -44,33 +47,127 @@ class Parts:
         """The passes along the row, in order."""
         return [*(inner for _, inner in self.reductions), *([self.result] if self.keeps_row else [])]
 
+    @property
+    def reduced_addresses(self) -> list[Expr]:
+        """The positions of everything that the reductions load."""
+        return [e.args[0] for _, inner in self.reductions for e in X.loads(inner) if e.args]
+
 
 def taken_apart(flat: Flat) -> Parts | None:
-    """The reductions of ``flat`` and what follows them; None when they do not share one loop."""
+    """The reductions of ``flat`` and what follows them; None when they do not go over one and the same loop."""
+    return _over_loops(merge_reductions(merge_loops(flat)), ("row",))
+
+
+def taken_apart_by_nests(flat: Flat) -> Parts | None:
+    """The same of reductions over equal nests of loops, of which those are merged that memory holds as one."""
+    nest = _over_loops(flat, tuple(f"walk{k}" for k in range(_most_loops(flat.body))))
+    return _merged_walk(nest) if nest is not None else None
+
+
+def is_contiguous(parts: Parts) -> bool:
+    """Do the reductions and the store of a row step by one along it, wherever they depend on it?"""
+    if parts.keeps_row and coefficient(parts.address, parts.row) != 1:
+        return False
+    return {coefficient(a, parts.row) for a in parts.reduced_addresses} <= {0, 1}
+
+
+def _most_loops(body: Expr) -> int:
+    return max((len(e.value[1]) for e in X.walk(body) if e.op == "reduce"), default=0)
+
+
+def _over_loops(flat: Flat, names: Sequence[str]) -> Parts | None:
+    """The formula taken apart, all its reductions being over loops of these names; None where that cannot be."""
     sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
     extents = {tuple(v.extent for v in s.value[1]) for s in sums}
-    if len(extents) != 1 or len(next(iter(extents))) != 1:
+    if len(extents) != 1 or any(s.value[0] not in ("add", "mul", "max", "min") for s in sums):
         return None
-    if any(s.value[0] not in ("add", "mul", "max", "min") for s in sums):
+    (along,) = extents
+    if not along or len(along) != len(names):
         return None
-    ((extent,),) = extents
-    line = X.var("row", extent)
+    walk = tuple(X.var(name, n) for name, n in zip(names, along))
     outside = frozenset().union(*(free(s) for s in sums))
-    keep = [v for v in flat.loops if v not in outside and coefficient(flat.address, v) == 1]
-    if keep and keep[0].value.extent != extent:
+    keep = tuple(v for v in flat.loops if v not in outside)
+    change = _paired(keep, walk)
+    if change is None:
         return None
-    body, address, loops = flat.body, flat.address, flat.loops
-    if keep:
-        change = {keep[0]: line}
-        body, address = X.substitute(body, change), X.substitute(address, change)
-        loops = tuple(v for v in loops if v is not keep[0])
+    body, address = X.substitute(flat.body, change), X.substitute(flat.address, change)
     done: dict[Expr, Expr] = {}
     reductions = []
     for k, s in enumerate(sorted((e for e in X.walk(body) if e.op == "reduce"), key=lambda e: e.height)):
-        inner = X.substitute(X.transform(s.args[0], done.get), {X.reduction_variables(s)[0]: line})
+        inner = X.substitute(X.transform(s.args[0], done.get), dict(zip(X.reduction_variables(s), walk)))
         done[s] = reduced(k, s.dtype)
         reductions.append((s.value[0], inner))
-    return Parts(loops, line, tuple(reductions), X.transform(body, done.get), bool(keep), address)
+    loops, result = tuple(v for v in flat.loops if v not in keep), X.transform(body, done.get)
+    return Parts(loops, walk[:-1], walk[-1], tuple(reductions), result, bool(keep), address)
+
+
+def _paired(keep: Sequence[Expr], walk: Sequence[Expr]) -> dict[Expr, Expr] | None:
+    """For each loop of a result the loop of the reductions that it becomes, by their extents; None if these differ."""
+    left, change = list(walk), dict[Expr, Expr]()
+    for v in keep:
+        same = next((w for w in left if w.value.extent == v.value.extent), None)
+        if same is None:
+            return None
+        left.remove(same)
+        change[v] = same
+    return change if not keep or not left else None
+
+
+def _merged_walk(parts: Parts) -> Parts:
+    """Loops of a walk merged where all passes step through memory as through one."""
+    bodies = (*parts.passes, parts.result)
+    places = [e.args[0] for body in bodies for e in X.loads(body) if e.args]
+    places += [parts.address] if parts.keeps_row else []
+    fixed = frozenset().union(*map(used_as_values, bodies))
+    walk = [*parts.walk, parts.row]
+    pair = _neighbors(walk, places, fixed)
+    if pair is None:
+        return parts
+    outer, inner = pair
+    joined = X.var(outer.value.name, outer.value.extent * inner.value.extent)
+    rest = tuple(joined if v is inner else v for v in walk if v is not outer)
+    return _merged_walk(_with_walk(parts, rest, {outer: X.const(0), inner: joined}))
+
+
+def around_row(parts: Parts) -> Parts | None:
+    """A walk around the loop along which the reductions read what is contiguous, and preferably the store too.
+
+    What lies across it is gathered, or scattered.
+    """
+    stored = [parts.address] if parts.keeps_row else []
+    walk = (*parts.walk, parts.row)
+    steps = {v: [coefficient(a, v) for a in parts.reduced_addresses] for v in walk}
+    ends = {v: [coefficient(a, v) for a in stored] for v in walk}
+    rows = [v for v in walk if 1 in steps[v] and None not in (*steps[v], *ends[v])]
+    if not rows:
+        return None
+    row = max(rows, key=lambda v: ({*steps[v]} <= {0, 1}, {*ends[v]} <= {1}, most(v)))
+    return _with_walk(parts, (*(v for v in walk if v is not row), row), {})
+
+
+def _with_walk(parts: Parts, walk: tuple[Expr, ...], change: Mapping[Expr, Expr]) -> Parts:
+    return replace(
+        parts,
+        walk=walk[:-1],
+        row=walk[-1],
+        reductions=tuple((combine, X.substitute(inner, change)) for combine, inner in parts.reductions),
+        result=X.substitute(parts.result, change),
+        address=X.substitute(parts.address, change),
+    )
+
+
+def as_one_loop(parts: Parts) -> Parts:
+    """The same with one loop in place of the walk and the row, whose positions are divided out of it."""
+    if not parts.walk:
+        return parts
+    loops = (*parts.walk, parts.row)
+    one = X.var("row", prod(map(most, loops)))
+    change, below = dict[Expr, Expr](), 1
+    for v in reversed(loops):
+        above = one // below if below > 1 else one
+        change[v] = above % most(v) if v is not loops[0] else above
+        below *= most(v)
+    return _with_walk(parts, (one,), change)
 
 
 def merge_reductions(flat: Flat) -> Flat:
@@ -83,14 +180,18 @@ def merge_reductions(flat: Flat) -> Flat:
         inner = X.transform(inner, change)
         loops = list(names)
         where = [load.args[0] for load in X.loads(inner)]
-        for outer, nested in [(a, b) for a in names for b in names if a is not b]:
-            if outer not in loops or nested not in loops or {outer, nested} & used_as_values(inner):
-                continue
-            if mergeable(outer, nested, where):
-                joined = X.fresh(outer.value.extent * nested.value.extent)
-                inner = X.substitute(inner, {outer: X.const(0), nested: joined})
-                loops = [joined if v is nested else v for v in loops if v is not outer]
-                where = [load.args[0] for load in X.loads(inner)]
+        while (pair := _neighbors(loops, where, used_as_values(inner))) is not None:
+            outer, nested = pair
+            joined = X.fresh(outer.value.extent * nested.value.extent)
+            inner = X.substitute(inner, {outer: X.const(0), nested: joined})
+            loops = [joined if v is nested else v for v in loops if v is not outer]
+            where = [load.args[0] for load in X.loads(inner)]
         return X.reduce(e.value[0], loops, inner)
 
     return Flat(flat.loops, X.transform(flat.body, change), flat.store, flat.address)
+
+
+def _neighbors(loops: Sequence[Expr], where: Sequence[Expr], fixed: frozenset[Expr]) -> tuple[Expr, Expr] | None:
+    """An outer and an inner loop that all positions step through as through one; ``fixed`` are left alone."""
+    pairs = ((a, b) for a in loops for b in loops if a is not b and not {a, b} & fixed)
+    return next((pair for pair in pairs if mergeable(*pair, where)), None)

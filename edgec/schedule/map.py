@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from edgec.device.device import Device
@@ -13,7 +14,7 @@ from edgec.ir.nest import coefficient, most
 from edgec.ir.vector import free, is_vectorizable
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import repacked
-from edgec.schedule.program import BlockSchedule, Buffer
+from edgec.schedule.program import BlockSchedule, Buffer, Level, Nest
 
 #: Lanes of one map task: large enough that sharing out tasks costs nothing.
 MAP_BLOCK = 4096
@@ -23,7 +24,7 @@ MAP_BLOCK = 4096
 class Map(BlockSchedule):
     """One pass over the output; ``lane`` is None when the body has no vector form.
 
-    Reductions that lanes run across are done once for all of ``inside``: a softmax of columns, say.
+    Reductions are done once for all of ``inside``, which no reduction depends on: a softmax of columns, say.
     """
 
     template: ClassVar[str] = "map"
@@ -33,11 +34,21 @@ class Map(BlockSchedule):
     body: Expr
     store: Buffer
     address: Expr
-    inside: tuple[Expr, ...] = ()  # loops inside that over lanes: no reduction depends on them
+    inside: tuple[Expr, ...] = ()  # the innermost loops, inside that over lanes: no reduction depends on them
 
     @property
     def task_loops(self) -> tuple[Expr, ...]:
         return self.loops
+
+    @property
+    def lane_block(self) -> int:
+        """Lanes of a task: all of them, where they share reductions."""
+        if self.lane is None:
+            return 1
+        if any(e.op == "reduce" and self.lane not in free(e) for e in X.walk(self.body)):
+            return most(self.lane)
+        lanes = MAP_BLOCK // prod(map(most, self.inside))
+        return min(most(self.lane), max(lanes // 64, 1) * 64)
 
     @property
     def describe(self) -> str:
@@ -52,6 +63,15 @@ class Map(BlockSchedule):
     def at_store(self) -> list[Expr]:
         return [self.body]
 
+    @property
+    def nests(self) -> tuple[Nest, ...]:
+        blocks = 1 if self.lane is None else -(-most(self.lane) // self.lane_block)
+        outer = self.loops if self.lane is not None else self.loops[:-1]
+        inner = (self.lane,) if self.lane is not None else self.loops[-1:]
+        levels = [Level(outer, prod(map(most, outer)) * blocks), Level(inner, prod(map(most, inner)) / blocks)]
+        levels += [Level((v,), most(v)) for v in self.inside]
+        return (Nest(tuple(levels), (self.body,), lane=self.lane),)
+
 
 def map_(flat: Flat, device: Device, weights: Weights) -> Map:
     """The schedule that always applies."""
@@ -63,20 +83,24 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
     if lanes:
         lane = lanes[0]
         body = repacked(flat.body, flat.loops, lane, weights)
-        if is_vectorizable(body, lane):
-            inside = _independent(body, loops) if lane not in _independent(body, loops) else ()
+        inside = independent(body, loops)
+        if is_vectorizable(body, lane) and (lane not in inside or len(inside) == 1):
+            inside = tuple(v for v in inside if v is not lane)
             outer = tuple(v for v in loops if v is not lane and v not in inside)
             return Map(outer, lane, device.vector_lanes, body, flat.store, flat.address, inside)
-    last = _independent(flat.body, loops)  # the innermost loop shares what does not depend on it
-    return Map((*(v for v in loops if v not in last), *last), None, 1, flat.body, flat.store, flat.address)
+    last = independent(flat.body, loops)  # the innermost loops share what does not depend on them
+    outer = tuple(v for v in loops if v not in last)
+    if len(last) < 2:
+        return Map((*outer, *last), None, 1, flat.body, flat.store, flat.address)
+    return Map(outer, None, 1, flat.body, flat.store, flat.address, last)
 
 
 def _is_expensive(body: Expr) -> bool:
     return any(e.op in ("exp", "sigmoid", "tanh", "erf", "log", "pow", "sin", "cos") for e in X.walk(body))
 
 
-def _independent(body: Expr, loops: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The loops that no reduction depends on, where there are reductions."""
-    within = [free(e) for e in X.walk(body) if e.op == "reduce" and {*loops} & free(e)]
-    outermost = frozenset().union(*within)
-    return tuple(v for v in loops if v not in outermost) if within else ()
+def independent(body: Expr, loops: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The loops that no reduction depends on, where there are reductions: inside them, none is computed again."""
+    reductions = [e for e in X.walk(body) if e.op == "reduce"]
+    needed = frozenset().union(*map(free, reductions))
+    return tuple(v for v in loops if v not in needed) if reductions else ()

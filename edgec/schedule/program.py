@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import extent_at
 from edgec.ir.graph import Graph, Node
+from edgec.ir.nest import most
 from edgec.ir.sizes import NO_SIZES, Sizes, shape_at
 from edgec.ir.types import DTYPES
 
@@ -140,6 +142,40 @@ class Schedule(ABC):
         return float(device.gpu.multiply_adds)
 
 
+@dataclass(frozen=True)
+class Level:
+    """Loops that a template begins at one place, with how often they run together."""
+
+    loops: tuple[Expr, ...]
+    times: float
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Expressions inside loops, as a template has them; ``levels`` are outermost first.
+
+    Each expression is combined with an accumulator where the nest ``accumulates``; ``known`` values are not computed.
+    """
+
+    levels: tuple[Level, ...]
+    bodies: tuple[Expr, ...]
+    accumulates: bool = False
+    known: tuple[Expr, ...] = ()
+    lane: Expr | None = None
+
+    @staticmethod
+    def over(
+        levels: Iterable[Sequence[Expr]],
+        bodies: tuple[Expr, ...],
+        accumulates: bool = False,
+        known: tuple[Expr, ...] = (),
+        lane: Expr | None = None,
+    ) -> Nest:
+        """A nest of loops that run over all of their iterations."""
+        each = tuple(Level(tuple(loops), prod(map(most, loops))) for loops in levels)
+        return Nest(each, bodies, accumulates, known, lane)
+
+
 class BlockSchedule(Schedule):
     """A schedule that computes one block: ``store`` is written, at ``address``."""
 
@@ -155,6 +191,11 @@ class BlockSchedule(Schedule):
     def at_store(self) -> list[Expr]:
         """Those bodies that are computed just before they are stored, for one place after the other."""
         return []
+
+    @property
+    def nests(self) -> tuple[Nest, ...]:
+        """Its loops with what is computed in them; none where that is what the formula of the block says."""
+        return ()
 
     @property
     def tables(self) -> list[Buffer]:

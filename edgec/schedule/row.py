@@ -1,23 +1,27 @@
-"""Rows: reductions along what is contiguous, and element-wise work between them and after them."""
+"""Rows: reductions along what is contiguous, and element-wise work between them and after them.
+
+A row may be walked several times over: the loops of the walk are those that are reduced but not contiguous with it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
-from edgec.ir.nest import coefficient, most
+from edgec.ir.nest import most
 from edgec.ir.vector import always_computed, free, is_vectorizable
-from edgec.schedule.flat import Flat, merge_loops
-from edgec.schedule.loops import merge_reductions, taken_apart
-from edgec.schedule.program import BlockSchedule, Buffer
+from edgec.schedule.flat import Flat
+from edgec.schedule.loops import around_row, is_contiguous, taken_apart, taken_apart_by_nests
+from edgec.schedule.program import BlockSchedule, Buffer, Nest
 
 
 @dataclass(frozen=True)
 class Row(BlockSchedule):
-    """Reductions along the contiguous loop ``row``, and element-wise work between them and after them.
+    """Reductions over ``walk`` and, innermost, the contiguous loop ``row``; element-wise work between and after them.
 
     ``reductions`` are (combine, body) pairs in order; ``reduced(k)`` stands for the value of the k-th in later bodies
     and in ``result``. ``saved`` are row values kept in scratch because a later pass needs them again.
@@ -29,10 +33,11 @@ class Row(BlockSchedule):
     lanes: int  # of one vector
     reductions: tuple[tuple[str, Expr], ...]
     result: Expr
-    keeps_row: bool  # the result has the row's dimension; else it is one number a row
+    keeps_row: bool  # the result has the dimensions of the walk and the row; else it is one number
     saved: tuple[Expr, ...]
     store: Buffer
     address: Expr
+    walk: tuple[Expr, ...] = ()  # loops around the row within a pass, outermost first
 
     @property
     def task_loops(self) -> tuple[Expr, ...]:
@@ -41,28 +46,41 @@ class Row(BlockSchedule):
     @property
     def describe(self) -> str:
         combines = ", ".join(combine for combine, _ in self.reductions)
-        return f"row of {self.row.value.extent}, passes {combines or 'none'}, {len(self.saved)} values kept"
+        rows = " x ".join(str(v.value.extent) for v in (*self.walk, self.row))
+        return f"row of {rows}, passes {combines or 'none'}, {len(self.saved)} values kept"
 
     @property
     def bodies(self) -> list[Expr]:
         return [*(body for _, body in self.reductions), self.result]
 
     @property
+    def nests(self) -> tuple[Nest, ...]:
+        levels = (self.loops, self.walk, (self.row,))
+        found: list[Nest] = []
+        known: tuple[Expr, ...] = ()
+        for _, body in self.reductions:
+            found.append(Nest.over(levels, (body,), True, known, self.row))
+            known = tuple(e for e in self.saved if e in known or e in X.walk(body))
+        return (*found, Nest.over(levels if self.keeps_row else (self.loops,), (self.result,), False, known, self.row))
+
+    @property
     def scratch_bytes(self) -> int:
-        return -(-most(self.row) // 16) * 64 * len(self.saved)
+        return prod(map(most, self.walk)) * -(-most(self.row) // 16) * 64 * len(self.saved)
 
 
 def row(flat: Flat, device: Device) -> Row | None:
-    """Schedule along a contiguous reduction loop; None when the reductions do not share one."""
-    parts = taken_apart(merge_reductions(merge_loops(flat)))
+    """Schedule along contiguous reduction loops; None when the reductions do not share them."""
+    parts = taken_apart(flat)
+    if parts is None or not is_contiguous(parts):
+        nest = taken_apart_by_nests(flat)
+        parts = around_row(nest) if nest is not None else None
+        if parts is not None and not parts.keeps_row and most(parts.row) * 2 < device.vector_lanes:
+            return None  # vectors would be mostly empty, and nothing is repeated without them
     if parts is None or any(not is_vectorizable(e, parts.row) for e in parts.passes):
-        return None
-    steps = {coefficient(e.args[0], parts.row) for _, o in parts.reductions for e in X.loads(o) if e.args}
-    if not steps <= {0, 1}:
         return None
     return Row(
         parts.loops, parts.row, device.vector_lanes, parts.reductions, parts.result, parts.keeps_row,
-        _worth_saving(parts.passes, parts.row), flat.store, parts.address,
+        _worth_saving(parts.passes, parts.row), flat.store, parts.address, parts.walk,
     )  # fmt: skip
 
 

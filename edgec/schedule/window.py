@@ -80,8 +80,8 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     n = lanes[0]
     body = repacked(flat.body, flat.loops, n, weights)
     (reduction,) = (e for e in X.walk(body) if e.op == "reduce")
-    if not is_vectorizable(body, n) or n not in free(reduction) or _is_along_memory(reduction, n):
-        return None
+    if not is_vectorizable(body, n) or not {*flat.loops} <= free(reduction) or _is_along_memory(reduction, n):
+        return None  # a sum that some loop does not change would be computed again in it
     others = sorted((v for v in flat.loops if v is not n), key=lambda v: -(coefficient(flat.address, v) or 0))
     m: Expr = X.const(0)
     rows = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from edgec.emit.c_expression import extent_text
 from edgec.emit.c_literal import literal, scalar_update
 from edgec.emit.gpu.base import GpuView, count, numbered
 from edgec.emit.gpu.printer import GpuPrinter
@@ -41,9 +42,16 @@ class MapView(GpuView):
         loops = p.loops if p.lane is None else (*p.loops, p.lane)
         names, lines = numbered(loops, "task", "i", p.width)
         printer = self.printer(names, p.lane)
+        heads = []
+        for k, v in enumerate(p.inside):
+            printer.enter(v, f"e{k}", k + 2)
+            heads.append(f"{'  ' * (k + 1)}for (ec_int e{k} = 0; e{k} < {extent_text(extent(v))}; ++e{k}) {{")
         value = printer.to_store(p.body) if p.lane is not None else printer.value(p.body)
-        store = self.store_line(printer, p.address, value, p.lane, None)
-        return [*(f"  {line}" for line in lines), *printer.lines, f"  {store}"]
+        depth = "  " * (len(p.inside) + 1)
+        printer.scopes[-1].lines.append(depth + self.store_line(printer, p.address, value, p.lane, None))
+        nested = [line for head, scope in zip(heads, printer.scopes[1:]) for line in (head, *scope.lines)]
+        ends = ["  " * (k + 1) + "}" for k in reversed(range(len(heads)))]
+        return [*(f"  {line}" for line in lines), *printer.lines, *nested, *ends]
 
 
 @dataclass(frozen=True)

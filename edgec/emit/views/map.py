@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from math import prod
 
 from edgec.emit.c_expression import Printer, extent_text
 from edgec.emit.views.base import Loop, LoopedView
@@ -11,7 +10,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 from edgec.ir.nest import extent
-from edgec.schedule.map import MAP_BLOCK, Map
+from edgec.schedule.map import Map
 
 
 class MapView(LoopedView):
@@ -38,8 +37,7 @@ class MapView(LoopedView):
 
     @property
     def lane_block(self) -> int:
-        most = MAP_BLOCK // upper(X.plain(prod(d.extent for d in self.inside)))
-        return min(upper(self.lane_extent), max(most // 64, 1) * 64)
+        return self.params.lane_block
 
     @property
     def lane_blocks(self) -> Extent:
@@ -85,11 +83,10 @@ class MapView(LoopedView):
         """Loops inside that over lanes."""
         return [Loop(f"i{k}", v.value.extent, k) for k, v in enumerate(self.params.inside)]
 
-    def _lines(self, count: str | None) -> tuple[list[str], list[str], list[str]]:
+    def _lines(self, printer: Printer) -> tuple[list[str], list[str], list[str]]:
         """(before the inner loop, inside it, inside all): what does not depend on a loop is computed once for it."""
-        p = self.params
+        p, count = self.params, printer.count
         inner = p.lane if p.lane is not None else p.loops[-1] if p.loops else None
-        printer = Printer(self.outer_names, self.pointers, p.lane, count, depth=2)
         depth = 2 if self.is_short or inner is None else 3
         around = printer.lines if inner is None else printer.enter(inner, "0" if self.is_short else "j", depth)
         lines = around
@@ -106,10 +103,25 @@ class MapView(LoopedView):
         nested = [text for loop, scope in zip(loops, scopes) for text in (loop, *scope.lines)]
         return before, around, [*nested, *("  " * (depth + d.depth) + "}" for d in reversed(self.inside))]
 
+    def _printer(self, count: str | None) -> Printer:
+        return Printer(self.outer_names, self.pointers, self.params.lane, count, depth=2)
+
     @cached_property
+    def _full(self) -> tuple[Printer, tuple[list[str], list[str], list[str]]]:
+        printer = self._printer(None)
+        return printer, self._lines(printer)
+
+    @property
     def full(self) -> tuple[list[str], list[str], list[str]]:
-        return self._lines(None)
+        return self._full[1]
 
     @cached_property
     def tail(self) -> tuple[list[str], list[str], list[str]]:
-        return self._lines(str(self.lane_extent) if self.is_short else "count")
+        """The same of less than a vector; reductions before the loop are not computed again."""
+        printer = self._printer(str(self.lane_extent) if self.is_short else "count")
+        if self.has_full and not self.is_short:
+            shared = self._full[0].scopes[0].known
+            if any(e.op == "reduce" for e in shared):
+                printer.given.update(shared)
+                printer.prefix = "rest"
+        return self._lines(printer)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from edgec.emit import c_lanes
 from edgec.emit.c_expression import Printer
 from edgec.emit.c_literal import C_TYPES, literal
 from edgec.emit.c_text import advanced
-from edgec.emit.views.base import LoopedView
+from edgec.emit.views.base import Loop, LoopedView
 from edgec.ir import expr as X
 from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
@@ -24,6 +25,7 @@ class Pass:
     """One walk along a row: a reduction, or the result."""
 
     before: list[str]
+    around: list[str]  # within the loops of the walk, before that along the row
     accumulator: str
     start: str  # of the vector it is accumulated in
     number: str  # what becomes of that
@@ -67,6 +69,32 @@ class RowView(LoopedView):
         return -(-most(self.params.row) // 16) * 16
 
     @property
+    def saved_stride(self) -> int:
+        """Elements of a value that is kept."""
+        return prod(map(most, self.params.walk)) * self.row_stride
+
+    @property
+    def walk(self) -> list[Loop]:
+        """The loops around a row."""
+        return [Loop(f"w{k}", v.value.extent, k) for k, v in enumerate(self.params.walk)]
+
+    @property
+    def indent(self) -> str:
+        return "  " * len(self.params.walk)
+
+    @property
+    def _walk_names(self) -> dict[Expr, str]:
+        return {v: loop.name for v, loop in zip(self.params.walk, self.walk)}
+
+    def _saved_place(self, name: str, at: str) -> str:
+        """The address of a kept value at a position of the row."""
+        below, terms = self.row_stride, []
+        for v, loop in reversed(list(zip(self.params.walk, self.walk))):
+            terms.append(f"{loop.name} * {below}")
+            below *= most(v)
+        return advanced(name, " + ".join([*reversed(terms), at]))
+
+    @property
     def saved(self) -> list[str]:
         return [f"saved{k}" for k in range(len(self.params.saved))]
 
@@ -101,38 +129,47 @@ class RowView(LoopedView):
         p, dtype = self.params, body.dtype
         # What does not depend on the row is computed before the loop, by the printer all passes share.
         mark = len(scalars.lines)
-        for e in _invariants(body, p.row):
-            scalars.define(e, scalars.value(e))
+        invariants = _invariants(body, p.row)
+        moving = [e for e in invariants if free(e) & {*p.walk}]
+        for e in invariants:
+            if e not in moving:
+                scalars.define(e, scalars.value(e))
         before = scalars.lines[mark:]
+        names = {**names, **self._walk_names}
+        nested = Printer(names, self.pointers, depth=2 + len(p.walk), prefix=f"{name or 'y'}_w")
+        nested.given.update(scalars.given)
+        for e in moving:
+            nested.define(e, nested.value(e))
         places = dict(zip(p.saved, self.saved))
         first = [e for e in X.walk(body) if e in places and e not in written]
         texts: list[list[str]] = []
         for count in (None, str(self.tail) if self.is_fixed else "count"):
             at = str(self.tail_start) if count and self.is_fixed else "j"
-            printer = Printer({**names, p.row: at}, self.pointers, p.row, count, depth=3)
-            printer.given.update(scalars.given)
+            pad = "  " * (3 + len(p.walk))
+            printer = Printer({**names, p.row: at}, self.pointers, p.row, count, depth=3 + len(p.walk))
+            printer.given.update(nested.given)
             suffix = "_n" if count else ""
             tail = f", {count})" if count else ")"
             for e in written:
-                printer.define(e, f"ec_load{suffix}({advanced(places[e], at)}{tail}")
+                printer.define(e, f"ec_load{suffix}({self._saved_place(places[e], at)}{tail}")
             for e in first:
                 text = printer.vector(e)
-                printer.lines.append(f"      ec_store{suffix}({advanced(places[e], at)}, {text}{tail};")
+                printer.lines.append(f"{pad}ec_store{suffix}({self._saved_place(places[e], at)}, {text}{tail};")
             if name:
                 value = printer.vector(body)
                 if count:
                     fill = c_lanes.broadcast(literal(neutral(combine, dtype), dtype), dtype)
                     live = f"ec_lt(ec_iota(), ec_set1({f'{count}.0f' if self.is_fixed else f'(float){count}'}))"
                     value = f"ec_select{'' if LANES[dtype] == 'float' else '_i'}({live}, {value}, {fill})"
-                printer.lines.append(f"      {name}_v = {c_lanes.combined(combine, dtype, f'{name}_v', value)};")
+                printer.lines.append(f"{pad}{name}_v = {c_lanes.combined(combine, dtype, f'{name}_v', value)};")
             else:
                 value = printer.to_store(body)
-                printer.lines.append("      " + self.store_line(printer, p.address, value, p.row, count))
+                printer.lines.append(pad + self.store_line(printer, p.address, value, p.row, count))
             texts.append(list(printer.lines))
         written.update(first)
         full, rest = texts
         if not name:
-            return Pass(before, "", "", "", full, rest)
+            return Pass(before, nested.lines, "", "", "", full, rest)
         start = c_lanes.broadcast(literal(neutral(combine, dtype), dtype), dtype)
         number = c_lanes.across(combine, dtype, f"{name}_v")
         if dtype in HALF:
@@ -140,7 +177,8 @@ class RowView(LoopedView):
         elif dtype not in ("f32", "i32"):
             number = f"({C_TYPES[dtype]}){number}"
         vector, element = c_lanes.vector_type(dtype), C_TYPES[dtype]
-        return Pass(before, name, f"{vector} {name}_v = {start}", f"const {element} {name} = {number}", full, rest)
+        start, number = f"{vector} {name}_v = {start}", f"const {element} {name} = {number}"
+        return Pass(before, nested.lines, name, start, number, full, rest)
 
     @property
     def passes(self) -> list[Pass]:

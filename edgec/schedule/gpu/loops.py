@@ -12,7 +12,9 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, is_fixed, most
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
 from edgec.schedule.gpu.kernel import LANES, GpuKernel, has_lanes, on_lanes, widths
-from edgec.schedule.loops import merge_reductions, repacked, taken_apart
+from edgec.schedule.loops import as_one_loop, repacked, taken_apart, taken_apart_by_nests
+from edgec.schedule.map import independent
+from edgec.schedule.program import Level, Nest
 
 #: Threads of one block.
 GROUP, LARGEST_GROUP = 256, 1024
@@ -24,13 +26,17 @@ TEAM_FROM = 32
 
 @dataclass(frozen=True)
 class GpuMap(GpuKernel):
-    """A map, of any formula: every thread computes one element, or ``width`` along ``lane``."""
+    """A map, of any formula: every thread computes one element, or ``width`` along ``lane``.
+
+    Where no reduction depends on loops, a thread computes all of these ``inside``, and every reduction once.
+    """
 
     template: ClassVar[str] = "map"
     loops: tuple[Expr, ...]  # outermost first, without the lane
     lane: Expr | None
     body: Expr
     width: int
+    inside: tuple[Expr, ...] = ()
 
     @property
     def bodies(self) -> list[Expr]:
@@ -41,9 +47,19 @@ class GpuMap(GpuKernel):
         return [self.body]
 
     @property
+    def nests(self) -> tuple[Nest, ...]:
+        threads = prod(map(most, self.loops)) * (most(self.lane) // self.width if self.lane is not None else 1)
+        levels = [Level(self.loops, threads)]
+        if self.lane is not None:
+            levels.append(Level((self.lane,), self.width))
+        levels += [Level((v,), most(v)) for v in self.inside]
+        return (Nest(tuple(levels), (self.body,), lane=self.lane),)
+
+    @property
     def describe(self) -> str:
         lanes = f", {self.width} at once along {extent(self.lane)}" if self.lane is not None else ""
-        return f"over {[extent(v) for v in self.loops]}{lanes}"
+        inside = f", each {[extent(v) for v in self.inside]}" if self.inside else ""
+        return f"over {[extent(v) for v in self.loops]}{lanes}{inside}"
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,12 @@ class GpuReduce(GpuKernel):
         return f"of {extent(self.row)} ({combines}), {self.team} threads for each of {self.neighbors} neighbors{lanes}"
 
     @property
+    def nests(self) -> tuple[Nest, ...]:
+        levels, lane = (self.loops, (self.row,)), self.row if self.lanes else None
+        passes = tuple(Nest.over(levels, (body,), True, (), lane) for _, body in self.reductions)
+        return (*passes, Nest.over(levels if self.keeps_row else (self.loops,), (self.result,), False, (), lane))
+
+    @property
     def results(self) -> Extent:
         return X.plain(prod(extent(v) for v in self.loops))
 
@@ -84,7 +106,9 @@ class GpuReduce(GpuKernel):
 def map_(flat: Flat, weights: Weights, device: Device) -> GpuMap:
     """Schedule ``flat`` as a map, which is always possible."""
     flat = merge_loops(flat)
-    loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
+    by_step = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
+    inside = independent(flat.body, by_step)
+    loops = [v for v in by_step if v not in inside]
     lanes = [v for v in loops if coefficient(flat.address, v) == 1]
     if lanes:
         lane = lanes[0]
@@ -92,14 +116,17 @@ def map_(flat: Flat, weights: Weights, device: Device) -> GpuMap:
         outer = tuple(v for v in loops if v is not lane)
         for width in widths(device):
             if has_lanes(body, flat.store, flat.address, lane, width):
-                return GpuMap(flat.store, flat.address, outer, lane, body, width)
-        return GpuMap(flat.store, flat.address, (*outer, lane), None, body, 1)
-    return GpuMap(flat.store, flat.address, tuple(loops), None, flat.body, 1)
+                return GpuMap(flat.store, flat.address, outer, lane, body, width, inside)
+        return GpuMap(flat.store, flat.address, (*outer, lane), None, body, 1, inside)
+    return GpuMap(flat.store, flat.address, tuple(loops), None, flat.body, 1, inside)
 
 
 def reduce(flat: Flat, device: Device, weights: Weights) -> GpuReduce | None:
     """Schedule ``flat`` along one reduced loop; None where its reductions do not share one that is long enough."""
-    parts = taken_apart(merge_reductions(merge_loops(flat)))
+    parts = taken_apart(flat)
+    if parts is None:
+        nest = taken_apart_by_nests(flat)
+        parts = as_one_loop(nest) if nest is not None and is_fixed(*nest.walk, nest.row) else None
     if parts is None or not is_fixed(*parts.loops, parts.row) or most(parts.row) < TEAM_FROM:
         return None
     if any(b.dtype != "f32" for _, b in parts.reductions):

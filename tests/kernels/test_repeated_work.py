@@ -1,0 +1,220 @@
+"""No kernel does more work than its operators do one by one: what a reduction gives is computed once, and kept.
+
+Reductions over any dimensions, with element-wise work on what was reduced after them, are compiled and held against
+the executor; the operations of their kernels are counted from the loops, by the invariant of every build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chance import RANDOM, SEED
+from compiled import FLAGS, STRICT, compile_graphs
+from emulated import emulate
+from small_graphs import arrays, graph, layernorm, mean, number, softmax, total, transpose, value, weights
+
+from edgec import ops
+from edgec.device.device import Device
+from edgec.device.load import load_device
+from edgec.errors import EdgecError
+from edgec.execute import invariants
+from edgec.execute.invariants import InvariantError, verify_program
+from edgec.fuse import join, plan
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph, Node
+from edgec.schedule import choose
+from edgec.schedule import map as map_schedule
+from edgec.schedule.build import schedule
+from edgec.schedule.flat import Flat
+from edgec.schedule.operations import asked, count
+from edgec.schedule.program import Nest
+from edgec.schedule.row import Row
+
+TOLERANCE = 1e-4
+NCHW, NHWC = (2, 18, 13, 11), (1, 37, 23, 3)
+
+
+def centered(x: Node, *axes: int) -> Node:
+    return ops.node("sub", x, mean(x, *axes))
+
+
+def affine(x: Node, *shape: int) -> Node:
+    return ops.node("add", ops.node("mul", x, weights(*shape)), weights(*shape))
+
+
+def group_norm(x: Node, groups: int) -> Node:
+    n, c, *rest = x.type.shape
+    elements = c // groups * int(np.prod(rest))
+    flat = layernorm(ops.node("reshape", x, shape=(n, groups, elements)), 2)
+    return affine(ops.node("reshape", flat, shape=x.type.shape), c, *(1 for _ in rest))
+
+
+def lengths(x: Node, *axes: int) -> Node:
+    return ops.node("div", x, ops.node("sqrt", ops.node("add", total(ops.node("mul", x, x), *axes), number(1e-3))))
+
+
+def below(x: Node, *axes: int) -> Node:
+    """Of any type: the distance from the largest element."""
+    return ops.node("sub", x, total(x, *axes, combine="max"))
+
+
+def normal_forms() -> Iterator[tuple[str, Graph]]:
+    x, y, z = value("x", *NCHW), value("x", *NHWC), value("x", 61, 35)
+    yield "mean of an image, channels last", graph(centered(y, 1, 2))
+    yield "the same, then channels first", graph(transpose(centered(y, 1, 2), 0, 3, 1, 2))
+    yield "the same of channels first, read channels last", graph(centered(transpose(y, 0, 3, 1, 2), 2, 3))
+    yield "mean of everything", graph(centered(x, 0, 1, 2, 3))
+    for axes in ((0,), (1,), (2,), (3,), (0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (0, 3), (0, 2, 3), (1, 2, 3)):
+        yield f"softmax over {axes}", graph(softmax(x, *axes))
+        yield f"normalized over {axes}", graph(layernorm(x, *axes))
+        yield f"unit length over {axes}", graph(lengths(x, *axes))
+        for dtype in ("f64", "i64", "i32"):
+            yield f"below the maximum over {axes}, {dtype}", graph(below(value("x", *NCHW, dtype=dtype), *axes))
+    for groups in (1, 2, 6, 18):
+        yield f"{groups} groups", graph(group_norm(x, groups))
+        swapped = transpose(value("x", 2, 13, 11, 18), 0, 3, 1, 2)
+        yield f"{groups} groups, channels last in memory", graph(group_norm(swapped, groups))
+        yield f"{groups} groups, stored channels last", graph(transpose(group_norm(x, groups), 0, 2, 3, 1))
+    yield "leading dimension", graph(affine(layernorm(z, 0), 1, 35))
+    yield "softmax of columns, transposed", graph(transpose(softmax(z, 0), 1, 0))
+    yield "softmax of rows, transposed", graph(transpose(softmax(z, 1), 1, 0))
+    yield "row of few", graph(layernorm(value("x", 300, 3), 1))
+    yield "scaled before it is reduced", graph(layernorm(affine(x, 18, 1, 1), 1, 2, 3))
+
+
+FORMS = dict(normal_forms())
+
+
+def drawn(count: int) -> Iterator[tuple[str, Graph]]:
+    """Reductions over random dimensions of random shapes, in random orders of memory."""
+    makers: tuple[Callable[..., Node], ...] = (centered, softmax, layernorm, lengths)
+    for k in range(count):
+        rank = int(RANDOM.integers(2, 6))
+        shape = tuple(int(n) for n in RANDOM.choice([1, 2, 3, 5, 8, 17, 33], rank))
+        axes = tuple(d for d in range(rank) if RANDOM.random() < 0.5) or (int(RANDOM.integers(rank)),)
+        exact = RANDOM.random() < 0.2  # types without vectors
+        x = value("x", *shape, dtype=str(RANDOM.choice(["f64", "i64"])) if exact else "f32")
+        perm = tuple(int(d) for d in RANDOM.permutation(rank))
+        moved = transpose(x, *perm) if RANDOM.random() < 0.5 else x
+        if RANDOM.random() < 0.3 and not exact:
+            moved = affine(moved, *moved.type.shape[1:])
+        y = below(moved, *axes) if exact else makers[int(RANDOM.integers(len(makers)))](moved, *axes)
+        if RANDOM.random() < 0.3 and not exact:
+            y = affine(y, *(n if RANDOM.random() < 0.5 else 1 for n in y.type.shape))
+        if RANDOM.random() < 0.3:
+            y = ops.node("reshape", y, shape=(y.type.elements // y.type.shape[-1], y.type.shape[-1]))
+        if RANDOM.random() < 0.3:
+            y = transpose(y, *reversed(range(y.type.rank)))
+        yield f"{k}: {makers} of {shape} over {axes}", graph(y)
+
+
+@cache
+def random_graphs() -> dict[str, Graph]:
+    return dict(drawn(60))
+
+
+def differences(graphs: dict[str, Graph], made: dict[str, object]) -> list[str]:
+    wrong = []
+    for k, (name, one) in enumerate(graphs.items()):
+        network, inputs = made[name], arrays(one, SEED % 1000 + k)
+        if isinstance(network, EdgecError):
+            wrong.append(f"{name}: {network}")
+            continue
+        got, want = network(inputs), evaluate.run(one, inputs)  # type: ignore[operator]
+        far = max(float(np.max(np.abs(got[y] - want[y]))) / max(float(np.max(np.abs(want[y]))), 1e-3) for y in want)
+        if not far <= TOLERANCE:
+            wrong.append(f"{name}: {far:.1e} (seed {SEED})")
+    return wrong
+
+
+@pytest.mark.parametrize("device", ["host", "generic"])
+@pytest.mark.parametrize("graphs", ["forms", "random"])
+def test_results(graphs: str, device: str, tmp_path: Path) -> None:
+    chosen = FORMS if graphs == "forms" else random_graphs()
+    flags = FLAGS if device == "host" else STRICT
+    assert not differences(chosen, compile_graphs(chosen, tmp_path, flags=flags, device=load_device(device)))
+
+
+@pytest.mark.parametrize("graphs", ["forms", "random"])
+def test_results_on_a_gpu(graphs: str, tmp_path: Path) -> None:
+    chosen = dict(list((FORMS if graphs == "forms" else random_graphs()).items())[::3])
+    assert not differences(chosen, emulate(chosen, tmp_path, load_device("jetson_orin_nano")))
+
+
+@pytest.mark.parametrize("device", ["host", "generic", "jetson_orin_nano"])
+@pytest.mark.parametrize("name", FORMS)
+def test_no_kernel_repeats_work(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(FORMS[name], device, monkeypatch)
+
+
+@pytest.mark.parametrize("device", ["host", "generic", "jetson_orin_nano"])
+def test_no_kernel_of_random_graphs_repeats_work(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for one in random_graphs().values():
+        check(one, device, monkeypatch)
+
+
+def check(one: Graph, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The invariant, however few the operations are."""
+    monkeypatch.setattr(invariants, "LEAST_OPERATIONS", 0)
+    target = load_device(device)
+    verify_program(schedule(plan(one, gpu=target.is_gpu), target))
+
+
+def rejected(one: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvariantError, match="times the most"):
+        check(one, "host", monkeypatch)
+
+
+def test_a_map_that_reduces_for_every_element_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was: a mean inside the loops that it does not depend on."""
+    kinds = [(k, a) for k, a in choose.SCHEDULES if a is not choose._row]
+    monkeypatch.setattr(choose, "SCHEDULES", tuple(kinds))
+    check(graph(centered(value("x", *NCHW), 1, 3)), "host", monkeypatch)  # without vectors, but not repeated
+    monkeypatch.setattr(map_schedule, "independent", lambda body, loops: ())
+    rejected(graph(centered(value("x", *NCHW), 1, 3)), monkeypatch)
+
+
+def test_a_row_that_repeats_a_reduction_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop of the result among the tasks, each of which would reduce anew."""
+
+    def with_tasks(flat: Flat, device: Device) -> Row | None:
+        found = row_of(flat, device)
+        return replace(found, loops=(*found.loops, *found.walk)) if found is not None else None
+
+    row_of = choose.row
+    monkeypatch.setattr(choose, "row", with_tasks)
+    rejected(graph(layernorm(value("x", *NCHW), 1, 3)), monkeypatch)
+
+
+def test_planner_that_fuses_what_is_read_often_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exponential of a row, computed for every row that it is multiplied by."""
+    scaled = ops.node("mul", value("x", 61, 35), ops.node("exp", value("z", 1, 35)))
+    check(graph(scaled), "host", monkeypatch)
+    monkeypatch.setattr(join, "_repeats", lambda *_: None)
+    rejected(graph(scaled), monkeypatch)
+
+
+def test_what_a_price_decided_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product of two, computed for each of the few rows that read it: cheaper than another kernel."""
+    sides = ops.node("mul", value("a", 1, 35), value("b", 1, 35))
+    one = graph(ops.node("add", value("x", 3, 35), sides))
+    repeated = [c for c in plan(one).decisions.choices if c.taken.name == join.AGAIN]
+    assert repeated
+    check(one, "host", monkeypatch)
+    program = schedule(plan(one), load_device("host"))
+    with pytest.raises(InvariantError):
+        verify_program(replace(program, choices={}))
+
+
+def test_choices_on_positions_are_counted_by_their_share() -> None:
+    """Of a concatenation each part is computed where it is, and nowhere else."""
+    parts = [ops.node("exp", value(f"x{k}", n, 7)) for k, n in enumerate((3, 11, 2))]
+    joined = ops.node("concat", *parts, axis=0)
+    for block in plan(graph(ops.node("mul", joined, number(2.0)))).blocks:
+        nests = [Nest.over([tuple(v for v in block.formula.variables if v.op == "var")], (block.formula.body,))]
+        assert count(nests) == asked(block)
