@@ -7,6 +7,7 @@ element formulas of core operators with formulas of sizes in the place of number
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 from math import ceil, floor, trunc
@@ -25,6 +26,8 @@ from edgec.ops import formula, is_procedure
 
 #: Tensors of more elements than this hold no shapes.
 LIMIT = 256
+#: Bound of a symbol about which nothing is known.
+_ANY = 2**62
 
 
 class _Unknown(Exception):
@@ -54,13 +57,24 @@ def known_elements(
 
     ``counted`` tells the size that a node of one element is, where it knows one: the number of a mask's true elements.
     """
+    return _elements(value, _Search(counted))
+
+
+def constant_difference(a: Value, b: Value) -> int | None:
+    """``a - b`` of two scalars, where it is one number whatever the inputs are: ``(i + 3) - i``; else None."""
+    if a.dtype != b.dtype or a.is_float:
+        return None
+    found = _elements((a - b).reshape(), _Search(opaque=True))
+    return None if found is None or isinstance(found[0], Expr) else found[0]
+
+
+def _elements(value: Value, search: _Search) -> tuple[Extent, ...] | None:
     type = value.type
     if type.dtype in FLOATS or not type.is_fixed or type.elements > LIMIT:
         return None
-    done: dict[tuple[Node, tuple[int, ...]], _Element] = {}
     try:
         places = product(*(range(extent) for extent in type.shape))
-        return tuple(X.plain(_whole(_element(value.node, place, done, counted))) for place in places)
+        return tuple(X.plain(_whole(search.element(value.node, place))) for place in places)
     except (_Unknown, Undecided):
         return None
 
@@ -82,32 +96,41 @@ def _whole(element: _Element) -> Expr:
     return X.const(int(element))
 
 
-def _element(
-    node: Node,
-    place: tuple[int, ...],
-    done: dict[tuple[Node, tuple[int, ...]], _Element],
-    counted: Callable[[Node], Extent | None],
-) -> _Element:
-    if (node, place) not in done:
-        size = counted(node) if node.op == "reduce" else None
+@dataclass
+class _Search:
+    """Elements of nodes, found by following their formulas.
+
+    ``opaque``: an integer that does not depend on sizes alone is a symbol of its own, so that differences are known.
+    """
+
+    counted: Callable[[Node], Extent | None] = lambda node: None
+    opaque: bool = False
+    done: dict[tuple[Node, tuple[int, ...]], _Element] = field(default_factory=dict)
+
+    def element(self, node: Node, place: tuple[int, ...]) -> _Element:
+        if (node, place) not in self.done:
+            try:
+                self.done[node, place] = self.followed(node, place)
+            except (_Unknown, Undecided):
+                if not self.opaque or node.type.dtype in FLOATS:
+                    raise
+                self.done[node, place] = _Ratio(X.size(f"element {len(self.done)}", -_ANY, _ANY), 1)
+        return self.done[node, place]
+
+    def followed(self, node: Node, place: tuple[int, ...]) -> _Element:
+        size = self.counted(node) if node.op == "reduce" else None
         if node.is_const:
             value = node.value[place]
             if not np.isfinite(value):
                 raise _Unknown
-            done[node, place] = Fraction(value.item())
-        elif size is not None:
-            done[node, place] = _Ratio(size, 1) if isinstance(size, Expr) else Fraction(size)
-        elif node.op == "input" or is_procedure(node.op) or len(done) > 100 * LIMIT:
+            return Fraction(value.item())
+        if size is not None:
+            return _Ratio(size, 1) if isinstance(size, Expr) else Fraction(size)
+        if node.op == "input" or is_procedure(node.op) or len(self.done) > 100 * LIMIT:
             raise _Unknown
-        else:
-            derived = formula(node)
-            bound = {v: Fraction(p) for v, p in zip(derived.variables, place) if v.op == "var"}
-
-            def load(slot: int, at: tuple[int, ...]) -> _Element:
-                return _element(node.args[slot], at, done, counted)
-
-            done[node, place] = _Follower(bound, load).value(derived.body)
-    return done[node, place]
+        derived = formula(node)
+        bound = {v: Fraction(p) for v, p in zip(derived.variables, place) if v.op == "var"}
+        return _Follower(bound, lambda slot, at: self.element(node.args[slot], at)).value(derived.body)
 
 
 class _Follower:
@@ -165,6 +188,8 @@ class _Follower:
 def _truncated(a: _Element) -> _Element:
     if isinstance(a, Fraction):
         return Fraction(trunc(a))
+    if a.divisor == 1:
+        return a
     if index.bounds(a.formula)[0] < 0:
         raise _Unknown
     return _Ratio(X.lift(a.formula, "i64") // a.divisor, 1)

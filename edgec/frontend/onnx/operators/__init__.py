@@ -24,5 +24,6 @@ from edgec.frontend.onnx.operators import (  # noqa: F401  (they register)
     sequence,
     shape,
     signal,
+    slicing,
     training,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from edgec.frontend.values import (
 )
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.index import exact, least, lesser, upper
+from edgec.ir.index import exact, least, upper
 from edgec.ops.elementwise import broadcast_shape
 
 
@@ -94,38 +93,6 @@ def tile(call: Call) -> Value:
     split = [size for n in x.shape for size in (1, n)]
     spread = [size for r, n in zip(repeats, x.shape) for size in (r, n)]
     return x.reshape(*split).broadcast(*spread).reshape(*(r * n for r, n in zip(repeats, x.shape)))
-
-
-@onnx("Slice")
-def slice_(call: Call) -> Value:
-    """Attributes before opset 10, inputs since; positions are clamped as in Python."""
-    x = call[0]
-    if call.opset < 10:
-        starts, ends = call.required("starts"), call.required("ends")
-        axes, steps = call.attribute("axes"), None
-    else:
-        starts, ends = call.extents(1), call.extents(2)
-        axes = call.ints(3) if call.optional(3) else None
-        steps = call.ints(4) if call.optional(4) else None
-    axes = range(len(starts)) if axes is None else axes
-    steps = (1,) * len(starts) if steps is None else steps
-    first, stride, shape = [0] * x.rank, [1] * x.rank, list(x.shape)
-    for axis, start, end, step in zip(axes, starts, ends, steps):
-        axis = normalize_axis(axis, x.rank)
-        if step == 0:
-            raise call.error("a step is 0")
-        begin, stop = _clamped(start, end, step, x.shape[axis])
-        count = max(-(-(stop - begin) // step) if step > 0 else -(-(begin - stop) // -step), 0)
-        first[axis], stride[axis], shape[axis] = (0 if X.plain(count) == 0 else begin), step, count
-    return x.slice(first, stride, shape)
-
-
-def _clamped(start: Extent, end: Extent, step: int, extent: Extent) -> tuple[Any, Any]:
-    """Negative positions count from the end; what is outside stands for the outermost position."""
-    start, end = (p + extent if p < 0 else p for p in (start, end))
-    if step > 0:
-        return lesser(max(start, 0), extent), lesser(max(end, 0), extent)
-    return lesser(max(start, 0), extent - 1), lesser(max(end, -1), extent - 1)
 
 
 @onnx("Split")
