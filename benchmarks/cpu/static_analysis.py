@@ -272,7 +272,7 @@ of one broadcasting load, and the move does compete.
 For in-order cores (`in_order = true` in the device file) loads are interleaved with the multiply-adds: L three columns
 ahead, in 64-bit halves, one of them through an integer register; S of a row as soon as the row has used its previous
 value. A half is inserted together with the load of the next one, because A53 issues these two together and neither
-together with a multiply-add. gcc is prevented from reordering (`EC_AS_WRITTEN`). "Loads first" is the same kernel
+together with a multiply-add. gcc is prevented from reordering (`EC_NO_RESCHEDULE`). "Loads first" is the same kernel
 without it.
 
 **Interpretation of the two columns.** Cortex-A55 reaches 85 % by the rules, A53 does not: a vector costs it a cycle,

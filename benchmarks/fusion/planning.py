@@ -19,7 +19,7 @@ from benchmarks.fusion.tuning import database, planning
 from benchmarks.published.figures import NETWORKS
 from edgec import pipeline
 from edgec.compress import Compressed
-from edgec.fuse.choice import Prices
+from edgec.fuse.choice import BlockCosts
 from edgec.fuse.cost_model import CostModel
 from edgec.ir.graph import Graph
 from edgec.options import Options, resolve
@@ -35,7 +35,7 @@ def warm(graph: Graph, options: Options) -> int:
     """Put all blocks that planning asks for into the database, and tell how many there are."""
     known: dict[str, float] = {}
     while True:
-        prices = Prices(CostModel(options.device), known.get)
+        prices = BlockCosts(CostModel(options.device), known.get)
         pipeline.fuse(Compressed(graph), Context(options, prices=prices))
         if not prices.unknown:
             break

@@ -99,15 +99,15 @@ EC_INLINE void ec_prefetch(const void *p)
 
 /* From here on the compiler takes p for a pointer it knows nothing of: what was loaded through it
  * is not kept in registers, but loaded again. */
-#define EC_FORGET(p) __asm__("" : "+r"(p))
+#define EC_OPAQUE(p) __asm__("" : "+r"(p))
 
 /* A function whose instructions shall stand in the order they are written in. */
 #if defined(__GNUC__) && !defined(__clang__)
-#define EC_AS_WRITTEN                                                                              \
+#define EC_NO_RESCHEDULE                                                                              \
     __attribute__((optimize("no-schedule-insns", "no-schedule-insns2", "no-schedule-fusion",       \
                             "no-tree-ter")))
 #else
-#define EC_AS_WRITTEN
+#define EC_NO_RESCHEDULE
 #endif
 
 EC_INLINE void ec_store(float *p, ec_vf v)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from edgec.compress.layers import Layer
 from edgec.device.device import Device
-from edgec.rewrite.measure import Prices
+from edgec.rewrite.measure import OpCosts
 
 #: Operations that rounding one element to a byte takes: scale, round, offset, two bounds, store.
 _ROUNDING = 6
@@ -45,7 +45,7 @@ def gain(layer: Layer, device: Device) -> Gain:
     peak = (device.figure("fp32_gflops") or 2 * core.clock_ghz * lanes) * 1e9
     rate = (device.figure("read_gbps") or core.clock_ghz * core.memory_bytes) * 1e9
     is_depthwise = layer.node.op == "conv" and layer.weights.shape[1] == 1 and layer.weights.shape[0] > 1
-    factor = Prices.on(device).bytes
+    factor = OpCosts.on(device).bytes
     if is_depthwise and factor < 4:
         factor = 1
     arithmetic = 2.0 * layer.macs / (peak * (costs.depthwise_share if is_depthwise else costs.peak_share))

@@ -23,7 +23,7 @@ import numpy as np
 
 from edgec import ops
 from edgec.fuse.block import Block, Composer
-from edgec.fuse.choice import Choice, Prices
+from edgec.fuse.choice import BlockCosts, Choice
 from edgec.fuse.horizontal import until_one
 from edgec.fuse.kind import kind_of
 from edgec.ir.graph import Graph, Node, constant, rewrite, topological
@@ -63,7 +63,7 @@ class _Variant:
     kernels: tuple[Node, ...]
 
 
-def divided(graph: Graph, prices: Prices) -> tuple[Graph, list[Choice]]:
+def divided(graph: Graph, prices: BlockCosts) -> tuple[Graph, list[Choice]]:
     """The graph with windows in pieces where that is cheaper, and the choices about them."""
     choices: list[Choice] = []
     taken: dict[Node, tuple[_Head, str]] = {}

@@ -75,7 +75,7 @@ def _value(e: Expr) -> str:
 
 
 @dataclass
-class Prices:
+class BlockCosts:
     """Costs of blocks: ``model`` predicts seconds, ``measured`` maps fingerprints, ``frozen`` keeps earlier choices.
 
     ``unknown`` collects the blocks that choices were made about and that nobody measured, by fingerprint.
@@ -87,7 +87,7 @@ class Prices:
     unknown: dict[str, Block] = field(default_factory=dict)
     estimated: dict[str, float] = field(default_factory=dict)
 
-    def deciding(self, graph: Graph, chosen: Mapping[str, str]) -> Prices:
+    def deciding(self, graph: Graph, chosen: Mapping[str, str]) -> BlockCosts:
         """The same with overrides for a graph: variants by the kind of a choice and the name of its node."""
         if not chosen:
             return self

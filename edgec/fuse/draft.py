@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from edgec.fuse import classify
 from edgec.fuse.block import Block, Composer
-from edgec.fuse.choice import Prices
+from edgec.fuse.choice import BlockCosts
 from edgec.fuse.decisions import Decisions
 from edgec.fuse.guards import conditions
 from edgec.fuse.kind import kind_of
@@ -20,7 +20,7 @@ BLOCK_LIMIT = 64
 class Draft:
     """The graph, what is known of it, and the blocks so far."""
 
-    def __init__(self, graph: Graph, mode: Mode, prices: Prices) -> None:
+    def __init__(self, graph: Graph, mode: Mode, prices: BlockCosts) -> None:
         self.graph = graph
         self.mode = mode
         self.prices = prices

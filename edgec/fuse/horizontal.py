@@ -17,7 +17,7 @@ import numpy as np
 from edgec import ops
 from edgec.fuse import classify
 from edgec.fuse.block import Block, Composer
-from edgec.fuse.choice import Choice, Prices
+from edgec.fuse.choice import BlockCosts, Choice
 from edgec.fuse.kind import kind_of
 from edgec.ir.graph import Graph, Node, constant, rewrite
 
@@ -68,7 +68,7 @@ class _Head:
         return Block(self.end, nodes, derived, kind_of(derived))
 
 
-def stacked(graph: Graph, prices: Prices, gpu: bool = False) -> tuple[Graph, list[Choice]]:
+def fuse_siblings(graph: Graph, prices: BlockCosts, gpu: bool = False) -> tuple[Graph, list[Choice]]:
     """The graph with siblings made one where that is cheaper, and the choices about them.
 
     On a ``gpu`` it always is: a launch costs more than rows that lie further apart.

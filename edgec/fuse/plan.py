@@ -19,12 +19,12 @@ from edgec.fuse.aliasing import AliasPlanner, BufferAlias, Plan, copy_block
 from edgec.fuse.attention import is_attention
 from edgec.fuse.block import Block, is_affine, stores_in_lanes
 from edgec.fuse.border import divided
-from edgec.fuse.choice import Prices
+from edgec.fuse.choice import BlockCosts
 from edgec.fuse.cost_model import CostModel
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import Draft
 from edgec.fuse.grow import grow
-from edgec.fuse.horizontal import stacked
+from edgec.fuse.horizontal import fuse_siblings
 from edgec.fuse.join import join
 from edgec.fuse.modes import Mode, mode_of
 from edgec.ir import expr as X
@@ -38,7 +38,7 @@ __all__ = ["BufferAlias", "Plan", "copy_block", "plan"]
 def plan(
     graph: Graph,
     fuse: bool | str = True,
-    prices: Prices | None = None,
+    prices: BlockCosts | None = None,
     gpu: bool = False,
     *,
     head: int = 0,
@@ -52,9 +52,9 @@ def plan(
     attention that has a kernel.
     """
     mode = Mode(mode_of(fuse), graph, gpu, head)
-    prices = prices if prices is not None else Prices(CostModel())
+    prices = prices if prices is not None else BlockCosts(CostModel())
     prices = prices.deciding(graph, chosen)
-    graph, choices = stacked(graph, prices, gpu) if mode.is_planner and (head or not gpu) else (graph, [])
+    graph, choices = fuse_siblings(graph, prices, gpu) if mode.is_planner and (head or not gpu) else (graph, [])
     if mode.is_planner:
         graph, more = divided(graph, prices)
         choices += more

@@ -31,7 +31,7 @@ LISTED = 1 << 22
 Box = tuple[np.ndarray, ...]
 
 
-def touched(derived: Formula) -> dict[Any, int]:
+def footprint(derived: Formula) -> dict[Any, int]:
     """Elements read of each operand, by the slot it is loaded from."""
     body = split_formula(derived).body
     greatest = {e: X.const(e.value.high) for e in X.walk(body) if e.op == "size"}

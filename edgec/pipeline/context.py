@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgec.emit.picture import AS_IS, Preparation
-from edgec.fuse.choice import Prices
+from edgec.fuse.choice import BlockCosts
 from edgec.options import Options
 from edgec.progress import Progress, silent
 from edgec.schedule.variants import Variants
@@ -26,6 +26,6 @@ class Context:
     #: Image preprocessing in apps.
     preprocessing: Preparation = AS_IS
     #: Costs of blocks for the fusion planner; None: the database where there is one, and a model of the device.
-    prices: Prices | None = None
+    prices: BlockCosts | None = None
     #: Measured and frozen variants of products; None: as the database has them.
     variants: Variants | None = None

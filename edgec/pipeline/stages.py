@@ -29,7 +29,7 @@ from edgec.report.fit import fit
 from edgec.rewrite import load_rules
 from edgec.rewrite import simplify as simplify_graph
 from edgec.rewrite.applied import Applied
-from edgec.rewrite.measure import Prices as OfRewriting
+from edgec.rewrite.measure import OpCosts
 from edgec.schedule.build import schedule as schedule_plan
 from edgec.schedule.contract.micro_kernel import load_micro_kernels
 from edgec.schedule.gpu.attention import largest_head
@@ -60,7 +60,7 @@ def import_(source: Any, context: Context) -> Graph:
 
 def simplify(graph: Graph, context: Context) -> Simplified:
     o = context.options
-    prices = OfRewriting.on(o.device)
+    prices = OpCosts.on(o.device)
     known = load_rules(o.rules)
     require_known(o.disable_rules, [r.name for r in known], "--disable-rule", "rule")
     rules = [r for r in known if r.name not in o.disable_rules]

@@ -13,7 +13,7 @@ from edgec.device.occupancy import occupancy
 from edgec.emit.gpu.base import GpuView
 from edgec.emit.source import CallSite
 from edgec.fuse.cost_model import CostModel, work
-from edgec.ir.footprint import touched
+from edgec.ir.footprint import footprint
 from edgec.ir.index import upper
 from edgec.ir.types import DTYPES
 from edgec.report.record import Record
@@ -53,7 +53,7 @@ def bytes_of(kernel: Kernel, program: Program) -> int:
     block = kernel.block
     if block is None:
         return kernel.weights_bytes + kernel.writes.bytes
-    read = {n: n.type.elements for n in block.inputs} if block.is_procedure else touched(block.formula)
+    read = {n: n.type.elements for n in block.inputs} if block.is_procedure else footprint(block.formula)
     constants = [n for n in read if n.is_const]
     total = kernel.weights_bytes
     if constants:

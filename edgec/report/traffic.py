@@ -13,7 +13,7 @@ from math import prod
 from edgec.fuse import Block, Halo, Plan
 from edgec.fuse import plan as plan_graph
 from edgec.ir import expr as X
-from edgec.ir.footprint import touched
+from edgec.ir.footprint import footprint
 from edgec.ir.graph import Graph, Node
 from edgec.ir.index import upper
 from edgec.ir.types import DTYPES
@@ -81,7 +81,7 @@ def _reads(block: Block) -> dict[Node, int]:
     """Bytes read of each operand; a procedure reads its operands whole."""
     if block.is_procedure:
         return {i: int(i.type.bytes) for i in block.inputs}
-    return {node: _bytes(node, n) for node, n in touched(block.formula).items()}
+    return {node: _bytes(node, n) for node, n in footprint(block.formula).items()}
 
 
 def _bytes(node: Node, elements: int) -> int:

@@ -80,7 +80,7 @@ def verdict_record(plan: Plan, verdict: Verdict) -> Record:
         "writer": title(plan, verdict.writer),
         "reader": title(plan, verdict.reader),
         "fused": verdict.fused,
-        "cell": {"first": cell.first.label, "second": cell.second.label, "colour": cell.color.name.lower()},
+        "cell": {"first": cell.first.label, "second": cell.second.label, "color": cell.color.name.lower()},
         "constraint": verdict.constraint,
         "why": verdict.why,
         "choice": choice_record(verdict.choice) if verdict.choice is not None else None,

@@ -20,7 +20,7 @@ from edgec.ir.loads import reduces
 from edgec.ir.types import FLOATS
 from edgec.rewrite.applied import Applied, Considered
 from edgec.rewrite.facts import is_static
-from edgec.rewrite.measure import NOTHING, Measure, Prices, height, measure
+from edgec.rewrite.measure import NOTHING, Measure, OpCosts, height, measure
 from edgec.rewrite.rule import Numeric, Proposal, Rule, View
 
 #: Steps a node of the original graph may cause on average before the rewriting is cut short.
@@ -44,7 +44,7 @@ def simplify(
     *,
     numeric: Numeric = "reassociates",
     steps: int | None = None,
-    prices: Prices = Prices(),
+    prices: OpCosts = OpCosts(),
 ) -> tuple[Graph, tuple[Applied, ...]]:
     """Rewrite ``graph`` by ``rules`` until no law improves it.
 
@@ -125,7 +125,7 @@ class _Rewriter:
     be swept and outputs read each. It is what tells the cost of a step.
     """
 
-    def __init__(self, rules: Sequence[Rule], origin: Mapping[Node, tuple[str, ...]], prices: Prices) -> None:
+    def __init__(self, rules: Sequence[Rule], origin: Mapping[Node, tuple[str, ...]], prices: OpCosts) -> None:
         self.prices = prices
         self.rules: dict[str, list[Rule]] = {}
         for r in rules:

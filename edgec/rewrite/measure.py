@@ -3,7 +3,7 @@
 Measures are compared component by component:
 
 1. ``flops``: arithmetic, a multiply-add counted as two; choices and indices are free where only the position decides.
-   Sums of products of narrow integers count less, by what the device makes of them (``Prices``).
+   Sums of products of narrow integers count less, by what the device makes of them (``OpCosts``).
 2. ``bytes``: elements read and written by each operator. A reshape moves nothing, small constants are near, and
    integers that are only widened are read as what they are.
 3. ``operators``.
@@ -61,7 +61,7 @@ class Measure(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Prices:
+class OpCosts:
     """Number of narrow-integer multiply-adds in the time of one fp32 multiply-add, by element size.
 
     Everywhere a register holds twice as many integers of 16 bits, and there are instructions that add their products
@@ -72,21 +72,21 @@ class Prices:
     words: int = 2
 
     @staticmethod
-    def on(device: Device) -> Prices:
-        return Prices(bytes=4 if device.has_dot4 or any(map(device.has, DOT_PRODUCTS)) else 2)
+    def on(device: Device) -> OpCosts:
+        return OpCosts(bytes=4 if device.has_dot4 or any(map(device.has, DOT_PRODUCTS)) else 2)
 
 
 #: Instruction sets with dot products of bytes.
 DOT_PRODUCTS = ("avx512vnni", "avxvnni", "dotprod", "sve")
 #: Every operation counts as what it is.
-RAW = Prices(1, 1)
+RAW = OpCosts(1, 1)
 NOTHING = Measure()
 _measures: WeakKeyDictionary[Node, Measure] = WeakKeyDictionary()
 _widths: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
 _heights: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
 
 
-def measure(node: Node, prices: Prices = RAW) -> Measure:
+def measure(node: Node, prices: OpCosts = RAW) -> Measure:
     """Cost of one node."""
     known = _measures.get(node)
     if known is None:
@@ -98,7 +98,7 @@ def measure(node: Node, prices: Prices = RAW) -> Measure:
     return known
 
 
-def total(graph: Graph, prices: Prices = Prices()) -> Measure:
+def total(graph: Graph, prices: OpCosts = OpCosts()) -> Measure:
     """Cost of a whole graph."""
     result = NOTHING
     for n in graph.nodes():

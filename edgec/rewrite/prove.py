@@ -22,7 +22,7 @@ from edgec.ir.graph import Graph, Node, constant, placeholder, topological
 from edgec.ir.types import DTYPES, FLOATS, Type
 from edgec.rewrite import sample
 from edgec.rewrite.engine import simplify
-from edgec.rewrite.measure import Prices, total
+from edgec.rewrite.measure import OpCosts, total
 from edgec.rewrite.rule import Change, Dtypes, Equation, Rule, RuleError
 from edgec.rewrite.term import COMMUTATIVE, Term
 
@@ -36,7 +36,7 @@ _SEEDS = 4
 _ATTEMPTS = 12000
 
 #: Devices on which a law may be good for something: without and with dot products of bytes.
-_PRICES = (Prices(), Prices(bytes=4))
+_PRICES = (OpCosts(), OpCosts(bytes=4))
 
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 _TYPES: dict[Dtypes, tuple[str, ...]] = {
@@ -74,7 +74,7 @@ def prove(rule: Rule) -> Proof:
     return Proof(rule, instances, improved)
 
 
-def _improves(rule: Rule, node: Node, prices: Prices) -> bool:
+def _improves(rule: Rule, node: Node, prices: OpCosts) -> bool:
     return bool(simplify(_graph(node), [rule], numeric="approximates", steps=1, prices=prices)[1])
 
 

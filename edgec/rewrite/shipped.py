@@ -8,7 +8,7 @@ from edgec.ir.graph import Graph
 from edgec.rewrite import engine
 from edgec.rewrite.applied import Applied
 from edgec.rewrite.load import load_rules
-from edgec.rewrite.measure import Prices
+from edgec.rewrite.measure import OpCosts
 from edgec.rewrite.rule import Numeric, Rule
 
 
@@ -18,7 +18,7 @@ def simplify(
     *,
     numeric: Numeric = "reassociates",
     steps: int | None = None,
-    prices: Prices = Prices(),
+    prices: OpCosts = OpCosts(),
 ) -> tuple[Graph, tuple[Applied, ...]]:
     """`edgec.rewrite.engine.simplify`, by the shipped rules where ``rules`` is None."""
     known = load_rules() if rules is None else rules

@@ -12,7 +12,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
 from edgec.ir.graph import Node, sizes_in
-from edgec.schedule.chain import Vectors, chained
+from edgec.schedule.chain import PrivateVectors, chained
 from edgec.schedule.choose import Request, choose, packed
 from edgec.schedule.contract.sparse import Sparse
 from edgec.schedule.flat import Weights, flatten
@@ -24,7 +24,7 @@ from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.procedure import procedure_call
 from edgec.schedule.program import BlockSchedule, Buffer, Kernel, Program, View
 from edgec.schedule.states import copied_last, overwritten_early, pairs
-from edgec.schedule.storage import as_read, half_of, in_half, kept_narrow, with_copies
+from edgec.schedule.storage import as_read, device_for, kept_narrow, narrow_dtype, with_copies
 from edgec.schedule.variants import Product, key_of
 
 #: Products of a network for every one that stays in floats (see ``leading``), where sums are of floats and of halves.
@@ -97,7 +97,7 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
         {n: n.attributes["name"] for n in graph.inputs},
         {n: name for name, n in plan.outputs},
         kept_narrow(plan, device, bf16_layers) - {plan.root_of(b.output)[0] for b in plan.blocks[:fp32_blocks]},
-        half_of(device) or ("f16" if bf16_layers is None else "bf16"),
+        narrow_dtype(device) or ("f16" if bf16_layers is None else "bf16"),
     )
     exact = replace(device, precision="fp32") if device.is_gpu or device.has_fp16_fma else device
     views = views_of(plan, names.buffer)
@@ -107,7 +107,7 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
     weights = Weights()
     kernels: list[Kernel] = []
     bordered: set[Node] = set()
-    vectors = Vectors(plan, views, device, threads)
+    vectors = PrivateVectors(plan, views, device, threads)
     for number, block in enumerate(plan.blocks):
         if progress:
             progress(", ".join(_origin(plan, block)) or block.output.op)
@@ -115,7 +115,7 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
         if not block.output.type.elements:
             kernels += borders
             continue
-        target = exact if number < fp32_blocks else in_half(plan, block, device, bf16_layers)
+        target = exact if number < fp32_blocks else device_for(plan, block, device, bf16_layers)
         kernel = kernel_of(block, views, target, weights, _origin(plan, block), options)
         guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
         if guards:  # the inside may be skipped, the border is there in any case

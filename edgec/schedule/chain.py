@@ -96,7 +96,7 @@ def _without_scratch(kernel: Kernel) -> tuple[Buffer, ...]:
     return kernel.operands[1:] if kernel.scratch_bytes else kernel.operands
 
 
-class Vectors:
+class PrivateVectors:
     """Finds the kernels of a plan that may become steps of those who read what they make."""
 
     def __init__(self, plan: Plan, views: Mapping[Node, View], device: Device, threads: int) -> None:

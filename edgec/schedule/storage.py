@@ -38,12 +38,12 @@ WORTH_A_COPY = 64
 _TYPES = {"fp16": "f16", "bf16": "bf16"}
 
 
-def half_of(device: Device) -> str | None:
+def narrow_dtype(device: Device) -> str | None:
     """The type of 16 bits that a processor keeps weights and factors of products in; None where it is to use fp32."""
     return None if device.is_gpu else _TYPES.get(device.precision)
 
 
-def in_half(plan: Plan, block: Block, device: Device, chosen: Collection[str] | None) -> Device:
+def device_for(plan: Plan, block: Block, device: Device, chosen: Collection[str] | None) -> Device:
     """The device as a block is to use it: where layers are ``chosen``, by their names, they alone are in bf16."""
     if chosen is None:
         return device
@@ -60,7 +60,7 @@ def kept_narrow(plan: Plan, device: Device, chosen: Collection[str] | None = Non
         positions = {plan.root_of(n)[0] for n in _positions(plan)}
         everything = {plan.root_of(b.output)[0] for b in plan.blocks} - called - positions
         return frozenset(n for n in everything if n.type.dtype == "f32") if device.precision == "fp16" else frozenset()
-    if half_of(device) is None:
+    if narrow_dtype(device) is None:
         return frozenset()
     read = {plan.root_of(n)[0] for b in plan.blocks for n in _factors(b)}
     return frozenset(n for n in read - called if n.type.dtype == "f32" and n.type.elements >= LEAST)
@@ -70,7 +70,7 @@ def _read_by(plan: Plan, device: Device, chosen: Collection[str]) -> frozenset[N
     """Values that only ``chosen`` layers read, and only as factors."""
     mine, others = set[Node](), {n for _, n in plan.outputs} | set(plan.graph.inputs)
     for block in plan.blocks:
-        is_chosen = half_of(in_half(plan, block, device, chosen)) is not None
+        is_chosen = narrow_dtype(device_for(plan, block, device, chosen)) is not None
         factors = _factors(block) if is_chosen and block.kind == "contract" else set()
         mine |= {plan.root_of(n)[0] for n in factors}
         others |= {plan.root_of(n)[0] for n in _read_beside(block, factors)}
@@ -113,12 +113,12 @@ def _factors(block: Block) -> set[Node]:
 
 def with_copies(plan: Plan, device: Device, chosen: Collection[str] | None = None) -> Plan:
     """The plan with copies, to be kept in 16 bits, of what products (of ``chosen`` layers) and others read."""
-    if half_of(device) != "bf16" and not device.has_fp16_fma and chosen is None:
+    if narrow_dtype(device) != "bf16" and not device.has_fp16_fma and chosen is None:
         return plan
     products: dict[Node, list[Block]] = {}
     others = {n for _, n in plan.outputs} | set(plan.graph.inputs)
     for block in plan.blocks:
-        is_half = half_of(in_half(plan, block, device, chosen)) is not None
+        is_half = narrow_dtype(device_for(plan, block, device, chosen)) is not None
         factors = _factors(block) if is_half and block.kind == "contract" else set()
         for node in factors:
             products.setdefault(node, []).append(block)
@@ -164,7 +164,7 @@ def as_read(value: np.ndarray, device: Device) -> np.ndarray:
 
     Nothing multiplies them in pairs, so that they are of the more exact type where their range allows it.
     """
-    if half_of(device) is None or value.dtype != np.float32 or value.size < LEAST:
+    if narrow_dtype(device) is None or value.dtype != np.float32 or value.size < LEAST:
         return value
     fits = bool(np.abs(value).max() <= ends("f16")[1])
     return value.astype(DTYPES["f16" if fits else "bf16"])

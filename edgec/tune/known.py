@@ -7,16 +7,16 @@ from contextlib import suppress
 
 from edgec.device.compilers import compiler_for
 from edgec.errors import ToolchainError
-from edgec.fuse.choice import Prices
+from edgec.fuse.choice import BlockCosts
 from edgec.fuse.cost_model import CostModel
 from edgec.options import Options
 from edgec.schedule.variants import Variants, measurements
 from edgec.tune.database import Profiles, Target, target_of
 
 
-def prices_for(options: Options, frozen: Mapping[str, str] | None = None) -> Prices:
+def prices_for(options: Options, frozen: Mapping[str, str] | None = None) -> BlockCosts:
     """Costs of blocks for a build: earlier choices, times in the database, the model of the device."""
-    return Prices(CostModel(options.device), _times(options).get, frozen or {})
+    return BlockCosts(CostModel(options.device), _times(options).get, frozen or {})
 
 
 def variants_for(options: Options) -> Variants:

@@ -14,7 +14,7 @@ from edgec.device.compilers import compiler_for, runs_here
 from edgec.device.toolchain import Compiler
 from edgec.errors import EdgecError, UsageError
 from edgec.fuse import Block
-from edgec.fuse.choice import Prices
+from edgec.fuse.choice import BlockCosts
 from edgec.fuse.cost_model import CostModel, work
 from edgec.fuse.plan import plan as plan_graph
 from edgec.ir.graph import Graph
@@ -101,7 +101,7 @@ def _tune_plan(graph: Graph, bench: Bench) -> Tuned:
             asked.add(fingerprint)
             return bench.known.get(fingerprint)
 
-        prices = Prices(CostModel(options.device), look)
+        prices = BlockCosts(CostModel(options.device), look)
         plan_graph(graph, options.fuse, prices)
         before = max(before, len(asked & set(bench.known)) - new)
         unknown = [(f, b) for f, b in prices.unknown.items() if f not in refused]
@@ -119,7 +119,7 @@ def _tune_products(graph: Graph, bench: Bench) -> Tuned:
     """Measure variants of every product in its layout in the network, those with the most arithmetic first."""
     options = bench.options
     variants = Variants()
-    plan = plan_graph(graph, options.fuse, Prices(CostModel(options.device), bench.known.get))
+    plan = plan_graph(graph, options.fuse, BlockCosts(CostModel(options.device), bench.known.get))
     own = load_micro_kernels(options.micro_kernels)
     wanted = ScheduleOptions(options.threads, options.numeric, variants=variants, micro_kernels=own)
     schedule_plan(plan, options.device, wanted)

@@ -19,16 +19,16 @@ from edgec.execute.executor import run_graph, run_plan
 from edgec.execute.samples import random_inputs
 from edgec.fuse import Plan, plan
 from edgec.fuse.border import divided
-from edgec.fuse.choice import Prices
+from edgec.fuse.choice import BlockCosts
 from edgec.fuse.cost_model import CostModel
 from edgec.ir.graph import Graph, Node, constant
 
 WAYS = ("regions", "sums")
 
 
-def prices_for(way: str) -> Prices:
+def prices_for(way: str) -> BlockCosts:
     """Prices at which this variant is the cheapest wherever it is offered."""
-    return Prices(lambda block: 1.0, frozen=_Always(way))
+    return BlockCosts(lambda block: 1.0, frozen=_Always(way))
 
 
 class _Always(dict[str, str]):
@@ -114,7 +114,7 @@ def atrous(dilation: int, size: int, channels: int = 64, depthwise: bool = False
 
 
 def planned(g: Graph, device: str) -> Plan:
-    return plan(g, prices=Prices(CostModel(load_device(device))))
+    return plan(g, prices=BlockCosts(CostModel(load_device(device))))
 
 
 @pytest.mark.parametrize("device", ["x86_64_avx512", "pixel_8", "raspberry_pi_4", "cortex_m7"])
@@ -151,5 +151,5 @@ def test_pieces_have_the_names_of_the_whole_and_can_be_decided() -> None:
 
 def test_names_and_choices_of_a_graph_that_stays() -> None:
     whole = atrous(1, 12)
-    same, choices = divided(whole, Prices(CostModel()))
+    same, choices = divided(whole, BlockCosts(CostModel()))
     assert same is whole and not choices

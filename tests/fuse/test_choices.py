@@ -19,7 +19,7 @@ from edgec.errors import UsageError
 from edgec.execute.executor import run_graph, run_plan
 from edgec.execute.samples import random_inputs
 from edgec.fuse import Block, Plan, plan
-from edgec.fuse.choice import Prices, fingerprint
+from edgec.fuse.choice import BlockCosts, fingerprint
 from edgec.fuse.cost_model import CostModel, work
 from edgec.ir.graph import Graph, Node, constant, placeholder
 from edgec.ir.types import Type
@@ -49,7 +49,7 @@ def two_readers(n: int = 4096) -> Graph:
 
 def planned(graph: Graph, **prices: float) -> Plan:
     """A plan by prices that are given by the kind of a block; everything else is a second."""
-    return plan(graph, True, Prices(lambda block: prices.get(block.kind, 1.0)))
+    return plan(graph, True, BlockCosts(lambda block: prices.get(block.kind, 1.0)))
 
 
 # ---- prices decide
@@ -91,7 +91,7 @@ def test_pooling_in_registers_is_a_choice_and_right_both_ways() -> None:
     (choice,) = whole.decisions.choices
     assert (choice.kind, choice.taken.name, len(whole.blocks)) == ("pool", "pooled in registers", 1)
     frozen = {choice.key: "stored, then pooled"}
-    apart = plan(graphs[0], True, Prices(lambda block: 1.0, frozen=frozen))
+    apart = plan(graphs[0], True, BlockCosts(lambda block: 1.0, frozen=frozen))
     assert [b.kind for b in apart.blocks] == ["contract", "window"]
     assert any(v.constraint == "price" and v.choice is not None for v in apart.decisions.verdicts)
     for found in (whole, apart):
@@ -269,7 +269,7 @@ def test_products_of_one_operand_are_stacked_where_that_is_cheaper(price: float)
     def prices(block: Block) -> float:
         return price if block.output.type.shape[-1] == 48 else 1.0
 
-    found = plan(graph, True, Prices(prices))
+    found = plan(graph, True, BlockCosts(prices))
     widths = [
         b.output.type.shape[-1] for b in found.blocks if any(n.op == "matmul" and n.args[1].is_const for n in b.nodes)
     ]

@@ -12,7 +12,7 @@ from edgec import ops, pipeline
 from edgec.fuse import plan
 from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_formula
-from edgec.ir.footprint import touched
+from edgec.ir.footprint import footprint
 from edgec.ir.graph import Formula, Graph, Node, constant, placeholder
 from edgec.ir.types import Type
 from edgec.options import resolve
@@ -64,7 +64,7 @@ CASES = {
 def test_elements_are_counted_exactly(name: str) -> None:
     node = CASES[name]()
     (block,) = plan(Graph(tuple(_inputs(node)), (("y", node),))).blocks
-    assert touched(block.formula) == counted(block.formula)
+    assert footprint(block.formula) == counted(block.formula)
 
 
 def _inputs(node: Node) -> list[Node]:
@@ -81,7 +81,7 @@ def test_whole_networks_are_counted_exactly(name: str) -> None:
     for block in plan(graph).blocks:
         small = prod(block.output.type.shape) * max((v.value.extent for v in _loops(block.formula)), default=1)
         if not block.is_procedure and small < 1 << 18:
-            assert touched(block.formula) == counted(block.formula)
+            assert footprint(block.formula) == counted(block.formula)
 
 
 def _loops(derived: Formula) -> list[X.Expr]:

@@ -16,7 +16,7 @@ from edgec.ir import expr as X
 from edgec.ir.evaluate import Grid
 from edgec.ir.graph import constant
 from edgec.schedule.attention.attention import Attention
-from edgec.schedule.attention.mask import Visible, by_position, visible
+from edgec.schedule.attention.mask import MaskRange, by_position, visible
 from edgec.schedule.build import schedule
 from edgec.schedule.flat import Weights, evaluate_over
 from edgec.schedule.gpu.attention import GpuAttention, largest_head
@@ -113,7 +113,7 @@ def test_no_visible_key_is_left_out(queries: int, keys: int, step: int, data: st
         assert not sees[start : start + step, :first].any() and not sees[start : start + step, last:].any()
 
 
-def over(seen: Visible, e: X.Expr) -> np.ndarray:
+def over(seen: MaskRange, e: X.Expr) -> np.ndarray:
     """An expression for every query and key, inner products 0."""
     lookup = lambda buffer: np.float32(0) if buffer == DOT.value else buffer.data  # noqa: E731
     found = Grid((seen.m, seen.n), lookup).value(X.substitute(e, {DOT: X.const(0.0, "f32")}))

@@ -18,7 +18,7 @@ from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, Node
 from edgec.ir.text import show
 from edgec.rewrite import simplify
-from edgec.rewrite.measure import Prices, is_widening
+from edgec.rewrite.measure import OpCosts, is_widening
 
 FOLDER = Path(os.environ.get("EDGEC_MODELS") or Path(__file__).resolve().parents[3] / "shared" / "models")
 #: With the shapes of inputs that their files leave open.
@@ -171,7 +171,7 @@ def test_dot_products_of_bytes_shift_wide_weights() -> None:
     node = next(iter(instances_of(law, Random(0))))
     inputs = tuple(a.args[0] for a in node.args if a.args[0].op == "input")
     graph = Graph(inputs, (("y", node),))
-    for prices, dtype in ((Prices(), "i16"), (Prices(bytes=4), "i8")):
+    for prices, dtype in ((OpCosts(), "i16"), (OpCosts(bytes=4), "i8")):
         found, _ = simplify(graph, rules, prices=prices)
         assert {a.args[0].type.dtype for n in products(found) for a in n.args if a.args[0].is_const} == {dtype}
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import pytest
 
 from edgec.fuse import Block, plan
-from edgec.fuse.choice import Prices
+from edgec.fuse.choice import BlockCosts
 from edgec.fuse.decisions import Constraint
 from edgec.fuse.text import read_plan, write_plan
 from edgec.ir import expr as X
@@ -37,7 +37,7 @@ def test_fuse(path: Path) -> None:
     graph = parse(before)
     given = ARGUMENTS.search(before)
     arguments: dict[str, Any] = json.loads(given[1]) if given else {}
-    found = plan(graph, prices=Prices(price), **arguments)
+    found = plan(graph, prices=BlockCosts(price), **arguments)
     assert path.stem.replace("_", " ") in {v.constraint for v in found.decisions.verdicts if not v.fused}
     written = write_plan(found).text
     assert written == f"{show(graph)}\n{after}"

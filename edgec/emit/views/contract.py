@@ -43,7 +43,7 @@ class ContractView(SumsView):
         return [kind(self, h, v, live) for h in dict.fromkeys(self._heights) for v, live in self._widths]
 
     @property
-    def is_as_written(self) -> bool:
+    def keeps_order(self) -> bool:
         """Is the compiler asked to keep the order of the instructions of a tile?"""
         return self.micro.keeps_order
 

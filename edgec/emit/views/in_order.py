@@ -123,9 +123,9 @@ class InOrderTile(Tile):
             if view.streams and self._place_of(c) % view.line == 0:
                 put(c, 0, 2, f"ec_prefetch(panel + EC_AHEAD{f' + {self._place_of(c)}' if c else ''});")
         counting = min(1, last_pass)
-        put(0, counting, 4 - 3 * counting, f"left -= {view.turn};", "EC_FORGET(left);")
-        put(0, counting, 5 - 3 * counting, f"more = ec_min_int(left, {view.turn});", "EC_FORGET(more);")
-        put(1, last_pass, 6, f"ahead += more * {self._stride};", "EC_FORGET(ahead);")
+        put(0, counting, 4 - 3 * counting, f"left -= {view.turn};", "EC_OPAQUE(left);")
+        put(0, counting, 5 - 3 * counting, f"more = ec_min_int(left, {view.turn});", "EC_OPAQUE(more);")
+        put(1, last_pass, 6, f"ahead += more * {self._stride};", "EC_OPAQUE(ahead);")
         put(count - HELD, last_pass, self.rows - 1, f"panel += more * {view.step_width};")
         for r in range(self.rows):
             self._put_next_of_row(r, found, count)

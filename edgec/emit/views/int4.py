@@ -27,7 +27,7 @@ class Int4View(ContractView):
         return [Tile(self, h, v, live) for h in dict.fromkeys(self._heights) for v, live in self._widths]
 
     @property
-    def is_as_written(self) -> bool:
+    def keeps_order(self) -> bool:
         return False
 
     @property

@@ -54,7 +54,7 @@ class SparseView(ContractView):
         return self.pointers[self.params.starts]
 
     @property
-    def is_as_written(self) -> bool:
+    def keeps_order(self) -> bool:
         return False
 
     @property

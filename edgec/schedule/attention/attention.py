@@ -17,8 +17,8 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, extent, is_fixed, most
 from edgec.ir.vector import is_vectorizable
-from edgec.schedule.attention.mask import Visible, by_position, visible
-from edgec.schedule.attention.relative_bias import by_distance
+from edgec.schedule.attention.mask import MaskRange, by_position, visible
+from edgec.schedule.attention.relative_bias import as_toeplitz
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
 
@@ -104,7 +104,7 @@ class Parts:
     value: Expr
     score: Expr
     result: Expr
-    seen: Visible | None
+    seen: MaskRange | None
 
 
 def parts_of(flat: Flat, weights: Weights) -> Parts | None:
@@ -140,7 +140,7 @@ def attention(flat: Flat, device: Device, weights: Weights) -> Attention | None:
     score = by_position(p.score, p.seen, weights) if p.seen is not None else p.score
     if not is_vectorizable(X.substitute(score, {DOT: X.load("dot", (p.m,), "f32")}), p.m):
         score = p.score
-    score = by_distance(score, p.m, p.n, weights)
+    score = as_toeplitz(score, p.m, p.n, weights)
     score = with_contiguous_weights(score, (*flat.loops, p.n), p.m, weights)
     return Attention(
         p.loops, p.m, p.n, p.d, p.k, p.query, p.key, p.value, score, p.result, flat.store, flat.address,

@@ -1,4 +1,4 @@
-"""Visible keys of a query: scores that a constant mask makes -inf are not computed.
+"""MaskRange keys of a query: scores that a constant mask makes -inf are not computed.
 
 A causal mask, or a window that slides along, is a table of zeros and of -inf (the least float, as some exporters write
 it). Read at build time it says from which key to which one a block of queries has anything to see, and where it says
@@ -25,7 +25,7 @@ HIDDEN = -1e30
 
 
 @dataclass(frozen=True)
-class Visible:
+class MaskRange:
     """Query ``m`` sees no key before ``first[m]``, and none from ``last[m]`` on; every query sees one."""
 
     first: np.ndarray
@@ -72,18 +72,18 @@ class Visible:
         return X.call("min", X.call("max", self.m + (c + further), X.const(0)), X.const(self.keys))
 
 
-def visible(score: Expr, m: Expr, n: Expr) -> Visible | None:
-    """Visible keys by ``score``, of query ``m`` and key ``n``; None if it hides nothing, or all keys of a query."""
+def visible(score: Expr, m: Expr, n: Expr) -> MaskRange | None:
+    """MaskRange keys by ``score``, of query ``m`` and key ``n``; None if it hides nothing, or all keys of a query."""
     if not is_fixed(m, n):
         return None
     hidden = _hidden(score, m, n)
     if not hidden.any() or hidden.all(axis=1).any():
         return None
     sees = np.broadcast_to(~hidden, (most(m), most(n)))
-    return Visible(sees.argmax(axis=1), most(n) - sees[:, ::-1].argmax(axis=1), m, n)
+    return MaskRange(sees.argmax(axis=1), most(n) - sees[:, ::-1].argmax(axis=1), m, n)
 
 
-def by_position(score: Expr, seen: Visible, weights: Weights) -> Expr:
+def by_position(score: Expr, seen: MaskRange, weights: Weights) -> Expr:
     """``score`` with a comparison in place of a table that only hides keys, before the first and behind the last."""
     if score.op == "add":
         for table, rest in (score.args, score.args[::-1]):
@@ -98,7 +98,7 @@ def by_position(score: Expr, seen: Visible, weights: Weights) -> Expr:
     return score
 
 
-def _is_run(hidden: np.ndarray, seen: Visible) -> bool:
+def _is_run(hidden: np.ndarray, seen: MaskRange) -> bool:
     keys = np.arange(seen.keys)
     run = (keys >= seen.first[:, None]) & (keys < seen.last[:, None])
     return bool((hidden == ~run).all())

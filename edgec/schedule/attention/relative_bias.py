@@ -21,7 +21,7 @@ from edgec.schedule.flat import Weights, evaluate_over, is_constant
 from edgec.schedule.program import Buffer
 
 
-def by_distance(body: Expr, lane: Expr, other: Expr, weights: Weights) -> Expr:
+def as_toeplitz(body: Expr, lane: Expr, other: Expr, weights: Weights) -> Expr:
     """``body`` with every table that goes by ``lane - other`` as a line, whose neighbors are those along ``lane``."""
 
     def change(slot: Any, place: tuple[Expr, ...]) -> Expr | None:

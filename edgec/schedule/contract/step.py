@@ -15,7 +15,7 @@ from edgec.schedule.contract.bf16_dot import bf16_sum
 from edgec.schedule.contract.fp16_sums import fp16_sum
 from edgec.schedule.contract.int8_dot import DotGroup, dots_of, int8_sum
 from edgec.schedule.contract.micro_kernel import MicroKernel, Sum, chosen, in_order_form
-from edgec.schedule.storage import half_of, memory_type
+from edgec.schedule.storage import memory_type, narrow_dtype
 
 
 class Step(NamedTuple):
@@ -68,7 +68,7 @@ def _is_for_in_order(
     assert form.order is not None
     if not device.in_order or device.arch != "aarch64" or mode == "direct":
         return False
-    if half_of(device) and not (dots is None and device.has_fp16_fma and memory_type(s) == "f16"):
+    if narrow_dtype(device) and not (dots is None and device.has_fp16_fma and memory_type(s) == "f16"):
         return False
     if not k or not is_fixed(*k) or s.op != "load" or k[-1].op != "var":
         return False

@@ -17,7 +17,7 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, is_fixed, most
 from edgec.schedule.attention.attention import parts_of
 from edgec.schedule.attention.mask import by_position
-from edgec.schedule.attention.relative_bias import by_distance
+from edgec.schedule.attention.relative_bias import as_toeplitz
 from edgec.schedule.flat import Flat, Weights, with_contiguous_weights
 from edgec.schedule.gpu.kernel import GpuKernel, has_lanes, is_aligned, loads_lanes
 from edgec.schedule.gpu.tiles import has_tensor_cores, multiplied
@@ -165,7 +165,7 @@ def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | No
         return None
     last = p.k[-1] if p.k else X.const(0)
     score = by_position(p.score, p.seen, weights) if p.seen is not None else p.score
-    score = by_distance(score, p.n, p.m, weights)
+    score = as_toeplitz(score, p.n, p.m, weights)
     score = with_contiguous_weights(score, (*flat.loops, p.n), p.n, weights)
     whole = X.substitute(p.result, {MIXED: X.load("mixed", (p.d,), "f32")})
     return GpuAttention(

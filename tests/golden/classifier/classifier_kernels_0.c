@@ -78,7 +78,7 @@ static __attribute__((noinline)) void classifier_0_contract_3_4x1_4(const float 
     for (ec_int k1 = 0; k1 < 3; ++k1) {
 #pragma GCC unroll 3
       for (ec_int k2 = 0; k2 < 3; ++k2) {
-        EC_FORGET(s);
+        EC_OPAQUE(s);
         const ec_vf l0 = ec_load(panel);
         const ec_vf s0 = ec_set1(s[k0 * 100 + k1 * 10 + k2]);
         c0_0 = ec_fma(s0, l0, c0_0);
@@ -309,7 +309,7 @@ static __attribute__((noinline)) void classifier_2_row_1_1x1_5(const float *rest
   const float *s = mean;
   ec_vf c0_0 = ec_set1(0.0f);
   for (ec_int k0 = 0; k0 < 4; ++k0) {
-    EC_FORGET(s);
+    EC_OPAQUE(s);
     const ec_vf l0 = ec_load(panel);
     const ec_vf s0 = ec_set1(s[k0]);
     c0_0 = ec_fma(s0, l0, c0_0);

@@ -13,7 +13,7 @@ export function refusalsView() {
     { title: "reads it", kind: "names", value: (r) => r.reader, cell: (r) => r.reader },
     { title: "constraint", value: (r) => r.constraint, cell: (r) => r.constraint },
     { title: "because", value: (r) => r.why, cell: (r) => r.why },
-    { title: "pair of classes", value: (r) => r.cell.colour, cell: (r) => `${r.cell.first} into ${r.cell.second}: ${r.cell.colour}` },
+    { title: "pair of classes", value: (r) => r.cell.color, cell: (r) => `${r.cell.first} into ${r.cell.second}: ${r.cell.color}` },
   ], rows)));
   parts.push(el("h2", {}, "Choices by price"));
   if (!doc.choices.length) parts.push(el("p", { class: "empty" }, "Nothing could have been either way."));
