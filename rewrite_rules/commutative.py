@@ -1,6 +1,6 @@
 """Operands that may change places.
 
-Constants go to the right, which is the one spelling other laws are written for. And where the other order is
+Constants go to the right, which is the one spelling other rules are written for. And where the other order is
 computed already, its result is taken.
 """
 

@@ -1,8 +1,8 @@
-"""Quantization to 8 bits, as pairs of quantizing and dequantizing around what is multiplied; laws do the rest.
+"""Quantization to 8 bits, as pairs of quantizing and dequantizing around what is multiplied; rules do the rest.
 
 Weights get a scale a channel and no zero point; what they are multiplied by is stored as bytes with one scale and
 one zero point, by the range that an observer finds in calibration data. The pairs are ordinary operators: products
-of bytes are what the laws of quantized arithmetic make of them.
+of bytes are what the rules of quantized arithmetic make of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Moving a scale across a tensor: conv(x, w) = conv(x/s, w*s), with 1/s worked into what makes x.
 
-The equality is that of two proved laws, `scale_the_weights_before` read from right to left and `scale_the_weights`
+The equality is that of two proved rules, `scale_the_weights_before` read from right to left and `scale_the_weights`
 (and of min(x, b)*s = min(x*s, b*s) for positive s). Before and after, the network is the same function; what changes
 is how well bytes with one scale stand for x. Since weights have a scale a channel, what makes x does not notice. What
 cannot take 1/s (a gelu, a normalization that a residual reads too) is divided as it is rounded to bytes: one number a

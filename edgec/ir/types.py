@@ -26,7 +26,7 @@ def extent_text(extent: Extent) -> str:
     return f"{{{extent}}}" if isinstance(extent, Expr) else str(extent)
 
 
-@lru_cache(maxsize=100_000)  # laws ask for every node they would make
+@lru_cache(maxsize=100_000)  # rules ask for every node they would make
 def _elements(shape: tuple[Extent, ...]) -> int:
     return prod(map(upper, shape))
 

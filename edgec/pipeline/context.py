@@ -15,7 +15,7 @@ from edgec.schedule.variants import Variants
 
 @dataclass(frozen=True)
 class Context:
-    """The surroundings of a build. Findings travel in the values that stages leave."""
+    """Everything that stages need besides their value; immutable. Findings are fields of the values they return."""
 
     options: Options
     progress: Progress = silent
@@ -25,7 +25,7 @@ class Context:
     extras: tuple[str, ...] = ()
     #: Image preprocessing in apps.
     preprocessing: Preparation = AS_IS
-    #: Costs of blocks for the fusion planner; None: the database where there is one, and a model of the device.
+    #: Costs of blocks for the fusion planner; None: those of the profile database, or of a model of the device.
     prices: BlockCosts | None = None
-    #: Measured and frozen variants of products; None: as the database has them.
+    #: Measured and frozen variants of matmuls; None: those of the profile database.
     variants: Variants | None = None

@@ -1,7 +1,7 @@
-"""THE list of stages, and the runner that walks it: the only place where order exists.
+"""The list of stages in order, and the function that runs them. No other module knows the order.
 
-Every stage is a plain function ``(value, context) -> value``. The value it leaves is verified, timed, printed where
-that is asked for, and can be executed on numpy arrays, so that an error can be traced to the stage that brought it in.
+Every stage is a plain function ``(value, context) -> value``. Its result is verified, timed, printed on request, and
+can be executed on numpy arrays, so that an error can be traced to the stage that caused it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from edgec.schedule.program import Program
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: its function, the package folder it lives in, and what can be done with its result."""
+    """One stage: its name, folder and function, and the functions that verify, show and execute its result."""
 
     name: str
     folder: str
@@ -48,7 +48,7 @@ class Stage:
 
 
 def graph_of(value: Any) -> Graph:
-    """The graph in what a stage before emit left."""
+    """The graph in the result of a stage before emit."""
     return value if isinstance(value, Graph) else value.graph
 
 
@@ -122,10 +122,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Run:
-    """A walk through stages, in order.
+    """The results of a run through several stages, in order.
 
-    ``graph`` is the one it began with: imported, or read from a saved stage. ``given`` is the value read, by the name
-    of the stage that left it; None where the walk began with a model.
+    ``graph`` is the first graph: imported, or read from a saved stage. ``given`` is the name and the result of the
+    saved stage that was read; None where the run began with a model.
     """
 
     steps: tuple[Step, ...]
@@ -175,7 +175,7 @@ class Run:
         return {s.stage.name: s.seconds for s in self.steps}
 
     def __getitem__(self, name: str) -> Any:
-        """The value that the stage called ``name`` left; KeyError when it did not run and its value was not read."""
+        """The result of the stage ``name``; KeyError when it did not run and its result was not read."""
         for step in self.steps:
             if step.stage.name == name:
                 return step.value
@@ -194,13 +194,12 @@ def run(
     until: str = "emit",
     save: Path | None = None,
 ) -> Run:
-    """Walk the stages from ``start`` to ``until``, both included.
+    """Run the stages from ``start`` to ``until``, both included.
 
-    ``source`` is a model for ``import``; for a later stage it is the file that an earlier walk saved of the stage
-    before it (or, up to ``fuse``, the graph in it). With ``save``, the text of every stage is written there as soon as
-    it is known.
+    ``source`` is a model for ``import``; for a later stage it is the saved text of the stage before it (or, up to
+    ``fuse``, the graph in it). With ``save``, the text of every stage is written to that folder when the stage is done.
 
-    Raises UsageError for stages that do not exist or cannot be started at.
+    Raises UsageError for unknown stages, or where ``until`` is before ``start``.
     """
     chosen = _between(start, until)
     load_micro_kernels(context.options.micro_kernels)
@@ -226,7 +225,7 @@ def run(
 
 
 def _left_before(start: str, source: Any, context: Context) -> Any:
-    """The value that ``start`` takes, from a graph or from the text of a saved stage."""
+    """The argument of the stage ``start``, from a graph or from the text of a saved stage."""
     if start == "schedule":
         return _verified(saved.read_plan(Path(source)), verify_plan, source)
     if start == "emit":
@@ -242,7 +241,7 @@ def _left_before(start: str, source: Any, context: Context) -> Any:
 
 
 def _verified(value: Any, verify_value: Callable[[Any], None], source: Any) -> Any:
-    """The value of a saved stage, which somebody may have edited."""
+    """The value of a saved stage, verified because the file may have been edited."""
     try:
         verify(value.graph)
         verify_value(value)

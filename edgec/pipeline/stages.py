@@ -1,4 +1,4 @@
-"""The stage functions: each a plain function of a value and the context, from one value to the next."""
+"""The stage functions: each takes the previous stage's result and the context, and returns its own result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from edgec.schedule.thread_count import thread_count
 from edgec.schedule.variants import Variants
 from edgec.tune.known import prices_for, variants_for
 
-#: Values that lie in memory take no more than this many times their bytes, borders and gaps between them included.
+#: Upper bound of the memory of stored values, halos and gaps included, as a multiple of their bytes.
 CERTAIN = 2
 
 
@@ -69,7 +69,7 @@ def simplify(graph: Graph, context: Context) -> Simplified:
 
 
 def compress(simplified: Simplified, context: Context) -> Compressed:
-    """Prune, then quantize, as far as the options ask for it; what is left is simplified again."""
+    """Prune, then quantize, where the options ask for it; the graph is simplified again after each."""
     o = context.options
     graph, pruned = simplified.graph, None
     if o.prune is not None:
@@ -85,7 +85,7 @@ def compress(simplified: Simplified, context: Context) -> Compressed:
 
 
 def _offers(graph: Graph, context: Context) -> dict[str, Any]:
-    """The offers of the scheduler for the zeros in a network's weights, by the names of their nodes."""
+    """What the scheduler predicts for skipping zero weights (`SparseOffer`), by the names of the nodes."""
     o = context.options
     trial = Context(replace(o, gpu=None), prices=context.prices)
     plan = fuse(Compressed(simplify(graph, trial).graph), trial)
@@ -94,7 +94,7 @@ def _offers(graph: Graph, context: Context) -> dict[str, Any]:
 
 
 def fuse(compressed: Compressed, context: Context) -> Plan:
-    """Plan the blocks; in stripes where the whole needs more memory than there is."""
+    """Plan the blocks; in stripes where the network would not fit into RAM otherwise."""
     plan, room = _planned(compressed, context), context.options.room
     standing = {b.output for b in plan.blocks}
     if not room or plan.graph.sizes or context.options.gpu or Lives(plan.graph, standing).peak * CERTAIN <= room:
@@ -192,7 +192,7 @@ def _part(segment: Segment, bf16_layers: frozenset[str] | None, context: Context
 
 
 def emit(program: Program, context: Context) -> Project:
-    """The files of the project; its lock names the threads that were asked for, which a program may not need."""
+    """The files of the project; the lock records the requested number of threads, which may exceed the program's."""
     o = settled(context.options, program.assignment)
     facts = {**context.facts, "threads": o.threads, "choices": program.choices}
     if program.parts:

@@ -1,4 +1,4 @@
-"""Rewriting graphs by proved laws. Files of laws need nothing but this module, ``edgec.ops`` and numpy."""
+"""Rewriting graphs by proved rules. Files of rules need nothing but this module, ``edgec.ops`` and numpy."""
 
 from edgec.rewrite.applied import Applied, Considered
 from edgec.rewrite.engine import consider

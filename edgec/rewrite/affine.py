@@ -1,7 +1,7 @@
 """Real tensors that stand for narrow integers: x = (q - zero) * scale, read off any spelling of it.
 
 ``affine`` looks through casts, offsets and scales by constants, and through movements, down to integers of 8 or 16
-bits. What laws of quantized arithmetic have to know about an operand is in the three parts of the result.
+bits. What rules of quantized arithmetic have to know about an operand is in the three parts of the result.
 """
 
 from __future__ import annotations

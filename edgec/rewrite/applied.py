@@ -10,7 +10,7 @@ from edgec.rewrite.rule import Numeric, Proposal, Rule
 
 @dataclass(frozen=True)
 class Applied:
-    """One step: the law, the ONNX nodes it concerned, and the terms before and after."""
+    """One step: the rule, the ONNX nodes it concerned, and the terms before and after."""
 
     rule: str
     law: str

@@ -1,11 +1,10 @@
-"""Driving laws to a fixpoint: every step taken shrinks the measure of the whole graph.
+"""Application of rules to a fixpoint: every step reduces the cost (measure) of the whole graph.
 
-The graph is swept arguments first until no law applies. What a step costs is counted exactly: a replacement pays
-for the nodes that were not there, and is credited with those that nothing reads any more, so a law that would repeat
-shared work is refused without having to ask for it. Laws only propose; choosing is done in ``_Rewriter.improve``,
-where the first improvement is taken, and where no single step improves anything, in ``_Rewriter.free``: a value that
-several operators read is given up by all of them at once, each by whatever law has it do without, when that pays
-together. That is where taking the first improvement loses otherwise.
+The graph is swept, arguments first, until no rule applies. The gain of a step is exact: the cost of nodes that nothing
+reads any more, minus that of nodes that are new. So a rule that would repeat shared work is rejected without a test of
+its own. Rules only propose. ``_Rewriter.improve`` takes the first proposal that reduces the cost. Where no single step
+does, ``_Rewriter.free`` rewrites all readers of a shared value at once, so that the value is no longer needed, if that
+reduces the cost together: a greedy search over single steps would miss this.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from edgec.rewrite.facts import is_static
 from edgec.rewrite.measure import NOTHING, Measure, OpCosts, height, measure
 from edgec.rewrite.rule import Numeric, Proposal, Rule, View
 
-#: Steps a node of the original graph may cause on average before the rewriting is cut short.
+#: Limit of steps, per node of the original graph.
 STEPS_PER_NODE = 50
 
-#: Readers a value may have to be given up by all of them.
+#: Values with more readers than this are not removed by rewriting all readers at once.
 MOST_READERS = 6
 
-#: How deep the terms of an applied law are written out.
+#: Depth to which the terms of an applied rule are printed.
 _SHOWN_DEPTH = 6
 
-#: Functions that jump: what reaches one element by element must not change in its last place, or it jumps elsewhere.
+#: Discontinuous functions: a difference in the last place of an operand may change their result by a whole step.
 _JUMPS = frozenset({"floor", "ceil", "trunc", "round", "floordiv", "floormod", "fmod"})
 
 _ORDER: tuple[Numeric, ...] = ("exact", "reassociates", "approximates")
@@ -46,10 +45,10 @@ def simplify(
     steps: int | None = None,
     prices: OpCosts = OpCosts(),
 ) -> tuple[Graph, tuple[Applied, ...]]:
-    """Rewrite ``graph`` by ``rules`` until no law improves it.
+    """Rewrite ``graph`` by ``rules`` until no rule improves it.
 
-    ``numeric`` bounds what laws may do to numbers; ``steps`` how many are taken; ``prices`` are those of the device.
-    The result depends on nothing but the arguments.
+    ``numeric`` limits the effect of rules on numbers, ``steps`` the number of steps; ``prices`` are the device's costs
+    of operations. The result is deterministic.
     """
     allowed = [r for r in rules if _ORDER.index(r.numeric) <= _ORDER.index(numeric)]
     rewriter = _Rewriter(allowed, graph.origin, prices)
@@ -82,7 +81,7 @@ def proposals(r: Rule, node: Node, view: View) -> Iterator[Proposal]:
 
 
 def _delicate(nodes: Sequence[Node]) -> frozenset[Node]:
-    """Floats that reach a function that jumps, element by element: rounding them otherwise could show."""
+    """Floats from which discontinuous functions are computed element by element: other rounding could show there."""
     found: set[Node] = set()
     for n in reversed(nodes):
         jumps = n.op in _JUMPS or (n.op == "cast" and n.type.dtype not in FLOATS)
@@ -99,7 +98,7 @@ def _readers_of(
     nodes: Iterable[Node], users: Mapping[Node, Sequence[Node]], place: Mapping[Node, int] = MappingProxyType({}),
     last: int = 0,
 ) -> set[Node]:  # fmt: skip
-    """These nodes, and everything that is computed from them, but for what has a ``place`` behind the ``last``."""
+    """These nodes, and everything that is computed from them, except nodes with a ``place`` after ``last``."""
     found: set[Node] = set()
     stack = [*nodes]
     while stack:
@@ -121,8 +120,8 @@ class _Uses:
 class _Rewriter:
     """Rewrites sweep by sweep.
 
-    ``counts`` holds the nodes that are alive among those already swept, with how many swept nodes, nodes still to
-    be swept and outputs read each. It is what tells the cost of a step.
+    ``counts`` is a reference count: for every live node among those already swept, the number of nodes (swept or still
+    to be swept) and outputs that read it. Nodes that come to life or die by a step give its gain.
     """
 
     def __init__(self, rules: Sequence[Rule], origin: Mapping[Node, tuple[str, ...]], prices: OpCosts) -> None:
@@ -141,7 +140,7 @@ class _Rewriter:
         return self.counts.get(node, 0)
 
     def rules_for(self, node: Node) -> Iterator[Rule]:
-        """The laws that may have something to say about a node."""
+        """The rules that may apply to a node, by its operator and those of its arguments."""
         below = {a.op for a in node.args}
         return (r for r in self.rules.get(node.op, ()) if r.below <= below)
 
@@ -159,7 +158,7 @@ class _Rewriter:
         return tuple((name, new[n]) for name, n in outputs)
 
     def process(self, nodes: Iterable[Node], readers: Mapping[Node, int], delicate: bool = False) -> dict[Node, Node]:
-        """Improve ``nodes`` (arguments first); what they become. They are alive through their readers to come."""
+        """The replacements of ``nodes``, improved arguments first; ``readers`` still to be swept keep them alive."""
         new: dict[Node, Node] = {}
         for n in nodes:
             args = tuple(new.get(a, a) for a in n.args)
@@ -174,7 +173,7 @@ class _Rewriter:
         return new
 
     def improve(self, node: Node, readers: int, delicate: bool) -> Node:
-        """Apply laws to ``node`` until none improves it any further; its ``readers`` follow."""
+        """The replacement of ``node``, which has ``readers`` readers: rules are applied until none reduces the cost."""
         again = True
         while again and len(self.applied) < self.steps:
             again = False
@@ -192,7 +191,7 @@ class _Rewriter:
         return node
 
     def attempt(self, r: Rule, node: Node, proposal: Node, readers: int, delicate: bool) -> Node | None:
-        """Put ``proposal`` in the place of ``node`` if that shrinks the measure; the improved proposal, or None."""
+        """Replace ``node`` by ``proposal`` if that reduces the cost; the improved proposal, or None."""
         born = self.hold(proposal, readers)
         dead = self.release(node, readers)
         gain = self.cost(dead).minus(self.cost(born))
@@ -209,7 +208,7 @@ class _Rewriter:
         return self.process(counts, counts, delicate)[proposal]
 
     def free_shared(self, outputs: tuple[tuple[str, Node], ...]) -> tuple[tuple[str, Node], ...]:
-        """Rid the graph of values that all their readers can do without, where that pays."""
+        """Remove values by rewriting all of their readers at once, where that reduces the cost."""
         nodes = list(topological(n for _, n in outputs))
         named = [n for _, n in outputs]
         users: dict[Node, list[Node]] = {n: [] for n in nodes}
@@ -218,7 +217,7 @@ class _Rewriter:
                 users[a].append(n)
         place = {n: k for k, n in enumerate(nodes)}
         replaced: dict[Node, Node] = {}
-        stale: set[Node] = set()  # what was replaced, and all that is computed from it: not counted as it stands
+        stale: set[Node] = set()  # replaced nodes and all that is computed from them: their reference counts are old
         for value in nodes:
             readers = users[value]
             if not 2 <= len(readers) <= MOST_READERS or value in named or not value.args or is_static(value):
@@ -226,7 +225,7 @@ class _Rewriter:
             last = max(place[r] for r in readers)
             later = _readers_of((u for r in readers for u in users[r]), users, place, last)
             if later.intersection(readers):
-                continue  # one is computed from another: what it would become is not known yet
+                continue  # one reader is computed from another, whose replacement is not known yet
             if not stale.intersection((value, *readers)) and len(self.applied) < self.steps:
                 found = self.free(value, readers, place)
                 replaced.update(found)
@@ -245,7 +244,7 @@ class _Rewriter:
         return tuple((name, new[n]) for name, n in outputs)
 
     def free(self, value: Node, readers: Sequence[Node], place: Mapping[Node, int]) -> dict[Node, Node]:
-        """Replacements of the ``readers`` of ``value`` that together remove it and make the graph cheaper.
+        """Replacements of the ``readers`` of ``value`` that together remove it and reduce the cost of the graph.
 
         ``place`` numbers the nodes of the graph, arguments first.
         """
@@ -258,11 +257,11 @@ class _Rewriter:
         return {}
 
     def give_up(self, value: Node, chosen: Mapping[Node, tuple[Rule, Node]]) -> dict[Node, Node]:
-        """Put what is ``chosen`` for each reader in its place, if that shrinks the measure."""
+        """Replace each reader by what is ``chosen`` for it, if that removes ``value`` and reduces the cost."""
         born: list[Node] = []
         dead: list[Node] = []
         readers: dict[Node, int] = {}
-        # The last first: with it may die what read an earlier one, which then has fewer readers to hand on.
+        # The last reader first: readers of an earlier one may die with it, so that fewer have to be transferred.
         for reader, (_, proposal) in reversed(tuple(chosen.items())):
             if reader in self.counts:
                 readers[reader] = self.counts[reader]
@@ -278,7 +277,7 @@ class _Rewriter:
         for k, (reader, (r, proposal)) in enumerate(chosen.items()):
             origin = self.inherit([n for n in born if n in self.counts], [reader, value], proposal)
             before, after = _term(reader, {reader, value}), _term(proposal, set(born))
-            own = gain if k + 1 == len(chosen) else NOTHING  # what they gain, they gain together
+            own = gain if k + 1 == len(chosen) else NOTHING  # the gain is common: it is recorded once, at the last step
             self.applied.append(Applied(r.name, r.law, r.numeric, origin, before, after, own))
         return {reader: proposal for reader, (_, proposal) in chosen.items()}
 
@@ -302,11 +301,11 @@ class _Rewriter:
     def is_gain(gain: Measure, node: Node, proposal: Node) -> bool:
         if gain <= NOTHING:
             return False
-        # Heights are counted in the nodes above as well: a step that gains nothing before them must not lower them.
+        # A node's height is part of the heights of its users too: a step that gains nothing else must not lower it.
         return gain[:4] != NOTHING[:4] or height(proposal) >= height(node)
 
     def hold(self, node: Node, readers: int) -> list[Node]:
-        """More readers for ``node``; the nodes that come alive by it."""
+        """Add readers to ``node``; returns the nodes that this brings to life."""
         born: list[Node] = []
         stack = [(node, readers)]
         while stack:
@@ -320,7 +319,7 @@ class _Rewriter:
         return born
 
     def release(self, node: Node, readers: int) -> list[Node]:
-        """Fewer readers for ``node``; the nodes that die by it."""
+        """Take readers from ``node``; returns the nodes that have none left."""
         dead: list[Node] = []
         stack = [(node, readers)]
         while stack:
@@ -333,7 +332,7 @@ class _Rewriter:
         return dead
 
     def inherit(self, born: Sequence[Node], dead: Sequence[Node], proposal: Node | None = None) -> tuple[str, ...]:
-        """Hand on the names of the ``dead``: to those of the same operator where there are any, else to all."""
+        """Give the origins of ``dead`` nodes to new ones of the same operator where there are any, otherwise to all."""
         heirs = [n for n in born if not is_static(n)]
         if not heirs and proposal is not None and proposal.op not in ("const", "input"):
             heirs = [proposal]
@@ -349,9 +348,9 @@ class _Rewriter:
 
 
 def _needs(proposal: Node, value: Node, reader: Node, place: Mapping[Node, int]) -> bool:
-    """Is ``value`` among what ``proposal`` is computed from, on this side of what the reader was computed from?"""
+    """Is ``proposal`` computed from ``value``, other than through other operands of the reader?"""
     known = {*reader.args, *(a for x in reader.args for a in x.args)} - {value}
-    first = place[value]  # what stands before it is not computed from it
+    first = place[value]  # nodes before it are not computed from it
     stack, seen = [proposal], set()
     while stack:
         n = stack.pop()
@@ -364,7 +363,7 @@ def _needs(proposal: Node, value: Node, reader: Node, place: Mapping[Node, int])
 
 
 def _arguments_first(root: Node, inside: set[Node]) -> Iterator[Node]:
-    """The nodes below ``root`` that lie ``inside``; laws propose small terms, so recursion will do."""
+    """The nodes below ``root`` that are ``inside``; proposals are small terms, so recursion is deep enough."""
     inside.discard(root)
     for a in root.args:
         if a in inside:
@@ -373,7 +372,7 @@ def _arguments_first(root: Node, inside: set[Node]) -> Iterator[Node]:
 
 
 def _term(node: Node, inside: set[Node]) -> str:
-    """The part of a node's term that lies ``inside``, on one line; the rest is named by type."""
+    """The part of a node's term that is ``inside``, on one line; other operands are shown by type."""
     names: dict[Node, str] = {}
 
     def show(n: Node, depth: int) -> str:

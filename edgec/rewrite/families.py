@@ -1,4 +1,4 @@
-"""Families of laws, and where they come from."""
+"""Families of rules, and where they come from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from edgec.rewrite.rule import Rule
 
 _ALGEBRA = "algebra"
 _ARRAYS = "arrays and their indices"
-#: The families of the shipped laws, with their sources. A user's law may name a family of its own.
+#: The families of the shipped rules, with their sources. A user's rule may name a family of its own.
 ORIGINS: dict[str, str] = {
     "absorbing": "algebra of lattices and Booleans",
     "associative": f"{_ALGEBRA}; DNNFusion (Niu et al. 2021), associative rules",

@@ -1,4 +1,4 @@
-"""Finding laws: every file of the shipped folder, and of folders a user adds."""
+"""Finding rules: every file of the shipped folder, and of folders a user adds."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from edgec.rewrite.rule import Rule
 
 
 def load_rules(folders: Iterable[Path | str] = ()) -> tuple[Rule, ...]:
-    """The shipped laws and those in ``folders``, in the order of files and, inside a file, of writing.
+    """The shipped rules and those in ``folders``, in the order of files and, inside a file, of writing.
 
-    Laws from ``folders`` are proved before they are used: RuleError with a counterexample for a wrong one. Raises
+    Rules from ``folders`` are proved before they are used: RuleError with a counterexample for a wrong one. Raises
     UsageError for a folder that does not exist, a file that does not load, or a name that is taken.
     """
     rules = list(_shipped())
@@ -39,7 +39,7 @@ def _shipped() -> tuple[Rule, ...]:
 
 
 def rules_in(folder: Path) -> list[Rule]:
-    """The laws in the files of one folder, unproved; files that begin with an underscore are left out."""
+    """The rules in the files of one folder, unproved; files that begin with an underscore are left out."""
     if not folder.is_dir():
         raise UsageError("there is no such folder of rules", where=str(folder))
     found: list[Rule] = []

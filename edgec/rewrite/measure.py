@@ -2,19 +2,19 @@
 
 Measures are compared component by component:
 
-1. ``flops``: arithmetic, a multiply-add counted as two; choices and indices are free where only the position decides.
-   Sums of products of narrow integers count less, by what the device makes of them (``OpCosts``).
-2. ``bytes``: elements read and written by each operator. A reshape moves nothing, small constants are near, and
-   integers that are only widened are read as what they are.
-3. ``operators``.
-4. ``oddities``: spellings that another one is preferred to (a constant to the left in a sum or product, the
-   subtraction of a constant, a constant inside a product, a clip above before one below, a greater for a less, a pool
-   whose one window is everything, a constant added to a scaled sum of integers, bytes with a sign before constant
-   weights, integers moved after they are widened), so that laws need to know one spelling only.
-5. ``height``: minus the operators below each movement, so that movement rises towards the outputs and element-wise
-   work comes to stand next to what made its operand.
-6. ``unfolded``: elements computed from constants alone. They are free in the components above: what can be folded
-   is, and what is kept (narrow weights that are widened) is dealt with when it is packed.
+1. ``flops``: arithmetic, a multiply-add counted as two; a select or an index that depends only on the position is free.
+   Sums of products of narrow integers count less, depending on the device's instructions (``OpCosts``).
+2. ``bytes``: elements read and written by each operator. A reshape moves nothing, small constants are free, and
+   integers that are only widened count with the bytes of their stored type.
+3. ``operators``: their number.
+4. ``oddities``: spellings other than the canonical one (a constant to the left in a sum or product, the subtraction of
+   a constant, a constant inside a product, a clip above before one below, a greater for a less, a pool whose one window
+   is everything, a constant added to a scaled sum of integers, signed bytes before constant weights, integers moved
+   after they are widened), so that rules need to know one spelling only.
+5. ``height``: minus the number of operators below each movement, so that movement rises towards the outputs and
+   element-wise work is next to the operator that made its operand.
+6. ``unfolded``: elements computed from constants alone. They are free in the components above: most are folded, and
+   the rest (narrow weights that are widened) is computed when weights are packed.
 
 All components are sums over nodes and bounded below for graphs of one size, so rewriting ends.
 """

@@ -1,9 +1,9 @@
-"""Proof by trial: both sides of a law are evaluated wherever it claims to hold.
+"""Proof by trial: both sides of a rule are evaluated wherever it claims to hold.
 
 An equation is tried on random broadcasting shapes and element types, with operands of commutative functions in
-either order; a change is tried on its examples. A law that claims to be exact has to keep every bit, of NaN,
+either order; a change is tried on its examples. A rule that claims to be exact has to keep every bit, of NaN,
 infinities and zeros of both signs too; one that reassociates has to agree up to rounding on floats, and still bit for
-bit on integers. And it has to be good for something: some instance must cost less afterwards.
+bit on integers. And it must be useful: some instance must cost less afterwards.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from edgec.rewrite.term import COMMUTATIVE, Term
 
 Array = np.ndarray
 
-#: Instances a law has to pass.
+#: Instances a rule has to pass.
 INSTANCES = 60
-#: How many times as many are tried to find one that only this law makes cheaper.
+#: How many times as many are tried to find one that only this rule makes cheaper.
 _SEEDS = 4
 #: Instances that may be refused by a guard before giving up.
 _ATTEMPTS = 12000
 
-#: Devices on which a law may be good for something: without and with dot products of bytes.
+#: Devices on which a rule may be good for something: without and with dot products of bytes.
 _PRICES = (OpCosts(), OpCosts(bytes=4))
 
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
@@ -86,8 +86,8 @@ def instances_of(rule: Rule, random: Random) -> Iterator[Node]:
 def earns(rule: Rule, rules: Sequence[Rule]) -> bool:
     """Is there an instance that ends up cheaper with ``rule`` than with the others of ``rules`` alone?
 
-    Asked of a build that admits what the law does to numbers, and no more; of an instance as it stands and of one that
-    is rounded afterwards, which some laws keep away from.
+    The other rules are those that a build with this rule's ``numeric`` allows. Instances are tried with and without a
+    rounding of their result, as some rules do not apply before a rounding.
     """
     others = [r for r in rules if r is not rule]
     for node in chain.from_iterable(instances_of(rule, Random(seed)) for seed in range(_SEEDS)):

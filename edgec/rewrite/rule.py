@@ -1,4 +1,4 @@
-"""Laws in their two forms: an equation traced with variables, and a change for what no equation can say.
+"""Rules in their two forms: an equation traced with variables, and a change for rewrites that are no equation.
 
     @rule("distributive", numeric="reassociates")
     def factor(x, a, b):
@@ -10,7 +10,7 @@
         \"\"\"A transpose of a transpose is one transpose.\"\"\"
         ...
 
-A change returns the node to put in the place of its own, or the sentence why there is none.
+A change returns the replacement of its node, or a sentence with the reason why there is none. ``law`` is the family.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from edgec.ir.graph import Node
 from edgec.ir.types import FLOATS
 from edgec.rewrite.term import COMMUTATIVE, Term, instantiate, match, truth_variables, variable
 
-#: What a law does to numbers. ``exact``: every bit stays, NaN and the sign of zero included. ``reassociates``: equal
+#: What a rule does to numbers. ``exact``: every bit stays, NaN and the sign of zero included. ``reassociates``: equal
 #: in real arithmetic, so results differ by rounding (and by the sign of zero). ``approximates``: differs visibly
 #: somewhere, for instance where an intermediate result would overflow.
 Numeric = Literal["exact", "reassociates", "approximates"]
@@ -37,7 +37,7 @@ Proposal = Union[Node, str]
 
 
 class RuleError(EdgecError):
-    """A law is wrong or badly written."""
+    """A rule is wrong or badly written."""
 
 
 class View(Protocol):
@@ -50,7 +50,7 @@ class View(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A law. ``ops`` are the operators it can apply to, ``summary`` is the first line of its docstring."""
+    """A rule. ``law`` is its family, ``ops`` the operators it can apply to, ``summary`` its docstring's first line."""
 
     name: str
     law: str
@@ -61,16 +61,16 @@ class Rule:
 
     @property
     def needs_smoothness(self) -> bool:
-        """Must nothing that jumps (a rounding, a floor) come after, element by element?"""
+        """Does the rule keep away from values from which a discontinuous function (rounding, floor) is computed?"""
         return False
 
     @property
     def below(self) -> frozenset[str]:
-        """Operators that have to be among those of a node's arguments for the law to say anything about it."""
+        """Operators that all have to be among those of a node's arguments for the rule to apply."""
         return frozenset()
 
     def propose(self, node: Node, view: View) -> Iterator[Proposal]:
-        """Nodes equal to ``node``, or sentences why there is none."""
+        """Nodes equal to ``node``, or sentences with the reason why there is none."""
         raise NotImplementedError
 
 
@@ -116,7 +116,7 @@ class Equation(Rule):
 
 @dataclass(frozen=True, eq=False)
 class Change(Rule):
-    """A function from a node to an equal one; ``examples`` makes nodes it applies to, for its proof."""
+    """A function from a node to an equal one; ``examples`` generates nodes to which it applies, for its proof."""
 
     change: Callable[[Node, View], Proposal]
     examples: Callable[[Random], Iterable[Node]]
@@ -137,7 +137,7 @@ def holds(dtype: str, dtypes: Dtypes) -> bool:
 
 
 def fitted(replacement: Node, node: Node) -> Node:
-    """The replacement, broadcast to the shape of what it replaces (as for x + 0, where the 0 was the larger)."""
+    """The replacement, broadcast to the shape of ``node`` (as for x + 0, where the 0 had the larger shape)."""
     if replacement.type.shape != node.type.shape:
         return ops.node("broadcast", replacement, shape=node.type.shape)
     return replacement
@@ -153,9 +153,10 @@ def rule(
 ) -> Callable[[Callable[..., tuple[Any, Any]]], Rule]:
     """An equation: the function returns its two sides, written with its parameters as variables.
 
-    ``where`` is a guard with the same parameters: it gets nodes, and returns True or the sentence why not.
-    Numbers in an equation stand for constants of any shape with that one value. A ``smooth`` law rounds once more
-    than it found: it keeps away from values that reach a function that jumps (a rounding, a floor), where that shows.
+    ``law`` is the name of its family. ``where`` is a guard with the same parameters: it gets nodes, and returns True or
+    a sentence with the reason why not. Numbers in an equation represent constants of any shape with that one value. A
+    ``smooth`` rule adds a rounding error: it is not applied to values from which a discontinuous function (rounding,
+    floor) is computed.
     """
 
     def decorate(function: Callable[..., tuple[Any, Any]]) -> Rule:
@@ -173,9 +174,10 @@ def rule(
 def rule_on(
     *ops: str, law: str, examples: Callable[[Random], Iterable[Node]], numeric: Numeric = "exact"
 ) -> Callable[[Callable[[Node, View], Proposal]], Rule]:
-    """A change of nodes of the operators ``ops``: a function of the node and its surroundings.
+    """A change of nodes of the operators ``ops``: a function of the node and a view of the graph around it.
 
-    ``examples`` gets a source of randomness and makes nodes the change has to apply to.
+    ``law`` is the name of its family. ``examples`` gets a random generator and yields nodes to which the change must
+    apply.
     """
 
     def decorate(function: Callable[[Node, View], Proposal]) -> Rule:

@@ -29,7 +29,7 @@ def broadcastable(random: Random, full: list[int]) -> Shape:
     return tuple(1 if random.random() < 0.4 else extent for extent in kept)
 
 
-#: What breaks laws that are only nearly right.
+#: What breaks rules that are only nearly right.
 _HARD = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-42, -1e-42, 3e38, -3e38, 0.1, -7.25, 0.5)
 _EASY = (0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -3.0)
 
@@ -65,7 +65,7 @@ def tolerance(dtype: str) -> float:
 
 
 def given(name: str, *shape: int, dtype: str = "f64") -> Node:
-    """An input; doubles, so that a proof can tell a wrong law from rounding."""
+    """An input; doubles, so that a proof can tell a wrong rule from rounding."""
     return placeholder(name, Type(dtype, shape))
 
 

@@ -1,4 +1,4 @@
-"""Shapes under broadcasting and reshaping, as laws need them."""
+"""Shapes under broadcasting and reshaping, as rules need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terms: what a law looks like when its equation is traced with variables."""
+"""Terms: what a rule looks like when its equation is traced with variables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Number = Union[int, float, bool]
 Operand = Union["Term", Number]
 Bindings = dict[str, Node]
 
-#: Functions whose operands may change places; laws are matched in either order.
+#: Functions whose operands may change places; rules are matched in either order.
 COMMUTATIVE = frozenset({"add", "mul", "max", "min", "eq", "ne", "and", "or", "xor", "bitand", "bitor", "bitxor"})
 
 

@@ -6,7 +6,7 @@ A lowering function takes a `Call` and returns the value (or the tuple of values
     def hard_sigmoid(call: Call) -> Value:
         return clip(call[0] * call.attribute("alpha") + call.attribute("beta"), 0, 1)
 
-The same decorator serves a file of the user's own, outside the package; see `load_operators`.
+The same decorator registers operators of a user's own file, outside the package; see `load_operators`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _loaded: set[Path] = set()
 
 
 class UnknownValue(ModelError):
-    """A value that decides shapes or structure is computed from inputs; ``inputs`` names those."""
+    """A value that must be known at build time is computed from inputs, whose names are ``inputs``."""
 
     def __init__(self, message: str, *, inputs: tuple[str, ...], hint: str, where: str | None = None) -> None:
         super().__init__(message, hint=hint, where=where)
@@ -52,7 +52,7 @@ class UnknownValue(ModelError):
 
 
 class ModelWarning(UserWarning):
-    """Something in a model that is against the standard, but whose meaning is clear."""
+    """A violation of the standard in a model whose meaning is clear."""
 
 
 def onnx(*operators: str, domain: str = "") -> Callable[[AnyLowering], AnyLowering]:
@@ -67,7 +67,7 @@ def onnx(*operators: str, domain: str = "") -> Callable[[AnyLowering], AnyLoweri
 
 
 def refuse(reason: str, *operators: str, domain: str = "") -> None:
-    """Say why operators are not supported: the text becomes the hint of the error."""
+    """Register the reason why operators are not supported: the text is the hint of the error."""
     for operator in operators:
         _REASONS[domain, operator] = reason
 
@@ -113,13 +113,13 @@ class Call:
     inputs: tuple[Item | None, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     outputs: tuple[str, ...] = ("",)
-    #: Makes a run-time size of a scalar (i64) that is computed, from 0 up to a bound; set by the importer.
+    #: Makes a run-time size of a computed scalar (i64), from 0 to a bound; set by the importer.
     new_size: Callable[[Value, Extent], Extent] | None = None
-    #: Notes a truth value without which the results mean nothing, and what is wrong then; set by the importer.
+    #: Adds a runtime assertion: a condition, and the message where it is false; set by the importer.
     demand: Callable[[Value, str], None] | None = None
-    #: How often a loop goes round at most, where the user says so; set by the importer.
+    #: The largest number of iterations of a loop, where the user states it; set by the importer.
     rounds: int | None = None
-    #: Lowers a subgraph (of If, Loop, Scan) where the node stands; set by the importer.
+    #: Lowers a subgraph (of If, Loop, Scan) in the scope of the node; set by the importer.
     inline: Callable[..., list[Item]] | None = None
 
     def __getitem__(self, k: int) -> Value:
@@ -143,13 +143,13 @@ class Call:
 
     @property
     def operands(self) -> list[Value]:
-        """Every operand that is there."""
+        """Every operand that is present."""
         found = (self.optional(k) for k in range(len(self.inputs)))
         return [v for v in found if v is not None]
 
     @property
     def aligned(self) -> list[Value]:
-        """Every operand, the second one broadcast as operator sets before 7 had it: from dimension ``axis`` on."""
+        """Every operand, the second one broadcast by the rule of operator sets before 7: from dimension ``axis`` on."""
         operands = self.operands
         axis = self.attributes.get("axis")
         if self.opset >= 7 or len(operands) != 2 or not self.attributes.get("broadcast") or axis is None:
@@ -171,7 +171,7 @@ class Call:
         return self.attributes.get(name, default)
 
     def required(self, name: str) -> Any:
-        """An attribute that must be there."""
+        """The value of an attribute; raises ModelError when it is missing."""
         if name not in self.attributes:
             raise ModelError(f"attribute '{name}' is missing", where=self.label)
         return self.attributes[name]
@@ -222,7 +222,7 @@ class Call:
         return self.new_size(count, most)
 
     def _counted(self, count: Node) -> Extent | None:
-        """The size that a number of true elements is: one for all that count the same mask."""
+        """The size of a number of true elements; None for any other. Equal masks give the same size."""
         found = masks.counted(count)
         if found is None or self.new_size is None:
             return None
@@ -242,7 +242,7 @@ class Call:
         return None if given is None else tuple(given)
 
     def node(self, op: str, *args: Operand, **attrs: Any) -> Value:
-        """A core operator on values; the way to a core operator of the user's own."""
+        """The result of a core operator, by name; also of the user's own core operators."""
         return emit(op, *args, **attrs)
 
     def warn(self, message: str) -> None:

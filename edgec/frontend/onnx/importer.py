@@ -27,9 +27,9 @@ from edgec.ir.graph import Graph, Node, sizes_in
 from edgec.ir.index import lesser, upper
 from edgec.text import listed, printable
 
-#: Functions and loops multiply nodes: a small file may mean more of them than anyone can compile.
+#: Functions and loops multiply nodes: a small file may expand to more of them than can be compiled.
 _MAX_NODES = 200_000
-#: What a lowering function runs into when a node breaks what the standard promises of it.
+#: The exceptions that a lowering function may raise for a node that violates the standard.
 _BROKEN_PROMISE = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
     ValueError,
@@ -50,15 +50,15 @@ def import_model(
 ) -> Graph:
     """Read an ONNX model and lower it to core operators, with constants folded.
 
-    ``shapes`` gives the shape of inputs whose dimensions the model leaves open, ``values`` fixes inputs at
-    build time (they are then no inputs of the graph), ``dims`` ranges (least, most, step) to dimensions that
-    stay open until the network runs, ``rounds`` says how often loops go round at most, by the names of their nodes,
-    ``ops_folders`` hold Python files with operators of the user's own. ``origin`` of the result names the ONNX nodes
-    every core node came from. ``tensors``, where it is given, receives the node of every tensor of the main graph,
-    by ONNX name.
+    ``shapes`` has the shapes of inputs whose dimensions the model leaves open, ``values`` the values of inputs that are
+    fixed at build time (and are not inputs of the graph), ``dims`` the ranges (least, most, step) of dimensions that
+    stay open until run time, ``rounds`` the largest number of iterations of loops, by the names of their nodes.
+    ``ops_folders`` contain Python files with the user's own operators. ``origin`` of the result maps every core node to
+    the ONNX nodes that it came from. ``tensors``, where it is given, receives the node of every tensor of the main
+    graph, by ONNX name.
 
-    Raises UsageError for shapes that are missing or do not fit, ModelError for a model that is broken or
-    uses operators that are not supported (all of them at once).
+    Raises UsageError for shapes that are missing or do not fit, ModelError for a model that is invalid or has
+    unsupported operators (all of them in one error).
     """
     for folder in ops_folders:
         load_operators(folder)
@@ -90,7 +90,7 @@ def import_model(
 
 
 def _output_names(model: Model) -> list[str]:
-    """Outputs of the model, in order; what it lists twice is one tensor and one output."""
+    """Names of the model's outputs, in order; a name that is listed twice is one output."""
     declared = [o.name for o in model.proto.graph.output]
     names = list(dict.fromkeys(declared))
     for name in names:
@@ -121,7 +121,7 @@ class _Scope:
 
     names: dict[str, Item]
     opsets: Mapping[str, int]
-    #: Initializers nobody has read yet.
+    #: Initializers that have not been read yet.
     tensors: Tensors = field(default_factory=dict)
     outer: _Scope | None = None
     prefix: str = ""
@@ -132,12 +132,12 @@ class _Scope:
 
 
 class _Importer:
-    """Lowers nodes in their scopes, and remembers where every core node came from."""
+    """Lowers nodes in their scopes, and records the origin of every core node."""
 
     def __init__(self, model: Model, rounds: Mapping[str, int]) -> None:
         self.model = model
         self.rounds = rounds
-        self.bounded: set[str] = set()  # loops among them that were met
+        self.bounded: set[str] = set()  # names of lowered nodes: those in ``rounds`` that are missing here do not exist
         self.functions = {(domain_name(f.domain), f.name): f for f in model.proto.functions}
         self.origin: dict[Node, tuple[str, ...]] = {}
         self.lowered = 0
@@ -232,7 +232,7 @@ class _Importer:
         return results
 
     def new_size(self, count: Value, most: Extent, name: str) -> Extent:
-        """A size that the graph computes; what computes it twice is one size."""
+        """A size that the graph computes, at most ``most``; equal nodes give the same size."""
         node = count.reshape().cast("i64").node
         for size, known in self.sizes.items():
             if known is node:
@@ -240,10 +240,10 @@ class _Importer:
         size = X.size(identifier_of(name, self.size_names), 0, upper(most))
         if size.op == "size":
             self.sizes[size] = node
-        return lesser(size, most)  # so that everybody sees that it is no more, whatever the bound turns out to be
+        return lesser(size, most)  # the bound is part of the formula, as the size's own range may be wider
 
     def demand(self, condition: Value, message: str) -> None:
-        """Ask for a truth value; raises ModelError when it is known to be false."""
+        """Add a runtime assertion; raises ModelError when the condition is known to be false."""
         node = condition.reshape().node
         if node.is_const:
             if not node.value:
@@ -252,7 +252,7 @@ class _Importer:
             self.demands.append((message, node))
 
     def attribute(self, a: AttributeProto) -> Any:
-        """An attribute as Python, numpy or (a subgraph) as it is."""
+        """The value of an attribute: a Python value, an array, or a subgraph as its message."""
         if a.type == AttributeProto.TENSOR:
             return tensor(a.t, self.model.folder)
         if a.type == AttributeProto.SPARSE_TENSOR:
@@ -268,9 +268,9 @@ class _Importer:
         def inline(
             graph: GraphProto, inputs: Sequence[Item] = (), suffix: str = "", when: Value | None = None
         ) -> list[Item]:
-            """Lower a subgraph whose formal inputs are ``inputs``; gives its outputs.
+            """Lower a subgraph with ``inputs`` in place of its formal inputs; returns its outputs.
 
-            What it demands counts only ``when`` it is taken, and not at all when it does not fit.
+            Its runtime assertions hold only ``when`` it is taken, and are dropped when it cannot be lowered.
             """
             others, self.demands = self.demands, []
             try:
@@ -318,7 +318,7 @@ class _Importer:
         seen: set[Node] = set()
         while pending:
             node = pending.pop()
-            # Nodes of a subgraph have their origin already, and so have those it takes from outside.
+            # Nodes of a subgraph have their origin already, and so have nodes from the outer scope that it reads.
             if node in stop or node in seen or node.op in ("input", "const") or (nested and node in self.origin):
                 continue
             seen.add(node)
@@ -329,7 +329,7 @@ class _Importer:
 
 
 def _attributes(node: NodeProto, scope: _Scope) -> dict[str, AttributeProto]:
-    """Attributes by name; in a function, those that stand for one of the function's own are looked up."""
+    """Attributes by name; references to attributes of the enclosing function are resolved."""
     found = {}
     for a in node.attribute:
         if not a.ref_attr_name:
@@ -340,7 +340,7 @@ def _attributes(node: NodeProto, scope: _Scope) -> dict[str, AttributeProto]:
 
 
 def _without(node: NodeProto, absent: set[str]) -> NodeProto:
-    """The node with operands that the caller of the function left out left out here too."""
+    """The node without the operands that are ``absent``: optional inputs of the function that its caller omits."""
     if not absent.intersection(node.input):
         return node
     result = NodeProto()

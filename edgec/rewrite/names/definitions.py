@@ -1,4 +1,4 @@
-"""Composites by their mathematics. How an exporter spells them is the laws' business.
+"""Composites by their mathematics. How an exporter spells them is the rules' business.
 
 A definition takes operands and returns one node. It is written for operands of shape ``SAMPLE`` that is normalized,
 reduced or rotated along its last dimension; ``EXTENT`` stands for the extent of that dimension wherever it occurs, and
@@ -21,7 +21,7 @@ EXTENT = float(SAMPLE[-1])
 #: Constants of the model's choice, of any shape that broadcasts; two, because equal ones cancel.
 ANY, OTHER = 0.0123, 0.0456
 
-#: A definition, and what its first operand may carry as a factor that laws moved elsewhere.
+#: A definition, and what its first operand may carry as a factor that rules moved elsewhere.
 Definition = Callable[..., Node]
 DEFINITIONS: dict[str, list[Definition]] = {}
 

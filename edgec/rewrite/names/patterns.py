@@ -1,6 +1,6 @@
 """Definitions in normal form, and how a part of a graph is compared with one.
 
-The normal form is what the shipped laws make of a definition. Compared with a model it has four freedoms: operands of
+The normal form is what the shipped rules make of a definition. Compared with a model it has four freedoms: operands of
 commutative functions in either order, reductions along any one set of dimensions, the extent of those where the
 definition has ``EXTENT`` (or its reciprocal), and any constant where it has ``ANY``.
 """
@@ -46,7 +46,7 @@ class Match:
 def patterns() -> tuple[Pattern, ...]:
     """Every definition in normal form, larger ones first: what is found inside another is not looked for.
 
-    Before a rounding the normal form may be another one: laws that would change the last place keep away from it.
+    Before a rounding the normal form may be another one, as rules that would change the last place do not apply there.
     """
     found: dict[Node, Pattern] = {}
     for name, definitions in DEFINITIONS.items():
@@ -64,7 +64,7 @@ def _normal(operands: list[Node], y: Node) -> Node:
 
 
 def _without_scale(root: Node) -> Node:
-    """Laws move a constant factor of a result to where it costs nothing, so a pattern has none."""
+    """Rules move a constant factor of a result to where it costs nothing, so a pattern has none."""
     if root.op == "mul" and is_static(root.args[1]) and uniform(root.args[1]) != ANY:
         return root.args[0]
     return root

@@ -1,6 +1,6 @@
 """Names of quantized operators: all that stands between narrow integers and narrow integers is one operator.
 
-After the laws a quantized operator is a sum of products of widened bytes (or a sum, or a function of real numbers), and
+Simplified, a quantized operator is a sum of products of widened bytes (or a sum, or a function of real numbers), and
 behind it an offset, a scale, bounds and a rounding, by constants: the parts that ``requantized`` walks through.
 """
 

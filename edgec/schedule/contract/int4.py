@@ -4,7 +4,7 @@ Weights that take at most sixteen evenly spaced values in every group along k ar
 MatMulNBits, DequantizeLinear with blocks, or edgec's own rounding. A panel holds group after group: a row of scales, a
 row of what code 0 stands for (left out where that is -8 scales everywhere), then dots of eight codes a lane, in
 order.
-The formula of the weights is what is looked at, so that scales and zero points may be spelled in any way, and laws
+The formula of the weights is what is looked at, so that scales and zero points may be spelled in any way, and rules
 may have moved factors of whole columns into them.
 """
 

@@ -19,14 +19,14 @@ from edgec.ir.types import DTYPES
 
 
 def _pooled_window(call: Call, x: Value) -> tuple[Window, tuple[Any, ...]]:
-    """The window, with padding at the end so that exactly the wanted positions exist, and their number."""
+    """The window, with padding at the end for exactly the required positions, and their numbers."""
     space = x.shape[2:]
     win = window(call, space, call.required("kernel_shape"))
     sizes = []
     for n, b, a, s, span in zip(space, win.before, win.after, win.strides, win.spans):
         free = n + b + a - span
         count = (-(-free // s) if call.attribute("ceil_mode", 0) else free // s) + 1
-        # A window that begins in the padding behind the end does not count.
+        # A window that begins in the padding after the end does not count.
         if call.attribute("ceil_mode", 0) and (count - 1) * s >= n + b:
             count -= 1
         sizes.append(max(count, 0))
@@ -57,7 +57,7 @@ def max_pool(call: Call) -> Value | tuple[Value, Value]:
 
 
 def _indices(call: Call, x: Value, y: Value, win: Window) -> Value:
-    """Position in the whole input of each window's maximum: the first of equal ones."""
+    """Flat index in the whole input of each window's maximum: the first of equal ones."""
     candidates = windows(x, win, y.shape[2:], -inf if x.is_float else int(np.iinfo(DTYPES[x.dtype]).min))
     places = windows(
         _positions(x, bool(call.attribute("storage_order", 0))), win, y.shape[2:], int(np.iinfo(np.int64).max)
@@ -67,7 +67,7 @@ def _indices(call: Call, x: Value, y: Value, win: Window) -> Value:
 
 
 def _positions(x: Value, turned: bool) -> Value:
-    """Position of each element in the whole tensor; with ``turned`` the first spatial dimension is the fastest."""
+    """Flat index of each element; ``turned``: in column-major order, with the first spatial dimension the fastest."""
     if any(isinstance(n, Expr) for n in x.shape):
         space = [prod(x.shape[2:d]) if turned else prod(x.shape[d + 1 :]) for d in range(2, x.rank)]
         strides = (prod(x.shape[1:]), prod(x.shape[2:]), *space)
