@@ -14,11 +14,11 @@ from edgec.emit.partitioned import part_names
 from edgec.emit.source import Sources, generate
 from edgec.errors import EdgecError
 from edgec.fuse import Block, Plan
-from edgec.fuse.cost_model import CostModel
 from edgec.report import why
 from edgec.report.kernels import blocks_of, kernel_cost, kernel_record
 from edgec.report.launches import launch
 from edgec.report.listing import formula_text, numbered
+from edgec.report.predicted import marks, predicted_seconds
 from edgec.report.record import Record
 from edgec.schedule.program import Kernel
 
@@ -30,7 +30,6 @@ def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, 
     """All kernels in order, and the texts of their functions by name."""
     program, plan = built.program, built.run["fuse"]
     calls = _sources(built)
-    price = CostModel(built.options.device)
     numbers = {b.output: k for k, b in enumerate(plan.blocks)}
     names, index = numbered(plan.graph.nodes()), why.Index(plan)
     said = resources(built.folder)
@@ -56,13 +55,21 @@ def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, 
             "sparsity": sparsity(kernel),
             "weights_bytes": kernel.weights_bytes,
             "scratch_bytes": kernel.scratch_bytes,
-            "predicted_us": launched["predicted_us"] if launched is not None else sum(map(price, blocks)) * 1e6,
+            "predicted_us": predicted_us(kernel, launched, built),
             "measured_us": measured * 1e6 if measured is not None else None,
             "launch": launched,
             "max_rel": errors.get(k),
             "why": [line for b in planned for line in why.sentences(index, b)],
         })  # fmt: skip
-    return rows, texts
+    found = marks([r["measured_us"] for r in rows], [r["predicted_us"] for r in rows])
+    return [{**row, **mark} for row, mark in zip(rows, found)], texts
+
+
+def predicted_us(kernel: Kernel, launched: Record | None, built: Built) -> float:
+    """Microseconds by the model of a launch on a GPU, or by the price of the blocks."""
+    if launched is not None:
+        return float(launched["predicted_us"])
+    return predicted_seconds(kernel, built.options.device) * 1e6
 
 
 def _cut(text: str) -> str:

@@ -3,7 +3,7 @@
 import { bytesOf, doc, isMeasured, timeOf } from "../data.mjs";
 import { openKernel } from "../detail.mjs";
 import { el } from "../dom.mjs";
-import { count, error, micro, percent, short, size } from "../figures.mjs";
+import { count, error, known, micro, percent, short, size } from "../figures.mjs";
 import { namesOf, table } from "../table.mjs";
 
 export function kernelsView() {
@@ -11,13 +11,14 @@ export function kernelsView() {
   const total = d3.sum(doc.kernels, timeOf) || 1;
   const measured = isMeasured();
   return [
-    el("p", { class: "quiet" }, measured ? "Times of each kernel in a run on one thread; their sum leaves out what lies between kernels." : "Times are predictions of the device's model: nothing was measured."),
+    el("p", { class: "quiet" }, measured ? "Times of each kernel in a run on one thread; their sum leaves out what lies between kernels. A kernel marked slow takes more than 4 times its predicted time, beyond the pace of this machine." : "Times are predictions of the device's model: nothing was measured."),
     table("Kernels", [
       { title: "#", number: true, value: (k) => k.kernel, cell: (k) => el("button", { class: "link", type: "button", onclick: () => openKernel(k.kernel) }, String(k.kernel)) },
       { title: "operators", value: (k) => k.operators.join(" "), cell: (k) => short(k.operators.join(" "), 44) },
       { title: "nodes of the model", kind: "names", value: (k) => k.nodes.join(), cell: (k) => namesOf(k.nodes) },
       { title: "schedule", value: (k) => k.kind, cell: (k) => k.kind },
       { title: measured ? "time" : "predicted", number: true, value: timeOf, cell: (k) => [el("i", { class: "share", style: { width: `${(60 * timeOf(k)) / most}px` } }), micro(timeOf(k))] },
+      ...(measured ? [{ title: "of predicted", number: true, value: (k) => k.times_predicted, cell: (k) => (known(k.times_predicted) ? `${k.times_predicted.toFixed(1)}x${k.is_slow ? " slow" : ""}` : "–") }] : []),
       { title: "share", number: true, value: timeOf, cell: (k) => percent(timeOf(k) / total) },
       { title: "FLOPs", number: true, value: (k) => k.flops, cell: (k) => count(k.flops) },
       { title: "GFLOP/s", number: true, value: (k) => k.flops / timeOf(k), cell: (k) => (timeOf(k) > 0 ? (k.flops / timeOf(k) / 1e3).toFixed(1) : "–") },
