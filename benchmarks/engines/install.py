@@ -12,13 +12,15 @@ import numpy as np
 
 from benchmarks import environment as with_benchmarks
 
-#: What pip installs for every engine. That of LiteRT makes the networks too: it brings torch.
+#: What pip installs for every engine. That of LiteRT makes the networks too: it brings torch. That of the zoo makes its
+#: networks only.
 PACKAGES: Mapping[str, tuple[str, ...]] = {
     "onnxruntime": ("onnxruntime",),
     "openvino": ("openvino",),
     "litert": ("litert-torch", "transformers", "onnx"),
     "ncnn": ("ncnn", "pnnx"),
     "mnn": ("MNN",),
+    "zoo": ("torch", "torchvision", "timm", "transformers", "onnx", "onnxscript"),
 }
 #: Seconds that pip, and a converter, may take.
 PATIENCE = 1800

@@ -1,0 +1,65 @@
+"""The zoo: networks that nobody tuned for, made and compared with onnxruntime, one after the other.
+
+    python -m benchmarks.zoo [--only PATTERN] [--part K/N] [--limit COUNT] [--page docs/results/zoo.md]
+
+Each network is made, built, checked and timed in processes of its own, with limits of time and memory; what was found
+is a line of zoo.jsonl in the cache folder, and a run goes on after the last line. Networks are made in an environment
+with torch, which the first run installs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+from benchmarks.networks.wheels import default_cache
+from benchmarks.zoo import page, rows
+from benchmarks.zoo.making import catalog
+
+
+def main(arguments: list[str] | None = None) -> int:
+    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    p.add_argument("--cache", type=Path, default=default_cache().with_name("zoo"))
+    p.add_argument(
+        "--python",
+        help="a Python with torch, timm, torchvision and transformers, in place of an environment of its own",
+    )
+    p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="names or families; may be repeated")
+    p.add_argument("--part", default="1/1", metavar="K/N", help="every N-th network, beginning with the K-th")
+    p.add_argument("--limit", type=int, help="stop after this many networks")
+    p.add_argument(
+        "--seconds", type=float, default=1.0, help="timing of a pair on each number of threads; 0 checks only"
+    )
+    p.add_argument("--patience", type=float, default=600, help="seconds that one process may take")
+    p.add_argument("--memory", type=float, default=12, help="GB that one process may take")
+    p.add_argument("--again", action="store_true", help="measure networks that have a row already")
+    p.add_argument("--keep", action="store_true", help="keep the files of networks")
+    p.add_argument("--list", action="store_true", help="print the names alone")
+    p.add_argument("--page", type=Path, help="write the page of all rows so far")
+    options = p.parse_args(arguments)
+    options.cache.mkdir(parents=True, exist_ok=True)
+    entries = catalog(options.cache, options.python)
+    k, _, n = options.part.partition("/")
+    found = rows.read(options.cache)
+    wanted = [
+        e
+        for e in entries[int(k) - 1 :: int(n)]
+        if not options.only or any(fnmatch(text, o) for o in options.only for text in (e.name, e.family, e.source))
+    ]
+    if options.list:
+        print("\n".join(e.name for e in wanted))
+        return 0
+    todo = [e for e in wanted if options.again or e.name not in found][: options.limit]
+    for number, entry in enumerate(todo):
+        row = rows.measured(entry, options)
+        rows.append(options.cache, row)
+        print(f"{number + 1}/{len(todo)} {rows.sentence(row)}", flush=True)
+    if options.page:
+        options.page.write_text(page.text(rows.read(options.cache).values(), len(entries)), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

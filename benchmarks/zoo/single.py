@@ -1,0 +1,205 @@
+"""One network of the zoo, built, checked and timed in a process of its own.
+
+    python -m benchmarks.zoo.single JOB.json ROW.json
+
+The row is written after every step, so that what is known survives a crash; ``step`` is the one that began last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import edgec
+from benchmarks import measure
+from benchmarks.engines.peer import Peer
+from edgec.artifact.network import Network
+from edgec.bench.profile import kernel_seconds
+from edgec.build import Built
+from edgec.check.compare import compare_all, quantized_outputs, tolerance_of, worst
+from edgec.check.litert import LitertReference
+from edgec.errors import EdgecError
+from edgec.execute.samples import random_inputs
+from edgec.frontend.tflite.model import TfliteModel
+from edgec.report.predicted import by_price
+
+#: Sets of random inputs that results are compared on, and kernels of a network that are kept.
+SAMPLES, WORST = 2, 10
+#: Relative change of inputs that shows how far a network's results follow the rounding of its values.
+NEAR = 2e-7
+#: Multiple of the peer's disagreement with itself that passes.
+DOUBT = 2.0
+
+Row = dict[str, Any]
+Arrays = Mapping[str, np.ndarray]
+
+
+def run(job: Mapping[str, Any], target: Path) -> None:
+    row: Row = {}
+
+    def step(name: str) -> None:
+        row["step"] = name
+        part = target.with_suffix(".part")
+        part.write_text(json.dumps(row), encoding="utf-8")
+        part.replace(target)  # in one step: whatever ends this process, a row that is there is whole
+
+    step("build")
+    try:
+        built = _built(job, row)
+        step("check")
+        _check(built, job, row)
+        step("time")
+        _time(built, job, row)
+        step("profile")
+        if job["seconds"]:
+            found = kernel_seconds(built, min(0.3, job["seconds"]))
+            row["worst_kernels"] = by_price(built.program, built.options.device, found)[:WORST]
+    except EdgecError as refusal:
+        row["refused" if row["step"] == "build" else "error"] = " ".join(str(refusal).split())[:600]
+    except Exception as problem:
+        row["error"] = f"{type(problem).__name__}: {' '.join(str(problem).split())[:400]}"
+    step("done" if "error" not in row and "refused" not in row else row["step"])
+
+
+def _built(job: Mapping[str, Any], row: Row) -> Built:
+    """The network, built on one core; its time and the peak of its memory and of the C compiler's."""
+    begun = time.perf_counter()
+    with measure.on_cores(1):
+        built = edgec.build(job["path"], threads=2, shapes=job["shapes"], values=job["values"])
+    row["build_seconds"] = round(time.perf_counter() - begun, 2)
+    row["compiler_seconds"] = round(built.seconds["compile"], 2)
+    usage = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    row["build_mb"] = max(usage) // 1024
+    row["kernels"] = built.kernels
+    row["operators"] = built.operators
+    return built
+
+
+def _check(built: Built, job: Mapping[str, Any], row: Row) -> None:
+    """Errors against the reference with and without its optimizations, and of the two against each other."""
+    graph = built.run.graph
+    quantized, bound = quantized_outputs(graph), tolerance_of(graph, built.options.device.precision)
+    errors: dict[str, float] = {"plain": 0.0, "optimized": 0.0, "own": 0.0}
+    is_right = {"plain": True, "optimized": True}
+    references = {name: _reference(built, job, 1, name == "optimized") for name in ("plain", "optimized")}
+    with Network(built.folder, 1) as one, Network(built.folder, 2) as two:
+        for seed in range(SAMPLES):
+            arrays = random_inputs(graph, seed, greatest=True)
+            ours = [network.run(arrays) for network in (one, two)]
+            theirs: dict[str, Any] = {}
+            for name, reference in references.items():
+                try:
+                    theirs[name] = reference(arrays)
+                except Exception as problem:  # onnxruntime's errors share no base class
+                    row[f"peer_{name}"] = " ".join(str(problem).split())[:300]
+                    continue
+                for found in ours:
+                    differences = compare_all(found, theirs[name], quantized)
+                    errors[name] = max(errors[name], worst(differences).max_rel)
+                    is_right[name] &= all(d.within(bound) for d in differences)
+            if len(theirs) == 2:
+                errors["own"] = max(errors["own"], worst(compare_all(theirs["optimized"], theirs["plain"])).max_rel)
+            if not all(is_right.values()) and "plain" in theirs:
+                errors["own"] = max(errors["own"], _sensitivity(references["plain"], arrays, theirs["plain"]))
+    known = [name for name in references if f"peer_{name}" not in row]
+    if not known:
+        raise RuntimeError(f"the peer fails: {row['peer_plain']}")
+    row["error_plain"], row["error_optimized"] = (errors[n] if n in known else None for n in ("plain", "optimized"))
+    row["own_disagreement"] = errors["own"]
+    # Where the peer is far from itself there is nothing to hold a result against.
+    row["right"] = any(is_right[n] for n in known) or min(errors[n] for n in known) <= DOUBT * errors["own"]
+
+
+def _sensitivity(reference: Callable[[Arrays], Arrays], arrays: Arrays, usual: Arrays) -> float:
+    """Change of the reference's own results where its inputs of floats change in their last digits.
+
+    A network that rounds to integers, or chooses, may answer a tiny difference with a large one.
+    """
+    chance = np.random.default_rng(1)
+    found = 0.0
+    for _ in range(3):
+        near = {
+            n: (a * (1 + NEAR * chance.uniform(-1, 1, a.shape))).astype(a.dtype) if a.dtype.kind == "f" else a
+            for n, a in arrays.items()
+        }
+        found = max(found, worst(compare_all(reference(near), usual)).max_rel)
+    return found
+
+
+def _reference(built: Built, job: Mapping[str, Any], threads: int, optimized: bool) -> Callable[[Arrays], Arrays]:
+    if isinstance(built.parsed, TfliteModel):
+        interpreter = LitertReference(built.parsed, job["shapes"], job["values"], threads, fast=optimized)
+        return interpreter.run
+    values = {name: np.asarray(v) for name, v in job["values"].items()}
+    opened: list[Peer] = []
+
+    def call(arrays: Arrays) -> Arrays:
+        if not opened:
+            opened.append(Peer(Path(job["path"]), job["shapes"], threads, optimized))
+        typed = {i.name: values[i.name] for i in opened[0].session.get_inputs() if i.name in values}
+        return opened[0].run({**arrays, **typed})
+
+    return call
+
+
+def _time(built: Built, job: Mapping[str, Any], row: Row) -> None:
+    """Ours and the peer's in turns, on one thread and on two: minima, medians and spreads in milliseconds."""
+    if not job["seconds"]:
+        return
+    arrays = random_inputs(built.run.graph, 0, greatest=True)
+    for threads in (1, 2):
+        with measure.on_cores(threads), Network(built.folder, threads) as network:
+            ours, _ = network.bind(arrays)
+            taken = measure.take_turns((ours, _peer_call(built, job, arrays, threads)), job["seconds"])
+        lows = [min(t) * 1e3 for t in taken]
+        row[f"ms_{threads}"], row[f"peer_ms_{threads}"] = (round(v, 5) for v in lows)
+        row[f"ratio_{threads}"] = round(lows[0] / lows[1], 4)
+        row[f"spread_{threads}"] = [round(float(np.percentile(t, 90) / min(t)) - 1, 3) for t in taken]
+
+
+def _peer_call(built: Built, job: Mapping[str, Any], arrays: Arrays, threads: int) -> Callable[[], Any]:
+    """The peer on these inputs; bound once, where it can bind them."""
+    if isinstance(built.parsed, TfliteModel):
+        interpreter = LitertReference(built.parsed, job["shapes"], job["values"], threads, fast=True)
+        interpreter.feed(arrays)
+        return interpreter.invoke
+    feeds = {**arrays, **{name: np.asarray(v) for name, v in job["values"].items()}}
+    for optimize in (True, False):
+        try:
+            peer = Peer(Path(job["path"]), job["shapes"], threads, optimize)
+            peer.run(feeds)
+            break
+        except Exception:  # some files run only without optimizations
+            if not optimize:
+                raise
+    try:
+        binding = peer.session.io_binding()
+        for name, array in feeds.items():
+            binding.bind_cpu_input(name, array)
+        for name in peer.outputs:
+            binding.bind_output(name, "cpu")
+        peer.session.run_with_iobinding(binding)
+    except Exception:  # a file that declares another rank than it gives cannot be bound
+        return lambda: peer.session.run(None, feeds)
+    return lambda: peer.session.run_with_iobinding(binding)
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    p.add_argument("job", type=Path)
+    p.add_argument("row", type=Path)
+    options = p.parse_args()
+    job = json.loads(options.job.read_text(encoding="utf-8"))
+    resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
+    run(job, options.row)
+
+
+if __name__ == "__main__":
+    main()

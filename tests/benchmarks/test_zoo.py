@@ -1,0 +1,104 @@
+"""The zoo: the order of its catalog, a row of a network from its file to the page, and what stops one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from benchmarks.zoo import __main__ as zoo
+from benchmarks.zoo import page, rows
+from benchmarks.zoo.entries import Entry, load, mixed, save
+
+SOURCES = ("timm", "torchvision", "transformers")
+
+
+def entries(source: str, count: int, families: int = 3) -> list[Entry]:
+    return [Entry(source, f"net{k}", f"family{k % families}", "legacy", 17) for k in range(count)]
+
+
+def test_every_prefix_is_a_fair_sample() -> None:
+    order = mixed([entries("timm", 60), entries("torchvision", 30), entries("transformers", 10)])
+    assert (
+        len(order) == 100
+        and mixed([entries("timm", 60), entries("torchvision", 30), entries("transformers", 10)]) == order
+    )
+    shares = [sum(e.source == source for e in order[:20]) for source in SOURCES]
+    assert shares == [12, 6, 2]
+    first = [e.family for e in order if e.source == "timm"][:3]
+    assert sorted(first) == ["family0", "family1", "family2"], "each family once before any comes twice"
+
+
+def test_names_of_entries_are_those_of_files(tmp_path: Path) -> None:
+    entry = Entry("transformers", "CausalLM:gpt2", "CausalLM", "dynamo", 20, "int8-qdq")
+    assert entry.name == "transformers-CausalLM-gpt2-dynamo-20-int8-qdq"
+    assert entry.base.name == "transformers-CausalLM-gpt2-dynamo-20" and entry.suffix == ".onnx"
+    save([entry], tmp_path / "catalog.jsonl")
+    assert load(tmp_path / "catalog.jsonl") == [entry]
+
+
+def matmul(path: Path, operator: str = "Relu") -> None:
+    weights = np.random.default_rng(0).standard_normal((32, 16)).astype(np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node(operator, ["h"], ["y"])]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, size]) for n, size in (("x", 32), ("y", 16))]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [numpy_helper.from_array(weights, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """A cache with the files of three networks: one right, one of an unknown operator, and one that is no model."""
+    models = tmp_path / "models"
+    models.mkdir()
+    save(entries("timm", 3), tmp_path / "catalog.jsonl")
+    matmul(models / "timm-net0-legacy-17.onnx")
+    matmul(models / "timm-net1-legacy-17.onnx", "Unheard")
+    (models / "timm-net2-legacy-17.onnx").write_bytes(b"no model")
+    return tmp_path
+
+
+def test_a_run_goes_on_where_it_ended(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--cache", str(cache), "--python", "none", "--seconds", "0.05", "--keep", "--only", "timm"]
+    assert zoo.main([*given, "--limit", "1"]) == 0
+    assert len(rows.read(cache)) == 1
+    assert zoo.main([*given, "--page", str(cache / "zoo.md")]) == 0
+    found = rows.read(cache)
+    assert len((cache / "zoo.jsonl").read_text().splitlines()) == 3 and "1/2" in capsys.readouterr().out
+    right = found["timm-net0-legacy-17"]
+    assert right["right"] and right["error_plain"] < 1e-5 and right["error_optimized"] < 1e-5
+    assert right["ratio_1"] > 0 and right["ratio_2"] > 0 and right["kernels"] == 1 and right["build_mb"] > 10
+    assert right["worst_kernels"][0]["times_predicted"] > 0
+    assert "Unheard" in found["timm-net1-legacy-17"]["refused"]
+    assert "refused" in found["timm-net2-legacy-17"]
+    text = (cache / "zoo.md").read_text()
+    assert "| tried | 3 |" in text and "| refused, with a reason | 2 |" in text and "Unheard" in text
+    assert "1 networks: geometric mean" in text
+
+
+def test_limits_are_errors_of_the_row(cache: Path) -> None:
+    given = ["--cache", str(cache), "--python", "none", "--seconds", "0", "--keep", "--only", "timm-net0*"]
+    zoo.main([*given, "--patience", "0.2"])
+    assert rows.read(cache)["timm-net0-legacy-17"]["error"] == "it took more than 0 s"
+    zoo.main([*given, "--memory", "0.05", "--again"])
+    assert rows.read(cache)["timm-net0-legacy-17"]["error"]
+
+
+def test_the_page_lists_what_needs_work() -> None:
+    usual = {"source": "timm", "exporter": "legacy", "variant": "", "date": "2026-01-01", "build_seconds": 3.0}
+    usual |= {"compiler_seconds": 1.0, "build_mb": 99, "kernels": 5, "spread_1": [0.1, 0.2], "right": True}
+    usual |= {"ms_1": 1.0, "peer_ms_1": 2.0, "ratio_1": 0.5, "ratio_2": 0.4}
+    slow = {**usual, "name": "slow", "ratio_1": 3.0}
+    wrong = {**usual, "name": "wrong", "right": False, "error_plain": 0.5, "error_optimized": None}
+    wrong |= {"own_disagreement": 1e-6}
+    text = page.text(
+        [{**usual, "name": "fine"}, slow, wrong, {"name": "gone", "not_made": "no | such", "date": "2026-01-02"}], 9
+    )
+    listed = text.partition("## Above")[2].partition("##")[0]
+    assert "| slow | 3.00" in listed and "fine" not in listed
+    assert "| wrong | 5.0e-01 | - | 1.0e-06 |" in text and "no \\| such" in text and "2026-01-01 to 2026-01-02" in text
+    assert "geometric mean 0.91" in text, json.dumps(text[:2000])
+    assert page.geometric_mean([0.5, 0.5, 3.0]) == pytest.approx(0.75 ** (1 / 3))
