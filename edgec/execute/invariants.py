@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from edgec.errors import EdgecError
 from edgec.fuse import Block, Plan
+from edgec.fuse.classify import flops
 from edgec.fuse.cost_model import operations
 from edgec.fuse.join import AGAIN
 from edgec.ir.graph import Node
@@ -88,21 +89,25 @@ def _verify_operations(kernel: Kernel, choices: Mapping[str, str]) -> None:
         if count <= LEAST_OPERATIONS:
             continue
         limit = MOST_REPEATED * asked(step.block)
-        if count > limit and is_repeated(step.block, choices):
-            limit = max(limit, MOST_REPEATED * operations(step.block))
+        if count > limit:
+            limit = max(limit, MOST_REPEATED * decided(step.block, choices))
         if count > limit:
             message = f"it executes {count:.0f} operations ({step.describe}), {count / (limit or 1):.1f} times the most"
             raise InvariantError(message, f"kernel of {step.block.output!r} ({', '.join(step.names)})")
 
 
-def is_repeated(block: Block, choices: Mapping[str, str]) -> bool:
-    """Was it decided that an operator of the block is computed more than once for each of its elements?
+def decided(block: Block, choices: Mapping[str, str]) -> float:
+    """Operations of a block with all that the planner decided to compute more than once for an element; or 0.
 
-    By its price; or in each of the few passes of a reduction and what follows it, where nothing is stored in between.
+    Decided by price; or because a reduction reads it, or several parts of a concatenation: what is dear to repeat is
+    stored before these. The factors of a product may be computed for each of its terms.
     """
-    return block.kind in ("row", "window") or any(
-        choices.get(f"{kind} {node.key}") == AGAIN for kind in ("recompute", "gather") for node in operators_of(block)
-    )
+    nodes = operators_of(block)
+    priced = (choices.get(f"{kind} {node.key}") == AGAIN for kind in ("recompute", "gather") for node in nodes)
+    if block.kind == "contract":
+        return float(flops(block.meaning))
+    is_repeated = block.kind != "map" or any(n.op == "concat" for n in nodes) or any(priced)
+    return operations(block) if is_repeated else 0.0
 
 
 def _lives(program: Program) -> dict[Buffer, tuple[int, int]]:

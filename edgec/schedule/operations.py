@@ -65,6 +65,7 @@ class _Counter:
             self._reduce(e, home)
         elif e.op == "select" and not self._is_on_lanes(e.args[0]):
             self._choice(e, home)
+            self.total += home.times if X.loads(e.args[0]) else 0.0
         else:
             for a in e.args:
                 self.value(a)
@@ -108,7 +109,7 @@ def _price(e: Expr) -> int:
         return 1 if any(map(X.loads, e.args)) else 0
     if e.op not in FUNCTIONS or e.dtype == "i64" or all(a.dtype == "i64" for a in e.args):
         return 0
-    return FUNCTIONS[e.op].flops
+    return 0 if e.dtype == "bool" and not X.loads(e) else FUNCTIONS[e.op].flops
 
 
 @lru_cache(maxsize=256)

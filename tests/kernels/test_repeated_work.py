@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import kernel_cases
 import numpy as np
 import pytest
 from chance import RANDOM, SEED
@@ -31,6 +32,7 @@ from edgec.schedule import choose
 from edgec.schedule import map as map_schedule
 from edgec.schedule.build import schedule
 from edgec.schedule.flat import Flat
+from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.operations import asked, count
 from edgec.schedule.program import Nest
 from edgec.schedule.row import Row
@@ -158,11 +160,21 @@ def test_no_kernel_of_random_graphs_repeats_work(device: str, monkeypatch: pytes
         check(one, device, monkeypatch)
 
 
+@pytest.mark.parametrize("device", ["host", "jetson_orin_nano", "mali_g78"])
+def test_no_kernel_of_other_cases_repeats_work(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cases of all templates; those of scattering are no formulas."""
+    for group, found in kernel_cases.cases().items():
+        for one in list(found.values())[:: 1 if len(found) < 10 else 5]:
+            if group not in ("scattering", "sorting", "scanning", "recurring", "selection"):
+                check(one, device, monkeypatch)
+
+
 def check(one: Graph, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The invariant, however few the operations are."""
     monkeypatch.setattr(invariants, "LEAST_OPERATIONS", 0)
     target = load_device(device)
-    verify_program(schedule(plan(one, gpu=target.is_gpu), target))
+    head = largest_head(target) if target.is_gpu else 0
+    verify_program(schedule(plan(one, gpu=target.is_gpu, head=head), target))
 
 
 def rejected(one: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
