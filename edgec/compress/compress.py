@@ -1,4 +1,4 @@
-"""Compression: fewer bits where that is asked for. Without that every network passes as it is."""
+"""Compression: quantization and pruning on request. Without a request, the network is not changed."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from edgec.device.load import load_device
 from edgec.errors import CheckError, UsageError
 from edgec.ir.graph import Graph
 
-#: What weights and what they are multiplied by can be stored as.
+#: The values of ``--quantize``: types of weights, and of the operands that they are multiplied by.
 PRECISIONS = ("float", "int8", "int8-dynamic", "mixed", "int4-weight", "int4-weight-64", "int4-weight-128")
 #: Weights that share a scale in int4-weight.
 GROUP = 32
-#: What finds the ranges of tensors in calibration data.
+#: Methods that find the ranges of tensors in calibration data.
 OBSERVERS = (BEST, *_OBSERVERS)
-#: Ways of making up for what bytes lose, each a module of this folder; they need data that are like the real ones.
+#: Corrections of the error of int8, each a module of this folder; they need realistic calibration data.
 CORRECTIONS = ("equalize", "smooth", "gptq", "bias")
 #: The bound of "mixed" where none is given.
 MAX_LOSS = "cosine=0.999"
@@ -60,10 +60,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Compressed:
-    """A compressed network with its findings.
+    """A compressed network, and what was decided about it.
 
-    ``report`` says what became of every layer, ``pruned`` which weights stayed. ``bf16_layers`` are the layers that
-    multiply bf16 where the device's precision is fp32; None: as the precision says.
+    ``report`` has the precision of every layer with the reason, ``pruned`` the weights that were kept. ``bf16_layers``
+    are the layers that multiply in bf16 where the device's precision is fp32; None: all as that precision says.
     """
 
     graph: Graph
@@ -81,8 +81,10 @@ class _Verdicts:
 
 
 def compress(graph: Graph, request: Request) -> Compressed:
-    """The network as it was asked for. Raises UsageError where there is nothing to compress, and CheckError for a
-    bound that cannot be kept."""
+    """The network compressed as requested.
+
+    Raises UsageError where there is nothing to compress, and CheckError for a bound that cannot be kept.
+    """
     if request.precision == "float":
         return Compressed(graph)
     layers = layers_of(graph)
@@ -132,12 +134,12 @@ def compress(graph: Graph, request: Request) -> Compressed:
 
 
 def _bf16_candidates(layers: Sequence[Layer], verdicts: _Verdicts) -> list[Layer]:
-    """The layers that gain in bf16, and that their names tell from the others."""
+    """The layers that gain in bf16 and have a name of their own, by which the scheduler finds them."""
     return [layer for layer in layers if verdicts.gains[layer].saved_by_bf16 > 0 and not layer.is_part]
 
 
 def _gaining(layers: Sequence[Layer], device: Device) -> tuple[_Verdicts, list[Layer]]:
-    """The layers that gain in bytes on the device."""
+    """The gains of all layers, and the layers that are faster in int8 on the device."""
     verdicts = _Verdicts({layer: gain(layer, device) for layer in layers})
     for layer, own in verdicts.gains.items():
         if own.saved <= 0:
@@ -159,7 +161,7 @@ def _four_bits(graph: Graph, layers: Sequence[Layer], group: int) -> Compressed:
 def _dynamic(graph: Graph, layers: Sequence[Layer], device: Device) -> Compressed:
     verdicts, chosen = _gaining(layers, device)
     noises = {}
-    for layer in layers:  # what the weights lose; what operands lose, only run time knows
+    for layer in layers:  # the error of the weights; that of operands is known only at run time
         scale = weight_scale(layer)
         noises[layer] = noise([layer.weights], [nearest(layer, scale) * scale])
     total = sum(noises[layer] for layer in chosen)

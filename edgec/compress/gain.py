@@ -1,7 +1,7 @@
 """Predicted gain of an int8 layer on a device, in seconds, for comparison only.
 
-A layer takes the longer of its arithmetic and its bytes. Bytes are a quarter of floats, and as many more products of
-them are summed at once as the device's instructions say; what is read has to be rounded to bytes first.
+The time of a layer is the maximum of its arithmetic and its memory traffic. In int8, traffic is a quarter of fp32's and
+arithmetic is faster by a factor that depends on the device's instructions; rounding the operand to int8 is added.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from edgec.compress.layers import Layer
 from edgec.device.device import Device
 from edgec.rewrite.measure import OpCosts
 
-#: Operations that rounding one element to a byte takes: scale, round, offset, two bounds, store.
+#: Operations to round one element to int8: scale, round, offset, two bounds, store.
 _ROUNDING = 6
-#: Multiply-adds of a multiprocessor of a GPU in a cycle, and how many times more bytes tensor cores and dot products
-#: multiply.
+#: fp32 multiply-adds per cycle of a GPU's multiprocessor, and the factors by which int8 is faster on tensor cores and
+#: with dot products.
 _THREADS, _TENSOR, _FOUR = 128, 16, 4
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Seconds of a layer on one core in floats, in bytes and, where the device has products of pairs, in bf16."""
+    """Seconds of a layer on one core in fp32, in int8 and, where the device has bf16 dot products, in bf16."""
 
     floats: float
     bytes: float
@@ -50,7 +50,7 @@ def gain(layer: Layer, device: Device) -> Gain:
         factor = 1
     arithmetic = 2.0 * layer.macs / (peak * (costs.depthwise_share if is_depthwise else costs.peak_share))
     elements = int(layer.source.type.elements)
-    moved = layer.weights.size + 2 * elements  # the operand is written, and read
+    moved = layer.weights.size + 2 * elements  # the operand is written and read
     rounding = elements * _ROUNDING / (peak / 2)
     floats = max(arithmetic, 4 * moved / rate)
     narrow = max(arithmetic / factor, moved / rate) + rounding
@@ -60,7 +60,7 @@ def gain(layer: Layer, device: Device) -> Gain:
 
 
 def _gain_on_gpu(layer: Layer, device: Device) -> Gain:
-    """Products on tensor cores take turns with memory; depthwise ones are as many operations either way."""
+    """The gain on a GPU; arithmetic overlaps with memory accesses, and depthwise convolutions gain only in traffic."""
     peak = device.gpu.multiprocessors * max(device.gpu.clock_mhz, 1) * 1e6 * 2 * _THREADS
     rate = max(device.gpu.memory_gbps, 1) * 1e9
     size, speed = {"fp32": (4, 1), "tf32": (4, 4), "fp16": (2, 8)}[device.precision]

@@ -1,9 +1,9 @@
-"""Rounding weights by what they are multiplied with, instead of each to its nearest integer.
+"""Rounding weights so that the results change least on calibration data, instead of each to its nearest integer.
 
-GPTQ (Frantar et al. 2022, after the Optimal Brain Surgeon): columns are rounded one after the other, and what a
-rounding does to the results is made up for by the columns that are not rounded yet. With H = X'X over the calibration
-data, U the upper Cholesky factor of the inverse of H, the columns j after i take -(w_i - q_i)/U_ii * U_ij. Zeros
-of a pruned network stay zeros, which its kernels leave out: rows with the same ones are rounded by what they have.
+GPTQ (Frantar et al. 2022, after the Optimal Brain Surgeon): columns are rounded one after the other, and the columns
+that are not rounded yet compensate for the error of each. With H = X'X over the calibration data and U the upper
+Cholesky factor of the inverse of H, -(w_i - q_i)/U_ii * U_ij is added to each column j after i. Zeros of a pruned
+network stay zeros, which its kernels skip: rows with the same pattern of zeros are rounded together, without them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import numpy as np
 from edgec.compress.layers import Layer
 
 Array = np.ndarray
-#: Rows of calibration data that are looked at, evenly spread, and columns beyond which it costs too much.
+#: Most rows of calibration data that are used, evenly spaced, and most columns of a layer.
 ROWS, COLUMNS = 2048, 2304
-#: The share of zeros from which on they are no accident.
+#: Fraction of zeros from which on a layer counts as pruned.
 PRUNED = 0.3
-#: What is added to the diagonal of H, as a part of its mean: rows are fewer than columns, or depend on one another.
+#: Added to the diagonal of H, relative to its mean, as H is singular where rows are few or linearly dependent.
 DAMPING = 0.01
-#: Columns that are rounded before the rest of the matrix hears of it.
+#: Number of columns after which the remaining columns are updated.
 _BLOCK = 64
 
 
 def rounded(layer: Layer, operands: list[Array], scale: Array) -> Array | None:
-    """Integers for the weights, of -127 to 127, by their ``scale``; None for a layer that this is not for."""
+    """Integers from -127 to 127 for the weights, with their ``scale``; None for a layer that GPTQ does not handle."""
     rows = _rows(layer, operands)
     if rows is None or rows.shape[2] > COLUMNS:
         return None
@@ -47,7 +47,7 @@ def rounded(layer: Layer, operands: list[Array], scale: Array) -> Array | None:
 
 
 def _by_columns(w: Array, s: Array, hessian: Array) -> Array:
-    """Integers for [groups, results, columns] by their scales; ``w`` takes what roundings are made up for by."""
+    """Integers for weights [groups, results, columns] with scales ``s``; ``w`` is overwritten with the compensation."""
     columns = w.shape[2]
     if not columns:
         return np.zeros_like(w)
@@ -67,7 +67,7 @@ def _by_columns(w: Array, s: Array, hessian: Array) -> Array:
 
 
 def _rows(layer: Layer, operands: list[Array]) -> Array | None:
-    """[groups, rows, columns]: what each result of a group is a sum of, for some of the results."""
+    """[groups, rows, columns]: the operands of the dot products of each group, for a sample of the results."""
     if layer.node.op == "conv":
         found = np.concatenate([_patches(layer, x) for x in operands], axis=1)
     elif layer.side == 1 and layer.weights.ndim == 2:

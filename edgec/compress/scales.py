@@ -1,12 +1,12 @@
-"""Moving a scale across a tensor: conv(x, w) = conv(x/s, w*s), with 1/s worked into what makes x.
+"""Moving a scale across a tensor: conv(x, w) = conv(x/s, w*s), with 1/s folded into the operator that computes x.
 
 The equality is that of two proved rules, `scale_the_weights_before` read from right to left and `scale_the_weights`
-(and of min(x, b)*s = min(x*s, b*s) for positive s). Before and after, the network is the same function; what changes
-is how well bytes with one scale stand for x. Since weights have a scale a channel, what makes x does not notice. What
-cannot take 1/s (a gelu, a normalization that a residual reads too) is divided as it is rounded to bytes: one number a
-channel in the place of one.
+(and of min(x, b)*s = min(x*s, b*s) for positive s). The network remains the same function; what changes is the error of
+int8 with one scale for all of x. The weights before x have one scale per channel, so their error does not change. An
+operator that cannot absorb 1/s (a gelu, a normalization that a residual reads too) is followed by a division, which
+joins the rounding to int8: one factor per channel in place of one for all.
 
-Which s is good is what papers differ in: `equalize` and `smooth`.
+`equalize` and `smooth` choose s by different papers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from edgec.rewrite.facts import is_static
 from edgec.rewrite.scaling import scaled
 
 Array = np.ndarray
-#: Samples that scales are made from and judged on, and the part of the noise of a tensor's readers they have to save.
+#: Number of samples to compute scales from and to test them on, and the least fraction of noise that they must remove.
 FITTED, JUDGED, WORTH = 6, 2, 0.1
 #: By the name of a correction: from what each channel of a tensor and of the weights that meet it reach, scales to try.
 WAYS: Mapping[str, Callable[[Array, Array], list[Array]]] = {"equalize": equalize.scales, "smooth": smooth.scales}

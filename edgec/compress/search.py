@@ -1,9 +1,9 @@
 """Selection of the layers in int8 or bf16: all that gain, or as many as a bound allows.
 
-Layers are ordered by the error they add for what they save. The network is run with the first so many of them in
-bytes, as the products of bytes will compute it, and the most that keep the bound are found by leaving out the last
-1, 2, 4, ... and then halving: an outlier is found in two runs, and what is chosen was always measured. The layers left
-are then put in bf16, where that saves something, in the same way.
+Layers are ordered by added error per saved second. The network is executed with the first n layers in int8 arithmetic,
+and the largest n within the bound is found by leaving out the last 1, 2, 4, ... layers and then by bisection: a single
+outlier is found in two runs, and the chosen set has always been measured. The remaining layers are then tried in bf16
+in the same way, where that saves time.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def within(
     costs: Mapping[Layer, float],
     max_loss: MaxLoss,
 ) -> tuple[list[Layer], float]:
-    """The layers to be bytes, and what the figure of the bound is then. ``costs``: error for what is saved.
+    """The layers to be int8, and the value of the bound's figure with them. ``costs``: added error per saved second.
 
-    The list is empty where not even one layer keeps the bound: the value is that of the first alone.
+    The list is empty where not even one layer keeps the bound; the value is then that of the first layer alone.
     """
     order = sorted(layers, key=lambda layer: (costs[layer], layer.name))
     known: dict[int, float] = {}
@@ -51,9 +51,9 @@ def bf16_within(
     chosen: Sequence[Layer],
     max_loss: MaxLoss,
 ) -> tuple[list[Layer], float]:
-    """The ``layers`` to be bf16 beside the ``chosen`` ones in bytes, and what the figure of the bound is then.
+    """The ``layers`` to be bf16 in addition to the ``chosen`` ones in int8, and the value of the bound's figure.
 
-    They are taken in the order of their noise in bytes, which that in bf16 follows.
+    They are taken in the order of their noise in int8, as the noise in bf16 has about the same order.
     """
     order = sorted(layers, key=lambda layer: (found.numbers[layer].noise, layer.name))
     known: dict[int, float] = {}
@@ -76,7 +76,7 @@ def refusal(layers: Sequence[Layer], found: Calibration, max_loss: MaxLoss, valu
 
 
 def most(count: int, holds: Callable[[int], bool]) -> int:
-    """The greatest number up to ``count`` that is found to hold, 0 for none; what holds for one holds for fewer."""
+    """The greatest number up to ``count`` for which ``holds`` (assumed monotone: true for all smaller ones); or 0."""
     fails, step = count + 1, 1
     while count and not holds(count):
         fails, count, step = count, max(count - step, 0), 2 * step
@@ -97,7 +97,7 @@ def figure(
     max_loss: MaxLoss,
     bf16: Sequence[Layer] = (),
 ) -> float:
-    """The figure of a bound with these layers in bytes, and ``bf16`` in bf16."""
+    """The value of the bound's figure with the ``chosen`` layers in int8, and ``bf16`` in bf16."""
     return max_loss.of(found.expected, results(quantized(graph, chosen, found, bf16), samples))
 
 

@@ -1,8 +1,8 @@
-"""Choices by price: several variants of kernels for the same operators, of which the cheapest is taken.
+"""Choices by cost: several variants of kernels for the same operators, of which the cheapest is taken.
 
-A block's price comes from a database of measured times where it is known there, and from a model of the device where it
-is not; the variants of one choice are always compared by the same of the two. Choices that were frozen are not asked
-again.
+The cost of a block is its measured time in the profile database, or the prediction of the device's cost model. Variants
+of one choice are compared by measured times only if all are known, otherwise by the model. Frozen choices (of a lock or
+an override) are not made again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Choice:
 
 
 def fingerprint(block: Block) -> str:
-    """A name for everything that a block's speed depends on but the device: its formula and the types it loads.
+    """A hash of everything that a block's speed depends on except the device: its formula and the types it loads.
 
     Equal for equal blocks of any network; weights count by their type, not by their values.
     """
@@ -78,7 +78,7 @@ def _value(e: Expr) -> str:
 class BlockCosts:
     """Costs of blocks: ``model`` predicts seconds, ``measured`` maps fingerprints, ``frozen`` keeps earlier choices.
 
-    ``unknown`` collects the blocks that choices were made about and that nobody measured, by fingerprint.
+    ``unknown`` collects the blocks of choices that were not measured, by fingerprint.
     """
 
     model: Callable[[Block], float]
@@ -98,7 +98,7 @@ class BlockCosts:
         return replace(self, frozen=found)
 
     def choose(self, kind: str, node: Node, variants: Mapping[str, Sequence[Block]]) -> Choice:
-        """The cheapest of ``variants``, of which the first is the usual one; each is the blocks that it would make."""
+        """The cheapest of ``variants`` (each its blocks); the first is the default, which others must beat by a margin."""
         key = f"{kind} {node.key}"
         names = {name: tuple(fingerprint(b) for b in blocks) for name, blocks in variants.items()}
         by_name = dict(zip((f for found in names.values() for f in found), (b for w in variants.values() for b in w)))

@@ -1,7 +1,6 @@
 """Cost model of a block: arithmetic, bytes and kernel launch, from the facts of a device.
 
-It is for choosing between variants where nobody has measured, not for predicting times: what counts is how two blocks
-compare. A database of measured times takes its place where there is one.
+It compares variants where no measured times are known (`edgec.tune`); it is not meant to predict absolute times.
 """
 
 from __future__ import annotations
@@ -28,8 +27,10 @@ EXPONENTIAL = 24
 
 @dataclass(frozen=True)
 class CostModel:
-    """Seconds of a block on ``threads`` cores, or on a GPU whose multiply-adds are known; without a device, on a core
-    with vectors of 16 bytes."""
+    """Predicted seconds of a block on ``threads`` cores, or on a GPU whose device file states its multiply-adds.
+
+    Without a device, those of a core with vectors of 16 bytes.
+    """
 
     device: Device | None = None
     threads: int = 1
@@ -54,7 +55,7 @@ class CostModel:
 
     @staticmethod
     def _on_gpu(block: Block, device: Device) -> float:
-        """Every formula is computed by as many work-items as it has results; a procedure has no kernel."""
+        """Seconds on a GPU, with one work-item per result: few results do not use the whole GPU."""
         clock, costs = device.gpu.clock_mhz * 1e6, device.costs.gpu
         lanes = device.gpu.multiprocessors * device.gpu.multiply_adds
         peak = device.figure("fp32_gflops") or 2e-9 * lanes * clock
@@ -66,7 +67,7 @@ class CostModel:
         return launch + max(operations(block) / speed, moved / (far if moved > device.gpu.l2_bytes else near))
 
     def transfer(self, bytes: int) -> float:
-        """Seconds of handing a value to the other of a processor and a GPU, which this is the model of."""
+        """Seconds to transfer a value between this GPU and the CPU."""
         figure = self.device.figure if self.device is not None else lambda name: None
         costs = self._costs.gpu
         handover = (figure("handover_us") or costs.handover_s * 1e6) * 1e-6
@@ -80,12 +81,12 @@ class CostModel:
 
 
 def gpu_launch_s(device: Device) -> float:
-    """Seconds to launch a kernel on a GPU: measured, or as its costs say."""
+    """Seconds to launch a kernel on a GPU: measured, or from the device's costs."""
     return (device.figure("launch_us") or device.costs.gpu.launch_s * 1e6) * 1e-6
 
 
 def runs_on_lanes(block: Block) -> bool:
-    """Has all its work a form on lanes, and does no data say which element of a row is read?"""
+    """Can the block be vectorized: does every function have a vector form, and is no index inside a row data?"""
     if isinstance(block.meaning, Procedure):
         return False
     seen: set[Expr] = set()
@@ -99,7 +100,7 @@ def runs_on_lanes(block: Block) -> bool:
             rows = [i for i in e.args if i.op == "var"] if any(map(X.loads, e.args)) else e.args
             if X.free_variables(e) and (e.dtype not in LANES or not rows):
                 return False
-            continue  # where a row is found is no work on lanes
+            continue  # the index of a row is scalar work
         if e.op in FUNCTIONS and X.free_variables(e) and not has_vector_form(e.op, e.dtype, e.args[-1].dtype):
             return False
         stack.extend(e.args)
@@ -107,7 +108,7 @@ def runs_on_lanes(block: Block) -> bool:
 
 
 def bytes_of(block: Block) -> int:
-    """Bytes that a block touches, about: each value once, and of a value no more than there are loops around it."""
+    """Approximate bytes that a block accesses: each value once, or the iterations around its loads where fewer."""
     total = int(block.output.type.bytes)
     if isinstance(block.meaning, Procedure):
         return total + sum(i.type.bytes for i in block.inputs)
@@ -118,7 +119,7 @@ def bytes_of(block: Block) -> int:
 
 
 def work(block: Block) -> float:
-    """Arithmetic, everything done once for the loops it depends on; in a map, for each element."""
+    """FLOPs: each expression once for the iterations of the loops it depends on; in a map, once for each element."""
     if isinstance(block.meaning, Procedure):
         return float(upper(block.meaning.steps))
     if block.kind == "attention":
@@ -127,7 +128,7 @@ def work(block: Block) -> float:
 
 
 def operations(block: Block) -> float:
-    """Arithmetic, and the loads of which data say the place."""
+    """FLOPs, and the number of loads whose index is data."""
     if isinstance(block.meaning, Procedure):
         return work(block)
     everything = prod(most(v) for v in block.meaning.variables if v.op == "var")
@@ -137,7 +138,7 @@ def operations(block: Block) -> float:
 
 
 def _work_of_attention(derived: Formula) -> float:
-    """Both products once; a formula has the scores in three places, its kernel computes them once."""
+    """FLOPs of attention: the formula contains the scores three times, the kernel computes them once."""
     split = split_formula(derived)
     found = attention_of(split.body)
     assert found is not None

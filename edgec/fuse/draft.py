@@ -1,4 +1,4 @@
-"""A plan in the making: who computes what so far."""
+"""An incomplete plan: the blocks so far."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from edgec.fuse.kind import kind_of
 from edgec.fuse.modes import Mode
 from edgec.ir.graph import Graph, Node
 
-#: A block has at most this many operators: beyond it a kernel gains nothing, and its code grows out of hand.
+#: A block has at most this many operators: beyond that a kernel gains nothing, and its code becomes too large.
 BLOCK_LIMIT = 64
 
 
 class Draft:
-    """The graph, what is known of it, and the blocks so far."""
+    """The graph, facts about it, and the blocks so far."""
 
     def __init__(self, graph: Graph, mode: Mode, prices: BlockCosts) -> None:
         self.graph = graph
@@ -27,12 +27,12 @@ class Draft:
         self.decisions = Decisions()
         self.users = graph.users()
         self.order = {n: k for k, n in enumerate(graph.nodes())}
-        self.conditions = conditions(graph.nodes())  # of branches: each stands in memory, for kernels to ask
+        self.conditions = conditions(graph.nodes())  # of branches: stored in memory, as calls of kernels depend on them
         self.results = graph.results()
         self.composer = Composer()
         self.owner: dict[Node, Node] = {}  # operator -> output of the block that computes it
         self.members: dict[Node, list[Node]] = {}  # output of a block -> what it computes
-        self.inlined: dict[Node, set[Node]] = {}  # repeated inside its readers, with the blocks they are
+        self.inlined: dict[Node, set[Node]] = {}  # operator computed in all of its readers -> outputs of their blocks
         self.attentions: set[Node] = set()  # ends of blocks that are attention
         self.aliased: set[Node] = set()  # concat and pad: computed by aliasing
 
@@ -42,7 +42,7 @@ class Draft:
         self.members.setdefault(output, []).append(node)
 
     def materialize(self, names: Collection[str]) -> None:
-        """The last results of these nodes of the model have to stand in memory, because somebody said so."""
+        """Store the results of these nodes of the model in memory, as the user asked (``--materialize``)."""
         for node in self.graph.operations():
             for name in set(self.graph.names(node)).intersection(names):
                 if not any(name in self.graph.names(user) for user in self.users[node]):
@@ -57,7 +57,7 @@ class Draft:
         return found
 
     def block(self, output: Node, nodes: list[Node], *more: Node) -> Block:
-        """``nodes`` as one block ending in ``output``, with what is inlined in it; ``more`` of that is."""
+        """``nodes`` as one block that ends in ``output``, with the inlined operators that it reads, and ``more``."""
         inside = {*nodes, *self.inlined, *more}
         derived = self.composer.compose(output, inside.__contains__)
         return Block(output, tuple(nodes), derived, kind_of(derived))
@@ -70,7 +70,7 @@ class Draft:
         return classify.is_movement(node)
 
     def behind(self, node: Node) -> tuple[Node, list[Node]]:
-        """The value that data movement moves, and that movement."""
+        """The value from which ``node`` is only moved, and the movement from there to ``node``."""
         path: list[Node] = []
         while self.moves(node) and len(node.args) == 1:
             path.append(node)
@@ -78,7 +78,7 @@ class Draft:
         return node, path[::-1]
 
     def upstream(self, nodes: list[Node]) -> list[Node]:
-        """The operands of ``nodes``, and what movement brings to those."""
+        """The operands of ``nodes``, and the movement before them."""
         found: list[Node] = []
         for n in nodes:
             for a in n.args:

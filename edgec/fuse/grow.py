@@ -1,6 +1,7 @@
-"""Growing downstream: an operator that reduces takes in what follows it, while its result is still in registers.
+"""Growing downstream: the block of an operator that reduces absorbs the operators that follow, which are then computed
+while its result is in registers.
 
-It goes on to the next operator that all paths from it pass through (its post-dominator), if everything on the way is
+It grows to the next operator that all paths from it pass through (its post-dominator), if everything in between is
 element-wise on its domain or, for reductions of rows, a reduction of the same row.
 """
 
@@ -23,23 +24,23 @@ from edgec.ir.nest import Split, split_formula
 from edgec.ir.vector import LANES, NARROWEST, has_vector_form
 from edgec.ops import is_procedure
 
-#: Scores of one head that are at least so many bytes are never stored, whatever that costs: memory is to grow with the
-#: length, not with its square.
+#: From this many bytes on, the scores of one head are never stored, regardless of cost: memory should grow with the
+#: sequence length, not with its square.
 SCORES_LIMIT = 256 << 10
-#: Below these its kernel, which takes blocks of queries and of keys, has no whole block.
+#: Least bytes of scores and number of queries for the attention kernel: one whole block of queries and of keys.
 SCORES_LEAST, QUERIES_LEAST = 4 * 64 * 64, 64
-#: Reduced elements that several passes find in the first-level cache, a vector of each.
+#: Most reduced elements, a vector each, that stay in the first-level cache between passes.
 ACROSS_LIMIT = 256
-#: Rows of a product on tensor cores.
+#: Least number of queries on a GPU: the rows of a matmul on tensor cores.
 GPU_QUERIES_LEAST = 16
-#: Movement that takes every element once.
+#: Movement that reads every element exactly once.
 ORDERS = ("reshape", "transpose")
-#: Paths from an operator are followed this far for the point where they meet.
+#: Most operators that are passed in the search for a post-dominator.
 REACH = 32
 
 
 def grow(draft: Draft, anchor: Node) -> None:
-    """Make the block of ``anchor`` and of what it takes in."""
+    """Make the block of ``anchor`` and of the operators that it absorbs."""
     said = draft.decisions
     block = [anchor]
     end = anchor
@@ -127,9 +128,9 @@ def _pooled(draft: Draft, block: Sequence[Node], end: Node) -> list[Node] | None
 
 
 def _beyond_movement(draft: Draft, block: Sequence[Node], end: Node, anchor: Node) -> list[Node] | None:
-    """Operators on the results of a contraction at the store, after a reordering that nothing else reads.
+    """Operators after a reshape or transpose of a contraction's result that nothing else reads, computed at the store.
 
-    So a residual is added by the product before it, even where the two see the value in other shapes.
+    So a residual is added in the contraction's kernel, even where the two have different shapes.
     """
     path: list[Node] = []
     node = end
@@ -154,9 +155,9 @@ def _beyond_movement(draft: Draft, block: Sequence[Node], end: Node, anchor: Nod
 def _post_dominator(
     draft: Draft, start: Node, anchor: Node, rows: bool, shaped: Node | None = None
 ) -> list[Node] | Refusal:
-    """The nodes from ``start`` to the nearest one all its uses flow through, if all may join the block.
+    """The nodes from ``start`` to its post-dominator, if all may join the block; otherwise the reason.
 
-    Where they do not go over a row, they have the shape of ``shaped``, which is the anchor's if it is not given.
+    Unless the block is a row reduction (``rows``), they must have the shape of ``shaped``, by default of ``start``.
     """
     frontier: list[tuple[int, Node]] = []
     waiting: set[Node] = set()
@@ -210,10 +211,10 @@ def _refused(draft: Draft, node: Node, anchor: Node, rows: bool, shaped: Node) -
 
 
 def _is_along_rows(draft: Draft, anchor: Node) -> bool:
-    """Does a reduction run along what will be contiguous, so that one pass can follow another over a row in cache?
+    """Will the reduced dimensions be contiguous in memory, so that several passes can read a row while it is in cache?
 
-    Where lanes run across the reduced dimensions (channels last, say), every element would reduce anew. Channels are
-    rows where a convolution or a product makes them: those leave them side by side.
+    Where lanes run across the reduced dimensions (channels last, for example), every element would repeat the
+    reduction. Channels are contiguous where a convolution or matmul computes them.
     """
     axes, rank = anchor.attributes["axes"], anchor.args[0].type.rank
     if axes == (1,) and rank >= 3:
@@ -224,7 +225,7 @@ def _is_along_rows(draft: Draft, anchor: Node) -> bool:
 
 
 def _is_across(draft: Draft, anchor: Node) -> bool:
-    """Are so few elements reduced, with lanes running across them, that they stay in cache while they are needed?"""
+    """Do lanes run across the reduced dimensions, and are these so few elements that they stay in cache?"""
     axes, bounds = anchor.attributes["axes"], anchor.args[0].type.bounds
     is_spatial = len(bounds) >= 3 and tuple(axes) == tuple(range(2, len(bounds)))  # lanes are channels
     if draft.mode.gpu or (len(bounds) - 1 in axes and not is_spatial) or bounds[1 if is_spatial else -1] < NARROWEST:
@@ -233,7 +234,7 @@ def _is_across(draft: Draft, anchor: Node) -> bool:
 
 
 def _adds_up(draft: Draft, node: Node, anchor: Node) -> bool:
-    """Does a node reduce the same elements as ``anchor``, with constants beside them: a weighted mean, say?"""
+    """Does a node reduce the same elements as ``anchor``, combined with constants only, as a weighted mean does?"""
     own = draft.composer.own(node)
     sums = [e for e in X.walk(own.body) if e.op == "reduce"]
     axes = anchor.attributes["axes"]
@@ -250,7 +251,7 @@ def _adds_up(draft: Draft, node: Node, anchor: Node) -> bool:
 
 
 def _runs_on_lanes(block: Sequence[Node], found: Sequence[Node]) -> bool:
-    """Has everything vector forms, so that it can act on accumulators in registers?"""
+    """Do all operators have vector forms, so that they can be applied to accumulators in registers?"""
     if block[0].type.dtype not in LANES:
         return True
     inside = {*block, *found}
@@ -259,7 +260,7 @@ def _runs_on_lanes(block: Sequence[Node], found: Sequence[Node]) -> bool:
 
 
 def _has_lanes(node: Node) -> bool:
-    """Has an element-wise operator a vector form?"""
+    """Does an element-wise operator have a vector form?"""
     if node.type.dtype not in LANES:
         return False
     if node.op == "cast":
@@ -268,7 +269,7 @@ def _has_lanes(node: Node) -> bool:
 
 
 def _attention(draft: Draft, product: Node) -> list[Node] | None:
-    """The nodes of attention whose last product this is, if that pays: the blocks of scores and weights join it."""
+    """The nodes of attention whose last matmul is ``product``, if one kernel for them pays; otherwise None."""
     for side in product.args:
         weights, between = draft.behind(side)
         if draft.owner.get(weights) is not weights or weights.op in ("input", "const") or is_procedure(weights.op):
@@ -308,7 +309,7 @@ def _attention(draft: Draft, product: Node) -> list[Node] | None:
 
 
 def _is_worth_it(draft: Draft, split: Split) -> bool:
-    """Has attention whole blocks of queries and keys? On a GPU one launch instead of three is worth smaller ones."""
+    """Does attention have whole blocks of queries and keys? On a GPU fewer suffice, as two launches are saved."""
     if draft.mode.gpu:
         return queries_of(split) >= GPU_QUERIES_LEAST and head_of(split) <= draft.mode.head
     return scores_bytes(split) >= SCORES_LEAST and queries_of(split) >= QUERIES_LEAST

@@ -1,8 +1,8 @@
-"""From the outputs backwards: what does not reduce joins those who read it.
+"""From the outputs backwards: operators that do not reduce join the blocks that read them.
 
-Movement is an index in each of its readers; element-wise work is done by its one reader, or stored. Concatenation and
-padding are aliases where that can be. Yellow pairs of the table are choices by price: work that several readers
-would repeat, work on elements that a reader needs more than once, and elements chosen by data before a reduction.
+Movement becomes an index in each of its readers; element-wise work is computed in its only reader, or stored.
+Concatenation and padding are aliases where possible. Yellow pairs of the table are choices by cost: work that several
+readers would repeat, work on elements that a reader needs more than once, and gathered elements before a reduction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from edgec.ir.nest import split_formula
 from edgec.ir.types import is_float
 from edgec.ops import is_procedure
 
-#: Elements chosen by other elements.
+#: Operators that select elements by data or position.
 CHOSEN = ("gather", "gather_elements", "gather_nd", "iota")
 #: Work is never repeated in more blocks than this.
 REPEATS = 4
@@ -30,7 +30,7 @@ STORED, AGAIN = "stored", "computed where it is read"
 
 
 def join(draft: Draft, node: Node) -> None:
-    """Decide where ``node`` is computed: inside its readers, as a place in memory, or by a block of its own."""
+    """Decide where ``node`` is computed: inside its readers, by aliasing, or in a block of its own."""
     readers = draft.readers(node)
     in_order = sorted(readers, key=draft.order.__getitem__)
     said = draft.decisions
@@ -93,7 +93,7 @@ def _asked(draft: Draft, node: Node, readers: Collection[Node], refused: Mapping
 
 
 def _class(draft: Draft, reader: Node) -> classify.Mapping | None:
-    """The class of a block that reduces; None for any other."""
+    """The mapping class of a block that reduces: many-to-many; None for any other block."""
     reduces = any(
         classify.has_reduction(draft.composer.own(n))
         for n in draft.members.get(reader, ())
@@ -112,15 +112,15 @@ def _is_placeable(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
         return not is_index
     around = (*node.attributes["before"], *node.attributes["after"])
     if min(map(least, around), default=0) < 0 or not node.args[0].type.elements:
-        return False  # what is cropped, or not there at all, cannot lie inside
-    # Padding is cheap as a choice inside maps and rows; windows and contractions want plain memory.
+        return False  # a cropped or empty value cannot be the interior of a halo
+    # Padding is cheap as a select inside maps and rows; windows and contractions read memory without a condition.
     return any(_is_windowed(draft, r) for r in readers)
 
 
 def _is_rearranged(draft: Draft, node: Node) -> bool:
-    """Are all parts of a concatenation moved from one value, so that all of it is an index, and rows stay whole?
+    """Are all parts of a concatenation moved from one value, so that it is an index, and does it keep rows whole?
 
-    A roll, say: as places in memory its parts would be copied one by one.
+    An example is a roll: by aliasing, its parts would be copied one by one.
     """
     if node.attributes["axis"] == node.type.rank - 1 or node in draft.results:
         return False
@@ -130,9 +130,9 @@ def _is_rearranged(draft: Draft, node: Node) -> bool:
 
 
 def _is_chosen(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
-    """Is a concatenation of what nothing else reads read by element-wise work alone, which can compute its parts?
+    """Can a concatenation be a select in its only reader, which is element-wise, with parts that nothing else reads?
 
-    Each element is of one part, so that no work is done twice.
+    Each element belongs to one part, so no work is repeated.
     """
     if node.attributes["axis"] == node.type.rank - 1 or node in draft.results or len(readers) != 1:
         return False
@@ -153,7 +153,7 @@ def _is_chosen(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
 def _is_of_parts(draft: Draft, node: Node) -> bool:
     """Is a value needed only for parts of a concatenation that its reader computes?
 
-    What several parts need is computed for each, if that is hardly more than to load it.
+    A value that several parts need is computed for each, if that costs hardly more than to load it.
     """
     seen, stack = {node}, [node]
     while stack:
@@ -172,7 +172,7 @@ def _is_of_parts(draft: Draft, node: Node) -> bool:
 
 
 def _is_padded(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
-    """Is it padded where it lies, and may everybody else read it there?"""
+    """Can a slice be a view of its operand's buffer: is it padded there, and can all other readers read it there?"""
     a = node.attributes
     if set(a["steps"]) != {1} or node.args[0].is_const or node in draft.results or node in draft.conditions:
         return False
@@ -222,7 +222,7 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
 
 
 def _repeats(draft: Draft, node: Node, members: Collection[Node], contraction: bool) -> Refusal | None:
-    """Work is repeated where a reader reads an element several times: only element for element, then."""
+    """Reason why the block of ``members`` would repeat the work of an element-wise ``node``; None if it would not."""
     if contraction:
         if narrow.follows_sums(node, members, draft.users, draft.inlined):
             return None

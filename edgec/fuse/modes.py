@@ -1,8 +1,8 @@
 """Fusion modes of a build: the planner, or less of it, for comparison.
 
-``none`` makes a kernel of every core operator, padding included; ``operators`` of every operator of the model, so that
-a softmax is one kernel and padding part of its convolution, as in a library without fusion; ``fixed`` adds what
-frameworks with fixed patterns know. In all three a concatenation is copied together.
+``none`` makes one kernel of every core operator, padding included. ``operators`` makes one of every operator of the
+model, so that a softmax is one kernel and padding is part of its convolution, as in a library without fusion. ``fixed``
+adds the fixed patterns of common frameworks. In all three, a concatenation copies its parts.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def mode_of(fuse: bool | str) -> ModeName:
 class Mode:
     """Limits of fusion in a build: the planner asks here first.
 
-    On a ``gpu`` a load under a condition costs nothing and a kernel costs its launch: padding is a choice where it is
-    read, not a border that somebody fills; attention has a kernel there for heads of up to ``head`` features.
+    On a ``gpu`` a conditional load is free and every kernel costs a launch: padding is a select in the reader, not a
+    halo that is filled; attention has a kernel there for heads of up to ``head`` features.
     """
 
     name: ModeName
@@ -43,7 +43,7 @@ class Mode:
         return self.name == "planner"
 
     def grows(self, block: Sequence[Node], found: Sequence[Node]) -> bool:
-        """May a block that reduces go on with ``found``?"""
+        """May a block that reduces absorb ``found``?"""
         if self.name in ("planner", "none"):
             return self.is_planner
         return self._is_one_operator(block, found) or (self.name == "fixed" and self._is_pattern(block, found))
@@ -56,7 +56,7 @@ class Mode:
         return is_view or self._is_one_operator(list(members), [node])
 
     def places(self, node: Node, members: Collection[Node]) -> bool:
-        """May the operands of ``node`` be written where they belong inside it? ``members`` compute its readers."""
+        """May the operands of ``node`` be aliased to parts of its buffer? ``members`` are in its readers' blocks."""
         if self.gpu and node.op == "pad":
             return False
         if self.is_planner:

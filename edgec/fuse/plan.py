@@ -1,10 +1,9 @@
 """The fusion planner: from a graph to blocks and aliases.
 
-Anchors (operators that reduce) come first and absorb what follows them up to the next point that every path passes;
-then, from the outputs backwards, element-wise and movement operators join the blocks that read them. Concatenation
-and padding are not computed at all where it can be helped: their operands are *aliased* to parts of
-the result's buffer.
-A procedure is a block of its own, between values that lie in memory as a whole.
+Anchors (operators that reduce) come first and absorb the operators that follow, up to the next point that every path
+passes (the post-dominator). Then, from the outputs backwards, element-wise and movement operators join the blocks that
+read them. Concatenation and padding are not computed where it can be avoided: their operands are *aliased* to parts of
+the result's buffer. A procedure is a block of its own: its operands and its result are stored in memory.
 """
 
 from __future__ import annotations
@@ -45,11 +44,12 @@ def plan(
     materialize: Collection[str] = (),
     chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
-    """Plan a graph; ``fuse`` is a mode (see `edgec.fuse.modes`), ``prices`` decides what could be either way.
+    """Plan a graph.
 
-    Results of the nodes of the model in ``materialize`` are kept in memory, and ``chosen`` has variants by the
-    kind of a choice and the node that it is about ("attention NODE"). On a ``gpu``, ``head`` is the largest head of
-    attention that has a kernel.
+    ``fuse`` is a mode (see `edgec.fuse.modes`). Where several variants are correct, ``prices`` decides by cost, unless
+    ``chosen`` has the variant for the kind of choice and the node ("attention NODE"). The results of the nodes of the
+    model in ``materialize`` are stored in memory. On a ``gpu``, ``head`` is the largest head size for which there is a
+    kernel of attention.
     """
     mode = Mode(mode_of(fuse), graph, gpu, head)
     prices = prices if prices is not None else BlockCosts(CostModel())
@@ -96,7 +96,7 @@ def _blocks(draft: Draft, operations: list[Node]) -> dict[Node, Block]:
 
 
 def _absorb_movement(draft: Draft, blocks: dict[Node, Block]) -> None:
-    """A block that only moves the result of one other block becomes the way that block stores its result."""
+    """Merge a block that only moves the result of one other block into it: the movement becomes its store index."""
     for output in list(blocks):
         block = blocks[output]
         if len(block.nodes) != 1 or not classify.is_movement(output) or len(block.inputs) != 1:
@@ -115,7 +115,7 @@ def _absorb_movement(draft: Draft, blocks: dict[Node, Block]) -> None:
 
 
 def _stays(draft: Draft, blocks: dict[Node, Block], source: Node, output: Node) -> Refusal | None:
-    """Reason why the block that ends in ``source`` does not store its result as ``output`` moves it; None if it may."""
+    """Reason why the movement ``output`` cannot be the store index of the block of ``source``; None if it can."""
     if not draft.mode.joins(output, blocks[source].nodes):
         return Refusal("mode", f"this build does not fuse it (--fuse {draft.mode.name})")
     if source in draft.results | draft.conditions:
