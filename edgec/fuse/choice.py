@@ -98,7 +98,7 @@ class BlockCosts:
         return replace(self, frozen=found)
 
     def choose(self, kind: str, node: Node, variants: Mapping[str, Sequence[Block]]) -> Choice:
-        """The cheapest of ``variants`` (each its blocks); the first is the default, which others must beat by a margin."""
+        """The cheapest of ``variants`` (each its blocks). Others than the first must be faster by a margin."""
         key = f"{kind} {node.key}"
         names = {name: tuple(fingerprint(b) for b in blocks) for name, blocks in variants.items()}
         by_name = dict(zip((f for found in names.values() for f in found), (b for w in variants.values() for b in w)))
