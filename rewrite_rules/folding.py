@@ -23,7 +23,7 @@ def constant_terms(random):
     yield node("mul", narrow, fixed(random, *shape, dtype="f32"))
 
 
-@rule_on(*operators(), law="folding", examples=constant_terms)
+@rule_on(*operators(), family="folding", examples=constant_terms)
 def fold_constants(n, view):
     """An operator on constants is a constant."""
     if not n.args or not is_static(n):

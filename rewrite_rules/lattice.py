@@ -136,7 +136,7 @@ def fixed_one():
     return constant(np.ones(()))
 
 
-@rule_on("max", "min", law="homomorphism", numeric="reassociates", examples=rising_pairs)
+@rule_on("max", "min", family="homomorphism", numeric="reassociates", examples=rising_pairs)
 def compare_before_rising(n, view):
     """max(f(x), f(y)) = f(max(x, y)) for a function f that preserves order."""
     a, b = n.args
@@ -151,7 +151,7 @@ def rising_rows(random):
     yield node("reduce", node(f, x), combine=random.choice(["max", "min"]), axes=(1,))
 
 
-@rule_on("reduce", law="homomorphism", numeric="reassociates", examples=rising_rows)
+@rule_on("reduce", family="homomorphism", numeric="reassociates", examples=rising_rows)
 def reduce_before_rising(n, view):
     """The greatest f(x) is f of the greatest x, for a function f that preserves order."""
     (x,) = n.args
@@ -166,7 +166,7 @@ def clipped_rows(random):
     yield node("reduce", node("min", given("x", *extents(random, 1), 3), fixed(random)), combine="max", axes=(1,))
 
 
-@rule_on("reduce", law="homomorphism", numeric="reassociates", examples=clipped_rows)
+@rule_on("reduce", family="homomorphism", numeric="reassociates", examples=clipped_rows)
 def reduce_before_clipping(n, view):
     """The greatest max(x, c) is max of the greatest x and c, when c is the same for all that are compared."""
     (x,) = n.args

@@ -25,7 +25,7 @@ def summed_products(random):
     yield node("add", first, second)
 
 
-@rule_on("add", "sub", law="linearity", numeric="reassociates", examples=summed_products)
+@rule_on("add", "sub", family="linearity", numeric="reassociates", examples=summed_products)
 def factor_product(n, view):
     """x@w + y@w = (x + y)@w, x@w + x@v = x@(w + v), and so for convolutions: one product for two."""
     a, b = n.args
@@ -51,7 +51,7 @@ def padded_branches(random):
     yield node("add", wide, node("mul", x, fixed(random, 3, 1, 1)))
 
 
-@rule_on("add", law="linearity", numeric="reassociates", examples=padded_branches)
+@rule_on("add", family="linearity", numeric="reassociates", examples=padded_branches)
 def enlarge_kernel(n, view):
     """A smaller convolution beside a larger one, or the operand itself, is a part of the larger kernel (RepVGG)."""
     for wide, narrow in (n.args, n.args[::-1]):
@@ -107,7 +107,7 @@ def chained_products(random):
     yield node("matmul", node("matmul", given("a", 6, 2), given("b", 2, 6)), given("c", 6, 2))
 
 
-@rule_on("matmul", law="linearity", numeric="reassociates", examples=chained_products)
+@rule_on("matmul", family="linearity", numeric="reassociates", examples=chained_products)
 def regroup_products(n, view):
     """(x@w)@v = x@(w@v), whichever multiplies less."""
     left, right = n.args
@@ -125,7 +125,7 @@ def chained_convolutions(random):
     yield node("conv", wide, fixed(random, 2, 6, 1, 1), **PLAIN)
 
 
-@rule_on("conv", law="linearity", numeric="reassociates", examples=chained_convolutions)
+@rule_on("conv", family="linearity", numeric="reassociates", examples=chained_convolutions)
 def join_convolutions(n, view):
     """A convolution of one position after another convolution is one, whichever multiplies less."""
     x, v = n.args
@@ -149,7 +149,7 @@ def summed_after(random):
     )
 
 
-@rule_on("reduce", law="linearity", numeric="reassociates", examples=summed_after)
+@rule_on("reduce", family="linearity", numeric="reassociates", examples=summed_after)
 def sum_before_product(n, view):
     """The sum of rows of x@w is the sum of rows of x, times w; so for columns, and for convolutions of one position."""
     (y,) = n.args
@@ -173,7 +173,7 @@ def shifted_sums(random):
     yield node("reduce", node("sub", given("x", a, b + 1), given("c", a, 1)), combine="add", axes=(1,))
 
 
-@rule_on("reduce", law="linearity", numeric="reassociates", examples=shifted_sums)
+@rule_on("reduce", family="linearity", numeric="reassociates", examples=shifted_sums)
 def draw_out_summand(n, view):
     """The sum of x + c is the sum of x, plus as often c, when c is the same for all that is summed."""
     (x,) = n.args
@@ -197,7 +197,7 @@ def negated_rows(random):
     )
 
 
-@rule_on("reduce", law="linearity", numeric="reassociates", examples=negated_rows)
+@rule_on("reduce", family="linearity", numeric="reassociates", examples=negated_rows)
 def reduce_before_negation(n, view):
     """The sum of -x is minus the sum of x; the greatest -x is minus the least x."""
     (x,) = n.args
@@ -213,7 +213,7 @@ def scaled_extremes(random):
     yield node("reduce", node("mul", given("x", a, b + 1), scale), combine=random.choice(["max", "min"]), axes=(1,))
 
 
-@rule_on("reduce", law="linearity", numeric="reassociates", examples=scaled_extremes)
+@rule_on("reduce", family="linearity", numeric="reassociates", examples=scaled_extremes)
 def draw_out_positive_factor(n, view):
     """The greatest x*s is the greatest x, times s, for one constant s >= 0."""
     (x,) = n.args
@@ -232,7 +232,7 @@ def shifted_rows(random):
     yield node("reduce", node("shl", x, k), combine="add", axes=(1,))
 
 
-@rule_on("reduce", law="linearity", examples=shifted_rows)
+@rule_on("reduce", family="linearity", examples=shifted_rows)
 def sum_before_shift(n, view):
     """The sum of x << k is the sum of x, << k, when k is the same for all (DNNFusion, table 4)."""
     (x,) = n.args
@@ -246,7 +246,7 @@ def exponential_rows(random):
     yield node("reduce", node("exp", x), combine="mul", axes=(1,))
 
 
-@rule_on("reduce", law="homomorphism", numeric="approximates", examples=exponential_rows)
+@rule_on("reduce", family="homomorphism", numeric="approximates", examples=exponential_rows)
 def product_of_exponentials(n, view):
     """The product of exp(x) is exp of the sum of x (DNNFusion, table 4); a partial product may have overflowed."""
     (x,) = n.args
@@ -265,7 +265,7 @@ def enlarged_pictures(random):
     yield node("conv", node("reshape", rows, shape=(1, 2, 6, 3)), w, **PLAIN)
 
 
-@rule_on("conv", law="linearity", numeric="reassociates", examples=enlarged_pictures)
+@rule_on("conv", family="linearity", numeric="reassociates", examples=enlarged_pictures)
 def mix_before_enlarging(n, view):
     """A convolution of one position after an interpolation is one before it, where there are fewer positions."""
     x, w = n.args

@@ -18,7 +18,7 @@ def identity_weights(random):
     yield node("conv", given("x", 1, k, 3, 3), constant(np.eye(k).reshape(k, k, 1, 1)), **PLAIN)
 
 
-@rule_on("matmul", "conv", law="identity", numeric="reassociates", examples=identity_weights)
+@rule_on("matmul", "conv", family="identity", numeric="reassociates", examples=identity_weights)
 def multiply_by_identity(n, view):
     """A product with the identity matrix, or a convolution with it at one position."""
     x, w = n.args
@@ -38,7 +38,7 @@ def diagonal_weights(random):
     yield node("conv", given("x", 1, k, 3, 3), fixed(random, k, 1, 1, 1), groups=k, **PLAIN)
 
 
-@rule_on("matmul", "conv", law="linearity", numeric="reassociates", examples=diagonal_weights)
+@rule_on("matmul", "conv", family="linearity", numeric="reassociates", examples=diagonal_weights)
 def scale_by_diagonal(n, view):
     """A product with a diagonal matrix, or a depthwise convolution of one position, is a scale."""
     x, w = n.args
@@ -60,7 +60,7 @@ def outer_products(random):
     yield node("matmul", given("x", a, b, 1), given("y", a, 1, c))
 
 
-@rule_on("matmul", law="linearity", numeric="reassociates", examples=outer_products)
+@rule_on("matmul", family="linearity", numeric="reassociates", examples=outer_products)
 def multiply_instead_of_product(n, view):
     """A column times a row is a product by elements."""
     x, y = n.args
@@ -73,7 +73,7 @@ def transposed_operands(random):
     yield node("matmul", node("transpose", x, perm=(1, 0)), node("transpose", y, perm=(1, 0)))
 
 
-@rule_on("matmul", law="transposition", numeric="reassociates", examples=transposed_operands)
+@rule_on("matmul", family="transposition", numeric="reassociates", examples=transposed_operands)
 def product_of_transposed(n, view):
     """x^T @ y^T = (y @ x)^T: one transposition for two."""
     x, y = n.args
@@ -91,7 +91,7 @@ def repeated_batches(random):
     yield node("matmul", given("x", a, 3, b), w)
 
 
-@rule_on("matmul", law="movement", examples=repeated_batches)
+@rule_on("matmul", family="movement", examples=repeated_batches)
 def drop_broadcast_matrix(n, view):
     """Products of matrices broadcast leading dimensions by themselves."""
     for k, x in enumerate(n.args):
@@ -111,7 +111,7 @@ def sibling_products(random):
     yield node("concat", *(node("conv", p, fixed(random, e, 2, 2, 2), **PLAIN) for e in (1, 3)), axis=1)
 
 
-@rule_on("concat", law="concatenation", numeric="reassociates", examples=sibling_products)
+@rule_on("concat", family="concatenation", numeric="reassociates", examples=sibling_products)
 def stack_sibling_products(n, view):
     """Products of one operand side by side are one product with stacked weights."""
     first = n.args[0]

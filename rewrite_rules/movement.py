@@ -25,7 +25,7 @@ def idle(random):
     yield node("cast", x, to="f64")
 
 
-@rule_on("reshape", "transpose", "broadcast", "slice", "pad", "cast", law="identity", examples=idle)
+@rule_on("reshape", "transpose", "broadcast", "slice", "pad", "cast", family="identity", examples=idle)
 def drop_idle_movement(n, view):
     """A movement that leaves every element where it is."""
     (x,) = n.args
@@ -50,7 +50,7 @@ def single_elements(random):
     yield node("pool", x, combine="max", kernel=(1, 1), strides=(1, 1), dilations=(1, 1))
 
 
-@rule_on("reduce", "pool", law="identity", examples=single_elements)
+@rule_on("reduce", "pool", family="identity", examples=single_elements)
 def drop_reduction_of_one(n, view):
     """A reduction over one element is that element."""
     (x,) = n.args
@@ -69,7 +69,7 @@ def reshaped_twice(random):
     yield node("reshape", node("reshape", x, shape=x.type.shape[::-1]), shape=(1, x.type.elements))
 
 
-@rule_on("reshape", law="movement", examples=reshaped_twice)
+@rule_on("reshape", family="movement", examples=reshaped_twice)
 def join_reshapes(n, view):
     """A reshape of a reshape is one reshape."""
     (x,) = n.args
@@ -83,7 +83,7 @@ def transposed_twice(random):
     yield node("transpose", node("transpose", x, perm=permutation(random, 3)), perm=permutation(random, 3))
 
 
-@rule_on("transpose", law="movement", examples=transposed_twice)
+@rule_on("transpose", family="movement", examples=transposed_twice)
 def join_transposes(n, view):
     """A transpose of a transpose is one transpose."""
     (x,) = n.args
@@ -99,7 +99,7 @@ def moved_units(random):
     yield node("broadcast", given("x", a, b), shape=(1, 1, a, b))
 
 
-@rule_on("transpose", "broadcast", law="movement", examples=moved_units)
+@rule_on("transpose", "broadcast", family="movement", examples=moved_units)
 def reshape_units(n, view):
     """Dimensions of one element are moved or added by a reshape, which costs nothing."""
     (x,) = n.args
@@ -115,7 +115,7 @@ def broadcast_twice(random):
     yield node("broadcast", node("broadcast", given("x", b, 1), shape=(b, c)), shape=(a, b, c))
 
 
-@rule_on("broadcast", law="movement", examples=broadcast_twice)
+@rule_on("broadcast", family="movement", examples=broadcast_twice)
 def join_broadcasts(n, view):
     """A broadcast of a broadcast is one broadcast."""
     (x,) = n.args
@@ -129,7 +129,7 @@ def broadcast_operands(random):
     yield node("select", node("lt", y, y), node("broadcast", y, shape=(a, b)), x)
 
 
-@rule_on(*FUNCTIONS, law="movement", examples=broadcast_operands)
+@rule_on(*FUNCTIONS, family="movement", examples=broadcast_operands)
 def drop_broadcast_operand(n, view):
     """Element-wise operators broadcast by themselves."""
     for k, x in enumerate(n.args):
@@ -170,7 +170,7 @@ def cast_twice(random):
         yield node("cast", wide, to="f64" if source == "f32" else "f32")
 
 
-@rule_on("cast", law="movement", examples=cast_twice)
+@rule_on("cast", family="movement", examples=cast_twice)
 def join_casts(n, view):
     """A cast by way of a type that holds every value is one cast."""
     (x,) = n.args
@@ -190,7 +190,7 @@ def gathered_progressions(random):
     yield node("gather", x, constant(np.asarray(positions[1, 1])), axis=1)
 
 
-@rule_on("gather", law="movement", examples=gathered_progressions)
+@rule_on("gather", family="movement", examples=gathered_progressions)
 def slice_instead_of_gathering(n, view):
     """Constant positions at equal distances are a slice."""
     x, positions = n.args

@@ -70,7 +70,7 @@ def windows_beyond_the_border(random):
     yield _drawn(random, _pool)
 
 
-@rule_on("conv", "pool", law="padding", numeric="reassociates", examples=windows_beyond_the_border)
+@rule_on("conv", "pool", family="padding", numeric="reassociates", examples=windows_beyond_the_border)
 def drop_taps_over_padding(n, view):
     """Taps of a window that only ever read padding are left out; what they add is a constant."""
     w = windows_of(n)

@@ -39,7 +39,7 @@ def quantized_products(random):
 _FIRST = {"starts": (0, 0, 0), "steps": (1, 1, 1), "shape": (2, 3, 2)}
 
 
-@rule_on("conv", "matmul", law="quantization", numeric="reassociates", examples=quantized_products)
+@rule_on("conv", "matmul", family="quantization", numeric="reassociates", examples=quantized_products)
 def multiply_integers(n, view):
     """sum((q - z)*s * (r - y)*t) = (sum(q*r) - z*sum(r) - y*sum(q) + z*y)*s*t: products of the integers alone."""
     if n.type.dtype not in ("f32", "f64", "i32"):
@@ -158,7 +158,7 @@ def wide_weights(random):
     yield node("conv", widened(given("p", 1, 4, 5, 5, dtype="i8")), widened(v), **PLAIN)
 
 
-@rule_on("conv", "matmul", law="quantization", examples=wide_weights)
+@rule_on("conv", "matmul", family="quantization", examples=wide_weights)
 def shift_the_weights(n, view):
     """sum(x*(w + d)) = sum(x*w) + d*sum(x): weights of nine bits are weights of eight, and a sum."""
     x, w = n.args
@@ -192,7 +192,7 @@ def centered_by_inputs(random):
     yield node("conv", padded, widened(bytes_of(random, 4, 1, 2, 2)), groups=2, **steps)
 
 
-@rule_on("conv", "matmul", law="quantization", examples=centered_by_inputs)
+@rule_on("conv", "matmul", family="quantization", examples=centered_by_inputs)
 def draw_out_zero_point(n, view):
     """sum((q - z)*w) = sum(q*w) - z*sum(w): a zero point that only run time knows meets sums of the weights.
 

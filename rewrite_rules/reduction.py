@@ -15,7 +15,7 @@ def reduced_twice(random):
     yield node("reduce", node("reduce", x, combine=combine, axes=(first,)), combine=combine, axes=(second,))
 
 
-@rule_on("reduce", law="reduction", numeric="reassociates", examples=reduced_twice)
+@rule_on("reduce", family="reduction", numeric="reassociates", examples=reduced_twice)
 def join_reductions(n, view):
     """A reduction of a reduction is one reduction over the dimensions of both."""
     (x,) = n.args
@@ -31,7 +31,7 @@ def whole_windows(random):
     yield node("pool", x, combine=random.choice(["add", "max"]), kernel=kernel, strides=kernel, dilations=(1, 1))
 
 
-@rule_on("pool", law="reduction", numeric="reassociates", examples=whole_windows)
+@rule_on("pool", family="reduction", numeric="reassociates", examples=whole_windows)
 def reduce_instead_of_pooling(n, view):
     """A pool with one window over everything is a reduction."""
     (x,) = n.args
@@ -51,7 +51,7 @@ def scaled_sums(random):
     yield node("pool", pooled, combine="add", kernel=(2, 2), strides=(2, 2), dilations=(1, 1))
 
 
-@rule_on("reduce", "pool", law="reduction", numeric="reassociates", examples=scaled_sums)
+@rule_on("reduce", "pool", family="reduction", numeric="reassociates", examples=scaled_sums)
 def draw_out_factor(n, view):
     """The sum of x*s is the sum of x, times s, when s is the same for all that is summed."""
     (x,) = n.args
@@ -72,7 +72,7 @@ def offset_extremes(random):
     yield node("reduce", node("add", x, given("c", a, 1)), combine=random.choice(["max", "min"]), axes=(1,))
 
 
-@rule_on("reduce", law="reduction", numeric="reassociates", examples=offset_extremes)
+@rule_on("reduce", family="reduction", numeric="reassociates", examples=offset_extremes)
 def draw_out_addend(n, view):
     """The greatest x + c is the greatest x, plus c, when c is the same for all that are compared."""
     (x,) = n.args

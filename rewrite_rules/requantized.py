@@ -24,7 +24,7 @@ def biased_sums(random):
         yield node("add", real, constant(bias.astype(np.float32) * scales))
 
 
-@rule_on("add", law="quantization", numeric="reassociates", examples=biased_sums)
+@rule_on("add", family="quantization", numeric="reassociates", examples=biased_sums)
 def add_before_scaling(n, view):
     """sum*s + b*s = (sum + b)*s for integers: the bias of a quantized sum is added as one."""
     for x, c in (n.args, n.args[::-1]):
@@ -56,7 +56,7 @@ def quantized_sums(random):
     yield node("pool", x, combine="add", kernel=(2, 3), strides=(2, 1), dilations=(1, 1))
 
 
-@rule_on("reduce", "pool", law="quantization", numeric="reassociates", examples=quantized_sums)
+@rule_on("reduce", "pool", family="quantization", numeric="reassociates", examples=quantized_sums)
 def sum_integers(n, view):
     """The sum of (q - z)*s is the sum of q, less so many z, times s."""
     x = affine(n.args[0])
@@ -92,7 +92,7 @@ def moved_quantities(random):
 
 @rule_on(
     "reshape", "broadcast", "transpose", "slice", "pad", "gather", "pool", "reduce",
-    law="quantization", numeric="reassociates", examples=moved_quantities,
+    family="quantization", numeric="reassociates", examples=moved_quantities,
 )  # fmt: skip
 def move_integers(n, view):
     """Data movement of (q - z)*s becomes data movement of q: a quarter of the bytes."""
@@ -151,7 +151,7 @@ def _replaced(n, old, new):
     return new if n is old else node(n.op, _replaced(n.args[0], old, new), *n.args[1:], **n.attributes)
 
 
-@rule_on("lt", "le", "gt", "ge", "eq", "ne", law="quantization", examples=compared_quantities)
+@rule_on("lt", "le", "gt", "ge", "eq", "ne", family="quantization", examples=compared_quantities)
 def compare_integers(n, view):
     """(p - z)*s < (q - z)*s as p < q, for s > 0; so for the greatest of them: no two bytes become one number."""
     if n.args[0].type.dtype not in FLOATS:
@@ -186,7 +186,7 @@ def quantized_results(random):
         yield node("div", y, t)
 
 
-@rule_on("div", law="quantization", numeric="reassociates", examples=quantized_results)
+@rule_on("div", family="quantization", numeric="reassociates", examples=quantized_results)
 def divide_the_weights(n, view):
     """(x@w + b)/s = x@(w/s) + b/s for a constant s, before a rounding too: a scale to quantize by joins the others."""
     x, s = n.args
@@ -209,7 +209,7 @@ def _number(like, value):
     return constant(np.array(value, DTYPES[like.type.dtype]))
 
 
-@rule_on("cast", law="quantization", numeric="exact", examples=joined_quantities)
+@rule_on("cast", family="quantization", numeric="exact", examples=joined_quantities)
 def quantize_before_joining(n, view):
     """cast(f(concat(x, y))) = concat(cast(f(x)), cast(f(y))) for narrow integers: what is put together is narrow."""
     if n.type.dtype not in NARROW or n.args[0].type.dtype not in FLOATS:

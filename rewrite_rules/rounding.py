@@ -20,7 +20,7 @@ def rounded_integers(random):
     yield node(random.choice(_ROUNDINGS), node("max", node("neg", q), three))
 
 
-@rule_on(*_ROUNDINGS, law="rounding", examples=rounded_integers)
+@rule_on(*_ROUNDINGS, family="rounding", examples=rounded_integers)
 def drop_idle_rounding(n, view):
     """Rounding integers does nothing."""
     return n.args[0] if is_integral(n.args[0]) else "its operand may lie between integers"
@@ -41,7 +41,7 @@ def bounds_on_both_sides(random):
     yield node("min", node("floor", clipped), constant(np.array(3.0)))
 
 
-@rule_on("max", "min", law="rounding", numeric="reassociates", examples=bounds_on_both_sides)
+@rule_on("max", "min", family="rounding", numeric="reassociates", examples=bounds_on_both_sides)
 def join_bounds(n, view):
     """max(f(max(x, a)), b) = max(f(x), max(f(a), b)) for f that preserves order: an activation is a quantized bound."""
     y, outer = n.args

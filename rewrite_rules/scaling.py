@@ -34,7 +34,7 @@ def scaled_results(random):
     yield node("mul", node("neg", total), fixed(random, 1, 5))
 
 
-@rule_on("mul", law="scaling", numeric="reassociates", examples=scaled_results)
+@rule_on("mul", family="scaling", numeric="reassociates", examples=scaled_results)
 def scale_the_weights(n, view):
     """conv(x, w) * s = conv(x, w*s), also through biases, paddings and movements on the way to the weights."""
     for x, s in (n.args, n.args[::-1]):
@@ -59,7 +59,7 @@ def scaled_operands(random):
     yield node("matmul", node("mul", node("mul", a, fixed(random, 4)), given("b", 3, 1)), fixed(random, 4, 5))
 
 
-@rule_on("conv", "matmul", law="scaling", numeric="reassociates", examples=scaled_operands)
+@rule_on("conv", "matmul", family="scaling", numeric="reassociates", examples=scaled_operands)
 def scale_the_weights_before(n, view):
     """conv(x*s, w) = conv(x, w*s), also through zero padding and movements."""
     for k, w in enumerate(n.args):
@@ -115,7 +115,7 @@ def _zero():
     return constant(np.zeros(()))
 
 
-@rule_on("conv", "matmul", law="scaling", numeric="reassociates", examples=scaled_gates)
+@rule_on("conv", "matmul", family="scaling", numeric="reassociates", examples=scaled_gates)
 def scale_around_gate(n, view):
     """(x*g(x*c))@w = (z*g(z))@(w/c) with z = x*c in the weights before: the root of a gelu, the 1/6 of a hard swish."""
     product, w = n.args
@@ -174,7 +174,7 @@ def offset_operands(random):
     yield node("add", node("conv", x, fixed(random, 6, 4, 3, 2), **PLAIN), fixed(random, 6, 1, 1))
 
 
-@rule_on("matmul", "conv", "add", law="scaling", numeric="reassociates", examples=offset_operands)
+@rule_on("matmul", "conv", "add", family="scaling", numeric="reassociates", examples=offset_operands)
 def offset_after_product(n, view):
     """(x + b)@W + c = x@W + (b@W + c): an offset before weights joins the offset after them."""
     product, bias = n, None

@@ -29,7 +29,7 @@ def unary_on_moved(random):
     yield node("abs", node("broadcast", x, shape=(2, a, b, c)))
 
 
-@rule_on(*FUNCTIONS, "cast", law="sinking", examples=unary_on_moved)
+@rule_on(*FUNCTIONS, "cast", family="sinking", examples=unary_on_moved)
 def sink_below_function(n, view):
     """f(move(x)) = move(f(x))."""
     if len(n.args) != 1:
@@ -57,7 +57,7 @@ def constant_on_moved(random):
     yield node("mul", pixels, node("reshape", given("gate", a, 1, 1), shape=(1, 1, a)))
 
 
-@rule_on(*FUNCTIONS, law="sinking", examples=constant_on_moved)
+@rule_on(*FUNCTIONS, family="sinking", examples=constant_on_moved)
 def sink_below_constant(n, view):
     """f(move(x), c) = move(f(x, c moved back)) for a constant c, or one that is moved back by a reshape."""
     if len(n.args) != 2:
@@ -103,7 +103,7 @@ def functions_of_gathered(random):
     yield node("cast", repeated, to="f32")
 
 
-@rule_on(*FUNCTIONS, "cast", law="sinking", examples=functions_of_gathered)
+@rule_on(*FUNCTIONS, "cast", family="sinking", examples=functions_of_gathered)
 def compute_before_gathering(n, view):
     """f(gather(x)) = gather(f(x)), with numbers: what is taken several times is computed once."""
     g = next((a for a in n.args if a.op == "gather"), None)
@@ -123,7 +123,7 @@ def both_moved(random):
     yield node("add", node("broadcast", x, shape=(2, a, b, c)), node("broadcast", y, shape=(2, a, b, c)))
 
 
-@rule_on(*FUNCTIONS, law="sinking", examples=both_moved)
+@rule_on(*FUNCTIONS, family="sinking", examples=both_moved)
 def sink_below_pair(n, view):
     """f(move(x), move(y)) = move(f(x, y))."""
     if len(n.args) != 2:
@@ -145,7 +145,7 @@ def gates_of_moved(random):
     yield node("sub", node("tanh", flat), flat)
 
 
-@rule_on(*FUNCTIONS, law="sinking", examples=gates_of_moved)
+@rule_on(*FUNCTIONS, family="sinking", examples=gates_of_moved)
 def sink_below_gate(n, view):
     """f(move(x), g(move(x))) = move(f(x, g(x))), for any element-wise g with constants: activations move at once."""
     if len(n.args) < 2 or all(a.op in MOVEMENTS for a in n.args):
@@ -196,7 +196,7 @@ def reduced_after_moving(random):
     yield node("reduce", node("reshape", x, shape=(1, a, b, 1, c)), combine="add", axes=(2,))
 
 
-@rule_on("reduce", law="sinking", numeric="reassociates", examples=reduced_after_moving)
+@rule_on("reduce", family="sinking", numeric="reassociates", examples=reduced_after_moving)
 def sink_below_reduction(n, view):
     """reduce(move(x)) = move(reduce(x)): less is moved afterwards."""
     (moved,) = n.args
@@ -227,7 +227,7 @@ def product_after_reshape(random):
     yield node("matmul", node("reshape", given("x", a * b, c), shape=(b, a, c)), fixed(random, c, 2))
 
 
-@rule_on("matmul", law="sinking", examples=product_after_reshape, numeric="reassociates")
+@rule_on("matmul", family="sinking", examples=product_after_reshape, numeric="reassociates")
 def sink_below_product(n, view):
     """reshape(x) @ w = reshape(x @ w), when the rows stay rows: reshapes around a matrix product cancel."""
     moved, w = n.args
@@ -251,7 +251,7 @@ def reshaped_products(random):
     )
 
 
-@rule_on("reshape", law="sinking", numeric="reassociates", examples=reshaped_products)
+@rule_on("reshape", family="sinking", numeric="reassociates", examples=reshaped_products)
 def reshape_before_product(n, view):
     """reshape(reshape(x) @ w + b) = reshape(x) @ w + b, when the rows stay rows: one reshape does for both."""
     (y,) = n.args

@@ -33,7 +33,7 @@ def signed_readers(random):
         yield node("add", total, constant(np.array(random.randint(-99, 99), np.int32)))
 
 
-@rule_on("add", law="quantization", numeric="reassociates", examples=signed_readers)
+@rule_on("add", family="quantization", numeric="reassociates", examples=signed_readers)
 def store_unsigned(n, view):
     """f(q) + c = f(q + 128) + (c - f(128)) for a linear f: bytes with a sign are stored without one, as -128 is 0."""
     y, c = n.args

@@ -37,7 +37,7 @@ from edgec.options import resolve
 from edgec.pipeline.context import Context
 from edgec.rewrite import simplify
 
-#: What is compared, in the order of the columns: the mode of the planner, and whether laws rewrite first.
+#: What is compared, in the order of the columns: the mode of the planner, and whether rules rewrite first.
 VARIANTS = {
     "unfused": ("none", False),
     "operators": ("operators", False),

@@ -27,11 +27,11 @@ def main(paths: list[str]) -> None:
         answers = [explain(walk, model, name) for name in names]
         seconds = time.perf_counter() - begun
         rules = load_rules(())
-        laws = [explain(walk, model, rule.name) for rule in rules]
+        rules = [explain(walk, model, rule.name) for rule in rules]
         inside = sum(bool(a["kernels"]) for a in answers)
         moved = sum(bool(a["placed"] or a["inside_others"]) and not a["kernels"] for a in answers)
         gone = len(answers) - inside - moved
-        applied = sum(bool(law["rule"]["times"]) for law in laws)
+        applied = sum(bool(rule["rule"]["times"]) for rule in rules)
         where = f"{inside} | {moved} | {gone}"
         print(f"| {model.name} | {len(answers)} | {where} | {applied} of {len(rules)} | {seconds:.1f} |")
 

@@ -50,7 +50,7 @@ def main() -> int:
     p.add_argument("--only", nargs="*", default=[], metavar="NAME", help=f"of {', '.join(NETWORKS)}")
     names = p.parse_args().only or list(BOUNDS)
     options = resolve({"device": "host"})
-    print("| network | operators | import and laws, s | planning, warm, s | bound, s | choices | blocks known |")
+    print("| network | operators | import and rules, s | planning, warm, s | bound, s | choices | blocks known |")
     print("|---|---|---|---|---|---|---|")
     ok = True
     for name in names:

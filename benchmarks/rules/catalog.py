@@ -55,18 +55,18 @@ def benefits(found: Sequence[networks.Network]) -> dict[str, Found]:
 
 def page(rules: Sequence[Rule], data: Mapping[str, Any]) -> str:
     """The Markdown page; everything in it is in the rules themselves or in ``data``."""
-    about, measured = data["laws"], data["networks"]
+    about, measured = data["rules"], data["networks"]
     identities = sum(about[r.name]["identity"] is not None for r in rules)
     levels = {level: sum(r.numeric == level for r in rules) for level in ("exact", "reassociates", "approximates")}
     used = sum("benefit" in about[r.name] for r in rules)
     parts = [
         _HEAD.format(
-            laws=len(rules), identities=identities, used=used, networks=len(measured),
+            rules=len(rules), identities=identities, used=used, networks=len(measured),
             names="those of docs/results/simplification.md", **levels,
         )
     ]  # fmt: skip
-    for family in sorted({r.law for r in rules}):
-        mine = [r for r in rules if r.law == family]
+    for family in sorted({r.family for r in rules}):
+        mine = [r for r in rules if r.family == family]
         rows = [_row(r, about[r.name]) for r in mine]
         heads = ["rule", "statement", "numeric", "instances", "identity", "used", "gain"]
         table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))
@@ -93,7 +93,7 @@ def _signed(number: int) -> str:
 _HEAD = """\
 # Rewrite rules
 
-Written by `python -m benchmarks.rules.catalog`. {laws} rules: {exact} keep every bit, {reassociates} reassociate,
+Written by `python -m benchmarks.rules.catalog`. {rules} rules: {exact} keep every bit, {reassociates} reassociate,
 {approximates} approximate.
 
 Every rule is proved, none is assumed:
@@ -119,18 +119,18 @@ def main() -> None:
     p.add_argument("--cache", type=Path, help="where wheels and what is made of them are kept")
     options = p.parse_args()
     rules = load_rules()
-    before = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {"laws": {}, "networks": []}
+    before = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {"rules": {}, "networks": []}
     about, measured = proofs(rules), before["networks"]
     if options.folder:
         trained = (*networks.TRAINED, *networks.QUANTIZED)
         found, _ = networks.find(options.folder, (), not options.no_download, options.cache, trained)
         used, measured = benefits(found), [n.name for n in found]
     else:
-        used = {name: entry["benefit"] for name, entry in before["laws"].items() if "benefit" in entry}
+        used = {name: entry["benefit"] for name, entry in before["rules"].items() if "benefit" in entry}
     for name, entry in about.items():
         if name in used:
             entry["benefit"] = used[name]
-    data = {"networks": measured, "laws": about}
+    data = {"networks": measured, "rules": about}
     DATA.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     PAGE.write_text(page(rules, data), encoding="utf-8")
     print(f"{PAGE.relative_to(ROOT)}: {len(rules)} rules")

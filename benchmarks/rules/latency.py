@@ -33,7 +33,7 @@ from edgec.errors import EdgecError
 from edgec.execute.samples import random_inputs
 from edgec.frontend.onnx import import_model
 
-BEGIN, END = "<!-- laws in time -->", "<!-- end of laws in time -->"
+BEGIN, END = "<!-- rules in time -->", "<!-- end of rules in time -->"
 #: Turns each one gets at least.
 LEAST = 7
 

@@ -1,6 +1,6 @@
-"""Arithmetic of indices: linear normal form, bounds, and the laws of floor division and remainder.
+"""Arithmetic of indices: linear normal form, bounds, and the rules of floor division and remainder.
 
-Fusing by substitution makes indices such as ``((i*4 + j) // 4)``; the laws here turn them back into ``i``.
+Fusing by substitution makes indices such as ``((i*4 + j) // 4)``; the rules here turn them back into ``i``.
 Everything holds for mathematical integers with floor division and a positive divisor.
 """
 

@@ -28,7 +28,7 @@ def described(rule: Rule) -> Record:
     guarded = isinstance(rule, Equation) and rule.where is not None
     return {
         "name": rule.name,
-        "family": rule.law,
+        "family": rule.family,
         "kind": "equation" if isinstance(rule, Equation) else "change",
         "statement": statement(rule),
         "summary": rule.summary,

@@ -13,7 +13,7 @@ class Applied:
     """One step: the rule, the ONNX nodes it concerned, and the terms before and after."""
 
     rule: str
-    law: str
+    family: str
     numeric: Numeric
     origin: tuple[str, ...]
     before: str

@@ -201,7 +201,7 @@ class _Rewriter:
             return None
         origin = self.inherit(born, dead, proposal)
         before, after = _term(node, set(dead)), _term(proposal, set(born))
-        self.applied.append(Applied(r.name, r.law, r.numeric, origin, before, after, gain))
+        self.applied.append(Applied(r.name, r.family, r.numeric, origin, before, after, gain))
         if not born:
             return proposal
         counts = {n: self.counts.pop(n) for n in _arguments_first(proposal, set(born))}
@@ -278,7 +278,7 @@ class _Rewriter:
             origin = self.inherit([n for n in born if n in self.counts], [reader, value], proposal)
             before, after = _term(reader, {reader, value}), _term(proposal, set(born))
             own = gain if k + 1 == len(chosen) else NOTHING  # the gain is common: it is recorded once, at the last step
-            self.applied.append(Applied(r.name, r.law, r.numeric, origin, before, after, own))
+            self.applied.append(Applied(r.name, r.family, r.numeric, origin, before, after, own))
         return {reader: proposal for reader, (_, proposal) in chosen.items()}
 
     def without(self, value: Node, reader: Node, place: Mapping[Node, int]) -> list[tuple[Rule, Node]]:

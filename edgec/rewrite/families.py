@@ -11,7 +11,7 @@ ORIGINS: dict[str, str] = {
     "absorbing": "algebra of lattices and Booleans",
     "associative": f"{_ALGEBRA}; DNNFusion (Niu et al. 2021), associative rules",
     "boolean": "Boolean algebra (De Morgan)",
-    "choice": _ALGEBRA,
+    "select": _ALGEBRA,
     "commutative": f"{_ALGEBRA}; DNNFusion (Niu et al. 2021), commutative rules",
     "comparison": "total orders; IEEE 754 for what is not a number",
     "concatenation": f"{_ARRAYS}; TASO (Jia et al. 2019), concatenation axioms",
@@ -29,7 +29,7 @@ ORIGINS: dict[str, str] = {
     "quotient": _ALGEBRA,
     "range": "interval arithmetic",
     "reduction": "finite sums and extremes",
-    "rising": f"{_ARRAYS}: what is not read is not computed",
+    "hoisting": f"{_ARRAYS}: what is not read is not computed",
     "rounding": "monotone functions; integers as floating-point numbers (IEEE 754)",
     "scaling": "linear algebra; folding of batch normalization (Jacob et al. 2018)",
     "sinking": f"{_ARRAYS}; TASO (Jia et al. 2019), transposition axioms",
@@ -39,4 +39,4 @@ ORIGINS: dict[str, str] = {
 
 def origin_of(rule: Rule) -> str:
     """Source of the rules of this family; "its author" for a family that is not shipped."""
-    return ORIGINS.get(rule.law, "its author")
+    return ORIGINS.get(rule.family, "its author")

@@ -47,21 +47,21 @@ class Identity:
         return f"{self.method}, {self.domain}{limits}"
 
 
-def prove_identity(law: Equation) -> Identity | None:
+def prove_identity(rule: Equation) -> Identity | None:
     """The identity behind an equation, or None where neither program decides it (or is not installed)."""
-    functions = {t.op for side in (law.left, law.right) for t in subterms(side)}
-    powers = any(t.op == "pow" for side in (law.left, law.right) for t in subterms(side))
+    functions = {t.op for side in (rule.left, rule.right) for t in subterms(side)}
+    powers = any(t.op == "pow" for side in (rule.left, rule.right) for t in subterms(side))
     try:
         if functions & _TRANSCENDENTAL or powers:
-            return _by_sympy(law)
-        return _by_z3(law, is_bits=bool(functions & _BITS))
+            return _by_sympy(rule)
+        return _by_z3(rule, is_bits=bool(functions & _BITS))
     except ImportError:
         return None
 
 
-def _candidates(law: Equation) -> Iterator[tuple[Condition, ...]]:
+def _candidates(rule: Equation) -> Iterator[tuple[Condition, ...]]:
     """Conditions to try, few and weak ones first."""
-    free = [v for v in law.variables if v not in law.truths]
+    free = [v for v in rule.variables if v not in rule.truths]
     single = [(v, what) for what in CONDITIONS for v in free]
     for count in range(3):
         for chosen in combinations(single, count):
@@ -74,24 +74,24 @@ def _candidates(law: Equation) -> Iterator[tuple[Condition, ...]]:
 # ---- z3
 
 
-def _by_z3(law: Equation, is_bits: bool) -> Identity | None:
+def _by_z3(rule: Equation, is_bits: bool) -> Identity | None:
     import z3
 
-    domain = "truth values" if law.dtypes == "bool" else "integers of 8 bits" if is_bits else "reals"
+    domain = "truth values" if rule.dtypes == "bool" else "integers of 8 bits" if is_bits else "reals"
     make: dict[str, Callable[[str], Any]] = {
         "truth values": z3.Bool,
         "integers of 8 bits": lambda name: z3.BitVec(name, 8),
         "reals": z3.Real,
     }
-    variables = {v: z3.Bool(v) if v in law.truths else make[domain](v) for v in law.variables}
+    variables = {v: z3.Bool(v) if v in rule.truths else make[domain](v) for v in rule.variables}
     least, most = z3.Real("-inf"), z3.Real("inf")
     defined: list[Any] = []
     if domain == "reals":
-        numbers = [v for name, v in variables.items() if name not in law.truths]
+        numbers = [v for name, v in variables.items() if name not in rule.truths]
         defined += [z3.And(least < v, v < most) for v in numbers]
     translate = _Z3(z3, variables, defined, {-inf: least, inf: most}, domain)
-    left, right = translate(law.left), translate(law.right)
-    for conditions in _candidates(law):
+    left, right = translate(rule.left), translate(rule.right)
+    for conditions in _candidates(rule):
         solver = z3.Solver()
         solver.set("timeout", PATIENCE)
         solver.add(*defined)
@@ -157,17 +157,18 @@ class _Z3:
 _ASSUMED = {">= 0": "nonnegative", "> 0": "positive"}
 
 
-def _by_sympy(law: Equation) -> Identity | None:
+def _by_sympy(rule: Equation) -> Identity | None:
     import sympy
 
-    for conditions in _candidates(law):
+    for conditions in _candidates(rule):
         limits = dict(conditions)
         if not set(limits.values()) <= set(_ASSUMED):
             continue
         variables = {
-            v: sympy.Symbol(v, real=True, **({_ASSUMED[limits[v]]: True} if v in limits else {})) for v in law.variables
+            v: sympy.Symbol(v, real=True, **({_ASSUMED[limits[v]]: True} if v in limits else {}))
+            for v in rule.variables
         }
-        left, right = (_to_sympy(sympy, side, variables) for side in (law.left, law.right))
+        left, right = (_to_sympy(sympy, side, variables) for side in (rule.left, rule.right))
         if _vanishes(sympy, left, right):
             return Identity("sympy", "reals", conditions)
     return None

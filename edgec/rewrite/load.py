@@ -39,14 +39,25 @@ def _shipped() -> tuple[Rule, ...]:
 
 
 def rules_in(folder: Path) -> list[Rule]:
-    """The rules in the files of one folder, unproved; files that begin with an underscore are left out."""
+    """The rules in the files of one folder, unproved; in the order of ``order.txt``, then of names.
+
+    Files that begin with an underscore are left out.
+    """
     if not folder.is_dir():
         raise UsageError("there is no such folder of rules", where=str(folder))
+    listed = _listed(folder)
+    files = [file for file in folder.glob("*.py") if not file.name.startswith("_")]
     found: list[Rule] = []
-    for file in sorted(folder.glob("*.py")):
-        if not file.name.startswith("_"):
-            found += _rules_of(file)
+    for file in sorted(files, key=lambda f: (listed.get(f.stem, len(listed)), f.name)):
+        found += _rules_of(file)
     return found
+
+
+def _listed(folder: Path) -> dict[str, int]:
+    """The places of the files that ``order.txt`` lists, one name a line: of rules that fit, the first is applied."""
+    order = folder / "order.txt"
+    names = order.read_text(encoding="utf-8").split() if order.is_file() else []
+    return {name: k for k, name in enumerate(names)}
 
 
 def _rules_of(file: Path) -> list[Rule]:

@@ -5,12 +5,12 @@
         \"\"\"x*a + x*b = x*(a + b): one multiplication and one read of x less.\"\"\"
         return x * a + x * b, x * (a + b)
 
-    @rule_on("transpose", law="movement", examples=two_transposes)
+    @rule_on("transpose", family="movement", examples=two_transposes)
     def join_transposes(node, view):
         \"\"\"A transpose of a transpose is one transpose.\"\"\"
         ...
 
-A change returns the replacement of its node, or a sentence with the reason why there is none. ``law`` is the family.
+A change returns the replacement of its node, or a sentence with the reason why there is none. ``rule`` is the family.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class View(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A rule. ``law`` is its family, ``ops`` the operators it can apply to, ``summary`` its docstring's first line."""
+    """A rule. ``rule`` is its family, ``ops`` the operators it can apply to, ``summary`` its docstring's first line."""
 
     name: str
-    law: str
+    family: str
     numeric: Numeric
     summary: str
     source: str
@@ -144,7 +144,7 @@ def fitted(replacement: Node, node: Node) -> Node:
 
 
 def rule(
-    law: str,
+    family: str,
     *,
     numeric: Numeric = "exact",
     dtypes: Dtypes = "number",
@@ -153,8 +153,8 @@ def rule(
 ) -> Callable[[Callable[..., tuple[Any, Any]]], Rule]:
     """An equation: the function returns its two sides, written with its parameters as variables.
 
-    ``law`` is the name of its family. ``where`` is a guard with the same parameters: it gets nodes, and returns True or
-    a sentence with the reason why not. Numbers in an equation represent constants of any shape with that one value. A
+    ``family`` is for display. ``where`` is a guard with the same parameters: it gets nodes, and returns True or a
+    sentence with the reason why not. Numbers in an equation represent constants of any shape with that one value. A
     ``smooth`` rule adds a rounding error: it is not applied to values from which a discontinuous function (rounding,
     floor) is computed.
     """
@@ -165,34 +165,34 @@ def rule(
         right = right if isinstance(right, Term) else Term("number", number=right)
         if left.op in ("variable", "number"):
             raise RuleError("the left side must be an operation", where=_place(function))
-        about = _described(function, law, numeric, (left.op,))
+        about = _described(function, family, numeric, (left.op,))
         return Equation(*about, left, right, names, where, dtypes, truth_variables(left, right), smooth)
 
     return decorate
 
 
 def rule_on(
-    *ops: str, law: str, examples: Callable[[Random], Iterable[Node]], numeric: Numeric = "exact"
+    *ops: str, family: str, examples: Callable[[Random], Iterable[Node]], numeric: Numeric = "exact"
 ) -> Callable[[Callable[[Node, View], Proposal]], Rule]:
     """A change of nodes of the operators ``ops``: a function of the node and a view of the graph around it.
 
-    ``law`` is the name of its family. ``examples`` gets a random generator and yields nodes to which the change must
+    ``rule`` is the name of its family. ``examples`` gets a random generator and yields nodes to which the change must
     apply.
     """
 
     def decorate(function: Callable[[Node, View], Proposal]) -> Rule:
-        return Change(*_described(function, law, numeric, ops), function, examples)
+        return Change(*_described(function, family, numeric, ops), function, examples)
 
     return decorate
 
 
 def _described(
-    function: Callable[..., Any], law: str, numeric: Numeric, roots: Iterable[str]
+    function: Callable[..., Any], family: str, numeric: Numeric, roots: Iterable[str]
 ) -> tuple[str, str, Numeric, str, str, frozenset[str]]:
     summary = (inspect.getdoc(function) or "").partition("\n")[0]
     if not summary:
         raise RuleError("a rule needs a docstring that says it in words", where=_place(function))
-    return function.__name__, law, numeric, summary, _place(function), frozenset(roots)
+    return function.__name__, family, numeric, summary, _place(function), frozenset(roots)
 
 
 def _place(function: Callable[..., Any]) -> str:

@@ -71,7 +71,7 @@ def test_a_device(tmp_path: Path) -> None:
 
 
 def test_a_law_of_ones_own_is_proved_first(tmp_path: Path) -> None:
-    law = '''
+    rule = '''
 from edgec.rewrite import rule
 
 
@@ -87,7 +87,7 @@ def {name}(x):
     good, bad = tmp_path / "good", tmp_path / "bad"
     for folder, name, factor in ((good, "triple_my_way", 3), (bad, "double_by_mistake", 2)):
         folder.mkdir()
-        (folder / "law.py").write_text(law.format(name=name, word="=", factor=factor), encoding="utf-8")
+        (folder / "rule.py").write_text(rule.format(name=name, word="=", factor=factor), encoding="utf-8")
     assert edgec.check(proto, rules=[good]).ok
     with pytest.raises(edgec.errors.EdgecError, match="double_by_mistake"):
         edgec.build(proto, rules=[bad], compile=False)

@@ -1,4 +1,4 @@
-"""edgec rules: listing, showing and proving laws."""
+"""edgec rules: listing, showing and proving rules."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict]
 
 def test_list_names_every_law_once(capsys: pytest.CaptureFixture[str]) -> None:
     code, found = run(capsys, "list")
-    names = [law["name"] for law in found["rules"]]
+    names = [rule["name"] for rule in found["rules"]]
     assert code == 0
     assert len(names) == len(set(names)) >= 149
-    assert {law["numeric"] for law in found["rules"]} == {"exact", "reassociates", "approximates"}
+    assert {rule["numeric"] for rule in found["rules"]} == {"exact", "reassociates", "approximates"}
 
 
 def test_show_says_what_a_law_says_and_how_it_is_proved(capsys: pytest.CaptureFixture[str]) -> None:
     code, found = run(capsys, "show", "factor")
-    law = found["rule"]
+    rule = found["rule"]
     assert code == 0
-    assert (law["statement"], law["family"]) == ("((x * a) + (x * b)) = (x * (a + b))", "distributive")
-    assert law["proof"]["instances"] == 60
+    assert (rule["statement"], rule["family"]) == ("((x * a) + (x * b)) = (x * (a + b))", "distributive")
+    assert rule["proof"]["instances"] == 60
 
 
 def test_a_law_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +53,7 @@ def test_prove_one_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     (tmp_path / "mine.py").write_text(GOOD, encoding="utf-8")
     code, found = run(capsys, "prove", "complement", "--rules", str(tmp_path))
     assert code == 0
-    assert [law["name"] for law in found["rules"]] == ["complement"]
+    assert [rule["name"] for rule in found["rules"]] == ["complement"]
     assert found["rules"][0]["proof"]["cheaper"] > 0
 
 

@@ -16,5 +16,5 @@ def test_the_page_is_current() -> None:
 
     rules = load_rules()
     data = json.loads((ROOT / "benchmarks" / "rules" / "rules.json").read_text(encoding="utf-8"))
-    assert {r.name: statement(r) for r in rules} == {name: entry["statement"] for name, entry in data["laws"].items()}
+    assert {r.name: statement(r) for r in rules} == {name: entry["statement"] for name, entry in data["rules"].items()}
     assert catalog.page(rules, data) == (ROOT / "docs" / "results" / "rules.md").read_text(encoding="utf-8")

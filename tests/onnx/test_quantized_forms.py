@@ -167,8 +167,8 @@ def test_dot_products_of_bytes_shift_wide_weights() -> None:
     from edgec.rewrite.prove import instances_of
 
     rules = load_rules()
-    law = next(r for r in rules if r.name == "shift_the_weights")
-    node = next(iter(instances_of(law, Random(0))))
+    rule = next(r for r in rules if r.name == "shift_the_weights")
+    node = next(iter(instances_of(rule, Random(0))))
     inputs = tuple(a.args[0] for a in node.args if a.args[0].op == "input")
     graph = Graph(inputs, (("y", node),))
     for prices, dtype in ((OpCosts(), "i16"), (OpCosts(bytes=4), "i8")):

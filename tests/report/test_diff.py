@@ -1,4 +1,4 @@
-"""Two builds side by side, and what explain says of laws and of every node."""
+"""Two builds side by side, and what explain says of rules and of every node."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def test_explain_answers_for_every_node_and_every_law_that_was_applied() -> None
             found["kernels"] or found["aliased"] or found["inside_others"] or found["rules"]
         )
     for rule in {a.rule for a in walk.applied}:
-        law = explain(walk, model, rule)
-        assert law["rule"]["times"] == len(law["rules"]) > 0
+        rule = explain(walk, model, rule)
+        assert rule["rule"]["times"] == len(rule["rules"]) > 0
     refused = explain(walk, model, "scale_the_weights")["rule"]["refused"]
     assert all(r["why"] and r["nodes"] for r in refused)
 
@@ -99,5 +99,5 @@ def test_decisions_are_explained_as_such() -> None:
     walk = run(model, Context(options), until="schedule")
     found = explain(walk, model, "Conv_3")
     assert any("kept in memory" in line for k in found["kernels"] for line in k["why"])
-    law = explain(walk, model, "scale_the_weights")["rule"]
-    assert law["disabled"] and law["times"] == 0
+    rule = explain(walk, model, "scale_the_weights")["rule"]
+    assert rule["disabled"] and rule["times"] == 0

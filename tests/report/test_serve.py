@@ -124,7 +124,7 @@ def test_tiles_laws_and_modes_are_decided(server: Server) -> None:
     assert decide("option", "fuse", "")["build"]["kernels"] == kernels
     rule = next(q["key"] for q in asked["kernels"][k] if q["kind"] == "disable_rule")
     without = decide("disable_rule", rule, "disable_rule")
-    assert rule not in {law["rule"] for law in without["rules"]}
+    assert rule not in {rule["rule"] for rule in without["rules"]}
     network = without["decidable"]["network"]
     assert any(q["kind"] == "disable_rule" and q["now"] for q in network), "it can be taken back"
     assert config.load(server.workbench.path).values["decide"] == {"disable_rule": [rule], "tile": {tile["key"]: shape}}

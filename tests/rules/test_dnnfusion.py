@@ -101,7 +101,7 @@ def test_a_root_of_what_may_be_negative_stays() -> None:
 
 def test_a_product_of_exponentials_stays_where_overflow_counts() -> None:
     left, _, _ = TABLE["product of exponentials"]
-    assert not [a for a in simplify(graph(left))[1] if a.law == "homomorphism"]
+    assert not [a for a in simplify(graph(left))[1] if a.family == "homomorphism"]
 
 
 def test_floats_are_not_shifted_and_sums_of_shifts_to_the_right_stay() -> None:

@@ -55,7 +55,7 @@ def test_work_that_others_need_is_not_repeated() -> None:
     text = NORMALIZED.replace("-> (y)", "-> (y, z)").replace("y=%4", "y=%4, z=%1")
     result, applied = simplify(parse(text))
     assert [n.op for n in result.operations()] == ["conv", "mul", "add"]
-    assert not [a for a in applied if a.law == "scaling"]
+    assert not [a for a in applied if a.family == "scaling"]
 
 
 def test_every_step_gains_and_the_gains_are_what_the_graph_gets_cheaper_by() -> None:

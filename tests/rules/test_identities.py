@@ -1,4 +1,4 @@
-"""Identities by a prover: which laws have one, and that guards keep the conditions it needs."""
+"""Identities by a prover: which rules have one, and that guards keep the conditions it needs."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ KNOWN = json.loads(
 
 def test_there_are_more_laws_than_dnnfusion_counts() -> None:
     assert len(RULES) >= 149
-    assert {r.law for r in RULES} == set(ORIGINS)
+    assert {r.family for r in RULES} == set(ORIGINS)
 
 
-@pytest.mark.parametrize("law", EQUATIONS, ids=lambda r: r.name)
-def test_the_identity_holds_and_the_guard_keeps_its_conditions(law: Equation) -> None:
+@pytest.mark.parametrize("rule", EQUATIONS, ids=lambda r: r.name)
+def test_the_identity_holds_and_the_guard_keeps_its_conditions(rule: Equation) -> None:
     pytest.importorskip("z3")
     pytest.importorskip("sympy")
-    identity = prove_identity(law)
+    identity = prove_identity(rule)
     assert identity is not None
-    assert str(identity) == KNOWN["laws"][law.name]["identity"]
+    assert str(identity) == KNOWN["rules"][rule.name]["identity"]
     random = Random(0)
-    for instance in instances_of(law, random):
-        bound = next(b for b in match(law.left, instance, {}) if law.refusal(b) is None)
+    for instance in instances_of(rule, random):
+        bound = next(b for b in match(rule.left, instance, {}) if rule.refusal(b) is None)
         assert meets(identity.conditions, {name: evaluated(n, random) for name, n in bound.items()})
 
 
@@ -75,9 +75,9 @@ def test_a_wrong_identity_has_no_proof() -> None:
         """sqrt(a + b) = sqrt(a) + sqrt(b)."""
         return sqrt(a + b), sqrt(a) + sqrt(b)
 
-    for law in (difference, root):
-        assert isinstance(law, Equation)
-        assert prove_identity(law) is None
+    for wrong in (difference, root):
+        assert isinstance(wrong, Equation)
+        assert prove_identity(wrong) is None
 
 
 def test_conditions_are_found() -> None:
@@ -94,6 +94,6 @@ def test_conditions_are_found() -> None:
     assert meets((("a", ">= 0"),), {"a": np.array([1.0, np.nan])})
 
 
-@pytest.mark.parametrize("law", RULES, ids=lambda r: r.name)
-def test_no_law_is_contained_in_the_others(law) -> None:  # type: ignore[no-untyped-def]
-    assert earns(law, RULES)
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
+def test_no_law_is_contained_in_the_others(rule) -> None:  # type: ignore[no-untyped-def]
+    assert earns(rule, RULES)

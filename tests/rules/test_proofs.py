@@ -1,4 +1,4 @@
-"""Every law is proved; a wrong one is refused with a counterexample."""
+"""Every rule is proved; a wrong one is refused with a counterexample."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RULES = rules_in(data_folder("rewrite_rules"))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
-def test_the_law_holds(rule: Rule) -> None:
+def test_the_rule_holds(rule: Rule) -> None:
     proof = prove(rule)
     assert proof.instances >= INSTANCES
     assert proof.improved
@@ -30,7 +30,7 @@ def test_every_file_of_laws_has_some_and_their_names_differ() -> None:
 
 
 def test_what_is_matched_in_either_order_is_proved_to_commute() -> None:
-    """The matcher swaps operands of these functions; a law of its own says that it may."""
+    """The matcher swaps operands of these functions; a rule of its own says that it may."""
     proved = set()
     for r in RULES:
         if isinstance(r, Equation) and r.left.op == r.right.op and len(r.left.args) == 2:
@@ -83,25 +83,25 @@ REFUSED = {
     ),
     "a wrong change": (
         "def squares(random):\n    yield node('transpose', given('x', 2, 2), perm=(1, 0))\n\n"
-        '@rule_on("transpose", law="mine", examples=squares)\ndef forget(n, view):\n'
+        '@rule_on("transpose", family="mine", examples=squares)\ndef forget(n, view):\n'
         '    """A transpose of a square does nothing."""\n    return n.args[0]\n',
         r"'forget' is wrong: transpose\(x, perm=\(1, 0\)\)",
     ),
     "a change of type": (
         "def rows(random):\n    yield node('reshape', given('x', 2, 3), shape=(6, 1, 1))\n\n"
-        '@rule_on("reshape", law="mine", examples=rows)\ndef halve(n, view):\n'
+        '@rule_on("reshape", family="mine", examples=rows)\ndef halve(n, view):\n'
         '    """A reshape is a cast."""\n    return node("cast", n, to="f32")\n',
         r"turns f64\[6,1,1\] into f32",
     ),
     "a change that refuses its example": (
         "def rows(random):\n    yield node('neg', given('x', 2))\n\n"
-        '@rule_on("neg", law="mine", examples=rows)\ndef shy(n, view):\n'
+        '@rule_on("neg", family="mine", examples=rows)\ndef shy(n, view):\n'
         '    """Nothing."""\n    return "not this one"\n',
         "does not apply to its instance: not this one",
     ),
     "a change that builds nonsense": (
         "def rows(random):\n    yield node('neg', given('x', 2))\n\n"
-        '@rule_on("neg", law="mine", examples=rows)\ndef broken(n, view):\n    """Nothing."""\n'
+        '@rule_on("neg", family="mine", examples=rows)\ndef broken(n, view):\n    """Nothing."""\n'
         '    return node("matmul", n, n)\n',
         r"'broken' fails: cannot multiply",
     ),

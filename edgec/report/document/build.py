@@ -77,7 +77,7 @@ def document(
 def _rule(applied: Any) -> Record:
     return {
         "rule": applied.rule,
-        "family": applied.law,
+        "family": applied.family,
         "numeric": applied.numeric,
         "nodes": [printable(n) for n in applied.origin],
         "before": printable(applied.before, 1000),

@@ -35,7 +35,7 @@ def sliced_sums(random):
     yield node("slice", total, starts=(0, b, 0), steps=(1, -1, 1), shape=(a, b, c))
 
 
-@rule_on("slice", law="rising", examples=sliced_sums)
+@rule_on("slice", family="hoisting", examples=sliced_sums)
 def slice_before_function(n, view):
     """slice(f(x, y)) = f(slice(x), slice(y)): only what is taken is computed."""
     (f,) = n.args
@@ -50,7 +50,7 @@ def sliced_totals(random):
     yield node("slice", total, starts=(1, 0, 0), steps=(1, 1, 2), shape=(a, 1, 2))
 
 
-@rule_on("slice", law="rising", numeric="reassociates", examples=sliced_totals)
+@rule_on("slice", family="hoisting", numeric="reassociates", examples=sliced_totals)
 def slice_before_reduction(n, view):
     """slice(reduce(x)) = reduce(slice(x)) along dimensions that are not reduced."""
     (r,) = n.args
@@ -67,7 +67,7 @@ def sliced_products(random):
     yield node("slice", picture, starts=(0, 1, 0, 0), steps=(1, 1, 1, 1), shape=(1, 2, 3, 3))
 
 
-@rule_on("slice", law="rising", numeric="reassociates", examples=sliced_products)
+@rule_on("slice", family="hoisting", numeric="reassociates", examples=sliced_products)
 def slice_before_product(n, view):
     """Rows of x@w are those of x times w, columns those of w; channels of a convolution are those of its weights."""
     (p,) = n.args
@@ -122,7 +122,7 @@ def sliced_movements(random):
     yield node("slice", spread, starts=(0, 0, 1, 1), steps=(1, 1, 1, 1), shape=(1, a, b, 2))
 
 
-@rule_on("slice", law="rising", examples=sliced_movements)
+@rule_on("slice", family="hoisting", examples=sliced_movements)
 def slice_before_movement(n, view):
     """slice(move(x)) = move(slice(x)) for a transpose, a broadcast, a reshape that keeps sliced dimensions apart."""
     (m,) = n.args
@@ -161,7 +161,7 @@ def last_of_prefix(random):
     yield node("slice", running, starts=(0, b), steps=(1, 1), shape=(a, 1))
 
 
-@rule_on("slice", law="reduction", numeric="reassociates", examples=last_of_prefix)
+@rule_on("slice", family="reduction", numeric="reassociates", examples=last_of_prefix)
 def last_of_running_sum(n, view):
     """The last element of a running sum is the sum."""
     (p,) = n.args
@@ -186,7 +186,7 @@ def reduced_repetitions(random):
     yield node("reduce", spread, combine=random.choice(["add", "max", "min"]), axes=(1,))
 
 
-@rule_on("reduce", law="reduction", numeric="reassociates", examples=reduced_repetitions)
+@rule_on("reduce", family="reduction", numeric="reassociates", examples=reduced_repetitions)
 def reduce_before_repeating(n, view):
     """The sum of what is repeated is that, as often; the greatest is that itself."""
     from edgec.ir.graph import constant
@@ -217,7 +217,7 @@ def reduced_paddings(random):
     yield node("reduce", padded, combine="add", axes=(1,))
 
 
-@rule_on("reduce", law="reduction", numeric="reassociates", examples=reduced_paddings)
+@rule_on("reduce", family="reduction", numeric="reassociates", examples=reduced_paddings)
 def sum_before_padding(n, view):
     """The sum of what is padded with zeros is the sum of what was padded."""
     (p,) = n.args
@@ -236,7 +236,7 @@ def concatenated_alike(random):
     yield node("concat", *parts, axis=random.randint(0, 2))
 
 
-@rule_on("concat", law="transposition", examples=concatenated_alike)
+@rule_on("concat", family="transposition", examples=concatenated_alike)
 def transpose_together(n, view):
     """Transposed parts side by side are the transpose of the parts side by side."""
     first = n.args[0]

@@ -12,7 +12,7 @@ def single_parts(random):
     yield node("concat", x, given("y", x.type.shape[0], 0), axis=1)
 
 
-@rule_on("concat", law="identity", examples=single_parts)
+@rule_on("concat", family="identity", examples=single_parts)
 def drop_empty_parts(n, view):
     """Empty parts of a concatenation, and a concatenation of one part."""
     parts = [p for p in n.args if p.type.elements]
@@ -29,7 +29,7 @@ def sliced_twice(random):
     yield node("slice", first, starts=(0, 3), steps=(1, -1), shape=(3, 2))
 
 
-@rule_on("slice", law="movement", examples=sliced_twice)
+@rule_on("slice", family="movement", examples=sliced_twice)
 def join_slices(n, view):
     """A slice of a slice is one slice."""
     (x,) = n.args
@@ -53,7 +53,7 @@ def sliced_padding(random):
     yield node("slice", padded, starts=(3, 2), steps=(-1, 2), shape=(2, 2))
 
 
-@rule_on("slice", law="movement", examples=sliced_padding)
+@rule_on("slice", family="movement", examples=sliced_padding)
 def slice_inside_padding(n, view):
     """A slice that takes nothing of a padding is a slice of what was padded."""
     (p,) = n.args
@@ -75,7 +75,7 @@ def sliced_concatenation(random):
     yield node("slice", joined, starts=(1, start), steps=(1, 1), shape=(1, 1))
 
 
-@rule_on("slice", law="movement", examples=sliced_concatenation)
+@rule_on("slice", family="movement", examples=sliced_concatenation)
 def slice_one_part(n, view):
     """A slice inside one part of a concatenation is a slice of that part."""
     (c,) = n.args
@@ -106,7 +106,7 @@ def slices_of_assembled(random):
     yield node("slice", everything, starts=(0, a, 0), steps=(1, 1, 1), shape=(1, b, width))
 
 
-@rule_on("slice", law="movement", examples=slices_of_assembled)
+@rule_on("slice", family="movement", examples=slices_of_assembled)
 def assemble_what_is_taken(n, view):
     """A slice that takes whole parts out of nested concatenations and reshapes: only those are put together."""
     if set(n.attributes["steps"]) - {1}:
@@ -167,7 +167,7 @@ def concatenated_slices(random):
     yield node("concat", given("y", 2, 1), part(0, 1), part(1, 3), axis=1)
 
 
-@rule_on("concat", law="movement", examples=concatenated_slices)
+@rule_on("concat", family="movement", examples=concatenated_slices)
 def join_adjacent_slices(n, view):
     """Neighboring slices of one tensor, side by side, are one slice."""
     axis = n.attributes["axis"]
@@ -201,7 +201,7 @@ def nested_concatenation(random):
     yield node("concat", x, node("concat", y, z, axis=0), axis=0)
 
 
-@rule_on("concat", law="movement", examples=nested_concatenation)
+@rule_on("concat", family="movement", examples=nested_concatenation)
 def join_concatenations(n, view):
     """A concatenation inside a concatenation along the same dimension is one."""
     axis = n.attributes["axis"]
@@ -218,7 +218,7 @@ def padded_twice(random):
     yield node("pad", first, before=(1, 1), after=(0, 1), value=0.5)
 
 
-@rule_on("pad", law="movement", examples=padded_twice)
+@rule_on("pad", family="movement", examples=padded_twice)
 def join_paddings(n, view):
     """A padding of a padding with the same value is one padding."""
     (p,) = n.args

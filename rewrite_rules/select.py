@@ -54,25 +54,25 @@ def always_equal(x):
     return apply("eq", x, x), True
 
 
-@rule("choice", numeric="reassociates")
+@rule("select", numeric="reassociates")
 def choose_lesser(a, b):
     """select(a < b, a, b) = min(a, b)."""
     return select(apply("lt", a, b), a, b), minimum(a, b)
 
 
-@rule("choice", numeric="reassociates")
+@rule("select", numeric="reassociates")
 def choose_greater(a, b):
     """select(a < b, b, a) = max(a, b)."""
     return select(apply("lt", a, b), b, a), maximum(a, b)
 
 
-@rule("choice", numeric="reassociates")
+@rule("select", numeric="reassociates")
 def choose_at_most(a, b):
     """select(a <= b, a, b) = min(a, b)."""
     return select(apply("le", a, b), a, b), minimum(a, b)
 
 
-@rule("choice", numeric="reassociates")
+@rule("select", numeric="reassociates")
 def choose_at_least(a, b):
     """select(a <= b, b, a) = max(a, b)."""
     return select(apply("le", a, b), b, a), maximum(a, b)
@@ -83,61 +83,61 @@ def _is_fraction(x, a):
     return (value is not None and 0 <= value <= 1) or "the slope is no constant between 0 and 1"
 
 
-@rule("choice", numeric="reassociates", dtypes="float", where=_is_fraction)
+@rule("select", numeric="reassociates", dtypes="float", where=_is_fraction)
 def leaky_maximum(x, a):
     """select(x < 0, x*a, x) = max(x, x*a) for 0 <= a <= 1."""
     return select(apply("lt", x, 0), x * a, x), maximum(x, x * a)
 
 
-@rule("choice", numeric="reassociates", dtypes="float", where=_is_fraction)
+@rule("select", numeric="reassociates", dtypes="float", where=_is_fraction)
 def leaky_maximum_otherwise(x, a):
     """select(0 <= x, x, x*a) = max(x, x*a) for 0 <= a <= 1."""
     return select(apply("le", 0, x), x, x * a), maximum(x, x * a)
 
 
-@rule("choice", numeric="reassociates", dtypes="float", where=lambda x, a: is_static(a))
+@rule("select", numeric="reassociates", dtypes="float", where=lambda x, a: is_static(a))
 def leaky_by_parts(x, a):
     """max(x, 0) + max(-x, 0)*a = select(x < 0, x*-a, x) for a constant a: PReLU as Keras spells it."""
     return maximum(x, 0) + maximum(-x, 0) * a, select(apply("lt", x, 0), x * -a, x)
 
 
-@rule("choice", numeric="reassociates", dtypes="float")
+@rule("select", numeric="reassociates", dtypes="float")
 def rectify_by_choice(x):
     """select(0 < x, x, 0) = max(x, 0)."""
     return select(apply("lt", 0, x), x, 0), maximum(x, 0)
 
 
-@rule("choice", dtypes="any")
+@rule("select", dtypes="any")
 def choose_twice_then(c, x, y, z):
     """select(c, select(c, x, y), z) = select(c, x, z)."""
     return select(c, select(c, x, y), z), select(c, x, z)
 
 
-@rule("choice", dtypes="any")
+@rule("select", dtypes="any")
 def choose_twice_else(c, x, y, z):
     """select(c, x, select(c, y, z)) = select(c, x, z)."""
     return select(c, x, select(c, y, z)), select(c, x, z)
 
 
-@rule("choice", dtypes="any")
+@rule("select", dtypes="any")
 def choose_either(c, d, x, y):
     """select(c, x, select(d, x, y)) = select(c or d, x, y): truth values are narrow."""
     return select(c, x, select(d, x, y)), select(c | d, x, y)
 
 
-@rule("choice", dtypes="any")
+@rule("select", dtypes="any")
 def choose_both(c, d, x, y):
     """select(c, select(d, x, y), y) = select(c and d, x, y)."""
     return select(c, select(d, x, y), y), select(c & d, x, y)
 
 
-@rule("choice", dtypes="bool")
+@rule("select", dtypes="bool")
 def choose_truth(c):
     """select(c, true, false) = c."""
     return select(c, True, False), c
 
 
-@rule("choice", dtypes="bool")
+@rule("select", dtypes="bool")
 def choose_untruth(c):
     """select(c, false, true) = not c."""
     return select(c, False, True), ~c
@@ -153,7 +153,7 @@ def chosen_alike(random):
     yield node("select", node("lt", x, y), node(f, x), node(f, y))
 
 
-@rule_on("select", law="choice", examples=chosen_alike)
+@rule_on("select", family="select", examples=chosen_alike)
 def choose_before_function(n, view):
     """select(c, f(x), f(y)) = f(select(c, x, y))."""
     c, a, b = n.args
@@ -258,7 +258,7 @@ def _zero(dtype):
     return constant(np.zeros((), DTYPES[dtype]))
 
 
-@rule_on("ne", "lt", law="inverse", examples=truth_as_number)
+@rule_on("ne", "lt", family="inverse", examples=truth_as_number)
 def truth_of_number_of_truth(n, view):
     """(number(c) /= 0) = c for a truth value c: masks that were made numbers and back."""
     pairs = [n.args] if n.op == "lt" else [n.args, n.args[::-1]]

@@ -35,7 +35,7 @@ def moved_in_a_row(random):
     yield node("broadcast", node("reshape", rows, shape=(1, 2 * a, b, 1)), shape=(1, 2 * a, b, 3))
 
 
-@rule_on("reshape", "transpose", "broadcast", "slice", law="movement", examples=moved_in_a_row)
+@rule_on("reshape", "transpose", "broadcast", "slice", family="movement", examples=moved_in_a_row)
 def straighten_movement(n, view):
     """A chain of reshapes, transposes, broadcasts and slices is one of each at most, where indices are nested loops."""
     chain = [n]
@@ -166,7 +166,7 @@ def repeated_positions(random):
     yield node("gather", x, constant(np.tile(np.arange(count), random.randint(2, 3))), axis=1)
 
 
-@rule_on("gather", law="movement", examples=repeated_positions)
+@rule_on("gather", family="movement", examples=repeated_positions)
 def broadcast_instead_of_gathering(n, view):
     """Constant positions that repeat a progression are a slice that is broadcast, as in enlarging a picture."""
     x, positions = n.args
@@ -198,7 +198,7 @@ def gathered_twice(random):
     yield node("gather", node("gather", given("x", 2, 4), first, axis=1), second, axis=1)
 
 
-@rule_on("gather", law="movement", examples=gathered_twice)
+@rule_on("gather", family="movement", examples=gathered_twice)
 def join_gathers(n, view):
     """A gather of a gather at constant positions is one gather."""
     x, outer = n.args
@@ -223,7 +223,7 @@ def every_other_element(random):
     yield node("concat", part(0, 0), part(1, 0), part(0, 1), part(1, 1), axis=0)
 
 
-@rule_on("concat", law="concatenation", examples=every_other_element)
+@rule_on("concat", family="concatenation", examples=every_other_element)
 def transpose_instead_of_slicing(n, view):
     """Slices that take every element of a tensor once, side by side, are a transpose: space becomes channels."""
     sources = {p.args[0] for p in n.args if p.op == "slice"}
