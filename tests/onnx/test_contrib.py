@@ -232,6 +232,24 @@ WEIGHT_ONLY = [
          {"block_size": 16}, (0, 2, 3)),
 ]  # fmt: skip
 
+
+def quantized_lstm(directions: int, batch: int, steps: int, inputs: int, hidden: int, by_column: bool = False) -> Case:
+    """With states, biases and peepholes where there are two directions."""
+    widths = (directions, 4 * hidden) if by_column else (directions,)
+    dtype = np.int8 if by_column else np.uint8
+    weights = [bytes_(directions, n, 4 * hidden, dtype=dtype) for n in (inputs, hidden)]
+    zeros = [np.zeros(widths, dtype) if by_column else bytes_(*widths) // 2 + 64 for _ in weights]
+    fitted = [a for zero in zeros for a in ((scales(*widths) * 0.05).astype(np.float32), zero)]
+    more: list[np.ndarray | None] = [None] * 5
+    if directions > 1:
+        states = [floats(directions, batch, hidden) for _ in range(2)]
+        more = [floats(directions, 8 * hidden), None, *states, floats(directions, 3 * hidden)]
+    operands = (floats(steps, batch, inputs), *weights, *more, *fitted)
+    settings = {"hidden_size": hidden, "direction": "bidirectional" if directions > 1 else "forward"}
+    constants = tuple(k for k in (1, 2, 3, 7, 8, 9, 10, 11) if operands[k] is not None)
+    return Case("DynamicQuantizeLSTM", operands, settings, constants, (0, 1, 2))
+
+
 A, B = quantized(2, 3, 5), quantized(2, 3, 5, zero=130)
 SIGNED = quantized(2, 3, 5, dtype=np.int8, zero=-4)
 TO, TO_SIGNED = (one(0.05), one(128, np.uint8)), (one(0.05), one(5, np.int8))
@@ -275,6 +293,7 @@ QUANTIZED = [
     Case("DynamicQuantizeMatMul", (floats(2, 4, 7), bytes_(7, 5), one(0.03), one(130, np.uint8), floats(5))),
     Case("DynamicQuantizeMatMul", (floats(4, 7), bytes_(7, 5, dtype=np.int8), scales(5), np.zeros(5, np.int8)),
          {}, (1,)),
+    *(quantized_lstm(*sizes) for sizes in ((1, 1, 3, 4, 5), (2, 2, 4, 3, 6), (1, 1, 2, 5, 16, True))),
     Case("MatMulInteger16", (bytes_(3, 4, dtype=np.int16), bytes_(4, 2, dtype=np.int16) // 64)),
     Case("QuantizeLinear", (X, one(0.03), one(128, np.uint8))),
     Case("QuantizeLinear", (X, scales(5) * 0.01, bytes_(5, dtype=np.int16)), {"axis": 1}),
@@ -316,6 +335,7 @@ def model_of(case: Case) -> tuple[Any, dict[str, np.ndarray], list[str]]:
 def reference(model: Any, feeds: dict[str, np.ndarray], names: list[str]) -> dict[str, np.ndarray]:
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 4
+    settings.intra_op_num_threads = 1  # several threads quantize the states of a batch in parts
     session = onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
     return dict(zip(names, session.run(names, feeds)))
 

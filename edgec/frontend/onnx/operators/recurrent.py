@@ -6,7 +6,7 @@ products are kernels like all others, which threads share; a loop does not grow 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from edgec.errors import ModelError
@@ -33,17 +33,29 @@ def gru(call: Call) -> list[Value]:
 
 @onnx("LSTM")
 def lstm(call: Call) -> list[Value]:
-    return _recurrent(call, "lstm", ["Sigmoid", "Tanh", "Tanh"])
+    return lstm_of(call)
 
 
-def _recurrent(call: Call, kind: str, activations: Sequence[str]) -> list[Value]:
+#: [rows, k] times weights of one direction: the product of a sequence with W, or of a state with R.
+Product = Callable[[Value], Value]
+
+
+def lstm_of(call: Call, products: Sequence[tuple[Product, Product]] = ()) -> list[Value]:
+    """An LSTM; ``products``, where given, compute the products with W and R of every direction."""
+    return _recurrent(call, "lstm", ["Sigmoid", "Tanh", "Tanh"], products)
+
+
+def _recurrent(
+    call: Call, kind: str, activations: Sequence[str], products: Sequence[tuple[Product, Product]] = ()
+) -> list[Value]:
     """Y [T, D, B, H] and the last states [D, B, H] of every direction (with ``layout`` 1 the batch comes first)."""
     x = call[0].transpose(1, 0, 2) if call.attribute("layout") else call[0]
     directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[call.attribute("direction")]
     _check(call, kind, x, len(directions))
     outputs, finals = [], []
     for d, backwards in enumerate(directions):
-        one = _direction(call, _cell(call, kind, activations, d), d, x, backwards)
+        own = products[d] if products else None
+        one = _direction(call, _cell(call, kind, activations, d), d, x, backwards, own)
         y, last = one.looped() if one.is_long else one.unrolled()
         outputs.append(y.unsqueeze(1))
         finals.append(last)
@@ -105,7 +117,9 @@ def _cell(call: Call, kind: str, defaults: Sequence[str], direction: int) -> Cel
     )
 
 
-def _direction(call: Call, cell: Cell, direction: int, x: Value, backwards: bool) -> _Direction:
+def _direction(
+    call: Call, cell: Cell, direction: int, x: Value, backwards: bool, products: tuple[Product, Product] | None
+) -> _Direction:
     """One direction's share of W [D, G*H, I], R [D, G*H, H], B [D, 2*G*H], the states [D, B, H] and P [D, 3*H]."""
 
     def part(k: int) -> Value | None:
@@ -118,7 +132,8 @@ def _direction(call: Call, cell: Cell, direction: int, x: Value, backwards: bool
     steps, batch, inputs = x.shape
     width, hidden = r.shape
     both = full((2 * width,), 0.0, x.dtype) if both is None else both
-    gates = x.reshape(steps * batch, inputs) @ w.swap(0, 1) + both.part(0, 0, width)
+    rows = x.reshape(steps * batch, inputs)
+    gates = (rows @ w.swap(0, 1) if products is None else products[0](rows)) + both.part(0, 0, width)
     states = []
     for k in range(5, 5 + cell.states):
         given = call.optional(k)
@@ -129,7 +144,7 @@ def _direction(call: Call, cell: Cell, direction: int, x: Value, backwards: bool
         states.append(given.part(0, direction, direction + 1).squeeze(0))
     return _Direction(
         cell, gates.reshape(steps, batch, width), r.swap(0, 1), both.part(0, width, 2 * width), tuple(states),
-        peepholes, call.optional(4), backwards,
+        peepholes, call.optional(4), backwards, None if products is None else products[1],
     )  # fmt: skip
 
 
@@ -145,6 +160,8 @@ class _Direction:
     peepholes: Value | None
     lengths: Value | None
     backwards: bool
+    #: Product of a state with all weights, where it is another than with ``weights``.
+    product: Product | None = None
 
     @property
     def steps(self) -> Extent:
@@ -184,7 +201,7 @@ class _Direction:
         for t in reversed(places) if self.backwards else places:
             x = self.split(self.gates.part(0, t, t + 1).squeeze(0))
             (first, bias), *second = self.columns()
-            p = self.split(current[0] @ first + bias)
+            p = self.split((current[0] @ first if self.product is None else self.product(current[0])) + bias)
             for weights, bias in second:
                 p.append(self.cell.operand(emit, x, p, current) @ weights + bias)
             new = self.cell.step(emit, x, p, current, peepholes)

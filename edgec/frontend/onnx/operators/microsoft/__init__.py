@@ -7,5 +7,6 @@ from edgec.frontend.onnx.operators.microsoft import (  # noqa: F401  (they regis
     linear,
     normalization,
     quantized,
+    recurrent,
     weights,
 )
