@@ -22,8 +22,8 @@ def comment_of(users: Sequence[Kernel]) -> str:
         read = dict.fromkeys(n for b in blocks for n in b.inputs if n not in results)
         lines.append(f"{', '.join(str(n.type) for n in read) or 'nothing'} -> {blocks[-1].output.type}")
         shared += f"{_figure(sum(map(work, blocks)), 'FLOP')}, {_figure(sum(map(bytes_of, blocks)), 'B')}: "
-    steps = f", after {len(kernel.steps) - 1} other steps" if len(kernel.steps) > 1 else ""
-    return _comment([*lines, f"{shared}{kernel.main.describe}{steps}"])
+    steps = [f"after {', '.join(s.template for s in kernel.steps[:-1])}"] if len(kernel.steps) > 1 else []
+    return _comment([*lines, f"{shared}{kernel.main.describe}", *steps])
 
 
 def _comment(lines: Sequence[str]) -> str:

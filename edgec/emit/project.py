@@ -1,4 +1,4 @@
-"""The artefact: a folder with C sources, weights, a build file, a Python module and an example."""
+"""The artifact: a folder with C sources, weights, a build file, a Python module and an example."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Program
 from edgec.version import __version__
 
-#: A marker every output folder has: only such a folder is ever overwritten.
+#: The lock file; only a folder that contains one is overwritten.
 LOCK = "edgec.lock"
-#: Of a counter that groups of a GPU kernel meet at; they lie behind the arena.
+#: Bytes of a counter that thread blocks of a GPU kernel synchronize with; the counters follow the arena.
 LOCK_BYTES = 4
-#: Kernel sources are spread over this many files, so that compilers can work side by side.
+#: Kernel sources are divided into about this many files, so that they can be compiled in parallel.
 FILES = 8
 
-#: Headers that generated sources include: a project of that name would put its own in their place.
+#: Headers that generated sources include, and thus no names for a project: its own header would hide them.
 _HEADERS = frozenset(
     [
         "assert",
@@ -73,7 +73,7 @@ _HEADERS = frozenset(
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of the artefact: its name in C and in ONNX, its type and size."""
+    """An input or output of the artifact: its names in C and in ONNX, its type and size."""
 
     name: str
     onnx_name: str
@@ -116,7 +116,7 @@ class Port:
 
     @property
     def ctype(self) -> str:
-        """The caller's type; narrow ones are passed as their codes."""
+        """The C type of the caller's array; types without a C type are passed as unsigned integers of the same size."""
         return f"uint{DTYPES[self.dtype].itemsize * 8}_t" if self.dtype in CODED else STORAGE[self.dtype]
 
     @property
@@ -129,7 +129,7 @@ class Port:
 
     @property
     def bytes_text(self) -> str:
-        """Its bytes in C, for the sizes of the run at hand."""
+        """Its number of bytes as a C expression, for the sizes of the current run."""
         return f"{extent_text(X.plain(prod(self.shape)))} * sizeof({self.ctype})"
 
     @property
@@ -167,10 +167,11 @@ def files(
 ) -> dict[str, bytes]:
     """Every file of the project, by relative path. The same program gives the same bytes.
 
-    ``beside`` names what else is to be written (`edgec.emit.extras`), ``prepared`` how apps prepare pictures.
+    ``beside`` are the names of optional additions (`edgec.emit.extras`), ``prepared`` is the preprocessing of images in
+    apps.
 
     Raises DeviceError for a device whose language has no back end, UsageError for a name that would hide a header, or
-    for something beside that does not fit.
+    for an addition that does not fit the device.
     """
     wanted = extras.chosen(beside, device, name)
     language = language_of(device)
@@ -253,7 +254,7 @@ def files(
 
 
 def cross_options(device: Device) -> str:
-    """CMake's options for cross compilation; empty where they are not known."""
+    """CMake's options for cross compilation; empty where the compiler is not known."""
     system = "Linux" if device.hosted else "Generic"
     known = device.toolchain.gcc_target and (not device.hosted or "linux" in device.toolchain.gcc_target)
     return f"-DCMAKE_SYSTEM_NAME={system} -DCMAKE_C_COMPILER={device.toolchain.gcc_target}-gcc" if known else ""
@@ -268,7 +269,7 @@ def sealed(
     outputs: Sequence[Port],
     facts: Mapping[str, Any],
 ) -> dict[str, bytes]:
-    """The files of a project with the lock that says what they are."""
+    """The files of a project, with the lock file that describes them."""
     digest = sha256()
     for path in sorted(result):
         for part in (path.encode(), b"\0", result[path], b"\0"):
@@ -292,7 +293,7 @@ def has_board(device: Device) -> bool:
 
 @dataclass(frozen=True)
 class Open:
-    """A dimension that the caller chooses: its name, its field in C, and its size (counted in steps) in C."""
+    """A dimension that the caller chooses: its name, its C field, and its size in C (a number of steps)."""
 
     name: str
     field: str
@@ -304,7 +305,7 @@ class Open:
 
 @dataclass(frozen=True)
 class Demand:
-    """A truth value that must hold: what is wrong if it does not, and the C of its value."""
+    """A runtime assertion: the message where it is false, and its value as a C expression."""
 
     message: str
     value: str
@@ -312,7 +313,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Computed:
-    """A size that the network computes: its name, its field in C, the C of its value, its range."""
+    """A size that the network computes: its name, its C field, its value as a C expression, its range."""
 
     name: str
     field: str
@@ -332,7 +333,7 @@ def _states(program: Program, inputs: Sequence[Port], outputs: Sequence[Port]) -
 
 
 def _python(extent: Extent) -> str:
-    """An extent as Python and C write it alike, up to the division."""
+    """An extent as Python text; C differs only in the operator of division."""
     if not isinstance(extent, Expr):
         return str(extent)
     named = {s: X.size(size_name(s), s.value.low, s.value.high) for s in sizes(extent)}
@@ -345,7 +346,7 @@ def _entry(port: Port) -> dict[str, Any]:
 
 
 def _groups(sources: Sources) -> list[list[Any]]:
-    """Functions in order, cut into files of about equal length."""
+    """Functions in order, divided into files of about equal length."""
     total = sum(len(f.text) for f in sources.functions)
     share = max(total // FILES, 20_000)
     groups: list[list[Any]] = [[]]

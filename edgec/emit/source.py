@@ -1,4 +1,4 @@
-"""The C sources of a program: kernel functions (equal ones once) and the calls that run them in order."""
+"""The C sources of a program: kernel functions (equal ones once) and their calls in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME = "KERNEL_NAME"
 
 @dataclass(frozen=True)
 class Function:
-    """One kernel function: its text, its declaration, and a comment that says what it computes."""
+    """One kernel function: its text, its declaration, and the comment that describes it."""
 
     name: str
     text: str
@@ -36,7 +36,7 @@ class Function:
 
 @dataclass(frozen=True)
 class ReadSize:
-    """A run-time size that is known from here on: its name in C, and the C of its value."""
+    """A run-time size that is read before a call: its name in C, and its value as a C expression."""
 
     name: str
     value: str
@@ -44,7 +44,7 @@ class ReadSize:
 
 @dataclass(frozen=True)
 class CallSite:
-    """One kernel call in execution order, and the computed sizes that are read just before it."""
+    """One call of a kernel, and the computed sizes that are read just before it."""
 
     function: Function
     view: View
@@ -102,7 +102,7 @@ def headers_of(program: Program) -> tuple[Path, ...]:
 
 
 def _functions(made: Sequence[tuple[Kernel, View, str, str]], prefix: str, tensors: TensorNames) -> dict[str, Function]:
-    """The function of each text, in order; all kernels that have the text are calls of it."""
+    """Functions by their text, in order; kernels with equal text share one function."""
     users: dict[str, list[Kernel]] = {}
     first: dict[str, tuple[View, str]] = {}
     for kernel, view, text, kind in made:
@@ -120,7 +120,7 @@ def _functions(made: Sequence[tuple[Kernel, View, str, str]], prefix: str, tenso
 def _rendered(
     kernel: Kernel, name: str, aliases: frozenset[Buffer], templates: Sequence[Path], language: Language
 ) -> tuple[View, str, str]:
-    """The view and the text of a kernel that is called ``name``, and what kind it is; a chain is of its last kind."""
+    """The view, the text and the template name of a kernel called ``name``; a chain has that of its last step."""
     if kernel.template not in language.views:
         what = kernel.schedule.node.op if isinstance(kernel.schedule, ProcedureCall) else kernel.template
         where = ", ".join(kernel.names) or None
@@ -143,7 +143,7 @@ def pointer_text(buffer: Buffer, program: Program) -> str:
 
 
 def size_value(size: Expr, buffer: Buffer, program: Program) -> str:
-    """The C of a computed size; whatever the data, it stays inside its range, which all memory was planned for."""
+    """A computed size as a C expression, clamped to the range for which memory was planned."""
     value = f"*({_pointer(buffer, program, const=True)})"
     return f"ec_max_int({size.value.low}, ec_min_int({size.value.high}, (ec_int){value}))"
 
@@ -158,7 +158,7 @@ def _extent(buffer: Buffer, program: Program) -> tuple[int, int]:
 
 
 def _aliases(kernel: Kernel, program: Program) -> frozenset[Buffer]:
-    """Operands that lie where the result lies: the compiler must not assume otherwise."""
+    """Operands that share memory with the result, so that their pointers must not be ``restrict``."""
     out = kernel.writes
     if out.space != "arena":
         return frozenset({out, program.states.get(out, out)} & set(kernel.reads))
@@ -188,7 +188,7 @@ def _arguments(kernel: Kernel, view: View, program: Program) -> str:
     if kernel.scratch_bytes:
         place = program.offsets[operands[0]]
         scratch = [f"call->arena + {place}"]
-        if operands[0].bytes > kernel.scratch_bytes:  # else one thread does it all
+        if operands[0].bytes > kernel.scratch_bytes:  # otherwise one thread executes the kernel
             scratch[0] += f" + thread * {kernel.scratch_bytes}"
         operands = operands[1:]
     pointers = [_pointer(b, program, const=k < len(operands) - 1) for k, b in enumerate(operands)]

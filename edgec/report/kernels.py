@@ -50,6 +50,7 @@ def draw_largest(rows: Sequence[Record]) -> RenderableType:
     drawn = table(">kernel", "template", "operators", ">FLOPs", ">bytes", title="Largest kernels")
     for k in rows:
         moved = size(k["bytes_read"] + k["bytes_written"])
-        template, operators = escape(k["template"].split(",")[0]), " ".join(k["operators"][:4])
+        main = k["template"].split(", then ")[-1]  # of a chain, the step that computes the result
+        template, operators = escape(main.split(",")[0]), " ".join(k["operators"][:4])
         drawn.add_row(str(k["kernel"]), template, operators, number(k["flops"]), moved)
     return drawn

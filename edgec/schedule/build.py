@@ -27,7 +27,7 @@ from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, device_for, kept_narrow, narrow_dtype, with_copies
 from edgec.schedule.variants import Product, key_of
 
-#: Products of a network for every one that stays in floats (see ``leading``), where sums are of floats and of halves.
+#: One of so many matmuls of a network stays in fp32 (see ``leading``): with fp32 and with fp16 accumulation.
 DEEP, DEEP_IN_HALVES = 32, 6
 
 DEFAULTS = ScheduleOptions()
@@ -39,7 +39,7 @@ class _Names:
 
     inputs: dict[Node, str]
     outputs: dict[Node, str]
-    narrow: frozenset[Node] = frozenset()  # what lies in memory in 16 bits, of the type ``half``
+    narrow: frozenset[Node] = frozenset()  # nodes whose buffers store 16 bits, in the type ``half``
     half: str = "f16"
     count: int = 0
 
@@ -59,7 +59,7 @@ def schedule(
     options: ScheduleOptions = DEFAULTS,
     progress: Callable[[str], None] | None = None,
 ) -> Program:
-    """Choose layouts, a template and its parameters for every block, and a place for every buffer.
+    """The program of a plan: a layout and an address for every buffer, a schedule for every block.
 
     ``progress`` is called with the name of every block.
     """
@@ -74,11 +74,12 @@ def schedule(
 
 
 def leading(plan: Plan, device: Device) -> int:
-    """Number of blocks up to the last of the matmuls that stay in fp32.
+    """Number of leading blocks that compute in fp32 although the device's precision is lower: up to the last matmul
+    that stays in fp32.
 
-    With CUDA that is one, and one more of every 32; where sums are in fp16, one of every six. None where the first
-    reads what was normalized at run time, as transformers do: there it gains nothing (BERT-base is 1.9e-3 off then, and
-    2.2e-3 with floats; GPT-2 1.1e-3 both ways).
+    With CUDA these are the first matmul and one more for every 32; with fp16 accumulation, one for every six. It is 0
+    where the first matmul reads a value that is normalized at run time, as in transformers: there it gains nothing (the
+    error of BERT-base is 1.9e-3 without and 2.2e-3 with fp32 blocks; that of GPT-2 is 1.1e-3 in both cases).
     """
     if device.language != "cuda" and not device.has_fp16_fma:
         return 0
@@ -118,7 +119,7 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
         target = exact if number < fp32_blocks else device_for(plan, block, device, bf16_layers)
         kernel = kernel_of(block, views, target, weights, _origin(plan, block), options)
         guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
-        if guards:  # the inside may be skipped, the border is there in any case
+        if guards:  # the kernel may be skipped, the halo is filled in any case
             kernels += [*borders, replace(kernel, guards=guards)]
         else:
             kernels.append(vectors.taken_in(kernels, chained(borders, kernel, threads=threads)))
@@ -156,7 +157,7 @@ def _origin(plan: Plan, block: Block) -> tuple[str, ...]:
 
 
 def _borders(plan: Plan, block: Block, views: dict[Node, View], done: set[Node]) -> list[Kernel]:
-    """The border of the buffer that ``block`` writes to, where it has one and nobody wrote to it before."""
+    """The kernel that fills the halo of the buffer that ``block`` writes, where ``block`` is the first to write it."""
     root, offset = plan.root_of(block.output)
     if root not in plan.halos or root in done:
         return []
@@ -180,8 +181,8 @@ def kernel_of(
 ) -> Kernel:
     """The kernel of one block: the first schedule, from the most to the least specialized, that accepts it.
 
-    A matmul takes the ``variant`` that is named, or the one that the options choose; their tiles come first. ``names``
-    are the nodes of the model in the block.
+    A matmul takes ``variant``, or the one that the options choose; tiles in the options have precedence. ``names`` are
+    the nodes of the model in the block.
     """
     schedule: BlockSchedule
     offer = None
@@ -201,7 +202,7 @@ def kernel_of(
             better = variants.choose(key, usual, options.numeric)
             if better != usual:
                 schedule, _ = choose(replace(wanted, variant=better))
-                if offer is not None and not device.is_gpu:  # whose variants leave out zeros all or none
+                if offer is not None and not device.is_gpu:  # on a GPU, all variants skip zeros, or none
                     offer = replace(offer, taken=schedule.template == Sparse.template)
     schedule = packed(schedule, weights)
     operands, scratch = schedule.operands, schedule.scratch_bytes
@@ -212,7 +213,7 @@ def kernel_of(
 
 
 def sizes_within(record: Any) -> list[Expr]:
-    """The run-time sizes that anything in a schedule's record depends on, by name."""
+    """The run-time sizes that a schedule's record depends on, sorted by name."""
     found: set[Expr] = set()
     stack = [record]
     while stack:

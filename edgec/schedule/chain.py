@@ -1,9 +1,9 @@
-"""Chains: kernels that run one after the other in one call, with nobody to wait for between them.
+"""Chains: kernels that run one after the other in one call, without a barrier between them.
 
-A border is written by the call that writes the first part of its inside: the two touch different elements. A vector
-that one kernel reads is made by every thread for itself, in its own scratch, where that takes less than waiting until
-the others have made their parts: what scales channels, means before a dense layer, two small layers. And one thread
-waits for nobody: there, the copy of an input that one kernel reads with padding is a step of that kernel's call.
+A halo is filled in the call of the first kernel that writes its interior: the two write different elements. A short
+vector that only one kernel reads is computed by every thread for itself, in its own scratch memory, where that is
+faster than a barrier: factors of channels, means before a dense layer, two small layers. On one thread no barrier is
+needed: there, the padded copy of an input is a step of the only kernel that reads it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _LINE = 64
 
 @dataclass(frozen=True, eq=False)
 class Chain(Schedule):
-    """Kernels in order; the last one gives the result, and its tasks are shared out among threads like any other's.
+    """Kernels in order; the last one computes the result, and its tasks are divided among threads as usual.
 
-    ``places`` says where in the scratch of a thread lie the values that every thread makes for itself; what steps need
-    as scratch of their own begins behind them.
+    ``places`` are the offsets, in a thread's scratch memory, of the values that every thread computes for itself; the
+    scratch memory of the steps follows them.
     """
 
     template: ClassVar[str] = "chain"
@@ -58,7 +58,7 @@ class Chain(Schedule):
         return sum(_rounded(b.bytes) for b in self.places)
 
     def is_private(self, step: Kernel) -> bool:
-        """Does every thread carry the whole of it out for itself?"""
+        """Does every thread execute the whole step for itself?"""
         return step.writes in self.places
 
 
@@ -67,9 +67,9 @@ def _rounded(size: int) -> int:
 
 
 def chained(first: Iterable[Kernel], last: Kernel, private: Iterable[Buffer] = (), threads: int = 1) -> Kernel:
-    """One kernel that does what ``first`` do, and then what ``last`` does.
+    """One kernel that executes ``first`` in order, then ``last``.
 
-    ``private`` are the buffers among those they write that every thread has for itself.
+    ``private`` are the buffers written by ``first`` of which every thread has its own copy.
     """
     steps = tuple(s for k in (*first, last) for s in k.steps)
     if len(steps) == 1:
@@ -97,7 +97,7 @@ def _without_scratch(kernel: Kernel) -> tuple[Buffer, ...]:
 
 
 class PrivateVectors:
-    """Finds the kernels of a plan that may become steps of those who read what they make."""
+    """Finds the kernels of a plan that may become steps of the kernel that reads their result."""
 
     def __init__(self, plan: Plan, views: Mapping[Node, View], device: Device, threads: int) -> None:
         self.views, self.device, self.threads = views, device, threads
@@ -125,7 +125,7 @@ class PrivateVectors:
         return len(extents) < 2 and all(isinstance(n, int) for n in extents) and 0 < node.type.bytes <= VECTOR_BYTES
 
     def taken_in(self, kernels: list[Kernel], kernel: Kernel) -> Kernel:
-        """``kernel`` with those of ``kernels`` as steps that nobody else needs; they are taken out of the list."""
+        """``kernel`` with those of ``kernels`` as steps whose results only it reads; they are removed there."""
         block = kernel.block
         if self.device.is_gpu or block is None:
             return kernel
@@ -141,7 +141,7 @@ class PrivateVectors:
         return kernel
 
     def _pays(self, kernel: Kernel) -> bool:
-        """Is it quicker made by every thread for itself than in parts, and then waited for?"""
+        """Is it faster for every thread to execute all of ``kernel`` than to divide it and wait at a barrier?"""
         steps = kernel.steps
         if any(s.block is None or s.block.is_procedure or isinstance(s.schedule, HaloFill) for s in steps):
             return False

@@ -25,7 +25,7 @@ from edgec.schedule.window import window
 
 @dataclass(frozen=True)
 class Request:
-    """A block to be scheduled for a device: ``flat`` is its formula on buffers, ``variant`` a wish."""
+    """A block to be scheduled for a device: ``flat`` is its formula on buffers, ``variant`` a requested variant."""
 
     block: Block
     flat: Flat
@@ -36,7 +36,7 @@ class Request:
 
 
 class Found(NamedTuple):
-    """A schedule, with the offer of leaving out zeros where weights have any."""
+    """A schedule; where weights contain zeros, ``offer`` has the predicted costs with and without them."""
 
     schedule: BlockSchedule
     offer: SparseOffer | None = None
@@ -67,7 +67,8 @@ def _row(r: Request) -> Found | None:
     return None if found is None else Found(found)
 
 
-#: Kinds of blocks, and what is tried for them in this order. `map_` takes whatever is left.
+#: The schedules in the order in which they are tried, and the kinds of blocks that they are tried for. `map_` accepts
+#: all others.
 SCHEDULES: tuple[tuple[frozenset[str], Callable[[Request], Found | None]], ...] = (
     (frozenset({"attention"}), _attention),
     (frozenset({"contract"}), _named),
@@ -78,7 +79,7 @@ SCHEDULES: tuple[tuple[frozenset[str], Callable[[Request], Found | None]], ...] 
 
 
 def choose(r: Request) -> Found:
-    """The schedule of a block; `edgec.schedule.gpu.choose` has the table of GPUs."""
+    """The schedule of a block; `edgec.schedule.gpu.choose` has the table for GPUs."""
     if r.device.is_gpu:
         return Found(*gpu.found(r.block, r.flat, r.device, r.weights, r.variant))
     for kinds, attempt in SCHEDULES:
@@ -89,14 +90,14 @@ def choose(r: Request) -> Found:
 
 
 def packed(schedule: BlockSchedule, weights: Weights) -> BlockSchedule:
-    """A schedule that was taken, with its constant factor packed; those that were only compared never are."""
+    """The chosen schedule with its constant factor packed; schedules that are only compared are not packed."""
     return schedule.packed_into(weights) if isinstance(schedule, (Contract, Winograd)) else schedule
 
 
 def _cheapest(
     flat: Flat, device: Device, weights: Weights, numeric: Numeric
 ) -> tuple[Contract | Winograd | None, SparseOffer | None]:
-    """A sum of products: by fewer of them, as it stands, or without its zeros, whichever the models say is cheapest."""
+    """The schedule of a contraction with the least predicted cost: Winograd, direct (4-bit weights too), or sparse."""
     if flat.tile is not None:
         return contract(flat, device, weights), None
     by_fewer = winograd(flat, device, weights) if numeric != "exact" else None
@@ -119,7 +120,7 @@ def _cheapest(
 
 
 def _on_lanes(direct: Contract, flat: Flat, device: Device, weights: Weights) -> Contract:
-    """The dense product as its rows can be left out: without instructions for matrices, which take two rows at once."""
+    """The dense contraction that `sparse` starts from: without matrix instructions, which take two rows at once."""
     if direct.micro.tall == 1:
         return direct
     plain = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i not in ("i8mm", "bf16")))

@@ -1,4 +1,4 @@
-"""Filling the halo of a padded buffer, which no producer writes."""
+"""Filling the halo of a padded buffer: the elements around the value, which no other kernel writes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class HaloFill(BlockSchedule):
 
 
 def halo_fill(halo: Halo, root: View, dtype: str) -> HaloFill:
-    """The border of the value at ``root``, as disjoint slabs: dimension by dimension, the rest of the box."""
+    """The halo of the value at ``root`` as disjoint slabs: two per dimension, without the corners of earlier ones."""
     low: list[Extent] = [X.plain(-b) for b in halo.before]
     high: list[Extent] = [X.plain(n + a) for n, a in zip(root.shape, halo.after)]
     rank = len(root.shape)

@@ -1,4 +1,4 @@
-"""Layouts: which dimension of each buffer lies innermost, chosen for the kernels that write and read it.
+"""Layouts: the innermost dimension of each buffer, chosen for the kernels that write and read it.
 
 The graph is logical; a layout is a property of a buffer alone. Values that live inside another (``BufferAlias``) share
 its layout. Inputs and outputs keep the caller's row-major order, and what procedures read and write is row-major too.
@@ -34,7 +34,7 @@ def innermost_dimensions(plan: Plan) -> dict[Node, int]:
     for block in plan.blocks:
         for node, dimension in _wishes(block):
             vote(node, dimension, node.type.elements)
-    # Blocks without a wish pass on their neighbors', so that lanes run along one dimension through all of them.
+    # Blocks without a vote of their own propagate those of their neighbors, so that lanes run along one dimension.
     for order in (plan.blocks, tuple(reversed(plan.blocks)), plan.blocks):
         for block in order:
             _propagate(block, plan, votes, fixed)
@@ -49,7 +49,7 @@ def _winner(count: Counter[int]) -> int:
 
 
 def _wishes(block: Block) -> list[tuple[Node, int]]:
-    """(value, dimension) pairs: what this block would like to find contiguous, read off its formula's accesses."""
+    """Layout votes of a block: (value, dimension that should be contiguous), from the accesses in its formula."""
     anchor = next((n for n in block.nodes if n.op in ("conv", "pool", "matmul", "reduce")), None)
     if block.kind in ("map", "window") and (chosen := _whole_rows(block)):
         return chosen

@@ -16,7 +16,7 @@ from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import repacked
 from edgec.schedule.program import BlockSchedule, Buffer, Level, Nest
 
-#: Lanes of one map task: large enough that sharing out tasks costs nothing.
+#: Elements of one map task: so many that the cost of distributing tasks is negligible.
 MAP_BLOCK = 4096
 
 
@@ -24,11 +24,12 @@ MAP_BLOCK = 4096
 class Map(BlockSchedule):
     """One pass over the output; ``lane`` is None when the body has no vector form.
 
-    Reductions are done once for all of ``inside``, which no reduction depends on: a softmax of columns, say.
+    No reduction depends on the loops ``inside``, so each is computed once for all of their iterations (a softmax over
+    columns, for example).
     """
 
     template: ClassVar[str] = "map"
-    loops: tuple[Expr, ...]  # outermost first, without the lane and what is inside
+    loops: tuple[Expr, ...]  # outermost first, without ``lane`` and ``inside``
     lane: Expr | None
     lanes: int  # of one vector
     body: Expr
@@ -42,7 +43,7 @@ class Map(BlockSchedule):
 
     @property
     def lane_block(self) -> int:
-        """Lanes of a task: all of them, where they share reductions."""
+        """Iterations of the lane loop in one task: all of them where they share reductions."""
         if self.lane is None:
             return 1
         if any(e.op == "reduce" and self.lane not in free(e) for e in X.walk(self.body)):
@@ -74,11 +75,11 @@ class Map(BlockSchedule):
 
 
 def map_(flat: Flat, device: Device, weights: Weights) -> Map:
-    """The schedule that always applies."""
+    """The map of a block; it accepts any formula."""
     flat = merge_loops(flat)
     loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
     lanes = [v for v in loops if coefficient(flat.address, v) == 1 and most(v) >= 4]
-    if not lanes and _is_expensive(flat.body):  # scattering lanes is cheap beside computing them one by one
+    if not lanes and _is_expensive(flat.body):  # storing lanes one by one is cheap compared with scalar arithmetic
         lanes = [v for v in reversed(loops) if most(v) >= 16 and coefficient(flat.address, v) is not None]
     if lanes:
         lane = lanes[0]
@@ -100,7 +101,7 @@ def _is_expensive(body: Expr) -> bool:
 
 
 def independent(body: Expr, loops: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The loops that no reduction depends on, where there are reductions: inside them, none is computed again."""
+    """The loops that no reduction depends on: as innermost loops they repeat none. Empty without reductions."""
     reductions = [e for e in X.walk(body) if e.op == "reduce"]
     needed = frozenset().union(*map(free, reductions))
     return tuple(v for v in loops if v not in needed) if reductions else ()

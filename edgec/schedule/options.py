@@ -12,13 +12,14 @@ from edgec.schedule.variants import Variants
 
 @dataclass(frozen=True)
 class ScheduleOptions:
-    """Options of a schedule.
+    """Options of scheduling.
 
-    ``threads`` is the number that share the work at most. With ``numeric`` "exact", sums are taken as they stand: by
-    no fewer products, and not in fp16. ``tiles`` are (rows, vectors) that were decided for matmuls, by the last node of
-    the model in them. ``variants`` has the measured variants of matmuls. On a device whose precision is below fp32, the
-    first ``fp32_blocks`` blocks compute in fp32 all the same; None: as many as `leading` gives. ``bf16_layers`` are
-    layers, by their names, that alone multiply bf16 on a CPU. ``micro_kernels`` are those of the user's own, by name.
+    ``threads`` is the largest number of threads. With ``numeric`` "exact", neither Winograd's method nor fp16
+    accumulation is used. ``tiles`` are the (rows, vectors) of ``--tile``, by the last node of the model in a matmul.
+    ``variants`` has the measured variants of matmuls. On a device whose precision is below fp32, the first
+    ``fp32_blocks`` blocks compute in fp32 nevertheless; None: as many as `leading` returns. If ``bf16_layers`` are
+    given, these layers (by name) multiply in bf16 on a CPU, and no others. ``micro_kernels`` are the names of the
+    user's own.
     """
 
     threads: int = 1

@@ -67,18 +67,18 @@ class View:
 
 
 class Schedule(ABC):
-    """The decisions about one kernel: a frozen dataclass, of which nobody but `schedule` and `emit` asks the class."""
+    """The decisions about one kernel: a frozen dataclass. Only `schedule` and `emit` know its class."""
 
     template: ClassVar[str]
 
     @property
     @abstractmethod
     def describe(self) -> str:
-        """The schedule and what shapes its loops, in a few words."""
+        """The schedule and the sizes of its loops, as a short text."""
 
     @property
     def steps(self) -> tuple[Kernel, ...]:
-        """The kernels that one call runs in order; none where the kernel is one itself."""
+        """The kernels of a chain, in order; empty for all other schedules."""
         return ()
 
     @property
@@ -144,7 +144,7 @@ class Schedule(ABC):
 
 @dataclass(frozen=True)
 class Level:
-    """Loops that a template begins at one place, with how often they run together."""
+    """Loops that a template opens at one place, with the product of their iterations."""
 
     loops: tuple[Expr, ...]
     times: float
@@ -194,7 +194,7 @@ class BlockSchedule(Schedule):
 
     @property
     def nests(self) -> tuple[Nest, ...]:
-        """Its loops with what is computed in them; none where that is what the formula of the block says."""
+        """Its loops with the expressions computed in them; empty where the block's formula describes them."""
         return ()
 
     @property
@@ -252,12 +252,12 @@ class SparseOffer:
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """One kernel: the schedule it is rendered from, and the buffers it touches.
+    """One kernel: the schedule it is rendered from, and the buffers it accesses.
 
     ``operands`` are the buffers in the order of the function's parameters; the last one is written. ``sizes`` are the
-    run-time sizes it needs, ``guards`` the truth values (i.e. buffers of one) that decide whether it runs at all.
-    ``scratch_bytes`` is what each thread needs for itself while the kernel runs, or the one thread that does it all;
-    the first operand holds it, once for every thread that needs it.
+    run-time sizes it needs. ``guards`` are the conditions under which it is called: buffers of one boolean, and the
+    value that each must have. ``scratch_bytes`` is the scratch memory of each thread, or of the only one that executes
+    the kernel; the first operand is the buffer with the scratch memory of all threads.
     """
 
     schedule: Schedule
@@ -276,17 +276,17 @@ class Kernel:
 
     @property
     def describe(self) -> str:
-        """The schedule and what shapes its loops, in a few words."""
+        """The schedule and the sizes of its loops, as a short text."""
         return self.schedule.describe
 
     @property
     def steps(self) -> tuple[Kernel, ...]:
-        """The kernels that run in order when this one is called; itself, where it is one."""
+        """The kernels of a chain, in order; for all others, the kernel itself."""
         return self.schedule.steps or (self,)
 
     @property
     def main(self) -> Kernel:
-        """The step that gives the result."""
+        """The step that computes the result: the last one."""
         return self.steps[-1]
 
     @property
@@ -304,7 +304,7 @@ class Kernel:
 
     @property
     def weights_bytes(self) -> int:
-        """Of what it computes with: not of what it fetches for others."""
+        """Bytes of its own weights, without those that it prefetches for a later kernel."""
         others = self.schedule.prefetched
         return sum(b.bytes for b in dict.fromkeys(self.reads) if b.space == "weights" and b is not others)
 
@@ -324,10 +324,10 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Kernels in order, and where every buffer lies (``offsets`` in bytes, arena and weights alike).
+    """Kernels in order, and the offset in bytes of every buffer, in the arena or in the weights (``offsets``).
 
-    ``threads`` is how many share the work at most. Where several devices share it, ``parts`` are programs of their own,
-    and the figures of the whole are their sums.
+    ``threads`` is the largest number of threads. Where several devices share the network, ``parts`` are programs of
+    their own, and the figures of the whole are their sums.
     """
 
     graph: Graph
@@ -342,9 +342,9 @@ class Program:
     threads: int
     views: Mapping[Node, View] = field(default_factory=dict)
     sizes: Mapping[Expr, Buffer] = field(default_factory=dict)  # those that kernels compute, each in an i64
-    demands: tuple[tuple[str, Buffer], ...] = ()  # truth values that must hold after the run
-    locks: int = 0  # counters that groups of GPU kernels meet at: zero before a run and after it
-    states: Mapping[Buffer, Buffer] = field(default_factory=dict)  # outputs that may lie where an input lies, and those
+    demands: tuple[tuple[str, Buffer], ...] = ()  # runtime assertions: a message, and the boolean that must be true
+    locks: int = 0  # counters for synchronization of thread blocks on a GPU: zero before a run and after it
+    states: Mapping[Buffer, Buffer] = field(default_factory=dict)  # outputs that may share an input's memory -> input
     parts: tuple[Part, ...] = ()  # in the order in which they run
     assignment: Assignment | None = None  # the device of every block, where there is a GPU next to the CPU
     choices: Mapping[str, str] = field(default_factory=dict)  # of prices and measurements: by key, the variant taken

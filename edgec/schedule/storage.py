@@ -1,13 +1,13 @@
-"""Storage types of floats: 16 bits, if the device asks for it and matmuls read them.
+"""Storage types of floats: 16 bits, if the device's precision says so and matmuls read them.
 
-Weights of products take half the memory and half the time to read. What kernels hand on is rounded where a sum of
-products reads it as a factor: there the rounding of each number is one of many. What only additions, normalizations
-and softmax read keeps its 32 bits, so that roundings do not add up along a residual stream; what is read both ways is
-copied for the products where they are worth it. All arithmetic is of floats (but see
-`contract.fp16_sums`), and so are inputs, outputs and what procedures touch.
+Weights of matmuls then take half the memory and half the time to read. On a CPU, intermediate values are rounded where
+a matmul reads them as a factor, as the rounding errors of many terms average out. Values that only additions,
+normalizations and softmax read keep 32 bits, so that errors do not accumulate along a residual stream; values that both
+read are copied in 16 bits where the matmuls reuse the copy enough. Arithmetic is in fp32 (but see
+`contract.fp16_sums`), and so are inputs, outputs and the operands and results of procedures.
 
-A GPU keeps all that kernels hand on in 16 bits, but for positions: what says where something else is read, and what was
-added up to it. A rounded coordinate reads from elsewhere, and what a loop adds to it is rounded again each time.
+A GPU stores all intermediate values in 16 bits, except positions: values from which an index is computed, and the sums
+that lead to them. A rounded coordinate would read another element, and a loop would round it again in each iteration.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from edgec.ir.loads import replace_loads
 from edgec.ir.vector import HALF
 from edgec.schedule.contract.int8_dot import BYTES
 
-#: What has fewer elements stays as it is: biases, scales, vectors, which cost nothing beside the weights they meet.
+#: Values with fewer elements stay in fp32: biases, scales and vectors, whose memory is negligible next to the weights.
 LEAST = 1 << 12
-#: Multiply-adds with an element, from which a copy of it in 16 bits costs little beside them.
+#: From this many multiply-adds per element on, the cost of a copy in 16 bits is small compared with the arithmetic.
 WORTH_A_COPY = 64
 _TYPES = {"fp16": "f16", "bf16": "bf16"}
 

@@ -1,9 +1,9 @@
 """Variants of a scheduled matmul: the shape of its register tile, and Winograd's method or the plain sum.
 
 A variant is called "12x2" (rows x vectors of a tile), "sparse 12x2" (the same without the zeros of the weights) or
-"winograd 4x4" (outputs of a tile); GPUs have names of their own (`gpu.variants`). The model of the device takes
-one; where `edgec tune` has measured several, the quickest is taken. A measurement belongs to a block in its layout and,
-where many weights are zero, to their positions.
+"winograd 4x4" (outputs of a tile); GPUs have names of their own (`gpu.variants`). The default is the choice of the cost
+model; where `edgec tune` has measured several, the fastest is taken. The key of a measurement is the block with its
+layouts and, where many weights are zero, their positions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TILES, FORMS = 6, 2
 SPARSE = 4
 #: The most elements that are read at once.
 LARGEST = 16
-#: Another variant has to be this much quicker: it may be so alone and on one thread, but not between its neighbors.
+#: Another variant must be faster by this fraction, as it was measured alone and on one thread.
 MARGIN = 0.05
 
 

@@ -22,7 +22,7 @@ from edgec.schedule.storage import memory_type
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a sum for every round of ``loop`` (None: once); of int8, ``live`` elements."""
+    """One step of a sum in every iteration of ``loop`` (None: once); for int8, of ``live`` elements."""
 
     loop: Loop | None
     live: int = 0
@@ -56,7 +56,7 @@ class SumsView(PackingView):
         return "  " * (len(self.sums) - 1)
 
     def unrolls(self, loop: Loop) -> bool:
-        """Is that innermost loop of a sum to be unrolled whole?"""
+        """Should the compiler unroll this innermost loop of a sum completely?"""
         return isinstance(loop.extent, int) and loop.extent <= self.params.unrolled
 
     @property

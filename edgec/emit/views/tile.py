@@ -1,4 +1,4 @@
-"""One unrolled tile of a contraction, line by line: what it reads, what a step of its sum does, what it stores."""
+"""One unrolled register tile of a contraction, as C lines: loads, the steps of the sum, and stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIGN_BITS = "(-2139062144)"
 class Tile:
     """One unrolled tile: ``height`` results (``rows`` sums) x ``vectors``.
 
-    Of the last vector ``live`` lanes exist (None: ``count`` of them).
+    The last vector has ``live`` valid lanes; None: a number that is known at run time (``count`` in C).
     """
 
     def __init__(self, view: SumsView, height: int, vectors: int, live: int | None) -> None:
@@ -40,7 +40,7 @@ class Tile:
             self._hoist()
 
     def _at(self, r: int) -> dict[Expr, int]:
-        """The position of a sum in the tile: along m, and in its window."""
+        """The position of sum ``r`` of the tile: along m, and in its pooling window."""
         p = self.view.params
         place, inside = divmod(r, p.sums)
         found = {p.m: place} if p.m.op == "var" else {}
@@ -53,7 +53,7 @@ class Tile:
         return range(m * self.view.params.sums, (m + 1) * self.view.params.sums)
 
     def _hoist(self) -> None:
-        """Point at the first element of S; the loops of the sum then add constants alone."""
+        """Declare a pointer to the first element of S, so that the loops of the sum add only constants to it."""
         p = self.view.params
         address = p.s.args[0]
         steps = {v: coefficient(address, v) for v in (*p.k, *p.window, p.m) if v.op == "var"}
@@ -80,7 +80,7 @@ class Tile:
 
     @property
     def groups(self) -> list[int]:
-        """The first row of those that are multiplied at once: every one, or every second."""
+        """The first of the rows that one step multiplies: every row, or every second one for matrix instructions."""
         return [*range(0, self.rows, self.view.micro.tall)]
 
     def accumulators(self, r: int) -> str:
@@ -93,7 +93,7 @@ class Tile:
         return micro.start.format(l=self._starts(v))
 
     def _starts(self, v: int) -> str:
-        """The starting values of a vector of accumulators: on lanes, or where they are in the panel."""
+        """The initial values of a vector of accumulators: as a vector, or as their address in the panel."""
         place = f"panel + {v * self.view.params.lanes}" if v else "panel"
         return f"ec_load_i32({place})" if self.view.micro.sums_on_lanes else f"panel + {v * self.view.params.lanes}"
 
@@ -103,32 +103,32 @@ class Tile:
 
     @property
     def half_vectors(self) -> int:
-        """Vectors of fp16: each is two of floats, the last may be there for one alone."""
+        """Number of fp16 vectors: each has the lanes of two fp32 vectors; the last may be half used."""
         return -(-self.vectors // COLUMNS)
 
     def half_lanes(self, v: int) -> str:
         return f"ec_load_h(panel{f' + {v * COLUMNS * self.view.params.lanes}' if v else ''})"
 
     def half_broadcast(self, r: int) -> str:
-        """S of one row, for all lanes."""
+        """An element of S in fp16, broadcast to all lanes."""
         return f"ec_half(s + {self._place(r, self.view.params.k)})"
 
     @property
     def places(self) -> list[tuple[int, int]]:
-        """Rows and vectors of all accumulators of floats."""
+        """(row, vector) of all fp32 accumulators."""
         return [(r, v) for r in range(self.rows) for v in range(self.vectors)]
 
     @property
     def at_once(self) -> int:
-        """Number of vectors that are widened from fp16 in a row, before the first is added to its sum."""
+        """Number of vectors that are widened from fp16 before the first is added to its accumulator."""
         return 6
 
     def waits(self, r: int, v: int) -> int:
-        """The place of a sum of floats while its next part is added up in fp16."""
+        """The index in memory of an fp32 accumulator while a partial sum is computed in fp16."""
         return (r * self.vectors + v) * self.view.lanes
 
     def widened(self, r: int, v: int) -> str:
-        """A vector of floats of what is added up in fp16."""
+        """A vector of fp32, widened from a partial sum in fp16."""
         return f"ec_{'high' if v % COLUMNS else 'low'}_floats(h{r}_{v // COLUMNS})"
 
     def lanes(self, v: int) -> str:
@@ -142,23 +142,23 @@ class Tile:
         return Printer(self.view.names, self.view.pointers, p.n, self._count(v)).text(shifted)
 
     def prefetched(self, v: int) -> list[str]:
-        """The place ahead in the panel that is asked for with a vector of L, where it begins a line of the cache."""
+        """The address in the panel to prefetch with vector ``v`` of L, if that begins a cache line."""
         place = v * self.view.params.lanes * self.view.micro.columns
         if not self.view.streams or place % self.view.line:
             return []
         return [f"EC_AHEAD + {place}" if v else "EC_AHEAD"]
 
     def update(self, r: int, v: int) -> str:
-        """One step of the sum on accumulators."""
+        """The accumulator after one step of the sum, as a C expression."""
         return self.view.micro.update.format(c=f"c{r}_{v}", s=f"s{r}", l=f"l{v}")
 
     def row_total(self, r: int, step: Step) -> str:
-        """The bytes of S added up, those alone that exist."""
+        """The sum of the valid bytes of S, accumulated with the same instruction."""
         ones = f"ec_set1_i({0x01010101 >> 8 * (WORD - step.live):#x})"
         return self.view.micro.update.format(c=f"total{r}", s=f"s{r}", l=ones)
 
     def _place(self, r: int, loops: tuple[Expr, ...], offset: int = 0) -> str:
-        """The position of S inside loops of the sum, from its first element on."""
+        """The offset of an element of S, relative to the pointer, inside loops of the sum."""
         assert self._pointer is not None
         _, steps = self._pointer
         parts = [f"{self.view.names[v]} * {steps[v]}" if steps[v] != 1 else self.view.names[v]
@@ -173,7 +173,7 @@ class Tile:
         return self._computed(r)[0] if self._pointer is None else []
 
     def broadcast(self, r: int, step: Step) -> str:
-        """S of one row in all lanes."""
+        """The elements of S of one row and step, broadcast to all lanes."""
         if step.live:
             return self._word(r, step)
         if self._pointer is None:
@@ -189,11 +189,11 @@ class Tile:
         return printer.lines, text
 
     def _word(self, r: int, step: Step) -> str:
-        """S of one row (or of all that a step multiplies) for a step of several elements, or of those left over."""
+        """The elements of S for a step of several elements (of ``tall`` rows), or for the remainder."""
         dots, micro = self.view.dots, self.view.micro
         assert dots is not None
         loops, first, is_whole = self.view.params.k, 0, step.live == micro.size
-        if not is_whole:  # what is left over comes behind the loop over the others
+        if not is_whole:  # the remainder comes after the loop over whole steps
             loops, first = loops[:-1], dots.whole * micro.size * dots.step
         rows = [min(r + i, self.rows - 1) for i in range(micro.tall)]
         places = [f"s + {self._place(row, loops, first)}" for row in rows]
@@ -209,7 +209,7 @@ class Tile:
         return f"{text} ^ ec_set1_i({SIGN_BITS})" if dots.flip else text
 
     def _lanes_of(self, r: int, v: int) -> str:
-        """A complete sum, on lanes."""
+        """A complete sum as a vector with one result per lane."""
         number, row = divmod(r, self.view.micro.tall)
         return self.view.micro.finish.format(c=f"c{number * self.view.micro.tall}_{v}", row=row)
 

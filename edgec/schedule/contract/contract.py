@@ -1,8 +1,9 @@
 """Sums of products as register-tiled kernels: matrix products and convolutions of every kind.
 
-After flattening, a contraction is ``out[.., m, n] = f(sum over k of S[m, k] * L[k, n])``: one factor (L) gives the
-lanes, the other (S) is broadcast. A tile of MR x NV vectors accumulates in registers while k runs. A convolution is
-the same thing: its S has one stride along the output pixel and one along every loop of k, so no im2col buffer exists.
+After flattening, a contraction is ``out[.., m, n] = f(sum over k of S[m, k] * L[k, n])``: elements of S are broadcast
+to all lanes, L is loaded into lanes, along n. A tile of MR rows x NV vectors accumulates in registers over all of k. A
+convolution is the same: its S has one stride along the output pixel and one along every loop of k, so there is no
+im2col buffer.
 Constant L is packed at build time as [.., panel, k, NV * lanes], once a contraction is taken (`packed_into`). A step of
 k is that of a micro-kernel (`micro_kernel`): one element, or several of int8 (`int8_dot`) or bf16 (`bf16_dot`).
 """
@@ -37,22 +38,22 @@ from edgec.schedule.flat import Flat, Weights, evaluate_over, with_contiguous_we
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import memory_type, narrow_dtype
 
-#: A panel of runtime-packed L is at most this large, so that it stays in the first-level cache's neighborhood.
+#: Most bytes of a panel of L that is packed at run time, so that it stays in a near cache.
 PACK_LIMIT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Contract(BlockSchedule):
-    """Everything the template needs; loops carry their expressions so that addresses can be printed."""
+    """The schedule of a contraction. Loops are their variables' expressions, so that addresses can be printed."""
 
     template: ClassVar[str] = "contract"
     outer: tuple[Expr, ...]  # loops around the tiles
-    panel_outer: tuple[Expr, ...]  # those of them the L factor depends on
-    m: Expr  # tiled over rows (extent 1: a constant 0)
-    n: Expr  # the lanes
-    k: tuple[Expr, ...]  # innermost last
-    s: Expr  # value of the broadcast factor
-    l: Expr  # value of the lane factor
+    panel_outer: tuple[Expr, ...]  # those of ``outer`` that L depends on
+    m: Expr  # the loop over rows, in tiles (extent 1: a constant 0)
+    n: Expr  # the loop over columns, whose iterations are the lanes
+    k: tuple[Expr, ...]  # the loops of the sum, innermost last
+    s: Expr  # an element of S, the factor that is broadcast
+    l: Expr  # an element of L, the factor on lanes
     l_mode: str  # packed: constant, laid out at build time; direct: contiguous in memory; gathered: packed at run time
     packed: Buffer | None  # a constant L in panels; None before `packed_into`
     epilogue: Expr  # over ``accumulator``
@@ -62,15 +63,17 @@ class Contract(BlockSchedule):
     rows: int  # MR
     vectors: int  # NV
     lanes: int  # lanes of one vector
-    tile_chunk: int  # row tiles one task takes
-    panel_first: bool  # panels outside row chunks (weights stay near), or the other way round
+    tile_chunk: int  # row tiles of one task
+    panel_first: bool  # loop order: panels outside row chunks (weights stay in cache), or the other way round
     micro_kernel: str = "fma"  # by name
-    dots: DotGroup | None = None  # where it takes several elements of the sum: k ends in a loop over its steps
-    window: tuple[Expr, ...] = ()  # loops of S over sums that are one result: ``epilogue`` combines as many of them
-    unrolled: int = 16  # most rounds of the innermost loop of a sum that compilers are asked to unroll
-    fp16: Fp16Accumulation | None = None  # products are added up in fp16, some at a time; ``vectors`` is even
+    dots: DotGroup | None = None  # where a step takes several elements of the sum: k ends in the loop over steps
+    window: tuple[
+        Expr, ...
+    ] = ()  # loops over the sums of a pooling window, which ``epilogue`` combines into one result
+    unrolled: int = 16  # most iterations of the innermost loop of a sum that compilers are asked to unroll
+    fp16: Fp16Accumulation | None = None  # products are accumulated in fp16, a few at a time; ``vectors`` is even
     panel_dtype: str = "f32"  # of a packed L
-    bias: Expr | None = None  # of bytes: constants that accumulators start at
+    bias: Expr | None = None  # of int8: the constant initial values of accumulators
 
     @property
     def micro(self) -> MicroKernel:
@@ -138,14 +141,14 @@ class Contract(BlockSchedule):
         return packed_pairs(self.l, self.dots, size, self.panel_outer, k, self.n, self.width)
 
     def packed_into(self, weights: Weights) -> Contract:
-        """The same contraction with a constant L among ``weights``."""
+        """The same contraction, with a constant L packed and added to ``weights``."""
         if self.l_mode != "packed" or self.packed is not None:
             return self
         return replace(self, packed=weights.add(self.panels_of_l))
 
     @property
     def sums(self) -> int:
-        """Number of accumulators for one result."""
+        """Number of sums of one result: 1, or the size of a pooling window."""
         return prod(map(most, self.window))
 
     @property
@@ -158,7 +161,7 @@ class Contract(BlockSchedule):
 
     @property
     def k_extent(self) -> Extent:
-        """Number of rows of lanes of a panel, initial accumulators included."""
+        """Number of rows of a panel, of ``width`` lanes each, initial accumulators included."""
         if self.dots is not None:
             rows = self.dots.count * self.micro.panel_rows
             return X.plain(prod(map(extent, self.k[:-1])) * rows + self.micro.has_starts)
@@ -182,9 +185,10 @@ class Contract(BlockSchedule):
 
 
 def contract(flat: Flat, device: Device, weights: Weights) -> Contract | None:
-    """Decide how to schedule ``flat`` as a contraction, without packing its L; None when it is not one.
+    """The schedule of ``flat`` as a contraction, with L not packed yet; None when it is not a contraction.
 
-    Where a gathered panel would be too large, results are stored lane by lane instead.
+    Where a panel packed at run time would be too large, lanes run along a factor that is constant or contiguous, and
+    results are stored lane by lane.
     """
     o = operands(flat)
     found = _contract(o, device, weights) if o is not None else None
@@ -226,7 +230,7 @@ def _contract(o: Operands, device: Device, weights: Weights) -> Contract | None:
 
 
 def _tile(o: Operands, s: Expr, steps: int, device: Device, micro: MicroKernel) -> tuple[int, int]:
-    """(rows, vectors) of the register tile: those that were decided, or those of least predicted time."""
+    """(rows, vectors) of the register tile: those of ``--tile``, or those with the least predicted time."""
     m, columns, sums = most(o.m), ceil(most(o.n) / micro.columns), prod(map(most, o.window))
     if o.flat.tile is not None:
         decided = (o.flat.tile[0], ceil(o.flat.tile[1] / micro.columns))
@@ -238,7 +242,7 @@ def _tile(o: Operands, s: Expr, steps: int, device: Device, micro: MicroKernel) 
 
 
 def _sweep(o: Operands, rows: int, vectors: int, steps: int, step_bytes: int, device: Device) -> tuple[int, bool]:
-    """(row tiles of a task, whether panels are outside): the side that is swept repeatedly should stay in cache."""
+    """(row tiles of a task, ``panel_first``): the operand that is swept repeatedly should stay in cache."""
     width = vectors * device.vector_lanes
     tiles, panels = ceil(most(o.m) / rows), ceil(most(o.n) / width)
     chunk = chunk_of(tiles, rows * prod(map(most, o.window)), steps, panels, prod(map(most, o.outer)))
@@ -249,7 +253,7 @@ def _sweep(o: Operands, rows: int, vectors: int, steps: int, step_bytes: int, de
 
 
 def _in_panels(values: np.ndarray, width: int, dtype: str) -> np.ndarray:
-    """[outer, panel, k, width] of [outer, k, n], zero where the last panel reaches beyond n."""
+    """Panels [outer, panel, k, width] of an array [outer, k, n], with zeros where the last panel exceeds n."""
     around, steps, columns = values.shape
     panels = ceil(columns / width)
     padded = np.zeros((around, steps, panels * width), DTYPES[dtype])
@@ -264,7 +268,7 @@ def _bytes_along(load: Expr, loop: Expr) -> int:
 
 
 def tiles_for(c: Contract, device: Device) -> list[tuple[int, int]]:
-    """All (rows, vectors) that a contraction could have, the least predicted time first."""
+    """All possible (rows, vectors) of a contraction's register tile, by predicted time."""
     steps = prod(map(most, c.k)) if c.dots is None else prod(map(most, c.k[:-1])) * c.dots.count
     row_step = max((_bytes_along(e, c.m) for e in X.loads(c.s)), default=0)
     m, sums = most(c.m), prod(map(most, c.window))

@@ -34,11 +34,11 @@ LANE_BYTES = 4
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum of products over the loops ``k`` (innermost last), as micro-kernels are asked about it.
+    """The facts about a sum of products over the loops ``k`` (innermost last) by which a micro-kernel is chosen.
 
-    S is a load, but for fp32 any expression. Of int8, ``signed`` tells whether its bytes are signed, and
-    ``column_offset`` is what L exceeds the signed bytes of its panels by. ``rows`` is the number of sums that one
-    column of L is used for. ``own`` are the micro-kernels of the user's own that may be taken.
+    S is a load, or for fp32 any expression. For int8, ``signed`` tells whether the bytes of S are signed, and
+    ``column_offset`` is the difference between L and the signed bytes stored in its panels. ``rows`` is the number of
+    sums that use one column of L. ``own`` are the names of the user's own micro-kernels that may be chosen.
     """
 
     device: Device
@@ -58,7 +58,7 @@ class Sum:
 
     @property
     def step(self) -> int:
-        """Distance of the elements of the innermost loop in S."""
+        """Stride of the innermost loop in S, in elements; 0 where it is not known."""
         if self.s.op != "load" or not self.k or self.k[-1].op != "var":
             return 0
         return coefficient(self.s.args[0], self.k[-1]) or 0
@@ -74,7 +74,7 @@ class Sum:
 
     @cached_property
     def has_plain_weights(self) -> bool:
-        """Is L constant, in bytes that need no offset?"""
+        """Is L constant, stored in signed bytes without an offset?"""
         return is_constant(self.l) and self.column_offset == 0
 
     @cached_property
@@ -86,64 +86,64 @@ class Sum:
 
 @dataclass(frozen=True)
 class InOrder:
-    """The form of a micro-kernel for cores that run instructions in order: loads stand between multiply-adds.
+    """The form of a micro-kernel for in-order cores: loads are interleaved with multiply-adds.
 
-    ``suffix`` is that of the functions that load parts of vectors (ec_low, ec_join, ec_first). One load of S serves
-    ``steps`` steps. ``updates`` are the C statements of a row and a column of L, one for each pass over the rows; they
-    multiply by ``{lane}`` of ``{s}``, with ``{p}`` for products of the row.
+    ``suffix`` is that of the C functions that load parts of vectors (ec_low, ec_join, ec_first). One load of S is
+    enough for ``steps`` steps. ``updates`` are the C statements for a row of S and a column of L, one for each pass
+    over the rows; they multiply by lane ``{lane}`` of ``{s}``, and ``{p}`` is a temporary for the products of the row.
     """
 
     suffix: str
     steps: int
     updates: tuple[str, ...]
-    by_column: bool = False  # a step takes the columns of a vector one by one, each into a sum of its own
-    least_steps: int = 8  # fewer are not worth it
-    needs: str = ""  # an instruction set
-    dual_issue: bool = False  # loads start in the cycle of a multiply-add: half a vector of S at a time
+    by_column: bool = False  # a step multiplies the columns of a vector one by one, each into its own accumulator
+    least_steps: int = 8  # sums with fewer steps use the plain form
+    needs: str = ""  # an instruction set that the form requires
+    dual_issue: bool = False  # a load issues together with a multiply-add: half a vector of S at a time
 
 
 @dataclass(frozen=True)
 class MicroKernel:
-    """One instruction: what it multiplies, when it suits a sum, and the C of a step.
+    """One instruction: the types that it multiplies, the sums that it can compute, and the C of a step.
 
-    Texts in C are formats over ``{c}`` (accumulator), ``{s}`` (S of a row), ``{l}`` (vector of L) and ``{row}``
-    (number of the row among ``tall``). Names of types and functions are those of the header sections of the runtime,
-    or of ``header``, a file next to the module.
+    C texts are format strings with ``{c}`` (accumulator), ``{s}`` (the elements of S of one step), ``{l}`` (a vector of
+    L) and ``{row}`` (number of the row among ``tall``). C types and functions are defined in the runtime headers, or in
+    ``header``, a file next to the module.
     """
 
     name: str
     factors: tuple[Factors, ...]
-    update: str  # the accumulator after the step
-    suits: Callable[[Sum], bool] = lambda of: True
-    signed: bool = True  # of int8: the bytes of S as the instruction takes them; the sign bits of others are flipped
-    size: int = 1  # elements of the sum that a step multiplies
-    tall: int = 1  # rows of S that a step multiplies
+    update: str  # C expression: the accumulator after the step
+    suits: Callable[[Sum], bool] = lambda of: True  # can it compute this sum?
+    signed: bool = True  # int8: does the instruction take signed bytes of S? Otherwise their sign bits are flipped
+    size: int = 1  # elements of the sum per step
+    tall: int = 1  # rows of S per step: 2 for matrix instructions
     columns: int = 1  # columns of L in a lane of 32 bits
     panel: str = ""  # the type of a packed L; by default that of weights in memory
-    vector: str = "ec_vf"  # C type of S of a row
-    column: str = "ec_vf"  # C type of a vector of L: where that is several registers, a pointer to it
+    vector: str = "ec_vf"  # C type of the elements of S of one step, broadcast
+    column: str = "ec_vf"  # C type of a vector of L; a pointer to it where it does not fit into one register
     total: str = "ec_vf"  # C type of an accumulator
-    zero: str = "ec_set1(0.0f)"  # an accumulator without sums
-    start: str = "{l}"  # of int8: an accumulator from the first row of a panel
-    finish: str = "{c}"  # a complete sum on lanes
-    read: str = ""  # C function: S from pointers to ``tall`` rows
-    read_first: str = ""  # the same with fewer elements, whose number is the last argument
-    read_last: str = ""  # fewer elements that end where a whole step would; their number is the last argument
-    gather: str = ""  # the same from single elements
-    keeps_order: bool = False  # the compiler is asked not to reorder instructions
+    zero: str = "ec_set1(0.0f)"  # C expression: the initial accumulator
+    start: str = "{l}"  # int8, C expression: the initial accumulator from the first row of a panel
+    finish: str = "{c}"  # C expression: a complete accumulator as a vector with one result per lane
+    read: str = ""  # C function: S of one step, from pointers to ``tall`` rows
+    read_first: str = ""  # the same for fewer elements, whose number is the last argument
+    read_last: str = ""  # the same for fewer elements, at the end of the ``size`` elements from the pointer on
+    gather: str = ""  # the same from ``size`` single elements
+    keeps_order: bool = False  # is the compiler asked not to reorder instructions?
     rows: Callable[[Device, bool], int] | None = None  # most sums of a tile of one vector; by default from registers
-    reserved: Callable[[Device], int] = lambda device: 0  # registers that a step needs for itself
+    reserved: Callable[[Device], int] = lambda device: 0  # registers that a step uses besides S, L and accumulators
     order: InOrder | None = None
     header: Path | None = None
 
     @property
     def panel_rows(self) -> int:
-        """Rows of a panel that a step takes, of 32 bits a lane each."""
+        """Rows of a panel per step, of 32 bits per lane each."""
         return self.size * {"int8": 1, "bf16": 2}.get(self.factors[0], LANE_BYTES) // LANE_BYTES
 
     @property
     def has_starts(self) -> bool:
-        """Does a panel begin with what accumulators start at? That of int8 holds zero points and a bias."""
+        """Does a panel begin with a row of initial accumulators? Those of int8 do, with zero points and a bias."""
         return self.factors[0] == "int8"
 
     @property
@@ -153,17 +153,17 @@ class MicroKernel:
 
     @property
     def sums_on_lanes(self) -> bool:
-        """Are accumulators vectors of results from the first step on?"""
+        """Are accumulators vectors with one result per lane throughout, so that nothing remains to be added up?"""
         return self.finish == "{c}"
 
     @property
     def is_four_bytes(self) -> bool:
-        """Is a step the dot product of the four bytes of every lane?"""
+        """Is a step a dot product of four bytes per lane?"""
         return self.has_starts and self.size == LANE_BYTES and self.sums_on_lanes
 
     @property
     def work(self) -> int:
-        """Products of a step for a lane."""
+        """Products per step and lane."""
         return self.size * self.tall * self.columns
 
 
@@ -174,7 +174,7 @@ _loaded: dict[Path, tuple[str, ...]] = {}
 
 
 def in_order_forms(plain: MicroKernel, order: InOrder) -> tuple[MicroKernel, MicroKernel]:
-    """The forms of a micro-kernel for cores that run in order: where loads start by themselves, and beside others."""
+    """The forms of a micro-kernel for in-order cores: single issue, and a load together with a multiply-add."""
     form = replace(plain, order=order, keeps_order=True)
     dual = replace(order, dual_issue=not order.by_column)
     return replace(form, name=f"{plain.name}_in_order"), replace(form, name=f"{plain.name}_dual_issue", order=dual)
@@ -202,14 +202,14 @@ def named(name: str) -> MicroKernel:
 
 
 def chosen(of: Sum) -> MicroKernel | None:
-    """The micro-kernel that suits a sum, a user's own first, then the one with most products a step; None without."""
+    """The micro-kernel for a sum: the user's own first, then the one with most products per step; or None."""
     offered = [m for m in _known.values() if m.order is None and (m.name not in _own or m.name in of.own)]
     found = [m for m in offered if of.factors in m.factors and m.suits(of)]
     return max(found, key=lambda m: (m.name in _own, m.work), default=None)
 
 
 def in_order_form(micro: MicroKernel, dual_issue: bool) -> MicroKernel | None:
-    """The form of a micro-kernel for cores that run in order; None where it has none."""
+    """The form of a micro-kernel for in-order cores; None where it has none."""
     return _known.get(f"{micro.name}_{'dual_issue' if dual_issue else 'in_order'}")
 
 

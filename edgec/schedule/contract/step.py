@@ -1,4 +1,4 @@
-"""The step of a contraction: the kind of its sum, the micro-kernel that takes it, and its loops in steps of that."""
+"""The step of a contraction: the type of its sum, its micro-kernel, and its loops counted in steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edgec.schedule.storage import memory_type, narrow_dtype
 
 
 class Step(NamedTuple):
-    """A sum as a micro-kernel takes it: S at the first element of a step, the loops of the sum in steps."""
+    """A sum in steps of a micro-kernel: ``s`` is S at the first element of a step, ``k`` are the loops over steps."""
 
     micro: MicroKernel
     dots: DotGroup | None
@@ -31,10 +31,10 @@ def sum_of(
     device: Device, dtype: str, mode: str, k: tuple[Expr, ...], s: Expr, l: Expr, around: tuple[Expr, ...],
     others: tuple[Expr, ...], own: tuple[str, ...],
 ) -> tuple[Sum, int] | None:  # fmt: skip
-    """(sum of products over ``k``, what S is more than its bytes); None where no micro-kernel could take it.
+    """(sum of products over ``k``, offset of S relative to its bytes); None where no micro-kernel can compute it.
 
-    ``around`` are the loops of sums that one column of L is for, ``others`` those of L, ``own`` the micro-kernels of
-    the user's own.
+    ``around`` are the loops of the sums that use one column of L, ``others`` those of L, ``own`` the names of the
+    user's own micro-kernels.
     """
     rows = prod(map(most, around))
     if dtype == "i32":

@@ -1,4 +1,4 @@
-"""Register tiles of sums of products: which shapes registers hold, and which takes the least time by prediction."""
+"""Register tiles of contractions: the shapes that fit into registers, and the one with the least predicted time."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@
 
 /* copy, then conv add max  [stem, stem/relu]
  * f32[1,2,8,8], f32[1,2,10,10], f32[4,2,3,3], f32[1,4,1,1] -> f32[1,4,4,4]
- * 2.43 kFLOP, 2.38 kB: contract M=4 N=4 K=18, tile 4 rows x 1 vectors of 16, lane factor packed, after 3 other steps */
+ * 2.43 kFLOP, 2.38 kB: contract M=4 N=4 K=18, tile 4 rows x 1 vectors of 16, lane factor packed
+ * after halo_fill, map, halo_fill */
 static void classifier_0_contract_0(float *restrict image_copy, ec_int thread, ec_int threads);
 void classifier_0_contract_0(float *restrict image_copy, ec_int thread, ec_int threads) {
   if (thread == 0) {
@@ -259,7 +260,8 @@ void classifier_1_window(const float *restrict stem_relu, const float *restrict 
 
 /* reduce, then matmul, then reduce sub exp div mul  [mean, head, softmax]
  * f32[1,4,4,4], f32[4,5] -> f32[1,5]
- * 233 FLOP, 428 B: row of 5, passes max, add, 1 values kept, after 2 other steps */
+ * 233 FLOP, 428 B: row of 5, passes max, add, 1 values kept
+ * after window, contract */
 static void classifier_2_row_0(const float *restrict mean, float *restrict mean_2, ec_int thread, ec_int threads);
 static inline void classifier_2_row_0_1_tail(const float *restrict mean, float *restrict mean_2, ec_int n) {
   ec_vf c0 = ec_set1(0.0f);
