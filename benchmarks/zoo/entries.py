@@ -28,7 +28,8 @@ class Entry:
     @property
     def name(self) -> str:
         parts = [self.source, self.model, self.exporter if self.opset else "", str(self.opset or ""), self.variant]
-        return "-".join(p for p in parts if p).replace("/", "_").replace(":", "-")
+        stem = "-".join(p for p in parts if p).removesuffix(self.suffix)
+        return stem.replace("/", "_").replace(":", "-")
 
     @property
     def base(self) -> Entry:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import sys
 import warnings
 import zlib
@@ -19,6 +20,8 @@ import torch
 from benchmarks.zoo import hugging, vision, weights
 from benchmarks.zoo.entries import Entry
 
+#: Bytes of addresses that making a network may take, of which its packages alone reserve some.
+MEMORY = 14 * 10**9
 MAKERS = {"timm": vision.make_timm, "torchvision": vision.make_torchvision, "transformers": hugging.make}
 
 
@@ -45,6 +48,7 @@ def main() -> int:
     p.add_argument("path", type=Path)
     options = p.parse_args()
     warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     part = options.path.with_suffix(".part")
     try:
         export(Entry(**json.loads(options.entry)), part)

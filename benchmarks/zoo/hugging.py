@@ -32,7 +32,8 @@ SMALL: dict[str, Any] = {
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "use_cache": False,
     "word_embed_proj_dim": 128, "conv_dim": (64, 64, 64, 64, 64, 64, 64), "rotary_dim": 16, "state_size": 8,
 }  # fmt: skip
-LENGTH = 48
+#: Tokens of a text, and parameters that a network may have.
+LENGTH, MOST = 48, 60e6
 
 
 def names() -> list[tuple[str, str]]:
@@ -61,13 +62,30 @@ def make(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
     kind, _, architecture = name.partition(":")
     config = _small(CONFIG_MAPPING[architecture])
     mapping = _mapping(kind).removesuffix("_NAMES")
-    network = getattr(modeling_auto, mapping)[type(config)](config)
+    make_one = getattr(modeling_auto, mapping)[type(config)]
+    with torch.device("meta"):
+        parameters = sum(p.numel() for p in make_one(config).parameters())
+    if parameters > MOST:
+        raise ValueError(f"{parameters / 1e6:.0f} million parameters, although its configuration was made small")
+    network = make_one(config)
     inputs = _inputs(network, kind)
     return First(network, tuple(inputs)), tuple(inputs.values())
 
 
 def _small(kind: Any) -> Any:
     """A configuration with the fields that it has made small, or with as many of them as it takes together."""
+    settings = _settings(kind)
+    few = {k: v for k, v in settings.items() if k in ("num_hidden_layers", "vocab_size", "image_size")}
+    for chosen in (settings, few):
+        try:
+            return kind(**chosen, attn_implementation="eager")
+        except Exception:  # fields that exclude each other
+            continue
+    return kind()
+
+
+def _settings(kind: Any) -> dict[str, Any]:
+    """Small values of those fields that a configuration has, those of the configurations inside it too."""
     plain = kind()
     settings = {k: v for k, v in SMALL.items() if _has(plain, k)}
     if getattr(plain, "head_dim", None) is None:
@@ -77,13 +95,10 @@ def _small(kind: Any) -> Any:
             settings[name] = list(getattr(plain, name))[-settings.get("num_hidden_layers", 3) :]
     if isinstance(getattr(plain, "image_size", None), (list, tuple)):
         settings["image_size"] = [160, 160]
-    few = {k: v for k, v in settings.items() if k in ("num_hidden_layers", "vocab_size", "image_size")}
-    for chosen in (settings, few):
-        try:
-            return kind(**chosen, attn_implementation="eager")
-        except Exception:  # fields that exclude each other
-            continue
-    return plain
+    for name, inner in getattr(kind, "sub_configs", {}).items():
+        if isinstance(inner, type) and hasattr(inner, "model_type") and "AutoConfig" not in inner.__name__:
+            settings[name] = _settings(inner)
+    return settings
 
 
 def _has(config: Any, key: str) -> bool:

@@ -63,7 +63,7 @@ PACKAGES = (
     _files(
         "pypi", "silero-vad", "6.2.3", "silero_vad/data",
         ("silero_vad.onnx", "silero_vad_16k_op15.onnx", "silero_vad_half.onnx", "silero_vad_op18_ifless.onnx"),
-        {".onnx": _SILERO},
+        {"half.onnx": {"shapes": _SILERO["shapes"]}, ".onnx": _SILERO},
     ),
     _files("pypi", "magika", "1.0.3", "magika/models/standard_v3_3", ("model.onnx",), _shapes(bytes=[1, 2048])),
     _files(

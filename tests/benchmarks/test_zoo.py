@@ -91,14 +91,20 @@ def test_the_page_lists_what_needs_work() -> None:
     usual = {"source": "timm", "exporter": "legacy", "variant": "", "date": "2026-01-01", "build_seconds": 3.0}
     usual |= {"compiler_seconds": 1.0, "build_mb": 99, "kernels": 5, "spread_1": [0.1, 0.2], "right": True}
     usual |= {"ms_1": 1.0, "peer_ms_1": 2.0, "ratio_1": 0.5, "ratio_2": 0.4}
-    slow = {**usual, "name": "slow", "ratio_1": 3.0}
+    fine = {**usual, "name": "fine", "error_plain": 1e-6, "error_optimized": 1e-6}
+    slow = {**fine, "name": "slow", "ratio_1": 3.0}
     wrong = {**usual, "name": "wrong", "right": False, "error_plain": 0.5, "error_optimized": None}
     wrong |= {"own_disagreement": 1e-6}
-    text = page.text(
-        [{**usual, "name": "fine"}, slow, wrong, {"name": "gone", "not_made": "no | such", "date": "2026-01-02"}], 9
-    )
+    doubtful = {**wrong, "name": "doubtful", "right": True, "own_disagreement": 0.4}
+    text = page.text([fine, slow, wrong, doubtful, {"name": "gone", "not_made": "no | such", "date": "2026-01-02"}], 9)
     listed = text.partition("## Above")[2].partition("##")[0]
     assert "| slow | 3.00" in listed and "fine" not in listed
-    assert "| wrong | 5.0e-01 | - | 1.0e-06 |" in text and "no \\| such" in text and "2026-01-01 to 2026-01-02" in text
-    assert "geometric mean 0.91" in text, json.dumps(text[:2000])
+    assert "| doubtful | 5.0e-01 | - | 4.0e-01 |" in text.partition("## As far")[2]
+    assert "| within twice the peer's disagreement with itself | 1 |" in text
+    assert (
+        "| wrong | 5.0e-01 | - | 1.0e-06 |" in text.partition("## As far")[0]
+        and "no \\| such" in text
+        and "2026-01-01 to 2026-01-02" in text
+    )
+    assert "geometric mean 0.78" in text, json.dumps(text[:2000])
     assert page.geometric_mean([0.5, 0.5, 3.0]) == pytest.approx(0.75 ** (1 / 3))
