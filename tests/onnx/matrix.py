@@ -20,15 +20,15 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "support.md"
 
 _HEAD = """# Supported ONNX operators
 
-Operator sets {oldest} to {newest} of the default domain, and below {oldest} what meant the same then. This page is
-written by `tests/onnx/matrix.py`, which runs the tests that come with the onnx package ({version}) through the whole
-pipeline and the C compiler. A test that is refused is so with a message that says why.
+Operator sets {oldest} to {newest} of the default domain, and older ones as far as the operators had the same meaning.
+Written by `tests/onnx/matrix.py`, which runs the tests of the onnx package ({version}) through the whole pipeline and
+the C compiler. Every refusal is an error message with its reason.
 
 {suites}
 
-What a test feeds as an input but an operator has to know at build time (the new shape of Reshape, the axes of
-ReduceSum) is given at build time, as `--value NAME=...` does on the command line. Lists of tensors and optional values
-are known when a model is imported: an input that is one becomes numbered inputs, `x[0]`, `x[1]`, ...
+Inputs that an operator needs at build time (the new shape of Reshape, the axes of ReduceSum) are given at build time,
+as with `--value NAME=...` on the command line. Lists of tensors and optional values are resolved at import: an input
+that is a list becomes numbered inputs, `x[0]`, `x[1]`, ...
 
 ## Why tests are refused
 

@@ -21,13 +21,12 @@ _TYPES = {"f32": "float", "i8": "int8", "u8": "uint8", "i32": "int32", "hybrid":
 
 _HEAD = """# Supported TensorFlow Lite operators
 
-This page is written by `tests/tflite/tflite_matrix.py`. Every row is an operator that is lowered, builtin
-or a widespread custom one; the second column tells the element types in which a small model of it is held against
-LiteRT's interpreter by `tests/tflite`. Floats agree within 1e-5 of the largest value. Integers agree to the bit, except
-those of the operators marked *, whose kernels round otherwise than their formula: they agree within one step.
+Written by `tests/tflite/tflite_matrix.py`. Each row is a supported operator, builtin or custom. The second column lists
+the element types of the small models with which `tests/tflite` compares the operator with LiteRT's interpreter. Floats
+agree within 1e-5 of the largest value. Integers agree bit by bit; for operators marked *, whose kernels in the
+interpreter round in another way than the operator's formula, they agree within one quantization step.
 
-Weights may also be float16, sparse, or packed integers of 4 bits. [The guide](guide.md) says how states and quantized
-inputs are handled.
+Weights may also be fp16, sparse, or packed 4-bit integers. For states and quantized inputs see [the guide](guide.md).
 
 | operator | compared with LiteRT in |
 |---|---|
