@@ -27,10 +27,10 @@ from edgec.ops import is_procedure
 
 @dataclass(frozen=True)
 class BufferAlias:
-    """A value that lives where another does, ``offset`` elements from its corner along each dimension.
+    """A value stored in the buffer of ``parent``, at ``offset`` elements from its first one along each dimension.
 
-    It is a part of it, which somebody writes there; or a view, which nobody writes: a slice, or, where offsets are
-    negative, the value with the halo of its buffer.
+    It is a part, written there by its own block; or a view, which no block writes: a slice, or, with negative offsets,
+    the value together with the halo of its buffer.
     """
 
     parent: Node
@@ -59,9 +59,9 @@ class Plan:
     blocks: tuple[Block, ...]
     aliases: MappingType[Node, BufferAlias]
     outputs: tuple[tuple[str, Node], ...]
-    #: Padding, by the value that owns the buffer.
+    #: Halos, by the value that owns the buffer.
     halos: MappingType[Node, Halo] = field(default_factory=dict)
-    #: The values of the sizes that are computed, and the truth values without which outputs mean nothing.
+    #: The values of computed sizes, and runtime assertions: booleans that must be true for the outputs to be valid.
     sizes: MappingType[Expr, Node] = field(default_factory=dict)
     demands: tuple[tuple[str, Node], ...] = ()
     #: The conditions under which a block is computed, by its output, in the order in which they are known.
@@ -70,7 +70,7 @@ class Plan:
     bf16_layers: frozenset[str] | None = None
     #: The device of every block, where there is a GPU next to the CPU.
     assignment: Assignment | None = None
-    #: The head of the network in stripes, where memory asked for that.
+    #: How the head of the network is computed in stripes, where RAM did not suffice.
     stripes: Stripes | None = None
     #: The reasons for all of it.
     decisions: Decisions = field(default_factory=Decisions, compare=False)

@@ -56,11 +56,11 @@ class Formula:
 class Procedure:
     """An operator without a good element formula: an algorithm with its own C template.
 
-    ``compute`` is its meaning: the result from the arrays of the operands. The template is the one that requires the
-    operator's name; it sees ``sizes`` under their names. The work is cut into ``tasks`` that no other task waits for
-    (1: one thread does it all), and each thread has ``scratch`` bytes to itself; on a GPU a group of threads shares
-    ``room`` bytes for a task, where that is not as much. ``steps`` is about how many scalar
-    steps it takes. The result may lie over operand ``overwrites``, where that is needed no more.
+    ``compute`` is its definition in numpy: the result from the arrays of the operands. Its template is the one that
+    requires the operator's name; it reads ``sizes`` by name. The work is divided into ``tasks`` independent parts (1:
+    one thread executes all), and each thread has ``scratch`` bytes of scratch memory. On a GPU, the threads of a thread
+    block share ``room`` bytes for a task (None: ``scratch``). ``steps`` is the approximate number of scalar operations.
+    The result may overwrite operand ``overwrites`` where nothing else reads it later.
     """
 
     type: Type
@@ -73,7 +73,7 @@ class Procedure:
     sizes: Mapping[str, Any] = field(default_factory=dict)
 
 
-#: What an operator means on operands of given types.
+#: The definition of an operator on operands of given types.
 Meaning = Formula | Procedure
 
 
@@ -140,12 +140,12 @@ def placeholder(name: str, type: Type) -> Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Inputs and named outputs; the nodes between are what the outputs reach.
+    """Inputs and named outputs; its nodes are those that the outputs are computed from.
 
-    ``origin`` names, for a node, the ONNX nodes it came from, so that every message can name the user's own.
-    ``sizes`` are the run-time sizes that the graph computes itself (the others are read off its inputs), each with the
-    scalar that is its value. ``demands`` are scalar truth values without which the outputs mean nothing, each with the
-    sentence that says what is wrong then.
+    ``origin`` maps a node to the names of the ONNX nodes that it came from, so that messages can name these. ``sizes``
+    are the run-time sizes that the graph computes (others are dimensions of its inputs), each with the scalar node that
+    is its value. ``demands`` are the runtime assertions: a message, and a scalar boolean that must be true for the
+    outputs to be valid.
     """
 
     inputs: tuple[Node, ...]

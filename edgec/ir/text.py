@@ -8,7 +8,7 @@
 
 A dimension that is known only at run time is a formula of sizes in braces, ``f32[1,{width * 32}]``; a line
 ``size width = 1..30`` before the graph gives its range, and ``size n = %4`` the node it is the value of, if one is.
-``demand %5 "..."`` names a truth value without which the outputs mean nothing.
+``demand %5 "..."`` is a runtime assertion: a boolean that must be true for the outputs to be valid.
 Names that are no identifiers stand in double quotes. A constant of more elements than are worth reading is written
 as ``const @digest`` and looked up when it is read. What follows ``#`` names the ONNX nodes a node came from, and is
 read back as such.

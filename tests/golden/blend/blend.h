@@ -21,9 +21,9 @@ extern "C" {
 
 enum {
   BLEND_OK = 0,
-  BLEND_NULL_POINTER = 1, /* an argument that must not be null is */
+  BLEND_NULL_POINTER = 1, /* a required argument is null */
   BLEND_MISALIGNED = 2,   /* the arena or the weights are not aligned to BLEND_ALIGNMENT */
-  BLEND_WRONG_CPU = 5     /* this processor lacks instructions that the code was compiled for */
+  BLEND_WRONG_CPU = 5     /* this processor lacks instructions that the code uses */
 };
 
 #define BLEND_LEFT_ELEMENTS 15 /* left: f32[3, 5] */
@@ -42,10 +42,10 @@ int blend_run(const void *weights, void *arena,
     float *mixed,
     float *picked);
 
-/* Does this processor have the instructions that the code was compiled for? Where not, running gives BLEND_WRONG_CPU. */
+/* 1 if this processor has the instructions that the code uses; if it is 0, a run returns BLEND_WRONG_CPU. */
 int blend_runs_here(void);
 
-/* The same on the threads of a pool the caller owns (ec_pool.h); a null pool means the calling thread alone. */
+/* blend_run on the threads of a pool that the caller owns (ec_pool.h); with a null pool, on the calling thread. */
 struct ec_pool;
 int blend_run_pool(const void *weights, void *arena, struct ec_pool *pool,
     const float *left,
@@ -54,7 +54,7 @@ int blend_run_pool(const void *weights, void *arena, struct ec_pool *pool,
     float *mixed,
     float *picked);
 
-/* The same with those arguments in an array, in order: languages that convert each of them pass one faster. */
+/* blend_run_pool with its arguments in an array, in order, for languages in which each argument of a call is slow. */
 int blend_run_array(void *const *arguments);
 
 #ifdef __cplusplus

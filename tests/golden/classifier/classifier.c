@@ -5,7 +5,7 @@
 #include "ec_cpu.h"
 #include "ec_pool.h"
 
-/* Compile with -DEC_PROFILE and define ec_profile to be told when kernel number ... is about to start on a thread. */
+/* With -DEC_PROFILE, every thread calls your function ec_profile before each kernel, and once after the last. */
 #ifdef EC_PROFILE
 extern void ec_profile(int kernel, int thread);
 #define EC_KERNEL(number) ec_profile(number, thread_number)
@@ -13,7 +13,7 @@ extern void ec_profile(int kernel, int thread);
 #define EC_KERNEL(number) ((void)0)
 #endif
 
-/* What every thread of one run shares. */
+/* The arguments of one run, which its threads share. */
 typedef struct {
   const unsigned char *weights;
   unsigned char *arena;
@@ -22,7 +22,7 @@ typedef struct {
   float *output0;
 } classifier_call;
 
-/* One thread's share of the whole run. A barrier stands where a kernel needs what other threads have written. */
+/* One thread's part of a run. Before a kernel that accesses what other threads may have written, there is a barrier. */
 static void classifier_share(void *context, int thread_number, int thread_count) {
   const classifier_call *const call = (const classifier_call *)context;
   const ec_int thread = thread_number;

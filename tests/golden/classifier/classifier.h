@@ -21,9 +21,9 @@ extern "C" {
 
 enum {
   CLASSIFIER_OK = 0,
-  CLASSIFIER_NULL_POINTER = 1, /* an argument that must not be null is */
+  CLASSIFIER_NULL_POINTER = 1, /* a required argument is null */
   CLASSIFIER_MISALIGNED = 2,   /* the arena or the weights are not aligned to CLASSIFIER_ALIGNMENT */
-  CLASSIFIER_WRONG_CPU = 5     /* this processor lacks instructions that the code was compiled for */
+  CLASSIFIER_WRONG_CPU = 5     /* this processor lacks instructions that the code uses */
 };
 
 #define CLASSIFIER_IMAGE_ELEMENTS 128 /* image: f32[1, 2, 8, 8] */
@@ -36,16 +36,16 @@ int classifier_run(const void *weights, void *arena,
     const float *image,
     float *scores);
 
-/* Does this processor have the instructions that the code was compiled for? Where not, running gives CLASSIFIER_WRONG_CPU. */
+/* 1 if this processor has the instructions that the code uses; if it is 0, a run returns CLASSIFIER_WRONG_CPU. */
 int classifier_runs_here(void);
 
-/* The same on the threads of a pool the caller owns (ec_pool.h); a null pool means the calling thread alone. */
+/* classifier_run on the threads of a pool that the caller owns (ec_pool.h); with a null pool, on the calling thread. */
 struct ec_pool;
 int classifier_run_pool(const void *weights, void *arena, struct ec_pool *pool,
     const float *image,
     float *scores);
 
-/* The same with those arguments in an array, in order: languages that convert each of them pass one faster. */
+/* classifier_run_pool with its arguments in an array, in order, for languages in which each argument of a call is slow. */
 int classifier_run_array(void *const *arguments);
 
 #ifdef __cplusplus
