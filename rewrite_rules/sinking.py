@@ -1,7 +1,7 @@
-"""Movement sinks below element-wise work: f(move(x)) = move(f(x)).
+"""Data movement is exchanged with the element-wise work after it: f(move(x)) = move(f(x)).
 
-So element-wise work comes to stand next to the operator that made its operand, where it can be folded into weights
-or carried out as a block's last step, and movements meet, where they cancel.
+Element-wise work then follows the operator that computes its operand, where it can be folded into weights or fused, and
+movements become neighbors, which can cancel.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Slices rise to where less is computed: slice(f(x)) = f(slice(x)).
+"""Slices move towards the inputs, so that less is computed: slice(f(x)) = f(slice(x)).
 
-A classifier that reads one token of the last layer needs the last layer at that token alone; the measure lets a slice
-rise only where that computes less, or moves less.
+A classifier that reads one token of the last layer needs the last layer only at that token. A slice is moved only where
+this reduces the arithmetic or the bytes.
 """
 
 import numpy as np

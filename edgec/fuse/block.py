@@ -22,10 +22,10 @@ from edgec.ops import formula
 
 @dataclass(frozen=True)
 class Block:
-    """Operators computed by one kernel, as one formula that loads from the nodes in ``inputs``, by node.
+    """Operators computed by one kernel, as one formula whose loads name the nodes in ``inputs``.
 
-    A procedure is a block of its own. ``kind`` is the schedule it is meant for: contract, window, row, map or
-    procedure.
+    A procedure is a block of its own. ``kind`` is the most specialized schedule that may accept the block: contract,
+    attention, window, row, map or procedure.
     """
 
     output: Node
@@ -57,13 +57,13 @@ class Block:
 
 
 class Composer:
-    """Composes formulas; remembers what it composed, since blocks grow by one operator at a time."""
+    """Composes formulas by substitution; the formulas of single nodes are cached, as blocks are composed many times."""
 
     def __init__(self) -> None:
         self.simple: dict[Node, Formula] = {}
 
     def own(self, node: Node) -> Formula:
-        """The formula of one node, loading from nodes; one-element constants are written out."""
+        """The formula of one node, whose loads name nodes; constants of one element are part of it."""
         if node not in self.simple:
             derived = formula(node)
 
@@ -86,7 +86,7 @@ class Composer:
             return X.substitute(inner.body, dict(zip(inner.variables, place))) if inner is not None else None
 
         stack = [(output, False)]
-        while stack:  # arguments first; a block may be as deep as it has operators
+        while stack:  # arguments first; not recursive, as blocks may be deep
             node, ready = stack.pop()
             if node in whole:
                 continue
@@ -115,7 +115,7 @@ def _positional(condition: Expr) -> bool:
 
 
 def stores_in_lanes(split: Split) -> bool:
-    """Can lanes run along the innermost dimension of a result, or along its channels? Interleaved, a loop is short."""
+    """Can lanes run along the innermost dimension of a result, or along its channels? That takes a long enough loop."""
 
     def is_long(place: Expr, least: int) -> bool:
         return any(coefficient(place, v) == 1 and most(v) >= least for v in split.variables)

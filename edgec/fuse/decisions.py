@@ -1,7 +1,6 @@
 """Decisions of the planner with their reasons, recorded where they are made.
 
-A verdict is about two neighbors: a value, and an operator or a block that reads it. `edgec explain` tells verdicts; it
-derives nothing.
+A verdict is about two neighbors: a value, and an operator or a block that reads it. `edgec explain` only prints them.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from edgec.fuse.classify import Mapping
 from edgec.fuse.table import TABLE, Cell
 from edgec.ir.graph import Node
 
-#: What kept two operators apart. ``class``: the cell of the table; ``registers``: no work on accumulators in registers;
-#: ``code size``: the block is long enough; ``recompute``: its reader would repeat it; ``readers``: there are several;
-#: ``output``: it has to stand in memory; ``shape``; ``index``: its loads would not be linear; ``width``: memory keeps
-#: the narrower integers; ``branch``; ``procedure``; ``aliasing``; ``mode``: the build does not fuse this; ``price``;
-#: ``decided`` by the user.
+#: The reasons why two operators are not fused; docs/design/fusion.md explains each. ``class``: the table of pairs;
+#: ``registers``: no vector form; ``code size``: the block is at the limit; ``recompute``: the reader would repeat it;
+#: ``readers``: there are several; ``output``: it must be stored in memory; ``shape``: another domain; ``index``: loads
+#: would not be linear; ``width``: the narrower integers are stored; ``mode``: the build does not fuse this; ``price``:
+#: the alternative is cheaper; ``decided``: by the user.
 Constraint = Literal[
     "class", "registers", "code size", "recompute", "readers", "output", "shape", "index", "width",
     "branch", "procedure", "aliasing", "mode", "price", "decided",
@@ -31,7 +30,7 @@ Constraint = Literal[
 class Refusal:
     """Reason for not fusing: the constraint, and a sentence that continues "two kernels, because ...".
 
-    A yellow one can be overruled by a price.
+    Where ``is_yellow``, the two are fused nevertheless if that costs less.
     """
 
     constraint: Constraint
@@ -41,9 +40,9 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``writer`` computes what ``reader`` (an operator, or the end of a block) reads; are the two one kernel?
+    """Whether ``writer`` and its ``reader`` (an operator, or the end of a block) are in one kernel.
 
-    ``constraint`` is what kept them apart, ``choice`` the prices where they were asked.
+    ``constraint`` is the reason where they are not, ``choice`` the costs where these decided.
     """
 
     writer: Node

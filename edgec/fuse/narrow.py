@@ -1,4 +1,4 @@
-"""Quantized networks compute in wide integers between narrow ones: memory is to see the narrow ones only."""
+"""Narrow integers in memory: quantized networks compute in wide integers, but only narrow ones should be stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgec.ir.types import DTYPES, is_float
 
 
 def is_widening(node: Node) -> bool:
-    """It only turns integers into wider ones, which a load can do on the way."""
+    """Is a node only a cast of integers to wider ones, which a load can do?"""
     if node.op != "cast":
         return False
     source, target = DTYPES[node.args[0].type.dtype], DTYPES[node.type.dtype]
@@ -18,7 +18,7 @@ def is_widening(node: Node) -> bool:
 
 
 def is_read_wide(node: Node) -> bool:
-    """Integers that whoever reads them computes on the way: narrower ones, and weights without their zero point."""
+    """Is a node computed by its readers when they load: widened integers, or weights minus their zero point?"""
     if is_widening(node):
         return True
     known = node.args and all(a.is_const or (is_widening(a) and a.args[0].is_const) for a in node.args)
@@ -26,7 +26,7 @@ def is_read_wide(node: Node) -> bool:
 
 
 def narrowest(ends: Sequence[Node]) -> int:
-    """Index of the best end of a block: the last one, unless integers were narrower before."""
+    """Index of the best end of a block: the last one, unless an earlier one has narrower integers."""
     sizes = [DTYPES[end.type.dtype].itemsize for end in ends]
     least = min(sizes)
     if least == sizes[-1] or DTYPES[ends[sizes.index(least)].type.dtype].kind not in "iu":
@@ -37,9 +37,9 @@ def narrowest(ends: Sequence[Node]) -> int:
 def follows_sums(
     node: Node, members: Collection[Node], users: Mapping[Node, Sequence[Node]], inlined: Collection[Node]
 ) -> bool:
-    """Work on narrow integers for what follows the sums of a block with ``members``, element for element.
+    """Is ``node`` element-wise work on narrow integers for operators after the sums of a block with ``members``?
 
-    Stored, its result would be of a wide type (a dequantized sum that is added, say); computed where it is used, only
+    Its result has a wide type (for example, a dequantized residual). Computed in the block, it is not stored, and only
     its narrow operand is read.
     """
     if is_float(node.type.dtype) and not _is_dequantized(node):

@@ -1,8 +1,8 @@
-"""Sums of products that are pooled while registers hold them: a convolution and the pooling of its result.
+"""Contractions that are pooled in registers: a convolution and the pooling of its result in one kernel.
 
     out[.., y, x, n] = g(max over dy, dx of f(sum over k of S[.., 2y + dy, 2x + dx, k] * L[k, n]))
 
-It is many-to-many into many-to-many, but where windows do not overlap every sum belongs to one result: nothing is
+This is many-to-many into many-to-many, but where windows do not overlap, every sum belongs to one result: nothing is
 repeated, and the sums of a window are neighbors in a register tile.
 """
 
@@ -15,13 +15,14 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import Split, is_fixed, mergeable, most
 
-#: So many sums are one result at most: a register tile holds several results of several vectors each.
+#: Most sums in a pooling window: a register tile must hold several results of several vectors each.
 WINDOW_LIMIT = 4
 
 
 @dataclass(frozen=True)
 class Pooled:
-    """A formula taken apart: ``whole`` combines ``value`` over ``window``; ``sum``, inside it, is one of products."""
+    """The parts of a formula: ``whole`` combines ``value`` over ``window``, and ``value`` contains the contraction
+    ``sum``."""
 
     whole: Expr
     window: tuple[Expr, ...]
