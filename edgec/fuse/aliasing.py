@@ -220,7 +220,7 @@ class AliasPlanner:
         if part not in produced or root.op in ("input", "const"):
             return Refusal("aliasing", "an input of the network or a constant lies where it lies: it is copied")
         if part in self.results or root in self.results:
-            return Refusal("output", "it has to stand in memory by itself: it is copied")
+            return Refusal("output", "it must be stored in memory by itself, so it is copied")
         if self._meets_procedure(part) or self._meets_procedure(root):
             return Refusal("procedure", "a procedure wants it by itself: it is copied")
         known = halos.get(root)
@@ -249,7 +249,7 @@ class AliasPlanner:
         if part in aliases:
             return Refusal("aliasing", f"it lives inside {aliases[part].parent.op} already: it is copied")
         if part in self.results:
-            return Refusal("output", "it has to stand in memory by itself: it is copied")
+            return Refusal("output", "it must be stored in memory by itself, so it is copied")
         if self._meets_procedure(part):
             return Refusal("procedure", "a procedure wants it by itself: it is copied")
         if self._would_cycle(part, node, aliases):

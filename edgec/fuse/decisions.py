@@ -67,7 +67,7 @@ class Decisions:
 
     verdicts: list[Verdict] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
-    #: Results that were decided to stand in memory, with the sentence that says so.
+    #: Results that the user decided to store in memory, with the reason as a sentence.
     decided: dict[Node, str] = field(default_factory=dict)
 
     def fused(self, writer: Node, reader: Node, why: str, choice: Choice | None = None) -> None:

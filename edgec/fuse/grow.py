@@ -81,13 +81,13 @@ def _held(anchor: Node, reader: Node) -> str:
         return f"{reader.op} combines sums that are neighbors in the registers of {anchor.op}"
     if classify.is_elementwise(reader):
         return f"{reader.op} is applied to each element while {anchor.op} still holds it"
-    return f"{reader.op} goes over the row that is in cache"
+    return f"{reader.op} reads the row while it is in cache"
 
 
 def _next(draft: Draft, block: Sequence[Node], end: Node, anchor: Node, rows: bool) -> list[Node] | Refusal:
     """Next operator of a block that ends in ``end``, or the reason why it ends here."""
     if end in draft.results or end in draft.conditions:
-        return Refusal("output", "its result has to stand in memory")
+        return Refusal("output", "its result must be stored in memory")
     found = _post_dominator(draft, end, anchor, rows)
     if isinstance(found, Refusal):
         more = draft.mode.is_planner and not rows
@@ -179,7 +179,7 @@ def _post_dominator(
         if not frontier:
             return passed
         if node in draft.results or node in draft.conditions:
-            return Refusal("output", f"the result of {node.op} on the way has to stand in memory")
+            return Refusal("output", f"the result of {node.op} in between must be stored in memory")
         reach(node)
     return Refusal("readers", "its readers do not come together again")
 
@@ -204,7 +204,7 @@ def _refused(draft: Draft, node: Node, anchor: Node, rows: bool, shaped: Node) -
             return None
         return Refusal("class", f"{node.op} reads each element several times, and would repeat its sum each time")
     if not classify.is_elementwise(node):
-        return Refusal("index", f"{node.op} only moves: it becomes an index of whoever reads it")
+        return Refusal("index", f"{node.op} only moves data: it becomes an index in its readers")
     if node.type.shape not in ((full, reduced) if rows else (shaped.type.shape,)):
         return Refusal("shape", f"{node.op} is of another shape")
     return None

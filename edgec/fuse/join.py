@@ -37,11 +37,11 @@ def join(draft: Draft, node: Node) -> None:
     if node.op in ("concat", "pad", "slice") and _is_placeable(draft, node, in_order):
         draft.aliased.add(node)
         draft.own(node, node)
-        said.apart(node, in_order, Refusal("aliasing", f"{node.op} is a place in memory: its parts are written there"))
+        said.apart(node, in_order, Refusal("aliasing", f"{node.op} is aliasing: its parts are written into its buffer"))
         return
     if node in draft.results or node in draft.conditions:
         draft.own(node, node)
-        said.apart(node, in_order, Refusal("output", f"the result of {node.op} has to stand in memory"))
+        said.apart(node, in_order, Refusal("output", f"the result of {node.op} must be stored in memory"))
         return
     refused = {r: refusal for r in in_order if (refusal := _refused(draft, node, r)) is not None}
     choice = _asked(draft, node, in_order, refused)
@@ -64,7 +64,7 @@ def join(draft: Draft, node: Node) -> None:
     elif classify.is_movement(node) or narrow.is_read_wide(node):
         draft.inlined[node] = readers
         for reader in in_order:
-            said.fused(node, reader, f"{node.op} is only an index in who reads it")
+            said.fused(node, reader, f"{node.op} is only an index in its reader")
     elif len(readers) == 1:
         (reader,) = readers
         draft.own(node, reader)
@@ -190,7 +190,7 @@ def _is_windowed(draft: Draft, reader: Node) -> bool:
 def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
     """Reason why the block that ends in ``reader`` does not compute ``node`` itself; None if it may."""
     if reader in draft.aliased:
-        return Refusal("aliasing", f"{reader.op} is a place in memory that others write to")
+        return Refusal("aliasing", f"{reader.op} is a buffer that its parts are written to")
     if is_procedure(reader.op):
         return Refusal("procedure", f"{reader.op} is a procedure: it reads whole values from memory")
     members = draft.members.get(reader, [])

@@ -119,7 +119,7 @@ def _stays(draft: Draft, blocks: dict[Node, Block], source: Node, output: Node) 
     if not draft.mode.joins(output, blocks[source].nodes):
         return Refusal("mode", f"this build does not fuse it (--fuse {draft.mode.name})")
     if source in draft.results | draft.conditions:
-        return Refusal("output", "what is moved has to stand in memory itself")
+        return Refusal("output", "the moved value must itself be stored in memory")
     if sum(source in b.inputs for b in blocks.values()) > 1:
         return Refusal("readers", "what is moved has other readers")
     if X.plain(prod(output.type.shape)) != X.plain(prod(source.type.shape)):

@@ -1,4 +1,4 @@
-"""The head of a network stripe by stripe, so that its high values never stand in memory as a whole.
+"""The head of a network stripe by stripe, so that its large values are never stored in memory as a whole.
 
 Convolutions, pools and what lies between them make a row of their result from a few rows of their operands. So a value
 that everything passes through can be made some rows at a time, each stripe from its own rows of the inputs: what is in
