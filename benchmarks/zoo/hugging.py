@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import random
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -55,33 +56,43 @@ def _mapping(kind: str) -> str:
 
 
 def make(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """The first of an architecture's configurations that runs; raises the error of the last where none does."""
     vision.torchvision()  # transformers imports it
     from transformers import CONFIG_MAPPING
     from transformers.models.auto import modeling_auto
 
     kind, _, architecture = name.partition(":")
-    config = _small(CONFIG_MAPPING[architecture])
-    mapping = _mapping(kind).removesuffix("_NAMES")
-    make_one = getattr(modeling_auto, mapping)[type(config)]
+    mapping = getattr(modeling_auto, _mapping(kind).removesuffix("_NAMES"))
+    problem: Exception = ValueError("no small configuration")
+    for config in _configurations(CONFIG_MAPPING[architecture]):
+        try:
+            return _made(mapping[type(config)], config, kind)
+        except Exception as found:  # sizes that do not fit each other end in errors of all kinds
+            problem = found
+    raise problem
+
+
+def _made(architecture: Any, config: Any, kind: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A network and its inputs, after one run."""
     with torch.device("meta"):
-        parameters = sum(p.numel() for p in make_one(config).parameters())
+        parameters = sum(p.numel() for p in architecture(config).parameters())
     if parameters > MOST:
         raise ValueError(f"{parameters / 1e6:.0f} million parameters, although its configuration was made small")
-    network = make_one(config)
+    network = architecture(config).eval()
     inputs = _inputs(network, kind)
+    with torch.no_grad():
+        network(**inputs)
     return First(network, tuple(inputs)), tuple(inputs.values())
 
 
-def _small(kind: Any) -> Any:
-    """A configuration with the fields that it has made small, or with as many of them as it takes together."""
+def _configurations(kind: Any) -> Iterator[Any]:
+    """Configurations with the fields that one has made small: all of them, or those that hardly depend on others."""
     settings = _settings(kind)
-    few = {k: v for k, v in settings.items() if k in ("num_hidden_layers", "vocab_size", "image_size")}
-    for chosen in (settings, few):
+    for names in (set(settings), {"num_hidden_layers", "vocab_size", "image_size"}, set[str]()):
         try:
-            return kind(**chosen, attn_implementation="eager")
+            yield kind(**{k: v for k, v in settings.items() if k in names}, attn_implementation="eager")
         except Exception:  # fields that exclude each other
             continue
-    return kind()
 
 
 def _settings(kind: Any) -> dict[str, Any]:
