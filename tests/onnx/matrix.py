@@ -36,13 +36,13 @@ that is a list becomes numbered inputs, `x[0]`, `x[1]`, ...
 
 ## Operators beyond the standard
 
-Of `com.microsoft`, each held against onnxruntime (`tests/onnx/test_contrib.py`): {microsoft}.
+Of `com.microsoft`, each compared with onnxruntime (`tests/onnx/test_contrib.py`): {microsoft}.
 
 Of `ai.onnx.ml`: {ml}. Of `ai.onnx.preview.training`: {training}.
 
 ## Operators of the standard
 
-An operator that the standard itself defines by other operators (the column says "body") is lowered through that
+`body` in the second column: the standard defines the operator by other operators, and it is lowered through that
 definition.
 
 | operator | lowering | passed | refused | why refused |

@@ -33,7 +33,7 @@ Weights may also be fp16, sparse, or packed 4-bit integers. For states and quant
 """
 
 _TAIL = """
-Not supported, beside what is not in this list:
+Operators that are not listed are not supported. For these, the error message gives a reason:
 
 | operator | why |
 |---|---|

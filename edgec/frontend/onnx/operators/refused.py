@@ -8,5 +8,5 @@ refuse("its result is random; feed random numbers as an input", "Bernoulli", "Mu
        "RandomNormalLike", "RandomUniform", "RandomUniformLike")  # fmt: skip
 refuse("strings are not supported; do this step in your own code", "RegexFullMatch", "StringConcat",
        "StringNormalizer", "StringSplit")  # fmt: skip
-refuse("decoding pictures is not supported; feed decoded pixels", "ImageDecoder")
-refuse("derivatives are not computed; export the graph that trains", "Gradient", domain="ai.onnx.preview.training")
+refuse("decoding images is not supported; feed decoded pixels", "ImageDecoder")
+refuse("gradients are not computed; export a graph that computes them", "Gradient", domain="ai.onnx.preview.training")

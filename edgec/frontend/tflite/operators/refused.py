@@ -6,7 +6,7 @@ from edgec.frontend.tflite.call import refuse
 
 refuse("it needs control flow at run time; convert the model with fixed conditions", "IF", "WHILE", "CALL")
 refuse(
-    "the size of its result depends on the data; leave it to the program around the network",
+    "the size of its result depends on the data; do this step in your own code",
     "WHERE", "UNIQUE", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5",
 )  # fmt: skip
 refuse("strings and tables are not supported", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_LOOKUP")
