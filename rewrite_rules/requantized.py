@@ -30,8 +30,9 @@ def add_before_scaling(n, view):
     for x, c in (n.args, n.args[::-1]):
         if not is_static(c) or x.type != n.type or n.type.dtype not in FLOATS:
             continue
-        scale = next((a for a in x.args if is_static(a)), None) if x.op == "mul" else None
-        total = next((a for a in x.args if a is not scale), None) if x.op == "mul" else x
+        total, scale = x, None
+        if x.op == "mul":  # by a scale that is known before the network runs
+            scale, total = next(((a, b) for a, b in (x.args, x.args[::-1]) if is_static(a)), (None, None))
         if total is None or total.op != "cast" or total.args[0].type.dtype != "i32" or total.type != n.type:
             continue
         with np.errstate(all="ignore"):
