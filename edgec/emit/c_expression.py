@@ -20,7 +20,7 @@ from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient
 from edgec.ir.types import CODED, FLOATS
-from edgec.ir.vector import LANES, free
+from edgec.ir.vector import LANES, free, parts_beyond_choice
 from edgec.schedule.storage import memory_type
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -179,11 +179,7 @@ class Printer:
 
     def _home(self, e: Expr) -> _Scope:
         """The outermost scope that knows every variable of ``e`` (a guarded branch keeps what it computes)."""
-        needed = free(e)
-        for scope in self.scopes:
-            if needed <= scope.variables:
-                return scope
-        return self.scopes[-1]
+        return next((s for s in self.scopes if free(e) <= s.variables), self.scopes[-1])
 
     def _name(self) -> str:
         self.counter += 1
@@ -323,6 +319,8 @@ class Printer:
             mask = self.value(condition)
             return self._bind(e, c_lanes.call(e, [mask, self.vector(then), self.vector(otherwise)]))
         test = self.value(condition)
+        for part in parts_beyond_choice(e):
+            self.value(part)
         name = self._name()
         with self._at_home(e) as scope:
             pad = "  " * scope.depth

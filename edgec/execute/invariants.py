@@ -9,7 +9,7 @@ from edgec.errors import EdgecError
 from edgec.fuse import Block, Plan
 from edgec.fuse.classify import flops
 from edgec.fuse.cost_model import operations
-from edgec.fuse.join import AGAIN
+from edgec.fuse.join import AGAIN, CHOSEN
 from edgec.ir.graph import Node
 from edgec.schedule.memory import ALIGNMENT, overwrites_in_place
 from edgec.schedule.operations import asked, executed, operators_of
@@ -17,6 +17,8 @@ from edgec.schedule.program import Buffer, Kernel, Program
 
 #: Operations of a kernel over those of its operators one by one.
 MOST_REPEATED = 1.25
+#: The same over those that were decided: both branches of a choice may compute what they share.
+MOST_DECIDED = 2.5
 #: Kernels of fewer operations than these take no time.
 LEAST_OPERATIONS = 10_000
 
@@ -90,7 +92,7 @@ def _verify_operations(kernel: Kernel, choices: Mapping[str, str]) -> None:
             continue
         limit = MOST_REPEATED * asked(step.block)
         if count > limit:
-            limit = max(limit, MOST_REPEATED * decided(step.block, choices))
+            limit = max(limit, MOST_DECIDED * decided(step.block, choices))
         if count > limit:
             message = f"it executes {count:.0f} operations ({step.describe}), {count / (limit or 1):.1f} times the most"
             raise InvariantError(message, f"kernel of {step.block.output!r} ({', '.join(step.names)})")
@@ -99,15 +101,16 @@ def _verify_operations(kernel: Kernel, choices: Mapping[str, str]) -> None:
 def decided(block: Block, choices: Mapping[str, str]) -> float:
     """Operations of a block with all that the planner decided to compute more than once for an element; or 0.
 
-    Decided by price; or because a reduction reads it, or several parts of a concatenation: what is dear to repeat is
-    stored before these. The factors of a product may be computed for each of its terms.
+    Decided by price; or because a reduction reads it, or several parts of a concatenation, or because it only chooses
+    elements: what is dear to repeat is stored before these. The factors of a product may be computed for each of its
+    terms.
     """
     nodes = operators_of(block)
     priced = (choices.get(f"{kind} {node.key}") == AGAIN for kind in ("recompute", "gather") for node in nodes)
     if block.kind == "contract":
         return float(flops(block.meaning))
-    is_repeated = block.kind != "map" or any(n.op == "concat" for n in nodes) or any(priced)
-    return operations(block) if is_repeated else 0.0
+    is_repeated = block.kind != "map" or any(n.op in ("concat", *CHOSEN) for n in nodes) or any(priced)
+    return operations(block, by_each=True) if is_repeated else 0.0
 
 
 def _lives(program: Program) -> dict[Buffer, tuple[int, int]]:

@@ -64,7 +64,9 @@ class CostModel:
         near, far = device.gpu.multiprocessors * costs.cache_bytes * clock, (device.gpu.memory_gbps or 30) * 1e9
         launch = gpu_launch_s(device)
         speed = peak * 1e9 * costs.peak_share * max(filled, 1e-3)
-        return launch + max(operations(block) / speed, moved / (far if moved > device.gpu.l2_bytes else near))
+        return launch + max(
+            operations(block, by_each=True) / speed, moved / (far if moved > device.gpu.l2_bytes else near)
+        )
 
     def transfer(self, bytes: int) -> float:
         """Seconds to transfer a value between this GPU and the CPU."""
@@ -124,17 +126,17 @@ def work(block: Block) -> float:
         return float(upper(block.meaning.steps))
     if block.kind == "attention":
         return _work_of_attention(block.meaning)
-    return _work(block.meaning, hoisted=block.kind != "map")
+    return _work(block.meaning, block.kind)
 
 
-def operations(block: Block) -> float:
-    """FLOPs, and the number of loads whose index is data."""
-    if isinstance(block.meaning, Procedure):
+def operations(block: Block, by_each: bool = False) -> float:
+    """Arithmetic, with that of positions which data choose, and their loads.
+
+    ``by_each`` thread that computes an element, where no loop matters to it, as on GPUs; otherwise that is done once.
+    """
+    if isinstance(block.meaning, Procedure) or block.kind == "attention":
         return work(block)
-    everything = prod(most(v) for v in block.meaning.variables if v.op == "var")
-    chosen = [e for e in X.loads(block.meaning.body) if any(map(X.loads, e.args))]
-    bound = (_bound(X.free_variables(e), block.meaning) for e in chosen)
-    return work(block) + everything * sum(bound)
+    return _work(block.meaning, block.kind, True, by_each)
 
 
 def _work_of_attention(derived: Formula) -> float:
@@ -149,27 +151,40 @@ def _work_of_attention(derived: Formula) -> float:
     return float(scores * (2 * features + 2 * width + EXPONENTIAL))
 
 
-def _work(derived: Formula, hoisted: bool) -> float:
+def _work(derived: Formula, kind: str, positions: bool = False, by_each: bool = False) -> float:
     everything = prod(most(v) for v in derived.variables if v.op == "var")
+    results = _loops_of_reductions(derived) if kind in ("row", "window") else frozenset()
+    around = prod(map(most, results))
     total = 0.0
     seen: set[Expr] = set()
     stack = [derived.body]
-    free: dict[Expr, frozenset[Expr]] = {}
     while stack:
         e = stack.pop()
         if e in seen:
             continue
         seen.add(e)
-        if e.op in ("load", "var", "const", "size"):
+        is_chosen = e.op == "load" and positions and any(map(X.loads, e.args))
+        if e.op in ("var", "const", "size") or (e.op == "load" and not is_chosen):
             continue
-        free[e] = X.free_variables(e)
-        times = prod(most(v) for v in free[e]) if hoisted or not free[e] else everything * _bound(free[e], derived)
-        if e.op == "reduce":
+        free = X.free_variables(e)
+        if kind == "map":
+            times = everything * _bound(free, derived) if free or by_each else 1
+        else:
+            times = around * prod(most(v) for v in free - results)
+        if is_chosen:
+            total += times
+        elif e.op == "reduce":
             total += times * prod(upper(v.extent) for v in e.value[1])
         elif e.op in FUNCTIONS and e.dtype != "i64":
             total += times * FUNCTIONS[e.op].flops * max(1, DTYPES[e.dtype].itemsize // 4)
         stack.extend(e.args)
     return total
+
+
+def _loops_of_reductions(derived: Formula) -> frozenset[Expr]:
+    """The loops of a result that its reductions depend on."""
+    free = (X.free_variables(e) for e in X.walk(derived.body) if e.op == "reduce")
+    return frozenset().union(*free) & frozenset(v for v in derived.variables if v.op == "var")
 
 
 def _bound(free: frozenset[Expr], derived: Formula) -> int:

@@ -100,6 +100,36 @@ def always_computed(body: Expr, lane: Expr) -> Iterator[Expr]:
             stack += e.args[:1] if is_guard else e.args
 
 
+def parts_beyond_choice(choice: Expr) -> Iterator[Expr]:
+    """The largest parts of both branches of a choice that may be computed before it: they are of reductions alone.
+
+    Of what a choice by position guards, no load may be moved out, and so no reduction that is not computed yet.
+    """
+    is_by_data = bool(X.loads(choice.args[0]))
+    known: dict[Expr, bool] = {}
+
+    def is_of_reductions(e: Expr) -> bool:
+        if e not in known:
+            if e.op == "load":
+                known[e] = isinstance(e.value, tuple)  # the value of a reduction, already computed
+            elif e.op == "reduce":
+                known[e] = is_by_data
+            else:
+                known[e] = e.op == "const" or (bool(e.args) and all(map(is_of_reductions, e.args)))
+        return known[e]
+
+    stack = [*choice.args[1:]]
+    seen: set[Expr] = set()
+    while stack:
+        e = stack.pop()
+        if e not in seen and e.op not in ("const", "var", "size", "load") and e.dtype != "i64":
+            seen.add(e)
+            if is_of_reductions(e) and any(x.op in ("load", "reduce") for x in X.walk(e)):
+                yield e
+            else:
+                stack.extend(e.args)
+
+
 _free_cache: dict[int, tuple[Expr, frozenset[Expr]]] = {}
 
 

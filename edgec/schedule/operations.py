@@ -22,7 +22,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
 from edgec.ir.graph import Node
 from edgec.ir.nest import most
-from edgec.ir.vector import LANES, free
+from edgec.ir.vector import LANES, free, parts_beyond_choice
 from edgec.ops import formula, is_operator
 from edgec.schedule.program import BlockSchedule, Kernel, Nest
 
@@ -90,6 +90,8 @@ class _Counter:
     def _choice(self, e: Expr, home: _Scope) -> None:
         condition, *branches = e.args
         self.value(condition)
+        for part in parts_beyond_choice(e):
+            self.value(part)
         everything, guards, share = self.scopes, self.guards, self.share
         outside = everything[: everything.index(home) + 1]
         known = {k for s in outside for k in s.known}

@@ -82,6 +82,13 @@ def normal_forms() -> Iterator[tuple[str, Graph]]:
         swapped = transpose(value("x", 2, 13, 11, 18), 0, 3, 1, 2)
         yield f"{groups} groups, channels last in memory", graph(group_norm(swapped, groups))
         yield f"{groups} groups, stored channels last", graph(transpose(group_norm(x, groups), 0, 2, 3, 1))
+    for dtype in ("f32", "f64", "i64"):  # the choice is made by data, after the reduction
+        v = value("x", 5, 13, 11, dtype=dtype)
+        low = below(v, 0, 2)
+        yield f"chosen, {dtype}", graph(ops.node("select", ops.node("lt", v, total(v, 0, 2, combine="min")), v, low))
+    size = total(ops.node("abs", z), 1)
+    unit = ops.node("mul", z, ops.node("div", number(1.0), size))
+    yield "divided unless zero", graph(ops.node("select", ops.node("lt", number(0.0), size), unit, z))
     yield "leading dimension", graph(affine(layernorm(z, 0), 1, 35))
     yield "softmax of columns, transposed", graph(transpose(softmax(z, 0), 1, 0))
     yield "softmax of rows, transposed", graph(transpose(softmax(z, 1), 1, 0))

@@ -15,7 +15,7 @@ from edgec.ir import expr as X
 from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent, most
-from edgec.ir.vector import HALF, LANES, always_computed, free
+from edgec.ir.vector import HALF, LANES, always_computed, free, parts_beyond_choice
 from edgec.schedule.loops import reduced
 from edgec.schedule.row import Row
 
@@ -193,4 +193,6 @@ def _invariants(body: Expr, row: Expr) -> list[Expr]:
     """The largest sub-expressions, of a type that lanes have, that do not depend on the row and are worth a name."""
     computed = list(always_computed(body, row))
     inside = {a for e in computed for a in e.args if row in free(e) and e.op != "load"} | {body}
-    return [e for e in computed if e in inside and e.op != "const" and e.dtype in LANES and row not in free(e)]
+    found = [e for e in computed if e in inside and e.op != "const" and e.dtype in LANES and row not in free(e)]
+    choices = [e for e in computed if e.op == "select" and row not in free(e.args[0])]
+    return found + [e for c in choices for e in parts_beyond_choice(c) if e.dtype in LANES and row not in free(e)]
