@@ -121,7 +121,7 @@ def _cheapest(
 
 def _on_lanes(direct: Contract, flat: Flat, device: Device, weights: Weights) -> Contract:
     """The dense contraction that `sparse` starts from: without matrix instructions, which take two rows at once."""
-    if direct.micro.tall == 1:
+    if direct.micro.rows == 1:
         return direct
     plain = replace(device, instruction_sets=tuple(i for i in device.instruction_sets if i not in ("i8mm", "bf16")))
     return contract(flat, plain, weights) or direct

@@ -78,12 +78,12 @@ class SumsView(PackingView):
     @property
     def vector(self) -> str:
         """The type of what is multiplied."""
-        return self.micro.vector
+        return self.micro.s_type
 
     @property
     def columns(self) -> str:
         """The type of what a vector of L is multiplied as: where it is several registers, it is read where it lies."""
-        return self.micro.column
+        return self.micro.l_type
 
     @property
     def fp16(self) -> Fp16Accumulation | None:
@@ -115,7 +115,7 @@ class SumsView(PackingView):
     @property
     def total(self) -> str:
         """The type of what products are added up in."""
-        return self.micro.total
+        return self.micro.accumulator
 
     @property
     def has_starts(self) -> bool:

@@ -81,7 +81,7 @@ class Tile:
     @property
     def groups(self) -> list[int]:
         """The first of the rows that one step multiplies: every row, or every second one for matrix instructions."""
-        return [*range(0, self.rows, self.view.micro.tall)]
+        return [*range(0, self.rows, self.view.micro.rows)]
 
     def accumulators(self, r: int) -> str:
         return ", ".join(f"c{r}_{v} = {self._start(v)}" for v in range(self.vectors))
@@ -90,7 +90,7 @@ class Tile:
         micro = self.view.micro
         if not micro.has_starts:
             return micro.zero
-        return micro.start.format(l=self._starts(v))
+        return micro.initial.format(l=self._starts(v))
 
     def _starts(self, v: int) -> str:
         """The initial values of a vector of accumulators: as a vector, or as their address in the panel."""
@@ -195,12 +195,12 @@ class Tile:
         loops, first, is_whole = self.view.params.k, 0, step.live == micro.size
         if not is_whole:  # the remainder comes after the loop over whole steps
             loops, first = loops[:-1], dots.whole * micro.size * dots.step
-        rows = [min(r + i, self.rows - 1) for i in range(micro.tall)]
+        rows = [min(r + i, self.rows - 1) for i in range(micro.rows)]
         places = [f"s + {self._place(row, loops, first)}" for row in rows]
         if dots.step == 1 and is_whole:
             text = f"{micro.read}({', '.join(places)})"
-        elif micro.read_first:
-            text = f"{micro.read_first}({', '.join([*places, str(step.live)])})"
+        elif micro.read_partial:
+            text = f"{micro.read_partial}({', '.join([*places, str(step.live)])})"
         elif micro.read_last and dots.step == 1 and dots.whole:
             text = f"{micro.read_last}(s + {self._place(r, loops, first + step.live - micro.size)}, {step.live})"
         else:
@@ -210,8 +210,8 @@ class Tile:
 
     def _lanes_of(self, r: int, v: int) -> str:
         """A complete sum as a vector with one result per lane."""
-        number, row = divmod(r, self.view.micro.tall)
-        return self.view.micro.finish.format(c=f"c{number * self.view.micro.tall}_{v}", row=row)
+        number, row = divmod(r, self.view.micro.rows)
+        return self.view.micro.finish.format(c=f"c{number * self.view.micro.rows}_{v}", row=row)
 
     @cached_property
     def epilogue(self) -> list[str]:

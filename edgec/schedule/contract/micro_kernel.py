@@ -107,7 +107,7 @@ class MicroKernel:
     """One instruction: the types that it multiplies, the sums that it can compute, and the C of a step.
 
     C texts are format strings with ``{c}`` (accumulator), ``{s}`` (the elements of S of one step), ``{l}`` (a vector of
-    L) and ``{row}`` (number of the row among ``tall``). C types and functions are defined in the runtime headers, or in
+    L) and ``{row}`` (number of the row among ``rows``). C types and functions are defined in the runtime headers, or in
     ``header``, a file next to the module.
     """
 
@@ -117,21 +117,23 @@ class MicroKernel:
     suits: Callable[[Sum], bool] = lambda of: True  # can it compute this sum?
     signed: bool = True  # int8: does the instruction take signed bytes of S? Otherwise their sign bits are flipped
     size: int = 1  # elements of the sum per step
-    tall: int = 1  # rows of S per step: 2 for matrix instructions
+    rows: int = 1  # rows of S per step: 2 for matrix instructions
     columns: int = 1  # columns of L in a lane of 32 bits
     panel: str = ""  # the type of a packed L; by default that of weights in memory
-    vector: str = "ec_vf"  # C type of the elements of S of one step, broadcast
-    column: str = "ec_vf"  # C type of a vector of L; a pointer to it where it does not fit into one register
-    total: str = "ec_vf"  # C type of an accumulator
+    s_type: str = "ec_vf"  # C type of the elements of S of one step, broadcast
+    l_type: str = "ec_vf"  # C type of a vector of L; a pointer to it where it does not fit into one register
+    accumulator: str = "ec_vf"  # C type of an accumulator
     zero: str = "ec_set1(0.0f)"  # C expression: the initial accumulator
-    start: str = "{l}"  # int8, C expression: the initial accumulator from the first row of a panel
+    initial: str = "{l}"  # int8, C expression: the initial accumulator from the first row of a panel
     finish: str = "{c}"  # C expression: a complete accumulator as a vector with one result per lane
-    read: str = ""  # C function: S of one step, from pointers to ``tall`` rows
-    read_first: str = ""  # the same for fewer elements, whose number is the last argument
+    read: str = ""  # C function: S of one step, from pointers to ``rows`` rows
+    read_partial: str = ""  # the same for fewer elements, whose number is the last argument
     read_last: str = ""  # the same for fewer elements, at the end of the ``size`` elements from the pointer on
     gather: str = ""  # the same from ``size`` single elements
     keeps_order: bool = False  # is the compiler asked not to reorder instructions?
-    rows: Callable[[Device, bool], int] | None = None  # most sums of a tile of one vector; by default from registers
+    most_rows: Callable[[Device, bool], int] | None = (
+        None  # sums of a tile of one vector, at most
+    )
     reserved: Callable[[Device], int] = lambda device: 0  # registers that a step uses besides S, L and accumulators
     order: InOrder | None = None
     header: Path | None = None
@@ -164,7 +166,7 @@ class MicroKernel:
     @property
     def work(self) -> int:
         """Products per step and lane."""
-        return self.size * self.tall * self.columns
+        return self.size * self.rows * self.columns
 
 
 #: By name; micro-kernels of a user's own come before those of edgec.

@@ -31,9 +31,9 @@ def tile_shape(
 
 def tiles_of_one_vector(m: int, device: Device, sums: int, micro: MicroKernel) -> tuple[int, int] | None:
     """(rows, 1) where the micro-kernel limits the rows of tiles of one vector; None where registers decide."""
-    if micro.rows is None:
+    if micro.most_rows is None:
         return None
-    room = micro.rows(device, micro.order is not None) // sums
+    room = micro.most_rows(device, micro.order is not None) // sums
     return ceil(m / ceil(m / max(1, min(room, m)))), 1
 
 
@@ -45,7 +45,7 @@ def tile_costs(
     each = lanes // min(device.lanes(4), lanes)  # registers of a vector: where there are none, one a lane
     registers = device.vector_registers - micro.reserved(device)
     takes_lanes = device.arch == "aarch64"
-    tall, in_order = micro.tall, micro.order is not None
+    tall, in_order = micro.rows, micro.order is not None
     # What units that multiply do for a row of S besides: SVE's loads broadcast, but two rows are put together there.
     spread = (tall - 1) / 2 if device.has("sve") else float(takes_lanes and micro.size > 1 and tall == 1)
     # Rows a page apart share the sets of the first-level cache: more of them than it has ways push one another out.

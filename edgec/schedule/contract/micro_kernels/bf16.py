@@ -14,10 +14,10 @@ def _suits_matrix(of: Sum) -> bool:
 
 BF16_DOT = MicroKernel(
     "bf16_dot", ("bf16",), "ec_dot_bf16({c}, {s}, {l})",
-    size=PAIR, panel="i32", vector="ec_vi", column="ec_vi", read="ec_word", gather="ec_pair_of",
+    size=PAIR, panel="i32", s_type="ec_vi", l_type="ec_vi", read="ec_word", gather="ec_pair_of",
 )  # fmt: skip
 BF16_MATRIX = MicroKernel(
     "bf16_matrix", ("bf16",), "ec_matrix_bf16({c}, {s}, {l})", _suits_matrix,
-    size=FOUR, tall=2, panel="i32", vector="ec_vi", column="int32_t *", total="ec_two", zero="ec_two_zero()",
-    finish="ec_two_lanes({c}, {row})", read="ec_rows_16", read_first="ec_rows_16_first",
+    size=FOUR, rows=2, panel="i32", s_type="ec_vi", l_type="int32_t *", accumulator="ec_two", zero="ec_two_zero()",
+    finish="ec_two_lanes({c}, {row})", read="ec_rows_16", read_partial="ec_rows_16_first",
 )  # fmt: skip

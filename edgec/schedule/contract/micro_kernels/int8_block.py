@@ -26,7 +26,7 @@ def _suits(of: Sum) -> bool:
     return has_block_dot(of.device) and 2 * of.steps(BLOCK) < of.steps(LANE_BYTES) and of.least_weight > -128
 
 
-def _rows(device: Device, in_order: bool) -> int:
+def _most_rows(device: Device, in_order: bool) -> int:
     """Sums of a tile: four of each row, and its block of S, lie in registers.
 
     Beside them are a block of each column and two products of bytes; in order, products of every row.
@@ -37,9 +37,9 @@ def _rows(device: Device, in_order: bool) -> int:
 
 INT8_BLOCK = MicroKernel(
     "int8_block", ("int8",), "ec_dot_blocks({c}, {s}, {l})", _suits,
-    size=BLOCK, panel="i32", vector="ec_vi", column="int32_t *", total="ec_sums",
-    start="ec_sums_from({l})", finish="ec_lanes_of({c})", read="ec_block", read_first="ec_block_first",
-    keeps_order=True, rows=_rows,
+    size=BLOCK, panel="i32", s_type="ec_vi", l_type="int32_t *", accumulator="ec_sums",
+    initial="ec_sums_from({l})", finish="ec_lanes_of({c})", read="ec_block", read_partial="ec_block_first",
+    keeps_order=True, most_rows=_most_rows,
 )  # fmt: skip
 INT8_BLOCK_IN_ORDER, INT8_BLOCK_DUAL_ISSUE = in_order_forms(
     INT8_BLOCK,

@@ -23,7 +23,7 @@ def _signed(of: Sum) -> bool:
 
 INT8_DOT_SS = MicroKernel(
     "int8_dot_ss", ("int8",), "ec_dot_ss({c}, {s}, {l})", _signed,
-    size=4, panel="i32", vector="ec_vi", column="ec_vi", total="ec_vi",
+    size=4, panel="i32", s_type="ec_vi", l_type="ec_vi", accumulator="ec_vi",
     read="ec_word", read_last="ec_word_last", gather="ec_word_of",
     reserved=lambda device: 12 if device.has("v") else 0,
 )  # fmt: skip

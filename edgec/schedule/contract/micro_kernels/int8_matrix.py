@@ -18,8 +18,8 @@ def _suits(of: Sum) -> bool:
 INT8_MATRIX_SS = MicroKernel(
     "int8_matrix_ss", ("int8",), "ec_matrix_ss({c}, {s}, {l})",
     lambda of: _suits(of) and is_taken_as_signed(of.signed, of.device),
-    size=BYTES_OF_A_ROW, tall=2, panel="i32", vector="ec_vi", column="int32_t *", total="ec_two_i",
-    start="ec_two_i_from({l})", finish="ec_two_i_lanes({c}, {row})", read="ec_rows", read_first="ec_rows_first",
+    size=BYTES_OF_A_ROW, rows=2, panel="i32", s_type="ec_vi", l_type="int32_t *", accumulator="ec_two_i",
+    initial="ec_two_i_from({l})", finish="ec_two_i_lanes({c}, {row})", read="ec_rows", read_partial="ec_rows_first",
 )  # fmt: skip
 INT8_MATRIX_US = replace(
     INT8_MATRIX_SS,
