@@ -38,6 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--keep", action="store_true", help="keep the files of networks")
     p.add_argument("--list", action="store_true", help="print the names alone")
     p.add_argument("--page", type=Path, help="write the page of all rows so far")
+    p.add_argument("--note", default="", help="a sentence about the machine, for the page")
     options = p.parse_args(arguments)
     options.cache.mkdir(parents=True, exist_ok=True)
     entries = catalog(options.cache, options.python)
@@ -57,7 +58,9 @@ def main(arguments: list[str] | None = None) -> int:
         rows.append(options.cache, row)
         print(f"{number + 1}/{len(todo)} {rows.sentence(row)}", flush=True)
     if options.page:
-        options.page.write_text(page.text(rows.read(options.cache).values(), len(entries)), encoding="utf-8")
+        options.page.write_text(
+            page.text(rows.read(options.cache).values(), len(entries), options.note), encoding="utf-8"
+        )
     return 0
 
 

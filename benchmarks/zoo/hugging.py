@@ -30,6 +30,7 @@ SMALL: dict[str, Any] = {
     "n_inner": 384, "hidden_dim": 384, "moe_intermediate_size": 96, "num_experts": 4, "num_local_experts": 4,
     "n_routed_experts": 4, "num_experts_per_tok": 2, "vocab_size": 2000, "max_position_embeddings": 256,
     "n_positions": 256, "n_ctx": 256, "image_size": 160, "num_buckets": 32, "type_vocab_size": 2,
+    "entity_vocab_size": 500,
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "use_cache": False,
     "word_embed_proj_dim": 128, "conv_dim": (64, 64, 64, 64, 64, 64, 64), "rotary_dim": 16, "state_size": 8,
 }  # fmt: skip

@@ -107,8 +107,9 @@ def missing_code(page: Path) -> list[str]:
     text = page.read_text(encoding="utf-8")
     paths = re.findall(rf"(?<![\w/.-])((?:{'|'.join(CODE)})(?:/[\w.-]*\w)+)(?![\w*/])", text)
     modules = re.findall(r"python -m (benchmarks(?:\.[a-z_0-9]+)+)", text)
-    named = {*paths, *(module.replace(".", "/") + ".py" for module in modules)}
-    return sorted(name for name in named if not (ROOT / name).exists())
+    files = {module.replace(".", "/") for module in modules}
+    runs = {name if (ROOT / name / "__main__.py").exists() else name + ".py" for name in files}
+    return sorted(name for name in {*paths, *runs} if not (ROOT / name).exists())
 
 
 @pytest.mark.parametrize(

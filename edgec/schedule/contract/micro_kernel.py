@@ -131,9 +131,7 @@ class MicroKernel:
     read_last: str = ""  # the same for fewer elements, at the end of the ``size`` elements from the pointer on
     gather: str = ""  # the same from ``size`` single elements
     keeps_order: bool = False  # is the compiler asked not to reorder instructions?
-    most_rows: Callable[[Device, bool], int] | None = (
-        None  # sums of a tile of one vector, at most
-    )
+    most_rows: Callable[[Device, bool], int] | None = None  # sums of a tile of one vector, at most
     reserved: Callable[[Device], int] = lambda device: 0  # registers that a step uses besides S, L and accumulators
     order: InOrder | None = None
     header: Path | None = None
