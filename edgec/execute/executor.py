@@ -45,7 +45,7 @@ def checked_input(name: str, type: Type, inputs: Arrays, sizes: dict[Expr, int])
     if given.dtype != DTYPES[type.dtype]:
         raise ModelError(f"input '{name}' is {given.dtype}{list(given.shape)}, expected {type}")
     read_sizes(name, type, given.shape, sizes)
-    return np.ascontiguousarray(given)
+    return np.asarray(given, order="C")  # ascontiguousarray would give a scalar a dimension
 
 
 def run_graph(graph: Graph, inputs: Arrays) -> dict[str, np.ndarray]:

@@ -1,9 +1,10 @@
 """Plans: where values live that are parts of others, what is copied, and the order of blocks.
 
 The operands of a concatenation are written where they belong inside the result's buffer; what cannot live there (an
-input, a value that is wanted in two places) is copied. A padded value is a view: the buffer of what is padded has a
-halo that holds the padding; a slice that is padded is a view, too. So one buffer serves those who read a value with a
-border and those who read it without, whether it is a part of something larger or not.
+input, a value that is wanted in two places) is copied. So is the part of an update, after the value that it changes:
+where that is a state, the copy is of the state to itself, and skipped. A padded value is a view: the buffer of what is
+padded has a halo that holds the padding; a slice that is padded is a view, too. So one buffer serves those who read a
+value with a border and those who read it without, whether it is a part of something larger or not.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from edgec.fuse.guards import Guard, guards_of
 from edgec.fuse.stripes import Stripes
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.graph import Formula, Graph, Node, intern
+from edgec.ir.graph import Formula, Graph, Node, intern, topological
 from edgec.ir.sizes import sizes_of
 from edgec.ops import is_procedure
+
+#: Operators whose operands are parts of the result's buffer.
+JOINED = ("concat", "update")
 
 
 @dataclass(frozen=True)
@@ -115,23 +119,20 @@ class AliasPlanner:
         aliases: dict[Node, BufferAlias] = {}
         copies: list[Block] = []
         halos: dict[Node, Halo] = {}
-        concats = [n for n in self.aliased if n.op == "concat"]
-        for node in sorted(concats, key=self.order.__getitem__, reverse=True):
-            offset: list[Extent] = [0] * node.type.rank
-            axis = node.attributes["axis"]
+        joined = [n for n in self.aliased if n.op in JOINED]
+        for node in sorted(joined, key=self.order.__getitem__, reverse=True):
             taken: set[Node] = set()
-            for part in node.args:
+            for part, offset in _parts(node):
                 refused = self._refused(part, node, aliases, produced)
                 if refused is None and part not in taken:
-                    aliases[part] = BufferAlias(node, tuple(offset))
+                    aliases[part] = BufferAlias(node, offset)
                     taken.add(part)
-                    self.decisions.fused(part, node, "written where it belongs in the buffer of concat")
+                    self.decisions.fused(part, node, f"written where it belongs in the buffer of {node.op}")
                 elif part.type.elements:
-                    copies.append(copy_block(part, node, tuple(offset)))
-                    aliases[copies[-1].output] = BufferAlias(node, tuple(offset))
-                    refused = refused or Refusal("aliasing", "it stands in the same concat twice")
+                    copies.append(copy_block(part, node, offset))
+                    aliases[copies[-1].output] = BufferAlias(node, offset)
+                    refused = refused or Refusal("aliasing", f"it stands in the same {node.op} twice")
                     self.decisions.apart(part, (node,), refused)
-                offset[axis] = X.plain(offset[axis] + part.type.shape[axis])
         self._pad(aliases, produced, copies, halos)
         outputs = self._outputs(copies)
         sizes = {s: self._standing(n, copies) for s, n in self.sizes.items()}
@@ -174,7 +175,7 @@ class AliasPlanner:
         A slice is a view of its operand in any case.
         """
         copied: dict[tuple[Node, Any], Node] = {}
-        for node in sorted((n for n in self.aliased if n.op != "concat"), key=self.order.__getitem__):
+        for node in sorted((n for n in self.aliased if n.op not in JOINED), key=self.order.__getitem__):
             (part,) = node.args
             if node.op == "slice":
                 aliases[node] = BufferAlias(part, node.attributes["starts"], True)
@@ -244,7 +245,7 @@ class AliasPlanner:
         self, part: Node, node: Node, aliases: MappingType[Node, BufferAlias], produced: set[Node]
     ) -> Refusal | None:
         """Reason why ``part`` cannot be stored inside ``node`` and is copied; None if it can."""
-        if part not in produced or (part in self.aliased and part.op != "concat"):
+        if part not in produced or (part in self.aliased and part.op not in JOINED):
             return Refusal("aliasing", "an input of the network or a constant lies where it lies: it is copied")
         if part in aliases:
             return Refusal("aliasing", f"it lives inside {aliases[part].parent.op} already: it is copied")
@@ -254,6 +255,17 @@ class AliasPlanner:
             return Refusal("procedure", "a procedure wants it by itself: it is copied")
         if self._would_cycle(part, node, aliases):
             return Refusal("aliasing", "each would lie inside the other: it is copied")
+        if node.op == "update":
+            return self._refused_by_update(part, node)
+        return None
+
+    def _refused_by_update(self, part: Node, node: Node) -> Refusal | None:
+        """Reason why an operand of an update cannot be stored inside its result; None if it can."""
+        whole, new = node.args
+        if part is whole and (len(self.users[whole]) > 1 or whole is new):
+            return Refusal("aliasing", "others read it as it was before the update: it is copied")
+        if part is new and new in set(topological([whole])):
+            return Refusal("aliasing", "what it changes is computed from it: it is copied")
         return None
 
     def _meets_procedure(self, node: Node) -> bool:
@@ -308,9 +320,20 @@ class AliasPlanner:
         done: set[int] = set()
         ordered: list[Block] = []
 
+        def overwrite(part: Node) -> None:
+            """Before ``part`` is written, so is what it changes: the first operand of an update."""
+            while part in aliases and not aliases[part].is_view:
+                around = aliases[part].parent
+                if around.op == "update" and _is_changing(part, around):
+                    need(around.args[0])
+                    for c in copies:
+                        if c.output in aliases and aliases[c.output].parent is around and c.inputs == around.args[:1]:
+                            write(c)
+                part = around
+
         def need(node: Node) -> None:
             if node in self.aliased:
-                for part in node.args if node.op == "concat" else (aliases[node].parent,):
+                for part in node.args if node.op in JOINED else (aliases[node].parent,):
                     need(part)
                 for c in copies:
                     if c.output in aliases and aliases[c.output].parent is node:
@@ -325,6 +348,7 @@ class AliasPlanner:
             done.add(id(block))
             for i in block.inputs:
                 need(i)
+            overwrite(block.output)
             for condition, _ in sorted(guards.get(block.output, ()), key=lambda g: self.order[g[0]]):
                 need(condition)
             for size in sizes_of(block.meaning):
@@ -339,6 +363,23 @@ class AliasPlanner:
         for b in copies:
             write(b)
         return ordered
+
+
+def _parts(node: Node) -> list[tuple[Node, tuple[Extent, ...]]]:
+    """The operands of a concatenation or of an update, in the order in which they are written, each with its offset."""
+    offset: list[Extent] = [0] * node.type.rank
+    if node.op == "update":
+        return [(node.args[0], tuple(offset)), (node.args[1], node.attributes["starts"])]
+    axis, found = node.attributes["axis"], []
+    for part in node.args:
+        found.append((part, tuple(offset)))
+        offset[axis] = X.plain(offset[axis] + part.type.shape[axis])
+    return found
+
+
+def _is_changing(part: Node, around: Node) -> bool:
+    """Is ``part``, or what it is a copy of, the second operand of the update ``around``?"""
+    return part is around.args[1] or (part.op == "copy" and part.args == around.args[1:])
 
 
 def _same(a: float, b: float) -> bool:

@@ -34,7 +34,7 @@ def join(draft: Draft, node: Node) -> None:
     readers = draft.readers(node)
     in_order = sorted(readers, key=draft.order.__getitem__)
     said = draft.decisions
-    if node.op in ("concat", "pad", "slice") and _is_placeable(draft, node, in_order):
+    if node.op in ("concat", "update", "pad", "slice") and _is_placeable(draft, node, in_order):
         draft.aliased.add(node)
         draft.own(node, node)
         said.apart(node, in_order, Refusal("aliasing", f"{node.op} is aliasing: its parts are written into its buffer"))
@@ -107,6 +107,8 @@ def _is_placeable(draft: Draft, node: Node, readers: Collection[Node]) -> bool:
         return _is_padded(draft, node, readers)
     if not draft.mode.places(node, [m for r in readers for m in draft.members.get(r, ())]):
         return False
+    if node.op == "update":
+        return True
     if node.op == "concat":
         is_index = len(node.args) <= BLOCK_LIMIT and (_is_rearranged(draft, node) or _is_chosen(draft, node, readers))
         return not is_index

@@ -89,6 +89,25 @@ def concat(*parts: Tensor, axis: int) -> Formula:
 
 
 @op
+def update(x: Tensor, part: Tensor, *, starts: tuple[int, ...]) -> Formula:
+    """x, with ``part`` in the place of its elements from ``starts`` on."""
+    if part.rank != x.rank or part.dtype != x.dtype:
+        raise ModelError(f"{part.dtype}{list(part.shape)} is no part of {x.dtype}{list(x.shape)}")
+    for extent, start, count in zip(x.shape, starts, part.shape):
+        if not (start >= 0 and start + count <= extent):
+            raise ModelError(f"a part of {count} elements from {start} on leaves a dimension of {extent}")
+
+    def body(*i: X.Expr) -> X.Expr:
+        inside = X.const(True, "bool")
+        for d in range(x.rank):
+            if part.shape[d] != x.shape[d]:
+                inside = inside & (i[d] >= starts[d]) & (i[d] < starts[d] + part.shape[d])
+        return X.select(inside, part[tuple(i[d] - starts[d] for d in range(x.rank))], x[i])
+
+    return compute(x.shape, body)
+
+
+@op
 def size(*, value: X.Extent) -> Formula:
     """A number that only sizes decide, as a scalar."""
     return compute((), lambda: X.lift(value, "i64"))

@@ -96,6 +96,11 @@ class Schedule(ABC):
         return False
 
     @property
+    def copied(self) -> Buffer | None:
+        """The operand whose elements are stored as they are, each at its own place."""
+        return None
+
+    @property
     def locks(self) -> int:
         """Counters that groups of a GPU synchronize with: zero before the launch and after it."""
         return 0
@@ -231,6 +236,14 @@ class BlockSchedule(Schedule):
             if len(reads) != len(direct) or any(e.args[0] is not self.address for e in reads):
                 return False
         return True
+
+    @property
+    def copied(self) -> Buffer | None:
+        """The operand whose elements are stored as they are, each at its own place."""
+        body, *more = self.bodies
+        if more or body.op != "load" or not isinstance(body.value, Buffer):
+            return None
+        return body.value if self.overwrites(body.value) else None
 
 
 @dataclass(frozen=True)

@@ -197,6 +197,10 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
     "concat": [
         (np.concatenate([A, A[:, :0], A[:, 1:]], 1), lambda: apply("concat", A, A[:, :0], A[:, 1:], axis=1)),
     ],
+    "update": [
+        (np.concatenate([A[:, :1], A[:, :2] * 2], 1), lambda: apply("update", A, A[:, :2] * 2, starts=(0, 1, 0))),
+        (A, lambda: apply("update", A, A[:, :0], starts=(0, 3, 0))),
+    ],
     "iota": [(np.broadcast_to(np.arange(3.0), (2, 3)), lambda: apply("iota", shape=(2, 3), axis=1, dtype="f32"))],
     "gather": [
         (A[:, AT % 3], lambda: apply("gather", A, AT, axis=1)),

@@ -173,6 +173,18 @@ class GraphMaker(Maker):
         value = self.pick((0.0, 0.0, -1.0))
         self.add(ops.node("pad", x.node, before=tuple(before), after=tuple(after), value=value), x.most, x.exact)
 
+    def step_update(self) -> None:
+        x = self.operand(None)
+        fits = [
+            v
+            for v in self.values
+            if v.dtype == x.dtype and v.rank == x.rank and all(n <= e for n, e in zip(v.shape, x.shape))
+        ]
+        shape = tuple(self.number(0, e) if self.chance(2) else e for e in x.shape)
+        part = self.pick(fits) if fits and not self.chance(4) else self.leaf(shape, x.dtype)
+        starts = tuple(self.number(0, e - n) for e, n in zip(x.shape, part.shape))
+        self.add(ops.node("update", x.node, part.node, starts=starts), max(x.most, part.most), x.exact and part.exact)
+
     def step_broadcast(self) -> None:
         x = self.operand(None)
         shape = [self.pick((2, 3, 5)) if e == 1 else e for e in x.shape]

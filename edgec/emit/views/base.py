@@ -107,6 +107,12 @@ class View:
         """The arguments of a call after operands, scratch and sizes."""
         return ("thread", "threads")
 
+    @property
+    def copied(self) -> str | None:
+        """The operand that the kernel copies to where it may be already: a state that becomes its own new value."""
+        copied = self.kernel.schedule.copied
+        return self.pointers[copied] if copied is not None and copied in self.aliases else None
+
     def tile_interface(self, indices: Iterable[str], lines: Iterable[str]) -> tuple[str, str]:
         """Parameters and arguments of a tile function: the operands and indices its text uses, no others."""
         used = set(re.findall(r"[A-Za-z_]\w*", " ".join(lines)))
