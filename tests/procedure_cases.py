@@ -151,6 +151,20 @@ def selection() -> Iterator[Named]:
     yield "suppression of f64", graph(ops.node("non_max_suppression", *wide, constant(np.array(4)), half, most=9))
 
 
+def descending() -> Iterator[Named]:
+    """Trees of random branches, each to later nodes only; features are data or computed."""
+    for rows, trees, branches, features in ((1, 1, 1, 1), (5, 3, 7, 4), (40, 9, 60, 3), (0, 2, 3, 2)):
+        for dtype in ("f32", "f64"):
+            x = ops.node("sqrt", value("x", rows, features, dtype=dtype))  # the roots of negative numbers are NaN
+            follow = RANDOM.integers(np.arange(branches)[:, None] + 1, 2 * branches + 1, (branches, 3))
+            nodes = np.concatenate([RANDOM.integers(0, features, (branches, 1)), follow], 1).astype(np.int32)
+            roots = RANDOM.integers(0, branches + 2, trees).astype(np.int32)
+            splits = RANDOM.random(branches).astype(DTYPES[dtype])
+            leaves = ops.node("descend", x, constant(roots), constant(splits), constant(nodes), depth=branches)
+            name = f"descent of {rows}x{features} in {dtype} along {trees} trees"
+            yield name, graph(leaves, ops.node("neg", leaves))
+
+
 def cell(kind: str, *names: str, **options: object) -> Cell:
     found = tuple(activation(name) for name in names)
     return Cell(kind, found, **options)  # type: ignore[arg-type]

@@ -101,6 +101,7 @@ class Reference:
                 results = self.session.run(names, self.feeds(inputs))
                 arrays: dict[str, np.ndarray] = {}
                 for name, value in zip(names, results):
+                    value = _rows(value)
                     parts = enumerate(value) if isinstance(value, list) else ()
                     arrays |= {numbered(name, k): np.asarray(part) for k, part in parts}
                     arrays |= {} if isinstance(value, list) or value is None else {name: np.asarray(value)}
@@ -112,6 +113,13 @@ class Reference:
                         f"onnxruntime fails on the model: {printable(str(error), 300)}", where=self.model.where
                     ) from None
                 self.session = self._open()
+
+
+def _rows(value: Any) -> Any:
+    """Probabilities by class (one dictionary a row, of ZipMap) as an array [rows, classes]; anything else as it is."""
+    if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+        return np.array([list(row.values()) for row in value], np.float32)
+    return value
 
 
 def _source(model: Model) -> Any:

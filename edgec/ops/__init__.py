@@ -45,4 +45,5 @@ from edgec.ops import (  # noqa: F401  (they register)
     scattering,
     selection,
     sorting,
+    trees,
 )

@@ -66,7 +66,11 @@ WITHOUT_RECIPE = {
          "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap",
          "SplitToSequence"], _SEQUENCES,
     ),
-    **dict.fromkeys(["TfIdfVectorizer", "ArrayFeatureExtractor", "Binarizer", "LabelEncoder", "TreeEnsemble"], _TABLES),
+    **dict.fromkeys(
+        ["TfIdfVectorizer", "ArrayFeatureExtractor", "Binarizer", "FeatureVectorizer", "Imputer", "LabelEncoder",
+         "LinearClassifier", "LinearRegressor", "Normalizer", "OneHotEncoder", "Scaler", "SVMClassifier",
+         "SVMRegressor", "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "ZipMap"], _TABLES,
+    ),
     **dict.fromkeys(["Adagrad", "Adam", "Momentum"], _LEARNS),
 }  # fmt: skip
 

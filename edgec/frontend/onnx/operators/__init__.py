@@ -3,6 +3,7 @@
 from edgec.frontend.onnx.operators import (  # noqa: F401  (they register)
     activation,
     classical,
+    classical_models,
     control,
     conv,
     einsum,
@@ -25,5 +26,7 @@ from edgec.frontend.onnx.operators import (  # noqa: F401  (they register)
     shape,
     signal,
     slicing,
+    support_vectors,
     training,
+    trees,
 )
