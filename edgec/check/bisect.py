@@ -25,6 +25,7 @@ from edgec.check.reproduce import Cut, cut, neighborhoods, nodes_of, smallest, w
 from edgec.check.unavailable import Unavailable
 from edgec.execute.executor import PlanRun, ProgramRun
 from edgec.execute.kernels import Kernels, library_of
+from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.source import import_graph, nodes_with_outputs
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir import evaluate
@@ -115,6 +116,8 @@ def _tensors(built: Built, inputs: Arrays) -> dict[str, np.ndarray]:
     try:
         if isinstance(model, TfliteModel):
             return {**inputs, **LitertReference(model, o.shapes, o.values).every_tensor(inputs)}
+        if isinstance(model, GgufModel):
+            raise Unavailable("no engine computes this file in full precision")
         reference = Reference(replace(model, proto=with_every_tensor(model), path=None), o.values)
         return {**inputs, **reference.run(inputs)}
     except Unavailable:
@@ -129,8 +132,9 @@ def _traced(built: Built) -> tuple[Graph, dict[str, Node]]:
     o = built.options
     named: dict[str, Node] = {}
     graph = import_graph(
-        built.parsed, o.shapes, values=o.values, dims=o.dims, rounds=o.loops, ops_folders=o.operators, tensors=named
-    )
+        built.parsed, o.shapes, values=o.values, dims=o.dims, rounds=o.loops, context=o.context,
+        ops_folders=o.operators, tensors=named,
+    )  # fmt: skip
     return replace(graph, outputs=tuple(named.items())), named
 
 

@@ -130,12 +130,12 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
             _SECTIONS.update((title, f"device_{title}"))
 
         @functools.wraps(verb)
-        def run(context: typer.Context, **arguments: Any) -> None:
+        def run(invocation: typer.Context, **arguments: Any) -> None:
             as_json = bool(arguments.pop("json"))
 
             def work() -> Answer:
                 if takes_settings and "model" in own and config.is_config(arguments["model"]):
-                    _configure(arguments, context, own, shared)
+                    _configure(arguments, invocation, own, shared)
                 given = {key: arguments[key] for key in own}
                 if takes_settings:
                     given["settings"] = _settings(arguments)
@@ -144,7 +144,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
             raise typer.Exit(answer(title, work, as_json))
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own.values(), *shared.values())]
-        context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        context = inspect.Parameter("invocation", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         run.__signature__ = inspect.Signature([context, *parameters, json_flag])  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in (context, *parameters, json_flag)}
         app.command(title, cls=_Command)(run)

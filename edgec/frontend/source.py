@@ -1,4 +1,4 @@
-"""Models of any format that can be built: ONNX or TensorFlow Lite."""
+"""Models of any format that can be built: ONNX, TensorFlow Lite, or a language model in GGUF."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Union
 
 from edgec.errors import UsageError
-from edgec.frontend import tflite
+from edgec.frontend import gguf, tflite
+from edgec.frontend.gguf.reader import GgufModel
+from edgec.frontend.gguf.reader import read as read_gguf
 from edgec.frontend.onnx import importer, support
 from edgec.frontend.onnx import model as onnx_model
 from edgec.frontend.onnx.inputs import DimensionRange
@@ -17,7 +19,7 @@ from edgec.ir.graph import Graph, Node
 from edgec.text import printable
 
 #: A model that was read.
-Parsed = Union[onnx_model.Model, TfliteModel]
+Parsed = Union[onnx_model.Model, TfliteModel, GgufModel]
 Source = onnx_model.Source
 
 
@@ -27,16 +29,21 @@ def read(source: Source | Parsed) -> Parsed:
     Raises UsageError when the file is not there, ModelError when it is no model of a known format, ToolchainError when
     it is of one that needs a package that is not installed.
     """
-    if isinstance(source, (onnx_model.Model, TfliteModel)):
+    if isinstance(source, (onnx_model.Model, TfliteModel, GgufModel)):
         return source
     if isinstance(source, bytes) and tflite.is_tflite(source):
         return tflite.parse(source)
+    if isinstance(source, bytes) and gguf.is_gguf(source):
+        return gguf.parse(source)
     if isinstance(source, (str, Path)):
         path = Path(source)
         try:
             with path.open("rb") as file:
-                if tflite.is_tflite(file.read(8)):
-                    return tflite.parse(path.read_bytes(), printable(str(source)), path)
+                start = file.read(8)
+            if tflite.is_tflite(start):
+                return tflite.parse(path.read_bytes(), printable(str(source)), path)
+            if gguf.is_gguf(start):
+                return read_gguf(path, printable(str(source)))
         except OSError as error:
             where = printable(str(source))
             raise UsageError(f"cannot read the model: {error.strerror or error}", where=where) from None
@@ -50,10 +57,17 @@ def import_graph(
     values: Mapping[str, Any] | None = None,
     dims: Mapping[str, DimensionRange] | None = None,
     rounds: Mapping[str, int] | None = None,
+    context: int | None = None,
     ops_folders: Iterable[str | Path] = (),
     tensors: dict[str, Node] | None = None,
 ) -> Graph:
-    """A model as a graph of core operators: see `import_model` and `import_tflite`."""
+    """A model as a graph of core operators: see `import_model`, `import_tflite` and `import_gguf`."""
+    if isinstance(model, GgufModel):
+        if shapes or dims or values:
+            raise UsageError("a language model has no shapes to choose", hint="give --context")
+        return gguf.import_gguf(model, context)
+    if context is not None:
+        raise UsageError("only a language model has a context", where="--context")
     if isinstance(model, TfliteModel):
         if dims:
             raise UsageError("TensorFlow Lite models are built for one shape", hint="give it with --shape")
@@ -67,6 +81,8 @@ def unsupported(model: Parsed, ops_folders: Iterable[str | Path] = ()) -> list[t
     """(node, operator, hint) for every operator that cannot be lowered, wherever it stands in the model."""
     if isinstance(model, TfliteModel):
         return tflite.unsupported(model, ops_folders)
+    if isinstance(model, GgufModel):
+        return gguf.unsupported(model)
     return support.unsupported(model, ops_folders)
 
 
@@ -75,12 +91,14 @@ def nodes_with_outputs(model: Parsed) -> list[tuple[str, str, tuple[str, ...]]]:
     if isinstance(model, TfliteModel):
         names = [t.name for t in model.main.tensors]
         return [(o.label, printable(o.name), tuple(names[k] for k in o.outputs)) for o in model.main.operators]
+    if isinstance(model, GgufModel):
+        return []
     return [(support.label_of(n), printable(n.op_type), tuple(n.output)) for n in model.proto.graph.node]
 
 
 def digest(model: Parsed) -> str:
     """SHA-256 of the file, or of the model's own bytes where it came without one."""
-    if isinstance(model, TfliteModel):
+    if isinstance(model, (TfliteModel, GgufModel)):
         return sha256(model.content).hexdigest()
     content = model.path.read_bytes() if model.path else model.proto.SerializeToString(deterministic=True)
     return sha256(content).hexdigest()

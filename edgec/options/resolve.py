@@ -48,6 +48,7 @@ class Options:
     values: Mapping[str, Any]
     states: Mapping[str, str]
     loops: Mapping[str, int]
+    context: int | None
     numeric: Numeric
     error: float  # of mixed precision: at most, over the largest value; 0 where precision is not mixed
     quantize: str
@@ -153,6 +154,12 @@ def _rounds(name: str, most: int) -> int:
 def _ram(given: int | None) -> int | None:
     if given is not None and given < 1:
         raise UsageError(f"{given} bytes of RAM hold nothing", hint="give 1 or more")
+    return given
+
+
+def _context(given: int | None) -> int | None:
+    if given is not None and given < 1:
+        raise UsageError(f"a context of {given} tokens holds nothing", hint="give 1 or more", where="--context")
     return given
 
 
@@ -310,6 +317,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "values": lambda values: dict(values or {}),
     "states": lambda states: dict(states or {}),
     "loops": lambda loops: {n: _rounds(n, k) for n, k in (loops or {}).items()},
+    "context": _context,
     "numeric": _numeric,
     "observer": lambda name: _one_of("observer", name, OBSERVERS),
     "corrections": _corrections,

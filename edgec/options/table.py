@@ -112,6 +112,11 @@ class Settings(TypedDict, total=False):
     ]
     loops: Annotated[Mapping[str, int], _pair("Most iterations of a Loop.", SHAPES, "loop", "NODE=16", texts.LOOP)]
 
+    context: Annotated[
+        int | None,
+        Option("Most tokens of a language model: prompt and answer; 2048 by default.", SHAPES, kind=int, metavar="N"),
+    ]
+
     quantize: Annotated[
         str,
         Option(

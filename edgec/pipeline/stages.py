@@ -54,7 +54,9 @@ class Simplified:
 
 def import_(source: Any, context: Context) -> Graph:
     o = context.options
-    graph = import_graph(read(source), o.shapes, values=o.values, dims=o.dims, rounds=o.loops, ops_folders=o.operators)
+    graph = import_graph(
+        read(source), o.shapes, values=o.values, dims=o.dims, rounds=o.loops, context=o.context, ops_folders=o.operators
+    )
     return with_states(graph, o.states)
 
 

@@ -9,11 +9,13 @@ from math import prod
 from onnx import NodeProto
 
 from edgec.errors import ModelError
+from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.onnx.model import domain_name, element_type
 from edgec.frontend.source import Parsed
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Graph, Meaning
+from edgec.ir.index import upper
 from edgec.ir.types import DTYPES
 from edgec.ops import meaning
 from edgec.text import printable
@@ -32,7 +34,7 @@ def operator_counts(model: Parsed) -> dict[str, int]:
                 for graph in (a.g, *a.graphs):
                     visit(graph.node)
 
-    if isinstance(model, TfliteModel):
+    if isinstance(model, (TfliteModel, GgufModel)):
         counts = model.operator_counts()
     else:
         visit(model.proto.graph.node)
@@ -52,7 +54,7 @@ def multiply_adds(derived: Meaning) -> int:
             return
         seen.add(e)
         if e.op == "reduce":
-            times *= prod(v.extent for v in e.value[1])
+            times *= prod(upper(v.extent) for v in e.value[1])
             if e.value[0] == "add" and e.args[0].op == "mul":
                 total += times
         for a in e.args:
@@ -73,7 +75,7 @@ def weights_bytes(graph: Graph) -> int:
 
 def initializer_bytes(model: Parsed) -> int:
     """Bytes of the weights as the file stores them."""
-    if isinstance(model, TfliteModel):
+    if isinstance(model, (TfliteModel, GgufModel)):
         return model.weights_bytes
     total = 0
     for t in model.proto.graph.initializer:

@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from edgec.errors import EdgecError
+from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.source import Parsed
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.expr import Extent
@@ -58,6 +59,13 @@ def _origin(model: Parsed, graph: Graph | None) -> Record:
     if isinstance(model, TfliteModel):
         metadata = graph.metadata if graph is not None else model.metadata
         return {"producer": model.description, "opsets": {"TensorFlow Lite": model.version}, "metadata": dict(metadata)}
+    if isinstance(model, GgufModel):
+        name = model.metadata.get("general.name", "")
+        return {
+            "producer": printable(str(name)),
+            "opsets": {f"GGUF, {printable(model.architecture)}": model.version},
+            "metadata": dict(graph.metadata) if graph is not None else {},
+        }
     return {
         "producer": printable(f"{model.proto.producer_name} {model.proto.producer_version}".strip()),
         "opsets": {printable(domain) or "ai.onnx": version for domain, version in model.opsets.items()},

@@ -1,0 +1,71 @@
+"""The hyperparameters of a decoder: a frozen record that every file format is read into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.errors import ModelError
+
+#: Bounds of what a file may ask for: no decoder for the edge comes near them.
+MOST = {"layers": 512, "width": 1 << 16, "heads": 1 << 10, "hidden": 1 << 18, "vocabulary": 1 << 20, "context": 1 << 22}
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Rotary position embedding: the first ``size`` features of a head are rotated in pairs.
+
+    ``is_interleaved``: a pair is two neighboring features; otherwise one of each half. ``scale`` divides positions;
+    ``frequency_factors`` divide the frequency of each pair.
+    """
+
+    size: int
+    base: float
+    is_interleaved: bool = False
+    scale: float = 1.0
+    frequency_factors: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What may differ from layer to layer: the rotary embedding (None: no positions), and the window of attention in
+    tokens (0: all earlier tokens are seen)."""
+
+    rotary: Rotary | None
+    window: int = 0
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """A decoder of the Llama family; a weight that a layer does not have (a bias, a norm) is left out by the file."""
+
+    vocabulary: int
+    width: int
+    heads: int
+    kv_heads: int
+    head: int
+    hidden: int
+    epsilon: float
+    layers: tuple[Layer, ...]
+    activation: str = "silu"  # of the gate: "silu" or "gelu"
+    embedding_scale: float = 1.0
+    query_scale: float = 0.0  # 0: the inverse root of the size of a head
+    attention_softcap: float = 0.0
+    logits_softcap: float = 0.0
+
+    def check(self) -> None:
+        """Raises ModelError where the numbers do not fit one another."""
+        for name in ("width", "heads", "hidden", "vocabulary"):
+            if not 1 <= getattr(self, name) <= MOST[name]:
+                raise ModelError(f"the language model has {name} {getattr(self, name)}")
+        if not 1 <= len(self.layers) <= MOST["layers"]:
+            raise ModelError(f"the language model has {len(self.layers)} layers")
+        if self.kv_heads < 1 or self.heads % self.kv_heads:
+            raise ModelError(f"{self.heads} query heads cannot share {self.kv_heads} key heads evenly")
+        if not 1 <= self.head <= MOST["width"]:
+            raise ModelError(f"the language model has heads of {self.head} features")
+        for layer in self.layers:
+            rotary = layer.rotary
+            if rotary is not None and not (0 < rotary.size <= self.head and rotary.size % 2 == 0):
+                raise ModelError(f"{rotary.size} features of a head of {self.head} cannot be rotated in pairs")
+            if rotary is not None and len(rotary.frequency_factors) not in (0, rotary.size // 2):
+                raise ModelError(f"{len(rotary.frequency_factors)} frequency factors for {rotary.size} features")
