@@ -1,7 +1,7 @@
 """Reading a GGUF file that nobody vouches for.
 
 Every count and length is held against the bytes that are left before anything of that size is made; weights are mapped
-and not read. The layout: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+and not read. The layout: https://github.com/ggml-org/ggml, page gguf.
 """
 
 from __future__ import annotations
