@@ -2,7 +2,10 @@
 
 from edgec.api import bench, build, check, load, masks, score, tune
 from edgec.artifact.network import Network
+from edgec.artifact.session import Session
 from edgec.build import Built, Model
 from edgec.version import __version__
 
-__all__ = ["Built", "Model", "Network", "__version__", "bench", "build", "check", "load", "masks", "score", "tune"]
+__all__ = [
+    "Built", "Model", "Network", "Session", "__version__", "bench", "build", "check", "load", "masks", "score", "tune",
+]  # fmt: skip

@@ -20,6 +20,9 @@ from edgec.emit.c_text import size_name
 from edgec.emit.function_comment import comment_text
 from edgec.emit.identifiers import identifier
 from edgec.emit.language import language_of, refuse_large
+from edgec.emit.language_model import PAGES as SESSION_PAGES
+from edgec.emit.language_model import SOURCE as SESSION_SOURCE
+from edgec.emit.language_model import session_of
 from edgec.emit.opencl import host_values
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.emit.render import render
@@ -215,6 +218,11 @@ def files(
     values["sizes_parameter"] = "".join(f", {s}" for s in sizes)
     values["device_flags"] = "".join(f" {flag}" for flag in device.toolchain.cflags)
     values["cross"] = cross_options(device)
+    types = {b: p.ctype for p, (_, b, _) in zip((*inputs, *outputs), (*program.inputs, *program.outputs))}
+    names = {d.name: identifier(d.name, set(), "size") for d in chosen.values()}
+    model = session_of(program, names, types) if language.name == "c" else None
+    added = [SESSION_SOURCE.format(name=name)] if model else []
+    values |= {"model": model, "added_sources": added}
     result: dict[str, bytes] = {f"{name}_weights.bin": weights}
 
     def put(path: str, template: str, **more: Any) -> None:
@@ -225,13 +233,14 @@ def files(
         values |= host_values(program, sources, groups, device)
     template, pattern = language.kernels
     values["kernel_files"] = kernel_files = [pattern.format(name=name, k=k) for k in range(len(groups))]
-    for path, page in language.pages.items():
+    for path, page in (*language.pages.items(), *(SESSION_PAGES.items() if model else ())):
         put(path.format(name=name), page)
     for path, group in zip(kernel_files, groups):
         put(path, template, group=group)
     compiled = [
         *(source.format(name=name) for source in language.sources if device.hosted or source != "ec_pool.c"),
         *(kernel_files if language.compiles_kernels else ()),
+        *added,
     ]
     pages, of_extras = extras.pages(wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata)
     for path, page in pages.items():
@@ -250,6 +259,7 @@ def files(
             raise UsageError(f"a header cannot be called {header.name}", hint="rename it", where=str(header))
         result[header.name] = header.read_bytes()
     own = {"language": language.name, "sources": compiled, "weights_bytes": len(weights)}
+    own |= {"language_model": model.described} if model else {}
     return sealed(result, program, device, name, inputs, outputs, {**own, **facts})
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from edgec.errors import ModelError
 from edgec.frontend.language.config import DecoderConfig, Layer, Rotary
+from edgec.frontend.language.facts import LanguageModel
 from edgec.frontend.states import describe
 from edgec.frontend.values import Value, concat, constant, emit, iota, select, size
 from edgec.ir import expr as X
@@ -172,7 +173,7 @@ def decoder(config: DecoderConfig, weights: Weights, context: int, chunk: int = 
         (tokens, past, *made.inputs),
         (("logits", logits.node), *made.outputs),
         name,
-        metadata=describe(states),
+        metadata={**LanguageModel(context, chunk, config.vocabulary).described(), **describe(states)},
         sizes=((at.past, past),),
     )
 

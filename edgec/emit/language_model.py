@@ -1,0 +1,71 @@
+"""The session of a language model: functions that append tokens, around a network whose caches are states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from edgec.frontend.language.facts import LanguageModel, facts_of
+from edgec.schedule.memory import ALIGNMENT
+from edgec.schedule.program import Buffer, Program
+
+#: The files of a session, and the templates that they are rendered from.
+PAGES = {"{name}_session.h": "language/session.h.jinja", "{name}_session.c": "language/session.c.jinja"}
+SOURCE = "{name}_session.c"
+
+
+@dataclass(frozen=True)
+class Session:
+    """The facts of a language model, and the arguments of a run in C: the cache holds state after state."""
+
+    facts: LanguageModel
+    count: str  # the field of the sizes for the number of tokens
+    arguments: tuple[str, ...]
+    cache_bytes: int
+
+    @property
+    def described(self) -> dict[str, int]:
+        """Its entry in the lock file."""
+        return {**asdict(self.facts), "cache_bytes": self.cache_bytes}
+
+    @property
+    def context(self) -> int:
+        return self.facts.context
+
+    @property
+    def chunk(self) -> int:
+        return self.facts.chunk
+
+    @property
+    def vocabulary(self) -> int:
+        return self.facts.vocabulary
+
+
+def session_of(program: Program, fields: Mapping[str, str], ctypes: Mapping[Buffer, str]) -> Session | None:
+    """The session of a program; None where it is no language model.
+
+    ``fields`` are the C names of dimensions by name, ``ctypes`` the C types of inputs and outputs.
+    """
+    facts = facts_of(program.graph)
+    if facts is None:
+        return None
+    places, size = _places([b for _, b, _ in program.inputs if b in program.states.values()])
+    given = {"tokens": "tokens", "past": "&session->past", "logits": "logits"}
+
+    def argument(name: str, buffer: Buffer) -> str:
+        state = program.states.get(buffer, buffer)
+        if state in places:
+            return f"({ctypes[state]} *)(void *)(cache + {places[state]})"
+        return given[name]
+
+    entries = [(name, buffer) for name, buffer, _ in (*program.inputs, *program.outputs)]
+    return Session(facts, fields["tokens"], tuple(argument(*entry) for entry in entries), size)
+
+
+def _places(states: Sequence[Buffer]) -> tuple[dict[Buffer, int], int]:
+    """The byte at which each state begins, and the bytes of all."""
+    places, size = {}, 0
+    for buffer in states:
+        places[buffer] = size
+        size += -(-buffer.bytes // ALIGNMENT) * ALIGNMENT
+    return places, size

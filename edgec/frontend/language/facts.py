@@ -1,0 +1,29 @@
+"""The facts of a language model that stay with its graph through all stages, in the metadata."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from edgec.ir.graph import Graph
+
+#: The key of the metadata.
+KEY = "language model"
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """Most tokens of a text (``context``) and of one run (``chunk``), and the number of different tokens."""
+
+    context: int
+    chunk: int
+    vocabulary: int
+
+    def described(self) -> dict[str, str]:
+        """The entry of the metadata."""
+        return {KEY: json.dumps(asdict(self))}
+
+
+def facts_of(graph: Graph) -> LanguageModel | None:
+    """The facts of a graph; None where it is no language model."""
+    return LanguageModel(**json.loads(graph.metadata[KEY])) if KEY in graph.metadata else None
