@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class EdgecError(Exception):
     """Something the user can act on; `str()` is the whole text to show, and no traceback is needed.
@@ -28,6 +30,18 @@ class UsageError(EdgecError):
 
 class ModelError(EdgecError):
     """The model is broken, or uses something that is not supported."""
+
+
+class Unequal(ModelError):
+    """Extents that an operator needs to be equal are not: ``pairs`` of them, numbers or formulas of sizes.
+
+    ``may_be_one``: an extent of 1 would do as well (it is broadcast).
+    """
+
+    def __init__(self, message: str, *pairs: tuple[Any, Any], may_be_one: bool = False) -> None:
+        super().__init__(message)
+        self.pairs = pairs
+        self.may_be_one = may_be_one
 
 
 class CheckError(EdgecError):

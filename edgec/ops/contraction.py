@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgec.errors import ModelError
+from edgec.errors import Unequal
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula
 from edgec.ir.registry import Tensor, compute, op, over, reduce_over
@@ -13,7 +13,8 @@ from edgec.ops.elementwise import broadcast_shape
 def matmul(a: Tensor, b: Tensor) -> Formula:
     """y[.., m, n] = sum over k of a[.., m, k] * b[.., k, n]; leading dimensions broadcast (numpy.matmul)."""
     if a.rank < 2 or b.rank < 2 or a.shape[-1] != b.shape[-2]:
-        raise ModelError(f"cannot multiply matrices of shapes {a.shape} and {b.shape}")
+        pairs = [(a.shape[-1], b.shape[-2])] if min(a.rank, b.rank) >= 2 else []
+        raise Unequal(f"cannot multiply matrices of shapes {a.shape} and {b.shape}", *pairs)
     batch = broadcast_shape(a.shape[:-2], b.shape[:-2]) if a.rank > 2 or b.rank > 2 else ()
 
     def body(*i: Expr) -> Expr:
@@ -40,7 +41,8 @@ def conv(x: Tensor, w: Tensor, *, strides: tuple[int, ...], dilations: tuple[int
     n, channels, *space = x.shape
     outputs, per_group, *kernel = w.shape
     if channels != per_group * groups or outputs % groups:
-        raise ModelError(f"convolution of {channels} channels by weights {w.shape} in {groups} groups")
+        message = f"convolution of {channels} channels by weights {w.shape} in {groups} groups"
+        raise Unequal(message, (channels, per_group * groups))
     shape = [window_extent(*sizes) for sizes in zip(space, kernel, strides, dilations)]
 
     def body(*i: Expr) -> Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edgec.errors import ModelError
+from edgec.errors import ModelError, Unequal
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
@@ -20,7 +20,8 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     for d in range(rank):
         extents = {s[d - rank + len(s)] for s in shapes if d - rank + len(s) >= 0} - {1}
         if len(extents) > 1:
-            raise ModelError(f"shapes {', '.join(map(str, shapes))} do not broadcast")
+            first, second, *_ = extents
+            raise Unequal(f"shapes {', '.join(map(str, shapes))} do not broadcast", (first, second), may_be_one=True)
         result.append(extents.pop() if extents else 1)
     return tuple(result)
 

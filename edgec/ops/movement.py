@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 from math import prod
 
-from edgec.errors import ModelError
+from edgec.errors import ModelError, Unequal
 from edgec.ir import expr as X
 from edgec.ir import positions
 from edgec.ir.graph import Formula
@@ -17,7 +17,7 @@ from edgec.ops.elementwise import at, broadcast_shape
 def reshape(x: Tensor, *, shape: tuple[int, ...]) -> Formula:
     """Same elements in row-major order under another shape."""
     if X.plain(prod(shape)) != X.plain(prod(x.shape)):
-        raise ModelError(f"cannot reshape {x.shape} to {shape}")
+        raise Unequal(f"cannot reshape {x.shape} to {shape}", (X.plain(prod(shape)), X.plain(prod(x.shape))))
     return compute(shape, lambda *i: x[positions.regrouped(i, shape, x.shape)])
 
 
@@ -32,7 +32,7 @@ def transpose(x: Tensor, *, perm: tuple[int, ...]) -> Formula:
 @op
 def broadcast(x: Tensor, *, shape: tuple[int, ...]) -> Formula:
     if broadcast_shape(x.shape, shape) != tuple(shape):
-        raise ModelError(f"cannot broadcast {x.shape} to {shape}")
+        raise Unequal(f"cannot broadcast {x.shape} to {shape}", *zip(x.shape[::-1], shape[::-1]), may_be_one=True)
     return compute(shape, lambda *i: at(x, i))
 
 
@@ -68,7 +68,8 @@ def concat(*parts: Tensor, axis: int) -> Formula:
     first = parts[0]
     for p in parts[1:]:
         if p.rank != first.rank or any(a != b for d, (a, b) in enumerate(zip(p.shape, first.shape)) if d != axis):
-            raise ModelError(f"cannot concatenate {first.shape} and {p.shape} along {axis}")
+            pairs = [pair for d, pair in enumerate(zip(p.shape, first.shape)) if d != axis and pair[0] != pair[1]]
+            raise Unequal(f"cannot concatenate {first.shape} and {p.shape} along {axis}", *pairs)
     starts = [0, *accumulate(p.shape[axis] for p in parts[:-1])]
     shape = list(first.shape)
     shape[axis] = starts[-1] + parts[-1].shape[axis]

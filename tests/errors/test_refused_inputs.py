@@ -32,7 +32,7 @@ INPUTS: dict[str, tuple[onnx.ModelProto, dict[str, object], str]] = {
     "only one shape given": (
         OPEN,
         {"shapes": {"x": (4, 3)}},
-        "model: the model leaves the shape of 'z' open\n  hint: say what to build it for: --shape z=1,1"
+        "model: the model leaves the shape of 'z' open\n  hint: say what to build it for: --shape z=4,1"
         "; or give dimensions a range: --dim NAME=1..8",
     ),
     "not even the rank is known": (

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
 
 from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.frontend.onnx import call as registry
 from edgec.frontend.onnx.call import Call, ModelWarning, Results, load_operators
-from edgec.frontend.onnx.inputs import DimensionRange, bind_inputs, identifier_of
+from edgec.frontend.onnx.implied import implied
+from edgec.frontend.onnx.inputs import DimensionRange, OpenShapes, bind_inputs, declared_shapes, identifier_of
 from edgec.frontend.onnx.model import NEWEST_OPSET, Model, Source, dense, domain_name, opset_versions, read, tensor
 from edgec.frontend.onnx.schema import body_of, check_operands, default_attributes, has_body, schema_of
 from edgec.frontend.onnx.sequences import Item, named, values_of
@@ -67,13 +69,9 @@ def import_model(
     missing = unsupported(model)
     if missing:
         raise unsupported_error(missing, model.where)
-    inputs, bound = bind_inputs(model, shapes or {}, values or {}, dims or {})
-    importer = _Importer(model, rounds or {})
-    importer.size_names.update(s.value.name for n in inputs for s in sizes_in(n))
-    graph = model.proto.graph
-    scope = _Scope(bound, model.opsets, _tensors(graph))
+    inputs, bound = _bound(model, shapes or {}, values or {}, dims or {}, rounds or {})
     names = _output_names(model)
-    importer.lower_nodes(graph.node, scope, set(names))
+    importer, scope = _lowered(model, inputs, bound, rounds or {}, names)
     unused = [name for name in importer.rounds if name not in importer.bounded]
     if unused:
         raise UsageError(f"rounds are given for {listed(unused)}, which is no Loop of the model", where=model.where)
@@ -87,6 +85,39 @@ def import_model(
         tensors.update((label, v.node) for name, item in scope.names.items() for label, v in named(name, item))
     sizes = tuple(importer.sizes.items())
     return Graph(inputs, outputs, model.name, importer.origin, _metadata(model), sizes, tuple(importer.demands))
+
+
+def _bound(
+    model: Model,
+    shapes: Mapping[str, Sequence[int]],
+    values: Mapping[str, Any],
+    dims: Mapping[str, DimensionRange],
+    rounds: Mapping[str, int],
+) -> tuple[tuple[Node, ...], dict[str, Item]]:
+    """The inputs; open dimensions that the user does not give are those that the operators imply."""
+    try:
+        return bind_inputs(model, shapes, values, dims)
+    except OpenShapes:
+
+        def lower(shapes: Mapping[str, Sequence[int]], extents: Mapping[str, Extent]) -> None:
+            inputs, bound = bind_inputs(model, shapes, values, dims, extents)
+            _lowered(model, inputs, bound, rounds, [o.name for o in model.proto.graph.output])
+
+        declared = declared_shapes(model, shapes, values)
+        known = {**{n: np.shape(v) for n, v in values.items() if np.ndim(v)}, **shapes}
+        return bind_inputs(model, shapes, values, dims, implied(declared, known, dims, lower))
+
+
+def _lowered(
+    model: Model, inputs: Sequence[Node], bound: dict[str, Item], rounds: Mapping[str, int], names: Sequence[str]
+) -> tuple[_Importer, _Scope]:
+    """The nodes that the outputs ``names`` need, lowered."""
+    importer = _Importer(model, rounds)
+    importer.size_names.update(s.value.name for n in inputs for s in sizes_in(n))
+    graph = model.proto.graph
+    scope = _Scope(bound, model.opsets, _tensors(graph))
+    importer.lower_nodes(graph.node, scope, set(names))
+    return importer, scope
 
 
 def _output_names(model: Model) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 from onnx import TypeProto, ValueInfoProto
 
 from edgec.errors import ModelError, UsageError
+from edgec.frontend.onnx.implied import example
 from edgec.frontend.onnx.model import Model, element_type
 from edgec.frontend.onnx.sequences import Absent, Item, TensorList, numbered
 from edgec.frontend.values import MAX_ELEMENTS, Value, constant
@@ -27,13 +28,33 @@ Open = int | str | None
 DimensionRange = tuple[int, int, int]
 
 
+class OpenShapes(UsageError):
+    """Neither the model nor the user says what shape an input has."""
+
+
+def declared_shapes(
+    model: Model, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]
+) -> dict[str, tuple[Open, ...] | None]:
+    """Dimensions of every tensor that is an input, as the model declares them."""
+    given = {t.name for t in model.proto.graph.initializer} | {
+        s.values.name for s in model.proto.graph.sparse_initializer
+    }
+    about = {*shapes, *values}
+    inputs = [_Input(i, about, model.where) for i in model.proto.graph.input if i.name not in given]
+    return {name: i.declared[1] for i in inputs for name in i.names}
+
+
 def bind_inputs(
     model: Model,
     shapes: Mapping[str, Sequence[int]],
     values: Mapping[str, Any],
     dims: Mapping[str, DimensionRange] = {},
+    extents: Mapping[str, Extent] = {},
 ) -> tuple[tuple[Node, ...], dict[str, Item]]:
     """The input nodes of the graph, and what every input's name means (fixed ones are constants).
+
+    ``extents`` are those of open dimensions by name, where neither a shape nor a range is given.
+    Raises OpenShapes where a shape stays open.
 
     A list of tensors has as many as there are shapes or values for its numbered names; where the bare name is given
     the shape (), it is empty. An optional input is there when it is named so, and absent otherwise.
@@ -55,7 +76,7 @@ def bind_inputs(
     arrays = {name: np.asarray(value) for name, value in values.items()}
     wanted = {n: a.shape for n, a in arrays.items() if a.ndim or declared[n][1] is None}
     wanted |= {n: tuple(int(d) for d in s) for n, s in shapes.items() if n not in empty}
-    ranges = _Ranges(dims)
+    ranges = _Ranges(dims, extents)
     named = {n: ranges.named(n, d) for n, (_, d) in declared.items() if n not in wanted}
     ranges.check(model.where, declared)
     concrete = _resolve(
@@ -78,9 +99,9 @@ def bind_inputs(
 class _Ranges:
     """The dimensions that stay open, by the model's own name for them or as INPUT.AXIS where it has none."""
 
-    def __init__(self, dims: Mapping[str, DimensionRange]) -> None:
+    def __init__(self, dims: Mapping[str, DimensionRange], implied: Mapping[str, Extent]) -> None:
         taken: set[str] = set()
-        self.extents: dict[str, Extent] = {}
+        self.extents: dict[str, Extent] = dict(implied)
         self.unused = list(dims)
         for name, (low, high, step) in dims.items():
             self.extents[name] = Dimension(identifier_of(name, taken), low, high, step).extent
@@ -208,13 +229,17 @@ def _resolve(
             )
     symbols = {**ranges, **symbols}
     result: dict[str, tuple[Extent, ...]] = {}
-    open_inputs = []
+    open_inputs: list[str] = []
+    asked: set[Open] = set()  # symbols that the shapes of these give
     for name, (_, dims) in declared.items():
         filled = None if dims is None else [symbols.get(d) if isinstance(d, str) else d for d in dims]
         if name in given:
             filled = list(given[name])
         if filled is None or None in filled:
-            open_inputs.append(name)
+            missing = [d for d, extent in zip(dims or (), filled or ()) if extent is None]
+            if filled is None or None in missing or not asked.issuperset(missing):
+                open_inputs.append(name)
+                asked.update(missing)
             continue
         shape = tuple(d for d in filled if d is not None)
         if any(d < 0 for d in shape) or prod(map(upper, shape)) > MAX_ELEMENTS:
@@ -224,9 +249,9 @@ def _resolve(
         options = []
         for name in open_inputs:
             dims = declared[name][1]
-            sizes = [str(d if isinstance(d, int) else upper(symbols.get(str(d), 1))) for d in dims or ()]
+            sizes = [str(d if isinstance(d, int) else example(symbols.get(str(d), 1))) for d in dims or ()]
             options.append(f"--shape {printable(name)}={','.join(sizes) if dims is not None else '1,...'}")
-        raise UsageError(
+        raise OpenShapes(
             f"the model leaves the shape of {listed(open_inputs)} open",
             hint="say what to build it for: " + " ".join(options) + "; or give dimensions a range: --dim NAME=1..8",
             where=where,
