@@ -256,7 +256,7 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
         ([[[1, 0, 3], [2, 0, 1]]], lambda: suppressed(0.7)),
         ([[[1, 3, -1], [-1, -1, -1]]], lambda: suppressed(0.5, np.array(0.45, np.float32))),
     ],
-    "descend": [([[2, 3], [1, 3], [0, 3]], lambda: descended([[0.5, 9], [0.5, 2], [np.nan, 0]]))],
+    "descend": [([[2, 3], [1, 3], [0, 3]], lambda: apply("descend", TREE_ROWS, *TREES, depth=2))],
     "recurrence": [([[[3.5]], [[9.5]], [[9.5]]], lambda: doubling())],
     "branch": [
         (A, lambda: apply("branch", np.array(True), A, -A)),
@@ -276,19 +276,15 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
 
 #: The first two overlap by 2/3 of their union, the third touches the second, the last is far away.
 BOXES = np.array([[[0, 0, 5, 1], [1, 0, 6, 1], [6, 1, 7, 0], [20, 20, 30, 30]]], np.float32)
+#: Two trees, of two branches with the leaves 0 to 2 and of leaf 3 alone: roots, splits, nodes.
+TREES = np.array([0, 5], "i4"), np.array([0.5, 2], "f4"), np.array([[0, 1, 4, 2], [1, 3, 4, 3]], "i4")
+TREE_ROWS = np.array([[0.5, 9], [0.5, 2], [np.nan, 0]], np.float32)
 SCORES = np.array([[[0.8, 0.9, 0.1, 0.5], [0.2, 0.2, 0.3, 0.1]]], np.float32)
 
 
 def suppressed(overlap: float, *least: Array) -> Array:
     ratio, limit = np.array([overlap], np.float32), np.array([3])
     return apply("non_max_suppression", BOXES, SCORES, limit, ratio, *least, most=3)
-
-
-def descended(rows: list[list[float]]) -> Array:
-    """Two trees: of two branches with the leaves 0 to 2, and leaf 3 alone."""
-    nodes = np.array([[0, 1, 4, 2], [1, 3, 4, 3]], np.int32)
-    roots, splits = np.array([0, 5], np.int32), np.array([0.5, 2], np.float32)
-    return apply("descend", np.array(rows, np.float32), roots, splits, nodes, depth=2)
 
 
 def test_every_core_operator_has_a_case() -> None:
