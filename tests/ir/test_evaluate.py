@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chance import RANDOM
+from plain_operators import conv, last, scattered, scattered_nd
 
 from edgec import ops
 from edgec.errors import ModelError
@@ -108,39 +109,6 @@ def test_integer_division_truncates_and_floor_division_floors() -> None:
 
 
 # ---- structured operators, against numpy or plain loops
-
-
-def conv(x: Array, w: Array, strides: tuple[int, ...], dilations: tuple[int, ...], groups: int) -> Array:
-    n, _, *space = x.shape
-    o, c, *kernel = w.shape
-    out = [(s - (k - 1) * d - 1) // st + 1 for s, k, st, d in zip(space, kernel, strides, dilations)]
-    y = np.zeros((n, o, *out))
-    for place in np.ndindex(*y.shape):
-        b, channel, *p = place
-        first = channel // (o // groups) * c
-        window = tuple(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(p, strides, kernel, dilations))
-        y[place] = (x[(b, slice(first, first + c), *window)] * w[channel]).sum()
-    return y
-
-
-def scattered(x: Array, at: Array, updates: Array, axis: int, combine: Callable[[Any, Any], Any]) -> Array:
-    y = x.copy()
-    for place in np.ndindex(*at.shape):
-        target = (*place[:axis], at[place] % x.shape[axis], *place[axis + 1 :])
-        y[target] = combine(y[target], updates[place])
-    return y
-
-
-def scattered_nd(x: Array, at: Array, updates: Array, combine: Callable[[Any, Any], Any]) -> Array:
-    y = x.copy()
-    for place in np.ndindex(*at.shape[:-1]):
-        target = tuple(at[place] % x.shape[: at.shape[-1]])
-        y[target] = combine(y[target], updates[place])
-    return y
-
-
-def last(_: Any, new: Any) -> Any:
-    return new
 
 
 def doubling() -> np.ndarray:

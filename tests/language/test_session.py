@@ -117,7 +117,7 @@ def test_refused(network: Network, tokens: list[int], message: str) -> None:
 def test_in_c(folder: Path, network: Network, tmp_path: Path) -> None:
     """Strictly compiled, under the sanitizers; the last call that succeeds leaves the logits of all tokens."""
     (tmp_path / "main.c").write_text(MAIN)
-    sources = list(folder.glob("lm*.c")) + [folder / "lm_weights.S", folder / "ec_pool.c", tmp_path / "main.c"]
+    sources = [*folder.glob("lm*.c"), folder / "lm_weights.S", folder / "ec_pool.c", tmp_path / "main.c"]
     flags = [*STRICT, "-march=native", "-fsanitize=address,undefined", "-fno-sanitize=null,object-size"]
     command = ["gcc", *flags, f"-I{folder}", *map(str, sources), "-o", str(tmp_path / "main"), "-lm", "-lpthread"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)

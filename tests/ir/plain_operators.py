@@ -1,0 +1,43 @@
+"""Structured operators as plain loops, to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def conv(x: Array, w: Array, strides: tuple[int, ...], dilations: tuple[int, ...], groups: int) -> Array:
+    n, _, *space = x.shape
+    o, c, *kernel = w.shape
+    out = [(s - (k - 1) * d - 1) // st + 1 for s, k, st, d in zip(space, kernel, strides, dilations)]
+    y = np.zeros((n, o, *out))
+    for place in np.ndindex(*y.shape):
+        b, channel, *p = place
+        first = channel // (o // groups) * c
+        window = tuple(slice(i * s, i * s + (k - 1) * d + 1, d) for i, s, k, d in zip(p, strides, kernel, dilations))
+        y[place] = (x[(b, slice(first, first + c), *window)] * w[channel]).sum()
+    return y
+
+
+def scattered(x: Array, at: Array, updates: Array, axis: int, combine: Callable[[Any, Any], Any]) -> Array:
+    y = x.copy()
+    for place in np.ndindex(*at.shape):
+        target = (*place[:axis], at[place] % x.shape[axis], *place[axis + 1 :])
+        y[target] = combine(y[target], updates[place])
+    return y
+
+
+def scattered_nd(x: Array, at: Array, updates: Array, combine: Callable[[Any, Any], Any]) -> Array:
+    y = x.copy()
+    for place in np.ndindex(*at.shape[:-1]):
+        target = tuple(at[place] % x.shape[: at.shape[-1]])
+        y[target] = combine(y[target], updates[place])
+    return y
+
+
+def last(_: Any, new: Any) -> Any:
+    return new
