@@ -2,6 +2,7 @@
 
 Each row of a matrix product (each picture of a convolution) has the scale that its own largest value asks for, so
 an outlier costs its own row only (Yao et al. 2022, token-wise quantization). The price is a look at the operand first.
+An operand that is never negative (after a ReLU, say) has all 256 levels for what it can be.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from edgec import ops
 from edgec.compress.calibration import nearest, weight_scale
 from edgec.compress.layers import Layer
 from edgec.ir.graph import Graph, Node, constant, rewrite
+from edgec.rewrite.facts import least
 
 #: The least step, so that rows of zeros are divided by something.
 _LEAST = 2.0**-100
@@ -41,16 +43,20 @@ def _product(layer: Layer, x: Node) -> Node:
             chain.append(x)
             (x,) = x.args
     axes = _shared_by(layer, x.type.rank)
-    size = ops.node("reduce", ops.node("abs", x), combine="max", axes=axes)
+    # Bytes without a sign, as machines multiply them by bytes with one: 128 more, where an operand may be negative.
+    middle = 0 if least(x) >= 0 else 128
+    magnitude = ops.node("abs", x) if middle else x
+    size = ops.node("reduce", magnitude, combine="max", axes=axes)
     kept = tuple(1 if d in axes else int(n) for d, n in enumerate(x.type.shape))
     size = ops.node("reshape", size, shape=kept) if size.type.shape != kept else size
-    scale = ops.node("max", ops.node("mul", size, _number(1 / 127)), _number(_LEAST))
-    # One more 128: bytes without a sign, as machines multiply them by bytes with one.
-    level = ops.node("add", ops.node("round", ops.node("div", x, scale)), _number(128))
-    q = ops.node("cast", ops.node("min", ops.node("max", level, _number(1)), _number(255)), to="u8")
+    scale = ops.node("max", ops.node("mul", size, _number(1 / (255 - middle))), _number(_LEAST))
+    level = ops.node("round", ops.node("div", x, scale))
+    level = ops.node("add", level, _number(middle)) if middle else level
+    q = ops.node("cast", ops.node("min", ops.node("max", level, _number(middle and 1)), _number(255)), to="u8")
     for pad in reversed(chain):
-        q = ops.node("pad", q, **{**pad.attributes, "value": 128})
-    centered = ops.node("sub", ops.node("cast", q, to="i32"), constant(np.array(128, np.int32)))
+        q = ops.node("pad", q, **{**pad.attributes, "value": middle})
+    centered = ops.node("cast", q, to="i32")
+    centered = ops.node("sub", centered, constant(np.array(middle, np.int32))) if middle else centered
     operands = (centered, weights) if layer.side == 1 else (weights, centered)
     total = ops.node("cast", ops.node(layer.node.op, *operands, **layer.node.attributes), to="f32")
     rank = layer.node.type.rank
