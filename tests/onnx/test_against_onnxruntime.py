@@ -75,6 +75,7 @@ OLD = [
     Case("Dropout", (X, scalar(0.3)), {}, 13, (1,)),
     Case("BatchNormalization", (IMAGE, *(np.abs(floats(4)) + 0.1 for _ in range(4))), {}, 7, (1, 2, 3, 4)),
     Case("BatchNormalization", (IMAGE, *(np.abs(floats(4)) + 0.1 for _ in range(4))), {"epsilon": 0.01}, 15),
+    Case("BatchNormalization", (IMAGE, *(np.abs(floats(4)) + 0.1 for _ in range(4))), {"momentum": 0.8}, 9, (), 5),
     Case("Upsample", (IMAGE,), {"scales": [1.0, 1.0, 2.0, 3.0]}, 7),
     Case("Upsample", (IMAGE, np.array([1, 1, 2, 2], np.float32)), {"mode": "linear"}, 9, (1,)),
     Case("Resize", (IMAGE, np.array([1, 1, 2, 0.5], np.float32)), {}, 10, (1,)),

@@ -12,12 +12,12 @@ from edgec.frontend.values import Value, constant, emit, normalize_axis, select
 
 
 @onnx("BatchNormalization")
-def batch_normalization(call: Call) -> Value | tuple[Value, Value, Value]:
-    """x * s + b: with constant statistics, s and b are constants."""
+def batch_normalization(call: Call) -> Value | tuple[Value, ...]:
+    """x * s + b: with constant statistics, s and b are constants. Before opset 14, more outputs mean training."""
     x, scale, bias, mean, variance = (call[k] for k in range(5))
-    if call.opset >= 14 and call.attribute("training_mode"):
+    if call.attribute("training_mode") if call.opset >= 14 else any(call.wants(k) for k in range(1, 5)):
         return _in_training(call, x, scale, bias, mean, variance)
-    if sum(call.wants(k) for k in range(1, 5)) or (call.opset < 7 and not call.attribute("is_test")):
+    if call.opset < 7 and not call.attribute("is_test"):
         raise call.error("batch normalization that learns is not supported", "export the model for inference")
     wide = "f64" if x.dtype == "f64" else "f32"
     s = scale.cast(wide) / emit("sqrt", variance.cast(wide) + call.attribute("epsilon"))
@@ -25,21 +25,21 @@ def batch_normalization(call: Call) -> Value | tuple[Value, Value, Value]:
     return x * per_channel(s, x.rank).cast(x.dtype) + per_channel(b, x.rank).cast(x.dtype)
 
 
-def _in_training(
-    call: Call, x: Value, scale: Value, bias: Value, mean: Value, variance: Value
-) -> tuple[Value, Value, Value]:
-    """By the statistics of the batch itself, which move the running ones."""
+def _in_training(call: Call, x: Value, scale: Value, bias: Value, mean: Value, variance: Value) -> tuple[Value, ...]:
+    """By the statistics of the batch itself, which move the running ones; before opset 14, both are returned."""
     axes = [d for d in range(x.rank) if d != 1]
     own = x.cast("f32").mean(axes)
     centered = x.cast("f32") - own
     spread = (centered * centered).mean(axes)
-    y = (centered / emit("sqrt", spread + call.attribute("epsilon"))).cast(x.dtype)
+    deviation = emit("sqrt", spread + call.attribute("epsilon"))
+    y = (centered / deviation).cast(x.dtype)
     kept = call.attribute("momentum")
     running = (
         old * kept + new.reshape(*old.shape).cast(old.dtype) * (1 - kept)
         for old, new in ((mean, own), (variance, spread))
     )
-    return y * per_channel(scale, x.rank) + per_channel(bias, x.rank), *running
+    saved = () if call.opset >= 14 else (own.reshape(*mean.shape), (1 / deviation).reshape(*variance.shape))
+    return y * per_channel(scale, x.rank) + per_channel(bias, x.rank), *running, *saved
 
 
 def standardized(x: Value, axes: range, epsilon: float) -> tuple[Value, Value, Value]:
