@@ -337,6 +337,11 @@ def _run(compiler: Compiler, arguments: Sequence[str], where: Path) -> None:
     command = [*compiler.command, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=english)
     if done.returncode != 0:
+        overflows = re.findall(r"region `(\w+)' overflowed by (\d+) bytes", done.stderr)
+        if overflows:
+            lacks = " and ".join(f"{int(count):,} more bytes of {region}" for region, count in overflows)
+            hint = "--quantize int8 takes a quarter of the flash, --ram less memory; edgec report tells what takes most"
+            raise ToolchainError(f"the program does not fit into the device: it takes {lacks}", hint=hint)
         raise ToolchainError(f"{compiler} refused it{_first_errors(done.stderr)}", where=str(where))
 
 

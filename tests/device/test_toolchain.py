@@ -265,3 +265,13 @@ def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
 def test_bare_metal_has_no_shared_libraries(tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match="'cortex_m4' has no shared libraries"):
         compile_shared(GCC, load_device("cortex_m4"), [], tmp_path / "x.so")
+
+
+@needs_gcc
+def test_a_program_that_memory_does_not_hold_is_refused_with_what_it_lacks(tmp_path: Path) -> None:
+    script, source = tmp_path / "small.ld", tmp_path / "main.c"
+    script.write_text("MEMORY { FLASH (rx) : ORIGIN = 0, LENGTH = 4 }\nSECTIONS { .text : { *(.text*) } > FLASH }\n")
+    source.write_text('int table[1000] __attribute__((section(".text.table"))) = {1};\nint main(void) { return 0; }\n')
+    flags = ["-nostdlib", "-static", f"-Wl,-T,{script}"]
+    with pytest.raises(ToolchainError, match=r"does not fit into the device: it takes 4,\d+ more bytes of FLASH"):
+        compile_program(pick_compiler(HOST, "gcc"), HOST, [source], tmp_path / "program", extra_flags=flags)
