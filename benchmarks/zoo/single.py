@@ -19,6 +19,7 @@ import numpy as np
 
 import edgec
 from benchmarks import measure
+from benchmarks.alone import Row, write
 from benchmarks.engines.peer import Peer
 from edgec.artifact.network import Network
 from edgec.bench.profile import kernel_seconds
@@ -37,7 +38,6 @@ NEAR = 2e-7
 #: Multiple of the peer's disagreement with itself that passes.
 DOUBT = 2.0
 
-Row = dict[str, Any]
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -46,9 +46,7 @@ def run(job: Mapping[str, Any], target: Path) -> None:
 
     def step(name: str) -> None:
         row["step"] = name
-        part = target.with_suffix(".part")
-        part.write_text(json.dumps(row), encoding="utf-8")
-        part.replace(target)  # in one step: whatever ends this process, a row that is there is whole
+        write(row, target)
 
     step("build")
     try:
@@ -108,7 +106,7 @@ def _check(built: Built, job: Mapping[str, Any], row: Row) -> None:
             if len(theirs) == 2:
                 errors["own"] = max(errors["own"], worst(compare_all(theirs["optimized"], theirs["plain"])).max_rel)
             if not all(is_right.values()) and "plain" in theirs:
-                errors["own"] = max(errors["own"], _sensitivity(references["plain"], arrays, theirs["plain"]))
+                errors["own"] = max(errors["own"], sensitivity(references["plain"], arrays, theirs["plain"]))
     known = [name for name in references if f"peer_{name}" not in row]
     if not known:
         raise RuntimeError(f"the peer fails: {row['peer_plain']}")
@@ -118,7 +116,7 @@ def _check(built: Built, job: Mapping[str, Any], row: Row) -> None:
     row["right"] = any(is_right[n] for n in known) or min(errors[n] for n in known) <= DOUBT * errors["own"]
 
 
-def _sensitivity(reference: Callable[[Arrays], Arrays], arrays: Arrays, usual: Arrays) -> float:
+def sensitivity(reference: Callable[[Arrays], Arrays], arrays: Arrays, usual: Arrays) -> float:
     """Change of the reference's own results where its inputs of floats change in their last digits.
 
     A network that rounds to integers, or chooses, may answer a tiny difference with a large one.

@@ -18,12 +18,15 @@ import onnxruntime
 from edgec import api
 from edgec.execute.samples import random_inputs
 
-#: Sets of random inputs that static quantization takes its ranges from.
+#: Sets of random inputs that static quantization takes its ranges from, unless told otherwise.
 SAMPLES = 4
 
 
-def write(variant: str, source: Path, target: Path) -> None:
-    """Write the variant of the file ``source``; raises whatever the tool that makes it raises."""
+def write(variant: str, source: Path, target: Path, samples: int = SAMPLES) -> None:
+    """Write the variant of the file ``source``; raises whatever the tool that makes it raises.
+
+    Static quantization takes its ranges from so many ``samples`` of random inputs.
+    """
     part = target.with_suffix(".part.onnx")
     if variant == "fp16":
         from onnxruntime.transformers.float16 import convert_float_to_float16
@@ -32,7 +35,7 @@ def write(variant: str, source: Path, target: Path) -> None:
     elif variant.startswith("ort-"):
         _optimized(source, part, variant.removeprefix("ort-"))
     else:
-        _quantized(source, part, variant.removeprefix("int8-"))
+        _quantized(source, part, variant.removeprefix("int8-"), samples)
     part.replace(target)
 
 
@@ -45,7 +48,7 @@ def _optimized(source: Path, target: Path, level: str) -> None:
     onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
 
 
-def _quantized(source: Path, target: Path, how: str) -> None:
+def _quantized(source: Path, target: Path, how: str, samples: int) -> None:
     from onnxruntime import quantization as q
 
     with tempfile.TemporaryDirectory(prefix="edgec-zoo-") as folder:
@@ -55,7 +58,7 @@ def _quantized(source: Path, target: Path, how: str) -> None:
             q.quantize_dynamic(ready, target)
             return
         graph = api.load(source).graph
-        sets = (random_inputs(graph, seed) for seed in range(SAMPLES))
+        sets = (random_inputs(graph, seed) for seed in range(samples))
         form = {"qdq": q.QuantFormat.QDQ, "qoperator": q.QuantFormat.QOperator}[how]
         q.quantize_static(ready, target, _Reader(sets), quant_format=form, per_channel=True)
 

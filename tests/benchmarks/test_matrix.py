@@ -1,0 +1,152 @@
+"""The matrix: cells of small networks drawn at random, what makes one wrong, and the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from small_models import model, node, tensor_input, weights
+
+from benchmarks.matrix import __main__ as matrix
+from benchmarks.matrix import page, single
+from benchmarks.matrix.cells import DEVICES, OPTIONS, Cell, cells, drawn
+from benchmarks.matrix.peers import four_bits
+
+#: Cells of each network that a run of the tests tries. Another seed: EDGEC_MATRIX_SEED=7 pytest tests/benchmarks.
+COUNT, SEED = 4, int(os.environ.get("EDGEC_MATRIX_SEED", "23"))
+#: Devices that take seconds, and the program that each needs.
+NEEDED = {"host": "gcc", "cuda": "g++", "cuda-fp16": "g++", "arm64": "qemu-aarch64", "wasm": "node"}
+
+
+def convolutions() -> onnx.ModelProto:
+    """A bottleneck with a gate and a residual, and a classifier."""
+    random = np.random.default_rng(0)
+    given: list[onnx.TensorProto] = []
+
+    def drawn_weights(*shape: int) -> str:
+        value = random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
+        given.append(weights(f"w{len(given)}", value.astype(np.float32)))
+        return given[-1].name
+
+    nodes = [
+        node("Conv", ["x", drawn_weights(32, 3, 3, 3)], ["a"], pads=[1] * 4),
+        node("Relu", ["a"], ["b"]),
+        node("Conv", ["b", drawn_weights(32, 1, 3, 3)], ["c"], pads=[1] * 4, group=32),
+        node("HardSwish", ["c"], ["d"]),
+        node("GlobalAveragePool", ["d"], ["e"]),
+        node("Conv", ["e", drawn_weights(32, 32, 1, 1)], ["f"]),
+        node("Sigmoid", ["f"], ["g"]),
+        node("Mul", ["d", "g"], ["h"]),
+        node("Conv", ["h", drawn_weights(32, 32, 1, 1)], ["i"]),
+        node("Add", ["i", "b"], ["j"]),
+        node("GlobalAveragePool", ["j"], ["k"]),
+        node("Flatten", ["k"], ["l"]),
+        node("Gemm", ["l", drawn_weights(10, 32)], ["y"], transB=1),
+    ]
+    return model(nodes, [tensor_input("x", [1, 3, 13, 11])], initializers=given)
+
+
+def attention() -> onnx.ModelProto:
+    """One head over a sequence, with a normalization and a residual."""
+    random = np.random.default_rng(1)
+    names = ("q", "k", "v", "o")
+    given = [weights(f"w{n}", (random.standard_normal((64, 64)) / 8).astype(np.float32)) for n in names]
+    given += [weights("s", np.float32(0.125)), weights("one", np.ones(64, np.float32))]
+    nodes = [node("LayerNormalization", ["x", "one"], ["n"], axis=-1)]
+    nodes += [node("MatMul", ["n", f"w{name}"], [name]) for name in ("q", "k", "v")]
+    nodes += [
+        node("Transpose", ["k"], ["t"], perm=[0, 2, 1]),
+        node("MatMul", ["q", "t"], ["a"]),
+        node("Mul", ["a", "s"], ["b"]),
+        node("Softmax", ["b"], ["p"]),
+        node("MatMul", ["p", "v"], ["c"]),
+        node("MatMul", ["c", "wo"], ["d"]),
+        node("Add", ["d", "x"], ["y"]),
+    ]
+    return model(nodes, [tensor_input("x", [1, 9, 64])], initializers=given)
+
+
+NETWORKS = {"convolutions": convolutions, "attention": attention}
+
+
+def judged(network: str, option: str, device: str, folder: Path) -> dict[str, Any]:
+    """The row of one cell, found in this process."""
+    path = folder / f"{network}.onnx"
+    onnx.save(NETWORKS[network](), path)
+    job = {
+        "name": "cell", "option": option, "device": device, "path": str(path), "folder": str(folder),
+        "peers": str(folder), "shapes": {}, "values": {}, "memory": 2**40, "patience": 60,
+    }  # fmt: skip
+    single.run(job, folder / "row.json")
+    row: dict[str, Any] = json.loads((folder / "row.json").read_text())
+    return row
+
+
+DRAWN = [c for name in NETWORKS for c in drawn([c for c in cells([name]) if c.device in NEEDED], COUNT, SEED)]
+
+
+@pytest.mark.parametrize("cell", DRAWN, ids=lambda c: c.name)
+def test_drawn_cells_are_right_or_refused(cell: Cell, tmp_path: Path) -> None:
+    if shutil.which(NEEDED[cell.device]) is None:
+        pytest.skip(f"{NEEDED[cell.device]} is missing")
+    row = judged(cell.network, cell.option, cell.device, tmp_path)
+    assert row["step"] == "done" and row["verdict"] in ("right", "refused"), row
+
+
+@pytest.mark.parametrize("option", ["plain", "int8-dynamic", "prune-vector"])
+def test_wrong_results_are_seen(option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every eighth result is of the wrong sign."""
+    execute = single._results
+
+    def spoiled(*given: Any) -> list[dict[str, np.ndarray]]:
+        found = execute(*given)
+        for arrays in found:
+            for a in arrays.values():
+                a.reshape(-1)[::8] *= -1
+        return found
+
+    monkeypatch.setattr(single, "_results", spoiled)
+    assert judged("attention", option, "host", tmp_path)["verdict"] == "wrong"
+
+
+def test_draws_with_a_seed_are_prefixes_of_longer_ones() -> None:
+    every = cells(["a", "b"])
+    assert len(every) == 2 * len(OPTIONS) * len(DEVICES) and drawn(every, None, 0) == every
+    assert drawn(every, 9, 1) == drawn(every, 30, 1)[:9] != drawn(every, 9, 2)
+    assert {c.device for c in cells(["a"], ["cuda*", "int8"])} == {"cuda", "cuda-fp16"}
+
+
+def test_groups_of_weights_have_sixteen_levels() -> None:
+    rows = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
+    for group, plain in zip(four_bits(rows).reshape(4, 32), rows.reshape(4, 32)):
+        assert len(np.unique(group)) <= 16
+        assert np.abs(group - plain).max() <= 1.01 * np.abs(plain).max() / 8
+
+
+def test_a_run_goes_on_where_it_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(attention(), tmp_path / "net.onnx")
+    given = ["--cache", str(tmp_path / "cache"), "--file", str(tmp_path / "net.onnx"), "--only", "host"]
+    assert matrix.main([*given, "--only", "threads"]) == 0
+    assert "1/1 net threads host: right" in capsys.readouterr().out
+    assert matrix.main([*given, "--only", "threads", "--page", str(tmp_path / "matrix.md")]) == 0
+    assert not capsys.readouterr().out
+    assert "| threads | 1 | 1 |" in (tmp_path / "matrix.md").read_text()
+
+
+def test_the_page_counts_and_groups() -> None:
+    usual = {"network": "n", "option": "int8", "device": "host", "date": "2026-01-01"}
+    rows = [
+        {**usual, "name": "a", "verdict": "refused", "message": "node 'a' needs 3 bytes"},
+        {**usual, "name": "b", "verdict": "refused", "message": "node 'b' needs 17 bytes"},
+        {**usual, "name": "c", "verdict": "wrong", "loss": 0.5, "allowed": 0.1},
+        {**usual, "name": "d", "step": "run", "error": "killed by SIGSEGV"},
+    ]
+    text = page.text(rows)
+    assert "| int8 | 4 |  | 2 | 1 | 1 |  |" in text and "| 2 | node 'a' needs 3 bytes | a |" in text
+    assert "| c | 5.0e-01 | 1.0e-01 |  |" in text and "killed by SIGSEGV" in text
