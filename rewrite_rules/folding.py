@@ -2,7 +2,7 @@
 
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, constant, topological
-from edgec.ir.types import FLOATS, FOLD_ELEMENTS, STORED
+from edgec.ir.types import FLOATS, FOLD_ELEMENTS, STORED, bits
 from edgec.ops import node, operators
 from edgec.rewrite import rule_on
 from edgec.rewrite.facts import SMALL_BYTES, is_static
@@ -30,15 +30,22 @@ def fold_constants(n, view):
         return "an operand depends on the input"
     if n.op == "cast" and _widens_integers(n):
         return "narrow integers stay as they are stored: quantized weights are widened where they are used"
+    if n.op == "dequantize":
+        return "weights of few bits stay as they are stored"
     terms = list(topological([n]))
     leaves = [t for t in terms if t.is_const]
     if any(t.type.elements > FOLD_ELEMENTS for t in terms):
         return f"more than {FOLD_ELEMENTS} elements would be computed on the way"
     # A term that could not be folded on the way here is folded only when that makes it smaller.
     allowed = SMALL_BYTES if set(n.args) <= set(leaves) else 0
-    if n.type.bytes > max(allowed, sum(t.type.bytes for t in leaves)):
-        return f"the constant would grow to {n.type.bytes} bytes"
+    if _stored(n) > max(allowed, sum(map(_stored, leaves))):
+        return f"the constant would grow to {_stored(n)} bytes"
     return constant(run(Graph((), (("folded", n),)), {})["folded"])
+
+
+def _stored(n):
+    """Bytes of a constant, whose elements may be of few bits."""
+    return -(-n.type.elements * bits(n.type.dtype) // 8)
 
 
 def _widens_integers(n):

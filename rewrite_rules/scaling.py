@@ -68,7 +68,7 @@ def scale_the_weights_before(n, view):
             if isinstance(found, str):
                 return found
             x, s = found
-            weights = _for_conv(n, w, s) if n.op == "conv" else _for_matmul(w, s, k)
+            weights = _for_conv(n, w, s) if n.op == "conv" else _for_matmul(w, s, k, view)
             if isinstance(weights, str):
                 return weights
             return node(n.op, *((weights, x) if k == 0 else (x, weights)), **n.attributes)
@@ -90,7 +90,7 @@ def _for_conv(n, w, s):
     return reshaped(node("mul", parted, reshaped(s, (groups, 1, per_group, *ones))), w.type.shape)
 
 
-def _for_matmul(w, s, k):
+def _for_matmul(w, s, k, view):
     """Rows of the right weights (or columns of the left ones) meet the columns (rows) of the operand."""
     rank = s.type.rank
     inner, own = (rank - 1, rank - 2) if k == 1 else (rank - 2, rank - 1)
@@ -98,7 +98,7 @@ def _for_matmul(w, s, k):
         return "the scale varies over more than what is summed"
     extents = [1, 1]
     extents[own - rank] = s.type.elements
-    return node("mul", w, reshaped(s, tuple(extents)))
+    return scaled(w, reshaped(s, tuple(extents)), view)
 
 
 def scaled_gates(random):
@@ -132,8 +132,10 @@ def scale_around_gate(n, view):
         z = scaled(x, c, _Alone(view, x))
         if isinstance(z, str):
             return z
-        gated = node("mul", z, _with_scaled(gate, inner, z))
-        return node(n.op, gated, node("div", w, reshaped(c, ())), **n.attributes)
+        weights = scaled(w, reshaped(c, ()), view, by="div")
+        if isinstance(weights, str):
+            return weights
+        return node(n.op, node("mul", z, _with_scaled(gate, inner, z)), weights, **n.attributes)
     return "no factor is gated by a multiple of the other one"
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from small_graphs import (
     Named,
     clip,
+    coded_weights,
     conv,
     gelu,
     graph,
@@ -47,6 +48,7 @@ def contractions() -> Iterator[Named]:
         yield f"matmul both turned {size}", graph(ops.node("matmul", at, bt))
         yield f"matmul result turned {size}", graph(transpose(ops.node("matmul", a, weights(k, n)), 1, 0))
         yield f"matmul by itself {size}", graph(ops.node("matmul", a, transpose(a, 1, 0)))
+    yield "matmul of four bits", graph(ops.node("matmul", value("a", 5, 64), coded_weights(64, 33, 32)))
     yield "matmul large", graph(relu(ops.node("matmul", value("a", 300, 40), weights(40, 200))))
     yield "matmul large both dynamic", graph(ops.node("matmul", value("a", 130, 70), value("b", 70, 150)))
     # A panel of these does not fit where panels are packed at run time.

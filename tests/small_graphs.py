@@ -16,6 +16,13 @@ def value(name: str, *shape: int, dtype: str = "f32") -> Node:
     return placeholder(name, Type(dtype, shape))
 
 
+def coded_weights(k: int, n: int, group: int) -> Node:
+    """[k, n] of four bits, with a scale for each group along k."""
+    codes, scale = RANDOM.integers(-8, 8, (k, n)), RANDOM.uniform(0.1, 1, (k // group, n))
+    parts = (constant(codes.astype(DTYPES["i4"])), constant(scale.astype(np.float32)))
+    return ops.node("dequantize", *parts, axis=0, block=group)
+
+
 def weights(*shape: int, scale: float = 1.0) -> Node:
     return constant((RANDOM.standard_normal(shape) * scale).astype(np.float32))
 

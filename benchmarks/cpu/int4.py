@@ -40,14 +40,14 @@ _HEAD = """\
 
 rounds the weights of matmuls to sixteen values a group of 32 rows of k (`int4-weight-64` and `int4-weight-128` share a
 scale among more), at the scale with the smallest mean square error. Activations stay in floating point. The compiler
-treats com.microsoft's MatMulNBits and blocked DequantizeLinear alike: the schedule examines the values of a constant
-factor, and where every group of 256, 128, 64, 32 or 16 takes at most sixteen evenly spaced values, it stores 4-bit
-codes, an fp32 scale a group and, for asymmetric values, an offset. Kernels convert the codes to fp32 in registers: with
-AVX-512 by a shift and a permutation, elsewhere by a conversion.
+treats com.microsoft's MatMulNBits, GatherBlockQuantized and blocked DequantizeLinear alike: all are its operator
+`dequantize`. No rule unpacks such weights, and a matmul whose groups have 256, 128, 64, 32 or 16 elements of k stores
+4-bit codes, an fp32 scale a group and, for asymmetric values, an offset. Kernels convert the codes to fp32 in
+registers: with AVX-512 by a shift and a permutation, elsewhere by a conversion.
 
 Bits a weight: 5 in symmetric groups of 32, 4.5 of 64, 4.25 of 128; one, a half, a quarter more with offsets. Lookup
-tables, convolutions, and matmuls whose k is not a multiple of 16 stay unchanged. So do weights that a rule has scaled
-row by row: their groups are no longer evenly spaced.
+tables keep one byte a code. With `--quantize`, tables, convolutions, and matmuls whose k is not a multiple of the group
+stay in fp32.
 
 Written by `{command}` on {date}; {cpu}. Milliseconds, medians of interleaved measurements; ratios are medians over
 rounds. MB are the weights of the artifact, and onnxruntime's file.

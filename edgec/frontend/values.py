@@ -340,3 +340,9 @@ def normalize_axis(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise ModelError(f"axis {axis} is outside a tensor of {rank} dimensions")
     return axis % rank
+
+
+def dequantized(codes: Value, scale: Value, offset: Value | None, axis: int, block: int) -> Value:
+    """codes * scale + offset, in f32, for groups of ``block`` elements; left to the compiler even where constant."""
+    operands = [codes, scale] if offset is None else [codes, scale, offset]
+    return build("dequantize", *operands, axis=axis, block=block)

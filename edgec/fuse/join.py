@@ -20,6 +20,7 @@ from edgec.ir.index import least
 from edgec.ir.nest import split_formula
 from edgec.ir.types import is_float
 from edgec.ops import is_procedure
+from edgec.rewrite.few_bits import is_kept
 
 #: Operators that select elements by data or position.
 CHOSEN = ("gather", "gather_elements", "gather_nd", "iota")
@@ -199,6 +200,8 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
     if not draft.mode.joins(node, members):
         return Refusal("mode", f"this build does not fuse it (--fuse {draft.mode.name})")
     contraction = any(n.op in ("conv", "matmul") for n in members)
+    if is_kept(node):
+        return None
     if narrow.is_read_wide(node):
         if any(is_float(n.type.dtype) for n in members if n.op in ("conv", "matmul", "pool")):
             return Refusal("registers", "sums of floats do not read integers")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from edgec.fuse import classify
 from edgec.ir.graph import Node
 from edgec.ir.types import DTYPES, is_float
+from edgec.rewrite.few_bits import is_kept
 
 
 def is_widening(node: Node) -> bool:
@@ -18,8 +19,8 @@ def is_widening(node: Node) -> bool:
 
 
 def is_read_wide(node: Node) -> bool:
-    """Is a node computed by its readers when they load: widened integers, or weights minus their zero point?"""
-    if is_widening(node):
+    """Do its readers compute a node when they load: widened integers, weights minus a zero point, or of few bits?"""
+    if is_widening(node) or is_kept(node):
         return True
     known = node.args and all(a.is_const or (is_widening(a) and a.args[0].is_const) for a in node.args)
     return bool(known) and not is_float(node.type.dtype) and classify.is_elementwise(node)

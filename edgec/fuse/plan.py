@@ -22,6 +22,7 @@ from edgec.fuse.choice import BlockCosts
 from edgec.fuse.cost_model import CostModel
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import Draft
+from edgec.fuse.few_bits import with_floats
 from edgec.fuse.grow import grow
 from edgec.fuse.horizontal import fuse_siblings
 from edgec.fuse.join import join
@@ -54,6 +55,7 @@ def plan(
     mode = Mode(mode_of(fuse), graph, gpu, head)
     prices = prices if prices is not None else BlockCosts(CostModel())
     prices = prices.deciding(graph, chosen)
+    graph = with_floats(graph, keeps=mode.is_planner and not gpu)
     graph, choices = fuse_siblings(graph, prices, gpu) if mode.is_planner and (head or not gpu) else (graph, [])
     if mode.is_planner:
         graph, more = divided(graph, prices)

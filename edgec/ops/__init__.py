@@ -36,6 +36,7 @@ __all__ = [
 from edgec.ops import (  # noqa: F401  (they register)
     contraction,
     control,
+    dequantization,
     elementwise,
     gathering,
     movement,

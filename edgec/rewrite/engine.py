@@ -269,7 +269,7 @@ class _Rewriter:
                 dead += self.release(reader, readers[reader])
         chosen = {reader: choice for reader, choice in chosen.items() if reader in readers}
         gain = self.cost(dead).minus(self.cost(born))
-        if value in self.counts or gain[:3] <= NOTHING[:3]:
+        if value in self.counts or gain[:4] <= NOTHING[:4]:
             for reader in reversed(readers):
                 self.hold(reader, readers[reader])
                 self.release(chosen[reader][1], readers[reader])
@@ -302,7 +302,7 @@ class _Rewriter:
         if gain <= NOTHING:
             return False
         # A node's height is part of the heights of its users too: a step that gains nothing else must not lower it.
-        return gain[:4] != NOTHING[:4] or height(proposal) >= height(node)
+        return gain[:5] != NOTHING[:5] or height(proposal) >= height(node)
 
     def hold(self, node: Node, readers: int) -> list[Node]:
         """Add readers to ``node``; returns the nodes that this brings to life."""

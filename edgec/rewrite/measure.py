@@ -2,18 +2,21 @@
 
 Measures are compared component by component:
 
-1. ``flops``: arithmetic, a multiply-add counted as two; a select or an index that depends only on the position is free.
+1. ``unpacked``: bytes of weights that are stored in few bits (`few_bits`), where a formula of them stores floats. No
+   arithmetic that is saved is worth reading them.
+2. ``flops``: arithmetic, a multiply-add counted as two; a select or an index that depends only on the position is free.
    Sums of products of narrow integers count less, depending on the device's instructions (``OpCosts``).
-2. ``bytes``: elements read and written by each operator. A reshape moves nothing, small constants are free, and
-   integers that are only widened count with the bytes of their stored type.
-3. ``operators``: their number.
-4. ``oddities``: spellings other than the canonical one (a constant to the left in a sum or product, the subtraction of
+3. ``bytes``: elements read and written by each operator. A reshape moves nothing, small constants are free, integers
+   that are only widened count with the bytes of their stored type, and weights of few bits with those of their codes
+   and scales.
+4. ``operators``: their number.
+5. ``oddities``: spellings other than the canonical one (a constant to the left in a sum or product, the subtraction of
    a constant, a constant inside a product, a clip above before one below, a greater for a less, a pool whose one window
    is everything, a constant added to a scaled sum of integers, signed bytes before constant weights, integers moved
    after they are widened), so that rules need to know one spelling only.
-5. ``height``: minus the number of operators below each movement, so that movement rises towards the outputs and
+6. ``height``: minus the number of operators below each movement, so that movement rises towards the outputs and
    element-wise work is next to the operator that made its operand.
-6. ``unfolded``: elements computed from constants alone. They are free in the components above: most are folded, and
+7. ``unfolded``: elements computed from constants alone. They are free in the components above: most are folded, and
    the rest (narrow weights that are widened) is computed when weights are packed.
 
 All components are sums over nodes and bounded below for graphs of one size, so rewriting ends.
@@ -35,6 +38,7 @@ from edgec.ir.index import upper
 from edgec.ir.types import DTYPES, FLOATS, STORED
 from edgec.ops import meaning
 from edgec.rewrite.facts import SMALL_BYTES, is_static, memoized
+from edgec.rewrite.few_bits import is_kept, kept_bytes, unpacked_bytes
 from edgec.rewrite.term import COMMUTATIVE
 
 #: Operators that only move elements and commute with element-wise work.
@@ -46,6 +50,7 @@ _PICKING = frozenset({"slice", "gather", "gather_elements", "gather_nd"})
 class Measure(NamedTuple):
     """The components in the order they decide."""
 
+    unpacked: int = 0
     flops: int = 0
     bytes: int = 0
     operators: int = 0
@@ -164,6 +169,7 @@ def _measured(node: Node) -> Measure:
         return Measure(unfolded=max(node.type.elements, 1))
     moved = 0 if node.op == "reshape" or is_widening(node) else stored(node) + sum(read_bytes(node).values())
     return Measure(
+        unpacked=sum(unpacked_bytes(a) for a in dict.fromkeys(node.args)),
         flops=_flops(meaning(node)),
         bytes=moved,
         operators=1,
@@ -174,6 +180,8 @@ def _measured(node: Node) -> Measure:
 
 def stored(node: Node) -> int:
     """The bytes of a tensor in memory."""
+    if is_kept(node):
+        return kept_bytes(node)
     return node.type.elements * width(node)
 
 

@@ -10,7 +10,9 @@ from typing import Literal, Union
 
 from edgec import ops
 from edgec.ir.graph import Node
+from edgec.ir.types import FLOATS
 from edgec.rewrite.facts import is_static, uniform
+from edgec.rewrite.few_bits import is_kept
 from edgec.rewrite.rule import View
 from edgec.rewrite.shape import aligned, aligned_shape, inverse, reshaped, through_reshape, varies_only
 
@@ -26,7 +28,7 @@ def scaled(node: Node, s: Node, view: View, reach: int = REACH, by: By = "mul") 
 
     ``s`` is static and broadcasts to the shape of ``node``.
     """
-    if is_static(node):
+    if is_static(node) and not is_kept(node):
         product = ops.node(by, node, s)
         return product if product.type.shape == node.type.shape else "the constant would have to be repeated"
     if not reach:
@@ -172,7 +174,24 @@ def _padded(node: Node, s: Node, view: View, reach: int, by: By) -> Refusable:
     return _moved(node, s, view, reach, by)
 
 
+def _dequantized(node: Node, s: Node, view: View, reach: int, by: By) -> Refusable:
+    """The scale of whole groups is one of their scales, unless these would take more bytes."""
+    codes, factor, *rest = node.args
+    axis, rank = node.attributes["axis"], node.type.rank
+    if s.type.elements != 1 and not varies_only(s, rank, *(d for d in range(rank) if d != axis)):
+        return "the scale varies inside the groups of weights of few bits"
+    own = aligned(s, rank) if s.type.elements != 1 else reshaped(s, ())
+    if factor.type.dtype != s.type.dtype or not factor.is_const:
+        return "the scales of weights of few bits would take more bytes"
+    scale = ops.node(by, factor, own)
+    if scale.type.shape != factor.type.shape or any(r.type.dtype in FLOATS and not r.is_const for r in rest):
+        return "the scales of weights of few bits would have to be repeated"
+    moved = [ops.node(by, r, own) if r.type.dtype in FLOATS else r for r in rest]
+    return ops.node("dequantize", codes, scale, *moved, **node.attributes)
+
+
 _CARRIERS = {
+    "dequantize": _dequantized,
     "conv": _conv, "matmul": _matmul, "add": _sum, "sub": _sum, "mul": _product, "div": _first, "neg": _first,
     "reduce": _total, "pool": _total, "max": _rectified, "reshape": _moved,
     "transpose": _moved, "slice": _moved, "pad": _padded,

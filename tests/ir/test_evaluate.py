@@ -225,6 +225,7 @@ CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
         ([[[1, 3, -1], [-1, -1, -1]]], lambda: suppressed(0.5, np.array(0.45, np.float32))),
     ],
     "descend": [([[2, 3], [1, 3], [0, 3]], lambda: apply("descend", TREE_ROWS, *TREES, depth=2))],
+    "dequantize": [(AT[:, :3] * B[:2, [0, 0, 1]], lambda: apply("dequantize", AT[:, :3], B[:2, :2], axis=1, block=2))],
     "recurrence": [([[[3.5]], [[9.5]], [[9.5]]], lambda: doubling())],
     "branch": [
         (A, lambda: apply("branch", np.array(True), A, -A)),

@@ -12,7 +12,7 @@ from edgec.frontend.onnx.model import element_type
 from edgec.frontend.onnx.operators.conv import convolve, per_channel
 from edgec.frontend.onnx.operators.linear import matmul_of
 from edgec.frontend.onnx.operators.math import converted
-from edgec.frontend.values import Value, build, clip, emit, normalize_axis, select
+from edgec.frontend.values import Value, build, clip, dequantized, emit, normalize_axis, select
 from edgec.ir.types import MINIFLOATS, STORED, ends
 
 
@@ -56,10 +56,12 @@ def dequantize(call: Call) -> Value:
     x, scale = call[0], call[1]
     code = call.attribute("output_dtype", 0)
     dtype = element_type(code) if code else scale.dtype
-    # In blocks, four bits are found again by the values they give (schedule/contract/int4.py).
-    is_few = x.dtype in ("i4", "u4", "i2", "u2") and call.attribute("block_size", 0)
-    y = x.cast("f32") if is_few else Value(build("cast", x, to="f32").node)
     zero = _zero_point(call, 2)
+    block = call.attribute("block_size", 0)
+    if block and scale.rank == x.rank and not x.is_float:
+        axis = normalize_axis(call.attribute("axis", 1), x.rank)
+        return dequantized(x, scale, zero, axis, block).cast(dtype)
+    y = Value(build("cast", x, to="f32").node)
     if zero is not None:
         y = y - _spread(call, zero, x).cast("f32")
     return (y * _spread(call, scale, x).cast("f32")).cast(dtype)

@@ -1,0 +1,56 @@
+"""Weights of few bits that no kernel reads as they are stored: they become constants of floats."""
+
+from __future__ import annotations
+
+from edgec import ops
+from edgec.ir.evaluate import run
+from edgec.ir.graph import Graph, Node, constant, rewrite
+from edgec.rewrite.few_bits import has_few_bits, is_kept
+
+#: Operators that read some elements of their first operand, which they can compute.
+_PICKING = frozenset({"gather", "gather_elements", "gather_nd"})
+
+
+def with_floats(graph: Graph, keeps: bool) -> Graph:
+    """The graph with weights of few bits as constants of floats, but those that its kernels decode themselves.
+
+    Unless it ``keeps`` any, these are the factors of matrix products whose sums consist of whole groups, and tables
+    that are looked up.
+    """
+
+    floats: dict[Node, Node] = {}
+
+    def stored(weights: Node) -> Node:
+        if weights not in floats:
+            floats[weights] = constant(run(Graph((), (("weights", weights),)), {})["weights"])
+        return floats[weights]
+
+    def change(old: Node, args: tuple[Node, ...]) -> Node:
+        if not has_few_bits(old):
+            args = tuple(a if not has_few_bits(a) or (keeps and _is_decoded(old, k, a)) else stored(a)
+                         for k, a in enumerate(args))  # fmt: skip
+        return old if args == old.args else ops.node(old.op, *args, **old.attributes)
+
+    if not any(n.op == "dequantize" for n in graph.nodes()):
+        return graph
+    return rewrite(graph, change)
+
+
+def _is_decoded(reader: Node, k: int, weights: Node) -> bool:
+    """Does the kernel of ``reader`` decode its operand ``k``?"""
+    if not is_kept(weights):
+        return False
+    if reader.op in _PICKING:
+        return k == 0
+    return reader.op == "matmul" and k == 1 and _has_whole_groups(weights)
+
+
+def _has_whole_groups(weights: Node) -> bool:
+    """Are groups along what is summed, and are all of them whole?"""
+    axis = weights.type.rank - 2
+    while weights.op == "transpose":
+        axis = weights.attributes["perm"][axis]
+        weights = weights.args[0]
+    if weights.op != "dequantize" or weights.attributes["axis"] != axis:
+        return False
+    return bool(weights.type.shape[axis] % weights.attributes["block"] == 0)
