@@ -42,10 +42,13 @@ rounds the weights of matmuls to sixteen values a group of 32 rows of k (`int4-w
 scale among more), at the scale with the smallest mean square error. Activations stay in floating point. The compiler
 treats com.microsoft's MatMulNBits, GatherBlockQuantized and blocked DequantizeLinear alike: all are its operator
 `dequantize`. No rule unpacks such weights, and a matmul whose groups have 256, 128, 64, 32 or 16 elements of k stores
-4-bit codes, an fp32 scale a group and, for asymmetric values, an offset. Kernels convert the codes to fp32 in
-registers: with AVX-512 by a shift and a permutation, elsewhere by a conversion.
+codes of 4, 6 or 8 bits, and scales and offsets as the file has them: in fp32 or fp16, as zero points of a byte, or as
+bytes with a factor for several groups. With AVX2, AVX-512 or Arm's dot products, kernels make integers of the
+activations first, with a scale for each group of k, and multiply these by codes: integers of 23 bits, which are as
+exact as fp32, or of 8 bits with `--numeric fast`. Elsewhere, and with `--numeric exact`, codes become fp32 in
+registers.
 
-Bits a weight: 5 in symmetric groups of 32, 4.5 of 64, 4.25 of 128; one, a half, a quarter more with offsets. Lookup
+Bits a weight with scales in fp32: 5 in symmetric groups of 32, 4.5 of 64, 4.25 of 128; one, a half, a quarter more with offsets. Lookup
 tables keep one byte a code. With `--quantize`, tables, convolutions, and matmuls whose k is not a multiple of the group
 stay in fp32.
 

@@ -586,4 +586,6 @@ EC_INLINE ec_vf ec_cos(ec_vf x)
     return ec_sin_of_quarters_(x, 1);
 }
 
+#include "ec_simd_codes.h"
+
 #endif

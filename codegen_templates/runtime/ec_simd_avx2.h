@@ -236,6 +236,13 @@ EC_INLINE ec_vi ec_dot_us(ec_vi c, ec_vi s, ec_vi l)
     return ec_dot_halves_(c, even, _mm256_srli_epi16(x, 8), (__m256i)l);
 }
 
+#define EC_HAS_DOT_CODES 1
+EC_INLINE ec_vi ec_dot_codes(ec_vi c, ec_vi codes, ec_vi s)
+{
+    const __m256i pairs = _mm256_maddubs_epi16((__m256i)codes, (__m256i)s); /* 2 * 127 * 128 does not saturate */
+    return (ec_vi)_mm256_add_epi32((__m256i)c, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
 EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
 {
     __m256i x = (__m256i)s;

@@ -369,6 +369,13 @@ EC_INLINE ec_vi ec_dot_us(ec_vi c, ec_vi s, ec_vi l)
     return ec_dot_halves_(c, even, _mm512_srli_epi16(x, 8), (__m512i)l);
 }
 
+#define EC_HAS_DOT_CODES 1
+EC_INLINE ec_vi ec_dot_codes(ec_vi c, ec_vi codes, ec_vi s)
+{
+    const __m512i pairs = _mm512_maddubs_epi16((__m512i)codes, (__m512i)s); /* 2 * 127 * 128 does not saturate */
+    return (ec_vi)_mm512_add_epi32((__m512i)c, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+}
+
 EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
 {
     __m512i x = (__m512i)s;

@@ -11,7 +11,7 @@ from edgec.fuse import Block
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.attention.attention import attention
 from edgec.schedule.contract.contract import Contract, contract
-from edgec.schedule.contract.int4 import int4
+from edgec.schedule.contract.few_bits import few_bits
 from edgec.schedule.contract.sparse import has_zeros, sparse
 from edgec.schedule.contract.winograd import Winograd, cycles_of, winograd
 from edgec.schedule.flat import Flat, Weights
@@ -97,17 +97,20 @@ def packed(schedule: BlockSchedule, weights: Weights) -> BlockSchedule:
 def _cheapest(
     flat: Flat, device: Device, weights: Weights, numeric: Numeric
 ) -> tuple[Contract | Winograd | None, SparseOffer | None]:
-    """The schedule of a contraction with the least predicted cost: Winograd, direct (4-bit weights too), or sparse."""
+    """The schedule of a contraction with the least predicted cost: Winograd, of few bits, direct, or sparse."""
     if flat.tile is not None:
         return contract(flat, device, weights), None
     by_fewer = winograd(flat, device, weights) if numeric != "exact" else None
+    direct = contract(flat, device, weights) if by_fewer is None else None
+    few = few_bits(direct, device, weights, numeric) if direct is not None else None
+    if few is not None:
+        return few, None
     zeros = has_zeros(flat)
     if by_fewer is not None and not zeros:
         return by_fewer, None
-    direct = contract(flat, device, weights)
-    few = int4(direct, device, weights) if direct is not None and by_fewer is None else None
-    if direct is None or few is not None or not zeros:
-        return few or direct, None
+    direct = direct or contract(flat, device, weights)
+    if direct is None or not zeros:
+        return direct, None
     found = sparse(
         _on_lanes(direct, flat, device, weights),
         cycles_of(by_fewer, device) if by_fewer is not None else None,

@@ -14,7 +14,7 @@ from edgec.ir.types import DTYPES, Type
 from edgec.rewrite import load_rules, rule_on, simplify
 from edgec.rewrite.few_bits import has_few_bits, is_kept, kept_bytes
 from edgec.rewrite.measure import measure
-from edgec.schedule.contract.int4 import Int4
+from edgec.schedule.contract.few_bits import FewBits
 
 INPUTS, OUTPUTS = 96, 64
 
@@ -85,5 +85,5 @@ def test_kernels_store_codes_and_scales(dtype: str) -> None:
     """No weight is stored as a float, not even behind a norm."""
     graph = simplified(network(before=floats(INPUTS), dtype=dtype))
     program = program_of(graph)
-    assert any(isinstance(k.schedule, Int4) for k in program.kernels)
+    assert any(isinstance(k.schedule, FewBits) for k in program.kernels)
     assert program.weights_bytes <= INPUTS * OUTPUTS // 2 + OUTPUTS * INPUTS // 32 * 4 + INPUTS * 4 + 3 * 64

@@ -4,8 +4,8 @@ from edgec.emit.views.attention import AttentionView
 from edgec.emit.views.base import View
 from edgec.emit.views.chain import ChainView
 from edgec.emit.views.contract import ContractView
+from edgec.emit.views.few_bits import FewBitsView
 from edgec.emit.views.halo_fill import HaloFillView
-from edgec.emit.views.int4 import Int4View
 from edgec.emit.views.map import MapView
 from edgec.emit.views.procedure import ProcedureView
 from edgec.emit.views.row import RowView
@@ -18,7 +18,7 @@ VIEWS: dict[str, type[View]] = {
     "halo_fill": HaloFillView,
     "chain": ChainView,
     "contract": ContractView,
-    "int4_weights": Int4View,
+    "few_bits": FewBitsView,
     "map": MapView,
     "procedure": ProcedureView,
     "row": RowView,

@@ -21,7 +21,7 @@ from edgec.errors import UsageError
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant
 from edgec.ir.types import DTYPES
-from edgec.schedule.contract.int4 import Int4
+from edgec.schedule.contract.few_bits import FewBits
 
 
 def coded(k: int, n: int, group: int, is_symmetric: bool = True, batch: tuple[int, ...] = ()) -> Node:
@@ -61,9 +61,9 @@ def check(name: str, got: dict[str, np.ndarray], tolerance: float = 1e-5) -> Non
 def test_codes_are_read_off_the_formula() -> None:
     for name, g in CASES.items():
         for kernel in program_of(g).kernels:
-            assert isinstance(kernel.schedule, Int4), name
+            assert isinstance(kernel.schedule, FewBits), name
             if " of " in name:
-                assert kernel.schedule.is_symmetric == name.endswith("True")
+                assert (kernel.schedule.base is None) == name.endswith("True")
                 assert kernel.schedule.group == int(name.split()[2])
 
 
@@ -104,7 +104,7 @@ def product(rows: int = 6, inputs: int = 64, outputs: int = 40) -> onnx.ModelPro
 
 def test_the_option(tmp_path: Path) -> None:
     built = edgec.build(product(), tmp_path / "q", compile=False, quantize="int4-weight")
-    assert [k.template for k in built.program.kernels] == ["int4_weights"]
+    assert [k.template for k in built.program.kernels] == ["few_bits"]
     assert built.weights_bytes * 4 < edgec.build(product(), tmp_path / "f", compile=False).weights_bytes
     checked = edgec.check(product(), quantize="int4-weight", tolerance=0.2, samples=1)
     assert checked.ok and {e.stage: e.added_rel for e in checked.stages}["emit"] < 1e-4
@@ -124,7 +124,5 @@ def test_matmul_nbits_keeps_its_bits(tmp_path: Path) -> None:
         made = helper.make_graph([node], "net", ports[:1], ports[1:], constants)
         sets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
         model = helper.make_model(made, opset_imports=sets, ir_version=9)
-        assert [k.template for k in edgec.build(model, tmp_path / "out", compile=False).program.kernels] == [
-            "int4_weights"
-        ]
+        assert [k.template for k in edgec.build(model, tmp_path / "out", compile=False).program.kernels] == ["few_bits"]
         assert edgec.check(model, samples=1).ok

@@ -1,0 +1,152 @@
+"""Contractions by weights of few bits: codes with a scale for a group of the sum, decoded in registers.
+
+Without ``planes``, codes become fp32 and are multiplied by S. With dot products of bytes, S becomes integers first, a
+scale for each group: ``planes`` bytes each, of which three are as exact as fp32. Every word of weights is then a few
+integer dot products for each plane, and what is left to do in fp32 happens once a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from math import ceil, prod
+from typing import ClassVar
+
+import numpy as np
+
+from edgec.device.device import Device
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.index import upper
+from edgec.ir.nest import coefficient, most
+from edgec.ir.types import dtype_name
+from edgec.rewrite.rule import Numeric
+from edgec.schedule.contract.code_panels import packed_codes
+from edgec.schedule.contract.codes import Numbers, codes_of
+from edgec.schedule.contract.contract import Contract
+from edgec.schedule.flat import Weights
+from edgec.schedule.storage import memory_type
+
+#: Fewer weights are not worth it.
+SMALLEST = 1 << 10
+#: Bytes of S for one weight: of integers as exact as fp32, and where approximations are allowed.
+PLANES: dict[Numeric, int] = {"exact": 0, "reassociates": 3, "approximates": 1}
+#: Instruction sets with dot products of bytes.
+DOTS = ("avx2", "avx512bw", "dotprod")
+#: Most bytes of S that a task makes integers of at a time, so that they stay in a near cache.
+ROUNDED_BYTES = 1 << 17
+
+
+@dataclass(frozen=True)
+class Row:
+    """How scales or offsets are stored: their type, and that of a factor for ``span`` groups (none: "")."""
+
+    dtype: str
+    factor: str = ""
+    span: int = 1
+
+    @staticmethod
+    def of(numbers: Numbers) -> Row:
+        if numbers.factor is None:
+            return Row(dtype_name(numbers.codes.dtype))
+        return Row(dtype_name(numbers.codes.dtype), dtype_name(numbers.factor.dtype), numbers.span)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewBits(Contract):
+    """A contraction whose k is two loops: groups, and what is inside them."""
+
+    template: ClassVar[str] = "few_bits"
+    bits: int
+    group: int
+    zero: int
+    scale: Row
+    base: Row | None
+    has_points: bool  # is ``base`` a zero point?
+    planes: int
+    signed: bool  # codes of 8 bits are stored as signed bytes, as the instruction takes them
+    panel_words: int
+
+    @property
+    def variant(self) -> str | None:
+        return None
+
+    @property
+    def describe(self) -> str:
+        sizes = f"M={self.m_extent} N={self.n_extent} K={most(self.k[0]) * self.group}, groups of {self.group}"
+        of = {0: "fp32", 1: "8-bit integers"}.get(self.planes, f"{8 * self.planes - 1}-bit integers")
+        tile = f"tile {self.rows} rows x {self.vectors} vectors of {self.lanes}"
+        return f"weights of {self.bits} bits {sizes}, times {of}, {tile}"
+
+    @property
+    def k_extent(self) -> Extent:
+        return most(self.k[0]) * self.group
+
+    @property
+    def scratch_bytes(self) -> int:
+        """For each row of a task: its integers, and a scale and a sum for each group and plane."""
+        groups, rows = most(self.k[0]), self.rows * min(self.tile_chunk, upper(self.tiles))
+        return rows * groups * (self.planes * self.group + 4 + 4 * self.planes) if self.planes else 0
+
+
+def few_bits(dense: Contract, device: Device, weights: Weights, numeric: Numeric) -> FewBits | None:
+    """The contraction by codes of few bits; None where its weights are none."""
+    dots = dense.dots
+    if dense.l_mode != "packed" or len(dense.k) != 1 or dense.window or dense.micro.has_starts:
+        return None
+    k = dots.inner if dots is not None else dense.k[0]
+    if k.op != "var" or not isinstance(k.value.extent, int) or dense.n.op != "var" or dense.s.op != "load":
+        return None
+    outer = dense.panel_outer
+    if prod(most(v) for v in (*outer, k, dense.n)) < SMALLEST or device.vector_lanes not in (4, 8, 16):
+        return None
+    found = codes_of(dense.l, outer, k, dense.n)
+    if found is None:
+        return None
+    count, group = found.codes.shape[1:3]
+    loops = X.fresh(count), X.fresh(group)
+    s, step = _read_at(dense, loops[0] * group + loops[1])
+    bits = found.bits
+    planes = PLANES[numeric] if step == 1 and memory_type(s) == "f32" and any(map(device.has, DOTS)) else 0
+    rows, vectors = _tile(dense, device, planes)
+    is_signed = bool(planes) and bits == 8 and device.has("neon") and not device.has("i8mm")
+    if is_signed:
+        found = replace(found, codes=found.codes ^ np.uint8(128), zero=found.zero - 128)
+    panels = packed_codes(found, vectors * dense.lanes, bits)
+    chunk = max(1, dense.tile_chunk * dense.rows // rows)
+    if planes:
+        chunk = max(1, min(ROUNDED_BYTES // (planes * rows * count * group), ceil(most(dense.m) / rows)))
+    shared = {f.name: getattr(dense, f.name) for f in fields(Contract)}
+    changed = {
+        **shared, "k": loops, "s": s, "micro_kernel": "fma", "dots": None, "fp16": None, "rows": rows,
+        "vectors": vectors, "packed": weights.add(panels), "panel_first": not planes, "tile_chunk": chunk,
+    }  # fmt: skip
+    return FewBits(
+        **changed, bits=bits, group=group, zero=found.zero, scale=Row.of(found.scale),
+        base=None if found.base is None else Row.of(found.base), has_points=found.has_points, planes=planes,
+        signed=is_signed, panel_words=panels.shape[2],
+    )  # fmt: skip
+
+
+def _read_at(dense: Contract, place: Expr) -> tuple[Expr, int]:
+    """S at a place of the sum, and its stride along the sum."""
+    (k,), address = dense.k, dense.s.args[0]
+    first = X.substitute(address, {k: X.const(0)})
+    step = dense.dots.step if dense.dots is not None else coefficient(address, k)
+    assert step is not None
+    return X.load(dense.s.value, (first + place * step,), dense.s.dtype), step
+
+
+def _tile(dense: Contract, device: Device, planes: int) -> tuple[int, int]:
+    """Rows and vectors of a tile: accumulators of every plane and in fp32, and what is decoded, lie in registers."""
+    registers, m, n = device.vectors_in_registers, most(dense.m), most(dense.n)
+    most_vectors = min(-(-n // dense.lanes), 4 if m == 1 and registers > 16 else 2)
+    if planes:
+        # Panels that fill their columns, in even numbers, so that two threads share them equally.
+        found = {v: -(-n // (v * dense.lanes)) for v in range(1, most_vectors + 1)}
+        vectors = min(found, key=lambda v: (found[v] * v, found[v] % 2 and found[v] < 64, -v))
+        room = max(1, (registers - 4 - 2 * vectors) // (vectors * (planes + 1)))
+    else:
+        vectors = min(dense.vectors, most_vectors)
+        room = max(1, (registers - 2 - 5 * vectors) // vectors)
+    tiles = ceil(m / min(room, 14))
+    return ceil(m / tiles), vectors
