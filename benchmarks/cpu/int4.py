@@ -48,9 +48,9 @@ activations first, with a scale for each group of k, and multiply these by codes
 exact as fp32, or of 8 bits with `--numeric fast`. Elsewhere, and with `--numeric exact`, codes become fp32 in
 registers.
 
-Bits a weight with scales in fp32: 5 in symmetric groups of 32, 4.5 of 64, 4.25 of 128; one, a half, a quarter more with offsets. Lookup
-tables keep one byte a code. With `--quantize`, tables, convolutions, and matmuls whose k is not a multiple of the group
-stay in fp32.
+Bits a weight with scales in fp32: 5 in symmetric groups of 32, 4.5 of 64, 4.25 of 128; one, a half, a quarter more
+with offsets. Lookup tables keep one byte a code. With `--quantize`, tables, convolutions, and matmuls whose k is not a
+multiple of the group stay in fp32.
 
 Written by `{command}` on {date}; {cpu}. Milliseconds, medians of interleaved measurements; ratios are medians over
 rounds. MB are the weights of the artifact, and onnxruntime's file.

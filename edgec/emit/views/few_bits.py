@@ -197,7 +197,7 @@ class FewBitsTile(Tile):
             super()._hoist()
 
     @property
-    def interface(self) -> tuple[str, str]:  # type: ignore[override]
+    def interface(self) -> tuple[str, str]:
         if not self.view.planes:
             return super().interface
         lines = [*self.epilogue, *(["m"] if self.shifts else []), "panel"]
