@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.gguf.architectures import config_of
 from edgec.frontend.gguf.blocks import Blocks, Scaled
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.language.decoder import decoder
-from edgec.frontend.values import Value, build, constant
+from edgec.frontend.values import Value, build, constant, dequantized
 from edgec.ir.graph import Graph
+from edgec.ir.graph import constant as constant_node
+from edgec.ir.types import DTYPES, ends
 
 #: Tokens that a built model keeps where nothing is said, if its file allows as many.
 CONTEXT = 2048
@@ -35,19 +39,30 @@ def import_gguf(model: GgufModel, context: int | None = None) -> Graph:
 
 
 def weight_of(model: GgufModel, name: str) -> Value:
-    """A tensor as a formula of what the file stores: ``scale * code + base`` of every group."""
+    """A tensor as codes and scales, as the file stores them."""
     found = model.tensor(name)
     if not isinstance(found, Blocks):
         return constant(found)
-    value = build("mul", build("cast", constant(found.codes), to="f32"), _of_groups(found.scale))
-    if found.base is not None:
-        value = build("add", value, _of_groups(found.base))
+    shape = found.codes.shape
+    codes = _narrowed(found.codes.reshape(shape[0], -1))
+    scale = _of_groups(found.scale)
+    base = None if found.base is None else _of_groups(found.base)
+    value = dequantized(codes, scale, base, axis=1, block=shape[3])
     return build("reshape", value, shape=model.tensors[name].shape)
 
 
+def _narrowed(codes: np.ndarray) -> Value:
+    """Codes in four bits where they fit."""
+    low, high = int(codes.min(initial=0)), int(codes.max(initial=0))
+    fitting = (d for d in ("u4", "i4") if ends(d)[0] <= low and high <= ends(d)[1])
+    dtype = next(fitting, None)
+    return Value(constant_node(codes if dtype is None else codes.astype(DTYPES[dtype])))
+
+
 def _of_groups(scaled: Scaled) -> Value:
-    """[rows, superblocks, groups, 1] in fp32."""
-    coarse = build("cast", constant(scaled.coarse[..., None]), to="f32")
+    """[rows, groups]: numbers in fp16, or codes with a factor in fp16 for every superblock."""
+    coarse = Value(constant_node(scaled.coarse[..., 0]))
     if scaled.fine is None:
         return coarse
-    return build("mul", build("cast", constant(scaled.fine[..., None]), to="f32"), coarse)
+    rows, _, groups = scaled.fine.shape
+    return dequantized(Value(constant_node(scaled.fine.reshape(rows, -1))), coarse, None, axis=1, block=groups)
