@@ -6,6 +6,7 @@ from edgec.frontend.onnx.operators.microsoft import (  # noqa: F401  (they regis
     grouped_attention,
     linear,
     normalization,
+    older,
     quantized,
     recurrent,
     weights,

@@ -10,6 +10,7 @@ from edgec.frontend.onnx.operators.activation import softmax_of
 from edgec.frontend.onnx.operators.linear import matmul_of
 from edgec.frontend.onnx.operators.microsoft.attention import self_attention
 from edgec.frontend.onnx.operators.microsoft.domain import microsoft
+from edgec.frontend.onnx.operators.microsoft.normalization import embed_layer_normalization
 from edgec.frontend.onnx.operators.pool import average_pool, max_pool
 from edgec.frontend.onnx.operators.quantization import (
     dequantize,
@@ -20,6 +21,7 @@ from edgec.frontend.onnx.operators.quantization import (
     requantized,
     saturated,
 )
+from edgec.frontend.onnx.sequences import Item
 from edgec.frontend.values import Value, build, concat, emit, normalize_axis, select
 
 microsoft("QuantizeLinear")(quantize)
@@ -34,13 +36,18 @@ def real(call: Call, k: int) -> Value:
     return x * call[k + 1].reshape().cast("f32")
 
 
-def quantized(call: Call, y: Value, k: int) -> Value:
-    """y by the scale that is operand k and the zero point after it, or 0."""
-    y = emit("round", y / call[k].reshape().cast("f32"))
+def quantized(call: Call, y: Value, k: int, shifted: bool = False) -> Value:
+    """y by the scale that is operand k and the zero point after it, or 0; ``shifted``: rounded with the zero point."""
+    return _stored(call, y / call[k].reshape().cast("f32"), k, shifted)
+
+
+def _stored(call: Call, y: Value, k: int, shifted: bool = False) -> Value:
+    """Multiples of the scale, rounded, with the zero point that is operand k + 1."""
     zero = call.optional(k + 1)
     if zero is None:
-        return saturated(y, call[0].dtype)
-    return saturated(y + zero.reshape().cast("f32"), zero.dtype)
+        return saturated(emit("round", y), call[0].dtype)
+    offset = zero.reshape().cast("f32")
+    return saturated(emit("round", y + offset) if shifted else emit("round", y) + offset, zero.dtype)
 
 
 @microsoft("QLinearAdd")
@@ -71,13 +78,18 @@ def qlinear_leaky_relu(call: Call) -> Value:
 
 @microsoft("QLinearSoftmax")
 def qlinear_softmax(call: Call) -> Value:
-    """``opset`` is that of the Softmax it was: before 13 the dimensions from ``axis`` on are one."""
+    """``opset`` is that of the Softmax it was: before 13 the dimensions from ``axis`` on are one.
+
+    As in onnxruntime, the reciprocal of the result's scale is cut off to a whole number.
+    """
     x = real(call, 0)
     axis = normalize_axis(call.attribute("axis", -1), x.rank)
     if call.required("opset") < 13:
         flat = x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))
-        return quantized(call, softmax_of(flat, 1).reshape(*x.shape), 3)
-    return quantized(call, softmax_of(x, axis), 3)
+        y = softmax_of(flat, 1).reshape(*x.shape)
+    else:
+        y = softmax_of(x, axis)
+    return _stored(call, y * emit("floor", 1.0 / call[3].reshape().cast("f32")), 3)
 
 
 @microsoft("QLinearConcat")
@@ -99,7 +111,7 @@ def channels_as_given(call: Call, y: Value) -> Value:
 @microsoft("QLinearAveragePool")
 def qlinear_average_pool(call: Call) -> Value:
     y = average_pool(replace(call, inputs=(channels_first(call, real(call, 0)),)))
-    return quantized(call, channels_as_given(call, y), 3)
+    return quantized(call, channels_as_given(call, y), 3, shifted=True)
 
 
 @microsoft("QLinearGlobalAveragePool")
@@ -171,3 +183,17 @@ def quantized_attention(call: Call) -> list[Value | None]:
     if call.attribute("do_rotary", 0) or call.attribute("past_present_share_buffer", 0):
         raise call.error("rotary positions and shared buffers are not supported inside it")
     return self_attention(call, y, call.optional(5), call.optional(8), extra=9)
+
+
+@microsoft("QEmbedLayerNormalization")
+def q_embed_layer_normalization(call: Call) -> tuple[Value, Value]:
+    """EmbedLayerNormalization of quantized tables: five scales follow its operands, then five zero points."""
+    tables: list[Item | None] = []
+    for k in range(2, 7):
+        x, zero = call.optional(k), call.optional(k + 11)
+        if x is not None:
+            x = Value(build("cast", x, to="f32").node)
+            x = (x if zero is None else x - zero.reshape().cast("f32")) * call[k + 6].reshape().cast("f32")
+        tables.append(x)
+    y, lengths, _ = embed_layer_normalization(replace(call, inputs=(*call.inputs[:2], *tables, call.item(7))))
+    return y, lengths

@@ -7,7 +7,7 @@ import numpy as np
 from edgec.frontend.onnx.call import Call
 from edgec.frontend.onnx.operators.linear import matmul_of
 from edgec.frontend.onnx.operators.microsoft.domain import microsoft
-from edgec.frontend.values import Value, build, concat, dequantized, emit, normalize_axis
+from edgec.frontend.values import Value, build, concat, constant, dequantized, emit, normalize_axis
 from edgec.ir.graph import constant as constant_node
 from edgec.ir.types import DTYPES
 
@@ -61,6 +61,32 @@ def matmul_nbits(call: Call) -> Value:
         w = dequantized(codes, scales, offset, 1, block)
     y = matmul_of(x.cast("f32"), w.swap(0, 1)).cast(x.dtype)
     return y if bias is None else y + bias
+
+
+#: The values of the codes of MatMulBnb4: of a float of 4 bits, and those of equal probability in a normal distribution.
+_FP4 = (0.0, 1 / 192, 2 / 3, 1.0, 1 / 3, 0.5, 1 / 6, 0.25)
+_NF4 = (
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+    -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+)  # fmt: skip
+
+
+@microsoft("MatMulBnb4")
+def matmul_bnb4(call: Call) -> Value:
+    """x @ w.T; the weights [N, K] are codes of 16 values, the first of two in the high bits, with a factor a block."""
+    outputs, inputs, block = call.required("N"), call.required("K"), call.required("block_size")
+    kind = call.required("quant_type")
+    if kind not in (0, 1):
+        raise call.error(f"quant_type {kind} is not known", "0 (FP4) and 1 (NF4) are")
+    values = constant(np.array(_NF4 if kind else (*_FP4, *(-v for v in _FP4)), np.float32))
+    packed, count = call[1].reshape(call[1].type.elements), outputs * inputs
+    codes = concat([emit("shr", packed, 4).unsqueeze(1), emit("bitand", packed, 15).unsqueeze(1)], 1)
+    w = values.gather(codes.reshape(2 * packed.shape[0]).cast("i32"), 0)
+    blocks = -(-count // block)
+    w = w.pad((0,), (blocks * block - w.shape[0],)).reshape(blocks, block)
+    w = (w * call[2].reshape(blocks, 1).cast("f32")).reshape(blocks * block).part(0, 0, count)
+    return matmul_of(call[0].cast("f32"), w.reshape(outputs, inputs).swap(0, 1)).cast(call[0].dtype)
 
 
 def _zero_points(call: Call, bits: int, outputs: int, blocks: int) -> Value | None:
