@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from edgec.frontend.language.facts import LanguageModel, facts_of
+from edgec.frontend.language.facts import TOKENS, LanguageModel, facts_of
+from edgec.frontend.language.table import read
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Program
 
 #: The files of a session, and the templates that they are rendered from.
 PAGES = {"{name}_session.h": "language/session.h.jinja", "{name}_session.c": "language/session.c.jinja"}
 SOURCE = "{name}_session.c"
+#: The files of the tokenizer that are the same for all models.
+TOKENIZER = ("ec_tokenizer.h", "ec_tokenizer.c")
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,16 @@ class Session:
     count: str  # the field of the sizes for the number of tokens
     arguments: tuple[str, ...]
     cache_bytes: int
+    tokens: bytes | None  # the table of the tokenizer
 
     @property
-    def described(self) -> dict[str, int]:
+    def described(self) -> dict[str, int | bool]:
         """Its entry in the lock file."""
-        return {**asdict(self.facts), "cache_bytes": self.cache_bytes}
+        return {**asdict(self.facts), "cache_bytes": self.cache_bytes, "has_tokens": self.tokens is not None}
+
+    def sources(self, name: str) -> list[str]:
+        """The files to compile beside those of the network."""
+        return [SOURCE.format(name=name), *(["ec_tokenizer.c", f"{name}_tokens.S"] if self.tokens is not None else [])]
 
     @property
     def context(self) -> int:
@@ -59,7 +67,11 @@ def session_of(program: Program, fields: Mapping[str, str], ctypes: Mapping[Buff
         return given[name]
 
     entries = [(name, buffer) for name, buffer, _ in (*program.inputs, *program.outputs)]
-    return Session(facts, fields["tokens"], tuple(argument(*entry) for entry in entries), size)
+    table = program.graph.metadata.get(TOKENS)
+    return Session(
+        facts, fields["tokens"], tuple(argument(*entry) for entry in entries), size,
+        read(table) if table is not None else None,
+    )  # fmt: skip
 
 
 def _places(states: Sequence[Buffer]) -> tuple[dict[Buffer, int], int]:

@@ -21,13 +21,13 @@ from edgec.emit.function_comment import comment_text
 from edgec.emit.identifiers import identifier
 from edgec.emit.language import language_of, refuse_large
 from edgec.emit.language_model import PAGES as SESSION_PAGES
-from edgec.emit.language_model import SOURCE as SESSION_SOURCE
-from edgec.emit.language_model import session_of
+from edgec.emit.language_model import TOKENIZER, session_of
 from edgec.emit.opencl import host_values
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.emit.render import render
 from edgec.emit.source import Sources, generate, pointer_text, size_value
 from edgec.errors import DeviceError, UsageError
+from edgec.frontend.language.facts import TOKENS
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import sizes
@@ -194,7 +194,7 @@ def files(
         "arena_bytes": program.arena_bytes + LOCK_BYTES * program.locks,
         "inputs": inputs, "outputs": outputs, "sources": sources, "alignment": ALIGNMENT,
         "weights_bytes": len(weights), "vector_lanes": device.vector_lanes,
-        "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items()},
+        "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items() if k != TOKENS},
     }  # fmt: skip
     chosen = dimensions(n.type for _, _, n in program.inputs)
     fields: set[str] = set()  # of the structure with sizes
@@ -221,13 +221,17 @@ def files(
     types = {b: p.ctype for p, (_, b, _) in zip((*inputs, *outputs), (*program.inputs, *program.outputs))}
     names = {d.name: identifier(d.name, set(), "size") for d in chosen.values()}
     model = session_of(program, names, types) if language.name == "c" else None
-    added = [SESSION_SOURCE.format(name=name)] if model else []
+    added = model.sources(name) if model else []
     values |= {"model": model, "added_sources": added}
     result: dict[str, bytes] = {f"{name}_weights.bin": weights}
 
     def put(path: str, template: str, **more: Any) -> None:
         result[path] = render(template, templates, **values, **more).encode()
 
+    if model and model.tokens is not None:
+        result[f"{name}_tokens.bin"] = model.tokens
+        put(f"{name}_tokens.S", "project/weights.S.jinja", blob="tokens")
+        result |= {file: (data_folder("codegen_templates") / "language" / file).read_bytes() for file in TOKENIZER}
     groups = _groups(sources)
     if language.name == "opencl":
         values |= host_values(program, sources, groups, device)

@@ -29,8 +29,10 @@ def _value(value: Any) -> bytes:
         return struct.pack("<If", 6, value)
     if isinstance(value, str):
         return struct.pack("<I", 8) + _text(value)
-    if isinstance(value[0], str):
+    if isinstance(value[0], (str, bytes)):
         return struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(_text, value))
+    if isinstance(value[0], int):
+        return struct.pack("<IIQ", 9, 5, len(value)) + np.asarray(value, "<i4").tobytes()
     return struct.pack("<IIQ", 9, 6, len(value)) + np.asarray(value, "<f4").tobytes()
 
 
@@ -65,9 +67,9 @@ def drawn(format: str, shape: tuple[int, ...], scale: float = 1.0) -> tuple[str,
     return format, shape, blocks.tobytes()
 
 
-def llama(format: str = "F32", layers: int = 2, **more: Any) -> bytes:
+def llama(format: str = "F32", layers: int = 2, vocabulary: int = 40, **more: Any) -> bytes:
     """A decoder of 64 features with heads of 16, of which two share a key head."""
-    width, hidden, vocabulary, heads, groups = 256, 256, 40, 4, 2
+    width, hidden, heads, groups = 256, 256, 4, 2
     head = width // heads
     metadata = {
         "general.architecture": "llama",

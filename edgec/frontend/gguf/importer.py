@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.gguf.architectures import config_of
 from edgec.frontend.gguf.blocks import Blocks, Scaled
 from edgec.frontend.gguf.reader import GgufModel
+from edgec.frontend.gguf.vocabulary import vocabulary_of
 from edgec.frontend.language.decoder import decoder
+from edgec.frontend.language.facts import TOKENS
+from edgec.frontend.language.table import table_of, written
 from edgec.frontend.values import Value, build, constant, dequantized
 from edgec.ir.graph import Graph
 from edgec.ir.graph import constant as constant_node
@@ -32,7 +37,13 @@ def import_gguf(model: GgufModel, context: int | None = None) -> Graph:
         return weight_of(model, name) if name in model.tensors else None
 
     try:
-        return decoder(config, weight, context or min(CONTEXT, trained), name=model.name)
+        graph = decoder(config, weight, context or min(CONTEXT, trained), name=model.name)
+        vocabulary = vocabulary_of(model)
+        if vocabulary is None:
+            return graph
+        if len(vocabulary.texts) > config.vocabulary:
+            raise ModelError(f"{len(vocabulary.texts)} tokens have {config.vocabulary} embeddings")
+        return replace(graph, metadata={**graph.metadata, TOKENS: written(table_of(vocabulary))})
     except ModelError as error:
         error.where = error.where or model.where
         raise

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 
 from edgec.ir.graph import Graph
 
-#: The key of the metadata.
-KEY = "language model"
+#: The keys of the metadata: the facts, and the table of the tokenizer (`edgec.frontend.language.table`).
+KEY, TOKENS = "language model", "tokens"
 
 
 @dataclass(frozen=True)
