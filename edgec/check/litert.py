@@ -37,7 +37,8 @@ _WRONG = {"SUM"}
 class LitertReference:
     """A model in the interpreter: its reference kernels, or with ``fast`` those it takes by default.
 
-    Operators that have no reference kernel run in those without delegates: that is tried second.
+    Operators that have no reference kernel, and shapes that a delegate refuses, run in those without delegates: that is
+    tried second.
     """
 
     def __init__(
@@ -55,11 +56,16 @@ class LitertReference:
         if _WRONG & set(model.operator_counts()):
             self._kernels.pop(0)
         if fast:
-            self._kernels = [(kernels.AUTO, "")]
+            self._kernels = [
+                (kernels.AUTO, ""), (kernels.BUILTIN_WITHOUT_DEFAULT_DELEGATES, ", without delegates")
+            ]  # fmt: skip
+        self.fast, self.shapes = fast, shapes or {}
         self.values = {name: np.asarray(v) for name, v in (values or {}).items()}
         self.inputs = model.main.input_names
         self.states: dict[str, int] = {}
-        import_tflite(model, shapes, values=values, kept=self.states)
+        graph = import_tflite(model, shapes, values=values, kept=self.states)
+        #: Shapes that inputs are built for: those of the file may be placeholders, which some operators refuse.
+        self.built = {n.attributes["name"]: n.type.shape for n in graph.inputs if n.type.is_fixed}
         self.outputs = {**model.main.output_names, **self.states}
         self.interpreter = self._open()
 
@@ -75,6 +81,10 @@ class LitertReference:
                     experimental_op_resolver_type=self._kernels[0][0],
                     **self.settings,
                 )
+                for declared in interpreter.get_input_details():
+                    shape = next((self.built.get(n) for n, k in self.inputs.items() if k == declared["index"]), None)
+                    if shape is not None and tuple(declared["shape"]) != shape:
+                        interpreter.resize_tensor_input(declared["index"], shape)
                 interpreter.allocate_tensors()
                 return interpreter
             except Exception as error:  # its errors share no base class
@@ -96,6 +106,9 @@ class LitertReference:
         arrays = {**inputs, **self.values}
         declared = {d["index"]: d for d in self.interpreter.get_input_details()}
         wanted = {k: np.asarray(arrays[name]) for name, k in self.inputs.items()}
+        for name, k in self.inputs.items():
+            if name in self.values and wanted[k].ndim == 0:  # one number for all elements, as in the build
+                wanted[k] = np.broadcast_to(wanted[k], tuple(self.shapes.get(name, declared[k]["shape"])))
         resized = {k: a.shape for k, a in wanted.items() if tuple(declared[k]["shape"]) != a.shape}
         for k, shape in resized.items():
             self.interpreter.resize_tensor_input(k, shape)
@@ -109,7 +122,13 @@ class LitertReference:
 
     def results(self) -> dict[str, np.ndarray]:
         """Outputs by name, and what the states became."""
-        found = {k: np.array(self.interpreter.get_tensor(k)) for k in self.outputs.values()}
+        found = {}
+        for name, k in self.outputs.items():
+            try:
+                found[k] = np.array(self.interpreter.get_tensor(k))
+            except ValueError:  # a delegate keeps what the interpreter does not return
+                if name not in self.states:
+                    raise
         for operator in self.model.main.operators:
             if operator.name == "TFLite_Detection_PostProcess":
                 # What lies beyond the number of boxes is whatever was in memory; edgec makes it 0.
@@ -118,16 +137,20 @@ class LitertReference:
                 for k in lists:
                     if k in found:
                         found[k][:, count:] = 0
-        return {name: found[k] for name, k in self.outputs.items()}
+        return {name: found[k] for name, k in self.outputs.items() if k in found}
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs by name, in the state that the runs before left; raises Unavailable when the model fails."""
-        try:
-            self.feed(inputs)
-            self.invoke()
-            return self.results()
-        except (RuntimeError, ValueError) as error:
-            raise self._refused(error) from None
+        while True:
+            try:
+                self.feed(inputs)
+                self.invoke()
+                return self.results()
+            except (RuntimeError, ValueError) as error:
+                if not self.fast or len(self._kernels) == 1:
+                    raise self._refused(error) from None
+                self._kernels.pop(0)
+                self.interpreter = self._open()
 
     def every_tensor(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Every tensor of the network by name, from a start anew."""

@@ -20,6 +20,14 @@ from edgec.frontend.source import Parsed
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.text import printable
 
+#: numpy's types by onnxruntime's names.
+_TYPES = {
+    "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(bool)": np.bool_,
+    **{f"tensor({name})": getattr(np, name) for name in (
+        "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+    )},
+}  # fmt: skip
+
 
 def open_reference(
     model: Parsed, shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, Any] | None = None
@@ -29,7 +37,7 @@ def open_reference(
         return LitertReference(model, shapes, values)
     if isinstance(model, GgufModel):
         raise Unavailable("no engine computes this file in full precision", hint="stages are compared with the import")
-    return Reference(model, values)
+    return Reference(model, values, shapes=shapes)
 
 
 def runtime() -> Any:
@@ -47,10 +55,17 @@ class Reference:
     Some files that are not quite to the letter run only without optimizations: that is tried second.
     """
 
-    def __init__(self, model: Model, values: Mapping[str, Any] | None = None, threads: int = 1) -> None:
+    def __init__(
+        self,
+        model: Model,
+        values: Mapping[str, Any] | None = None,
+        threads: int = 1,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
         ort = runtime()
         self.name = f"onnxruntime {ort.__version__}"
         self.values = values or {}
+        self.shapes = shapes or {}
         self.model = model
         self.threads = threads
         levels = ort.GraphOptimizationLevel
@@ -86,8 +101,14 @@ class Reference:
     def feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Feeds of the session: the inputs, and those that were fixed for the build."""
         fed = dict(inputs)
+        declared = {i.name: i for i in self.session.get_inputs()}
         for name, value in self.values.items():
             fed[name] = np.asarray(value)
+            if name in declared and fed[name].ndim == 0:  # one number for all elements, as in the build
+                shape = self.shapes.get(name) or [d if isinstance(d, int) else 1 for d in declared[name].shape]
+                fed[name] = np.broadcast_to(fed[name], tuple(shape)).copy()
+            if name in declared and declared[name].type in _TYPES:
+                fed[name] = fed[name].astype(_TYPES[declared[name].type])
         feeds: dict[str, Any] = {}
         for name, kind in self.inputs.items():
             if name in fed:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from convnet import convnet
+from onnx import helper
 
 import edgec
 from edgec.bench import latency
@@ -140,6 +141,18 @@ def test_times_of_wrong_results_are_refused(built: edgec.Built, monkeypatch: pyt
     monkeypatch.setattr(latency, "tolerance_of", lambda graph, precision: -1.0)
     with pytest.raises(CheckError, match="differs from onnxruntime"):
         edgec.bench(built, vs="onnxruntime", seconds=0.05)
+
+
+@pytest.mark.parametrize(("value", "shape"), [(2, ()), ([2], ()), (2.0, (4,))])
+def test_timing_with_a_value_for_an_input(value: object, shape: tuple[int, ...], tmp_path: Path) -> None:
+    """A number stands for all elements of an input, in its type."""
+    dims = [shape[0]] if shape else [1]
+    inputs = [helper.make_tensor_value_info("x", 1, [3, 4]), helper.make_tensor_value_info("n", 1, dims)]
+    wrong = helper.make_tensor_value_info("y", 1, [3, 4, 1])  # its rank is not that of the result
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "n"], ["y"])], "g", inputs, [wrong])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    benched = edgec.bench(edgec.build(model, tmp_path, values={"n": value}), vs="onnxruntime", seconds=0.01, rounds=1)
+    assert benched.max_rel == 0
 
 
 @pytest.mark.parametrize("arguments", [{"vs": "tensorflow"}, {"rounds": 0}, {"seconds": 0.0}])

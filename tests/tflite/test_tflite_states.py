@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -171,3 +172,25 @@ def test_a_variable_without_a_handle() -> None:
     f.main.output(y, x)
     with pytest.raises(ModelError, match="not named by a VAR_HANDLE"):
         import_tflite(parse(f.content()))
+
+
+def placeholder() -> bytes:
+    """A window of 3 over a signal whose length the file gives as 1: only another length has results."""
+    f = File()
+    g = f.main
+    x, y = g.input("f32", (1, 1, 1, 2), "x"), g.tensor("f32", (1, 1, 1, 4), "y")
+    w = g.const(np.random.default_rng(2).standard_normal((4, 1, 3, 2)), "f32")
+    bias = g.const(np.zeros(4), "f32")
+    g.op("CONV_2D", [x, w, bias], [y], options("Conv2D", strideW=1, strideH=1, padding=1))
+    g.output(y)
+    return f.content()
+
+
+@pytest.mark.parametrize("made", [accumulator, lstm, svdf, placeholder])
+def test_timed_beside_the_interpreter(made: Callable[[], bytes], tmp_path: Path) -> None:
+    """With delegates, which keep states to themselves."""
+    path = tmp_path / "net.tflite"
+    path.write_bytes(made())
+    built = edgec.build(path, tmp_path / "built", shapes={"x": (1, 1, 9, 2)} if made is placeholder else {})
+    benched = edgec.bench(built, vs="litert", seconds=0.01, rounds=1)
+    assert benched.max_rel is not None and benched.max_rel < 1e-4
