@@ -14,7 +14,8 @@ from functools import lru_cache
 from math import prod
 
 from edgec.ir import expr as X
-from edgec.ir.expr import Expr
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.index import least, upper
 from edgec.ir.loads import reduces
 from edgec.ir.nest import Split, is_fixed, most
 
@@ -59,12 +60,21 @@ def is_attention(split: Split) -> bool:
 
 
 def queries_of(split: Split) -> int:
-    """Number of queries of one head: they are along the lanes of the kernel."""
+    """Number of queries of one head, at most: they are along the lanes of the kernel."""
+    return upper(_queries(split))
+
+
+def least_queries_of(split: Split) -> int:
+    """Number of queries of one head in the smallest run."""
+    return int(least(_queries(split)))
+
+
+def _queries(split: Split) -> Extent:
     found = attention_of(split.body)
     assert found is not None
     key, value = X.free_variables(found.key), X.free_variables(found.value)
     queries = (v for v in split.variables if v in X.free_variables(found.query) and v not in key | value)
-    return max(map(most, queries), default=1)
+    return max((v.value.extent for v in queries), key=upper, default=1)
 
 
 def head_of(split: Split) -> int:

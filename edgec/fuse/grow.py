@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from math import prod
 
 from edgec.fuse import classify, narrow
-from edgec.fuse.attention import head_of, is_attention, queries_of, scores_bytes
+from edgec.fuse.attention import head_of, is_attention, least_queries_of, queries_of, scores_bytes
 from edgec.fuse.block import is_affine, stores_in_lanes
 from edgec.fuse.classify import Mapping
 from edgec.fuse.decisions import Refusal
@@ -312,4 +312,5 @@ def _is_worth_it(draft: Draft, split: Split) -> bool:
     """Does attention have whole blocks of queries and keys? On a GPU fewer suffice, as two launches are saved."""
     if draft.mode.gpu:
         return queries_of(split) >= GPU_QUERIES_LEAST and head_of(split) <= draft.mode.head
-    return scores_bytes(split) >= SCORES_LEAST and queries_of(split) >= QUERIES_LEAST
+    is_one_block = least_queries_of(split) < queries_of(split) <= QUERIES_LEAST  # most runs would fill a part of it
+    return scores_bytes(split) >= SCORES_LEAST and queries_of(split) >= QUERIES_LEAST and not is_one_block

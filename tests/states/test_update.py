@@ -147,6 +147,19 @@ def test_new_values_are_computed_where_they_belong() -> None:
     assert not any(k.writes.space == "arena" and "update" in k.names for k in written.kernels)
 
 
+def test_few_queries_are_no_block_of_them() -> None:
+    """The kernel of attention computes whole blocks of queries: not for 1 to 64 of them, but for 64 and for 1 to 65."""
+    kinds = {}
+    for low, high in ((1, 64), (64, 64), (1, 65)):
+        count = Dimension("n", low, high).extent if low < high else high
+        q, k, v = _input("q", 2, count, 16), _input("k", 2, 200, 16), _input("v", 2, 200, 16)
+        e = emit("exp", (s := q @ k.swap(1, 2)) - s.reduce("max", [2]))
+        y = (e / e.sum([2])) @ v
+        graph = Graph((q.node, k.node, v.node), (("y", y.node),))
+        kinds[low, high] = "attention" in {block.kind for block in plan(graph).blocks}
+    assert kinds == {(1, 64): False, (64, 64): True, (1, 65): True}
+
+
 @pytest.mark.parametrize(("starts", "shape"), [((0, 4), (2, 2)), ((-1, 0), (2, 2)), ((0, 0), (4, 2)), ((0,), (2,))])
 def test_refused(starts: tuple[int, ...], shape: tuple[int, ...]) -> None:
     whole, part = (placeholder("x", Type("f32", s)) for s in ((3, 5), shape))
