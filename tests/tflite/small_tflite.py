@@ -14,6 +14,7 @@ flatbuffers = pytest.importorskip("flatbuffers")
 TYPES = {
     "f32": (schema.TensorType.FLOAT32, np.float32),
     "f16": (schema.TensorType.FLOAT16, np.float16),
+    "complex": (schema.TensorType.COMPLEX64, np.complex64),
     "i8": (schema.TensorType.INT8, np.int8),
     "u8": (schema.TensorType.UINT8, np.uint8),
     "i16": (schema.TensorType.INT16, np.int16),

@@ -21,6 +21,9 @@ from edgec.errors import ModelError
 from edgec.frontend.tflite.model import ABSENT, Operator, Quantization, Subgraph, Tensor
 from edgec.frontend.values import Value, computed
 
+#: The type of complex tensors, whose values are real ones with a last dimension of 2.
+COMPLEX = "complex64"
+
 Results = Value | Sequence[Value]
 Lowering = Callable[["TfliteCall"], Results]
 
@@ -54,6 +57,11 @@ def lowering(operator: str) -> Lowering | None:
 
 def is_elementwise(operator: str) -> bool:
     return operator in _ELEMENTWISE
+
+
+def is_for_complex(operator: str) -> bool:
+    """Does it take complex operands too?"""
+    return operator in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "CAST", "REAL", "IMAG", "COMPLEX_ABS")
 
 
 def supported() -> list[str]:
@@ -124,6 +132,11 @@ class TfliteCall:
     def result(self, k: int = 0) -> Tensor:
         """Declaration of result ``k``."""
         return self.graph.tensors[self.operator.outputs[k]]
+
+    @property
+    def is_complex(self) -> bool:
+        """Is operand 0 declared complex? Its value has one more dimension, of the real and the imaginary part."""
+        return self.tensor(0).dtype == COMPLEX
 
     def quantization(self, k: int) -> Quantization:
         return self.tensor(k).quantized

@@ -60,6 +60,8 @@ def import_tflite(
     if tensors is not None:
         tensors.update((model.main.tensors[k].name, value.node) for k, value in known.items())
     names = model.main.output_names
+    if any(model.main.tensors[k].dtype == registry.COMPLEX for k in names.values()):
+        raise ModelError("complex outputs are not supported", hint="return real and imaginary parts", where=model.where)
     outputs = [(name, value.node) for name, value in zip(names, results)]
     for state in sorted(importer.states.values(), key=importer.place):
         if state.value is not None and state.value is not state.given:
@@ -160,7 +162,12 @@ class _Importer:
         call = TfliteCall(operator, graph, inputs, self.make_state, self.states, self.inline, self.handles)
         scales = [graph.tensors[k].quantization for k in (*operator.inputs, *operator.outputs) if k != ABSENT]
         found: Results
-        if registry.is_elementwise(operator.name) and all(q is None or q.scales.size == 1 for q in scales):
+        declared = {graph.tensors[k].dtype for k in operator.inputs if k != ABSENT}
+        if registry.COMPLEX in declared:
+            if not registry.is_for_complex(operator.name):
+                raise ModelError("its operand is complex, which is not supported", hint="take its parts first")
+            found = lowering(call)
+        elif registry.is_elementwise(operator.name) and all(q is None or q.scales.size == 1 for q in scales):
             found = below_transposes(inputs, lambda *operands: _one(lowering(replace(call, inputs=operands))))
         else:
             found = lowering(call)

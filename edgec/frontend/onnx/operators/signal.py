@@ -10,7 +10,7 @@ from edgec.frontend.values import Value, check_table, concat, constant, normaliz
 from edgec.ir.types import DTYPES
 
 
-def _transform(x: Value, length: int, onesided: bool, inverse: bool) -> Value:
+def transform(x: Value, length: int, onesided: bool, inverse: bool) -> Value:
     """[..., n, 1 or 2] -> [..., bins, 2]: real and imaginary parts, transformed along the last but one."""
     n = x.shape[-2]
     x = x.pad((0,) * x.rank, [max(length - n, 0) if d == x.rank - 2 else 0 for d in range(x.rank)])
@@ -48,11 +48,11 @@ def dft(call: Call) -> Value:
         mirrored = turned.part(turned.rank - 2, 1, length - turned.shape[-2] + 1).flip(turned.rank - 2)
         sign = constant(np.array([1, -1]), x.dtype)
         whole = concat([turned, mirrored * sign], turned.rank - 2)
-        y = _transform(whole, length, False, True)
+        y = transform(whole, length, False, True)
         return y.part(y.rank - 1, 0, 1).swap(axis, x.rank - 2)
     if axis == x.rank - 1:
         raise call.error("the last dimension holds the real and imaginary parts and cannot be transformed")
-    return _transform(x.swap(axis, x.rank - 2), length, onesided, inverse).swap(axis, x.rank - 2)
+    return transform(x.swap(axis, x.rank - 2), length, onesided, inverse).swap(axis, x.rank - 2)
 
 
 @onnx("STFT")
@@ -69,7 +69,7 @@ def stft(call: Call) -> Value:
     frames = signal.gather(constant(places.astype(np.int64)), 1)
     if window is not None:
         frames = frames * window.reshape(1, 1, length, 1)
-    return _transform(frames, length, bool(call.attribute("onesided", 1)), False)
+    return transform(frames, length, bool(call.attribute("onesided", 1)), False)
 
 
 @onnx("MelWeightMatrix")

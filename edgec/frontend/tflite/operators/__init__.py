@@ -13,5 +13,6 @@ from edgec.frontend.tflite.operators import (  # noqa: F401  (they register)
     refused,
     resize,
     selection,
+    spectrum,
     variables,
 )

@@ -25,6 +25,7 @@ def reshape(call: TfliteCall) -> Value:
         wanted = list(call.option("new_shape", call.result().shape))
     if wanted.count(-1) > 1 or any(d < -1 for d in wanted):
         raise ModelError(f"{wanted} is no shape")
+    wanted += [2] if call.is_complex else []
     if -1 in wanted:
         rest = prod(d for d in wanted if d != -1)
         wanted[wanted.index(-1)] = x.node.type.elements // rest if rest else 0
@@ -34,13 +35,15 @@ def reshape(call: TfliteCall) -> Value:
 @tflite("SQUEEZE")
 def squeeze(call: TfliteCall) -> Value:
     x = call[0]
-    axes = call.option("squeeze_dims", ()) or [d for d, n in enumerate(x.shape) if n == 1]
-    return x.squeeze(*axes)
+    rank = x.rank - call.is_complex
+    axes = call.option("squeeze_dims", ()) or [d for d, n in enumerate(x.shape[:rank]) if n == 1]
+    return x.squeeze(*(normalize_axis(int(a), rank) for a in axes))
 
 
 @tflite("EXPAND_DIMS")
 def expand_dims(call: TfliteCall) -> Value:
-    return call[0].unsqueeze(*call.ints(1))
+    rank = call[0].rank - call.is_complex + 1
+    return call[0].unsqueeze(*(normalize_axis(a, rank) for a in call.ints(1)))
 
 
 @tflite("TRANSPOSE")

@@ -34,9 +34,16 @@ def densify(call: TfliteCall) -> Value:
     return call[0]
 
 
+def part_of(x: Value, k: int) -> Value:
+    """The real (0) or imaginary (1) part of a complex tensor [..., 2]."""
+    return x.part(x.rank - 1, k, k + 1).squeeze(-1)
+
+
 @tflite("CAST", elementwise=True)
 def cast(call: TfliteCall) -> Value:
     x, to = call[0], call.result().dtype
+    if call.is_complex:  # the imaginary part is dropped
+        x = part_of(x, 0)
     if to == "bool":
         return x if x.dtype == "bool" else ~x.equals(0)
     return x.cast(to)

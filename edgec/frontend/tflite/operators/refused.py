@@ -13,4 +13,9 @@ refuse("strings and tables are not supported", "HASHTABLE", "HASHTABLE_FIND", "H
 refuse(
     "its result is random; feed random numbers as an input", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL", "MULTINOMIAL"
 )
+refuse(
+    "MediaPipe's own operator; lower it yourself: @tflite in a Python file, its folder by --ops",
+    "Landmarks2TransformMatrix", "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "TransformLandmarks",
+    "TransformTensorBilinear",
+)  # fmt: skip
 refuse("convert the model again: newer converters write UNIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", "RNN")
