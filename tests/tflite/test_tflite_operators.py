@@ -93,6 +93,7 @@ def test_what_is_not_tried_here() -> None:
     assert SHIPPED - tried == {
         "ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM",
         "Convolution2DTransposeBias", "COMPLEX_ABS", "IMAG", "REAL", "RFFT2D",
+        "MaxPoolingWithArgmax2D", "MaxUnpooling2D",
     }  # fmt: skip
 
 

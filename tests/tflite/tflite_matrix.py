@@ -15,6 +15,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "tflite.md"
 ELSEWHERE = {
     "ASSIGN_VARIABLE": "states", "CALL_ONCE": "states", "READ_VARIABLE": "states", "VAR_HANDLE": "states",
     **dict.fromkeys(["COMPLEX_ABS", "IMAG", "REAL", "RFFT2D"], "float, of complex"),
+    **dict.fromkeys(["MaxPoolingWithArgmax2D", "MaxUnpooling2D"], "float, against numpy (LiteRT does not have it)"),
     "SVDF": "states", "UNIDIRECTIONAL_SEQUENCE_LSTM": "states",
     "Convolution2DTransposeBias": "trained models, against the same network in ONNX",
 }  # fmt: skip

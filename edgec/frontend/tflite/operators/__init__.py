@@ -5,6 +5,7 @@ from edgec.frontend.tflite.operators import (  # noqa: F401  (they register)
     arithmetic,
     conv,
     detection,
+    mediapipe,
     movement,
     pool,
     quantization,

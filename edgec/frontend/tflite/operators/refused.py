@@ -15,7 +15,6 @@ refuse(
 )
 refuse(
     "MediaPipe's own operator; lower it yourself: @tflite in a Python file, its folder by --ops",
-    "Landmarks2TransformMatrix", "MaxPoolingWithArgmax2D", "MaxUnpooling2D", "TransformLandmarks",
-    "TransformTensorBilinear",
+    "Landmarks2TransformMatrix", "TransformLandmarks", "TransformTensor", "TransformTensorBilinear",
 )  # fmt: skip
 refuse("convert the model again: newer converters write UNIDIRECTIONAL_SEQUENCE_LSTM", "LSTM", "RNN")
