@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
+
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
@@ -11,12 +14,17 @@ from edgec.device.compilers import runs_here
 from edgec.device.device import Device
 from edgec.device.probe import probe_host
 from edgec.emit.project import cross_options
+from edgec.frontend.language.facts import facts_of
 from edgec.report import budget, compression, memory, partition, sparsity
 from edgec.report.fit import fit
 from edgec.report.kernels import draw_largest, largest
 from edgec.report.ledger import bytes_moved
 from edgec.report.record import Record, head
 from edgec.report.terminal import pairs, size
+from edgec.schedule.program import Program
+
+#: From this share of the time of a build on, and for builds of this many seconds, the C compiler's time is a note.
+COMPILER_SHARE, LONG_BUILD = 0.5, 5.0
 
 
 def record(built: Built) -> Record:
@@ -42,6 +50,7 @@ def record(built: Built) -> Record:
         "arena_lower_bound_bytes": built.arena_lower_bound_bytes,
         "weights_bytes": built.weights_bytes,
         "traffic": bytes_moved(built.run.plan) if built.run.plan is not None else None,
+        "language_model": _language_model(program),
         "memory": fit(program, built.options.device, built.options.room, built.run.stripes),
         "largest_kernels": largest(program),
         "files": {path: len(content) for path, content in built.run["emit"].files.items()},
@@ -51,6 +60,14 @@ def record(built: Built) -> Record:
         "sparsity": sparsity.kernels(program),
         "partition": partition.record(built),
     }
+
+
+def _language_model(program: Program) -> Record | None:
+    """Tokens of a text, and the bytes of its cache, which the caller has for each session; None for other networks."""
+    facts = facts_of(program.graph)
+    if facts is None:
+        return None
+    return {**asdict(facts), "cache_bytes": sum(b.bytes for b in program.states.values())}
 
 
 def _cross(device: Device) -> str | None:
@@ -70,9 +87,11 @@ def draw(found: Record, model: str, asked: str = "") -> RenderableType:
         ("kernels", f"{found['kernels']} for {found['operators']} operators, {found['rules']} rules applied"),
         ("arena", f"{size(found['arena_bytes'])} ({over})"),
         ("weights", size(found["weights_bytes"])),
+        *_cache_row(found["language_model"]),
         *memory.draw_rows(found["memory"]),
         *_traffic_row(found["traffic"]),
         ("seconds", f"{seconds['total']:.2f}: {spent}"),
+        *_compiler_row(seconds),
         ("compiler", escape(found["compiler"]) if found["compiler"] else "none: sources only"),
     ]
     done = "replaced the earlier build in" if found["replaced"] else "written to"
@@ -90,6 +109,19 @@ def draw(found: Record, model: str, asked: str = "") -> RenderableType:
         pairs(_next_steps(found, model, asked)),
     ]
     return Group(*parts, *budget.draw(found["budgets"]))
+
+
+def _cache_row(model: Record | None) -> list[tuple[str, RenderableType]]:
+    """The memory of a text beside the arena."""
+    return [("cache", f"{size(model['cache_bytes'])} a session of {model['context']} tokens")] if model else []
+
+
+def _compiler_row(seconds: Mapping[str, float]) -> list[tuple[str, RenderableType]]:
+    """A note where the C compiler takes most of the time."""
+    share = seconds.get("compile", 0.0) / (seconds["total"] or 1.0)
+    if share <= COMPILER_SHARE or seconds["total"] < LONG_BUILD:
+        return []
+    return [("note", f"the C compiler takes {share:.0%} of the time; --no-compile leaves it to your own build")]
 
 
 def _traffic_row(traffic: Record | None) -> list[tuple[str, RenderableType]]:
@@ -111,7 +143,8 @@ def _next_steps(found: Record, model: str, asked: str) -> list[tuple[str, Render
         steps.append(("look", escape(found["report"])))
     if found["started_at"] == "import":  # else there is no model to compare with
         steps.append(("check", escape(f"edgec check {model}{asked}")))
-        steps += [("time", escape(f"edgec bench {model}{asked} --vs onnxruntime"))] if here else []
+        peer = "" if found["language_model"] else " --vs onnxruntime"
+        steps += [("time", escape(f"edgec bench {model}{asked}{peer}"))] if here else []
     if found["cross"] is not None:
         steps.append(("use in C", f"cmake -S {folder} -B {folder}/build{cross} && cmake --build {folder}/build"))
     return [*steps, *([("in Python", f"edgec.Network({found['folder']!r}).run({{...}})")] if here else [])]

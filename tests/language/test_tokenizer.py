@@ -26,6 +26,7 @@ from edgec.frontend.gguf import parse
 from edgec.frontend.gguf.vocabulary import vocabulary_of
 from edgec.frontend.language import vocabulary as v
 from edgec.frontend.language.table import read, table_of, written
+from edgec.report import build as build_page
 
 ROOT = Path(__file__).resolve().parents[2]
 C = ROOT / "codegen_templates" / "language" / "ec_tokenizer.c"
@@ -209,7 +210,9 @@ def test_in_an_artifact(tmp_path: Path) -> None:
     """From a file to a folder and back, beside the session that takes the tokens; streamed in whole characters."""
     path, face = tmp_path / "lm.gguf", "\U0001f600"
     path.write_bytes(llama("Q8_0", 1, vocabulary=262, **metadata()))
-    edgec.build(path, tmp_path / "out", context=64, name="lm")
+    built = edgec.build(path, tmp_path / "out", context=64, name="lm")
+    model = build_page.record(built)["language_model"]
+    assert model["context"] == 64 and model["cache_bytes"] == 2 * 4 * 2 * 64 * (64 + 63)
     with Network(tmp_path / "out") as network:
         tokenizer = Tokenizer(network)
         text = f"hello h\u00e9 {face}</s>"
