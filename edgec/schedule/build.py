@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from edgec.device.device import Device
@@ -14,6 +15,8 @@ from edgec.ir.extent import sizes
 from edgec.ir.graph import Node, sizes_in
 from edgec.schedule.chain import PrivateVectors, chained
 from edgec.schedule.choose import Request, choose, packed
+from edgec.schedule.contract.few_bits import FewBits
+from edgec.schedule.contract.lookup import decoded, in_panels, tied
 from edgec.schedule.contract.sparse import Sparse
 from edgec.schedule.flat import Weights, flatten
 from edgec.schedule.gpu.weight_prefetch import prefetch_weights
@@ -31,6 +34,7 @@ from edgec.schedule.variants import Product, key_of
 DEEP, DEEP_IN_HALVES = 32, 6
 
 DEFAULTS = ScheduleOptions()
+NO_PANELS: Mapping[Node, FewBits] = MappingProxyType({})
 
 
 @dataclass
@@ -109,6 +113,15 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
     kernels: list[Kernel] = []
     bordered: set[Node] = set()
     vectors = PrivateVectors(plan, views, device, threads)
+
+    def made(number: int, block: Block, panels: Mapping[Node, FewBits] = NO_PANELS) -> Kernel:
+        target = exact if number < fp32_blocks else device_for(plan, block, device, bf16_layers)
+        return kernel_of(block, views, target, weights, _origin(plan, block), options, panels=panels)
+
+    shared = {} if device.is_gpu else tied(plan.blocks)
+    first = {b.output: made(n, b) for n, b in enumerate(plan.blocks) if b in shared.values()}
+    schedules = {table: first[block.output].schedule for table, block in shared.items()}
+    panels = {t: s for t, s in schedules.items() if isinstance(s, FewBits) and in_panels(t, s)}
     for number, block in enumerate(plan.blocks):
         if progress:
             progress(", ".join(_origin(plan, block)) or block.output.op)
@@ -116,8 +129,7 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
         if not block.output.type.elements:
             kernels += borders
             continue
-        target = exact if number < fp32_blocks else device_for(plan, block, device, bf16_layers)
-        kernel = kernel_of(block, views, target, weights, _origin(plan, block), options)
+        kernel = first[block.output] if block.output in first else made(number, block, panels)
         guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
         if guards:  # the kernel may be skipped, the halo is filled in any case
             kernels += [*borders, replace(kernel, guards=guards)]
@@ -178,11 +190,12 @@ def kernel_of(
     names: tuple[str, ...] = (),
     options: ScheduleOptions = DEFAULTS,
     variant: str | None = None,
+    panels: Mapping[Node, FewBits] = NO_PANELS,
 ) -> Kernel:
     """The kernel of one block: the first schedule, from the most to the least specialized, that accepts it.
 
     A matmul takes ``variant``, or the one that the options choose; tiles in the options have precedence. ``names`` are
-    the nodes of the model in the block.
+    the nodes of the model in the block. Tables in ``panels`` are looked up there, unless it is a matmul.
     """
     schedule: BlockSchedule
     offer = None
@@ -191,7 +204,12 @@ def kernel_of(
     else:
         decided = next((options.tiles[name] for name in reversed(names) if name in options.tiles), None)
         looked_up = block.kind in ("map", "row")
-        flat = flatten(block, views, weights, (lambda value: as_read(value, device)) if looked_up else None)
+
+        def in_panel(node: Node, place: tuple[Expr, ...]) -> Expr | None:
+            return decoded(panels[node], place) if node in panels and block.kind != "contract" else None
+
+        reading = (lambda value: as_read(value, device)) if looked_up else None
+        flat = flatten(block, views, weights, reading, in_panel)
         flat = replace(flat, tile=decided, micro_kernels=options.micro_kernels)
         wanted = Request(block, flat, device, weights, options.numeric, variant)
         schedule, offer = choose(wanted)

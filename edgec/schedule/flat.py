@@ -56,16 +56,20 @@ def flatten(
     views: Mapping[Node, View],
     weights: Weights,
     as_read: Callable[[np.ndarray], np.ndarray] | None = None,
+    decoded: Callable[[Node, tuple[Expr, ...]], Expr | None] = lambda node, place: None,
 ) -> Flat:
     """Split the block's loops until indices are linear, then resolve every index to a position in memory.
 
-    ``as_read`` gives constants the type they have there.
+    ``as_read`` gives constants the type they have there; those that are ``decoded`` lie in other memory.
     """
     split = split_formula(block.formula)
 
     def resolve(slot: Any, place: tuple[Expr, ...]) -> Expr:
         node: Node = slot
         if node.is_const:
+            found = decoded(node, place)
+            if found is not None:
+                return found
             buffer = weights.add(as_read(node.value) if as_read is not None else node.value)
             return X.load(buffer, (positions.linearize(place, node.type.shape),), node.type.dtype)
         view = views[node]

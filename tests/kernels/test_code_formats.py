@@ -112,3 +112,23 @@ def test_every_format_in_c(device: str, tmp_path: Path) -> None:
         (got,) = network(GIVEN[name]).values()
         want = exact(name)
         assert np.abs(got - want).max() <= 3e-6 * np.abs(want).max(), (name, np.abs(got - want).max())
+
+
+def tied(weights: Node) -> Graph:
+    """Rows of a table, and the product by all of its rows."""
+    row = ops.node("gather", weights, value("i", 3, dtype="i64"), axis=0)
+    scores = ops.node("matmul", value("a", 2, K), ops.node("transpose", weights, perm=(1, 0)))
+    return graph(row, scores)
+
+
+@pytest.mark.parametrize("device", ["host", "x86_64_avx2"])
+def test_a_tied_table_is_stored_once(device: str, tmp_path: Path) -> None:
+    where = target(device)
+    graphs = {name: tied(FORMATS[name][1]) for name in ("Q8_0", "Q4_1", "Q4_K", "Q6_K")}
+    for name, network in compile_graphs(graphs, tmp_path, True, where.flags, where.device).items():
+        assert isinstance(network, Compiled)
+        given = {"i": np.array([0, N - 1, 20]), "a": RANDOM.standard_normal((2, K)).astype(np.float32)}
+        for port, want in run(graphs[name], given).items():
+            assert np.abs(network(given)[port] - want).max() <= 3e-6 * np.abs(want).max(), name
+        codes = FORMATS[name][1].args[0]
+        assert all(b.bytes != codes.type.bytes for k in program_of(graphs[name], where.device).kernels for b in k.reads)

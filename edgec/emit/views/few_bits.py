@@ -14,7 +14,6 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Extent
 from edgec.schedule.contract.few_bits import FewBits, Row
 
-_BYTES = {"f32": 4, "f16": 2, "u8": 1, "i8": 1}
 _TYPES = {"f32": "float", "f16": "uint16_t", "u8": "uint8_t", "i8": "int8_t"}
 
 
@@ -76,13 +75,11 @@ class FewBitsView(ContractView):
 
     @property
     def numbers(self) -> list[tuple[str, Row]]:
-        """Scales and offsets, in the order in which a panel has them."""
-        return [("scale", self.scale), *([("base", self.base)] if self.base is not None else [])]
+        return self.params.numbers
 
     @property
     def span(self) -> int:
-        """Groups that share a factor of scales or offsets; 1 where they have none."""
-        return max(row.span for _, row in self.numbers)
+        return self.params.span
 
     @property
     def factors(self) -> list[tuple[str, str]]:
@@ -90,8 +87,7 @@ class FewBitsView(ContractView):
         return [(name, row.factor) for name, row in self.numbers if row.factor]
 
     def words(self, dtype: str) -> int:
-        """Words that a row of one number a column takes in a panel."""
-        return self.width * _BYTES[dtype] // 4
+        return self.params.words(dtype)
 
     def row(self, dtype: str, v: int) -> str:
         """Vector ``v`` of a row of numbers at the panel's pointer, as floats."""

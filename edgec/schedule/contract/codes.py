@@ -7,7 +7,7 @@ factor for each group of groups.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,11 +48,15 @@ class Codes:
     """[outer, groups, group, n] integers, of which a weight is ``scale * (code - zero) + base``.
 
     Where ``has_points``, ``base`` are zero points of the groups instead: a weight is ``scale * (code - base)``.
+    ``low`` is what the formula's codes begin with, and ``place`` where they lie, in terms of the loops ``k`` and n.
     """
 
     codes: np.ndarray  # from 0 on
     zero: int
     scale: Numbers
+    low: int
+    place: Expr
+    k: tuple[Expr, Expr]
     base: Numbers | None = None
     has_points: bool = False
 
@@ -72,21 +76,22 @@ def codes_of(l: Expr, outer: tuple[Expr, ...], k: Expr, n: Expr) -> Codes | None
     values = evaluate_over(code, (*outer, first, inner, n)).astype(np.int16)
     values = values.reshape(-1, most(first), most(inner), most(n))
     low = min(int(values.min(initial=0)), 0)
-    codes, scales = (values - low).astype(np.uint8), _numbers(scale, outer, first, n)
+    scales = _numbers(scale, outer, first, n)
+    plain = Codes((values - low).astype(np.uint8), -low, scales, low, code.args[0], (first, inner))
     if _is_zero(base):
-        return Codes(codes, -low, scales)
+        return plain
     offsets = _numbers(base, outer, first, n)
     with np.errstate(all="ignore"):
         points = np.rint(-offsets.values / scales.values)
         is_integral = np.array_equal(-points * scales.values, offsets.values)
     if not is_integral:
-        return Codes(codes, -low, scales, offsets)
+        return replace(plain, base=offsets)
     points = points - low
     if (points == points.flat[0]).all():
-        return Codes(codes, int(points.flat[0]), scales)
+        return replace(plain, zero=int(points.flat[0]))
     if points.min() < 0 or points.max() > 255:
-        return Codes(codes, -low, scales, offsets)
-    return Codes(codes, 0, scales, Numbers(points.astype(np.uint8)), True)
+        return replace(plain, base=offsets)
+    return replace(plain, zero=0, base=Numbers(points.astype(np.uint8)), has_points=True)
 
 
 def _coded(e: Expr, k: Expr, lengths: tuple[int, ...]) -> tuple[Expr, tuple[Expr, Expr], Expr, Expr] | None:

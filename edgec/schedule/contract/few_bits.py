@@ -18,7 +18,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
 from edgec.ir.nest import coefficient, most
-from edgec.ir.types import dtype_name
+from edgec.ir.types import DTYPES, dtype_name
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.contract.code_panels import packed_codes
 from edgec.schedule.contract.codes import Numbers, codes_of
@@ -65,6 +65,37 @@ class FewBits(Contract):
     planes: int
     signed: bool  # codes of 8 bits are stored as signed bytes, as the instruction takes them
     panel_words: int
+    low: int  # what a code 0 of a panel is in the formula of the weights
+    place: Expr  # where that formula's codes lie, over ``k`` and ``n``
+
+    @property
+    def numbers(self) -> list[tuple[str, Row]]:
+        """Scales and offsets, in the order in which a panel has them."""
+        return [("scale", self.scale), *([("base", self.base)] if self.base is not None else [])]
+
+    @property
+    def span(self) -> int:
+        """Groups that share a factor of scales or offsets; 1 where they have none."""
+        return max(row.span for _, row in self.numbers)
+
+    def words(self, dtype: str) -> int:
+        """Words of a row of one number for each column."""
+        return self.width * DTYPES[dtype].itemsize // 4
+
+    @property
+    def number_words(self) -> int:
+        """Words of the scales and offsets of a group."""
+        return sum(self.words(row.dtype) for _, row in self.numbers)
+
+    @property
+    def group_words(self) -> int:
+        """Words of a group."""
+        return self.number_words + self.group * self.bits // 32 * self.width
+
+    @property
+    def factor_words(self) -> int:
+        """Words of the factors that groups share."""
+        return sum(self.words(row.factor) for _, row in self.numbers if row.factor)
 
     @property
     def variant(self) -> str | None:
@@ -123,7 +154,8 @@ def few_bits(dense: Contract, device: Device, weights: Weights, numeric: Numeric
     return FewBits(
         **changed, bits=bits, group=group, zero=found.zero, scale=Row.of(found.scale),
         base=None if found.base is None else Row.of(found.base), has_points=found.has_points, planes=planes,
-        signed=is_signed, panel_words=panels.shape[2],
+        signed=is_signed, panel_words=panels.shape[2], low=found.low,
+        place=X.substitute(found.place, dict(zip(found.k, loops))),
     )  # fmt: skip
 
 
