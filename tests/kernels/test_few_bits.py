@@ -44,6 +44,8 @@ def cases() -> dict[str, Graph]:
     turned = transpose(value("b", 64, 9), 1, 0)
     found["turned"] = graph(ops.node("matmul", turned, coded(64, 40, 32)))
     found["batch"] = graph(ops.node("matmul", value("a", 3, 4, 64), coded(64, 20, 32, batch=(3,))))
+    heads = ops.node("reshape", transpose(value("a", 4, 5, 32), 1, 0, 2), shape=(5, 128))
+    found["heads"] = graph(ops.node("matmul", heads, coded(128, 40, 32)))
     first = ops.node("matmul", value("a", 70, 64), coded(64, 64, 32))
     found["two"] = graph(ops.node("matmul", first, coded(64, 32, 32)))
     return found

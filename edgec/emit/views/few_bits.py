@@ -159,10 +159,10 @@ class FewBitsView(ContractView):
 
     @property
     def source(self) -> str:
-        """The pointer to the first element of a row of S."""
+        """The pointer to the first element of a group in a row of S."""
         p = self.params
-        start = X.substitute(p.s.args[0], {v: X.const(0) for v in p.k})
-        names = self.names | ({p.m: "row"} if p.m.op == "var" else {})
+        start = X.substitute(p.s.args[0], {p.k[1]: X.const(0)})
+        names = self.names | {p.k[0]: "group"} | ({p.m: "row"} if p.m.op == "var" else {})
         return advanced(self.pointers[p.s.value], Printer(names, self.pointers).position(start))
 
     # ---- codes

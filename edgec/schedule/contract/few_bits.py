@@ -17,7 +17,7 @@ from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import upper
-from edgec.ir.nest import coefficient, most
+from edgec.ir.nest import coefficient, extent, most
 from edgec.ir.types import DTYPES, dtype_name
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.contract.code_panels import packed_codes
@@ -121,21 +121,21 @@ class FewBits(Contract):
 
 def few_bits(dense: Contract, device: Device, weights: Weights, numeric: Numeric) -> FewBits | None:
     """The contraction by codes of few bits; None where its weights are none."""
-    dots = dense.dots
-    if dense.l_mode != "packed" or len(dense.k) != 1 or dense.window or dense.micro.has_starts:
+    if dense.l_mode != "packed" or dense.window or dense.micro.has_starts or dense.s.op != "load":
         return None
-    k = dots.inner if dots is not None else dense.k[0]
-    if k.op != "var" or not isinstance(k.value.extent, int) or dense.n.op != "var" or dense.s.op != "load":
+    parts = _loops_of_sum(dense)
+    outer, length = dense.panel_outer, prod(map(most, parts))
+    if dense.n.op != "var" or not all(isinstance(extent(v), int) for v in parts):
         return None
-    outer = dense.panel_outer
-    if prod(most(v) for v in (*outer, k, dense.n)) < SMALLEST or device.vector_lanes not in (4, 8, 16):
+    if prod(map(most, (*outer, dense.n))) * length < SMALLEST or device.vector_lanes not in (4, 8, 16):
         return None
-    found = codes_of(dense.l, outer, k, dense.n)
+    k = X.fresh(length)
+    found = codes_of(X.substitute(dense.l, _at(parts, k)), outer, k, dense.n)
     if found is None:
         return None
     count, group = found.codes.shape[1:3]
     loops = X.fresh(count), X.fresh(group)
-    s, step = _read_at(dense, loops[0] * group + loops[1])
+    s, step = _read_at(dense, loops[0] * group + loops[1], loops[1])
     bits = found.bits
     planes = PLANES[numeric] if step == 1 and memory_type(s) == "f32" and any(map(device.has, DOTS)) else 0
     rows, vectors = _tile(dense, device, planes)
@@ -159,13 +159,30 @@ def few_bits(dense: Contract, device: Device, weights: Weights, numeric: Numeric
     )  # fmt: skip
 
 
-def _read_at(dense: Contract, place: Expr) -> tuple[Expr, int]:
-    """S at a place of the sum, and its stride along the sum."""
-    (k,), address = dense.k, dense.s.args[0]
-    first = X.substitute(address, {k: X.const(0)})
-    step = dense.dots.step if dense.dots is not None else coefficient(address, k)
-    assert step is not None
-    return X.load(dense.s.value, (first + place * step,), dense.s.dtype), step
+def _read_at(dense: Contract, place: Expr, inner: Expr) -> tuple[Expr, int]:
+    """S at a place of the sum, and its stride along ``inner``; 0 where it has none."""
+    address = dense.s.args[0]
+    if dense.dots is None:
+        address = X.substitute(address, _at(dense.k, place))
+    else:
+        last = dense.dots.inner
+        parts = _at((*dense.k[:-1], last), place)
+        address = X.substitute(address, {**parts, dense.k[-1]: X.const(0)}) + parts[last] * dense.dots.step
+    return X.load(dense.s.value, (address,), dense.s.dtype), coefficient(address, inner) or 0
+
+
+def _loops_of_sum(dense: Contract) -> tuple[Expr, ...]:
+    """The loops of the sum, element by element, innermost last."""
+    return dense.k if dense.dots is None else (*dense.k[:-1], dense.dots.inner)
+
+
+def _at(loops: tuple[Expr, ...], place: Expr) -> dict[Expr, Expr]:
+    """The loops of the sum at one place of it."""
+    found, below = {}, 1
+    for v in reversed(loops):
+        found[v] = place // below % most(v)
+        below *= most(v)
+    return found
 
 
 def _tile(dense: Contract, device: Device, planes: int) -> tuple[int, int]:
