@@ -80,7 +80,9 @@ def _boosted() -> Iterator[tuple[str, Callable[[], Made]]]:
         for package, short in (("lightgbm", "LGBM"), ("xgboost", "XGB")):
 
             def made(package: str = package, name: str = short + kind, classes: int = classes) -> Made:
-                model = getattr(__import__(package), name)(n_estimators=20)
+                model = getattr(__import__(package), name)(
+                    n_estimators=20, verbosity=-1 if package == "lightgbm" else 0
+                )
                 return exported(model, f"convert_{package}", classes)
 
             yield f"{short}{kind} {classes}".removesuffix(" 0"), made
