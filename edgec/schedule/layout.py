@@ -34,14 +34,35 @@ def innermost_dimensions(plan: Plan) -> dict[Node, int]:
     for block in plan.blocks:
         for node, dimension in _wishes(block):
             vote(node, dimension, node.type.elements)
-    # Blocks without a vote of their own propagate those of their neighbors, so that lanes run along one dimension.
-    for order in (plan.blocks, tuple(reversed(plan.blocks)), plan.blocks):
+    _spread(plan, votes, fixed)
+    for order, is_last in ((tuple(reversed(plan.blocks)), False), (plan.blocks, False), (plan.blocks, True)):
         for block in order:
-            _propagate(block, plan, votes, fixed)
+            for node, dimension in _agreed(_alternatives(block), plan, votes, fixed, is_last):
+                if plan.root_of(node)[0] not in votes:
+                    vote(node, dimension)
+    _spread(plan, votes, fixed)
     return {
         root: (root.type.rank - 1 if root in fixed or root.op in ("input", "const") else _winner(count))
         for root, count in votes.items()
     }
+
+
+def _channel_of(block: Block, anchor: Node) -> int | None:
+    """The dimension of a block's result that is the channels of its convolution or pool; None where none of them is."""
+    if block.output.type.shape == anchor.type.shape:
+        return 1
+    variables = block.formula.variables
+    for load in X.loads(block.formula.body):
+        if anchor.op == "conv" and load.value is anchor.args[1] and load.args[0] in variables:
+            return variables.index(load.args[0])
+    return None
+
+
+def _spread(plan: Plan, votes: dict[Node, Counter[int]], fixed: set[Node]) -> None:
+    """Blocks without a vote of their own propagate those of their neighbors, so that lanes run along one dimension."""
+    for order in (plan.blocks, tuple(reversed(plan.blocks)), plan.blocks):
+        for block in order:
+            _propagate(block, plan, votes, fixed)
 
 
 def _winner(count: Counter[int]) -> int:
@@ -52,17 +73,18 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
     """Layout votes of a block: (value, dimension that should be contiguous), from the accesses in its formula."""
     anchor = next((n for n in block.nodes if n.op in ("conv", "pool", "matmul", "reduce")), None)
     if block.kind in ("map", "window") and (chosen := _whole_rows(block)):
-        return chosen
+        return [*chosen[0]] if len(chosen) == 1 else []
     if anchor is None:
         return []
     derived = block.formula
     if anchor.op in ("conv", "pool"):
         pooled = pooled_of(derived.body)
-        if anchor.type.rank < 3 or (block.output.type.shape != anchor.type.shape and pooled is None):
+        channel = _channel_of(block, anchor) if pooled is None else 1
+        if anchor.type.rank < 3 or channel is None:
             return []
-        wishes = [(block.output, 1)]
+        wishes = [(block.output, channel)]
         for load in X.loads(derived.body):
-            dimension = _walked_by(load, {derived.variables[1]})  # each channel by itself, as in pools
+            dimension = _walked_by(load, {derived.variables[channel]})  # each channel by itself, as in pools
             if dimension is None:
                 dimension = _walked_by(load, _last_summed(derived))
             # Few channels are as good as broadcast from rows as they are.
@@ -74,9 +96,54 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
             return [(block.output, block.output.type.rank - 1)]
         columns = {load.args[-1] for load in X.loads(derived.body) if load.value in anchor.args and load.value.is_const}
         return [(block.output, d) for d, v in enumerate(derived.variables) if v in columns]
+    if _is_over_several(anchor):
+        return []
+    return _rows_of(block, anchor)
+
+
+def _is_over_several(anchor: Node) -> bool:
+    """Does a reduction go over several dimensions, any of which can be contiguous?"""
+    return len([d for d in anchor.attributes["axes"] if anchor.args[0].type.bounds[d] > 1]) > 1
+
+
+Votes = tuple[tuple[Node, int], ...]
+
+
+def _alternatives(block: Block) -> list[Votes]:
+    """Layout votes of which any would do: those of gathers that leave several dimensions whole.
+
+    And those of reductions over several, the last of which is taken where nothing else is known.
+    """
+    if block.kind in ("map", "window") and (chosen := _whole_rows(block)):
+        return chosen if len(chosen) > 1 else []
+    anchor = next((n for n in block.nodes if n.op in ("conv", "pool", "matmul", "reduce")), None)
+    if anchor is None or anchor.op != "reduce" or not _is_over_several(anchor):
+        return []
+    return [tuple(_rows_of(block, anchor))]
+
+
+def _agreed(
+    alternatives: list[Votes], plan: Plan, votes: dict[Node, Counter[int]], fixed: set[Node], is_last: bool
+) -> Votes:
+    """The alternative that agrees with the layout of one of its values; if it ``is_last``, that or the last one."""
+
+    def is_known(node: Node, dimension: int) -> bool:
+        root, _ = plan.root_of(node)
+        known = root.type.rank - 1 if root in fixed else _winner(votes[root]) if root in votes else None
+        return dimension == known
+
+    agreed = [found for found in alternatives if any(is_known(*vote) for vote in found)]
+    return (agreed or (alternatives if is_last else [()]))[-1] if alternatives else ()
+
+
+def _rows_of(block: Block, anchor: Node) -> list[tuple[Node, int]]:
+    """Layout votes of a reduction: the last of its dimensions should be contiguous."""
+    derived = block.formula
     axes, rank = anchor.attributes["axes"], anchor.args[0].type.rank
     if (rank - 1 not in axes and axes != (1,)) or rank < 2 or (rank >= 3 and set(axes) == set(range(2, rank))):
         return []  # spatial means like channels last: their lanes are the channels
+    if block.kind == "contract" and rank - 1 not in axes:
+        return []  # lanes are results
     rows = {v for e in X.walk(derived.body) if e.op == "reduce" for v in X.reduction_variables(e)[-1:]}
     along = ((load.value, _walked_by(load, rows)) for load in X.loads(derived.body))
     wishes = [(value, d) for value, d in along if d is not None and value.type.rank == rank]
@@ -85,14 +152,14 @@ def _wishes(block: Block) -> list[tuple[Node, int]]:
     return list(dict.fromkeys(wishes))
 
 
-def _whole_rows(block: Block) -> list[tuple[Node, int]]:
-    """Layout votes of gathers: the un-gathered dimension should be contiguous, in the operand and in the result."""
+def _whole_rows(block: Block) -> list[Votes]:
+    """Layout votes of gathers, for each un-gathered dimension: it should be contiguous in the operand and result."""
     variables = block.formula.variables
     for load in X.loads(block.formula.body):
         is_chosen = any(X.loads(i) for i in load.args)
         rows = [v for v in load.args if v.op == "var" and v in variables and most(v) >= NARROWEST]
         if is_chosen and rows and not load.value.is_const:
-            return [(load.value, load.args.index(rows[-1])), (block.output, variables.index(rows[-1]))]
+            return [((load.value, load.args.index(v)), (block.output, variables.index(v))) for v in rows]
     return []
 
 
