@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from math import prod
 
 from edgec.errors import EdgecError
 from edgec.fuse import Block, Plan
-from edgec.fuse.classify import flops
 from edgec.fuse.cost_model import operations
 from edgec.fuse.join import AGAIN, CHOSEN
-from edgec.ir.graph import Node
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.functions import FUNCTIONS
+from edgec.ir.graph import Formula, Node
+from edgec.ir.nest import most
 from edgec.schedule.memory import ALIGNMENT, overwrites_in_place
 from edgec.schedule.operations import asked, executed, operators_of
 from edgec.schedule.program import Buffer, Kernel, Program
@@ -107,10 +111,26 @@ def decided(block: Block, choices: Mapping[str, str]) -> float:
     """
     nodes = operators_of(block)
     priced = (choices.get(f"{kind} {node.key}") == AGAIN for kind in ("recompute", "gather") for node in nodes)
-    if block.kind == "contract":
-        return float(flops(block.meaning))
+    if block.kind == "contract" and isinstance(block.meaning, Formula):
+        return _with_factors_of_terms(block.meaning)
     is_repeated = block.kind != "map" or any(n.op in ("concat", *CHOSEN) for n in nodes) or any(priced)
     return operations(block, by_each=True) if is_repeated else 0.0
+
+
+def _with_factors_of_terms(derived: Formula) -> float:
+    """Operations of sums of products, each sum once, whose factors are computed for every term."""
+
+    def price(e: Expr, times: int, seen: set[Expr]) -> float:
+        if e in seen or e.op in ("load", "var", "const"):
+            return 0.0
+        seen.add(e)
+        if e.op == "reduce":
+            terms = prod(most(v) for v in (*X.free_variables(e), *X.reduction_variables(e)))
+            return price(e.args[0], terms, seen) + terms
+        own = FUNCTIONS[e.op].flops * times if e.op in FUNCTIONS and e.dtype != "i64" else 0
+        return own + sum(price(a, times, seen) for a in e.args)
+
+    return price(derived.body, prod(most(v) for v in derived.variables if v.op == "var"), set())
 
 
 def _lives(program: Program) -> dict[Buffer, tuple[int, int]]:

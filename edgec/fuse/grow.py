@@ -45,14 +45,18 @@ def grow(draft: Draft, anchor: Node) -> None:
     block = [anchor]
     end = anchor
     ends, lengths = [end], [1]
-    rows = anchor.op == "reduce"
+    rows = anchor.op == "reduce" and not _sums_products(draft, anchor)
+    restored: Node | None = None
     merges = draft.mode.is_planner and anchor.op == "matmul" and (draft.mode.head or not draft.mode.gpu)
     merged = _attention(draft, anchor) if merges else None
     if merged is not None:
         block = merged
         lengths = [len(block)]
     while True:
-        found = _next(draft, block, end, anchor, rows)
+        found = _next(draft, block, end, anchor, rows, restored)
+        if isinstance(found, Refusal) and rows and restored is None:
+            restored = _restored(draft, block, end, anchor)
+            found = [restored] if restored is not None else found
         if isinstance(found, Refusal):
             said.apart(end, draft.users[end], found, first=Mapping.MANY_TO_MANY)
             break
@@ -76,19 +80,34 @@ def grow(draft: Draft, anchor: Node) -> None:
         draft.attentions.add(end)
 
 
+def _sums_products(draft: Draft, anchor: Node) -> bool:
+    """Does a reduction add products as a matmul does, each sum for one result? No row is then held for others."""
+    operand = anchor.args[0]
+    if operand.op != "mul" or operand in draft.owner or {*draft.users[operand]} != {anchor}:
+        return False
+    return draft.block(anchor, [operand, anchor]).kind == "contract"
+
+
 def _held(anchor: Node, reader: Node) -> str:
     if anchor.op != "reduce" and not classify.is_elementwise(reader) and not classify.is_movement(reader):
         return f"{reader.op} combines sums that are neighbors in the registers of {anchor.op}"
     if classify.is_elementwise(reader):
         return f"{reader.op} is applied to each element while {anchor.op} still holds it"
+    if reader.op == "reshape":
+        return "reshape gives the row the shape back in which it was computed"
     return f"{reader.op} reads the row while it is in cache"
 
 
-def _next(draft: Draft, block: Sequence[Node], end: Node, anchor: Node, rows: bool) -> list[Node] | Refusal:
-    """Next operator of a block that ends in ``end``, or the reason why it ends here."""
+def _next(
+    draft: Draft, block: Sequence[Node], end: Node, anchor: Node, rows: bool, restored: Node | None = None
+) -> list[Node] | Refusal:
+    """Next operator of a block that ends in ``end``, or the reason why it ends here.
+
+    Once a row has been ``restored`` to the shape in which it was computed, element-wise operators of that shape follow.
+    """
     if end in draft.results or end in draft.conditions:
         return Refusal("output", "its result must be stored in memory")
-    found = _post_dominator(draft, end, anchor, rows)
+    found = _post_dominator(draft, end, anchor, rows and restored is None, restored)
     if isinstance(found, Refusal):
         more = draft.mode.is_planner and not rows
         beyond = _pooled(draft, block, end) or _beyond_movement(draft, block, end, anchor) if more else None
@@ -103,6 +122,38 @@ def _next(draft: Draft, block: Sequence[Node], end: Node, anchor: Node, rows: bo
     if not draft.mode.grows(block, found):
         return Refusal("mode", f"this build does not fuse it (--fuse {draft.mode.name})")
     return found
+
+
+def _restored(draft: Draft, block: Sequence[Node], end: Node, anchor: Node) -> Node | None:
+    """The reshape by which alone a row is read that was itself reshaped: that of groups of channels, say.
+
+    The result is then stored in the shape of its readers, any dimension of which can be contiguous.
+    """
+    if end in draft.results | draft.conditions or len(draft.users[end]) != 1 or end.type != anchor.args[0].type:
+        return None
+    (user,) = draft.users[end]
+    moved = _moved_before(draft, anchor)
+    if not moved or user.op != "reshape" or user in draft.owner:
+        return None
+    if not draft.mode.is_planner or len(block) >= BLOCK_LIMIT:
+        return None
+    whole = draft.block(user, [*block, user], *moved)
+    return user if whole.kind == "row" and is_affine(whole.formula) else None
+
+
+def _moved_before(draft: Draft, anchor: Node) -> list[Node]:
+    """Movement of the elements of a row, and element-wise work after it, on the way to what reduces them."""
+    node, passed = anchor.args[0], list[Node]()
+    while len(passed) < REACH:
+        source, path = draft.behind(node)
+        if path:
+            return [*passed, *path] if any(n.op in ORDERS for n in path) else []
+        whole = [a for a in source.args if a.type.shape == source.type.shape]
+        if source in draft.owner or not whole or not classify.is_elementwise(source):
+            return []
+        passed.append(source)
+        node = whole[0]
+    return []
 
 
 def _pooled(draft: Draft, block: Sequence[Node], end: Node) -> list[Node] | None:

@@ -138,8 +138,10 @@ def count(nests: Iterable[Nest]) -> float:
 def executed(kernel: Kernel) -> float:
     """Operations of one step of a kernel; of sums of products, those of their formula."""
     assert kernel.block is not None
-    nests = kernel.schedule.nests if isinstance(kernel.schedule, BlockSchedule) else ()
-    return count(nests) if nests else operations(kernel.block)
+    schedule = kernel.schedule
+    if not isinstance(schedule, BlockSchedule):
+        return operations(kernel.block)
+    return count(schedule.nests) if schedule.nests else operations(kernel.block) * schedule.repeats
 
 
 def operators_of(block: Block) -> list[Node]:

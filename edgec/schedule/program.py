@@ -203,6 +203,11 @@ class BlockSchedule(Schedule):
         return ()
 
     @property
+    def repeats(self) -> int:
+        """Times that a schedule without ``nests`` computes each sum of its block's formula."""
+        return 1
+
+    @property
     def tables(self) -> list[Buffer]:
         """Tables that are read in addition to the loads of the bodies."""
         return []

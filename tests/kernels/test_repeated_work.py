@@ -17,7 +17,21 @@ import pytest
 from chance import RANDOM, SEED
 from compiled import FLAGS, STRICT, compile_graphs
 from emulated import emulate
-from small_graphs import arrays, graph, layernorm, mean, number, softmax, total, transpose, value, weights
+from small_graphs import (
+    arrays,
+    conv,
+    graph,
+    layernorm,
+    mean,
+    number,
+    pad,
+    relu,
+    softmax,
+    total,
+    transpose,
+    value,
+    weights,
+)  # fmt: skip
 
 from edgec import ops
 from edgec.device.device import Device
@@ -25,12 +39,13 @@ from edgec.device.load import load_device
 from edgec.errors import EdgecError
 from edgec.execute import invariants
 from edgec.execute.invariants import InvariantError, verify_program
-from edgec.fuse import join, plan
+from edgec.fuse import grow, join, plan
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node
 from edgec.schedule import choose
 from edgec.schedule import map as map_schedule
 from edgec.schedule.build import schedule
+from edgec.schedule.contract import operands
 from edgec.schedule.flat import Flat
 from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.operations import asked, count
@@ -92,6 +107,12 @@ def normal_forms() -> Iterator[tuple[str, Graph]]:
     yield "leading dimension", graph(affine(layernorm(z, 0), 1, 35))
     yield "softmax of columns, transposed", graph(transpose(softmax(z, 0), 1, 0))
     yield "softmax of rows, transposed", graph(transpose(softmax(z, 1), 1, 0))
+    # A sum of products that all elements read: of tokens, weighted.
+    tokens = value("t", 1, 29, 40)
+    pooled = total(ops.node("mul", value("a", 1, 29, 1), tokens), 1)
+    yield "weighted sum of tokens, read by all", graph(ops.node("mul", pooled, value("k", 1, 29, 40)))
+    yield "sums of products, read by all", graph(ops.node("mul", total(ops.node("mul", z, value("v", 1, 35)), 1), z))
+    yield "unit length of columns", graph(ops.node("div", *(2 * [transpose(z, 1, 0)])), lengths(transpose(z, 1, 0), 1))
     yield "row of few", graph(layernorm(value("x", 300, 3), 1))
     yield "scaled before it is reduced", graph(layernorm(affine(x, 18, 1, 1), 1, 2, 3))
 
@@ -99,8 +120,41 @@ def normal_forms() -> Iterator[tuple[str, Graph]]:
 FORMS = dict(normal_forms())
 
 
+def read_by(y: Node) -> Node:
+    """A random reader: element-wise, a matmul, a convolution, a part of a concatenation, or of a larger shape."""
+    n = y.type.shape[-1]
+    kind = int(RANDOM.integers(6))
+    if kind == 0:
+        return relu(y)
+    if kind == 1 and y.type.rank > 1:
+        return ops.node("matmul", y, weights(n, 9))
+    if kind == 2:
+        image = ops.node("reshape", y, shape=(1, y.type.elements // n, 1, n))
+        return conv(pad(image, 0, 1), weights(7, y.type.elements // n, 1, 3)) if y.type.elements < 2000 else image
+    if kind == 3:
+        return ops.node("concat", relu(y), ops.node("mul", y, number(0.5)), y, axis=int(RANDOM.integers(y.type.rank)))
+    if kind == 4:
+        return ops.node("mul", ops.node("reshape", y, shape=(1, *y.type.shape)), weights(3, *(1 for _ in y.type.shape)))
+    return y
+
+
+def of_a_convolution() -> Node:
+    """Groups of channels, or everything, normalized between two convolutions; they may be read in another shape."""
+    channels, side = int(RANDOM.choice([6, 8, 24])), int(RANDOM.choice([3, 5, 8]))
+    x = conv(pad(value("x", 1, 5, side, side), 1, 1), weights(channels, 5, 3, 3))
+    if RANDOM.random() < 0.3:
+        x = transpose(ops.node("reshape", x, shape=(1, channels, side * side)), 0, 2, 1)
+        y = layernorm(ops.node("reshape", x, shape=(1, 1, channels * side * side)), 2)
+        y = transpose(ops.node("reshape", y, shape=(1, side * side, channels)), 0, 2, 1)
+        y = ops.node("reshape", y, shape=(1, channels, side, side))
+    else:
+        y = group_norm(x, int(RANDOM.choice([1, 2, 6 if channels != 8 else 4, channels])))
+    y = ops.node("mul", y, ops.node("sigmoid", y)) if RANDOM.random() < 0.5 else y
+    return conv(pad(y, 1, 1), weights(4, channels, 3, 3)) if RANDOM.random() < 0.7 else y
+
+
 def drawn(count: int) -> Iterator[tuple[str, Graph]]:
-    """Reductions over random dimensions of random shapes, in random orders of memory."""
+    """Reductions over random dimensions of random shapes, in random orders of memory, with random readers."""
     makers: tuple[Callable[..., Node], ...] = (centered, softmax, layernorm, lengths)
     for k in range(count):
         rank = int(RANDOM.integers(2, 6))
@@ -119,12 +173,15 @@ def drawn(count: int) -> Iterator[tuple[str, Graph]]:
             y = ops.node("reshape", y, shape=(y.type.elements // y.type.shape[-1], y.type.shape[-1]))
         if RANDOM.random() < 0.3:
             y = transpose(y, *reversed(range(y.type.rank)))
-        yield f"{k}: {makers} of {shape} over {axes}", graph(y)
+        readers = [y] if exact else [read_by(y) for _ in range(int(RANDOM.integers(1, 3)))]
+        yield f"{k}: {shape} over {axes}, {[r.op for r in readers]}", graph(*dict.fromkeys(readers))
+        if k % 6 == 0:
+            yield f"{k}: of a convolution", graph(of_a_convolution())
 
 
 @cache
 def random_graphs() -> dict[str, Graph]:
-    return dict(drawn(60))
+    return dict(drawn(50))
 
 
 def differences(graphs: dict[str, Graph], made: dict[str, object]) -> list[str]:
@@ -208,6 +265,15 @@ def test_a_row_that_repeats_a_reduction_is_noticed(monkeypatch: pytest.MonkeyPat
     row_of = choose.row
     monkeypatch.setattr(choose, "row", with_tasks)
     rejected(graph(layernorm(value("x", *NCHW), 1, 3)), monkeypatch)
+
+
+def test_a_sum_of_products_that_is_repeated_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was: the loop of what reads a sum around the matmul that computes it."""
+    one = FORMS["weighted sum of tokens, read by all"]
+    monkeypatch.setattr(grow, "_sums_products", lambda *_: False)
+    check(one, "host", monkeypatch)  # in a map, which holds the sums
+    monkeypatch.setattr(operands, "is_repeated", lambda *_: False)
+    rejected(one, monkeypatch)
 
 
 def test_planner_that_fuses_what_is_read_often_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,6 +118,10 @@ class Contract(BlockSchedule):
         return [self.result]
 
     @property
+    def repeats(self) -> int:
+        return prod(most(v) for v in self.outer if v not in X.free_variables(self.s) | X.free_variables(self.l))
+
+    @property
     def tables(self) -> list[Buffer]:
         return [self.packed] if self.packed is not None else []
 

@@ -48,10 +48,13 @@ def operands(flat: Flat, can_gather: bool = True) -> Operands | None:
     if _is_depthwise(flat, product.args, n):
         return None
     mine = X.free_variables(l) | X.free_variables(s)
+    if is_repeated(flat, mine):
+        return None
     rows = [v for v in flat.loops if v in mine and v not in X.free_variables(l)]
     if not is_vectorizable(over_lanes(taken.epilogue, n), n):
         return None
     flat, s, epilogue, m = _merge_rows(flat, s, taken.epilogue, rows)
+    flat, l, epilogue, n = _merge_columns(flat, l, epilogue, n, X.free_variables(s))
     mode = _lane_mode(l, n)
     if mode == "packed" and not is_fixed(*X.free_variables(l)):
         mode = "gathered"
@@ -62,6 +65,11 @@ def operands(flat: Flat, can_gather: bool = True) -> Operands | None:
     return Operands(
         flat, taken.sum.dtype, epilogue, taken.accumulator, taken.window, outer, panel_outer, m, n, k, s, l, mode
     )
+
+
+def is_repeated(flat: Flat, mine: frozenset[Expr]) -> bool:
+    """Are there loops that neither factor depends on, for each of which every sum would be computed again?"""
+    return any(most(v) > 1 for v in flat.loops if v not in mine)
 
 
 def _choose_lanes(
@@ -128,6 +136,23 @@ def _merge_rows(flat: Flat, scalar: Expr, epilogue: Expr, rows: list[Expr]) -> t
     # Short steps in the result keep a tile within few cache lines.
     tiled = max(rows, key=lambda v: (min(most(v), 8), -(coefficient(flat.address, v) or 0)))
     return flat, scalar, epilogue, tiled
+
+
+def _merge_columns(
+    flat: Flat, lane: Expr, epilogue: Expr, n: Expr, others: frozenset[Expr]
+) -> tuple[Flat, Expr, Expr, Expr]:
+    """Join the lane loop with those around it that step through every buffer as one with it."""
+    fixed = used_as_values(lane) | used_as_values(epilogue) | others
+    for outer in (v for v in flat.loops if v is not n and v in X.free_variables(lane)):
+        addresses = [flat.address, *(e.args[0] for x in (lane, epilogue) for e in X.loads(x) if e.args)]
+        if outer in fixed or n in fixed or not mergeable(outer, n, addresses):
+            continue
+        joined = X.fresh(outer.value.extent * n.value.extent)
+        change = {outer: X.const(0), n: joined}
+        loops = tuple(joined if v is n else v for v in flat.loops if v is not outer)
+        joint = replace(flat, loops=loops, address=X.substitute(flat.address, change))
+        return _merge_columns(joint, X.substitute(lane, change), X.substitute(epilogue, change), joined, others)
+    return flat, lane, epilogue, n
 
 
 def _merge_sum(k: tuple[Expr, ...], s: Expr, l: Expr, mode: str) -> tuple[tuple[Expr, ...], Expr, Expr]:

@@ -70,6 +70,10 @@ class GpuContract(GpuProduct):
         return [self.s, self.l, self.epilogue, *([self.start] if self.start is not None else [])]
 
     @property
+    def repeats(self) -> int:
+        return prod(most(v) for v in self.batch if v not in X.free_variables(self.s))
+
+    @property
     def at_store(self) -> list[Expr]:
         return [self.epilogue]
 

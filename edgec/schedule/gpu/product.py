@@ -9,6 +9,7 @@ from math import prod
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
+from edgec.schedule.contract.operands import is_repeated
 from edgec.schedule.flat import Flat, is_constant
 from edgec.schedule.gpu.kernel import LANES
 from edgec.schedule.program import Buffer
@@ -44,6 +45,8 @@ def product_of(flat: Flat, dtype: str = "f32") -> Product | None:
     if found is None:
         return None
     s, l, batch, m, n = found
+    if is_repeated(flat, X.free_variables(s) | X.free_variables(l)):
+        return None
     address = flat.address
     constant = is_constant(l)
     m, (s, l, epilogue), address = _merged(m, (s, l, epilogue), address, constant)
