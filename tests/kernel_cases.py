@@ -174,6 +174,10 @@ def maps() -> Iterator[Named]:
             ops.node("gather_elements", x, value("j", 3, 5, 2, dtype="i64"), axis=2),
         ),
     )
+    yield (
+        "map that interleaves",
+        graph(transpose(value("x", 17, 2, 61), 0, 2, 1), transpose(value("y", 3, 2, 2, 25), 3, 2, 1, 0)),
+    )
     yield "map of everything empty", graph(ops.node("exp", value("x", 3, 0)), total(value("x", 3, 0), 1))
     yield "map of a scalar", graph(ops.node("exp", value("x")), ops.node("reshape", value("x"), shape=(1, 1)))
     yield "map large", graph(ops.node("add", value("x", 2, 4099), value("y", 4099)))

@@ -8,14 +8,17 @@ from typing import NamedTuple
 
 from edgec.device.device import Device
 from edgec.fuse import Block
+from edgec.ir.nest import most
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.attention.attention import attention
 from edgec.schedule.contract.contract import Contract, contract
 from edgec.schedule.contract.few_bits import few_bits
+from edgec.schedule.contract.operands import operands
 from edgec.schedule.contract.sparse import has_zeros, sparse
 from edgec.schedule.contract.winograd import Winograd, cycles_of, winograd
 from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.gpu import choose as gpu
+from edgec.schedule.loops import is_contiguous, taken_apart
 from edgec.schedule.map import map_
 from edgec.schedule.program import BlockSchedule, SparseOffer
 from edgec.schedule.row import row
@@ -57,6 +60,17 @@ def _product(r: Request) -> Found | None:
     return None if found is None else Found(found, offer)
 
 
+def _dot_rows(r: Request) -> Found | None:
+    """Sums of products along what is contiguous, where no factor is used twice: lanes along the sum, not gathered."""
+    o = operands(r.flat)
+    if o is None or o.mode != "gathered" or most(o.m) > 1 or o.window:
+        return None
+    parts = taken_apart(r.flat)
+    if parts is None or not is_contiguous(parts) or most(parts.row) < r.device.vector_lanes:
+        return None
+    return _row(r)
+
+
 def _window(r: Request) -> Found | None:
     found = window(r.flat, r.device, r.weights)
     return None if found is None else Found(found)
@@ -72,6 +86,7 @@ def _row(r: Request) -> Found | None:
 SCHEDULES: tuple[tuple[frozenset[str], Callable[[Request], Found | None]], ...] = (
     (frozenset({"attention"}), _attention),
     (frozenset({"contract"}), _named),
+    (frozenset({"contract"}), _dot_rows),
     (frozenset({"contract"}), _product),
     (frozenset({"contract", "window"}), _window),
     (frozenset({"row", "window"}), _row),

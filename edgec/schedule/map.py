@@ -18,6 +18,8 @@ from edgec.schedule.program import BlockSchedule, Buffer, Level, Nest
 
 #: Elements of one map task: so many that the cost of distributing tasks is negligible.
 MAP_BLOCK = 4096
+#: Least iterations of a task of a scalar map, and least tasks, where its loops have as many.
+SHORT = 16
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Map(BlockSchedule):
     """One pass over the output; ``lane`` is None when the body has no vector form.
 
     No reduction depends on the loops ``inside``, so each is computed once for all of their iterations (a softmax over
-    columns, for example).
+    columns, for example). Without reductions, they are the last loops of a scalar map where these are short.
     """
 
     template: ClassVar[str] = "map"
@@ -81,6 +83,7 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
     lanes = [v for v in loops if coefficient(flat.address, v) == 1 and most(v) >= 4]
     if not lanes and _is_expensive(flat.body):  # storing lanes one by one is cheap compared with scalar arithmetic
         lanes = [v for v in reversed(loops) if most(v) >= 16 and coefficient(flat.address, v) is not None]
+    lanes = _of_reductions(flat, lanes) or lanes
     if lanes:
         lane = lanes[0]
         body = repacked(flat.body, flat.loops, lane, weights)
@@ -91,9 +94,33 @@ def map_(flat: Flat, device: Device, weights: Weights) -> Map:
             return Map(outer, lane, device.vector_lanes, body, flat.store, flat.address, inside)
     last = independent(flat.body, loops)  # the innermost loops share what does not depend on them
     outer = tuple(v for v in loops if v not in last)
-    if len(last) < 2:
-        return Map((*outer, *last), None, 1, flat.body, flat.store, flat.address)
+    if len(last) == 1:
+        outer, last = (*outer, *last), ()
+    if not any(e.op == "reduce" for e in X.walk(flat.body)):
+        outer, last = _short_last(outer)
     return Map(outer, None, 1, flat.body, flat.store, flat.address, last)
+
+
+def _of_reductions(flat: Flat, lanes: Sequence[Expr]) -> list[Expr]:
+    """Loops along which all reductions read what is contiguous, where they do not run on ``lanes`` otherwise."""
+    places = [e.args[0] for r in X.walk(flat.body) if r.op == "reduce" for e in X.loads(r) if e.args]
+    if not places or any(coefficient(a, v) for a in places for v in lanes[:1]):
+        return []
+    steps = {v: {coefficient(a, v) for a in places} for v in flat.loops if coefficient(flat.address, v) is not None}
+    return sorted((v for v, found in steps.items() if 1 in found and found <= {0, 1} and most(v) >= 16), key=most)[-1:]
+
+
+def _short_last(loops: Sequence[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The loops, with those last ones apart that one before them should be around, because together they are short.
+
+    A task has the innermost loops, and what begins it (divisions of its number) should not be paid for every element.
+    There are still as many tasks.
+    """
+    at, elements = len(loops), 1
+    while at > 2 and elements * most(loops[at - 1]) < SHORT <= prod(map(most, loops[: at - 2])):
+        at -= 1
+        elements *= most(loops[at])
+    return tuple(loops[:at]), tuple(loops[at:])
 
 
 def _is_expensive(body: Expr) -> bool:

@@ -1,0 +1,125 @@
+"""Dimensions that lanes run along: layouts where reductions leave a choice, and the loops of products and maps."""
+
+from __future__ import annotations
+
+import numpy as np
+from small_graphs import conv, graph, layernorm, number, pad, relu, total, transpose, value, weights
+
+from edgec import ops
+from edgec.device.load import load_device
+from edgec.fuse import plan
+from edgec.ir.graph import Graph, Node, constant
+from edgec.schedule.build import schedule
+from edgec.schedule.layout import innermost_dimensions
+from edgec.schedule.program import Kernel
+
+
+def convolved(channels: int) -> Node:
+    return conv(pad(value("x", 1, 16, 12, 12), 1, 1), weights(channels, 16, 3, 3))
+
+
+def scaled_by_range(x: Node) -> Node:
+    """What dynamic quantization does: the least and the greatest of all elements."""
+    low, high = total(x, 0, 1, 2, 3, combine="min"), total(x, 0, 1, 2, 3, combine="max")
+    return ops.node("div", ops.node("sub", x, low), ops.node("add", ops.node("sub", high, low), number(1e-3)))
+
+
+def group_norm(x: Node, groups: int) -> Node:
+    n, c, h, w = x.type.shape
+    flat = ops.node("reshape", x, shape=(n, groups, c // groups * h * w))
+    y = ops.node("reshape", layernorm(flat, 2) if groups == 1 else scaled(flat), shape=x.type.shape)
+    return ops.node("add", ops.node("mul", y, weights(c, 1, 1)), weights(c, 1, 1))
+
+
+def scaled(x: Node) -> Node:
+    return ops.node("div", x, ops.node("add", total(ops.node("abs", x), 2), number(1.0)))
+
+
+def kernels_of(one: Graph) -> tuple[Kernel, ...]:
+    return schedule(plan(one), load_device("x86_64_avx2")).kernels
+
+
+def described(one: Graph) -> list[str]:
+    return [s.describe for k in kernels_of(one) for s in k.steps if s.block is not None]
+
+
+def test_lanes_are_all_keys_of_a_window() -> None:
+    """Rows and columns of a window that memory holds as one are one loop."""
+    keys = transpose(ops.node("reshape", value("k", 3, 7, 5, 24), shape=(3, 35, 24)), 0, 2, 1)
+    (text,) = described(graph(ops.node("matmul", value("q", 3, 21, 24), keys)))
+    assert text.startswith("contract M=21 N=35 K=24")
+
+
+def test_rows_by_a_vector_are_not_gathered() -> None:
+    assert described(graph(ops.node("matmul", value("x", 51, 70), weights(70, 1)))) == [
+        "row of 70, passes add, 0 values kept"
+    ]
+    (few,) = described(graph(ops.node("matmul", value("x", 51, 3), weights(3, 1))))
+    assert few.startswith("contract")
+
+
+def test_columns_are_reduced_along_what_is_contiguous() -> None:
+    """Not along the result, whose lanes would be gathered one by one."""
+    turned = transpose(value("x", 2, 21, 40), 0, 2, 1)
+    size = total(ops.node("mul", turned, turned), 2)
+    (text,) = described(graph(ops.node("div", turned, ops.node("sqrt", size))))
+    assert text == "map over [2], lanes along 40"
+
+
+def test_tasks_of_interleaving_are_whole_rows() -> None:
+    (text,) = described(graph(transpose(value("x", 70, 2, 61), 0, 2, 1)))
+    assert text == "map over [70, 61], scalar"
+    (text,) = described(graph(transpose(value("x", 2, 6100), 1, 0)))  # one loop of tasks is left
+    assert text == "map over [6100, 2], scalar"
+
+
+def test_depthwise_convolution_of_channels_last_keeps_them() -> None:
+    """Written as tf2onnx and PyTorch's channels-last blocks do: transposed before it and after it."""
+    x = relu(ops.node("mul", value("x", 1, 14, 14, 48), value("y", 1, 14, 14, 48)))
+    y = conv(pad(transpose(x, 0, 3, 1, 2), 1, 1), weights(48, 1, 3, 3), groups=48)
+    found = plan(graph(relu(ops.node("matmul", transpose(y, 0, 2, 3, 1), weights(48, 20)))))
+    channels = {n: n.type.shape.index(48) for n in innermost_dimensions(found) if 48 in n.type.shape}
+    assert {innermost_dimensions(found)[n] == d for n, d in channels.items()} == {True}
+
+
+def test_rows_that_are_gathered_leave_the_layout_to_their_reader() -> None:
+    """Resized images, of which columns are gathered: rows are no better to have contiguous than channels."""
+    x = conv(value("x", 1, 16, 7, 7), weights(32, 16, 1, 1))
+    wide = ops.node("gather", ops.node("tanh", x), constant(np.arange(14) // 2), axis=3)
+    found = plan(graph(conv(ops.node("exp", wide), weights(9, 32, 1, 1))))
+    inner = innermost_dimensions(found)
+    assert {d for n, d in inner.items() if n.type.shape[1:2] == (32,)} == {1}
+
+
+def test_range_of_a_convolution_leaves_its_channels_contiguous() -> None:
+    one = graph(conv(relu(scaled_by_range(convolved(32))), weights(8, 32, 1, 1)))
+    found = plan(one)
+    convolution = next(n for n in innermost_dimensions(found) if n.op == "conv" and n.type.shape[1] == 32)
+    assert innermost_dimensions(found)[convolution] == 1
+
+
+def test_reduction_alone_reads_along_its_last_dimension() -> None:
+    made = relu(ops.node("mul", value("a", 6, 5, 7), value("b", 6, 5, 7)))
+    found = plan(graph(total(made, 1, 2), relu(made)), "none")
+    assert {d for n, d in innermost_dimensions(found).items() if n.type.shape == (6, 5, 7)} == {2}
+
+
+def test_normalized_groups_are_stored_as_their_reader_wants_them() -> None:
+    """With the element-wise work that follows, in one kernel; not in the shape in which the groups are rows."""
+    for groups in (1, 4):
+        normed = group_norm(convolved(32), groups)
+        one = graph(conv(pad(ops.node("mul", normed, ops.node("sigmoid", normed)), 1, 1), weights(8, 32, 3, 3)))
+        blocks = plan(one).blocks
+        (row,) = [b for b in blocks if b.kind == "row"]
+        assert row.output.type.shape == (1, 32, 12, 12) and row.output.op == "mul"
+        assert not [b for b in blocks if b.kind == "map" and len(b.nodes) > 1]
+        assert any(text.startswith("row of") for text in described(one))
+
+
+def test_groups_that_two_shapes_read_stay_rows() -> None:
+    normed = layernorm(ops.node("reshape", convolved(32), shape=(1, 1, 32 * 144)), 2)
+    image = ops.node("reshape", normed, shape=(1, 32, 12, 12))
+    rows = ops.node("reshape", normed, shape=(1, 144, 32))
+    blocks = plan(graph(conv(image, weights(8, 32, 1, 1)), ops.node("matmul", rows, weights(32, 9)))).blocks
+    (row,) = [b for b in blocks if b.kind == "row"]
+    assert row.output.type.shape == (1, 1, 32 * 144)
