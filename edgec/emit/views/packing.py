@@ -47,15 +47,24 @@ class PackingView(View):
     def width(self) -> int:
         return self.params.width
 
+    @property
+    def is_whole(self) -> bool:
+        """Are all panels full of columns?"""
+        n = self.params.n_extent
+        return isinstance(n, int) and n % self.width == 0
+
     def _gather(self) -> tuple[list[str], str]:
-        p, inside = self.params, "j < width"
+        p = self.params
+        inside = [] if self.is_whole else ["j < width"]
         names = {v: t for v, t in self.names.items() if v is not p.n} | {p.n: "(n + j)"}
         if p.dots is not None:
             names |= {p.dots.inner: "w"} if p.dots.inner.op == "var" else {}  # a sum of one term has no loop
-            inside += f" && w < {extent(p.dots.inner)}" if p.dots.rest else ""
+            inside += [f"w < {extent(p.dots.inner)}"] if p.dots.rest else []
         printer = Printer(names, self.pointers, depth=len(self.sums) + 2)
-        guarded = X.select(X.load("inside", (), "bool"), p.l, X.const(0, p.l.dtype))
-        printer.define(X.load("inside", (), "bool"), inside)
+        guarded = p.l
+        if inside:
+            guarded = X.select(X.load("inside", (), "bool"), p.l, X.const(0, p.l.dtype))
+            printer.define(X.load("inside", (), "bool"), " && ".join(inside))
         value = printer.value(guarded)
         return [line.strip() for line in printer.lines], value
 
