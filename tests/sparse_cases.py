@@ -72,7 +72,7 @@ def sparse() -> Iterator[tuple[str, Graph]]:
     x = value("x", 1, 24, 9, 15)
     yield "sparse pointwise", graph(last(relu(conv(x, kernels(70, 24, 1, 1, share=0.2)))))
     for stride, dilation in ((1, 1), (2, 1), (1, 2)):
-        y = conv(pad(x, dilation, 2), kernels(40, 24, 3, 3), stride, dilation)
+        y = conv(pad(x, dilation, 2), kernels(70, 24, 3, 3), stride, dilation)
         yield f"sparse 3x3 stride {stride} dilation {dilation}", graph(last(y))
     yield "sparse groups", graph(last(conv(value("x", 2, 64, 5, 5), kernels(128, 32, 3, 3), 1, 1, 2)))
     yield "sparse in one dimension", graph(last(conv(value("x", 2, 40, 31), kernels(36, 40, 3))))
