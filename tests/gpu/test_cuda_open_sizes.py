@@ -1,0 +1,60 @@
+"""Open dimensions on CUDA: the whole artifact, its host code included, compiled as C++ and run here."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+from emulated import FLAGS
+from small_models import model, node, tensor_input, weights
+
+import edgec
+from edgec.build import Built
+
+
+def network() -> onnx.ModelProto:
+    """A convolution and a classifier of any batch."""
+    random = np.random.default_rng(0)
+    given = [weights(n, random.standard_normal(s).astype(np.float32)) for n, s in (("w", (8, 3, 3, 3)), ("v", (8, 5)))]
+    nodes = [
+        node("Conv", ["x", "w"], ["a"]),
+        node("Relu", ["a"], ["b"]),
+        node("ReduceMean", ["b"], ["c"], axes=[2, 3], keepdims=0),
+        node("MatMul", ["c", "v"], ["y"]),
+    ]
+    return model(nodes, [tensor_input("x", ["batch", 3, 7, 5])], initializers=given)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("open") / "net"
+    dims = {"batch": (2, 6, 2)}
+    return edgec.build(network(), folder, device="cuda_sm86", compiler="emulated", dims=dims)
+
+
+def test_every_size_is_right(built: Built) -> None:
+    assert edgec.check(built, samples=3).ok
+
+
+def test_sizes_outside_their_range_are_refused_before_anything_is_copied(built: Built) -> None:
+    library = ctypes.CDLL(str(built.folder / "libnet.so"))
+    session, x, y = ctypes.c_void_p(), np.zeros((8, 3, 7, 5), np.float32), np.zeros((8, 5), np.float32)
+    held = np.fromfile(built.folder / "net_weights.bin", np.uint8)
+    assert library.net_open(ctypes.byref(session), ctypes.c_void_p(held.ctypes.data)) == 0
+    header = (built.folder / "net.h").read_text()
+    for batch, is_fine in ((4, True), (0, False), (3, False), (8, False)):
+        sizes = (ctypes.c_int64 * 1)(batch)
+        status = library.net_run_host(session, sizes, *(ctypes.c_void_p(a.ctypes.data) for a in (x, y)))
+        name = "NET_OK" if is_fine else "NET_BAD_SIZE"
+        assert f"{name} = {status}," in header, (batch, status)
+    library.net_close(session)
+
+
+def test_the_example_compiles_without_warnings(built: Built) -> None:
+    for name in ("net.cu", "main.cpp", "runner.cpp"):
+        command = ["g++", *FLAGS, "-O0", "-fsyntax-only", name]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=built.folder, check=False)
+        assert not done.returncode, done.stderr[:2000]
