@@ -8,6 +8,7 @@ read are copied in 16 bits where the matmuls reuse the copy enough. Arithmetic i
 
 A GPU stores all intermediate values in 16 bits, except positions: values from which an index is computed, and the sums
 that lead to them. A rounded coordinate would read another element, and a loop would round it again in each iteration.
+Sums of integers that were not scaled yet exceed 65504, the largest number of fp16, and stay in 32 bits too.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from edgec.schedule.contract.int8_dot import BYTES
 LEAST = 1 << 12
 #: From this many multiply-adds per element on, the cost of a copy in 16 bits is small compared with the arithmetic.
 WORTH_A_COPY = 64
+#: Operators whose results are as large as their operands.
+_ADDING = frozenset({"reshape", "transpose", "slice", "pad", "concat", "broadcast", "add", "sub"})
 _TYPES = {"fp16": "f16", "bf16": "bf16"}
 
 
@@ -58,12 +61,27 @@ def kept_narrow(plan: Plan, device: Device, chosen: Collection[str] | None = Non
     called = {plan.root_of(n)[0] for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs)}
     if device.is_gpu:
         positions = {plan.root_of(n)[0] for n in _positions(plan)}
-        everything = {plan.root_of(b.output)[0] for b in plan.blocks} - called - positions
+        sums = {plan.root_of(b.output)[0] for b in plan.blocks if _may_be_a_sum_of_integers(b.output)}
+        everything = {plan.root_of(b.output)[0] for b in plan.blocks} - called - positions - sums
         return frozenset(n for n in everything if n.type.dtype == "f32") if device.precision == "fp16" else frozenset()
     if narrow_dtype(device) is None:
         return frozenset()
     read = {plan.root_of(n)[0] for b in plan.blocks for n in _factors(b)}
     return frozenset(n for n in read - called if n.type.dtype == "f32" and n.type.elements >= LEAST)
+
+
+def _may_be_a_sum_of_integers(n: Node) -> bool:
+    """Is it made of integers of 32 bits or more by movement and addition alone?"""
+    stack, seen = [n], set[Node]()
+    while stack:
+        n = stack.pop()
+        if n in seen or n.type.dtype != "f32":
+            continue
+        seen.add(n)
+        if n.op == "cast" and n.args[0].type.dtype in ("i32", "u32", "i64", "u64"):
+            return True
+        stack += n.args if n.op in _ADDING else ()
+    return False
 
 
 def _read_by(plan: Plan, device: Device, chosen: Collection[str]) -> frozenset[Node]:
