@@ -70,7 +70,7 @@ def loss(got: Sequence[Arrays], want: Sequence[Arrays]) -> float:
     for name, first in want[0].items():
         if first.dtype.kind != "f" or not first.size:
             continue
-        g, w = (np.stack([np.asarray(s[name], np.float64) for s in sets]) for sets in (got, want))
+        g, w = (np.concatenate([np.ravel(s[name]).astype(np.float64) for s in sets]) for sets in (got, want))
         finite = np.isfinite(w)
         if not np.isfinite(g[finite]).all():
             return float("inf")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from edgec.errors import UsageError
-from edgec.execute.samples import random_inputs
+from edgec.execute.samples import fits, random_inputs
 from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES
 from edgec.untrusted import read_arrays
@@ -81,11 +81,17 @@ def _apart(arrays: Arrays, graph: Graph, file: Path) -> Iterator[Arrays]:
             hint = f"the network's inputs are {', '.join(i.attributes['name'] for i in graph.inputs)}"
             raise UsageError(f"there is no array '{name}'", hint=hint, where=str(file))
         array = arrays[name].astype(DTYPES[n.type.dtype])
-        if array.shape == shape:
+        if fits(array.shape, n.type):
             stacks[name] = array[None]
-        elif array.shape[1:] == shape:
+        elif fits(array.shape[1:], n.type):
             stacks[name] = array
-        elif shape and array.ndim == len(shape) and array.shape[1:] == shape[1:] and array.shape[0] % shape[0] == 0:
+        elif (
+            n.type.is_fixed
+            and shape
+            and array.ndim == len(shape)
+            and array.shape[1:] == shape[1:]
+            and array.shape[0] % shape[0] == 0
+        ):
             stacks[name] = array.reshape(-1, *shape)
         else:
             raise UsageError(f"'{name}' is {list(array.shape)}, and the input {list(shape)}", where=str(file))

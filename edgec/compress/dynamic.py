@@ -47,7 +47,7 @@ def _product(layer: Layer, x: Node) -> Node:
     middle = 0 if least(x) >= 0 else 128
     magnitude = ops.node("abs", x) if middle else x
     size = ops.node("reduce", magnitude, combine="max", axes=axes)
-    kept = tuple(1 if d in axes else int(n) for d, n in enumerate(x.type.shape))
+    kept = tuple(1 if d in axes else n for d, n in enumerate(x.type.shape))
     size = ops.node("reshape", size, shape=kept) if size.type.shape != kept else size
     scale = ops.node("max", ops.node("mul", size, _number(1 / (255 - middle))), _number(_LEAST))
     level = ops.node("round", ops.node("div", x, scale))

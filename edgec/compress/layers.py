@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from edgec import ops
 from edgec.ir.evaluate import check_demands, evaluate_node
 from edgec.ir.expr import Expr
-from edgec.ir.graph import Graph, Node
+from edgec.ir.graph import Graph, Node, placeholder
 from edgec.ir.sizes import read_sizes
+from edgec.ir.types import Type
 from edgec.rewrite.affine import value_of
 from edgec.rewrite.facts import is_static
 
@@ -67,12 +69,20 @@ class Layer:
             steps.append(operand)
             (operand,) = operand.args
         for step in reversed(steps):
-            value = evaluate_node(step, [value])
+            value = _of_this_size(step, (value,))
         return value
 
     def computed(self, x: Array, w: Array) -> Array:
         """The result for other operands."""
-        return evaluate_node(self.node, (x, w) if self.side == 1 else (w, x))
+        return _of_this_size(self.node, (x, w) if self.side == 1 else (w, x))
+
+
+def _of_this_size(n: Node, values: tuple[Array, ...]) -> Array:
+    """The value of a node for operands of any sizes that it may have."""
+    if not n.type.is_fixed:
+        types = (Type(a.type.dtype, v.shape) for a, v in zip(n.args, values))
+        n = ops.node(n.op, *(placeholder(f"x{k}", t) for k, t in enumerate(types)), **n.attributes)
+    return evaluate_node(n, values)
 
 
 def layers_of(graph: Graph) -> list[Layer]:
@@ -91,7 +101,7 @@ def layers_of(graph: Graph) -> list[Layer]:
 
 def _weights_of(n: Node) -> int | None:
     """Position of the constant weights among the operands of a contraction."""
-    if n.op not in ("conv", "matmul") or n.type.dtype != "f32" or not n.type.is_fixed:
+    if n.op not in ("conv", "matmul") or n.type.dtype != "f32":
         return None
     found = [k for k in ((1,) if n.op == "conv" else (1, 0)) if is_static(n.args[k])]
     return found[0] if len(found) == 1 and n.args[found[0]].type.elements else None
@@ -99,11 +109,16 @@ def _weights_of(n: Node) -> int | None:
 
 def _source(n: Node) -> Node:
     while n.args and (
-        (n.op in _PICKING and (n.op != "pad" or n.attributes["value"] == 0))
+        (n.op in _PICKING and (n.op != "pad" or n.attributes["value"] == 0) and not _has_open_attributes(n))
         or (n.op == "pool" and n.attributes["combine"] == "max" and n.args[0].op != "pad")
     ):
         n = n.args[0]
     return n
+
+
+def _has_open_attributes(n: Node) -> bool:
+    values = (value if isinstance(value, tuple) else (value,) for _, value in n.attrs)
+    return any(isinstance(v, Expr) for value in values for v in value)
 
 
 class Walk:

@@ -26,7 +26,9 @@ Errors = Mapping[Layer, float]
 def added(graph: Graph, layers: Sequence[Layer], samples: Sequence[Arrays], found: Calibration) -> tuple[Errors, str]:
     """The noise over the signal that each layer brings, and where that was measured: "outputs" or "layer"."""
     used = samples[:SAMPLES]
-    if len(layers) * sum(layer.macs for layer in layers) * len(used) > PRODUCTS or graph.sizes:
+    if len(layers) * sum(layer.macs for layer in layers) * len(used) > PRODUCTS or not all(
+        n.type.is_fixed for n in graph.nodes()
+    ):
         return {layer: found.numbers[layer].noise for layer in layers}, "layer"
     return dict(_alone(graph, layers, used, found)), "outputs"
 

@@ -130,9 +130,9 @@ def samples(graph: Graph, arrays: Mapping[str, np.ndarray], where: str = "inputs
         array = np.asarray(arrays[name])
         if array.dtype != wanted:
             raise UsageError(f"'{name}' is {array.dtype}, expected {wanted}", where=where)
-        if _fits(array.shape, n.type):
+        if fits(array.shape, n.type):
             array, count = array[None], 1
-        elif _fits(array.shape[1:], n.type):
+        elif fits(array.shape[1:], n.type):
             count = array.shape[0]
         elif n.type.rank and n.type.shape[0] == 1 and array.shape[1:] == n.type.shape[1:]:
             array, count = array[:, None], array.shape[0]  # a batch, for a network that takes one at a time
@@ -146,7 +146,8 @@ def samples(graph: Graph, arrays: Mapping[str, np.ndarray], where: str = "inputs
     return [{**{name: array[k] for name, array in fitted.items()}, **remembered} for k in sets]
 
 
-def _fits(shape: tuple[int, ...], type: Type) -> bool:
+def fits(shape: tuple[int, ...], type: Type) -> bool:
+    """True if an array of this shape is one value of the type, whose dimensions may be open."""
     try:
         read_sizes("", type, shape, {})
     except ModelError:

@@ -1,9 +1,10 @@
-"""Open dimensions on CUDA: the whole artifact, its host code included, compiled as C++ and run here."""
+"""Open dimensions on GPUs: the whole artifact for CUDA, host code included, run here; and a copy in OpenCL."""
 
 from __future__ import annotations
 
 import ctypes
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -58,3 +59,18 @@ def test_the_example_compiles_without_warnings(built: Built) -> None:
         command = ["g++", *FLAGS, "-O0", "-fsyntax-only", name]
         done = subprocess.run(command, capture_output=True, text=True, cwd=built.folder, check=False)
         assert not done.returncode, done.stderr[:2000]
+
+
+def test_a_copy_onto_itself_is_left_out_after_its_pointers_are_known(tmp_path: Path) -> None:
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"]),
+        node("Transpose", ["a"], ["b"], perm=[0, 2, 1]),
+        node("MatMul", ["x", "b"], ["y"]),
+    ]
+    given = [weights("w", np.random.default_rng(1).standard_normal((8, 8)).astype(np.float32))]
+    proto = model(nodes, [tensor_input("x", ["batch", 5, 8])], initializers=given)
+    settings = {"device": "host_pocl", "dims": {"batch": (1, 3, 1)}, "fuse": "none", "compile": False}
+    built = edgec.build(proto, tmp_path / "net", **settings)
+    kernels = (built.folder / "net_kernels_0.cl").read_text().split("EC_KERNEL")
+    copies = [k for k in kernels if "if (y == " in k]
+    assert copies and all(k.index("float *y = ") < k.index("if (y == ") for k in copies)
