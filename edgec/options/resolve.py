@@ -208,8 +208,8 @@ def _with_precision(device: Device, wanted: str | None) -> Device:
             return device
         if wanted == precision:
             if wanted == ("bf16" if device.is_gpu else "tf32"):
-                others = "fp16 and tf32" if device.is_gpu else "fp16 and bf16"
-                raise UsageError(f"there are no kernels in {wanted} for '{device.name}'", hint=f"there are {others}")
+                others = {"cuda": "are fp16 and tf32", "opencl": "is fp16"}.get(device.language, "are fp16 and bf16")
+                raise UsageError(f"there are no kernels in {wanted} for '{device.name}'", hint=f"there {others}")
             return replace(device, precision=precision)
     raise UsageError(
         f"there is no precision '{wanted}'",

@@ -22,7 +22,7 @@ from edgec.compress.layers import Layer, layers_of, results
 from edgec.compress.max_loss import MaxLoss
 from edgec.compress.prune.channels import without_channels
 from edgec.compress.prune.choose import METHODS, Statistics, chosen, repaired
-from edgec.compress.prune.levels import _taken, furthest, ordered
+from edgec.compress.prune.levels import _taken, advice, furthest, ordered
 from edgec.compress.prune.scheme import kept, parsed
 from edgec.errors import CheckError, UsageError
 from edgec.frontend.onnx.export import runnable
@@ -355,3 +355,9 @@ def test_operators_without_a_form_in_onnx_are_named() -> None:
     x = value("x", 3, 4)
     with pytest.raises(UsageError, match="'argsort"):
         runnable(graph(ops.node("argsort", x, axis=1, descending=False)))
+
+
+def test_advice_where_nothing_is_gained_is_possible() -> None:
+    """Two of four are always half of the weights, and a vector is as wide as it is."""
+    assert "--sparsity" in advice(parsed("vector", 16)) and "--prune vector" not in advice(parsed("vector", 16))
+    assert "more zeros" not in advice(parsed("2:4", 16)) and "--prune vector" in advice(parsed("2:4", 16))

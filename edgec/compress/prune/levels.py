@@ -34,8 +34,6 @@ LEVELS = (0.3, 0.45, 0.6, 0.75, 0.9)
 SAMPLES = 16
 #: Networks that are run to see which steps keep the bound, and steps that are tried together at first.
 TRIALS, TOGETHER = 48, 4
-#: What to do where nothing is gained.
-WIDER = "ask for more zeros, or for blocks as wide as the device's vectors: --prune vector"
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,14 @@ class Found:
         told = {layer.name: self.offers[level][layer.name] for layer, level in levels.items()}
         plans = {layer: Plan(self.scheme, level) for layer, level in levels.items()}
         return plans, {**self.offers[LEVELS[-1]], **told}
+
+
+def advice(scheme: Scheme) -> str:
+    """A sentence about what to do where pruning by a scheme gains nothing."""
+    if scheme.kind == "vector":
+        return "ask for more zeros: --sparsity"
+    wider = "blocks as wide as the device's vectors: --prune vector"
+    return f"take {wider}" if scheme.of else f"ask for more zeros, or for {wider}"
 
 
 def within(
@@ -80,7 +86,7 @@ def within(
         if (offer := offers[level].get(layer.name)) is not None and offer.taken
     }
     if not gains:
-        raise UsageError(f"'{scheme}' gains nothing on this device in any of {len(layers)} layers", hint=WIDER)
+        raise UsageError(f"'{scheme}' gains nothing on this device in any of {len(layers)} layers", hint=advice(scheme))
     seen, held = list(data[::2]), list(data[1::2])
     made = _made(graph, gains, scheme, method, seen)
     run = outcome(graph)

@@ -91,7 +91,7 @@ def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
     if not gaining:
         raise UsageError(
             f"'{asked.scheme}' at {asked.sparsity:g} gains nothing on this device in any of {len(layers)} layers",
-            hint=levels.WIDER,
+            hint=levels.advice(asked.scheme),
         )
     return _done(graph, asked, layers, gaining, data, offers)
 
