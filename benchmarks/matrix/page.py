@@ -100,7 +100,7 @@ def _command(rows: Sequence[Row]) -> str:
         f"{len({r['network'] for r in rows})} networks, {len(OPTIONS)} options and {len(DEVICES)} devices.",
         "",
         "```sh",
-        "python -m benchmarks.matrix --cells 200 --seed 1 --page docs/results/matrix.md",
+        "python -m benchmarks.matrix --cells 120 --seed 1 --page docs/results/matrix.md",
         "```",
     ]
     return "\n".join(lines)
