@@ -211,7 +211,7 @@ class _Reader:
                 hint=f"quantize the model to one of {known}",
             )
         format = FORMATS[number]
-        if min(shape) < 1 or prod(shape) > self.end * 8 or shape[-1] % format.elements:
+        if min(shape) < 1 or shape[-1] % format.elements:
             raise ModelError(f"tensor '{printable(name)}' cannot be {format.name}{list(shape)}")
         return name, format, shape, offset
 
