@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
-import onnx
 
-from edgec import pipeline
+from edgec import files, pipeline
 from edgec.artifact.compile import compile_all
 from edgec.artifact.folder import publish, refuse_foreign
 from edgec.artifact.lock import lock_facts, locked
@@ -147,7 +146,7 @@ class Built:
         """
         if "compress" not in self.run:
             raise UsageError("no network was read, but a plan of it", hint="start at fuse or before")
-        onnx.save(runnable(self.run["compress"].graph), str(path))
+        files.replace(path, runnable(self.run["compress"].graph).SerializeToString())
 
     @property
     def masks(self) -> Mapping[str, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable, Collection
@@ -9,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-import onnx
 
+from edgec import files
 from edgec.compress import Compressed
 from edgec.device.device import Device
 from edgec.errors import ModelError, UsageError
@@ -63,15 +64,22 @@ def write(folder: Path, name: str, shown: Written, graph: Graph | None = None) -
     if folder.exists() and not folder.is_dir():
         raise UsageError("not a folder", where=str(folder))
     constants = folder / CONSTANTS
-    constants.mkdir(parents=True, exist_ok=True)
+    with files.writing(folder):
+        constants.mkdir(parents=True, exist_ok=True)
     arrays = {**shown.arrays, **(_constants_of(graph) if graph is not None else {})}
     for digest, array in arrays.items():
         path = constants / f"{digest}.npy"
         if not path.exists():
-            np.save(path, plain(array.value))
+            files.replace(path, _npy(plain(array.value)))
     if graph is not None:
-        onnx.save(to_onnx(graph, constants), folder / f"{Path(name).stem}.onnx")
-    (folder / name).write_text(shown.text, encoding="utf-8")
+        files.replace(folder / f"{Path(name).stem}.onnx", to_onnx(graph, constants).SerializeToString())
+    files.replace(folder / name, shown.text)
+
+
+def _npy(array: np.ndarray) -> bytes:
+    content = io.BytesIO()
+    np.save(content, array, allow_pickle=False)
+    return content.getvalue()
 
 
 def read_plan(path: Path) -> Plan:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +16,7 @@ from edgec.artifact.folder import publish
 from edgec.check.compare import Difference, compare_all, worst
 from edgec.emit.project import LOCK
 from edgec.errors import EdgecError
+from edgec.files import npz
 from edgec.frontend.onnx.model import Model, read, tensor
 from edgec.frontend.onnx.support import label_of
 from edgec.frontend.onnx.validate import needs
@@ -142,19 +141,9 @@ def write(piece: Cut, stage: str, tolerance: float, folder: Path) -> None:
     )
     files = {
         "reproducer.onnx": piece.model.SerializeToString(),
-        "inputs.npz": _npz(piece.inputs),
-        "expected.npz": _npz(piece.expected),
+        "inputs.npz": npz(piece.inputs),
+        "expected.npz": npz(piece.expected),
         "README.md": text.encode(),
     }
     lock = {"edgec": __version__, "name": "reproducer", "reproduces": list(piece.labels), "files": sorted(files)}
     publish({**files, LOCK: (json.dumps(lock, indent=1) + "\n").encode()}, folder)
-
-
-def _npz(arrays: Arrays) -> bytes:
-    """Content of an .npz file for any names: as keywords of numpy.savez some of them would have another meaning."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
-    return content.getvalue()

@@ -33,6 +33,8 @@ else:
 
 #: The name that is looked for in a folder.
 FILE = "edgec.toml"
+#: Bytes that it may have.
+LARGEST = 1 << 20
 #: A table whose keys are options of all commands: what `edgec serve` decides.
 DECISIONS = "decide"
 #: What it writes there.
@@ -66,13 +68,30 @@ def load(given: str | Path) -> Config:
     """Read a file, or that of a folder. Raises UsageError where there is none or it is no TOML."""
     path = Path(given)
     path = path / FILE if path.is_dir() else path
+    return parsed(path, text_of(path))
+
+
+def text_of(path: Path) -> str:
+    """The text of a file. Raises UsageError where there is none, or where it is larger than any that was written."""
     try:
-        return Config(path, tomllib.loads(path.read_text(encoding="utf-8")))
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise UsageError(f"is larger than {LARGEST:,} bytes", where=str(path))
+        return content.decode()
     except FileNotFoundError:
         hint = f"name a model, or a folder that holds an {FILE} with model = ..."
         raise UsageError(f"there is no {FILE} here", hint=hint, where=str(path.parent)) from None
     except OSError as error:
-        raise UsageError(f"cannot be read: {error}", where=str(path)) from None
+        raise UsageError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+    except ValueError as error:
+        raise UsageError(f"is no TOML: {error}", where=str(path)) from None
+
+
+def parsed(path: Path, text: str) -> Config:
+    """What a text of a file says. Raises UsageError where it is no TOML."""
+    try:
+        return Config(path, tomllib.loads(text))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"is no TOML: {error}", where=str(path)) from None
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Optional, cast
+from typing import Annotated, Optional
 
 import numpy as np
 import typer
 
-from edgec import api
+from edgec import api, files
 from edgec.artifact.folder import refuse_existing
 from edgec.cli.command import Answer, command
 from edgec.cli.shared import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
@@ -86,8 +86,7 @@ def run(
             arrays[name] = np.stack([plain(r.outputs[name]) for r in ran])
         else:  # sizes differ from sample to sample
             arrays |= {f"{name}/{k}": plain(r.outputs[name]) for k, r in enumerate(ran)}
-    with out.open("wb") as file:
-        np.savez(file, **cast(Any, arrays))
+    files.replace(out, files.npz(arrays))
     milliseconds = [float(np.median(r.nanoseconds)) / 1e6 for r in ran]
     return Answer(device_run.record(str(out), arrays, milliseconds), device_run.draw)
 

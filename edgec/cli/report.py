@@ -11,7 +11,7 @@ from typing import Annotated, Optional
 import typer
 from rich.console import RenderableType
 
-from edgec import api
+from edgec import api, files
 from edgec.artifact.folder import refuse_existing
 from edgec.cli import config, toml_text
 from edgec.cli.command import Answer, command, settings_of
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
         """Write report.html of a build that has a report.json; --json prints the whole document."""
         found = read_document(folder)
         path = (folder.parent if folder.is_file() else folder) / PAGE
-        path.write_text(page(found), encoding="utf-8")
+        files.replace(path, page(found))
 
         def draw(record: Record) -> RenderableType:
             return f"{path}\n"
@@ -67,7 +67,7 @@ def register(app: typer.Typer) -> None:
             where = built.options.device.name
             raise UsageError(f"kernels for '{where}' cannot be timed here", hint="edgec device bench times them there")
         if trace is not None:
-            _write(trace, json.dumps(traces.trace(document)))
+            files.replace(trace, json.dumps(traces.trace(document)))
         return Answer(profile_report.record(document, trace), profile_report.draw)
 
     @command(app)
@@ -104,15 +104,8 @@ def register(app: typer.Typer) -> None:
             refuse_existing(html)
         found = diff.diff(read_document(before), read_document(after))
         if html is not None:
-            _write(html, diff_page(found))
+            files.replace(html, diff_page(found))
         return Answer(found, diff.markdown if markdown else diff.draw)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write: {error.strerror or error}", where=str(path)) from None
 
 
 def _configuration(folder: Path) -> Path:
@@ -120,5 +113,5 @@ def _configuration(folder: Path) -> Path:
     path = folder if folder.suffix == ".toml" else folder / config.FILE
     if not path.is_file():
         said = read_document(folder)["settings"]
-        path.write_text(toml_text.dump(config.written(said)), encoding="utf-8")
+        files.replace(path, toml_text.dump(config.written(said)))
     return path

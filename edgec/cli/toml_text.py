@@ -1,50 +1,85 @@
-"""Plain data as TOML, and one table of a file replaced without touching the rest."""
+"""Plain data as TOML, and one table of a file changed without touching the rest."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from edgec.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
-def dump(values: Mapping[str, Any], prefix: str = "") -> str:
+def dump(values: Mapping[str, Any]) -> str:
     """Tables of strings, numbers, truth values, lists and tables; what is empty or None is left out."""
-    plain = {k: v for k, v in values.items() if not isinstance(v, Mapping) and v is not None and v != []}
-    tables = {k: v for k, v in values.items() if isinstance(v, Mapping) and v}
-    lines = [f"{_key(k)} = {_value(v)}" for k, v in plain.items()]
-    for key, table in tables.items():
-        path = f"{prefix}{_key(key)}"
-        inner = dump(table, f"{path}.")
-        has_own = any(not isinstance(v, Mapping) for v in table.values())
-        lines += ["", f"[{path}]", inner.strip("\n")] if has_own else [inner.rstrip("\n")]
-    return "\n".join(lines) + "\n"
+    return tomlkit.dumps(_filled(values))
 
 
 def replaced(text: str, table: str, values: Mapping[str, Any]) -> str:
-    """The text of a file with ``[table]`` and its inner tables replaced by ``values``, at its end."""
-    kept: list[str] = []
-    inside = False
-    for line in text.splitlines():
-        header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line)
-        if header:
-            inside = header[1] == table or header[1].startswith(f"{table}.")
-        if not inside:
-            kept.append(line)
-    told = dump({table: values}).strip("\n")
-    body = "\n".join(kept).rstrip("\n")
-    return f"{body}\n\n{told}\n" if told else f"{body}\n"
+    """The text of a file with ``[table]`` changed to hold ``values``; everything else stays, and comments inside too.
+
+    Raises UsageError where the text cannot be changed so that it reads back as meant.
+    """
+    wanted = _filled(values)
+    for edit in (_in_place, _at_the_end):
+        try:
+            document = tomlkit.parse(text)
+            rest = {key: inner for key, inner in document.unwrap().items() if key != table}
+            edit(document, table, wanted)
+            found = tomlkit.dumps(document)
+            if tomllib.loads(found) == ({**rest, table: wanted} if wanted else rest):
+                return found
+        except (TOMLKitError, ValueError, RecursionError):
+            continue
+    raise UsageError(f"the table [{table}] cannot be changed", hint="write it as one table, at the end of the file")
 
 
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+def _in_place(document: Any, table: str, wanted: Mapping[str, Any]) -> None:
+    if wanted and isinstance(document.get(table), MutableMapping):
+        _change(document[table], wanted)
+    else:
+        _at_the_end(document, table, wanted)
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
+def _at_the_end(document: Any, table: str, wanted: Mapping[str, Any]) -> None:
+    """For the forms of a table that cannot be changed where they are, such as dotted keys: its comments go."""
+    document.pop(table, None)
+    if wanted:
+        document[table] = wanted
+
+
+def _change(table: Any, values: Mapping[str, Any]) -> None:
+    """Change what differs: an entry that stays keeps its comment."""
+    for key in [key for key in table if key not in values]:
+        del table[key]
+    for key, value in values.items():
+        if isinstance(value, Mapping) and isinstance(table.get(key), MutableMapping):
+            _change(table[key], value)
+        elif key not in table or table[key] != value:
+            table[key] = value
+
+
+def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is not empty, in plain types: tables after everything else, as TOML needs them."""
+    plain: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            if inner := _filled(value):
+                tables[str(key)] = inner
+        elif value is not None and value != []:
+            plain[str(key)] = _plain(value)
+    return {**plain, **tables}
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_value, value))}]"
-    return json.dumps(str(value), ensure_ascii=False) if not isinstance(value, (int, float)) else repr(value)
+        return [_plain(inner) for inner in value]
+    return value if isinstance(value, (bool, int, float)) else str(value)

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypedDict
 
-from edgec import api
+from edgec import api, files
 from edgec.bench.profile import kernel_seconds, launch_seconds
 from edgec.bench.timing import Benched
 from edgec.build import Built
@@ -114,5 +114,5 @@ def write(found: Record, folder: Path) -> Path:
     """Write the document and its page into the folder of a build; gives the page."""
     write_document(found, folder)
     path = folder / PAGE
-    path.write_text(page(found), encoding="utf-8")
+    files.replace(path, page(found))
     return path

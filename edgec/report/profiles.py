@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.markup import escape
 
+from edgec import files
 from edgec.errors import UsageError
 from edgec.report.record import Record, head
 from edgec.report.terminal import table
@@ -33,10 +34,7 @@ def draw_list(record: Record) -> RenderableType:
 
 def exported(database: Profiles, file: Path) -> Record:
     data = database.exported()
-    try:
-        file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write: {error.strerror or error}", where=str(file)) from None
+    files.replace(file, json.dumps(data, indent=1) + "\n")
     return _moved("profiles export", database, len(data["times"]), str(file))
 
 

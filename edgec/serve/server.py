@@ -87,6 +87,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _is_ours(self) -> bool:
         """Is this server meant, and does no foreign page ask? Names that resolve to this machine are no excuse."""
+        if not all(value.isascii() for value in self.headers.values()):
+            self._refuse(HTTPStatus.BAD_REQUEST, "a header is no ASCII text")
+            return False
         origin = self.headers.get("Origin")
         own = [f"http://{host}" for host in self.server.hosts]
         if self.headers.get("Host") not in self.server.hosts or (origin is not None and origin not in own):
@@ -104,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             length = int(self.headers.get("Content-Length") or "")
             given = json.loads(self.rfile.read(length)) if 0 < length <= LONGEST else None
-        except ValueError:
+        except (ValueError, RecursionError):
             given = None
         keys = {"kind", "key", "value"}
         if not isinstance(given, dict) or set(given) != keys or not all(isinstance(v, str) for v in given.values()):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from edgec import api
+from edgec import api, files
 from edgec.build import Built
 from edgec.check.compare import compare_all, quantized_outputs, worst
 from edgec.check.network import reference_for
@@ -37,7 +37,7 @@ class Workbench:
         self.path, self.resolve, self.progress = path, resolve, progress
         self.folder = Path(tempfile.mkdtemp(prefix="edgec-serve-"))
         self.builds = 0
-        self.document = self._built()
+        self.document = self._built(config.load(path))
 
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -45,16 +45,13 @@ class Workbench:
     def decide(self, kind: str, key: str, value: str) -> Record:
         """Take a decision: build, measure, keep it. Gives the document and what changed.
 
-        Raises EdgecError when the network cannot be built so; edgec.toml is as before then.
+        Raises EdgecError when the network cannot be built so; edgec.toml is written after that, and so as before then.
         """
-        before_text = self.path.read_text(encoding="utf-8")
-        decisions = decided(self._decisions(), kind, key, value)
-        self.path.write_text(toml_text.replaced(before_text, config.DECISIONS, decisions), encoding="utf-8")
-        try:
-            fresh = self._built()
-        except BaseException:
-            self.path.write_text(before_text, encoding="utf-8")
-            raise
+        decision = kind, key, value
+        if any(0xD800 <= ord(c) <= 0xDFFF for word in decision for c in word):
+            raise UsageError("a decision holds half a character (a lone surrogate)")
+        fresh = self._built(self._with(decision)[1])
+        files.replace(self.path, self._with(decision)[0])  # read again: it may have been edited while this was built
         changed = [
             {"name": t["name"], "before": t["before_text"], "after": t["after_text"], "better": t["better"]}
             for t in diff(self.document, fresh)["totals"]
@@ -62,11 +59,14 @@ class Workbench:
         self.document = fresh
         return {"document": fresh, "changed": changed}
 
-    def _decisions(self) -> dict[str, Any]:
-        return dict(config.load(self.path).values.get(config.DECISIONS, {}))
+    def _with(self, decision: tuple[str, str, str]) -> tuple[str, config.Config]:
+        """The text of edgec.toml with one more decision, and what it says."""
+        found = config.load(self.path)
+        text = toml_text.replaced(config.text_of(self.path), config.DECISIONS, decided(_decisions(found), *decision))
+        return text, config.parsed(self.path, text)
 
-    def _built(self) -> Record:
-        model, settings = self.resolve(config.load(self.path))
+    def _built(self, found: config.Config) -> Record:
+        model, settings = self.resolve(found)
         options = resolve(settings)
         runs = runs_here(options.device, options.compiler)
         self.builds += 1  # a library is loaded once by each name, so every build has a folder of its own
@@ -76,19 +76,27 @@ class Workbench:
         said = config.said(settings, model, self.path.parent)
         document = measure.describe(built, facts, settings=said)
         document["error"] = _error(built)
-        document["decidable"] = decidable(built, self._decisions())
+        document["decidable"] = decidable(built, _decisions(found))
         shutil.rmtree(folder, ignore_errors=True)
         return document
+
+
+def _decisions(found: config.Config) -> Mapping[str, Any]:
+    """The decisions of a configuration. Raises UsageError where they are no table."""
+    decisions = found.values.get(config.DECISIONS, {})
+    if not isinstance(decisions, Mapping):
+        raise UsageError(f"'{config.DECISIONS}' is no table", where=str(found.path))
+    return decisions
 
 
 def decided(decisions: Mapping[str, Any], kind: str, key: str, value: str) -> dict[str, Any]:
     """Decisions with one more, or without it where the value is empty. Raises UsageError for a kind there is not."""
     found: dict[str, Any] = dict(decisions)
     if kind in ("materialize", "disable_rule"):
-        names = [n for n in found.get(kind, []) if n != key]
+        names = [n for n in _of(found, kind, list) if n != key]
         found[kind] = [*names, key] if value else names
     elif kind in ("tile", "override"):
-        table = {k: v for k, v in found.get(kind, {}).items() if k != key}
+        table = {k: v for k, v in _of(found, kind, dict).items() if k != key}
         found[kind] = {**table, key: value} if value else table
     elif kind == "option" and key in ("quantize", "numeric", "fuse", "precision"):
         found.pop(key, None)
@@ -97,6 +105,14 @@ def decided(decisions: Mapping[str, Any], kind: str, key: str, value: str) -> di
     else:
         raise UsageError(f"nothing can be decided about '{kind}' '{key}'")
     return {k: v for k, v in found.items() if v not in ([], {})}
+
+
+def _of(decisions: Mapping[str, Any], kind: str, meant: type) -> Any:
+    """The decisions of a kind. Raises UsageError where they are no list or no table."""
+    found = decisions.get(kind, meant())
+    if not isinstance(found, meant):
+        raise UsageError(f"'{config.DECISIONS}.{kind}' is no {'list' if meant is list else 'table'}")
+    return found
 
 
 def _error(built: Built) -> float | None:

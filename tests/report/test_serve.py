@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from edgec.cli import config, toml_text
+from edgec.cli import config
 from edgec.cli.command import settings_of
 from edgec.errors import UsageError
 from edgec.report import measure
@@ -80,6 +80,57 @@ def test_decisions_need_the_token(server: Server) -> None:
     assert config.load(server.workbench.path).values == {"model": "digits.onnx"}
 
 
+@pytest.mark.parametrize("key", ["kind", "key", "value"])
+def test_half_a_character_erases_nothing(server: Server, key: str) -> None:
+    """As text of a decision, it wrote an empty file."""
+    before = server.workbench.path.read_bytes()
+    decision = {"kind": "materialize", "key": "Conv_3", "value": "materialize", key: "\ud800"}
+    status, _, body = ask(server, "POST", "/api/decide", decision, X_Edgec=server.token)
+    assert status == 400 and json.loads(body)["error"]["message"]
+    assert server.workbench.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("header", ["X-Edgec", "Host", "Origin", "Content-Type"])
+def test_headers_beyond_ascii_are_refused(server: Server, header: str) -> None:
+    status, _, _ = ask(server, "POST", "/api/decide", {}, **{"X-Edgec": server.token, header: "caf\xe9"})
+    assert status == 400
+
+
+def test_deep_json_is_refused(server: Server) -> None:
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
+    connection.request("POST", "/api/decide", "[" * 60_000, {"Host": server.hosts[0], "X-Edgec": server.token})
+    assert connection.getresponse().status == 400
+
+
+def test_an_edit_during_a_build_is_kept(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = server.workbench
+    before, build = bench.path.read_text(), bench._built
+
+    def edited(found: config.Config) -> Any:
+        bench.path.write_text(f"# edited\n{before}")
+        return build(found)
+
+    monkeypatch.setattr(bench, "_built", edited)
+    try:
+        bench.decide("option", "fuse", "none")
+        assert bench.path.read_text().startswith("# edited\n") and config.load(bench.path).values["decide"]
+    finally:
+        bench.path.write_text(before)
+        bench.document = build(config.load(bench.path))
+
+
+@pytest.mark.parametrize("text", ["decide = 3", "[decide]\ntile = 3", '[decide]\nmaterialize = "x"'])
+def test_decisions_of_another_type_are_refused(server: Server, text: str) -> None:
+    before = server.workbench.path.read_text()
+    server.workbench.path.write_text(f"{before}{text}\n")
+    try:
+        for kind in ("tile", "materialize"):
+            with pytest.raises(UsageError):
+                server.workbench.decide(kind, "Conv_3", "1x1")
+    finally:
+        server.workbench.path.write_text(before)
+
+
 @pytest.mark.parametrize("body", [None, [], {}, {"kind": "materialize"}, {"kind": 1, "key": "", "value": ""}])
 def test_what_is_no_decision(server: Server, body: Any) -> None:
     status, _, _ = ask(server, "POST", "/api/decide", body, X_Edgec=server.token)
@@ -138,17 +189,3 @@ def test_a_decision_is_taken_back() -> None:
     assert decided({"tile": {"x": "1x1"}}, "tile", "x", "") == {}
     with pytest.raises(UsageError):
         decided({}, "price", "a", "b")
-
-
-def test_only_the_table_is_replaced() -> None:
-    text = (
-        '# mine\nmodel = "a.onnx"\n\n[decide]\nmaterialize = ["x"]\n'
-        '[decide.tile]\n"a/b" = "1x2"\n[shape]\nx = [1, 2]  # [decide]\n'
-    )
-    found = toml_text.replaced(text, "decide", {"materialize": ['say "hi"\n'], "tile": {"k.k": "4x1"}})
-    assert found.startswith('# mine\nmodel = "a.onnx"') and "[shape]\nx = [1, 2]  # [decide]" in found
-    import tomllib
-
-    read = tomllib.loads(found)
-    assert read["decide"] == {"materialize": ['say "hi"\n'], "tile": {"k.k": "4x1"}} and read["shape"] == {"x": [1, 2]}
-    assert "decide" not in tomllib.loads(toml_text.replaced(found, "decide", {}))

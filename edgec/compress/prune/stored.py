@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from edgec import files
 from edgec.compress.layers import Layer
 from edgec.compress.prune.operands import matrix
 from edgec.errors import UsageError
@@ -18,9 +19,7 @@ Array = np.ndarray
 
 def save(path: Path, masks: Mapping[str, Array]) -> None:
     """One array of truth a layer, by its ONNX node's name: [outputs, inputs, taps..], true where a weight stays."""
-    named: dict[str, Any] = dict(masks)
-    with path.open("wb") as file:
-        np.savez_compressed(file, **named)
+    files.replace(path, files.npz(masks, zipfile.ZIP_DEFLATED))
 
 
 def masks_for(path: Path, layers: Sequence[Layer]) -> dict[Layer, Array]:

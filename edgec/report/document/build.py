@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgec import files
 from edgec.artifact.folder import read_lock
 from edgec.bench.timing import Benched
 from edgec.build import Built
@@ -97,7 +98,7 @@ def _provenance(built: Built) -> Record:
 def write_document(found: Record, folder: Path) -> Path:
     """Write the document into the folder of a build; gives its path."""
     path = folder / DOCUMENT
-    path.write_text(json.dumps(finite(found), ensure_ascii=False, separators=(",", ":")) + "\n", "utf-8")
+    files.replace(path, json.dumps(finite(found), ensure_ascii=False, separators=(",", ":")) + "\n")
     return path
 
 

@@ -1,0 +1,87 @@
+"""Files of the user: replaced whole or not at all, and every failure of the system said in words."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+
+from edgec.errors import UsageError
+from edgec.text import printable
+
+
+def replace(path: str | Path, content: str | bytes) -> None:
+    """Write a file beside ``path``, then rename it: at every moment ``path`` is the old file or the new one.
+
+    A symbolic link stays one, and what it leads to is replaced; permissions stay. Raises UsageError for a text that
+    cannot be stored, and for what the system refuses; ``path`` is as before then.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        data = content.encode() if isinstance(content, str) else content
+    except UnicodeEncodeError:
+        raise UsageError("half a character (a lone surrogate) cannot be stored", where=printable(str(path))) from None
+    with writing(path):
+        handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}-", suffix=".tmp", dir=target.parent)
+        fresh = Path(name)
+        try:
+            with open(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~umask())
+            fresh.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                fresh.unlink()
+            raise
+
+
+def npz(arrays: Mapping[str, np.ndarray], compression: int = zipfile.ZIP_STORED) -> bytes:
+    """Content of an .npz file for any names: as keywords of numpy.savez some of them would have another meaning."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", compression) as archive:
+        for name, array in arrays.items():
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            entry.compress_type = compression
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+    return content.getvalue()
+
+
+@contextmanager
+def writing(where: str | Path) -> Iterator[None]:
+    """What the system refuses while something is written, as a UsageError about ``where``."""
+    try:
+        yield
+    except OSError as error:
+        shown = printable(str(where))
+        raise UsageError(f"cannot write: {error.strerror or error}", hint=advice(error), where=shown) from None
+
+
+def advice(error: OSError) -> str | None:
+    """What to do about a refusal of the system, where that is known."""
+    return _ADVICE.get(error.errno or 0)
+
+
+def umask() -> int:
+    """The permissions that new files do not get."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+_ADVICE = {
+    errno.ENOSPC: "make room on the disk, or name another folder",
+    errno.EDQUOT: "make room on the disk, or name another folder",
+    errno.EROFS: "name a folder that can be written to",
+    errno.EACCES: "name a folder that can be written to",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
