@@ -18,7 +18,7 @@ from benchmarks.engines.peer import Arrays, Peer
 from benchmarks.networks.catalog import Network, models_folder
 from benchmarks.networks.real_inputs import real_input
 from edgec.artifact.folder import read_lock
-from edgec.bench.timing import Timing
+from edgec.bench.timing import Timing, wall_seconds
 from edgec.check.compare import TOLERANCE, compare_all, worst
 from edgec.execute.samples import random_inputs
 from edgec.report.facts import macs
@@ -31,6 +31,9 @@ PAUSE = 0.03
 BLOCK, LEAST, MOST, UNCOUNTED = 0.05, 3, 2000, 2
 #: Turns each one gets at least.
 ROUNDS = 6
+
+#: What tells the seconds of a call.
+Clock = Callable[[Callable[[], object]], float]
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ class Ours:
         self.net.close()
 
 
-def take_turns(calls: tuple[Callable[[], None], ...], seconds: float) -> list[list[float]]:
+def take_turns(calls: tuple[Callable[[], None], ...], seconds: float, clock: Clock = wall_seconds) -> list[list[float]]:
     """Seconds of every call that counts, in blocks by turns (A B, B A, A B, ...) until the time is up."""
     times: list[list[float]] = [[] for _ in calls]
     for call in calls:
@@ -179,22 +182,19 @@ def take_turns(calls: tuple[Callable[[], None], ...], seconds: float) -> list[li
         turns = list(zip(calls, times))
         for call, taken in turns if rounds % 2 == 0 else reversed(turns):
             time.sleep(PAUSE)
-            taken += block(call)
+            taken += block(call, clock)
         rounds += 1
     return times
 
 
-def block(call: Callable[[], None]) -> list[float]:
+def block(call: Callable[[], None], clock: Clock = wall_seconds) -> list[float]:
     """The seconds of calls one after another; the first ones, which fetch caches and wake threads, do not count."""
     for _ in range(UNCOUNTED):
         call()
     taken: list[float] = []
-    clock = time.perf_counter
-    end = clock() + BLOCK
-    while len(taken) < LEAST or (len(taken) < MOST and clock() < end):
-        begun = clock()
-        call()
-        taken.append(clock() - begun)
+    end = time.perf_counter() + BLOCK
+    while len(taken) < LEAST or (len(taken) < MOST and time.perf_counter() < end):
+        taken.append(clock(call))
     return taken
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 from edgec.bench.latency import pinned
+from edgec.bench.timing import thread_seconds
 from edgec.build import Built
 from edgec.execute.executor import ProgramRun
 from edgec.execute.kernels import Kernels, library_of
@@ -41,9 +43,7 @@ def kernel_seconds(built: Built, seconds: float = 0.5, seed: int = 0) -> list[fl
             turns += 1
             for call, taken in zip(calls, times):
                 if call is not None:
-                    begun = time.perf_counter_ns()
-                    call()
-                    taken.append((time.perf_counter_ns() - begun) * 1e-9)
+                    taken.append(thread_seconds(call))
     return [max(median(t) - cost, 0.0) if t else None for t in times]
 
 
@@ -73,9 +73,5 @@ def _seconds_of_nothing() -> float:
     """Overhead of a function call from here, in seconds."""
     absolute = ctypes.CDLL(None).abs
     given = [ctypes.c_ssize_t(0)] * 6
-    taken = []
-    for _ in range(200):
-        begun = time.perf_counter_ns()
-        absolute(*given)
-        taken.append((time.perf_counter_ns() - begun) * 1e-9)
-    return median(taken)
+    nothing = partial(absolute, *given)
+    return median(thread_seconds(nothing) for _ in range(200))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from benchmarks.zoo import __main__ as zoo
 from benchmarks.zoo import page, rows
 from benchmarks.zoo.entries import Entry, load, mixed, save
+from edgec.bench.timing import thread_seconds, wall_seconds
 
 SOURCES = ("timm", "torchvision", "transformers")
 
@@ -42,9 +44,9 @@ def test_names_of_entries_are_those_of_files(tmp_path: Path) -> None:
 
 
 def matmul(path: Path, operator: str = "Relu") -> None:
-    weights = np.random.default_rng(0).standard_normal((32, 16)).astype(np.float32)
+    weights = np.random.default_rng(0).standard_normal((320, 160)).astype(np.float32)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node(operator, ["h"], ["y"])]
-    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, size]) for n, size in (("x", 32), ("y", 16))]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, size]) for n, size in (("x", 320), ("y", 160))]
     graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [numpy_helper.from_array(weights, "w")])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
@@ -85,6 +87,13 @@ def test_limits_are_errors_of_the_row(cache: Path) -> None:
     assert rows.read(cache)["timm-net0-legacy-17"]["error"] == "it took more than 0 s"
     zoo.main([*given, "--memory", "0.05", "--again"])
     assert rows.read(cache)["timm-net0-legacy-17"]["error"]
+
+
+def test_time_of_others_does_not_count_on_one_thread() -> None:
+    def idle() -> None:
+        time.sleep(0.05)
+
+    assert thread_seconds(idle) < 0.04 < 0.05 <= wall_seconds(idle)
 
 
 def test_the_page_lists_what_needs_work() -> None:
