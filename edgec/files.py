@@ -71,6 +71,12 @@ def advice(error: OSError) -> str | None:
     return _ADVICE.get(error.errno or 0)
 
 
+def user_folder(variable: str, usual: str) -> Path:
+    """edgec's folder below one of the XDG base directories, which a relative path does not name."""
+    named = Path(os.environ.get(variable) or "")
+    return (named if named.is_absolute() else Path.home() / usual) / "edgec"
+
+
 def umask() -> int:
     """The permissions that new files do not get."""
     mask = os.umask(0)

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console, RenderableType
 from typer.core import TyperCommand
 
-from edgec.cli import config
+from edgec.cli import config, trusted
 from edgec.errors import CheckError, EdgecError, UsageError
 from edgec.execute.invariants import InvariantError
 from edgec.ir.verify import VerifyError
@@ -156,7 +156,9 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
 def settings_of(found: config.Config) -> tuple[str, Settings]:
     """The model and the settings that edgec.toml gives to commands without options of their own."""
     usual = {key: p.default for key, p in _SHARED.items()}
-    return found.model, _settings(usual | config.arguments(found, "serve", {}, _SHARED, _SECTIONS))
+    given = config.arguments(found, "serve", {}, _SHARED, _SECTIONS)
+    trusted.require(found, given)
+    return found.model, _settings(usual | given)
 
 
 def _configure(
@@ -170,10 +172,13 @@ def _configure(
     while place.parent is not None:  # "device", then "check"
         groups.insert(0, str(place.info_name))
         place = place.parent
+    taken = {}
     for key, value in config.arguments(found, "_".join(groups), own, shared, _SECTIONS).items():
         source = context.get_parameter_source(key)
         if source is None or source.name in ("DEFAULT", "DEFAULT_MAP"):
-            arguments[key] = value
+            taken[key] = value
+    trusted.require(found, taken)
+    arguments |= taken
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

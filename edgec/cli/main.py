@@ -16,6 +16,7 @@ from edgec.cli import config
 from edgec.cli import device as device_verbs
 from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
+from edgec.cli import trust as trust_verb
 from edgec.cli.command import Answer, command, refused
 from edgec.cli.shared import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
 from edgec.emit.extras import APPS, BINDINGS
@@ -312,6 +313,7 @@ def explain(
 
 
 report_verbs.register(app)
+trust_verb.register(app)
 
 
 @command(app)

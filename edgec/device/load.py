@@ -153,6 +153,21 @@ _NAME, _WORD = re.compile(r"[\w.+() -]{1,100}", re.ASCII), re.compile(r"[\w.+=,:
 _LARGEST = 2**62
 
 
+#: Options of compilers that select a processor, and names of compilers without a path: anybody may write device files.
+_TARGET = re.compile(r"([A-Za-z0-9_][\w.+-]*)?", re.ASCII), "a name, without a path"
+_SAFE: Mapping[str, tuple[re.Pattern[str], str]] = {
+    "toolchain.cflags": (
+        re.compile(r"-m(?!llvm)[\w.+-]+(=[\w.+,-]+)?|-O[0-3sz]|-f[a-z0-9-]+|-D[A-Za-z_]\w*(=\w+)?", re.ASCII),
+        "options that select a processor begin with -m; others are -O, -D and -f without a value",
+    ),
+    "toolchain.compiler": (re.compile("gcc|clang|zig|"), "gcc, clang or zig; give a command by --compiler"),
+    "toolchain.gcc_target": _TARGET,
+    "toolchain.zig_target": _TARGET,
+    "toolchain.zig_mcpu": _TARGET,
+    "board.qemu_machine": _TARGET,
+}
+
+
 _MOST = {
     "vector_bytes": 256, "vector_registers": 256, "unroll": 65_534, "cores": 65_536, "gpu.multiprocessors": 65_536,
     "gpu.compute_capability": 999, "gpu.group_items": 65_536, "gpu.multiply_adds": 2**20,
@@ -210,6 +225,7 @@ def _checked_fact(key: str, kind: Any, value: object, path: Path) -> object:
         if kind in (str, Names) and key != "description":
             for text in (str(fact),) if kind is str else tuple(map(str, value)):  # type: ignore[call-overload]
                 _refuse_strange(key, text, path)
+            _refuse_programs(key, fact, path)
         if type(fact) is int and fact > _MOST.get(key, _LARGEST):
             raise DeviceError(f"'{key}' is more than {_MOST.get(key, _LARGEST)}", where=str(path))
         return fact
@@ -225,6 +241,14 @@ def _refuse_strange(key: str, text: str, path: Path) -> None:
         hint = "one option a text, of at most 1000 letters, digits and _.+=,:/@%~-"
         message = f"{key!r} has the text {text[:60]!r}, which cannot stand in build files"
         raise DeviceError(message, hint=hint, where=str(path))
+
+
+def _refuse_programs(key: str, fact: object, path: Path) -> None:
+    """Raises DeviceError for texts that could make a compiler, or anything else, run a program of the file's choice."""
+    pattern, hint = _SAFE.get(key, (None, ""))
+    for text in fact if isinstance(fact, tuple) else (fact,):
+        if pattern is not None and pattern.fullmatch(str(text)) is None:
+            raise DeviceError(f"'{key}' must not be {text!r}", hint=hint, where=str(path))
 
 
 def _as_kind(kind: Any, value: object) -> object | None:

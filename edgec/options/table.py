@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict, Union, get_args, get_type_hints
 
 from edgec.device.device import Device
+from edgec.device.toolchain import CompilerKind
 from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.options import texts
 
@@ -23,6 +24,9 @@ COMPRESSION = "Compression"
 REWRITING = "Rewriting and fusion"
 EXTENSIONS = "Parts of your own"
 
+#: Compilers by kind; every other value of --compiler is a command.
+COMPILER_KINDS = (*get_args(CompilerKind), "nvcc", "emulated")
+
 
 @dataclass(frozen=True)
 class Option:
@@ -33,7 +37,8 @@ class Option:
     ``flag`` is the long name with underscores, which is also the key of edgec.toml (the keyword, if the row gives
     none); ``short`` are further names. ``pair`` reads and writes an
     option of the form NAME=VALUE, ``write`` turns another value into what edgec.toml holds. ``is_path`` tells whether a
-    value is a path, which edgec.toml has relative to itself; ``takes_number`` lets a text be a number there.
+    value is a path, which edgec.toml has relative to itself; ``takes_number`` lets a text be a number there. ``runs``
+    tells whether a value names a program or code to be run: in edgec.toml, such a line has to be trusted.
     """
 
     help: str
@@ -47,6 +52,7 @@ class Option:
     write: Callable[[Any], Any] | None = None
     is_path: Callable[[str], bool] = lambda value: False
     takes_number: bool = False
+    runs: Callable[[str], bool] = lambda value: False
 
     @property
     def long(self) -> str:
@@ -63,7 +69,19 @@ def _pair(help: str, group: str, flag: str, metavar: str, pair: texts.Pair) -> O
 
 
 def _folder(help: str, *short: str) -> Option:
-    return Option(help, EXTENSIONS, kind=list[Path], metavar="DIR", short=short, is_path=lambda value: True)
+    return Option(
+        help,
+        EXTENSIONS,
+        kind=list[Path],
+        metavar="DIR",
+        short=short,
+        is_path=lambda value: True,
+        runs=lambda value: True,
+    )
+
+
+def _data(help: str) -> Option:
+    return replace(_folder(help), runs=lambda value: False)
 
 
 class Settings(TypedDict, total=False):
@@ -96,7 +114,10 @@ class Settings(TypedDict, total=False):
             "fp32, fp16, bf16; a GPU's fp16, tf32, int8, mixed or mixed:ERROR. The device's own by default.", TARGET
         ),
     ]
-    compiler: Annotated[str | None, Option("gcc, clang, zig, or a command.", TARGET)]
+    compiler: Annotated[
+        str | None,
+        Option("gcc, clang, zig, or a command.", TARGET, runs=lambda value: value not in COMPILER_KINDS),
+    ]
 
     shapes: Annotated[
         Mapping[str, Sequence[int]], _pair("Shape of an input.", SHAPES, "shape", "NAME=1,3,224,224", texts.SHAPE)
@@ -202,7 +223,7 @@ class Settings(TypedDict, total=False):
     rules: Annotated[Folders, _folder("Folder of rewrite rules of your own.")]
     templates: Annotated[Folders, _folder("Folder of kernel templates of your own.")]
     micro_kernels: Annotated[Folders, _folder("Folder of micro-kernels of your own.")]
-    devices: Annotated[Folders, _folder("Folder of devices of your own.")]
+    devices: Annotated[Folders, _data("Folder of devices of your own.")]
     operators: Annotated[Folders, _folder("Folder of operators of your own.", "--ops")]
 
 

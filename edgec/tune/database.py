@@ -19,6 +19,7 @@ from typing import Any
 
 from edgec.device.device import Device
 from edgec.errors import UsageError
+from edgec.files import user_folder
 from edgec.resources import data_folder
 from edgec.version import __version__
 
@@ -69,7 +70,7 @@ def default_path() -> Path:
     """Path of this user's database."""
     if named := os.environ.get("EDGEC_PROFILES"):
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgec" / "profiles.sqlite"
+    return user_folder("XDG_CACHE_HOME", ".cache") / "profiles.sqlite"
 
 
 class Profiles:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import edgec
-from edgec.cli import config, toml_text
+from edgec.cli import config, toml_text, trusted
 from edgec.cli.command import settings_of
 from edgec.cli.main import main
 from edgec.errors import UsageError
@@ -55,6 +55,7 @@ def test_what_serve_writes_config_reads(key: str, tmp_path: Path, monkeypatch: p
     said = json.loads(json.dumps(config.said({key: GIVEN[key]}, "net.onnx", there)))
     assert len(said) == 2, "the model and the option"
     (there / config.FILE).write_text(toml_text.dump(config.written(said)))
+    trusted.trust(config.load(there))
     model, settings = settings_of(config.load(there))
     assert (there / model).resolve() == tmp_path / "net.onnx"
     assert _plain(settings[key], there) == _plain(GIVEN[key], tmp_path)  # type: ignore[literal-required]
