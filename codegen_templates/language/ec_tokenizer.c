@@ -6,7 +6,7 @@
 enum {
   VOCABULARY = 2, FLAGS = 3, SPLITTER = 4, BOS = 5, UNKNOWN = 7, STARTS = 8, BYTES = 9, BYTE_TOKENS = 10, PAIRS = 11,
   PAIR_MASK = 12, TEXTS = 13, TEXT_MASK = 14, SPECIALS = 15, SPECIAL_COUNT = 16, LETTERS = 17, NUMBERS = 19, SPACES = 21,
-  KINDS = 23
+  KINDS = 23, ENDS = 24, END_COUNT = 25
 };
 enum { HAS_CHARACTERS = 1, PREFIX_SPACE = 2, ADD_BOS = 4, WHOLE_PIECES = 8 };
 enum { SPLIT_NOT, SPLIT_GPT2, SPLIT_DIGITS, SPLIT_LLAMA3, SPLIT_QWEN2 };
@@ -352,28 +352,31 @@ static void encode_text(encoder *e, const unsigned char *text, size_t length) {
   }
 }
 
-/* The special token at the start of a text, the longest of several; NONE where there is none. */
-static uint32_t special_at(const encoder *e, const unsigned char *text, size_t length, int flags) {
+/* The special token at the start of a text, the longest of several; NONE where there is none. Control tokens end within
+ * the first ``most`` bytes. */
+static uint32_t special_at(const encoder *e, const unsigned char *text, size_t length, size_t most, int flags) {
   const uint32_t *specials = words_at(e, SPECIALS);
   const unsigned char *kinds = e->table + e->words[KINDS];
   for (uint32_t k = 0; k < e->words[SPECIAL_COUNT]; ++k) {
     const uint32_t token = specials[k];
     const size_t size = token_length(e, token);
-    if (kinds[token] == CONTROL && !(flags & EC_PARSE_SPECIAL)) continue;
+    if (kinds[token] == CONTROL && (!(flags & EC_PARSE_SPECIAL) || size > most)) continue;
     if (size <= length && !memcmp(token_text(e, token), text, size)) return token;
   }
   return NONE;
 }
 
-size_t ec_encode(const void *table, const char *text, size_t length, int flags, int32_t *tokens, size_t capacity,
-    void *scratch) {
+size_t ec_encode_parts(const void *table, const char *text, size_t length, const size_t *plain, size_t parts, int flags,
+    int32_t *tokens, size_t capacity, void *scratch) {
   const unsigned char *bytes = (const unsigned char *)text;
   encoder e = {table, table, tokens, capacity, 0, scratch, 0, 0};
   e.heap = (merge *)(void *)((unsigned char *)scratch + sizeof(symbol) * (length + 8));
   if ((flags & EC_BEGIN) && (e.words[FLAGS] & ADD_BOS) && e.words[BOS] != NONE) put(&e, e.words[BOS]);
   size_t start = 0;
-  for (size_t i = 0; i < length;) {
-    const uint32_t token = special_at(&e, bytes + i, length - i, flags);
+  for (size_t i = 0, part = 0; i < length;) {
+    while (part < parts && (plain[2 * part + 1] <= i || plain[2 * part] == plain[2 * part + 1])) ++part;
+    const size_t next = part < parts ? plain[2 * part] : length;
+    const uint32_t token = special_at(&e, bytes + i, length - i, next > i ? next - i : 0, flags);
     if (token == NONE) {
       ++i;
       continue;
@@ -387,6 +390,11 @@ size_t ec_encode(const void *table, const char *text, size_t length, int flags, 
   return e.count;
 }
 
+size_t ec_encode(const void *table, const char *text, size_t length, int flags, int32_t *tokens, size_t capacity,
+    void *scratch) {
+  return ec_encode_parts(table, text, length, 0, 0, flags, tokens, capacity, scratch);
+}
+
 const char *ec_decode(const void *table, int32_t token, int flags, size_t *length) {
   encoder e = {table, table, 0, 0, 0, 0, 0, 0};
   *length = 0;
@@ -394,4 +402,13 @@ const char *ec_decode(const void *table, int32_t token, int flags, size_t *lengt
   const unsigned char *kinds = e.table + e.words[KINDS];
   if (kinds[token] != CONTROL || (flags & EC_PARSE_SPECIAL)) *length = token_length(&e, (uint32_t)token);
   return (const char *)token_text(&e, (uint32_t)token);
+}
+
+int ec_is_end(const void *table, int32_t token) {
+  encoder e = {table, table, 0, 0, 0, 0, 0, 0};
+  const uint32_t *ends = words_at(&e, ENDS);
+  for (uint32_t k = 0; k < e.words[END_COUNT]; ++k) {
+    if (ends[k] == (uint32_t)token) return 1;
+  }
+  return 0;
 }

@@ -22,9 +22,17 @@ enum {
 size_t ec_encode(const void *table, const char *text, size_t length, int flags, int32_t *tokens, size_t capacity,
     void *scratch);
 
+/* The same of a text with ``parts`` parts [begin, end) in which texts of control tokens stay texts, one after the other:
+ * what people write in a conversation. */
+size_t ec_encode_parts(const void *table, const char *text, size_t length, const size_t *plain, size_t parts, int flags,
+    int32_t *tokens, size_t capacity, void *scratch);
+
 /* The bytes of a token, not ended by a zero; a null pointer for a token outside the vocabulary. Control tokens have a
  * text only with EC_PARSE_SPECIAL. */
 const char *ec_decode(const void *table, int32_t token, int flags, size_t *length);
+
+/* Does this token end a text? Models may have several. */
+int ec_is_end(const void *table, int32_t token);
 
 /* The number of leading bytes that are whole characters: the rest waits for the next token. */
 size_t ec_whole_characters(const char *text, size_t length);

@@ -13,8 +13,9 @@ from edgec.schedule.program import Buffer, Program
 #: The files of a session, and the templates that they are rendered from.
 PAGES = {"{name}_session.h": "language/session.h.jinja", "{name}_session.c": "language/session.c.jinja"}
 SOURCE = "{name}_session.c"
-#: The files of the tokenizer that are the same for all models.
-TOKENIZER = ("ec_tokenizer.h", "ec_tokenizer.c")
+#: Modules in C that are the same for all models, and those for models with a tokenizer.
+SAMPLER = ("ec_sampler",)
+TEXT = ("ec_tokenizer", "ec_stream")
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,15 @@ class Session:
         """Its entry in the lock file."""
         return {**asdict(self.facts), "cache_bytes": self.cache_bytes, "has_tokens": self.tokens is not None}
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules in C that its artifact has."""
+        return (*SAMPLER, *(TEXT if self.tokens is not None else ()))
+
     def sources(self, name: str) -> list[str]:
         """The files to compile beside those of the network."""
-        return [SOURCE.format(name=name), *(["ec_tokenizer.c", f"{name}_tokens.S"] if self.tokens is not None else [])]
+        tables = [f"{name}_tokens.S"] if self.tokens is not None else []
+        return [SOURCE.format(name=name), *(f"{module}.c" for module in self.modules), *tables]
 
     @property
     def context(self) -> int:

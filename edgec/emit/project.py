@@ -21,7 +21,7 @@ from edgec.emit.function_comment import comment_text
 from edgec.emit.identifiers import identifier
 from edgec.emit.language import language_of, refuse_large
 from edgec.emit.language_model import PAGES as SESSION_PAGES
-from edgec.emit.language_model import TOKENIZER, session_of
+from edgec.emit.language_model import session_of
 from edgec.emit.opencl import host_values
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.emit.render import render
@@ -231,7 +231,9 @@ def files(
     if model and model.tokens is not None:
         result[f"{name}_tokens.bin"] = model.tokens
         put(f"{name}_tokens.S", "project/weights.S.jinja", blob="tokens")
-        result |= {file: (data_folder("codegen_templates") / "language" / file).read_bytes() for file in TOKENIZER}
+    for module in model.modules if model else ():
+        for path in (f"{module}.h", f"{module}.c"):
+            result[path] = (data_folder("codegen_templates") / "language" / path).read_bytes()
     groups = _groups(sources)
     if language.name == "opencl":
         values |= host_values(program, sources, groups, device)

@@ -7,6 +7,8 @@ import numpy as np
 from edgec.errors import ModelError
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.language.vocabulary import (
+    CONTROL,
+    ENDS,
     NORMAL,
     SPLITTERS,
     WHOLE_PIECES,
@@ -53,8 +55,15 @@ def vocabulary_of(model: GgufModel) -> Vocabulary | None:
         bool(model.value(f"{_KEY}.add_space_prefix", bool, kind == "llama")) and kind == "llama",
         _token(model, "bos", len(tokens)),
         bool(model.value(f"{_KEY}.add_bos_token", bool, kind == "llama" or splitter in WHOLE_PIECES)),
-        _token(model, "eos", len(tokens)), _token(model, "unknown", len(tokens)),
+        _token(model, "eos", len(tokens)), _token(model, "unknown", len(tokens)), _ends(model, tokens, kinds),
     )  # fmt: skip
+
+
+def _ends(model: GgufModel, tokens: tuple[bytes, ...], kinds: tuple[int, ...]) -> tuple[int, ...]:
+    """Tokens that end a text: those that the file names, and control tokens that are known to."""
+    named = (_token(model, name, len(tokens)) for name in ("eos", "eot", "eom"))
+    known = (k for k, (token, kind) in enumerate(zip(tokens, kinds)) if kind == CONTROL and token in ENDS)
+    return tuple(sorted({*(k for k in named if k is not None), *known}))
 
 
 def _numbers(model: GgufModel, name: str, count: int, default: float) -> np.ndarray:

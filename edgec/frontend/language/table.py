@@ -71,6 +71,9 @@ def table_of(vocabulary: Vocabulary) -> bytes:
     for field, name in ((17, "letters"), (19, "numbers"), (21, "spaces")):
         add_ranges(field, name)
     add(23, bytes(v.kinds))
+    ends = sorted({*v.ends, *(() if v.end is None else (v.end,))})
+    add(24, np.asarray(ends, "<u4").tobytes())
+    words[25] = len(ends)
     words[1] = size
     if size >= 1 << 31:
         raise ModelError(f"the vocabulary of {count} tokens is too large for a table")

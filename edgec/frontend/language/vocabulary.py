@@ -17,6 +17,11 @@ SPLITTERS = {
 #: Of these, the ones that take a piece that is a token as it is.
 WHOLE_PIECES = frozenset({"llama-bpe", "llama3", "llama-v3"})
 
+#: Control tokens that end a text or a turn, by the texts that models have for them; files name one of them at most.
+ENDS = frozenset(
+    b"</s> <|endoftext|> <|end_of_text|> <|eot_id|> <|eom_id|> <|im_end|> <|end|> <end_of_turn> <|endofturn|>".split()
+)
+
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -38,6 +43,7 @@ class Vocabulary:
     adds_begin: bool = False
     end: int | None = None
     unknown: int | None = None
+    ends: tuple[int, ...] = ()  # further tokens that end a text: of a turn, of a message
 
 
 def byte_level(
