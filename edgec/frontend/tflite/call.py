@@ -103,8 +103,8 @@ class TfliteCall:
     make_state: Callable[[str, np.ndarray], Value]
     #: States of the network by the name of their variable.
     states: MutableMapping[str, State]
-    #: Lowers another subgraph by its index; gives its outputs.
-    inline: Callable[[int], list[Value]]
+    #: Lowers another subgraph, by its index, on these inputs; gives its outputs.
+    inline: Callable[[int, Sequence[Value | None]], list[Value]]
     #: Which variable a tensor of type ``resource`` stands for.
     handles: MutableMapping[int, str]
 

@@ -24,6 +24,8 @@ from edgec.ir.graph import Graph, Node, placeholder
 from edgec.ir.types import DTYPES, Type, dtype_name
 from edgec.text import listed, printable
 
+#: Nodes of subgraphs that are called, loops unrolled.
+_MOST_INLINED = 50_000
 #: What a lowering function runs into when a node breaks what the format promises of it.
 _BROKEN_PROMISE = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
@@ -85,6 +87,7 @@ class _Importer:
         self.states: dict[str, State] = {}
         self.handles: dict[int, str] = {}
         self.depth = 0
+        self.inlined = 0
 
     def bind(self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]) -> None:
         """The inputs of the network, as placeholders or as the constants they are fixed to."""
@@ -145,14 +148,17 @@ class _Importer:
     def look_up(self, graph: Subgraph, k: int, known: dict[int, Value]) -> Value:
         tensor = graph.tensors[k]
         if k not in known:
-            if tensor.data is None:
+            if tensor.data is None and 0 in tensor.shape and tensor.dtype in DTYPES:
+                known[k] = constant(np.zeros(tensor.shape, DTYPES[tensor.dtype]))  # nothing is all there is to store
+            elif tensor.data is None:
                 what = (
                     f"of type {tensor.dtype}, which is not supported"
                     if tensor.dtype not in DTYPES
                     else "never computed"
                 )
                 raise ModelError(f"tensor '{printable(tensor.name)}' is {what}")
-            known[k] = constant(tensor.data)
+            else:
+                known[k] = constant(tensor.data)
         return known[k]
 
     def results(self, operator: Operator, graph: Subgraph, known: dict[int, Value]) -> list[Value]:
@@ -188,13 +194,23 @@ class _Importer:
             return None
         return self.look_up(graph, k, known)
 
-    def inline(self, index: int) -> list[Value]:
+    def inline(self, index: int, inputs: Sequence[Value | None]) -> list[Value]:
+        """The outputs of another subgraph on these inputs; one that is None is no data."""
         if not 0 <= index < len(self.model.subgraphs) or self.depth > 8:
             raise ModelError(f"it calls subgraph {index}, which is not there or calls itself")
+        graph = self.model.subgraphs[index]
+        if len(inputs) != len(graph.inputs):
+            raise ModelError(f"it gives {len(inputs)} operands to subgraph {index}, which takes {len(graph.inputs)}")
+        self.inlined += 1 + len(graph.operators)
+        if self.inlined > _MOST_INLINED:
+            raise ModelError(
+                f"its subgraphs and loops amount to more than {_MOST_INLINED:,} nodes",
+                hint="convert the model with fewer rounds, or with the loop outside of the network",
+            )
         self.depth += 1
         outer, self.handles = self.handles, {}
         try:
-            return self.lower(self.model.subgraphs[index], {})
+            return self.lower(graph, {k: v for k, v in zip(graph.inputs, inputs) if v is not None})
         finally:
             self.handles = outer
             self.depth -= 1

@@ -3,6 +3,7 @@
 from edgec.frontend.tflite.operators import (  # noqa: F401  (they register)
     activation,
     arithmetic,
+    control,
     conv,
     detection,
     mediapipe,

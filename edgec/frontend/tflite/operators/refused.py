@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from edgec.frontend.tflite.call import refuse
 
-refuse("it needs control flow at run time; convert the model with fixed conditions", "IF", "WHILE", "CALL")
 refuse(
     "the size of its result depends on the data; do this step in your own code",
     "WHERE", "UNIQUE", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5",

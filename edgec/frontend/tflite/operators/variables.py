@@ -24,7 +24,7 @@ def var_handle(call: TfliteCall) -> list[Value]:
 def call_once(call: TfliteCall) -> list[Value]:
     """A subgraph that runs before the first run of the network: what it assigns are initial values."""
     before = dict(call.states)
-    call.inline(int(call.option("init_subgraph_index")))
+    call.inline(int(call.option("init_subgraph_index")), ())
     for name, state in call.states.items():
         if before.get(name) is state and state.value is None:
             continue
