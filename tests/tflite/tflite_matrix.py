@@ -14,7 +14,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "tflite.md"
 #: Operators that tests with states or trained models cover.
 ELSEWHERE = {
     "ASSIGN_VARIABLE": "states", "CALL_ONCE": "states", "READ_VARIABLE": "states", "VAR_HANDLE": "states",
-    "CALL": "subgraphs", "IF": "subgraphs, branches of equal shapes", "WHILE": "subgraphs, with a known number of rounds",
+    "CALL": "subgraphs", "IF": "subgraphs, branches of equal shapes", "WHILE": "subgraphs, a known number of rounds",
     **dict.fromkeys(["COMPLEX_ABS", "IMAG", "REAL", "RFFT2D"], "float, of complex"),
     **dict.fromkeys(["MaxPoolingWithArgmax2D", "MaxUnpooling2D"], "float, against numpy (LiteRT does not have it)"),
     "SVDF": "states", "UNIDIRECTIONAL_SEQUENCE_LSTM": "states",
