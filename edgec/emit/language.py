@@ -58,7 +58,6 @@ def _refuse_data_on_the_host(program: Program) -> None:
     """Raises DeviceError where the host would have to read results during a run: all kernels are launched at once."""
     guarded = next((k for k in program.kernels if k.guards), None)
     reasons = {
-        "a size that the network computes": bool(program.sizes),
         "a branch that depends on data": guarded is not None,
         "a condition that outputs depend on": bool(program.demands),
     }

@@ -8,7 +8,6 @@ from typing import Any
 
 from edgec.device.device import DOT_EXTENSIONS, Device
 from edgec.emit.c_expression import extent_text
-from edgec.emit.c_text import size_name
 from edgec.emit.gpu.opencl import IMAGES, OpenClView, place_widths
 from edgec.emit.source import CallSite, Function, Sources
 from edgec.ir.index import upper
@@ -107,7 +106,7 @@ def _launches(program: Program, sources: Sources, file: Mapping[str, int]) -> li
                 Launch(
                     len(found), number, f"{name}{suffix}", file[name], first, tuple(objects.values()), from_place,
                     tuple(places), len(objects) + len(widths), view.threads, extent_text(groups), upper(groups),
-                    tuple(map(size_name, kernel.sizes)), call.comment,
+                    tuple(view.given_sizes), call.comment,
                 )
             )  # fmt: skip
             first += len(objects)

@@ -18,6 +18,7 @@ from edgec.emit.c_expression import extent_text
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.c_text import size_name
 from edgec.emit.function_comment import comment_text
+from edgec.emit.host_values import Computed, Demand, Open, port_of
 from edgec.emit.identifiers import identifier
 from edgec.emit.language import language_of, refuse_large
 from edgec.emit.language_model import PAGES as SESSION_PAGES
@@ -203,7 +204,13 @@ def files(
     ]
     values["states"] = _states(program, inputs, outputs)
     values["computed"] = computed = [
-        Computed(s.value.name, identifier(s.value.name, fields, "size"), size_value(s, b, program), *s.value.range)
+        Computed(
+            s,
+            identifier(s.value.name, fields, "size"),
+            size_value(s, b, program),
+            port_of(b, program),
+            program.offsets.get(b, 0),
+        )
         for s, b in program.sizes.items()
     ]
     values["demands"] = [Demand(comment_text(m), f"*({pointer_text(b, program)})") for m, b in program.demands]
@@ -305,41 +312,6 @@ def sealed(
 def has_board(device: Device) -> bool:
     """True where the device file has all facts that the startup code of a board needs."""
     return not device.hosted and device.arch == "thumb" and device.board.ram_origin > 0
-
-
-@dataclass(frozen=True)
-class Open:
-    """A dimension that the caller chooses: its name, its C field, and its size in C (a number of steps)."""
-
-    name: str
-    field: str
-    size: str
-    low: int
-    high: int
-    step: int
-
-
-@dataclass(frozen=True)
-class Demand:
-    """A runtime assertion: the message where it is false, and its value as a C expression."""
-
-    message: str
-    value: str
-
-
-@dataclass(frozen=True)
-class Computed:
-    """A size that the network computes: its name, its C field, its value as a C expression, its range."""
-
-    name: str
-    field: str
-    value: str
-    low: int
-    high: int
-
-    @property
-    def python(self) -> str:
-        return f'"{self.name}"'
 
 
 def _states(program: Program, inputs: Sequence[Port], outputs: Sequence[Port]) -> list[tuple[str, str]]:

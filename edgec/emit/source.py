@@ -73,7 +73,7 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = (), lang
     barriers = Barriers(program)
     unread = dict(program.sizes)
     for kernel, view, text, _ in made:
-        fresh = {s: unread.pop(s) for s in kernel.sizes if s in unread}
+        fresh = {s: unread.pop(s) for s in kernel.sizes if s in unread and s not in kernel.read_sizes}
         barrier = barriers.must_wait(kernel, fresh.values())
         guard = "".join(f" && {'' if truth else '!'}*({_pointer(b, program, True)})" for b, truth in kernel.guards)
         sizes = tuple(ReadSize(size_name(s), size_value(s, b, program)) for s, b in fresh.items())
@@ -192,4 +192,5 @@ def _arguments(kernel: Kernel, view: View, program: Program) -> str:
             scratch[0] += f" + thread * {kernel.scratch_bytes}"
         operands = operands[1:]
     pointers = [_pointer(b, program, const=k < len(operands) - 1) for k, b in enumerate(operands)]
-    return ", ".join([*pointers, *scratch, *map(size_name, kernel.sizes), *view.last_arguments])
+    sizes = (size_name(s) for s in kernel.sizes if s not in kernel.read_sizes)
+    return ", ".join([*pointers, *scratch, *sizes, *view.last_arguments])

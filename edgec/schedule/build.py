@@ -137,6 +137,8 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
             kernels.append(vectors.taken_in(kernels, chained(borders, kernel, threads=threads)))
     kernels = prefetch_weights(kernels, device)
     sizes = {s: views[n].buffer for s, n in plan.sizes.items()}
+    if device.is_gpu:
+        kernels = [reading(k, sizes) for k in kernels]
     demands = tuple((message, views[n].buffer) for message, n in plan.demands)
     memory = plan_memory(kernels, frozenset((*sizes.values(), *(b for _, b in demands))))
     used = dict.fromkeys(b for k in kernels for b in k.operands if b.space == "weights")
@@ -228,6 +230,13 @@ def kernel_of(
         copies = 1 if schedule.shares_scratch else options.threads
         operands = (Buffer(f"scratch_{block.output.key}", "arena", "u8", scratch * copies), *operands)
     return Kernel(schedule, operands, block, names, scratch, tuple(sizes_within(schedule)), sparsity=offer)
+
+
+def reading(kernel: Kernel, sizes: Mapping[Expr, Buffer]) -> Kernel:
+    """The kernel with those of the computed ``sizes`` that it needs as operands: on a GPU, the host knows none."""
+    mine = {s: sizes[s] for s in kernel.sizes if s in sizes}
+    more = dict.fromkeys(b for b in mine.values() if b not in kernel.operands[:-1])
+    return replace(kernel, operands=(*kernel.operands[:-1], *more, kernel.operands[-1]), read_sizes=mine)
 
 
 def sizes_within(record: Any) -> list[Expr]:

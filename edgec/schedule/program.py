@@ -286,6 +286,7 @@ class Kernel:
     sizes: tuple[Expr, ...] = ()
     guards: tuple[tuple[Buffer, bool], ...] = ()
     sparsity: SparseOffer | None = None  # for weights with zeros
+    read_sizes: Mapping[Expr, Buffer] = field(default_factory=dict)  # sizes that it reads itself, on a GPU
 
     @property
     def template(self) -> str:

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from math import prod
 
 from edgec.emit.c_expression import extent_text
+from edgec.emit.c_text import size_name
 from edgec.emit.gpu.printer import GpuPrinter
 from edgec.emit.views.base import View
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
+from edgec.ir.extent import sizes
+from edgec.ir.index import upper
 from edgec.ir.nest import extent
 from edgec.schedule.gpu.kernel import LANES, GpuKernel
 from edgec.schedule.gpu.loops import GROUP
@@ -61,9 +64,30 @@ class GpuView(View, ABC):
         return key
 
     @property
+    def grid(self) -> Extent:
+        """The thread blocks that the host launches: enough for the greatest sizes where it does not know them."""
+        groups = self.groups
+        unknown = isinstance(groups, Expr) and not self.kernel.read_sizes.keys().isdisjoint(sizes(groups))
+        return upper(groups) if unknown else groups
+
+    @property
     def prologue(self) -> list[str]:
         """The first statements of the kernel."""
-        return ["ec_wait();"]
+        return ["ec_wait();", *self.size_lines]
+
+    @property
+    def size_lines(self) -> list[str]:
+        """Statements that read computed sizes, clamped to the range for which memory was planned."""
+        found = []
+        for s, buffer in self.kernel.read_sizes.items():
+            value = f"ec_max_int({s.value.low}, ec_min_int({s.value.high}, (ec_int)*{self.pointers[buffer]}))"
+            found += [f"const ec_int {size_name(s)} = {value};", f"(void){size_name(s)};"]
+        return found
+
+    @property
+    def given_sizes(self) -> list[str]:
+        """The sizes that the host passes."""
+        return [size_name(s) for s in self.kernel.sizes if s not in self.kernel.read_sizes]
 
     def scratch_as(self, element: str) -> str:
         """The kernel's scratch memory as a pointer to elements of a type."""
@@ -77,7 +101,7 @@ class GpuView(View, ABC):
     def kernel_parameters(self) -> str:
         """Operands, scratch memory, run-time sizes and counters."""
         more = [f"{self.qualifier}unsigned char *scratch_bytes"] if self.kernel.scratch_bytes else []
-        more += [f"ec_int {s}" for s in self.sizes]
+        more += [f"ec_int {s}" for s in self.given_sizes]
         more += [f"{self.qualifier}int *locks"] if self.locks else []
         return ", ".join([self.parameters, *more])
 

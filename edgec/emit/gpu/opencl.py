@@ -93,7 +93,7 @@ class OpenClView(GpuView):
     @property
     def launches(self) -> tuple[tuple[str, Extent], ...]:
         """(suffix of the kernel's name, number of work-groups) of each launch, in order."""
-        return (("", self.groups),)
+        return (("", self.grid),)
 
     @property
     def local_bytes(self) -> int:
@@ -132,7 +132,7 @@ class OpenClView(GpuView):
         objects = [f"{kind}{o}" for o, kind in kinds.items()]
         widths = place_widths(len(self.placed))
         places = [f"uint{width if width > 1 else ''} at{k}" for k, width in enumerate(widths)]
-        return ", ".join([*objects, *places, *(f"ec_int {s}" for s in self.sizes)])
+        return ", ".join([*objects, *places, *(f"ec_int {s}" for s in self.given_sizes)])
 
     def scratch_as(self, element: str) -> str:
         return f"({element} *)scratch_bytes"
@@ -151,7 +151,7 @@ class OpenClView(GpuView):
                     continue
                 value += f" + {place}"
             lines.append(f"{kind}{name} = ({kind.replace('restrict ', '')})({value});")
-        return lines
+        return [*lines, *self.size_lines]
 
     @property
     def last_arguments(self) -> tuple[str, ...]:
