@@ -67,6 +67,8 @@ class Network:
                 self._net = _module(self.folder, self.name).Net(library=path, threads=threads)
         except OSError as error:
             raise UsageError(f"cannot load the library: {error}", where=str(library)) from None
+        except ValueError as error:
+            raise UsageError(str(error), hint="build it again", where=str(folder)) from None
         self._lock = threading.RLock()
 
     def poison(self) -> None:

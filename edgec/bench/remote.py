@@ -84,6 +84,9 @@ class Remote:
             program = compile_runner(built, Path(scratch) / self._runner, profile)
             progress("device", f"sending the runner to {link.name}")
             link.send(program, self._runner)
+            weights = (read_lock(built.folder).get("weights") or {}).get("file") or ""
+            if weights == f"{built.options.name}.weights":  # opened by the runner, not linked into it
+                link.send(built.folder / weights, weights)
 
     def run(self, samples: Sequence[Arrays], runs: int = 1) -> list[Ran]:
         """Run every sample ``runs`` times.

@@ -185,7 +185,7 @@ def _value(parameter: inspect.Parameter, value: Any, folder: Path, where: str) -
         values = value if isinstance(value, list) else [value]
         return [_scalar(kind, v, folder, where) for v in values]
     option = OPTIONS.get(parameter.name)
-    if option is not None and option.takes_number and isinstance(value, float):
+    if option is not None and option.takes_number and isinstance(value, (int, float)) and not isinstance(value, bool):
         value = str(value)
     found = _scalar(kind, value, folder, where)
     return str(folder / found) if kind is str and option is not None and option.is_path(found) else found

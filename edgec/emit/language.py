@@ -92,7 +92,6 @@ C = Language(
         "{name}.h": "project/net.h.jinja",
         "{name}_kernels.h": "project/kernels.h.jinja",
         "{name}.c": "project/net.c.jinja",
-        "{name}_weights.S": "project/weights.S.jinja",
         "main.c": "project/main.c.jinja",
         "runner.c": "project/runner.c.jinja",
         "CMakeLists.txt": "project/CMakeLists.txt.jinja",
@@ -101,7 +100,7 @@ C = Language(
     },
     ("project/kernels.c.jinja", "{name}_kernels_{k}.c"),
     ("ec_*",),
-    ("{name}.c", "{name}_weights.S", "ec_pool.c"),
+    ("{name}.c", "ec_pool.c"),
 )
 
 CUDA = Language(
@@ -118,7 +117,6 @@ CUDA = Language(
         "{name}.h": "project/cuda/net.h.jinja",
         "{name}_kernels.h": "project/cuda/kernels.h.jinja",
         "{name}.cu": "project/cuda/net.cu.jinja",
-        "{name}_weights.S": "project/weights.S.jinja",
         "main.cpp": "project/cuda/main.cpp.jinja",
         "runner.cpp": "project/cuda/runner.cpp.jinja",
         "CMakeLists.txt": "project/cuda/CMakeLists.txt.jinja",
@@ -127,7 +125,7 @@ CUDA = Language(
     },
     ("project/cuda/kernels.cu.jinja", "{name}_kernels_{k}.cu"),
     ("ec_scalar.h", "cuda/ec_*"),
-    ("{name}.cu", "{name}_weights.S"),
+    ("{name}.cu",),
     _refuse_data_on_the_host,
     shared=("gpu",),
 )
@@ -147,7 +145,6 @@ OPENCL = Language(
     {
         "{name}.h": "project/opencl/net.h.jinja",
         "{name}.c": "project/opencl/net.c.jinja",
-        "{name}_weights.S": "project/weights.S.jinja",
         "{name}_program.S": "project/opencl/program.S.jinja",
         "main.c": "project/opencl/main.c.jinja",
         "runner.c": "project/opencl/runner.c.jinja",
@@ -157,7 +154,7 @@ OPENCL = Language(
     },
     ("project/opencl/kernels.cl.jinja", "{name}_kernels_{k}.cl"),
     ("ec_scalar.h", "opencl/ec_*"),
-    ("{name}.c", "{name}_weights.S", "{name}_program.S"),
+    ("{name}.c", "{name}_program.S"),
     _refuse_data_on_the_host,
     shared=("gpu",),
     compiles_kernels=False,

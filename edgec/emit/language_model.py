@@ -39,9 +39,8 @@ class Session:
         return (*SAMPLER, *(TEXT if self.tokens is not None else ()))
 
     def sources(self, name: str) -> list[str]:
-        """The files to compile beside those of the network."""
-        tables = [f"{name}_tokens.S"] if self.tokens is not None else []
-        return [SOURCE.format(name=name), *(f"{module}.c" for module in self.modules), *tables]
+        """The files to compile beside those of the network and the table of tokens."""
+        return [SOURCE.format(name=name), *(f"{module}.c" for module in self.modules)]
 
     @property
     def context(self) -> int:

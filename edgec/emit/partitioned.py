@@ -13,6 +13,7 @@ from edgec.emit.c_literal import STORAGE
 from edgec.emit.function_comment import comment_text
 from edgec.emit.project import LOCK, Port, files, ports, sealed
 from edgec.emit.render import render
+from edgec.emit.weights import Weights
 from edgec.errors import UsageError
 from edgec.ir.graph import Node
 from edgec.ir.types import CODED, DTYPES
@@ -93,6 +94,7 @@ def partitioned_files(
         "sources": sources, "program": program, "is_open": False, "demands": (), "dimensions": (),
         "computed": (), "has_board": False,
         "device_flags": "".join(f" {flag}" for flag in device.toolchain.cflags), "weights_bytes": 0, "alignment": 64,
+        "weights": Weights("incbin", name, b""),
         "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items()},
         "parameters": ",\n    ".join(
             [f"const {p.ctype} *{p.name}" for p in inputs] + [f"{p.ctype} *{p.name}" for p in outputs]

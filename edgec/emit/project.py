@@ -27,6 +27,7 @@ from edgec.emit.opencl import host_values
 from edgec.emit.picture import AS_IS, Preparation
 from edgec.emit.render import render
 from edgec.emit.source import Sources, generate, pointer_text, size_value
+from edgec.emit.weights import Weights, weights_of
 from edgec.errors import DeviceError, UsageError
 from edgec.frontend.language.facts import TOKENS
 from edgec.ir import expr as X
@@ -47,32 +48,10 @@ LOCK_BYTES = 4
 FILES = 8
 
 #: Headers that generated sources include, and thus no names for a project: its own header would hide them.
-_HEADERS = frozenset(
-    [
-        "assert",
-        "ctype",
-        "errno",
-        "float",
-        "immintrin",
-        "inttypes",
-        "limits",
-        "math",
-        "pthread",
-        "sched",
-        "signal",
-        "stdalign",
-        "stdarg",
-        "stdatomic",
-        "stdbool",
-        "stddef",
-        "stdint",
-        "stdio",
-        "stdlib",
-        "string",
-        "time",
-        "unistd",
-    ]
-)
+_HEADERS = frozenset([
+    "assert", "ctype", "errno", "float", "immintrin", "inttypes", "limits", "math", "pthread", "sched", "signal",
+    "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string", "time", "unistd",
+])  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -151,15 +130,6 @@ def ports(program: Program, prefix: str) -> tuple[list[Port], list[Port]]:
     return [port(e, "input") for e in program.inputs], [port(e, "output") for e in program.outputs]
 
 
-def weights_blob(program: Program) -> bytes:
-    blob = np.zeros(max(program.weights_bytes, ALIGNMENT), np.uint8)
-    for buffer, offset in program.offsets.items():
-        if buffer.space == "weights" and buffer.data is not None:
-            raw = np.ascontiguousarray(buffer.data).reshape(-1).view(np.uint8)
-            blob[offset : offset + raw.size] = raw
-    return blob.tobytes()
-
-
 def files(
     program: Program,
     device: Device,
@@ -168,11 +138,12 @@ def files(
     facts: Mapping[str, Any] = {},
     beside: Sequence[str] = (),
     prepared: Preparation = AS_IS,
+    place: str = "incbin",
 ) -> dict[str, bytes]:
     """Every file of the project, by relative path. The same program gives the same bytes.
 
     ``beside`` are the names of optional additions (`edgec.emit.extras`), ``prepared`` is the preprocessing of images in
-    apps.
+    apps, ``place`` is where the weights are (`edgec.emit.weights`).
 
     Raises DeviceError for a device whose language has no back end, UsageError for a name that would hide a header, or
     for an addition that does not fit the device.
@@ -189,12 +160,12 @@ def files(
         raise UsageError(f"{name}.py would hide the module that it imports", hint="choose another --name")
     sources = generate(program, name, templates, language)
     inputs, outputs = ports(program, name)
-    weights = weights_blob(program)
+    weights = weights_of(program, device, name, place, beside)
     values = {
         "name": name, "NAME": name.upper(), "version": __version__, "program": program, "device": device,
         "arena_bytes": program.arena_bytes + LOCK_BYTES * program.locks,
         "inputs": inputs, "outputs": outputs, "sources": sources, "alignment": ALIGNMENT,
-        "weights_bytes": len(weights), "vector_lanes": device.vector_lanes,
+        "weights_bytes": len(weights.blob), "weights": weights, "vector_lanes": device.vector_lanes,
         "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items() if k != TOKENS},
     }  # fmt: skip
     chosen = dimensions(n.type for _, _, n in program.inputs)
@@ -229,15 +200,18 @@ def files(
     names = {d.name: identifier(d.name, set(), "size") for d in chosen.values()}
     model = session_of(program, names, types) if language.name == "c" else None
     added = model.sources(name) if model else []
-    values |= {"model": model, "added_sources": added}
-    result: dict[str, bytes] = {f"{name}_weights.bin": weights}
+    tables = [weights]
+    if model and model.tokens is not None:
+        tables.append(Weights(weights.linked, name, model.tokens, "tokens"))
+    values |= {"model": model, "added_sources": added, "tables": tables}
+    result: dict[str, bytes] = {}
 
     def put(path: str, template: str, **more: Any) -> None:
         result[path] = render(template, templates, **values, **more).encode()
 
-    if model and model.tokens is not None:
-        result[f"{name}_tokens.bin"] = model.tokens
-        put(f"{name}_tokens.S", "project/weights.S.jinja", blob="tokens")
+    for table in tables:
+        result |= table.files
+        put(table.source, table.template, table=table)
     for module in model.modules if model else ():
         for path in (f"{module}.h", f"{module}.c"):
             result[path] = (data_folder("codegen_templates") / "language" / path).read_bytes()
@@ -254,11 +228,12 @@ def files(
         *(source.format(name=name) for source in language.sources if device.hosted or source != "ec_pool.c"),
         *(kernel_files if language.compiles_kernels else ()),
         *added,
+        *(table.source for table in tables),
     ]
     pages, of_extras = extras.pages(wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata)
     for path, page in pages.items():
         put(path.format(name=name), page, **of_extras)
-    runtime = [f"runtime/{shape}" for shape in language.runtime]
+    runtime = [*(f"runtime/{shape}" for shape in language.runtime), *(f"runtime/weights/{f}" for f in weights.runtime)]
     if has_board(device):
         has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)
         put("ec_board.c", "board/cortex_m.c.jinja", has_fpu=has_fpu)
@@ -271,7 +246,8 @@ def files(
         if header.name in result:
             raise UsageError(f"a header cannot be called {header.name}", hint="rename it", where=str(header))
         result[header.name] = header.read_bytes()
-    own = {"language": language.name, "sources": compiled, "weights_bytes": len(weights)}
+    own = {"language": language.name, "sources": compiled, "weights_bytes": len(weights.blob)}
+    own |= {"weights": {"place": place, "file": weights.file}}
     own |= {"language_model": model.described} if model else {}
     return sealed(result, program, device, name, inputs, outputs, {**own, **facts})
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from edgec.artifact.folder import library_name
 from edgec.build import Built
-from edgec.emit.project import weights_blob
 from edgec.emit.source import generate
+from edgec.emit.weights import weights_blob
 from edgec.execute.executor import ProgramRun
 from edgec.ir.expr import Expr
 from edgec.schedule.program import Buffer, Kernel, Program

@@ -15,13 +15,14 @@ from edgec.compress.prune.scheme import Scheme
 from edgec.compress.prune.scheme import parsed as scheme_of
 from edgec.device.device import Device, Precision
 from edgec.device.load import load_device
+from edgec.emit.weights import PLACES as WEIGHT_PLACES
 from edgec.errors import UsageError
 from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.options.renamed import new_keyword
 from edgec.options.table import OPTIONS, Folders, Settings
 from edgec.rewrite.rule import Numeric
-from edgec.text import identifier
+from edgec.text import identifier, printable
 
 #: How much a rule may change numbers, from the least to the most; each level includes those before it.
 NUMERIC: tuple[Numeric, ...] = ("exact", "reassociates", "approximates")
@@ -65,6 +66,7 @@ class Options:
     compiler: str | None
     gpu: Device | None  # next to the device, where blocks go to the cheaper of the two
     ram: int | None
+    weights: str  # where they are (`edgec.emit.weights`)
     rules: tuple[Path, ...]
     templates: tuple[Path, ...]
     micro_kernels: tuple[Path, ...]
@@ -151,10 +153,17 @@ def _rounds(name: str, most: int) -> int:
     return most
 
 
-def _ram(given: int | None) -> int | None:
-    if given is not None and given < 1:
-        raise UsageError(f"{given} bytes of RAM hold nothing", hint="give 1 or more")
-    return given
+def _ram(given: int | str | None) -> int | None:
+    """Bytes of a number, or of a text such as 300M."""
+    if given is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMG]?)B?", str(given))
+    if found is None or isinstance(given, bool):
+        raise UsageError(f"'{printable(str(given))}' is no size", hint="write 300M, 64K, 1.5G or bytes", where="--ram")
+    size = int(float(found[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found[2]])
+    if size < 1:
+        raise UsageError(f"{size} bytes of RAM hold nothing", hint="give 1 or more")
+    return size
 
 
 def _context(given: int | None) -> int | None:
@@ -325,6 +334,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "fuse": _mode,
     "profiles": bool,
     "ram": _ram,
+    "weights": lambda place: _one_of("place of weights", place, WEIGHT_PLACES),
     "disable_rules": lambda names: frozenset(names or ()),
     "materialize": lambda names: frozenset(names or ()),
     "overrides": lambda overrides: dict(overrides or {}),

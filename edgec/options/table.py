@@ -104,8 +104,15 @@ class Settings(TypedDict, total=False):
     ]
     threads: Annotated[int, Option("Most threads the network may use.", TARGET, 1, int, short=("-t",))]
     ram: Annotated[
-        int | None,
-        Option("Most for arena, inputs and outputs; a board's own by default.", TARGET, kind=int, metavar="BYTES"),
+        int | str | None,
+        Option(
+            "Most for arena, inputs and outputs, as 300M or in bytes; a board's own by default.", TARGET,
+            metavar="SIZE", takes_number=True,
+        ),
+    ]  # fmt: skip
+    weights: Annotated[
+        str,
+        Option("Where weights are: incbin (linked), array (a C array), file (mapped when it runs).", TARGET, "incbin"),
     ]
     name: Annotated[str, Option("Prefix of everything in the generated C.", TARGET, "net")]
     precision: Annotated[

@@ -12,6 +12,7 @@ from edgec.compress.max_loss import parsed as parsed_max_loss
 from edgec.compress.prune import Pruning, prune
 from edgec.emit.partitioned import partitioned_files
 from edgec.emit.project import Project, files
+from edgec.errors import UsageError
 from edgec.execute.mixed_precision import mixed
 from edgec.frontend.source import import_graph, read
 from edgec.frontend.states import with_states
@@ -198,5 +199,9 @@ def emit(program: Program, context: Context) -> Project:
     o = settled(context.options, program.assignment)
     facts = {**context.facts, "threads": o.threads, "choices": program.choices}
     if program.parts:
+        if o.weights != "incbin":
+            hint = "leave out --weights, or --place"
+            raise UsageError("weights of networks on two devices are linked", hint=hint, where=f"--weights {o.weights}")
         return Project(program, partitioned_files(program, o.device, o.name, o.templates, facts, context.extras))
-    return Project(program, files(program, o.device, o.name, o.templates, facts, context.extras, context.preprocessing))
+    extras, prepared = context.extras, context.preprocessing
+    return Project(program, files(program, o.device, o.name, o.templates, facts, extras, prepared, o.weights))

@@ -1,0 +1,139 @@
+"""The weights of a project: linked, as a C array, or in a file that is mapped when the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+import numpy as np
+
+from edgec.device.device import Device
+from edgec.errors import UsageError
+from edgec.schedule.memory import ALIGNMENT
+from edgec.schedule.program import Program
+
+#: How weights come with a project: linked by the assembler, as a C array, or mapped from a file.
+PLACES = ("incbin", "array", "file")
+#: The beginning of a file of weights, and the number of its layout (`ec_weights.h`).
+MAGIC, LAYOUT, HEAD_BYTES = b"ecweight", 1, 4096
+#: Larger arrays take compilers minutes and gigabytes.
+MOST_ARRAY_BYTES = 64 << 20
+_WORDS_A_LINE = 6
+#: Extras that read the file of linked weights themselves.
+_READ_BIN = ("web", "python")
+
+
+def weights_blob(program: Program) -> bytes:
+    """The weights as they are in memory."""
+    blob = np.zeros(max(program.weights_bytes, ALIGNMENT), np.uint8)
+    for buffer, offset in program.offsets.items():
+        if buffer.space == "weights" and buffer.data is not None:
+            raw = np.ascontiguousarray(buffer.data).reshape(-1).view(np.uint8)
+            blob[offset : offset + raw.size] = raw
+    return blob.tobytes()
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights of a network called ``name``, or another ``kind`` of table, in one of the `PLACES`."""
+
+    place: str
+    name: str
+    blob: bytes
+    kind: str = "weights"
+
+    @property
+    def linked(self) -> str:
+        """The place of tables that are linked whatever becomes of the weights."""
+        return "array" if self.place == "array" else "incbin"
+
+    @property
+    def ctype(self) -> str:
+        """The type of the elements of the symbol."""
+        return "uint64_t" if self.place == "array" else "unsigned char"
+
+    @property
+    def head_bytes(self) -> int:
+        return HEAD_BYTES
+
+    @property
+    def is_opened(self) -> bool:
+        """Must the program open a file before it runs the network?"""
+        return self.place == "file"
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory that opening takes from the caller."""
+        return 0
+
+    @property
+    def pointer(self) -> str:
+        """The weights in C: a symbol, or the variable of a program that has opened them."""
+        return "weights" if self.is_opened else f"{self.name}_{self.kind}"
+
+    @property
+    def source(self) -> str:
+        """The source that holds or opens them."""
+        return f"{self.name}_{self.kind}.{'S' if self.place == 'incbin' else 'c'}"
+
+    @property
+    def template(self) -> str:
+        """The template of that source."""
+        return f"project/weights/{self.place}.{'S' if self.place == 'incbin' else 'c'}.jinja"
+
+    @property
+    def runtime(self) -> Sequence[str]:
+        """The files of the runtime that it needs."""
+        return ("ec_weights.h",) if self.is_opened else ()
+
+    @property
+    def file(self) -> str | None:
+        """The file that holds them; None where they are in the source."""
+        return {"incbin": f"{self.name}_{self.kind}.bin", "array": None, "file": f"{self.name}.weights"}[self.place]
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """That file."""
+        content = self.mark + bytes(HEAD_BYTES - len(self.mark)) + self.blob if self.is_opened else self.blob
+        return {self.file: content} if self.file is not None else {}
+
+    @cached_property
+    def sha256(self) -> bytes:
+        return sha256(self.blob).digest()
+
+    @cached_property
+    def mark(self) -> bytes:
+        """How the file begins, which no file of another network does."""
+        sizes = LAYOUT.to_bytes(4, "little") + HEAD_BYTES.to_bytes(4, "little")
+        return MAGIC + sizes + len(self.blob).to_bytes(8, "little") + self.sha256
+
+    @property
+    def words(self) -> Iterator[str]:
+        """Lines of the array."""
+        padded = self.blob + bytes(-len(self.blob) % 8)
+        words = [f"0x{word:x}u" for word in np.frombuffer(padded, "<u8").tolist()]
+        for at in range(0, len(words), _WORDS_A_LINE):
+            yield ", ".join(words[at : at + _WORDS_A_LINE])
+
+
+def weights_of(program: Program, device: Device, name: str, place: str, beside: Sequence[str] = ()) -> Weights:
+    """The weights of a program; raises UsageError for a place that does not fit the device or the extras."""
+    found = Weights(place, name, weights_blob(program))
+    if place == "incbin":
+        return found
+    linked, where = "leave out --weights, which links them", f"--weights {place}"
+    if device.language != "c":
+        message = f"weights of '{device.name}' are copied to its own memory when it is opened"
+        raise UsageError(message, hint=linked, where=where)
+    if place == "array" and len(found.blob) > MOST_ARRAY_BYTES:
+        size = f"{len(found.blob) >> 20} MB of weights as a C array take compilers minutes"
+        raise UsageError(size, hint="give --weights file, or leave it out", where=where)
+    if place != "array" and not device.hosted:
+        hint = "give --weights array, or leave it out"
+        raise UsageError(f"'{device.name}' has no operating system, and so no files", hint=hint, where=where)
+    refused = [extra for extra in beside if place != "array" or extra in _READ_BIN]
+    if refused:
+        raise UsageError(f"'{refused[0]}' is written for weights that are linked", hint=linked, where=where)
+    return found
