@@ -24,7 +24,6 @@ from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.device.device import Device
 from edgec.device.probe import host_arch, usable_cores
 from edgec.device.toolchain import Compiler, compile_image, compile_program, pick_compiler
-from edgec.emit.project import has_board
 from edgec.errors import CheckError, DeviceError, LinkError, ToolchainError, UsageError
 from edgec.execute.executor import Executor, checked_input
 from edgec.ir.expr import Expr
@@ -278,8 +277,8 @@ def _alone(compiler: Compiler, device: Device) -> tuple[Compiler, tuple[str, ...
 
 def board_flags(device: Device, script: Path) -> tuple[str, ...]:
     """Linker options of an image for a board, with newlib and its semihosting."""
-    if not has_board(device):
-        hint = "write flash_origin, ram_origin and their sizes into a device file"
+    if not device.has_board:
+        hint = "write ram_bytes, and flash_bytes, flash_origin, ram_origin and clock_hz of [board], into a device file"
         raise UsageError(f"where memory lies on '{device.name}' is not known", hint=hint)
     return "-nostartfiles", "--specs=rdimon.specs", f"-Wl,-T,{script}", "-lm"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -35,6 +36,17 @@ def samples(source: str | Path, graph: Graph) -> Iterator[Arrays]:
         return
     for file in _files(source):
         yield from _apart(read_arrays(file), graph, file)
+
+
+class CalibrationWarning(UserWarning):
+    """Compression by inputs that say little about those that the network will see."""
+
+
+def warn_if_drawn(source: str | Path, what: str) -> None:
+    """A warning where ``what`` is decided on drawn inputs."""
+    if str(source) == RANDOM:
+        told = f"{what} on random inputs, which say nothing of real ones: give --calibrate DATA to be accurate"
+        warnings.warn(told, CalibrationWarning, stacklevel=2)
 
 
 def labels(source: str | Path, graph: Graph) -> list[np.ndarray]:

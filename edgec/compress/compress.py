@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgec.compress import scales, search, sensitivity
-from edgec.compress.calibrate import RANDOM, samples
+from edgec.compress.calibrate import RANDOM, samples, warn_if_drawn
 from edgec.compress.calibration import BEST, Calibration, calibrated, nearest, noise, weight_scale
 from edgec.compress.dynamic import dynamic
 from edgec.compress.four_bits import four_bits, may_be_four_bits
@@ -96,6 +96,7 @@ def compress(graph: Graph, request: Request) -> Compressed:
         return _four_bits(graph, layers, int(request.precision.removeprefix("int4-weight").lstrip("-") or GROUP))
     if request.precision == "int8-dynamic":
         return _dynamic(graph, layers, device)
+    warn_if_drawn(request.calibration, "ranges of int8 were found")
     data = list(samples(request.calibration, graph))
     moved = scales.rescaled(graph, data, request.observer, request.allowed)
     graph = moved.graph
@@ -128,7 +129,8 @@ def compress(graph: Graph, request: Request) -> Compressed:
             )
     rows = _rows(layers, found, errors, verdicts, moved.taken, bf16)
     told = str(max_loss) if max_loss is not None else None
-    report = Report(request.precision, request.observer, len(data), measured, rows, told, value)
+    drawn = str(request.calibration) == RANDOM
+    report = Report(request.precision, request.observer, len(data), measured, rows, told, value, drawn)
     names = frozenset(layer.name for layer in bf16) if bf16 else None
     return Compressed(quantized(graph, chosen, found), report, names)
 

@@ -25,7 +25,8 @@ class LayerReport:
 class Report:
     """``errors`` says where the error of layers was measured: at the "outputs", each layer alone, or at the "layer".
 
-    ``value`` is the figure that ``max_loss`` bounds, of the whole network on the calibration data.
+    ``value`` is the figure that ``max_loss`` bounds, of the whole network on the calibration data, which are
+    ``drawn`` where no real ones were given.
     """
 
     precision: str
@@ -35,6 +36,7 @@ class Report:
     layers: tuple[LayerReport, ...]
     max_loss: str | None = None
     value: float | None = None
+    drawn: bool = False
 
 
 def largest(layers: Sequence[tuple[str, float]], total: float, most: int = 3) -> str:

@@ -179,6 +179,12 @@ class Device:
         return self.precision == "fp16" and self.arch == "aarch64" and self.has("fp16") and not self.has("sve")
 
     @property
+    def has_board(self) -> bool:
+        """True if the device file has all facts that the start file and the linker script of a board need."""
+        board = self.board
+        return not self.hosted and self.arch == "thumb" and min(board.flash_bytes, board.ram_origin, board.clock_hz) > 0
+
+    @property
     def needs(self) -> str:
         """Requirements of code built for this device on the CPU that runs it, in words; empty: nothing special."""
         size = [f"vectors of {8 * self.vector_bytes} bits"] if self.has("sve") else []

@@ -48,6 +48,7 @@ class Extra:
 
     pages: Mapping[str, str]
     with_system: bool = True  # only where there is an operating system
+    with_board: bool = False  # only where the device file says where the memory of a board lies
     arches: Sequence[str] = ()
     needs: Sequence[str] = ()
     of_pictures: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that look at pictures
@@ -128,6 +129,7 @@ APPS: Mapping[str, Extra] = {
     "embedded": Extra(
         _below("embedded", "apps/embedded", "main.c", "Makefile"),
         with_system=False,
+        with_board=True,
         arches=("thumb",),
         of_keywords=_below("embedded", "apps/embedded", "mfcc.c", "mfcc.h"),
         one_in_one_out=True,
@@ -174,6 +176,13 @@ def _refuse(name: str, extra: Extra, device: Device, prefix: str) -> None:
         raise UsageError(f"'{name}' is not for '{device.name}', whose processor is {device.arch}", hint=hint)
     if extra.with_system and not device.hosted:
         raise UsageError(f"'{name}' needs an operating system, and '{device.name}' has none")
+    if extra.with_board and not device.has_board:
+        hint = (
+            "take a --device of a board, such as mps2_an500 or stm32h743, or a device file of your own with ram_bytes, "
+            "and flash_bytes, flash_origin, ram_origin and clock_hz of [board]; or build without --app and add the "
+            "folder's C to a project of the chip's own development kit"
+        )
+        raise UsageError(f"'{name}' needs the memory map of a board, which '{device.name}' does not have", hint=hint)
     for language in (name, *extra.needs):
         if prefix in _WORDS.get(language, ()):
             raise UsageError(f"'{prefix}' cannot be a name in {language}", hint="choose another --name")

@@ -192,7 +192,7 @@ def files(
         sizes + [f"const {p.ctype} *{p.name}" for p in inputs] + [f"{p.ctype} *{p.name}" for p in outputs]
     )
     values["arguments"] = ", ".join([*(["sizes"] if is_open else []), *(p.name for p in (*inputs, *outputs))])
-    values["has_board"] = has_board(device)
+    values["has_board"] = device.has_board
     values["sizes_parameter"] = "".join(f", {s}" for s in sizes)
     values["device_flags"] = "".join(f" {flag}" for flag in device.toolchain.cflags)
     values["cross"] = cross_options(device)
@@ -234,7 +234,7 @@ def files(
     for path, page in pages.items():
         put(path.format(name=name), page, **of_extras)
     runtime = [*(f"runtime/{shape}" for shape in language.runtime), *(f"runtime/weights/{f}" for f in weights.runtime)]
-    if has_board(device):
+    if device.has_board:
         has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)
         put("ec_board.c", "board/cortex_m.c.jinja", has_fpu=has_fpu)
         put(f"{name}.ld", "board/cortex_m.ld.jinja")
@@ -283,11 +283,6 @@ def sealed(
     }  # fmt: skip
     result[LOCK] = (json.dumps(lock, indent=1, sort_keys=True) + "\n").encode()
     return result
-
-
-def has_board(device: Device) -> bool:
-    """True where the device file has all facts that the startup code of a board needs."""
-    return not device.hosted and device.arch == "thumb" and device.board.ram_origin > 0
 
 
 def _states(program: Program, inputs: Sequence[Port], outputs: Sequence[Port]) -> list[tuple[str, str]]:

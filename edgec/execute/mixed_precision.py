@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.compress.calibrate import samples
+from edgec.compress.calibrate import samples, warn_if_drawn
 from edgec.errors import UsageError
 from edgec.execute.executor import run_plan, run_program
 from edgec.fuse import Plan
@@ -30,6 +30,7 @@ def mixed(plan: Plan, scheduled: Callable[..., Program], error: float, calibrate
 
     ``scheduled`` makes a program with ``floats`` of them. Raises UsageError where even all of them are not enough.
     """
+    warn_if_drawn(calibrate, "the error of mixed precision was measured")
     inputs = list(islice(samples(calibrate, plan.graph), SAMPLES))
     wanted = [run_plan(plan, given) for given in inputs]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from edgec.compress import CORRECTIONS, OBSERVERS, PRECISIONS
+from edgec.compress.calibrate import RANDOM
 from edgec.compress.max_loss import parsed as parsed_max_loss
 from edgec.compress.prune import METHODS
 from edgec.compress.prune.scheme import Scheme
@@ -106,7 +107,7 @@ def resolve(settings: Settings) -> Options:
         sparsity=sparsity,
         masks=_masks(given["masks"], prune),
         max_loss=_max_loss(given["max_loss"], given["quantize"], prune),
-        calibrate=given["calibrate"],
+        calibrate=_calibration(given, quantize, error),
         compiler=given["compiler"],
         **{key: check(given[key]) for key, check in _CHECKS.items()},
         rules=_folders(given["rules"], "rules"),
@@ -296,6 +297,21 @@ def _max_loss(text: str | None, precision: str, prune: Scheme | None) -> str | N
         hint = "give --quantize mixed, or int8, or --prune with it"
         raise UsageError("there is nothing whose loss could be bounded", hint=hint)
     return str(parsed_max_loss(text))
+
+
+def _calibration(given: Mapping[str, Any], quantize: str, error: float) -> str | Path:
+    """The data to compress by: required where they decide ranges, or what a bound on the loss allows."""
+    if given["calibrate"] is not None:
+        return given["calibrate"]  # type: ignore[no-any-return]
+    asked = f"--quantize {quantize}" if quantize in ("int8", "mixed") else None
+    asked = "--precision mixed" if error else "--max-loss" if asked is None and given["max_loss"] is not None else asked
+    if asked is not None:
+        hint = (
+            "give --calibrate DATA.npz, with some 100 real inputs by name (or a folder of such files); "
+            "--calibrate random takes drawn ones, which cost accuracy"
+        )
+        raise UsageError(f"{asked} needs inputs like those that the network will see", hint=hint)
+    return RANDOM
 
 
 def _corrections(text: str) -> tuple[str, ...] | None:

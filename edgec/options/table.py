@@ -153,9 +153,9 @@ class Settings(TypedDict, total=False):
         ),
     ]  # fmt: skip
     calibrate: Annotated[
-        str | Path,
+        str | Path | None,
         Option(
-            "Inputs to compress by: an .npz, a folder of them, or random.", COMPRESSION, "random", metavar="PATH",
+            "Inputs to compress by: an .npz, a folder of them, or random.", COMPRESSION, metavar="PATH",
             is_path=lambda value: value != "random",
         ),
     ]  # fmt: skip

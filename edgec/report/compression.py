@@ -34,6 +34,7 @@ def draw(found: Record) -> tuple[RenderableType, ...]:
     title += f", {bf16} in bf16" if bf16 else ""
     if found["max_loss"] is not None:
         title += f"; {found['max_loss'].partition('=')[0]} {found['value']:.4g}, at most {found['max_loss']}"
+    title += "; calibrated on random inputs" if found["drawn"] else ""
     drawn = table("layer", "in", ">share of error", ">gain", "corrections, or why not", title=title)
     first = sorted(layers, key=lambda row: (not row["reason"], -row["share"]))
     for row in first[:SHOWN]:

@@ -115,7 +115,7 @@ def test_budgets_are_read_and_refused() -> None:
     with pytest.raises(UsageError, match="whose loss"):
         edgec.build(HOSTILE, start="compress", max_loss="max_abs=1")
     with pytest.raises(UsageError, match="correction 'magic'"):
-        edgec.build(HOSTILE, start="compress", quantize="int8", corrections="bias,magic")
+        edgec.build(HOSTILE, start="compress", quantize="int8", calibrate="random", corrections="bias,magic")
 
 
 def test_figures_are_of_all_samples() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import edgec
 from edgec import ops
 from edgec.compress import OBSERVERS, Request, observe
 from edgec.compress import compress as compressed
-from edgec.compress.calibrate import samples
+from edgec.compress.calibrate import CalibrationWarning, samples
 from edgec.compress.observe import quantized, scale_and_zero
 from edgec.errors import UsageError
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, constant, placeholder
 from edgec.ir.types import Type
+from edgec.report.compression import record
 from edgec.rewrite import simplify
 from edgec.rewrite.measure import is_widening
 
@@ -74,7 +76,7 @@ def test_the_residual_reads_what_the_next_layer_reads() -> None:
 
 
 def test_the_compiled_network_computes_the_same(tmp_path: Path) -> None:
-    built = edgec.build(GRAPH, tmp_path / "net", start="compress", quantize="int8")
+    built = edgec.build(GRAPH, tmp_path / "net", start="compress", quantize="int8", calibrate="random")
     arrays = next(iter(samples("random", GRAPH)))
     expected = run(built.run["compress"].graph, dict(arrays))["y"]
     (got,) = built(arrays["x"])
@@ -130,7 +132,7 @@ def test_what_cannot_be_calibrated_by_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="precision 'int3'"):
         edgec.build(GRAPH, start="compress", quantize="int3")
     with pytest.raises(UsageError, match="observer 'guess'"):
-        edgec.build(GRAPH, start="compress", quantize="int8", observer="guess")
+        edgec.build(GRAPH, start="compress", quantize="int8", calibrate="random", observer="guess")
 
 
 def test_without_being_asked_nothing_changes() -> None:
@@ -153,3 +155,23 @@ def test_the_best_observer_is_that_of_the_least_noise_behind(tmp_path: Path) -> 
         assert report is not None and report.observer == name
         noises[name] = report.layers[0].noise
     assert noises["best"] < 0.5 * noises["minmax"]
+
+
+@pytest.mark.parametrize("asked", [{"quantize": "int8"}, {"quantize": "mixed"}, {"precision": "mixed:0.1"}])
+def test_real_inputs_are_asked_for(asked: dict[str, str]) -> None:
+    device = "cuda_sm86" if "precision" in asked else "host"
+    with pytest.raises(UsageError, match="needs inputs like those") as refusal:
+        edgec.build(GRAPH, start="compress", device=device, compile=False, **asked)
+    assert "--calibrate DATA.npz" in str(refusal.value) and "--calibrate random" in str(refusal.value)
+
+
+def test_drawn_inputs_are_told_of(tmp_path: Path) -> None:
+    with pytest.warns(CalibrationWarning, match="random inputs"):
+        built = edgec.build(GRAPH, start="compress", quantize="int8", calibrate="random", compile=False)
+    assert record(built.run.compressed.report)["drawn"]
+    path = tmp_path / "x.npz"
+    np.savez(path, x=RANDOM.standard_normal((4, 1, 3, 8, 8)).astype(np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CalibrationWarning)
+        real = edgec.build(GRAPH, start="compress", quantize="int8", calibrate=path, compile=False)
+    assert not record(real.run.compressed.report)["drawn"]

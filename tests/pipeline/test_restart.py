@@ -61,10 +61,10 @@ def network() -> bytes:
 #: Ways to build that leave findings on the way from one stage to the next.
 BUILDS: dict[str, dict[str, Any]] = {
     "fp32": {},
-    "int8": {"quantize": "int8"},
-    "mixed": {"quantize": "mixed", "max_loss": "cosine=0.9999"},
-    "bf16 layers": {"quantize": "mixed", "max_loss": "cosine=0.99999", "device": "neoverse_v1"},
-    "fp16 with an error": {"device": "jetson_orin_nano", "precision": "mixed:0.01"},
+    "int8": {"quantize": "int8", "calibrate": "random"},
+    "mixed": {"quantize": "mixed", "calibrate": "random", "max_loss": "cosine=0.9999"},
+    "bf16 layers": {"quantize": "mixed", "calibrate": "random", "max_loss": "cosine=0.99999", "device": "neoverse_v1"},
+    "fp16 with an error": {"device": "jetson_orin_nano", "precision": "mixed:0.01", "calibrate": "random"},
     "pruned": {"prune": "vector", "sparsity": 0.8},
     "partition": {"place": "auto", "device": "pixel_8"},
     "ram": {"ram": 180 * 1024, "device": "cortex_m7"},

@@ -27,7 +27,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The same network in floats and in bytes, as reports that were not measured."""
     found = []
     for precision in ("float", "int8"):
-        settings = Settings(quantize=precision)
+        settings = Settings(quantize=precision, calibrate="random")
         built = edgec.build(DIGITS, tmp_path_factory.mktemp(precision) / "net", compile=False, **settings)
         facts = measure.Facts(benched=None, seconds=[], checked=None)
         found.append(measure.describe(built, facts, settings={"quantize": precision}))
