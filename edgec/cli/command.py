@@ -44,6 +44,11 @@ class Answer:
     ok: bool = True
 
 
+#: The words of a command that ask for the same build again, for a shell: the model as it was named, then the shared
+#: options that were given.
+Asked = tuple[str, ...]
+
+
 #: A second way to say what an option can: its parameter, and the option and value it stands for.
 _NO_FUSE = inspect.Parameter(
     "no_fuse",
@@ -116,7 +121,8 @@ class _Command(TyperCommand):
 def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., Answer]], Callable[..., None]]:
     """Register a function as a command. Its answer is printed, and becomes the exit code.
 
-    A parameter called ``settings`` is replaced by the shared options; ``--json`` is added to all.
+    A parameter called ``settings`` is replaced by the shared options, one called ``asked`` gets the words that ask for
+    the same build again; ``--json`` is added to all.
     """
 
     def register(verb: Callable[..., Answer]) -> Callable[..., None]:
@@ -124,6 +130,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
         takes_settings = "settings" in own
         shared = _SHARED if takes_settings else {}
         own.pop("settings", None)
+        takes_asked = own.pop("asked", None) is not None
         json_flag = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_JSON)
         title = name or verb.__name__
         if takes_settings:
@@ -134,11 +141,14 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
             as_json = bool(arguments.pop("json"))
 
             def work() -> Answer:
+                asked = _asked(arguments, invocation, shared) if takes_asked else ()
                 if takes_settings and "model" in own and config.is_config(arguments["model"]):
                     _configure(arguments, invocation, own, shared)
                 given = {key: arguments[key] for key in own}
                 if takes_settings:
                     given["settings"] = _settings(arguments)
+                if takes_asked:
+                    given["asked"] = asked
                 return verb(**given)
 
             raise typer.Exit(answer(title, work, as_json))
@@ -151,6 +161,25 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
         return run
 
     return register
+
+
+def _asked(arguments: Mapping[str, Any], context: typer.Context, shared: config.Parameters) -> Asked:
+    """The model and the shared options of a command line, as they were written."""
+    words = [str(arguments["model"])]
+    for key in filter(lambda key: _is_given(context, key), shared):
+        flag, value = f"--{key.replace('_', '-')}" if key not in OPTIONS else OPTIONS[key].long, arguments[key]
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag[2:]}")
+            continue
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            words += [flag, str(item)]
+    return tuple(words)
+
+
+def _is_given(context: typer.Context, key: str) -> bool:
+    """True for a parameter of the command line itself."""
+    source = context.get_parameter_source(key)
+    return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP")
 
 
 def settings_of(found: config.Config) -> tuple[str, Settings]:
@@ -174,8 +203,7 @@ def _configure(
         place = place.parent
     taken = {}
     for key, value in config.arguments(found, "_".join(groups), own, shared, _SECTIONS).items():
-        source = context.get_parameter_source(key)
-        if source is None or source.name in ("DEFAULT", "DEFAULT_MAP"):
+        if not _is_given(context, key):
             taken[key] = value
     trusted.require(found, taken)
     arguments |= taken
@@ -215,7 +243,7 @@ def answer(title: str, work: Callable[[], Answer], as_json: bool) -> int:
         if isinstance(shown, str):
             sys.stdout.write(shown)
         else:
-            Console(highlight=False).print(shown)
+            Console(highlight=False).print(shown, crop=False)
     for line in told:
         err.print(f"warning: {printable(line, 1000)}", style="yellow", markup=False, soft_wrap=True)
     return OK if found.ok else CHECK_FAILED

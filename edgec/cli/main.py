@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
@@ -17,14 +16,13 @@ from edgec.cli import device as device_verbs
 from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
 from edgec.cli import trust as trust_verb
-from edgec.cli.command import Answer, command, refused
+from edgec.cli.command import Answer, Asked, command, refused
 from edgec.cli.shared import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
 from edgec.emit.extras import APPS, BINDINGS
 from edgec.emit.picture import preparation
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
-from edgec.options.table import OPTIONS
 from edgec.pipeline.context import Context
 from edgec.report import bench as bench_report
 from edgec.report import build as build_report
@@ -32,7 +30,7 @@ from edgec.report import check as check_report
 from edgec.report import doctor as doctor_report
 from edgec.report import explain as explain_report
 from edgec.report import inspect as inspect_report
-from edgec.report import launches, ledger, measure
+from edgec.report import launches, ledger, measure, next_steps
 from edgec.report import rules as rules_report
 from edgec.report import score as score_report
 from edgec.report import tune as tune_report
@@ -79,6 +77,7 @@ def main_options(
 @command(app)
 def build(
     settings: Settings,
+    asked: Asked,
     model: ModelPath = ".",
     out: Out = None,
     compile: Annotated[bool, typer.Option("--compile/--no-compile", help="Compile the shared library too.")] = True,
@@ -133,12 +132,13 @@ def build(
     if until != "emit":
         return _partial(model, settings, start, until, save_stages)
     folder = out if out is not None else Path(f"{Path(model).stem.lstrip('.') or 'model'}-edgec")
+    extras = (*(word.strip() for word in bindings.split(",") if word.strip()), *(app or ()))
     with shown() as progress:
         built = api.build(
             model,
             folder,
             compile=compile,
-            extras=(*(word.strip() for word in bindings.split(",") if word.strip()), *(app or ())),
+            extras=extras,
             preprocessing=preparation(normalize, _lines(labels)),
             save_stages=save_stages,
             start=start,
@@ -158,16 +158,8 @@ def build(
             said = config.said(settings, model, folder)
             written = measure.write(measure.describe(built, facts, budgets=budgeted, settings=said), folder)
     found = {**build_report.record(built), "budgets": budgeted, "report": str(written) if written is not None else None}
-    return Answer(found, lambda r: build_report.draw(r, model, _repeated(settings)), all(b["ok"] for b in budgeted))
-
-
-def _repeated(settings: Settings) -> str:
-    """The options for the device and for parts of the user's own, as further commands need them."""
-    words = ["--device", str(settings["device"])] if settings.get("device", "host") != "host" else []
-    for key in ("devices", "operators", "rules", "templates", "micro_kernels"):
-        for folder in settings.get(key, ()):  # type: ignore[attr-defined]
-            words += [OPTIONS[key].long, str(folder)]
-    return f" {shlex.join(words)}" if words else ""
+    found["next"] = next_steps.steps(found, asked, extras, start)
+    return Answer(found, lambda r: build_report.draw(r, model), all(b["ok"] for b in budgeted))
 
 
 def _lines(path: Path | None) -> list[str]:

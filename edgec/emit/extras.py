@@ -58,6 +58,7 @@ class Extra:
     of_keywords: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that listen to a word
     one_in_one_out: bool = False
     fixed: bool = False  # only for networks without open sizes
+    steps: Sequence[str] = ()  # commands that use it, of words with the {folder} and the {name} of the build
 
 
 def _below(folder: str, templates: str, *files: str) -> dict[str, str]:
@@ -75,18 +76,21 @@ BINDINGS: Mapping[str, Extra] = {
         {
             "python/pyproject.toml": "bindings/python/pyproject.toml.jinja",
             "python/build_{name}.py": "bindings/python/build.py.jinja",
-        }
+        },
+        steps=("pip install {folder}/python",),
     ),
     "rust": Extra(
         _below("rust", "bindings/rust", "Cargo.toml", "build.rs", "lib.rs"),
         with_system=False,
+        steps=("cargo build --release --manifest-path {folder}/rust/Cargo.toml",),
     ),
     "java": Extra(
         {
             "java/CMakeLists.txt": "bindings/java/CMakeLists.txt.jinja",
             "java/{name}_jni.c": "bindings/java/jni.c.jinja",
             "java/src/main/java/edgec/{name}/Network.java": "bindings/java/Network.java.jinja",
-        }
+        },
+        steps=("cmake -S {folder}/java -B {folder}/java/build && cmake --build {folder}/java/build",),
     ),
 }
 
@@ -101,6 +105,7 @@ APPS: Mapping[str, Extra] = {
         },
         arches=tuple(android.ABI),
         needs=("java",),
+        steps=("gradle -p {folder}/android assembleRelease",),
         of_pictures={
             **_below("android/camera", "apps/android/camera", "build.gradle"),
             **_below("android/camera/src/main", "apps/android/camera", "AndroidManifest.xml"),
@@ -118,18 +123,21 @@ APPS: Mapping[str, Extra] = {
         arches=tuple(android.ABI),
         needs=("java", "android"),
         fixed=True,
+        steps=("adb install {folder}/android/{name}.apk",),
     ),
     "web": Extra(
         {"web/{name}.js": "apps/web/network.js.jinja"},
         with_system=False,
         arches=("wasm32",),
         only_pictures=True,
+        steps=("python -m http.server -d {folder}/web",),
         of_pictures={**_below("web", "apps/web", "index.html", "page.js"), **_below("web", "apps", "labels.txt")},
     ),
     "embedded": Extra(
         _below("embedded", "apps/embedded", "main.c", "Makefile"),
         with_system=False,
         with_board=True,
+        steps=("make -C {folder}/embedded",),
         arches=("thumb",),
         of_keywords=_below("embedded", "apps/embedded", "mfcc.c", "mfcc.h"),
         one_in_one_out=True,
@@ -139,6 +147,7 @@ APPS: Mapping[str, Extra] = {
         arches=("aarch64", "arm", "riscv64", "x86_64"),
         of_pictures=_below("pi", "apps/pi", "main.c", "CMakeLists.txt"),
         only_pictures=True,
+        steps=("cmake -S {folder}/pi -B {folder}/pi/build && cmake --build {folder}/pi/build",),
     ),
     "jetson": Extra(
         {},
@@ -146,6 +155,7 @@ APPS: Mapping[str, Extra] = {
         of_pictures={**_CAMERA, "jetson/answer.h": "apps/jetson/{answer}.h.jinja"},
         of_flow={**_CAMERA, "jetson/answer.h": "apps/jetson/answer_flow.h.jinja"},
         only_pictures=True,
+        steps=("cmake -S {folder}/jetson -B {folder}/jetson/build && cmake --build {folder}/jetson/build",),
     ),
 }
 

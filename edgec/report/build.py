@@ -15,7 +15,7 @@ from edgec.device.device import Device
 from edgec.device.probe import probe_host
 from edgec.emit.project import cross_options
 from edgec.frontend.language.facts import facts_of
-from edgec.report import budget, compression, memory, partition, sparsity
+from edgec.report import budget, compression, memory, next_steps, partition, sparsity
 from edgec.report.fit import fit
 from edgec.report.kernels import draw_largest, largest
 from edgec.report.ledger import bytes_moved
@@ -77,8 +77,8 @@ def _cross(device: Device) -> str | None:
     return cross_options(device) or None
 
 
-def draw(found: Record, model: str, asked: str = "") -> RenderableType:
-    """The record for a terminal. ``asked`` are the options that further commands have to repeat."""
+def draw(found: Record, model: str) -> RenderableType:
+    """The record for a terminal."""
     seconds = found["seconds"]
     spent = "  ".join(f"{name} {s:.2f}" for name, s in seconds.items() if name != "total" and s >= 0.005)
     bound = found["arena_lower_bound_bytes"]
@@ -106,7 +106,7 @@ def draw(found: Record, model: str, asked: str = "") -> RenderableType:
         *((*compression.draw(found["compression"]), "") if found["compression"] else ()),
         *((*sparsity.draw(found["sparsity"], found["pruned"]), "") if found["sparsity"] or found["pruned"] else ()),
         f"{done} [bold]{escape(found['folder'])}/[/], API in {found['name']}.h",
-        pairs(_next_steps(found, model, asked)),
+        *next_steps.draw(found["next"]),
     ]
     return Group(*parts, *budget.draw(found["budgets"]))
 
@@ -132,19 +132,3 @@ def _traffic_row(traffic: Record | None) -> list[tuple[str, RenderableType]]:
     return [
         ("traffic", f"{size(moved)} a run, {moved / max(least, 1):.2f}x the least that inputs, weights and outputs are")
     ]
-
-
-def _next_steps(found: Record, model: str, asked: str) -> list[tuple[str, RenderableType]]:
-    """Commands that use the build: its page, a check, a benchmark, C and Python."""
-    folder, here = escape(found["folder"]), found["runs_here"]
-    cross = f" {found['cross']}" if found["cross"] else ""
-    steps: list[tuple[str, RenderableType]] = []
-    if found["report"]:
-        steps.append(("look", escape(found["report"])))
-    if found["started_at"] == "import":  # else there is no model to compare with
-        steps.append(("check", escape(f"edgec check {model}{asked}")))
-        peer = "" if found["language_model"] else " --vs onnxruntime"
-        steps += [("time", escape(f"edgec bench {model}{asked}{peer}"))] if here else []
-    if found["cross"] is not None:
-        steps.append(("use in C", f"cmake -S {folder} -B {folder}/build{cross} && cmake --build {folder}/build"))
-    return [*steps, *([("in Python", f"edgec.Network({found['folder']!r}).run({{...}})")] if here else [])]

@@ -24,6 +24,9 @@ from edgec.emit.picture import AS_IS, Preparation
 from edgec.errors import UsageError
 from edgec.resources import data_folder
 
+#: Bytes, whatever they lose.
+INT8 = {"quantize": "int8", "calibrate": "random"}
+
 DIGITS = data_folder("apps") / "digits"
 UNARY = [
     "Exp", "Log", "Tanh", "Erf", "Sigmoid", "Floor", "Ceil", "Round", "Sqrt", "Abs", "Sin", "Cos", "Softplus", "Relu",
@@ -102,12 +105,8 @@ def test_functions_and_types_in_node() -> None:
 def test_bytes_in_node() -> None:
     need("node", "nodejs")
     image = np.random.default_rng(0).standard_normal((1, 1, 3, 10, 10)).astype(np.float32)
-    (there,) = api.run_on_device(
-        convnet(), {"image": image}, device="wasm32", link="device", quantize="int8", calibrate="random"
-    )
-    here = edgec.build(convnet(), device="generic", quantize="int8", calibrate="random").network.run(
-        {"image": image[0]}
-    )
+    (there,) = api.run_on_device(convnet(), {"image": image}, device="wasm32", link="device", **INT8)
+    here = edgec.build(convnet(), device="generic", **INT8).network.run({"image": image[0]})
     for name, wanted in here.items():
         np.testing.assert_allclose(there.outputs[name], wanted, atol=1e-5, err_msg=name)
 

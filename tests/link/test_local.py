@@ -26,6 +26,9 @@ from edgec.schedule.variants import Product
 from edgec.tune import on_device
 from edgec.tune.database import Measured, Profiles
 
+#: Bytes, whatever they lose.
+INT8 = {"quantize": "int8", "calibrate": "random"}
+
 
 def test_the_host_gives_what_the_library_gives() -> None:
     picture = random_picture()
@@ -115,12 +118,8 @@ def test_bytes_on_boards(device: str) -> None:
     need("qemu-system-arm", "qemu-system-arm")
     need("arm-none-eabi-gcc", "gcc-arm-none-eabi", "libnewlib-arm-none-eabi")
     image = np.random.default_rng(0).standard_normal((1, 1, 3, 10, 10)).astype(np.float32)
-    (there,) = api.run_on_device(
-        convnet(), {"image": image}, device=device, link="device", quantize="int8", calibrate="random"
-    )
-    here = edgec.build(convnet(), device="generic", quantize="int8", calibrate="random").network.run(
-        {"image": image[0]}
-    )
+    (there,) = api.run_on_device(convnet(), {"image": image}, device=device, link="device", **INT8)
+    here = edgec.build(convnet(), device="generic", **INT8).network.run({"image": image[0]})
     for name, wanted in here.items():  # but for a mean of floats that is rounded to the next byte
         np.testing.assert_allclose(there.outputs[name], wanted, atol=0.01 * np.abs(wanted).max(), err_msg=name)
 

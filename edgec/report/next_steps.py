@@ -1,0 +1,55 @@
+"""Commands that use a build: its page, a check of this very build, a benchmark, C, Python and apps."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from edgec.emit.extras import EXTRAS
+from edgec.report.record import Record
+
+Steps = list[dict[str, str]]
+
+
+def steps(found: Record, asked: Sequence[str], extras: Sequence[str], start: str) -> Steps:
+    """What can be done with the build of the record ``found``: the purpose and the command, quoted for a shell.
+
+    ``asked`` are the words that make the same build again: the model, then options. ``extras`` are its bindings and
+    apps. A build that did not ``start`` at a model has nothing to be compared with.
+    """
+    folder, here = found["folder"], found["runs_here"]
+    again = shlex.join(asked)
+    made: list[tuple[str, str]] = []
+    if found["report"]:
+        made.append(("look", shlex.quote(found["report"])))
+    if start == "import":
+        made.append(("check", f"edgec check {again}"))
+        if here:
+            made.append(("time", f"edgec bench {again}{'' if found['language_model'] else ' --vs onnxruntime'}"))
+    if found["cross"] is not None:
+        source, build = shlex.quote(folder), shlex.quote(f"{folder}/build")
+        cross = f" {found['cross']}" if found["cross"] else ""
+        made.append(("use in C", f"cmake -S {source} -B {build}{cross} && cmake --build {build}"))
+    if here:
+        made.append(("in Python", f"edgec.Network({folder!r}).run({{...}})"))
+    for name in extras:
+        made += [(name, _filled(step, folder, found["name"])) for step in EXTRAS[name].steps]
+    return [{"for": purpose, "command": command} for purpose, command in made]
+
+
+def _filled(step: str, folder: str, name: str) -> str:
+    """A command with the folder and the name of a build, each of its words quoted."""
+    words = [word.format(folder=folder, name=name) for word in step.split()]
+    return " ".join(word if word == "&&" else shlex.quote(word) for word in words)
+
+
+def draw(made: Steps) -> tuple[RenderableType, ...]:
+    """A line a command, never broken: what is copied from a terminal has to run."""
+    width = max((len(step["for"]) for step in made), default=0) + 2
+    return tuple(
+        Text.assemble((step["for"].ljust(width), "dim"), step["command"], no_wrap=True, overflow="ignore")
+        for step in made
+    )

@@ -1,0 +1,81 @@
+"""The commands that a build prints: they ask for this very build, and run when they are pasted."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgec.cli.main import app
+from edgec.emit.extras import APPS, BINDINGS
+from edgec.report.next_steps import steps
+from edgec.resources import data_folder
+
+DIGITS = data_folder("apps") / "digits" / "digits.onnx"
+Shell = Callable[..., str]
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A command's output; it runs in a folder of its own, which holds a model with a space in its name."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(DIGITS, tmp_path / "my net.onnx")
+
+    def run(*words: str) -> str:
+        with pytest.raises(SystemExit) as left:
+            app(args=list(words), standalone_mode=True)
+        assert left.value.code == 0, capsys.readouterr()
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--numeric", "exact", "--no-profiles", "-t", "2", "--name", "abc"],
+        ["--quantize", "int8", "--calibrate", "random", "--no-fuse"],
+    ],
+    ids=["flags", "int8"],
+)
+def test_pasted_commands_ask_for_the_same_build(shell: Shell, options: list[str]) -> None:
+    built = json.loads(shell("build", "my net.onnx", "-o", "an artefact", "--no-compile", "--json", *options))
+    commands = {step["for"]: step["command"] for step in built["next"]}
+    words = shlex.split(commands["check"])
+    assert words[:3] == ["edgec", "check", "my net.onnx"] and words[3:]
+    again = json.loads(shell("build", *words[2:], "-o", "another", "--no-compile", "--json"))
+    assert (again["kernels"], again["threads"], again["name"]) == (built["kernels"], built["threads"], built["name"])
+    lock = [Path(folder, "edgec.lock").read_bytes() for folder in ("an artefact", "another")]
+    assert lock[0] == lock[1]
+
+
+def test_no_line_is_broken(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = shell("build", "my net.onnx", "-o", "a b", "--no-compile", "--numeric", "exact").splitlines()
+    assert "check      edgec check 'my net.onnx' --numeric exact" in lines
+    assert any(line.endswith("&& cmake --build 'a b/build'") for line in lines)
+
+
+def test_settings_of_a_folder_are_asked_for_by_the_folder(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "edgec.toml").write_text('model = "my net.onnx"\nnumeric = "exact"\n')
+    built = json.loads(shell("build", ".", "-o", "out", "--no-compile", "--json", "--threads", "2"))
+    assert {"for": "check", "command": "edgec check . --threads 2"} in built["next"]
+
+
+def test_words_are_quoted() -> None:
+    found = {"folder": "a b", "runs_here": True, "report": None, "language_model": None, "cross": "", "name": "x"}
+    options = ["my net.onnx", "--override", "KIND a b=c", "--materialize", "it's $HOME"]
+    made = steps(found, options, (), "import")
+    assert shlex.split(made[0]["command"]) == ["edgec", "check", *options]
+
+
+def test_every_app_has_a_next_command() -> None:
+    assert all(extra.steps for name, extra in {**APPS, **BINDINGS}.items() if name != "cpp")
+    found = {"folder": "a b", "runs_here": False, "report": None, "language_model": None, "cross": None, "name": "x"}
+    made = steps(found, ["m"], ["pi", "web"], "fuse")
+    assert [step["for"] for step in made] == ["pi", "web"]
+    assert shlex.split(made[1]["command"])[-1] == "a b/web"
