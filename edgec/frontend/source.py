@@ -11,7 +11,8 @@ from edgec.errors import UsageError
 from edgec.frontend import gguf, tflite
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.gguf.reader import read as read_gguf
-from edgec.frontend.onnx import importer, support
+from edgec.frontend.language.decoder import CONTEXT
+from edgec.frontend.onnx import decoder, importer, support
 from edgec.frontend.onnx import model as onnx_model
 from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.frontend.tflite.model import TfliteModel
@@ -66,6 +67,8 @@ def import_graph(
         if shapes or dims or values:
             raise UsageError("a language model has no shapes to choose", hint="give --context")
         return gguf.import_gguf(model, context)
+    if isinstance(model, onnx_model.Model) and not (shapes or dims or values) and decoder.is_decoder(model):
+        return decoder.import_decoder(model, context or CONTEXT)
     if context is not None:
         raise UsageError("only a language model has a context", where="--context")
     if isinstance(model, TfliteModel):

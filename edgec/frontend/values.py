@@ -182,8 +182,22 @@ class Value:
     def reduce(self, combine: str, axes: Iterable[int], keep: bool = True) -> Value:
         """add, mul, max, min, and, or over ``axes``; they stay as extent 1 when ``keep``."""
         axes = tuple(sorted(normalize_axis(a, self.rank) for a in axes))
-        result = emit("reduce", self, combine=combine, axes=axes) if axes else self
+        total = self._repeated_total(axes) if combine == "add" and not self.is_float else None
+        if total is not None:
+            result = total
+        else:
+            result = emit("reduce", self, combine=combine, axes=axes) if axes else self
         return result if keep else result.squeeze(*axes)
+
+    def _repeated_total(self, axes: tuple[int, ...]) -> Value | None:
+        """The sum of one constant number over dimensions that are open: the number times their extent."""
+        count = X.plain(prod(self.shape[a] for a in axes))
+        if not isinstance(count, Expr) or not _is_static(self.node) or self.node.args[0].type.elements != 1:
+            return None
+        shape = (1 if d in axes else n for d, n in enumerate(self.shape))
+        return (constant(self.node.args[0].value.reshape(()), self.dtype) * size(count).cast(self.dtype)).broadcast(
+            *shape
+        )
 
     def sum(self, axes: Iterable[int], keep: bool = True) -> Value:
         return self.reduce("add", axes, keep)

@@ -11,16 +11,13 @@ from edgec.frontend.gguf.architectures import config_of
 from edgec.frontend.gguf.blocks import Blocks, Scaled
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.gguf.vocabulary import vocabulary_of
-from edgec.frontend.language.decoder import decoder
+from edgec.frontend.language.decoder import CONTEXT, decoder
 from edgec.frontend.language.facts import TOKENS
 from edgec.frontend.language.table import table_of, written
 from edgec.frontend.values import Value, build, constant, dequantized
 from edgec.ir.graph import Graph
 from edgec.ir.graph import constant as constant_node
 from edgec.ir.types import DTYPES, ends
-
-#: Tokens that a built model keeps where nothing is said, if its file allows as many.
-CONTEXT = 2048
 
 
 def import_gguf(model: GgufModel, context: int | None = None) -> Graph:

@@ -27,6 +27,8 @@ from edgec.ir.types import Type
 Weights = Callable[[str], Value | None]
 #: Most tokens that one run takes.
 CHUNK = 64
+#: Tokens that a built model keeps where nothing is said, if its file allows as many.
+CONTEXT = 2048
 
 
 @dataclass(frozen=True)

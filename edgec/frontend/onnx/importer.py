@@ -65,13 +65,10 @@ def import_model(
     for folder in ops_folders:
         load_operators(folder)
     model = source if isinstance(source, Model) else read(source)
-    validate(model)
-    missing = unsupported(model)
-    if missing:
-        raise unsupported_error(missing, model.where)
+    check(model)
     inputs, bound = _bound(model, shapes or {}, values or {}, dims or {}, rounds or {})
     names = _output_names(model)
-    importer, scope = _lowered(model, inputs, bound, rounds or {}, names)
+    importer, scope = lower_model(model, inputs, bound, rounds or {}, names)
     unused = [name for name in importer.rounds if name not in importer.bounded]
     if unused:
         raise UsageError(f"rounds are given for {listed(unused)}, which is no Loop of the model", where=model.where)
@@ -84,7 +81,15 @@ def import_model(
     if tensors is not None:
         tensors.update((label, v.node) for name, item in scope.names.items() for label, v in named(name, item))
     sizes = tuple(importer.sizes.items())
-    return Graph(inputs, outputs, model.name, importer.origin, _metadata(model), sizes, tuple(importer.demands))
+    return Graph(inputs, outputs, model.name, importer.origin, metadata_of(model), sizes, tuple(importer.demands))
+
+
+def check(model: Model) -> None:
+    """Raises ModelError for a model that is invalid or has unsupported operators."""
+    validate(model)
+    missing = unsupported(model)
+    if missing:
+        raise unsupported_error(missing, model.where)
 
 
 def _bound(
@@ -101,21 +106,21 @@ def _bound(
 
         def lower(shapes: Mapping[str, Sequence[int]], extents: Mapping[str, Extent]) -> None:
             inputs, bound = bind_inputs(model, shapes, values, dims, extents)
-            _lowered(model, inputs, bound, rounds, [o.name for o in model.proto.graph.output])
+            lower_model(model, inputs, bound, rounds, [o.name for o in model.proto.graph.output])
 
         declared = declared_shapes(model, shapes, values)
         known = {**{n: np.shape(v) for n, v in values.items() if np.ndim(v)}, **shapes}
         return bind_inputs(model, shapes, values, dims, implied(declared, known, dims, lower))
 
 
-def _lowered(
+def lower_model(
     model: Model, inputs: Sequence[Node], bound: dict[str, Item], rounds: Mapping[str, int], names: Sequence[str]
-) -> tuple[_Importer, _Scope]:
+) -> tuple[Importer, Scope]:
     """The nodes that the outputs ``names`` need, lowered."""
-    importer = _Importer(model, rounds)
+    importer = Importer(model, rounds)
     importer.size_names.update(s.value.name for n in inputs for s in sizes_in(n))
     graph = model.proto.graph
-    scope = _Scope(bound, model.opsets, _tensors(graph))
+    scope = Scope(bound, model.opsets, _tensors(graph))
     importer.lower_nodes(graph.node, scope, set(names))
     return importer, scope
 
@@ -130,7 +135,7 @@ def _output_names(model: Model) -> list[str]:
     return names
 
 
-def _metadata(model: Model) -> dict[str, str]:
+def metadata_of(model: Model) -> dict[str, str]:
     proto = model.proto
     found = {printable(p.key): printable(p.value, 1000) for p in proto.metadata_props}
     if proto.producer_name:
@@ -147,14 +152,14 @@ def _tensors(graph: GraphProto) -> Tensors:
 
 
 @dataclass
-class _Scope:
+class Scope:
     """The values of names at one place of the model; inner scopes see the outer ones' names."""
 
     names: dict[str, Item]
     opsets: Mapping[str, int]
     #: Initializers that have not been read yet.
     tensors: Tensors = field(default_factory=dict)
-    outer: _Scope | None = None
+    outer: Scope | None = None
     prefix: str = ""
     #: Attributes of the function being lowered, for nodes that refer to them.
     attributes: Mapping[str, AttributeProto] = field(default_factory=dict)
@@ -162,7 +167,7 @@ class _Scope:
     calls: tuple[str, ...] = ()
 
 
-class _Importer:
+class Importer:
     """Lowers nodes in their scopes, and records the origin of every core node."""
 
     def __init__(self, model: Model, rounds: Mapping[str, int]) -> None:
@@ -176,7 +181,7 @@ class _Importer:
         self.size_names: set[str] = set()
         self.demands: list[tuple[str, Node]] = []
 
-    def look_up(self, scope: _Scope | None, name: str) -> Item:
+    def look_up(self, scope: Scope | None, name: str) -> Item:
         while scope is not None:
             if name not in scope.names and name in scope.tensors:
                 scope.names[name] = self.initializer(scope.tensors[name])
@@ -193,12 +198,12 @@ class _Importer:
             raise
         return constant(array)
 
-    def lower_nodes(self, nodes: Iterable[NodeProto], scope: _Scope, wanted: set[str]) -> None:
+    def lower_nodes(self, nodes: Iterable[NodeProto], scope: Scope, wanted: set[str]) -> None:
         """Lower the nodes that ``wanted`` names need, in an order in which every operand comes first."""
         for node in in_order(list(nodes), wanted, self.model.where):
             self.lower(node, scope)
 
-    def lower(self, node: NodeProto, scope: _Scope) -> None:
+    def lower(self, node: NodeProto, scope: Scope) -> None:
         label = scope.prefix + label_of(node)
         where = f"node '{printable(label)}' ({printable(node.op_type)})"
         self.lowered += 1
@@ -231,7 +236,7 @@ class _Importer:
             if name and value is not None:
                 scope.names[name] = value
 
-    def results(self, node: NodeProto, scope: _Scope, label: str, where: str, inputs: Sequence[Item | None]) -> Results:
+    def results(self, node: NodeProto, scope: Scope, label: str, where: str, inputs: Sequence[Item | None]) -> Results:
         """Results of a node: by a function of the model, a registered lowering, or the standard's own body."""
         domain = domain_name(node.domain)
         opset = scope.opsets.get(domain, 1)
@@ -295,7 +300,7 @@ class _Importer:
             return tuple(v.decode("utf-8", "replace") for v in value)
         return tuple(value) if a.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
 
-    def inliner(self, scope: _Scope, label: str) -> Callable[..., list[Item]]:
+    def inliner(self, scope: Scope, label: str) -> Callable[..., list[Item]]:
         def inline(
             graph: GraphProto, inputs: Sequence[Item] = (), suffix: str = "", when: Value | None = None
         ) -> list[Item]:
@@ -328,7 +333,7 @@ class _Importer:
         function: FunctionProto,
         inputs: Sequence[Item | None],
         given: Mapping[str, AttributeProto],
-        scope: _Scope,
+        scope: Scope,
         label: str,
     ) -> list[Item | None]:
         """Lower the body of a function in the place of a call to it; None for outputs it does not compute."""
@@ -338,7 +343,7 @@ class _Importer:
         absent = {name for name in function.input if name not in names}
         attributes = {**{a.name: a for a in function.attribute_proto}, **given}
         opsets = {**scope.opsets, **opset_versions(function.opset_import)}
-        inner = _Scope(names, opsets, prefix=f"{label}/", attributes=attributes, calls=(*scope.calls, function.name))
+        inner = Scope(names, opsets, prefix=f"{label}/", attributes=attributes, calls=(*scope.calls, function.name))
         self.lower_nodes([_without(node, absent) for node in function.node], inner, set(function.output))
         return [inner.names.get(name) for name in function.output]
 
@@ -359,7 +364,7 @@ class _Importer:
             pending.extend(node.args)
 
 
-def _attributes(node: NodeProto, scope: _Scope) -> dict[str, AttributeProto]:
+def _attributes(node: NodeProto, scope: Scope) -> dict[str, AttributeProto]:
     """Attributes by name; references to attributes of the enclosing function are resolved."""
     found = {}
     for a in node.attribute:

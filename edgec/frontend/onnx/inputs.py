@@ -32,16 +32,23 @@ class OpenShapes(UsageError):
     """Neither the model nor the user says what shape an input has."""
 
 
-def declared_shapes(
-    model: Model, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]
-) -> dict[str, tuple[Open, ...] | None]:
-    """Dimensions of every tensor that is an input, as the model declares them."""
+def declared_types(
+    model: Model, shapes: Mapping[str, Sequence[int]] = {}, values: Mapping[str, Any] = {}
+) -> dict[str, tuple[str, tuple[Open, ...] | None]]:
+    """Element type and dimensions of every tensor that is an input, as the model declares them."""
     given = {t.name for t in model.proto.graph.initializer} | {
         s.values.name for s in model.proto.graph.sparse_initializer
     }
     about = {*shapes, *values}
     inputs = [_Input(i, about, model.where) for i in model.proto.graph.input if i.name not in given]
-    return {name: i.declared[1] for i in inputs for name in i.names}
+    return {name: i.declared for i in inputs for name in i.names}
+
+
+def declared_shapes(
+    model: Model, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]
+) -> dict[str, tuple[Open, ...] | None]:
+    """Dimensions of every tensor that is an input, as the model declares them."""
+    return {name: dims for name, (_, dims) in declared_types(model, shapes, values).items()}
 
 
 def bind_inputs(

@@ -9,9 +9,19 @@ import numpy as np
 from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.model import element_type
 from edgec.frontend.symbolic import known_elements
-from edgec.frontend.values import MAX_ELEMENTS, Value, constant, extents_of, iota, normalize_axis, select, size
+from edgec.frontend.values import (
+    MAX_ELEMENTS,
+    Value,
+    computed,
+    constant,
+    extents_of,
+    iota,
+    normalize_axis,
+    select,
+    size,
+)
 from edgec.ir import expr as X
-from edgec.ir.expr import Expr, Extent
+from edgec.ir.expr import Extent
 from edgec.ir.types import DTYPES
 
 
@@ -56,7 +66,7 @@ def constant_of_shape(call: Call) -> Value:
 def range_(call: Call) -> Value:
     """Exporters write the bounds as scalars or, against the standard, as tensors of one element."""
     limits = [known_elements(v) for v in call.operands]
-    if any(isinstance(n, Expr) for known in limits for n in known or ()):
+    if any(known is not None and computed(v) is None for v, known in zip(call.operands, limits)):
         return _range_of_sizes(call, limits)
     bounds = [call.constant(k) for k in range(3)]
     if any(b.size != 1 for b in bounds):

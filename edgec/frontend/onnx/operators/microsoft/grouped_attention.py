@@ -7,6 +7,7 @@ from edgec.frontend.onnx.operators.microsoft.attention import refuse_unless, sca
 from edgec.frontend.onnx.operators.microsoft.domain import microsoft
 from edgec.frontend.onnx.operators.microsoft.heads import attend, joined_heads, rotated, split_heads
 from edgec.frontend.onnx.operators.microsoft.normalization import scaled_to_unit
+from edgec.frontend.symbolic import known_elements
 from edgec.frontend.values import Value, concat, constant, emit, iota, maximum, minimum, select, size
 from edgec.ir.expr import Extent, plain
 from edgec.ir.index import greater
@@ -25,16 +26,19 @@ def group_query_attention(call: Call) -> list[Value | None]:
     batch, _, length, _ = q.shape
     longest = call.extents(6)[0]
     # The first prompt begins a sequence, padded behind its end; later calls append to what is there.
+    start: Extent | None = 0
     before = constant(0, "i64")
     if longest != length:
         before = maximum(call[5].reshape(batch, 1).cast("i64") + 1 - size(length), 0)
+        start = _start(before)
+        before = before if start is None else size(start)
     places = before + iota(length, 1, 2)
     if call.attribute("do_rotary", 0):
         at = call.optional(9)
         at = places if at is None else at
         q, k = (rotated(x, call[7].gather(at, 0), call[8].gather(at, 0), bool(call.attribute("rotary_interleaved", 0)))
                 for x in (q, k))  # fmt: skip
-    k, v = (_appended(call.optional(j), x, before, longest) for j, x in ((3, k), (4, v)))
+    k, v = (_appended(call.optional(j), x, before, start, longest) for j, x in ((3, k), (4, v)))
     scores = q.reshape(batch, groups, heads // groups, length, q.shape[3])
     keys = iota(k.shape[2], 2, 3)
     end = places.unsqueeze(2)  # [batch or 1, queries, 1]: the last key a query sees
@@ -71,16 +75,23 @@ def _separate(call: Call, heads: int, groups: int) -> tuple[Value, Value, Value]
     return q, k, v
 
 
-def _appended(past: Value | None, new: Value, before: Value, longest: Extent) -> Value:
-    """The cache [batch, heads, places, size] with the new ones after the first ``before`` of each sequence, then 0."""
+def _start(before: Value) -> Extent | None:
+    """How many keys every sequence has already, where constants and sizes decide it."""
+    known = known_elements(before)
+    return known[0] if known is not None and all(n == known[0] for n in known) else None
+
+
+def _appended(past: Value | None, new: Value, before: Value, start: Extent | None, longest: Extent) -> Value:
+    """The cache [batch, heads, places, size] with the new ones after the first ``before`` of each sequence, then 0.
+
+    ``start`` is that number where it is the same for all and not data.
+    """
     batch, length = new.shape[0], new.shape[2]
     kept = past.shape[2] if past is not None else 0
     room = greater(longest, kept)
-    if past is None or (before.is_const and not before.node.value.any()):
-        return new.pad((0,) * 4, (0, 0, plain(room - length), 0))
-    if before.is_const and (before.node.value == before.node.value.reshape(-1)[0]).all():
-        first = int(before.node.value.reshape(-1)[0])
-        whole = concat([past.part(2, 0, first), new], 2)
+    if past is None or start is not None:
+        first = 0 if past is None or start is None else start
+        whole = new if past is None else concat([past.part(2, 0, first), new], 2)
         return whole.pad((0,) * 4, (0, 0, plain(room - first - length), 0))
     places = iota(room, 1, 2)
     inside = places - before
