@@ -21,6 +21,7 @@ from typing import Any
 from typer.models import OptionInfo
 
 from edgec.compress import FIGURES
+from edgec.emit.project import LOCK
 from edgec.errors import UsageError
 from edgec.options import OPTIONS, Option
 from edgec.options.renamed import new_flag
@@ -61,7 +62,12 @@ class Config:
 
 def is_config(given: str) -> bool:
     """Does an argument name a configuration, or a folder that should hold one, and no model?"""
-    return given.endswith(".toml") or Path(given).is_dir()
+    return given.endswith(".toml") or (Path(given).is_dir() and not is_built(given))
+
+
+def is_built(given: str) -> bool:
+    """Does an argument name a folder that edgec built, and no configuration lies in it?"""
+    return (Path(given) / LOCK).is_file() and not (Path(given) / FILE).is_file()
 
 
 def load(given: str | Path) -> Config:

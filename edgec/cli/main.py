@@ -11,20 +11,20 @@ from rich.console import Group
 
 from edgec import api, pipeline
 from edgec.artifact.folder import refuse_existing
+from edgec.cli import bench as bench_verb
 from edgec.cli import config
 from edgec.cli import device as device_verbs
 from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
 from edgec.cli import trust as trust_verb
 from edgec.cli.command import Answer, Asked, command, refused
-from edgec.cli.shared import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
+from edgec.cli.shared import Data, Inputs, Metric, Samples, Seed, Tolerance
 from edgec.emit.extras import APPS, BINDINGS
 from edgec.emit.picture import preparation
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
 from edgec.pipeline.context import Context
-from edgec.report import bench as bench_report
 from edgec.report import build as build_report
 from edgec.report import check as check_report
 from edgec.report import doctor as doctor_report
@@ -216,21 +216,7 @@ def check(
     return Answer(found, check_report.draw, checked.ok)
 
 
-@command(app)
-def bench(
-    settings: Settings,
-    model: ModelPath = ".",
-    vs: Annotated[
-        Optional[str], typer.Option("--vs", metavar="PEER", help="Time in turns with: onnxruntime, or litert.")
-    ] = None,
-    seconds: Seconds = 2.0,
-    rounds: Annotated[int, typer.Option(help="Turns each one gets.")] = 5,
-) -> Answer:
-    """Time what MODEL compiles to, alone or beside a peer."""
-    with shown() as progress:
-        benched = api.bench(model, vs=vs, seconds=seconds, rounds=rounds, progress=progress, **settings)
-    found = bench_report.record(benched, str(settings["device"]))
-    return Answer(found, bench_report.draw)
+bench_verb.register(app)
 
 
 @command(app)

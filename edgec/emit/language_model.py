@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from edgec.frontend.language.facts import TOKENS, LanguageModel, facts_of
 from edgec.frontend.language.table import read
 from edgec.schedule.memory import ALIGNMENT
-from edgec.schedule.program import Buffer, Program
+from edgec.schedule.program import BlockSchedule, Buffer, Program
 
 #: The files of a session, and the templates that they are rendered from.
 PAGES = {"{name}_session.h": "language/session.h.jinja", "{name}_session.c": "language/session.c.jinja"}
@@ -26,12 +26,16 @@ class Session:
     count: str  # the field of the sizes for the number of tokens
     arguments: tuple[str, ...]
     cache_bytes: int
+    read_bytes: int  # of the weights of products, each of which a run reads once
     tokens: bytes | None  # the table of the tokenizer
 
     @property
     def described(self) -> dict[str, int | bool]:
         """Its entry in the lock file."""
-        return {**asdict(self.facts), "cache_bytes": self.cache_bytes, "has_tokens": self.tokens is not None}
+        return {
+            **asdict(self.facts), "cache_bytes": self.cache_bytes, "read_bytes": self.read_bytes,
+            "has_tokens": self.tokens is not None,
+        }  # fmt: skip
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -74,8 +78,10 @@ def session_of(program: Program, fields: Mapping[str, str], ctypes: Mapping[Buff
 
     entries = [(name, buffer) for name, buffer, _ in (*program.inputs, *program.outputs)]
     table = program.graph.metadata.get(TOKENS)
+    steps = [s.schedule for k in program.kernels for s in k.steps]
+    products = {b for schedule in steps if isinstance(schedule, BlockSchedule) for b in schedule.tables}
     return Session(
-        facts, fields["tokens"], tuple(argument(*entry) for entry in entries), size,
+        facts, fields["tokens"], tuple(argument(*entry) for entry in entries), size, sum(b.bytes for b in products),
         read(table) if table is not None else None,
     )  # fmt: skip
 

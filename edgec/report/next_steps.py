@@ -28,7 +28,8 @@ def steps(found: Record, asked: Sequence[str], extras: Sequence[str], start: str
     if start == "import":
         made.append(("check", f"edgec check {again}"))
         if here:
-            made.append(("time", f"edgec bench {again}{'' if found['language_model'] else ' --vs onnxruntime'}"))
+            timed = shlex.quote(folder) if found["language_model"] else f"{again} --vs onnxruntime"
+            made.append(("time", f"edgec bench {timed}"))
     if found["cross"] is not None:
         source, build = shlex.quote(folder), shlex.quote(f"{folder}/build")
         cross = f" {found['cross']}" if found["cross"] else ""
