@@ -7,9 +7,11 @@ scores = net(image)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -27,13 +29,15 @@ from edgec.check.score import score as scored
 from edgec.compress.prune import Pruning
 from edgec.compress.prune import prune as prune_graph
 from edgec.device.compilers import runs_here
-from edgec.emit.picture import AS_IS, Preparation
+from edgec.emit.picture import AS_IS, Preparation, preparation
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.frontend.source import Source
 from edgec.options import Settings, resolve
+from edgec.options.keywords import takes_options
 from edgec.pipeline.context import Context
 from edgec.progress import Progress, silent
+from edgec.report.progress import shown
 from edgec.tune import local
 from edgec.tune.local import Tuned
 from edgec.tune.on_device import tune_on_device
@@ -41,7 +45,30 @@ from edgec.tune.on_device import tune_on_device
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 
+
+def _interface(function: Callable[Given, Found]) -> Callable[Given, Found]:
+    """A function of this interface: its options have all their names, and long work shows a bar.
+
+    The bar is drawn in a terminal or a notebook, unless ``progress`` is given.
+    """
+    checked = takes_options(function)
+    if "progress" not in inspect.signature(function).parameters:
+        return checked
+
+    @functools.wraps(function)
+    def run(*given: Given.args, **keywords: Given.kwargs) -> Found:
+        if "progress" in keywords:
+            return checked(*given, **keywords)
+        with shown() as keywords["progress"]:
+            return checked(*given, **keywords)
+
+    return run
+
+
+@_interface
 def load(source: Source, **settings: Unpack[Settings]) -> Model:
     """Read a model: the path of an ONNX or TensorFlow Lite file, its bytes, or an ONNX ModelProto.
 
@@ -52,13 +79,18 @@ def load(source: Source, **settings: Unpack[Settings]) -> Model:
     return Model(parsed, pipeline.import_(parsed, Context(options)))
 
 
+@_interface
 def build(
     model: Buildable,
     out: str | Path | None = None,
     *,
     compile: bool = True,
     extras: Sequence[str] = (),
+    bindings: Sequence[str] | str = (),
+    app: Sequence[str] | str = (),
     preprocessing: Preparation = AS_IS,
+    normalize: str = "",
+    labels: Sequence[str] = (),
     save_stages: str | Path | None = None,
     start: str = "import",
     lock: str | Path | None = None,
@@ -69,8 +101,13 @@ def build(
 ) -> Built:
     """`edgec.build.build`, after measuring for ``tune`` seconds what its planner asks for.
 
-    The times are kept in the profile database. Nothing is measured where ``lock`` or ``variants`` decide already.
+    ``bindings`` and ``app`` are names, or texts with commas, as the command line has them; ``extras`` holds both.
+    ``normalize`` ("127/128") and ``labels`` make ``preprocessing`` of a picture for apps. The times are kept in the
+    profile database. Nothing is measured where ``lock`` or ``variants`` decide already.
     """
+    extras = (*extras, *_names(bindings), *_names(app))
+    if normalize or labels:
+        preprocessing = preparation(normalize, labels)
     if tune > 0 and lock is None and variants is None:
         tune_model(model, tune, start=start, progress=progress, **settings)
     return build_network(
@@ -79,6 +116,11 @@ def build(
     )  # fmt: skip
 
 
+def _names(given: Sequence[str] | str) -> list[str]:
+    return [n.strip() for n in given.split(",") if n.strip()] if isinstance(given, str) else list(given)
+
+
+@_interface
 def tune(
     model: Buildable,
     seconds: float = 60.0,
@@ -99,6 +141,7 @@ def tune(
 tune_model = tune
 
 
+@_interface
 def masks(model: Buildable, **settings: Unpack[Settings]) -> dict[str, np.ndarray]:
     """Weights that a training loop should keep: Boolean arrays [outputs, inputs, taps..] by the names of layers.
 
@@ -134,6 +177,7 @@ def _written(model: Buildable | Built, progress: Progress, settings: Settings) -
     )
 
 
+@_interface
 def run_on_device(
     model: Buildable | Built,
     inputs: str | Path | Mapping[str, np.ndarray],
@@ -152,6 +196,7 @@ def run_on_device(
         return on.run(sets)
 
 
+@_interface
 def check(
     model: Buildable | Built,
     *,
@@ -193,6 +238,7 @@ def check(
         return judge(built, on)
 
 
+@_interface
 def score(
     model: Buildable,
     data: str | Path,
@@ -229,6 +275,7 @@ def score(
     return scored(floats, narrow, Path(data), metric, known, output, drop, progress)
 
 
+@_interface
 def bench(
     model: Buildable | Built,
     *,

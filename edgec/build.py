@@ -161,16 +161,14 @@ class Built:
         stored.save(Path(path), self.masks)
 
     def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> Any:
-        """Run once. Raises UsageError or ModelError for inputs that do not fit."""
-        names = [p.onnx_name for p in self.network.inputs]
-        if len(arrays) > len(names):
-            raise UsageError(f"{len(arrays)} arrays are given, and the network has {len(names)} inputs")
-        inputs = dict(zip(names, arrays))
-        twice = sorted(set(inputs) & set(named))
-        if twice:
-            raise UsageError(f"input '{twice[0]}' is given twice")
-        results = self.network.run({**inputs, **named})
-        return next(iter(results.values())) if len(results) == 1 else results
+        """Run once, as `Network` does. Raises UsageError or ModelError for inputs that do not fit."""
+        return self.network(*arrays, **named)
+
+    def __str__(self) -> str:
+        """The folder, and a line for every input and output with its type."""
+        rows = [("in", str(n.attributes["name"]), n.type) for n in self.graph.inputs]
+        rows += [("out", name, n.type) for name, n in self.graph.outputs]
+        return "\n".join([f"network in {self.folder}", *(f"  {kind:3} {name}  {type}" for kind, name, type in rows)])
 
 
 def build(

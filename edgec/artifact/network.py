@@ -127,6 +127,26 @@ class Network:
             call()
         return outputs()
 
+    def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> Any:
+        """Run once, on arrays in the order of the inputs or by their names: the output, or all of them by name.
+
+        Raises UsageError or ModelError for inputs that do not fit.
+        """
+        names = [p.onnx_name for p in self.inputs]
+        if len(arrays) > len(names):
+            raise UsageError(f"{len(arrays)} arrays are given, and the network has {len(names)} inputs")
+        inputs = dict(zip(names, arrays))
+        twice = sorted(set(inputs) & set(named))
+        if twice:
+            raise UsageError(f"input '{twice[0]}' is given twice")
+        results = self.run({**inputs, **named})
+        return next(iter(results.values())) if len(results) == 1 else results
+
+    def __str__(self) -> str:
+        """The name, and a line for every input and output with its type."""
+        ports = [(kind, port) for kind, group in (("in", self.inputs), ("out", self.outputs)) for port in group]
+        return "\n".join([f"network {self.name}", *(f"  {kind:3} {p.onnx_name}  {p}" for kind, p in ports)])
+
     @staticmethod
     def _place(port: Port, array: np.ndarray) -> np.ndarray:
         if array.shape != port.shape or array.dtype != DTYPES[port.dtype]:

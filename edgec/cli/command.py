@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console, RenderableType
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from edgec.cli import config, trusted
 from edgec.errors import CheckError, EdgecError, UsageError
@@ -99,11 +99,50 @@ def _settings(given: Mapping[str, Any]) -> Settings:
     return cast(Settings, found)
 
 
+#: The options that the short help shows, and the key of a context that asks for it.
+_USUAL = frozenset(
+    (
+        "out", "device", "threads", "name", "precision", "quantize", "calibrate", "shapes", "dims", "context", "app",
+        "bindings", "report", "inputs", "link", "vs", "seconds", "prompt", "temperature", "json",
+    )
+)  # fmt: skip
+_SHORT_HELP = "edgec.short_help"
+
 _JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead (see docs/guide/json.md).")]
 
 
+class CommandGroup(TyperGroup):
+    """A group of commands whose help shows no type for flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _flags_alone(super().get_params(ctx))
+
+
+def _flags_alone(parameters: list[Any]) -> list[Any]:
+    """The parameters; help shows no "<bool>" for those that take no value."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = " "
+    return parameters
+
+
 class _Command(TyperCommand):
-    """A command that says the new name of an option by its old one."""
+    """A command with a short help (`-h`) beside the long one, which says the new name of an option by its old one."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found = _flags_alone(super().get_params(ctx))
+        if not ctx.meta.get(_SHORT_HELP):
+            return found
+        return [p for p in found if p.name in _USUAL or p.param_type_name == "argument"]
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        if "-h" in args:
+            context = super().make_context(info_name, [], parent, resilient_parsing=True, **extra)
+            context.meta[_SHORT_HELP] = True
+            typer.echo(context.get_help(), color=context.color)
+            typer.echo(f"{context.command_path} --help lists all {len(self.params)} options.")
+            context.exit()
+        return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:

@@ -10,7 +10,7 @@ import typer
 
 from edgec import api, files
 from edgec.artifact.folder import refuse_existing
-from edgec.cli.command import Answer, command
+from edgec.cli.command import Answer, CommandGroup, command
 from edgec.cli.shared import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
 from edgec.device.load import list_devices, load_device
 from edgec.device.probe import probe_host
@@ -25,7 +25,9 @@ from edgec.report import farm as farm_report
 from edgec.report.progress import shown
 from edgec.report.record import head
 
-app = typer.Typer(help="Machines that code can be built for, and networks at work on them.", no_args_is_help=True)
+app = typer.Typer(
+    cls=CommandGroup, help="Machines that code can be built for, and networks at work on them.", no_args_is_help=True
+)
 
 ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX or TensorFlow Lite file.")]
 DeviceFolders = Annotated[

@@ -17,7 +17,7 @@ from edgec.cli import device as device_verbs
 from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
 from edgec.cli import trust as trust_verb
-from edgec.cli.command import Answer, Asked, command, refused
+from edgec.cli.command import Answer, Asked, CommandGroup, command, refused
 from edgec.cli.shared import Data, Inputs, Metric, Samples, Seed, Tolerance
 from edgec.emit.extras import APPS, BINDINGS
 from edgec.emit.picture import preparation
@@ -44,15 +44,16 @@ from edgec.version import __version__
 
 app = typer.Typer(
     name="edgec",
+    cls=CommandGroup,
     help="ONNX and TFLite models into readable, fast C, CUDA or OpenCL. "
     "Exit codes: 0 ok, 1 a check failed, 2 bad input or usage.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
 app.add_typer(device_verbs.app, name="device")
-rules_app = typer.Typer(help="Rules that models are rewritten by.", no_args_is_help=True)
+rules_app = typer.Typer(cls=CommandGroup, help="Rules that models are rewritten by.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
 app.add_typer(profile_verbs.app, name="profiles")
 

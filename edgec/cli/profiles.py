@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from edgec.artifact.folder import refuse_existing
-from edgec.cli.command import Answer, command
+from edgec.cli.command import Answer, CommandGroup, command
 from edgec.report import profiles
 from edgec.tune.database import Profiles
 
-app = typer.Typer(help="Times of kernels, measured by edgec tune.", no_args_is_help=True)
+app = typer.Typer(cls=CommandGroup, help="Times of kernels, measured by edgec tune.", no_args_is_help=True)
 
 
 @command(app, "list")

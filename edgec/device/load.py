@@ -127,8 +127,16 @@ def _names(shelves: Iterable[Path]) -> list[str]:
 
 
 def _did_you_mean(word: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
+    close = sorted((name for name in known if _abbreviates(word, name)), key=lambda name: (name.count("_"), name))[:3]
+    close = close or difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else f"known are {', '.join(known)}"
+
+
+def _abbreviates(word: str, name: str) -> bool:
+    """True for beginnings of words of a name, in their order: rpi5 and pi5 of raspberry_pi_5."""
+    beginnings = ("|".join(re.escape(part[:k]) for k in range(len(part), 0, -1)) for part in name.split("_"))
+    letters = re.sub(r"[^a-z0-9]", "", word.lower())
+    return len(letters) > 1 and re.fullmatch("".join(f"(?:{b})?" for b in beginnings), letters) is not None
 
 
 _FACTS = {key: kind for key, kind in get_type_hints(Device).items() if key not in ("name", "bases", "costs")}

@@ -20,8 +20,9 @@ from edgec.emit.weights import PLACES as WEIGHT_PLACES
 from edgec.errors import UsageError
 from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.fuse.modes import MODES, ModeName, mode_of
-from edgec.options.renamed import new_keyword
+from edgec.options.keywords import unknown
 from edgec.options.table import OPTIONS, Folders, Settings
+from edgec.options.types import expected, value_fits
 from edgec.rewrite.rule import Numeric
 from edgec.text import identifier, printable
 
@@ -88,9 +89,10 @@ class Options:
 def resolve(settings: Settings) -> Options:
     """Options from keywords; raises UsageError for a value that makes no sense, DeviceError for an unknown device."""
     for key in sorted(set(settings) - set(OPTIONS)):
-        new = new_keyword(key)
-        hint = f"it is called '{new}' now" if new else f"the options are {', '.join(OPTIONS)}"
-        raise UsageError(f"there is no option '{key}'", hint=hint)
+        raise unknown(key)
+    for key, value in settings.items():
+        if not value_fits(key, value):
+            raise _misfit(key, value)
     given: dict[str, Any] = {key: settings.get(key, option.default) for key, option in OPTIONS.items()}
     device, gpu, quantize, error = _target(given)
     threads = _threads(given["threads"])
@@ -109,12 +111,28 @@ def resolve(settings: Settings) -> Options:
         max_loss=_max_loss(given["max_loss"], given["quantize"], prune),
         calibrate=_calibration(given, quantize, error),
         compiler=given["compiler"],
-        **{key: check(given[key]) for key, check in _CHECKS.items()},
+        **{key: _read(key, given[key]) for key in _CHECKS},
         rules=_folders(given["rules"], "rules"),
         templates=_folders(given["templates"], "templates"),
         micro_kernels=_folders(given["micro_kernels"], "micro-kernels"),
         operators=_folders(given["operators"], "operators"),
     )
+
+
+def _read(key: str, value: Any) -> Any:
+    """An option of its own, resolved; a value that is built in another way than the option's is an error."""
+    try:
+        return _CHECKS[key](value)
+    except (TypeError, ValueError, AttributeError):
+        raise _misfit(key, value) from None
+
+
+def _misfit(key: str, value: Any) -> UsageError:
+    option, text = OPTIONS[key], repr(value)
+    hint = f"{option.help} It takes {expected(key)}"
+    hint += f"; on the command line, {option.long} {option.metavar}" if option.metavar else ""
+    shown = text if len(text) <= 100 else f"{text[:100]}..."
+    return UsageError(f"'{key}' cannot be {shown}", hint=hint)
 
 
 def _target(given: Mapping[str, Any]) -> tuple[Device, Device | None, str, float]:

@@ -16,8 +16,8 @@ from edgec.text import printable
 
 @contextmanager
 def shown() -> Iterator[told.Progress]:
-    """Progress that draws a bar on standard error; nothing is drawn where that is no terminal."""
-    if not sys.stderr.isatty():
+    """Progress that draws a bar on standard error, or in a notebook; nothing is drawn where nobody would see it."""
+    if not sys.stderr.isatty() and not Console().is_jupyter:
         yield told.silent
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn())

@@ -136,7 +136,7 @@ def test_an_old_keyword_says_the_new_one(old: str, new: str) -> None:
 
 
 def test_a_keyword_that_never_was() -> None:
-    unknown: Any = {"thread": 2}
+    unknown: Any = {"entirely_else": 2}
     with pytest.raises(UsageError, match="the options are device, "):
         resolve(Settings(**unknown))
 

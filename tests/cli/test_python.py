@@ -1,0 +1,84 @@
+"""The Python interface: keywords, types of values, what a network prints, and the bar of long work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import edgec
+from edgec import api
+from edgec.errors import UsageError
+from edgec.options import OPTIONS, resolve
+from edgec.options.keywords import FLAGS
+from edgec.options.types import value_fits
+from edgec.resources import data_folder
+
+DIGITS = data_folder("apps") / "digits" / "digits.onnx"
+#: For each kind of value one that no option of the kind takes.
+WRONG: tuple[Any, ...] = (object(), 1j, b"bytes", {1, 2}, 2.5, True, "text", ["list"], {"a": object()})
+
+
+@pytest.mark.parametrize("name", sorted(FLAGS))
+def test_long_options_are_keywords_too(name: str) -> None:
+    with pytest.raises(UsageError, match="are one option"):
+        edgec.load(DIGITS, **{name: None, FLAGS[name]: None})
+    assert edgec.load(DIGITS, **{name: None}).name == edgec.load(DIGITS).name
+
+
+@pytest.mark.parametrize(
+    ("function", "wrong", "right"),
+    [
+        ("build", "treads", "threads"),
+        ("build", "outt", "out"),
+        ("check", "sample", "samples"),
+        ("bench", "shap", "shape"),
+    ],
+)
+def test_the_nearest_keyword_is_named(function: str, wrong: str, right: str) -> None:
+    with pytest.raises(UsageError, match=f"did you mean '{right}'"):
+        getattr(edgec, function)(DIGITS, **{wrong: 1})
+
+
+@pytest.mark.parametrize("key", sorted(OPTIONS))
+@pytest.mark.parametrize("value", WRONG, ids=[type(v).__name__ for v in WRONG])
+def test_values_of_other_types_are_errors_of_edgec(key: str, value: Any) -> None:
+    try:
+        resolve({key: value})  # type: ignore[misc]
+    except edgec.errors.EdgecError as refusal:
+        assert str(refusal)
+    else:
+        assert value_fits(key, value)
+
+
+def test_a_network_is_a_function_and_says_what_it_takes(tmp_path: Path) -> None:
+    built = edgec.build(DIGITS, tmp_path / "net", bindings="python, cpp", labels=["a", "b"], normalize="1/2")
+    assert (built.folder / "net.hpp").is_file() and (built.folder / "python").is_dir()
+    image = np.random.default_rng(0).random((1, 1, 8, 8), dtype=np.float32)
+    with edgec.Network(built.folder) as network:
+        assert np.array_equal(network(image), built(image)) and np.array_equal(network(image=image), built(image))
+        with pytest.raises(UsageError, match="2 arrays are given"):
+            network(image, image)
+        lines = str(network).splitlines()
+    assert lines == ["network net", "  in  image  f32[1,1,8,8]", "  out probabilities  f32[1,10]"]
+    assert str(built).splitlines()[1:] == ["  in  image  f32[1,1,8,8]", "  out probabilities  f32[1,10]"]
+
+
+def test_long_work_shows_a_bar_unless_told_not_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    class Bar:
+        def __enter__(self) -> Any:
+            return lambda stage, detail="", part=None: told.append(stage)
+
+        def __exit__(self, *error: object) -> None:
+            told.append("closed")
+
+    monkeypatch.setattr(api, "shown", Bar)
+    edgec.build(DIGITS, tmp_path / "a", compile=False)
+    assert {"import", "fuse", "schedule", "emit"} <= set(told) and told[-1] == "closed"
+    told.clear()
+    edgec.build(DIGITS, tmp_path / "b", compile=False, progress=edgec.progress.silent)
+    assert not told
