@@ -55,6 +55,12 @@ class CallSite:
     sizes: tuple[ReadSize, ...] = ()
     condition: str = ""  # in C, after "thread < threads"
 
+    @property
+    def merge(self) -> str | None:
+        """The function that is called with the same arguments after a barrier; None where there is none."""
+        found = self.view.merge
+        return found.replace(_NAME, self.function.name) if found is not None else None
+
 
 @dataclass(frozen=True)
 class Sources:

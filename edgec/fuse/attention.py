@@ -9,6 +9,7 @@ Milakov & Gimelshein 2018, Dao et al. 2022). Here the formula is taken apart for
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -18,16 +19,20 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.index import least, upper
 from edgec.ir.loads import reduces
 from edgec.ir.nest import Split, is_fixed, most
+from edgec.ir.vector import LANES
 
 #: What stands for the inner product of a query and a key in a score, and for the weighted sum of values in a result.
 DOT, MIXED = X.load("dot", (), "f32"), X.load("mixed", (), "f32")
+#: Queries that are no longer few: they fill the lanes of a block.
+BLOCK = 64
 
 
 @dataclass(frozen=True)
 class Attention:
     """The parts of a formula: ``keys`` is the loop over keys, ``features`` those of the inner product.
 
-    ``score`` is over ``DOT``, ``result`` over ``MIXED``; query, key and value are loads.
+    ``score`` is over ``DOT``, ``result`` over ``MIXED``; query, key and value are loads, the last two perhaps of
+    narrower numbers. ``weight`` is a factor of each key's value beside its share: 1, or a scale of stored values.
     """
 
     keys: Expr
@@ -35,8 +40,14 @@ class Attention:
     query: Expr
     key: Expr
     value: Expr
+    weight: Expr
     score: Expr
     result: Expr
+
+    @property
+    def is_plain(self) -> bool:
+        """Are keys and values floats in memory, without factors of their own?"""
+        return self.key.op == self.value.op == "load" and self.weight.op == "const"
 
 
 @lru_cache(maxsize=256)  # several questions are asked about one block
@@ -50,30 +61,44 @@ def attention_of(body: Expr) -> Attention | None:
     return None
 
 
-def is_attention(split: Split) -> bool:
-    """Is the nest of a whole block attention that its kernel can compute: several queries, features known now?"""
+def is_attention(split: Split, gpu: bool = False) -> bool:
+    """Is the nest of a whole block attention that a kernel can compute: features known now, plain keys and values?
+
+    On a processor, keys and values of few queries may also be narrower numbers with factors.
+    """
     found = attention_of(split.body)
     if found is None or not is_fixed(*found.features):
         return False
-    key, value = X.free_variables(found.key), X.free_variables(found.value)
-    return any(is_fixed(v) for v in split.variables if v in value and v not in X.free_variables(found.query) | key)
+    if not found.is_plain and (gpu or not has_few_queries(split.variables, split.body)):
+        return False
+    others = X.free_variables(found.query) | X.free_variables(found.key) | X.free_variables(found.weight)
+    return any(is_fixed(v) for v in split.variables if v in X.free_variables(found.value) - others)
+
+
+def has_few_queries(loops: Sequence[Expr], body: Expr) -> bool:
+    """May a run have few queries for many keys, whose number only the run knows: a token beside a cache of others?"""
+    found = attention_of(body)
+    if found is None or is_fixed(found.keys):
+        return False
+    queries = _queries(loops, body)
+    return least(queries) < BLOCK and most(found.keys) > upper(queries)
 
 
 def queries_of(split: Split) -> int:
     """Number of queries of one head, at most: they are along the lanes of the kernel."""
-    return upper(_queries(split))
+    return upper(_queries(split.variables, split.body))
 
 
 def least_queries_of(split: Split) -> int:
     """Number of queries of one head in the smallest run."""
-    return int(least(_queries(split)))
+    return int(least(_queries(split.variables, split.body)))
 
 
-def _queries(split: Split) -> Extent:
-    found = attention_of(split.body)
+def _queries(loops: Sequence[Expr], body: Expr) -> Extent:
+    found = attention_of(body)
     assert found is not None
     key, value = X.free_variables(found.key), X.free_variables(found.value)
-    queries = (v for v in split.variables if v in X.free_variables(found.query) and v not in key | value)
+    queries = (v for v in loops if v in X.free_variables(found.query) and v not in key | value)
     return max((v.value.extent for v in queries), key=upper, default=1)
 
 
@@ -94,13 +119,13 @@ def scores_bytes(split: Split) -> int:
 
 
 def _parts(mixed: Expr, body: Expr) -> Attention | None:
-    if mixed.value[0] != "add" or mixed.args[0].op != "mul" or len(mixed.value[1]) != 1:
+    if mixed.value[0] != "add" or len(mixed.value[1]) != 1:
         return None
     (n,), product = X.opened(mixed)
-    weight, value = product.args if reduces(product.args[0]) else reversed(product.args)
-    exponential = _unnormalized(weight, n)
-    if exponential is None or value.op != "load" or reduces(value):
+    found = _factors(product, n)
+    if found is None:
         return None
+    exponential, weight, value = found
     (difference,) = exponential.args
     if difference.op != "sub" or X.reduce("max", (n,), difference.args[0]) is not difference.args[1]:
         return None
@@ -112,24 +137,50 @@ def _parts(mixed: Expr, body: Expr) -> Attention | None:
     query, key = pair.args if n in X.free_variables(pair.args[1]) else reversed(pair.args)
     if n in X.free_variables(query) or n not in X.free_variables(key):
         return None
-    if any(e.op != "load" or e.dtype != "f32" for e in (query, key, value)):
+    if query.op != "load" or query.dtype != "f32" or not (_is_stored(key) and _is_stored(value)):
         return None
     result = X.substitute(body, {mixed: MIXED})
     if reduces(result):
         return None
-    return Attention(n, features, query, key, value, X.substitute(score, {dots[0]: DOT}), result)
+    return Attention(n, features, query, key, value, weight, X.substitute(score, {dots[0]: DOT}), result)
 
 
-def _unnormalized(weight: Expr, n: Expr) -> Expr | None:
-    """The exponential in exp(..) / sum of exp(..), however the division is written."""
-    candidates: list[tuple[Expr, Expr]] = []
-    if weight.op == "div":
-        candidates = [(weight.args[0], weight.args[1])]
-    elif weight.op == "mul":
-        for a, b in (weight.args, weight.args[::-1]):
-            if b.op == "div" and b.args[0].op == "const" and b.args[0].value == 1:
-                candidates.append((a, b.args[1]))
-    for exponential, total in candidates:
-        if exponential.op == "exp" and total is X.reduce("add", (n,), exponential):
-            return exponential
-    return None
+def _is_stored(e: Expr) -> bool:
+    """A float as it is in memory, or a narrower number that is widened when it is loaded."""
+    lies = e.args[0] if e.op == "cast" else e
+    return e.dtype == "f32" and lies.op == "load" and lies.dtype in LANES
+
+
+def _factors(product: Expr, n: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """(exponential, weight, value) of a product exp(..) / sum of exp(..) * weight * value over the keys ``n``.
+
+    The division and the products may be written in any order; the value has all loops of the weight and others.
+    """
+    above: list[Expr] = []
+    below: list[Expr] = []
+    stack = [(product, False)]
+    while stack:
+        e, is_divisor = stack.pop()
+        if e.op == "mul" and not is_divisor:
+            stack += [(a, False) for a in e.args]
+        elif e.op == "div" and not is_divisor:
+            stack += [(e.args[0], False), (e.args[1], True)]
+        elif not (e.op == "const" and e.value == 1):
+            (below if is_divisor else above).append(e)
+    if len(below) != 1:
+        return None
+    exponential = next((e for e in above if e.op == "exp" and below[0] is X.reduce("add", (n,), e)), None)
+    rest = [e for e in above if e is not exponential]
+    if exponential is None or not rest or any(map(reduces, rest)):
+        return None
+    value = max(rest, key=_places)
+    weight = X.const(1.0, "f32")
+    for e in rest:
+        if e is not value:
+            weight = e if weight.op == "const" else weight * e
+    return (exponential, weight, value) if X.free_variables(weight) <= X.free_variables(value) else None
+
+
+def _places(e: Expr) -> tuple[int, int]:
+    """Loops that a factor depends on, and dimensions that it is loaded from: a value has more than its scale."""
+    return len(X.free_variables(e)), max((sum(i.op != "const" for i in load.args) for load in X.loads(e)), default=0)

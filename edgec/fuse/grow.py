@@ -12,7 +12,15 @@ from heapq import heappop, heappush
 from math import prod
 
 from edgec.fuse import classify, narrow
-from edgec.fuse.attention import head_of, is_attention, least_queries_of, queries_of, scores_bytes
+from edgec.fuse.attention import (
+    BLOCK,
+    has_few_queries,
+    head_of,
+    is_attention,
+    least_queries_of,
+    queries_of,
+    scores_bytes,
+)
 from edgec.fuse.block import is_affine, stores_in_lanes
 from edgec.fuse.classify import Mapping
 from edgec.fuse.decisions import Refusal
@@ -28,7 +36,7 @@ from edgec.ops import is_procedure
 #: sequence length, not with its square.
 SCORES_LIMIT = 256 << 10
 #: Least bytes of scores and number of queries for the attention kernel: one whole block of queries and of keys.
-SCORES_LEAST, QUERIES_LEAST = 4 * 64 * 64, 64
+SCORES_LEAST, QUERIES_LEAST = 4 * BLOCK * BLOCK, BLOCK
 #: Most reduced elements, a vector each, that stay in the first-level cache between passes.
 ACROSS_LIMIT = 256
 #: Least number of queries on a GPU: the rows of a matmul on tensor cores.
@@ -337,13 +345,13 @@ def _attention(draft: Draft, product: Node) -> list[Node] | None:
         private = all(u in inside for n in merged[:-1] for u in draft.users[n])
         if not private or (inside - {product}) & (draft.results | draft.conditions):  # these vanish
             continue
-        moving = {n for n in draft.upstream(merged) if draft.moves(n)}
+        moving = {n for n in draft.upstream(merged) if draft.moves(n) or narrow.is_widened_number(n)}
         whole = draft.block(product, merged, *moving)
         split = split_formula(whole.formula)
-        if not is_attention(split) or not _is_worth_it(draft, split):
+        if not is_attention(split, draft.mode.gpu) or not _is_worth_it(draft, split):
             continue
-        choice = None
-        if scores_bytes(split) < SCORES_LIMIT and not draft.mode.gpu:
+        choice, is_long = None, not draft.mode.gpu and has_few_queries(split.variables, split.body)
+        if not is_long and scores_bytes(split) < SCORES_LIMIT and not draft.mode.gpu:
             parts = [draft.block(e, draft.members[e], *moving) for e in (score, weights)]
             last = draft.block(product, [product], *moving)
             variants = {"products and softmax apart": (*parts, last), "attention": (whole,)}
@@ -363,5 +371,7 @@ def _is_worth_it(draft: Draft, split: Split) -> bool:
     """Does attention have whole blocks of queries and keys? On a GPU fewer suffice, as two launches are saved."""
     if draft.mode.gpu:
         return queries_of(split) >= GPU_QUERIES_LEAST and head_of(split) <= draft.mode.head
+    if has_few_queries(split.variables, split.body):
+        return True
     is_one_block = least_queries_of(split) < queries_of(split) <= QUERIES_LEAST  # most runs would fill a part of it
     return scores_bytes(split) >= SCORES_LEAST and queries_of(split) >= QUERIES_LEAST and not is_one_block

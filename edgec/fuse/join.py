@@ -202,6 +202,9 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
     contraction = any(n.op in ("conv", "matmul") for n in members)
     if is_kept(node):
         return None
+    if reader in draft.attentions and narrow.is_widened_number(node):
+        whole = split_formula(draft.block(reader, members, node).formula)
+        return None if is_attention(whole, draft.mode.gpu) else Refusal("recompute", "its reader takes floats alone")
     if narrow.is_read_wide(node):
         if any(is_float(n.type.dtype) for n in members if n.op in ("conv", "matmul", "pool")):
             return Refusal("registers", "sums of floats do not read integers")

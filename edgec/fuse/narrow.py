@@ -18,6 +18,11 @@ def is_widening(node: Node) -> bool:
     return source.kind in "iu" and target.kind in "iu" and target.itemsize > source.itemsize
 
 
+def is_widened_number(node: Node) -> bool:
+    """Is a node a cast of stored integers of at most 16 bits, or of floats of 16, to f32?"""
+    return node.op == "cast" and node.type.dtype == "f32" and DTYPES[node.args[0].type.dtype].itemsize <= 2
+
+
 def is_read_wide(node: Node) -> bool:
     """Do its readers compute a node when they load: widened integers, weights minus a zero point, or of few bits?"""
     if is_widening(node) or is_kept(node):

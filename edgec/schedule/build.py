@@ -133,6 +133,8 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
         guards = tuple((views[n].buffer, truth) for n, truth in plan.guards.get(block.output, ()))
         if guards:  # the kernel may be skipped, the halo is filled in any case
             kernels += [*borders, replace(kernel, guards=guards)]
+        elif kernel.schedule.merges:
+            kernels += [*borders, kernel]
         else:
             kernels.append(vectors.taken_in(kernels, chained(borders, kernel, threads=threads)))
     kernels = prefetch_weights(kernels, device)
@@ -213,7 +215,7 @@ def kernel_of(
         reading = (lambda value: as_read(value, device)) if looked_up else None
         flat = flatten(block, views, weights, reading, in_panel)
         flat = replace(flat, tile=decided, micro_kernels=options.micro_kernels)
-        wanted = Request(block, flat, device, weights, options.numeric, variant)
+        wanted = Request(block, flat, device, weights, options.numeric, variant, options.threads)
         schedule, offer = choose(wanted)
         usual, variants = schedule.variant, options.variants
         if variants is not None and usual is not None and decided is None:

@@ -127,7 +127,7 @@ class PrivateVectors:
     def taken_in(self, kernels: list[Kernel], kernel: Kernel) -> Kernel:
         """``kernel`` with those of ``kernels`` as steps whose results only it reads; they are removed there."""
         block = kernel.block
-        if self.device.is_gpu or block is None:
+        if self.device.is_gpu or block is None or kernel.schedule.merges:
             return kernel
         if not block.is_procedure:
             vectors = [self._made[n] for n in block.inputs if n in self.single and n in self._made]

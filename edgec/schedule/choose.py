@@ -11,6 +11,7 @@ from edgec.fuse import Block
 from edgec.ir.nest import most
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.attention.attention import attention
+from edgec.schedule.attention.few_queries import few_queries
 from edgec.schedule.contract.contract import Contract, contract
 from edgec.schedule.contract.few_bits import few_bits
 from edgec.schedule.contract.operands import operands
@@ -36,6 +37,7 @@ class Request:
     weights: Weights
     numeric: Numeric = "reassociates"
     variant: str | None = None
+    threads: int = 1
 
 
 class Found(NamedTuple):
@@ -47,6 +49,11 @@ class Found(NamedTuple):
 
 def _attention(r: Request) -> Found | None:
     found = attention(r.flat, r.device, r.weights)
+    return None if found is None else Found(found)
+
+
+def _few_queries(r: Request) -> Found | None:
+    found = few_queries(r.flat, r.device, r.weights, r.threads)
     return None if found is None else Found(found)
 
 
@@ -84,6 +91,7 @@ def _row(r: Request) -> Found | None:
 #: The schedules in the order in which they are tried, and the kinds of blocks that they are tried for. `map_` accepts
 #: all others.
 SCHEDULES: tuple[tuple[frozenset[str], Callable[[Request], Found | None]], ...] = (
+    (frozenset({"attention"}), _few_queries),
     (frozenset({"attention"}), _attention),
     (frozenset({"contract"}), _named),
     (frozenset({"contract"}), _dot_rows),

@@ -101,6 +101,11 @@ class Schedule(ABC):
         return None
 
     @property
+    def merges(self) -> bool:
+        """Do threads wait for one another once within the kernel, and then merge what they have computed?"""
+        return False
+
+    @property
     def locks(self) -> int:
         """Counters that groups of a GPU synchronize with: zero before the launch and after it."""
         return 0

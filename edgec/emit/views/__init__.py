@@ -5,6 +5,7 @@ from edgec.emit.views.base import View
 from edgec.emit.views.chain import ChainView
 from edgec.emit.views.contract import ContractView
 from edgec.emit.views.few_bits import FewBitsView
+from edgec.emit.views.few_queries import FewQueriesView
 from edgec.emit.views.halo_fill import HaloFillView
 from edgec.emit.views.map import MapView
 from edgec.emit.views.procedure import ProcedureView
@@ -15,6 +16,7 @@ from edgec.emit.views.winograd import WinogradView
 
 VIEWS: dict[str, type[View]] = {
     "attention": AttentionView,
+    "few_queries": FewQueriesView,
     "halo_fill": HaloFillView,
     "chain": ChainView,
     "contract": ContractView,

@@ -108,6 +108,14 @@ class View:
         return ("thread", "threads")
 
     @property
+    def merge(self) -> str | None:
+        """The function that every thread calls, with the same arguments, when all have returned from the kernel.
+
+        On one thread the kernel calls it itself.
+        """
+        return None
+
+    @property
     def copied(self) -> str | None:
         """The operand that the kernel copies to where it may be already: a state that becomes its own new value."""
         copied = self.kernel.schedule.copied

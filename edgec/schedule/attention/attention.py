@@ -110,7 +110,7 @@ class Parts:
 def parts_of(flat: Flat, weights: Weights) -> Parts | None:
     """``flat`` taken apart, results contiguous along features; None when it is no attention."""
     found = attention_of(flat.body)
-    if found is None or not is_fixed(*found.features):
+    if found is None or not found.is_plain or not is_fixed(*found.features):
         return None
     mine = {part: X.free_variables(part) for part in (found.query, found.key, found.value)}
     ours = [v for v in flat.loops if v in mine[found.query] and v not in mine[found.key] | mine[found.value]]
