@@ -14,7 +14,7 @@ extern "C" {
 #define EC_SAMPLE_BYTES(vocabulary) ((size_t)8 * (size_t)(vocabulary) + 4 * (((size_t)(vocabulary) + 31) / 32))
 
 /* A grammar: clears the bits of tokens that may not follow; all bits are set before. Token t is bit t % 32 of word t / 32. */
-typedef void (*ec_mask)(void *context, uint32_t *allowed, int32_t vocabulary);
+typedef void (*ec_token_mask)(void *context, uint32_t *allowed, int32_t vocabulary);
 
 /* Options, and what the next token depends on beside the logits. A field of 0 changes nothing but ``temperature``.
  * In this order: mask, repetition penalty, temperature, top-k, top-p, min-p. */
@@ -30,7 +30,7 @@ typedef struct {
   int32_t *recent;          /* memory for ``window`` tokens */
   int64_t window;           /* tokens that count as recent */
   int64_t accepted;         /* tokens so far: 0 at the start */
-  ec_mask mask;
+  ec_token_mask mask;
   void *context;            /* of the mask */
 } ec_sampler;
 
