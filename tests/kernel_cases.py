@@ -10,7 +10,7 @@ from attention_cases import attentions
 from function_cases import comparisons, functions
 from integer_cases import byte_convolutions, byte_products, depthwise, lanes, reductions
 from procedure_cases import descending, recurring, scanning, scattering, selection, sorting
-from product_cases import columns, contractions, convolutions, epilogues, pooled, rearranged, winograds
+from product_cases import columns, contractions, convolutions, epilogues, grouped, pooled, rearranged, winograds
 from small_graphs import (
     SIZES,
     Named,
@@ -272,6 +272,7 @@ GROUPS = {
         attentions,
         contractions,
         convolutions,
+        grouped,
         columns,
         pooled,
         rearranged,

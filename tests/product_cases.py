@@ -227,6 +227,37 @@ def pooled() -> Iterator[Named]:
     )
 
 
+def grouped() -> Iterator[Named]:
+    """Small groups, between products whose results are channel by channel."""
+
+    def between(x: Node, w: Node, stride: int = 1, dilation: int = 1, around: int = 0) -> Node:
+        ones, channels = (1,) * (x.type.rank - 2), w.type.shape[0]
+        inside = conv(x, weights(channels, x.type.shape[1], *ones))
+        inside = relu(
+            conv(pad(inside, around, around) if around else inside, w, stride, dilation, channels // w.type.shape[1])
+        )
+        return conv(inside, weights(6, channels, *ones))
+
+    for groups, size in ((9, 2), (1, 4), (4, 4), (9, 4), (3, 8)):
+        yield (
+            f"{groups} of {size}",
+            graph(between(value("x", 1, 5, 6, 9), weights(groups * size, size, 3, 3), around=1)),
+        )
+    for k, s, d in ((1, 1, 1), (3, 2, 2)):
+        yield f"5 of 4, {k}x{k} by {s} dilated {d}", graph(between(value("x", 2, 3, 9, 8), weights(20, 4, k, k), s, d))
+    yield "groups 1-d", graph(between(value("x", 1, 3, 19), weights(24, 4, 5), 2))
+    yield "groups 3-d", graph(between(value("x", 1, 3, 4, 5, 3), weights(12, 2, 2, 2, 2)))
+    yield (
+        "groups of two and four",
+        graph(
+            between(value("x", 1, 3, 5, 6), weights(12, 2, 3, 3)), between(value("z", 1, 3, 5, 6), weights(12, 4, 3, 3))
+        ),
+    )
+    x = conv(value("x", 1, 3, 5, 5), weights(16, 3, 1, 1))
+    y = relu(ops.node("add", conv(pad(x, 1, 1), weights(16, 4, 3, 3), groups=4), x))
+    yield "groups and what they are added to", graph(conv(y, weights(3, 16, 1, 1)))
+
+
 def windowed(x: Node, kernel: tuple[int, ...], combine: str = "max") -> Node:
     """Windows side by side."""
     return ops.node("pool", x, combine=combine, kernel=kernel, strides=kernel, dilations=(1,) * len(kernel))

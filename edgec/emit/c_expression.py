@@ -18,7 +18,7 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.nest import coefficient
+from edgec.ir.nest import coefficient, group_of
 from edgec.ir.types import CODED, FLOATS
 from edgec.ir.vector import LANES, free, parts_beyond_choice
 from edgec.schedule.storage import memory_type
@@ -208,8 +208,10 @@ class Printer:
         pointer, address, lies = self.parameters[e.value], e.args[0], memory_type(e)
         if self.is_vector(e):
             assert self.lane is not None
-            place = advanced(pointer, self.position(address))
             stride = coefficient(address, self.lane)
+            if stride is None and (g := group_of(address, self.lane)) is not None:
+                return f"ec_spread({self.value(X.load(e.value, (g.first,), e.dtype))}, {g.size}, {g.element})"
+            place = advanced(pointer, self.position(address))
             tail = f", {self.count})" if self.count else ")"
             if stride == 1:
                 return f"{c_lanes.access('load', lies, self.count)}({place}{tail}"

@@ -143,6 +143,27 @@ def coefficient(address: Expr, variable: Expr) -> int | None:
     return terms.get(variable, 0)
 
 
+@dataclass(frozen=True)
+class Group:
+    """Element ``element`` of the group of ``size`` neighbors that a variable is in; ``first`` is the address of its own
+    neighbor, so that consecutive values of the variable have consecutive ones."""
+
+    size: int
+    element: int
+    first: Expr
+
+
+def group_of(address: Expr, variable: Expr) -> Group | None:
+    """The group of an address ``size * (variable // size) + element`` and whole groups; None where it is none."""
+    terms, constant = index.linear(address)
+    for atom, size in terms.items():
+        if atom.op == "floordiv" and atom.args == (variable, X.const(size)):
+            if any(variable in X.free_variables(a) or step % size for a, step in terms.items() if a is not atom):
+                return None
+            return Group(size, constant % size, address - atom * size + variable - constant % size)
+    return None
+
+
 def mergeable(outer: Expr, inner: Expr, addresses: Iterable[Expr]) -> bool:
     """Do all addresses step through (outer, inner) as through one loop of the product of their extents?"""
     for a in addresses:

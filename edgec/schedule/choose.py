@@ -19,6 +19,7 @@ from edgec.schedule.contract.sparse import has_zeros, sparse
 from edgec.schedule.contract.winograd import Winograd, cycles_of, winograd
 from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.gpu import choose as gpu
+from edgec.schedule.grouped import grouped
 from edgec.schedule.loops import is_contiguous, taken_apart
 from edgec.schedule.map import map_
 from edgec.schedule.program import BlockSchedule, SparseOffer
@@ -78,6 +79,11 @@ def _dot_rows(r: Request) -> Found | None:
     return _row(r)
 
 
+def _grouped(r: Request) -> Found | None:
+    found = grouped(r.flat, r.device, r.weights)
+    return None if found is None else Found(found)
+
+
 def _window(r: Request) -> Found | None:
     found = window(r.flat, r.device, r.weights)
     return None if found is None else Found(found)
@@ -94,6 +100,7 @@ SCHEDULES: tuple[tuple[frozenset[str], Callable[[Request], Found | None]], ...] 
     (frozenset({"attention"}), _few_queries),
     (frozenset({"attention"}), _attention),
     (frozenset({"contract"}), _named),
+    (frozenset({"contract"}), _grouped),
     (frozenset({"contract"}), _dot_rows),
     (frozenset({"contract"}), _product),
     (frozenset({"contract", "window"}), _window),

@@ -45,6 +45,7 @@ class Window(BlockSchedule):
     deep: int = 1
     in_fp16: bool = False  # two neighboring lanes in 32 bits: products are added up in fp16
     end: Fp16Epilogue | None = None  # and so is what follows them
+    group: int = 1  # channels that read the same; lanes are of several groups
 
     @property
     def task_loops(self) -> tuple[Expr, ...]:
@@ -61,7 +62,8 @@ class Window(BlockSchedule):
         return [self.body, *([t.x, t.word, t.start] if t is not None else [])]
 
 
-def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
+def window(flat: Flat, device: Device, weights: Weights, group: int = 1) -> Window | None:
+    """The schedule of a short reduction; in groups of channels, all of which read the same (`grouped`), if told so."""
     sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
     if len(sums) != 1:
         return None
@@ -80,7 +82,8 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
     n = lanes[0]
     body = repacked(flat.body, flat.loops, n, weights)
     (reduction,) = (e for e in X.walk(body) if e.op == "reduce")
-    if not is_vectorizable(body, n) or not {*flat.loops} <= free(reduction) or _is_along_memory(reduction, n):
+    whole = X.substitute(body, {n // group: X.const(0)}) if group > 1 else body
+    if not is_vectorizable(whole, n) or not {*flat.loops} <= free(reduction) or _is_along_memory(reduction, n):
         return None  # a sum that some loop does not change would be computed again in it
     others = sorted((v for v in flat.loops if v is not n), key=lambda v: -(coefficient(flat.address, v) or 0))
     m: Expr = X.const(0)
@@ -99,7 +102,7 @@ def window(flat: Flat, device: Device, weights: Weights) -> Window | None:
         reduction, body, end = fp16
     return Window(
         tuple(others), m, n, rows, device.vector_lanes, reduction, body, flat.store, flat.address, taps, deep,
-        fp16 is not None, end if fp16 is not None else None,
+        fp16 is not None, end if fp16 is not None else None, group,
     )  # fmt: skip
 
 

@@ -249,7 +249,8 @@ class WindowTile:
             for r, moved in enumerate(self.outputs):
                 element = X.substitute(body, at | moved)
                 updates.append((_position(element, set(moved)), r, element))
-        return sorted(updates, key=lambda u: u[0]) if self.view.deep > 1 else updates
+        is_shared = self.view.deep > 1 or self.view.params.group > 1
+        return sorted(updates, key=lambda u: u[0]) if is_shared else updates
 
     def _dots(self, printer: Printer, taps: Taps) -> None:
         """Sums of products of bytes of a tile, four taps at a time; what outputs share is put together once."""
