@@ -11,11 +11,14 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from edgec import pipeline
+from edgec.artifact.folder import read_lock
+from edgec.artifact.language_model import LanguageModel
+from edgec.artifact.network import Network
 from edgec.bench import latency
 from edgec.bench.remote import Ran, Remote, connect
 from edgec.bench.timing import Benched
@@ -30,6 +33,7 @@ from edgec.compress.prune import Pruning
 from edgec.compress.prune import prune as prune_graph
 from edgec.device.compilers import runs_here
 from edgec.emit.picture import AS_IS, Preparation, preparation
+from edgec.emit.project import LOCK
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.frontend.source import Source
@@ -68,15 +72,32 @@ def _interface(function: Callable[Given, Found]) -> Callable[Given, Found]:
     return run
 
 
+@overload
+def load(source: str | Path, **settings: Unpack[Settings]) -> Any: ...
+@overload
+def load(source: Source, **settings: Unpack[Settings]) -> Model: ...
 @_interface
-def load(source: Source, **settings: Unpack[Settings]) -> Model:
-    """Read a model: the path of an ONNX or TensorFlow Lite file, its bytes, or an ONNX ModelProto.
+def load(source: Source, **settings: Unpack[Settings]) -> Model | LanguageModel | Network:
+    """Read a model: the path of an ONNX, TensorFlow Lite or GGUF file, its bytes, or an ONNX ModelProto.
 
-    Raises ModelError for a model that is broken or not supported, UsageError for shapes that are missing or do not fit.
+    The folder of a build is opened instead: a `LanguageModel` where it holds one that knows texts, a `Network`
+    otherwise; ``threads`` is the only setting then. Raises ModelError for a model that is broken or not supported,
+    UsageError for shapes that are missing or do not fit.
     """
+    if isinstance(source, (str, Path)) and (Path(source) / LOCK).is_file():
+        return _opened(Path(source), **settings)
     options = resolve(settings)
     parsed = reader.read(source)
     return Model(parsed, pipeline.import_(parsed, Context(options)))
+
+
+def _opened(folder: Path, threads: int = 1, **settings: Any) -> LanguageModel | Network:
+    """A built folder at work."""
+    if settings:
+        raise UsageError(f"'{next(iter(settings))}' cannot be changed after the build", hint="give it to build()")
+    facts = read_lock(folder).get("language_model")
+    has_tokens = isinstance(facts, dict) and facts.get("has_tokens")
+    return LanguageModel(folder, threads) if has_tokens else Network(folder, threads)
 
 
 @_interface

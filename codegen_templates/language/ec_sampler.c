@@ -35,8 +35,8 @@ static candidate take(candidate *heap, size_t count) {
 
 #define ONE ((uint64_t)1 << 40) /* the weight of the most probable token, about */
 
-/* The probability of a token as a part of ONE, which is that of the largest logit: 2^-(distance * scale / 2^30). The polynomial is 2^x in 0 .. 1, with
- * 31 bits behind the point. */
+/* The probability of a token as a part of ONE, which is that of the largest logit: 2^-(distance * scale / 2^30). The
+ * polynomial is 2^x in 0 .. 1, with 31 bits behind the point. */
 static uint64_t weight(candidate x, float largest, double scale) {
   static const uint64_t terms[] = {469816, 2660264, 20797478, 119143308, 515891075, 1488521695, 2147483654};
   const double steps = x.logit == largest ? 0 : ((double)largest - (double)x.logit) * scale;

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -11,7 +14,7 @@ from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.errors import UsageError
 
-_FULL, _BAD_TOKEN = 17, 16
+_FULL, _NOT_SAVED = 17, 24
 _ALIGNMENT = 64
 
 
@@ -37,9 +40,8 @@ class Session:
         self.context, self.vocabulary = int(facts["context"]), int(facts["vocabulary"])
         raw = np.empty(int(facts["cache_bytes"]) + _ALIGNMENT, np.uint8)
         self._cache = raw[-raw.ctypes.data % _ALIGNMENT :]
-        net, name = network._net, network.name
-        self._prefill = getattr(net._library, f"{name}_prefill")
-        self._fork = getattr(net._library, f"{name}_fork")
+        self._held = np.empty(self.context, np.int32)
+        net = network._net
         self._fields = _Fields(net._weights.ctypes.data, net._arena.ctypes.data, net._pool, self._cache.ctypes.data, 0)
 
     @property
@@ -47,31 +49,53 @@ class Session:
         """The number of tokens so far."""
         return int(self._fields.past)
 
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens so far."""
+        return [int(t) for t in self._held[: self.past]]
+
+    def common(self, tokens: Sequence[int]) -> int:
+        """The number of tokens at the start that are in the cache."""
+        count = min(self.past, len(tokens))
+        differs = np.flatnonzero(self._held[:count] != np.asarray(tokens[:count], np.int32))
+        return int(differs[0]) if differs.size else count
+
     def prefill(self, tokens: Sequence[int]) -> np.ndarray:
         """Append tokens; the logits [vocabulary] of the token after them.
 
         Raises UsageError for tokens outside the vocabulary, and where they do not fit the context.
         """
+        given, logits, past = self._given(tokens), np.empty(self.vocabulary, np.float32), self.past
+        self._check(
+            self._call(
+                "prefill", ctypes.c_void_p(given.ctypes.data), ctypes.c_int64(len(given)),
+                ctypes.c_void_p(logits.ctypes.data),
+            ), past, len(given),
+        )  # fmt: skip
+        self._held[past : past + len(given)] = given
+        return logits
+
+    def extend(self, tokens: Sequence[int]) -> np.ndarray:
+        """Make the text these tokens; those at the start that are in the cache already are not computed again.
+
+        The logits [vocabulary] of the token after them; raises UsageError as `prefill` does.
+        """
+        given, logits = self._given(tokens), np.empty(self.vocabulary, np.float32)
+        self._check(
+            self._call(
+                "extend", ctypes.c_void_p(self._held.ctypes.data), ctypes.c_void_p(given.ctypes.data),
+                ctypes.c_int64(len(given)), ctypes.c_void_p(logits.ctypes.data),
+            ), 0, len(given),
+        )  # fmt: skip
+        return logits
+
+    def _given(self, tokens: Sequence[int]) -> np.ndarray:
         if not len(tokens):
             raise UsageError("no token is given")
         outside = [t for t in tokens if not 0 <= t < self.vocabulary]
         if outside:
             raise UsageError(f"token {outside[0]} is outside the vocabulary of {self.vocabulary}")
-        given = np.asarray(tokens, np.int32)
-        logits = np.empty(self.vocabulary, np.float32)
-        with self.network._lock:
-            status = self._prefill(
-                ctypes.byref(self._fields), ctypes.c_void_p(given.ctypes.data), ctypes.c_int64(len(given)),
-                ctypes.c_void_p(logits.ctypes.data),
-            )  # fmt: skip
-        if status == _FULL:
-            raise UsageError(
-                f"{self.past} tokens and {len(given)} more do not fit the context of {self.context}",
-                hint="build with a larger --context",
-            )
-        if status:
-            raise UsageError(f"the model returned status {status}", where=str(self.network.folder))
-        return logits
+        return np.asarray(tokens, np.int32)
 
     def next(self, token: int) -> np.ndarray:
         """Append one token; the logits of the one after it."""
@@ -81,7 +105,8 @@ class Session:
         """Another session with the same text."""
         other = Session(self.network)
         with self.network._lock:
-            self._fork(ctypes.byref(other._fields), ctypes.byref(self._fields))
+            self._function("fork")(ctypes.byref(other._fields), ctypes.byref(self._fields))
+        other._held[...] = self._held
         return other
 
     def rewind(self, past: int = 0) -> None:
@@ -89,3 +114,60 @@ class Session:
         if not 0 <= past <= self.past:
             raise UsageError(f"there are {self.past} tokens, and {past} of them are to stay")
         self._fields.past = past
+
+    def save(self, path: str | Path) -> None:
+        """Write the text and its part of the cache to a file, which is replaced as a whole where there is one."""
+        size = self._function("saved_bytes")
+        size.restype = ctypes.c_size_t
+        saved = np.empty(size(ctypes.c_int64(self.past)), np.uint8)
+        self._check(
+            self._call(
+                "save", ctypes.c_void_p(self._held.ctypes.data), ctypes.c_void_p(saved.ctypes.data),
+                ctypes.c_size_t(saved.size),
+            )
+        )  # fmt: skip
+        target = Path(path).absolute()
+        try:
+            with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}-", delete=False) as file:
+                try:
+                    file.write(saved.data)
+                    file.close()
+                    os.replace(file.name, target)
+                except BaseException:
+                    os.unlink(file.name)
+                    raise
+        except OSError as error:
+            raise UsageError(f"cannot write: {error.strerror or error}", where=str(path)) from None
+
+    def restore(self, path: str | Path) -> None:
+        """Continue from a file that `save` wrote; raises UsageError for one that this very model did not write."""
+        try:
+            saved = np.fromfile(path, np.uint8)
+        except OSError as error:
+            raise UsageError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+        status = self._call(
+            "restore", ctypes.c_void_p(self._held.ctypes.data), ctypes.c_void_p(saved.ctypes.data),
+            ctypes.c_size_t(saved.size),
+        )  # fmt: skip
+        if status == _NOT_SAVED:
+            raise UsageError(
+                "was not saved by this model, or is not all there", hint="save the text again", where=str(path)
+            )
+        self._check(status)
+
+    def _function(self, name: str) -> ctypes._NamedFuncPointer:
+        found: ctypes._NamedFuncPointer = getattr(self.network._net._library, f"{self.network.name}_{name}")
+        return found
+
+    def _call(self, name: str, *arguments: object) -> int:
+        with self.network._lock:
+            return int(self._function(name)(ctypes.byref(self._fields), *arguments))
+
+    def _check(self, status: int, past: int = 0, count: int = 0) -> None:
+        if status == _FULL:
+            raise UsageError(
+                f"{past} tokens and {count} more do not fit the context of {self.context}",
+                hint="build with a larger --context",
+            )
+        if status:
+            raise UsageError(f"the model returned status {status}", where=str(self.network.folder))

@@ -4,18 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
+from math import prod
 
+from edgec.frontend.language.chat import Chat, chat_of
+from edgec.frontend.language.chat_form import END, ROLES, START
 from edgec.frontend.language.facts import TOKENS, LanguageModel, facts_of
 from edgec.frontend.language.table import read
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Node
+from edgec.ir.types import CODED, DTYPES
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import BlockSchedule, Buffer, Program
 
 #: The files of a session, and the templates that they are rendered from.
 PAGES = {"{name}_session.h": "language/session.h.jinja", "{name}_session.c": "language/session.c.jinja"}
 SOURCE = "{name}_session.c"
+#: The run-time size that counts the tokens in the cache.
+PAST = "past"
 #: Modules in C that are the same for all models, and those for models with a tokenizer.
 SAMPLER = ("ec_sampler",)
 TEXT = ("ec_tokenizer", "ec_stream")
+CHAT = ("ec_chat",)
+
+
+@dataclass(frozen=True)
+class State:
+    """The place of a state in the cache: ``rows`` of ``stride`` bytes, of which a token has ``unit``.
+
+    A unit of 0: the state is needed as a whole, whatever the number of tokens.
+    """
+
+    at: int
+    rows: int
+    stride: int
+    unit: int
 
 
 @dataclass(frozen=True)
@@ -27,20 +50,45 @@ class Session:
     arguments: tuple[str, ...]
     cache_bytes: int
     read_bytes: int  # of the weights of products, each of which a run reads once
+    states: tuple[State, ...]
     tokens: bytes | None  # the table of the tokenizer
+    chat: Chat | None
 
     @property
-    def described(self) -> dict[str, int | bool]:
+    def described(self) -> dict[str, int | bool | str | None]:
         """Its entry in the lock file."""
         return {
             **asdict(self.facts), "cache_bytes": self.cache_bytes, "read_bytes": self.read_bytes,
             "has_tokens": self.tokens is not None,
+            "chat": None if self.chat is None else "python" if self.chat.form is None else "c",
         }  # fmt: skip
+
+    def digest(self, weights: bytes) -> bytes:
+        """A hash of all that a saved text depends on: weights, places in the cache, tokens."""
+        found = sha256(repr((self.facts, self.cache_bytes, self.states)).encode())
+        for part in (weights, self.tokens or b""):
+            found.update(len(part).to_bytes(8, "little"))
+            found.update(part)
+        return found.digest()
+
+    @property
+    def between(self) -> list[list[str | None]]:
+        """The text of a chat template after nothing or a role, before a role or the end."""
+        assert self.chat is not None and self.chat.form is not None
+        texts = self.chat.form.between
+        return [[texts.get((before, after)) for after in (*ROLES, END)] for before in (START, *ROLES)]
+
+    @property
+    def changes(self) -> list[int]:
+        """What a chat template does to contents, by role."""
+        assert self.chat is not None and self.chat.form is not None
+        return [self.chat.form.changes.get(role, 0) for role in ROLES]
 
     @property
     def modules(self) -> tuple[str, ...]:
         """The modules in C that its artifact has."""
-        return (*SAMPLER, *(TEXT if self.tokens is not None else ()))
+        has_form = self.tokens is not None and self.chat is not None and self.chat.form is not None
+        return (*SAMPLER, *(TEXT if self.tokens is not None else ()), *(CHAT if has_form else ()))
 
     def sources(self, name: str) -> list[str]:
         """The files to compile beside those of the network and the table of tokens."""
@@ -80,10 +128,26 @@ def session_of(program: Program, fields: Mapping[str, str], ctypes: Mapping[Buff
     table = program.graph.metadata.get(TOKENS)
     steps = [s.schedule for k in program.kernels for s in k.steps]
     products = {b for schedule in steps if isinstance(schedule, BlockSchedule) for b in schedule.tables}
+    states = tuple(
+        _state(places[program.states[buffer]], node) for _, buffer, node in program.outputs if buffer in program.states
+    )
     return Session(
         facts, fields["tokens"], tuple(argument(*entry) for entry in entries), size, sum(b.bytes for b in products),
-        read(table) if table is not None else None,
+        states, read(table) if table is not None else None, chat_of(program.graph),
     )  # fmt: skip
+
+
+def _state(at: int, node: Node) -> State:
+    """The place of a state that is ``node`` after a run: by tokens where a run extends it at ``past``."""
+    shape = [int(n) for n in node.type.shape]
+    size = DTYPES[node.type.dtype].itemsize
+    starts = node.attributes.get("starts", ())
+    axes = [d for d, start in enumerate(starts) if isinstance(start, Expr) or start]
+    is_past = node.op == "update" and len(axes) == 1 and str(starts[axes[0]]) == PAST
+    if not is_past or node.type.dtype in CODED:
+        return State(at, 1, node.type.bytes, 0)
+    unit = prod(shape[axes[0] + 1 :]) * size
+    return State(at, prod(shape[: axes[0]]), shape[axes[0]] * unit, unit)
 
 
 def _places(states: Sequence[Buffer]) -> tuple[dict[Buffer, int], int]:

@@ -29,7 +29,7 @@ from edgec.emit.render import render
 from edgec.emit.source import Sources, generate, pointer_text, size_value
 from edgec.emit.weights import Weights, weights_of
 from edgec.errors import DeviceError, UsageError
-from edgec.frontend.language.facts import TOKENS
+from edgec.frontend.language.facts import LONG
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import sizes
@@ -166,7 +166,7 @@ def files(
         "arena_bytes": program.arena_bytes + LOCK_BYTES * program.locks,
         "inputs": inputs, "outputs": outputs, "sources": sources, "alignment": ALIGNMENT,
         "weights_bytes": len(weights.blob), "weights": weights, "vector_lanes": device.vector_lanes,
-        "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items() if k != TOKENS},
+        "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items() if k not in LONG},
     }  # fmt: skip
     chosen = dimensions(n.type for _, _, n in program.inputs)
     fields: set[str] = set()  # of the structure with sizes
@@ -204,6 +204,7 @@ def files(
     if model and model.tokens is not None:
         tables.append(Weights(weights.linked, name, model.tokens, "tokens"))
     values |= {"model": model, "added_sources": added, "tables": tables}
+    values["model_hash"] = model.digest(weights.blob) if model else b""
     result: dict[str, bytes] = {}
 
     def put(path: str, template: str, **more: Any) -> None:
@@ -212,6 +213,8 @@ def files(
     for table in tables:
         result |= table.files
         put(table.source, table.template, table=table)
+    if model and model.chat is not None:
+        result[f"{name}_chat.json"] = (model.chat.written() + "\n").encode()
     for module in model.modules if model else ():
         for path in (f"{module}.h", f"{module}.c"):
             result[path] = (data_folder("codegen_templates") / "language" / path).read_bytes()

@@ -52,6 +52,7 @@ class Options:
     states: Mapping[str, str]
     loops: Mapping[str, int]
     context: int | None
+    chat_template: Path | None
     numeric: Numeric
     error: float  # of mixed precision: at most, over the largest value; 0 where precision is not mixed
     quantize: str
@@ -361,6 +362,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "states": lambda states: dict(states or {}),
     "loops": lambda loops: {n: _rounds(n, k) for n, k in (loops or {}).items()},
     "context": _context,
+    "chat_template": lambda given: None if given is None else Path(given),
     "numeric": _numeric,
     "observer": lambda name: _one_of("observer", name, OBSERVERS),
     "corrections": _corrections,

@@ -145,6 +145,14 @@ class Settings(TypedDict, total=False):
         Option("Most tokens of a language model: prompt and answer; 2048 by default.", SHAPES, kind=int, metavar="N"),
     ]
 
+    chat_template: Annotated[
+        str | Path | None,
+        Option(
+            "Chat template in Jinja in place of the model's; an empty file for none.", SHAPES, kind=Path,
+            metavar="FILE", is_path=lambda value: True,
+        ),
+    ]  # fmt: skip
+
     quantize: Annotated[
         str,
         Option(

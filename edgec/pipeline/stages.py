@@ -14,6 +14,7 @@ from edgec.emit.partitioned import partitioned_files
 from edgec.emit.project import Project, files
 from edgec.errors import UsageError
 from edgec.execute.mixed_precision import mixed
+from edgec.frontend.language.chat import with_chat
 from edgec.frontend.source import import_graph, read
 from edgec.frontend.states import with_states
 from edgec.fuse import Plan
@@ -58,7 +59,7 @@ def import_(source: Any, context: Context) -> Graph:
     graph = import_graph(
         read(source), o.shapes, values=o.values, dims=o.dims, rounds=o.loops, context=o.context, ops_folders=o.operators
     )
-    return with_states(graph, o.states)
+    return with_chat(with_states(graph, o.states), o.chat_template)
 
 
 def simplify(graph: Graph, context: Context) -> Simplified:

@@ -14,7 +14,8 @@ from edgec.device.compilers import runs_here
 from edgec.device.device import Device
 from edgec.device.probe import probe_host
 from edgec.emit.project import cross_options
-from edgec.frontend.language.facts import facts_of
+from edgec.frontend.language.chat import chat_of
+from edgec.frontend.language.facts import TOKENS, facts_of
 from edgec.report import budget, compression, memory, next_steps, partition, sparsity
 from edgec.report.fit import fit
 from edgec.report.kernels import draw_largest, largest
@@ -67,7 +68,15 @@ def _language_model(program: Program) -> Record | None:
     facts = facts_of(program.graph)
     if facts is None:
         return None
-    return {**asdict(facts), "cache_bytes": sum(b.bytes for b in program.states.values())}
+    return {**asdict(facts), "cache_bytes": sum(b.bytes for b in program.states.values()), **_chat(program)}
+
+
+def _chat(program: Program) -> Record:
+    """The chat template of a language model: in C, in Python with the reason, or none."""
+    chat = chat_of(program.graph)
+    kind = None if chat is None else "python" if chat.form is None else "c"
+    has_tokens = TOKENS in program.graph.metadata
+    return {"has_tokens": has_tokens, "chat": kind, "chat_reason": chat.reason if chat is not None else None}
 
 
 def _cross(device: Device) -> str | None:
@@ -88,6 +97,7 @@ def draw(found: Record, model: str) -> RenderableType:
         ("arena", f"{size(found['arena_bytes'])} ({over})"),
         ("weights", size(found["weights_bytes"])),
         *_cache_row(found["language_model"]),
+        *_chat_row(found["language_model"]),
         *memory.draw_rows(found["memory"]),
         *_traffic_row(found["traffic"]),
         ("seconds", f"{seconds['total']:.2f}: {spent}"),
@@ -114,6 +124,18 @@ def draw(found: Record, model: str) -> RenderableType:
 def _cache_row(model: Record | None) -> list[tuple[str, RenderableType]]:
     """The memory of a text beside the arena."""
     return [("cache", f"{size(model['cache_bytes'])} a session of {model['context']} tokens")] if model else []
+
+
+def _chat_row(model: Record | None) -> list[tuple[str, RenderableType]]:
+    """The chat template of a model that knows texts."""
+    if not model or not model["has_tokens"]:
+        return []
+    told = {
+        "c": "the model's template, in C and Python",
+        "python": f"in Python alone: the model's template has no form for C ({model['chat_reason']})",
+        None: "none: the model has no template; --chat-template FILE gives one",
+    }
+    return [("chat", escape(told[model["chat"]]))]
 
 
 def _compiler_row(seconds: Mapping[str, float]) -> list[tuple[str, RenderableType]]:

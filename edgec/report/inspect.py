@@ -8,7 +8,7 @@ from rich.text import Text
 
 from edgec.errors import EdgecError
 from edgec.frontend.gguf.reader import GgufModel
-from edgec.frontend.language.facts import TOKENS
+from edgec.frontend.language.facts import LONG
 from edgec.frontend.source import Parsed
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.expr import Extent
@@ -65,7 +65,7 @@ def _origin(model: Parsed, graph: Graph | None) -> Record:
         return {
             "producer": printable(str(name)),
             "opsets": {f"GGUF, {printable(model.architecture)}": model.version},
-            "metadata": {k: v for k, v in graph.metadata.items() if k != TOKENS} if graph is not None else {},
+            "metadata": {k: v for k, v in graph.metadata.items() if k not in LONG} if graph is not None else {},
         }
     return {
         "producer": printable(f"{model.proto.producer_name} {model.proto.producer_version}".strip()),

@@ -35,7 +35,9 @@ def steps(found: Record, asked: Sequence[str], extras: Sequence[str], start: str
         cross = f" {found['cross']}" if found["cross"] else ""
         made.append(("use in C", f"cmake -S {source} -B {build}{cross} && cmake --build {build}"))
     if here:
-        made.append(("in Python", f"edgec.Network({folder!r}).run({{...}})"))
+        has_tokens = found["language_model"] and found["language_model"]["has_tokens"]
+        called = f"load({folder!r}).generate(...)" if has_tokens else f"Network({folder!r}).run({{...}})"
+        made.append(("in Python", f"edgec.{called}"))
     for name in extras:
         made += [(name, _filled(step, folder, found["name"])) for step in EXTRAS[name].steps]
     return [{"for": purpose, "command": command} for purpose, command in made]

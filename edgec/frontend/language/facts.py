@@ -7,8 +7,11 @@ from dataclasses import asdict, dataclass
 
 from edgec.ir.graph import Graph
 
-#: The keys of the metadata: the facts, and the table of the tokenizer (`edgec.frontend.language.table`).
-KEY, TOKENS = "language model", "tokens"
+#: The keys of the metadata: the facts, the table of the tokenizer (`edgec.frontend.language.table`), and the chat
+#: template (`edgec.frontend.language.chat`).
+KEY, TOKENS, CHAT = "language model", "tokens", "chat"
+#: Keys whose values are not for people.
+LONG = frozenset({TOKENS, CHAT})
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,80 @@
+"""The chat template of a language model in the metadata of its graph: its source, and its form where it has one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgec.errors import ModelError, UsageError
+from edgec.frontend.language.chat_form import ChatForm, form_of, read_form
+from edgec.frontend.language.chat_template import MOST_CHARACTERS, ChatTemplate
+from edgec.frontend.language.facts import CHAT, facts_of
+from edgec.ir.graph import Graph
+from edgec.text import printable
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A template, and its form; without one, the ``reason``: conversations are then rendered in Python alone."""
+
+    template: ChatTemplate
+    form: ChatForm | None = None
+    reason: str | None = None
+
+    def written(self) -> str:
+        """The chat as text."""
+        t, form = self.template, self.form.written() if self.form is not None else None
+        return json.dumps({"source": t.source, "begin": t.begin, "end": t.end, "form": form, "reason": self.reason})
+
+
+def read_chat(text: str) -> Chat:
+    """The chat that `Chat.written` wrote; raises UsageError for other texts."""
+    try:
+        found = json.loads(text)
+        form = read_form(found["form"]) if found["form"] is not None else None
+        return Chat(ChatTemplate(found["source"], found["begin"], found["end"]), form, found["reason"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError("this describes no chat template", hint="build the model again") from None
+
+
+def chat_of(graph: Graph) -> Chat | None:
+    """The chat of a graph; None where its model has no template."""
+    return read_chat(graph.metadata[CHAT]) if CHAT in graph.metadata else None
+
+
+def with_chat(graph: Graph, given: Path | None = None) -> Graph:
+    """The graph of a language model with the form of its template; ``given`` is a file in place of the model's.
+
+    Raises ModelError for a template beyond the bounds of time, memory and output, UsageError for a file that cannot be
+    read or is not for this model.
+    """
+    if facts_of(graph) is None:
+        if given is not None:
+            raise UsageError("only a language model has a chat template", where="--chat-template")
+        return graph
+    found = chat_of(graph)
+    if given is not None:
+        source = _read(given)
+        found = Chat(replace(found.template if found else ChatTemplate(""), source=source)) if source.strip() else None
+    rest = {key: value for key, value in graph.metadata.items() if key != CHAT}
+    if found is None:
+        return replace(graph, metadata=rest) if CHAT in graph.metadata else graph
+    try:
+        form = form_of(found.template)
+    except ModelError as error:
+        error.where = error.where or str(given or graph.name)
+        raise
+    chat = (
+        Chat(found.template, form) if isinstance(form, ChatForm) else Chat(found.template, None, printable(form, 300))
+    )
+    return replace(graph, metadata={**rest, CHAT: chat.written()})
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(4 * MOST_CHARACTERS + 1)
+        return raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot be read: {error}", where=str(path)) from None
