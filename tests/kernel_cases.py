@@ -10,7 +10,7 @@ from attention_cases import attentions
 from function_cases import comparisons, functions
 from integer_cases import byte_convolutions, byte_products, depthwise, lanes, reductions
 from procedure_cases import descending, recurring, scanning, scattering, selection, sorting
-from product_cases import columns, contractions, convolutions, epilogues, grouped, pooled, rearranged, winograds
+from product_cases import columns, contractions, convolutions, epilogues, few, grouped, pooled, rearranged, winograds
 from small_graphs import (
     SIZES,
     Named,
@@ -273,6 +273,7 @@ GROUPS = {
         contractions,
         convolutions,
         grouped,
+        few,
         columns,
         pooled,
         rearranged,

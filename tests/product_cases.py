@@ -258,6 +258,18 @@ def grouped() -> Iterator[Named]:
     yield "groups and what they are added to", graph(conv(y, weights(3, 16, 1, 1)))
 
 
+def few() -> Iterator[Named]:
+    """One or two results of what lies channel by channel: sums run along what is contiguous."""
+    for c, o, k, s in ((16, 1, 3, 1), (5, 1, 5, 2), (8, 2, 2, 1), (40, 2, 1, 1), (3, 1, 3, 1), (16, 3, 2, 1)):
+        inside = relu(conv(value("x", 2, 3, 7, 9), weights(c, 3, 1, 1)))
+        inside = pad(inside, k // 2, k // 2) if k > 2 else inside
+        yield (
+            f"{c}->{o} {k}x{k} by {s}",
+            graph(silu(ops.node("add", conv(inside, weights(o, c, k, k), s), weights(o, 1, 1)))),
+        )
+    yield "20->1 3-d", graph(conv(conv(value("x", 1, 3, 4, 5, 6), weights(20, 3, 1, 1, 1)), weights(1, 20, 2, 2, 2)))
+
+
 def windowed(x: Node, kernel: tuple[int, ...], combine: str = "max") -> Node:
     """Windows side by side."""
     return ops.node("pool", x, combine=combine, kernel=kernel, strides=kernel, dilations=(1,) * len(kernel))

@@ -124,12 +124,12 @@ EC_INLINE ec_vf ec_gather(const float *p, ptrdiff_t stride)
 }
 
 /* Lane l = v[l - l % size + k]: element k of every group of `size` lanes. Both are constants: it is one instruction. */
-#define EC_SPREAD_LANE_(l) v_[(l) / size_ * size_ + k_]
-#define ec_spread(v, size, k)                                                                      \
+#define EC_GROUP_LANE_(l) v_[(l) / size_ * size_ + k_]
+#define ec_in_groups(v, size, k)                                                                      \
     __extension__({                                                                                \
         const ec_vf v_ = (v);                                                                      \
         enum { size_ = (size), k_ = (k) };                                                         \
-        (ec_vf){EC_LANES_(EC_SPREAD_LANE_)};                                                       \
+        (ec_vf){EC_LANES_(EC_GROUP_LANE_)};                                                       \
     })
 
 /* The first n lanes, 0 <= n <= EC_VL; the others are 0. */

@@ -210,7 +210,7 @@ class Printer:
             assert self.lane is not None
             stride = coefficient(address, self.lane)
             if stride is None and (g := group_of(address, self.lane)) is not None:
-                return f"ec_spread({self.value(X.load(e.value, (g.first,), e.dtype))}, {g.size}, {g.element})"
+                return f"ec_in_groups({self.value(X.load(e.value, (g.first,), e.dtype))}, {g.size}, {g.element})"
             place = advanced(pointer, self.position(address))
             tail = f", {self.count})" if self.count else ")"
             if stride == 1:

@@ -20,12 +20,15 @@ from edgec.schedule.contract.winograd import Winograd, cycles_of, winograd
 from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.gpu import choose as gpu
 from edgec.schedule.grouped import grouped
-from edgec.schedule.loops import is_contiguous, taken_apart
+from edgec.schedule.loops import Parts, around_row, in_order_of_sum, is_contiguous, taken_apart, taken_apart_by_nests
 from edgec.schedule.map import map_
 from edgec.schedule.program import BlockSchedule, SparseOffer
 from edgec.schedule.row import row
 from edgec.schedule.variants import named
 from edgec.schedule.window import window
+
+#: Rows of a product for which lanes along the sum take less than gathering the other factor.
+FEW_ROWS = 2
 
 
 @dataclass(frozen=True)
@@ -69,14 +72,20 @@ def _product(r: Request) -> Found | None:
 
 
 def _dot_rows(r: Request) -> Found | None:
-    """Sums of products along what is contiguous, where no factor is used twice: lanes along the sum, not gathered."""
+    """Sums of products along what is contiguous, of few rows: lanes along the sum, not along results and gathered."""
     o = operands(r.flat)
-    if o is None or o.mode != "gathered" or most(o.m) > 1 or o.window:
+    if o is None or o.mode != "gathered" or most(o.m) > FEW_ROWS or o.window:
         return None
-    parts = taken_apart(r.flat)
-    if parts is None or not is_contiguous(parts) or most(parts.row) < r.device.vector_lanes:
-        return None
-    return _row(r)
+    if not _is_long(taken_apart(r.flat), r.device):
+        nest = taken_apart_by_nests(in_order_of_sum(r.flat, Weights()))
+        if nest is None or not _is_long(around_row(nest), r.device):
+            return None
+    return _row(replace(r, flat=in_order_of_sum(r.flat, r.weights)))
+
+
+def _is_long(parts: Parts | None, device: Device) -> bool:
+    """Do the reductions fill vectors with what is contiguous?"""
+    return parts is not None and is_contiguous(parts) and most(parts.row) >= device.vector_lanes
 
 
 def _grouped(r: Request) -> Found | None:

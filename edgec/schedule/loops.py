@@ -30,6 +30,22 @@ def repacked(body: Expr, loops: tuple[Expr, ...], n: Expr, weights: Weights) -> 
     return X.transform(with_contiguous_weights(body, loops, n, weights), change)
 
 
+def in_order_of_sum(flat: Flat, weights: Weights) -> Flat:
+    """Weights inside sums laid out in the order in which the other factor lies in memory."""
+
+    def change(e: Expr) -> Expr | None:
+        if e.op != "reduce":
+            return None
+        names, inner = X.opened(e)
+        read = [load.args[0] for load in X.loads(inner) if load.args and load.value.space != "weights"]
+        if not read:
+            return None
+        order = sorted(names, key=lambda v: -abs(coefficient(read[0], v) or 0))
+        return X.reduce(e.value[0], names, with_contiguous_weights(inner, (*flat.loops, *order), order[-1], weights))
+
+    return replace(flat, body=X.transform(flat.body, change))
+
+
 @dataclass(frozen=True)
 class Parts:
     """A formula of reductions over the same loops, taken apart; the fields are those of `edgec.schedule.row.Row`."""

@@ -76,10 +76,10 @@ void gather_n(const float *p, ptrdiff_t stride, int n, float *y)
 void spread(const float *x, float *y)
 {
     ec_vf v = ec_load(x);
-    ec_store(y, ec_spread(v, 2, 0));
-    ec_store(y + EC_VL, ec_spread(v, 2, 1));
-    ec_store(y + 2 * EC_VL, ec_spread(v, 4, 2));
-    ec_store(y + 3 * EC_VL, ec_spread(v, EC_VL, 3));
+    ec_store(y, ec_in_groups(v, 2, 0));
+    ec_store(y + EC_VL, ec_in_groups(v, 2, 1));
+    ec_store(y + 2 * EC_VL, ec_in_groups(v, 4, 2));
+    ec_store(y + 3 * EC_VL, ec_in_groups(v, EC_VL, 3));
 }
 
 void scatter(float *p, ptrdiff_t stride, const float *x)
