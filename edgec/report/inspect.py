@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from onnx import ValueInfoProto
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.text import Text
@@ -9,6 +12,8 @@ from rich.text import Text
 from edgec.errors import EdgecError
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.language.facts import LONG
+from edgec.frontend.onnx.model import Model as OnnxModel
+from edgec.frontend.onnx.model import element_type
 from edgec.frontend.source import Parsed
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.expr import Extent
@@ -30,6 +35,8 @@ def record(
     """The contents of a model; without a graph, only those of its file. ``moved``: `ledger.record`; ``need``: `fit`."""
     operators = facts.operator_counts(model)
     known: Record = {"inputs": None, "outputs": None, "macs": None, "activations": None, "core_operators": None}
+    if graph is None and isinstance(model, OnnxModel):
+        known |= {"inputs": _declared(model.proto.graph.input), "outputs": _declared(model.proto.graph.output)}
     if graph is not None:
         known = {
             "inputs": [_value(n.attributes["name"], n.type.dtype, n.type.shape) for n in graph.inputs],
@@ -76,6 +83,20 @@ def _origin(model: Parsed, graph: Graph | None) -> Record:
 
 def _value(name: str, dtype: str, shape: tuple[Extent, ...]) -> Record:
     return {"name": name, "dtype": dtype, "shape": [n if isinstance(n, int) else str(n) for n in shape]}
+
+
+def _declared(values: Iterable[ValueInfoProto]) -> list[Record]:
+    """Inputs or outputs as the file declares them: open dimensions by their names, or "?"."""
+    found = []
+    for value in values:
+        tensor = value.type.tensor_type
+        try:
+            kind = element_type(tensor.elem_type)
+        except EdgecError:  # a list, or an element type that is not supported
+            kind = "?"
+        dims = [d.dim_value if d.HasField("dim_value") else printable(d.dim_param) or "?" for d in tensor.shape.dim]
+        found.append({"name": value.name, "dtype": kind, "shape": dims if tensor.HasField("shape") else ["..."]})
+    return found
 
 
 def draw(found: Record) -> RenderableType:

@@ -298,10 +298,11 @@ def test_inspect_names_everything_that_is_missing(shell: Shell, tmp_path: Path) 
 
 
 def test_inspect_of_open_shapes(shell: Shell, tmp_path: Path) -> None:
-    onnx.save(model([node("Relu", ["x"], ["y"])], [tensor_input("x", ["batch", 3])]), tmp_path / "m.onnx")
+    onnx.save(model([node("Relu", ["x"], ["y"])], [tensor_input("x", ["batch", "a length", 3])]), tmp_path / "m.onnx")
     record = shell.json("inspect", tmp_path / "m.onnx")
-    assert record["operators"] == {"Relu": 1} and "--shape" in record["problem"]["hint"]
-    assert shell.json("inspect", tmp_path / "m.onnx", "--shape", "x=2,3")["problem"] is None
+    assert record["operators"] == {"Relu": 1} and "--dim batch=1..8 --dim 'a length=1..8'" in record["problem"]["hint"]
+    assert record["inputs"] == [{"name": "x", "dtype": "f32", "shape": ["batch", "a length", 3]}]
+    assert shell.json("inspect", tmp_path / "m.onnx", "--shape", "x=2,2,3")["problem"] is None
 
 
 @pytest.mark.parametrize("name", NODES)

@@ -26,14 +26,15 @@ INPUTS: dict[str, tuple[onnx.ModelProto, dict[str, object], str]] = {
         {},
         (
             "model: the model leaves the shape of 'x', 'z' open\n"
-            "  hint: say what to build it for: --shape x=1,3 --shape z=1,1; or give dimensions a range: --dim NAME=1..8"
+            "  hint: say what to build it for: --shape x=1,3 --shape z=1,1; "
+            "or give dimensions a range: --dim batch=1..8 --dim width=1..8"
         ),
     ),
     "only one shape given": (
         OPEN,
         {"shapes": {"x": (4, 3)}},
         "model: the model leaves the shape of 'z' open\n  hint: say what to build it for: --shape z=4,1"
-        "; or give dimensions a range: --dim NAME=1..8",
+        "; or give dimensions a range: --dim width=1..8",
     ),
     "not even the rank is known": (
         model([node("Relu", ["x"], ["y"])], [tensor_input("x", None)]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import onnx
 import pytest
@@ -9,6 +11,7 @@ from onnx import TensorProto, helper
 
 from edgec.errors import UsageError
 from edgec.frontend.onnx import import_model
+from edgec.frontend.onnx.call import ModelWarning
 
 Dims = list[int | str | None]
 
@@ -87,3 +90,44 @@ def test_an_extent_that_may_be_one_stays_open() -> None:
 def test_two_dimensions_without_names() -> None:
     made = model([helper.make_node("MatMul", ["x", "z"], ["y"])], [tensor("x", [2, None]), tensor("z", [None, 5])])
     assert shapes_of(made, shapes={"x": (2, 9)}) == {"x": [2, 9], "z": [9, 5]}
+
+
+@pytest.mark.parametrize("first", ["batch", None])
+def test_a_batch_that_nothing_decides_is_one_and_told(first: str | None) -> None:
+    made = model([helper.make_node("Add", ["x", "z"], ["y"])], [tensor("x", [first, 3]), tensor("z", [first, 3])])
+    with pytest.warns(ModelWarning, match="is open and taken as 1; --dim (batch|x.0)=1..8 keeps it open"):
+        assert shapes_of(made) == {"x": [1, 3], "z": [1, 3]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert shapes_of(made, shapes={"x": (4, 3), "z": (4, 3)}) == {"x": [4, 3], "z": [4, 3]}
+        import_model(made, dims={"batch": (1, 8, 1)} if first else {"x.0": (1, 8, 1)})
+
+
+def test_what_follows_from_the_batch_follows_from_one() -> None:
+    """Two inputs, the second of which holds as many numbers as the first has rows."""
+    rows = helper.make_node("Reshape", ["z", "shape"], ["r"])
+    made = model(
+        [rows, helper.make_node("Add", ["x", "r"], ["y"])], [tensor("x", ["batch", 6]), tensor("z", ["batch", 2, 3])],
+        shape=np.array([-1, 6]),
+    )  # fmt: skip
+    with pytest.warns(ModelWarning):
+        assert shapes_of(made) == {"x": [1, 6], "z": [1, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    "dims",
+    [(["batch", "length", 3],) * 2, (["batch", 3], ["other", 3]), (["length"], ["length"]), (None, ["batch", 3])],
+    ids=["a length too", "two names", "a list", "no rank"],
+)
+def test_other_open_dimensions_are_asked_for(dims: tuple[Dims, Dims]) -> None:
+    joined = helper.make_node("Concat", ["x", "z"], ["y"], axis=0)
+    made = model([joined], [tensor("x", dims[0]), tensor("z", dims[1])])
+    with pytest.raises(UsageError, match="open"):
+        import_model(made)
+
+
+def test_the_batch_beside_a_range_is_one() -> None:
+    made = model([helper.make_node("Relu", ["x"], ["y"])], [tensor("x", ["batch", "length", 3])])
+    with pytest.warns(ModelWarning, match="'batch'"):
+        (x,) = import_model(made, dims={"length": (1, 8, 1)}).inputs
+    assert x.type.shape[0] == 1 and not x.type.is_fixed

@@ -7,7 +7,7 @@ has not given, and the model is lowered again. What no equation decides is left 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgec.errors import EdgecError, Unequal
@@ -66,6 +66,40 @@ def example(extent: Extent) -> int:
     """A number for an extent: its largest, where dimensions that are still free are 1."""
     free = {s: X.const(1) for s in sizes(extent) if s.value.name.startswith(_FREE)}
     return index.upper(X.plain(X.substitute(_lifted(extent), free)))
+
+
+def lone_batch(
+    declared: Mapping[str, Dims | None], shapes: Mapping[str, Sequence[int]], decided: Container[str]
+) -> list[str]:
+    """Names of the dimensions that are not decided, where they are the first of inputs alone and share their name."""
+    left: dict[str, str | None] = {}
+    ranks = []
+    for tensor, dims in declared.items():
+        if tensor in shapes:
+            continue
+        if dims is None:
+            return []
+        for axis, dim in enumerate(dims):
+            name = name_of(tensor, axis, dim if isinstance(dim, str) else None)
+            if isinstance(dim, int) or name in decided:
+                continue
+            if axis > 0:
+                return []
+            left[name] = dim
+            ranks.append(len(dims))
+    if max(ranks, default=0) < 2:  # the length of a list, and no batch of anything
+        return []
+    own = {dim for dim in left.values() if dim is not None}
+    return list(left) if len(own) <= 1 else []
+
+
+def as_one(found: Mapping[str, Extent], names: Iterable[str]) -> dict[str, Extent]:
+    """The extents that were found, and 1 for the dimensions of these names, also where others follow from them."""
+    ones = {X.size(_FREE + name, *_RANGE): X.const(1) for name in names}
+    if not ones:
+        return dict(found)
+    filled = {n: X.plain(X.substitute(_lifted(e), ones)) for n, e in found.items()}
+    return {**filled, **dict.fromkeys(names, 1)}
 
 
 @dataclass

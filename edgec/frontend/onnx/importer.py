@@ -15,8 +15,15 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTen
 from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.frontend.onnx import call as registry
 from edgec.frontend.onnx.call import Call, ModelWarning, Results, load_operators
-from edgec.frontend.onnx.implied import implied
-from edgec.frontend.onnx.inputs import DimensionRange, OpenShapes, bind_inputs, declared_shapes, identifier_of
+from edgec.frontend.onnx.implied import as_one, implied, lone_batch
+from edgec.frontend.onnx.inputs import (
+    DimensionRange,
+    OpenShapes,
+    bind_inputs,
+    declared_shapes,
+    dimension_hint,
+    identifier_of,
+)
 from edgec.frontend.onnx.model import NEWEST_OPSET, Model, Source, dense, domain_name, opset_versions, read, tensor
 from edgec.frontend.onnx.schema import body_of, check_operands, default_attributes, has_body, schema_of
 from edgec.frontend.onnx.sequences import Item, named, values_of
@@ -99,7 +106,7 @@ def _bound(
     dims: Mapping[str, DimensionRange],
     rounds: Mapping[str, int],
 ) -> tuple[tuple[Node, ...], dict[str, Item]]:
-    """The inputs; open dimensions that the user does not give are those that the operators imply."""
+    """The inputs; open dimensions that the user does not give are those that the operators imply, and a batch is 1."""
     try:
         return bind_inputs(model, shapes, values, dims)
     except OpenShapes:
@@ -110,7 +117,12 @@ def _bound(
 
         declared = declared_shapes(model, shapes, values)
         known = {**{n: np.shape(v) for n, v in values.items() if np.ndim(v)}, **shapes}
-        return bind_inputs(model, shapes, values, dims, implied(declared, known, dims, lower))
+        extents = implied(declared, known, dims, lower)
+        batch = lone_batch(declared, known, {*extents, *dims})
+        if batch:
+            told = f"the first dimension of the inputs ('{printable(batch[0])}') is open and taken as 1"
+            warnings.warn(f"{told}; {dimension_hint(batch[0])} keeps it open", ModelWarning, stacklevel=2)
+        return bind_inputs(model, shapes, values, dims, as_one(extents, batch))
 
 
 def lower_model(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
@@ -257,13 +258,33 @@ def _resolve(
         for name in open_inputs:
             dims = declared[name][1]
             sizes = [str(d if isinstance(d, int) else example(symbols.get(str(d), 1))) for d in dims or ()]
-            options.append(f"--shape {printable(name)}={','.join(sizes) if dims is not None else '1,...'}")
+            text = f"{printable(name)}={','.join(sizes) if dims is not None else '1,...'}"
+            options.append(f"--shape {shlex.quote(text) if dims is not None else text}")
+        ranged = [dimension_hint(n) for n in _open_names(declared, open_inputs, symbols)] or ["--dim NAME=1..8"]
         raise OpenShapes(
             f"the model leaves the shape of {listed(open_inputs)} open",
-            hint="say what to build it for: " + " ".join(options) + "; or give dimensions a range: --dim NAME=1..8",
+            hint=f"say what to build it for: {' '.join(options)}; or give dimensions a range: {' '.join(ranged[:4])}",
             where=where,
         )
     return result
+
+
+def dimension_hint(name: str) -> str:
+    """The option that keeps a dimension open, quoted for a shell."""
+    return f"--dim {shlex.quote(f'{printable(name)}=1..8')}"
+
+
+def _open_names(
+    declared: Mapping[str, tuple[str, tuple[Open, ...] | None]], names: Sequence[str], symbols: Mapping[str, Extent]
+) -> list[str]:
+    """The names of dimensions of these inputs that nothing decides: the model's own, or INPUT.AXIS."""
+    found = {
+        dim if isinstance(dim, str) else f"{name}.{axis}": None
+        for name in names
+        for axis, dim in enumerate(declared[name][1] or ())
+        if not isinstance(dim, int) and dim not in symbols
+    }
+    return list(found)
 
 
 def _shown(dims: tuple[Open, ...]) -> str:
