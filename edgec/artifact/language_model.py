@@ -200,6 +200,9 @@ class LanguageModel:
             raise UsageError(f"max_tokens is {max_tokens}: 1 or more are allowed")
         if not tokens:
             raise UsageError("the prompt has no token")
+        outside = [t for t in tokens if not 0 <= t < self.vocabulary]
+        if outside:
+            raise UsageError(f"token {outside[0]} is outside the vocabulary of {self.vocabulary}")
         if len(tokens) > self.context:
             raise UsageError(
                 f"the prompt has {len(tokens)} tokens, the context {self.context}", hint="build with a larger --context"

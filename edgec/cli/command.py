@@ -161,7 +161,8 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
     """Register a function as a command. Its answer is printed, and becomes the exit code.
 
     A parameter called ``settings`` is replaced by the shared options, one called ``asked`` gets the words that ask for
-    the same build again; ``--json`` is added to all.
+    the same build again; ``--json`` is added to all, and one called ``as_json`` tells a command that writes while it
+    works.
     """
 
     def register(verb: Callable[..., Answer]) -> Callable[..., None]:
@@ -170,6 +171,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
         shared = _SHARED if takes_settings else {}
         own.pop("settings", None)
         takes_asked = own.pop("asked", None) is not None
+        takes_json = own.pop("as_json", None) is not None
         json_flag = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_JSON)
         title = name or verb.__name__
         if takes_settings:
@@ -188,6 +190,8 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
                     given["settings"] = _settings(arguments)
                 if takes_asked:
                     given["asked"] = asked
+                if takes_json:
+                    given["as_json"] = as_json
                 return verb(**given)
 
             raise typer.Exit(answer(title, work, as_json))

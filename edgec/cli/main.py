@@ -12,6 +12,7 @@ from rich.console import Group
 from edgec import api, pipeline
 from edgec.artifact.folder import refuse_existing
 from edgec.cli import bench as bench_verb
+from edgec.cli import chat as chat_verbs
 from edgec.cli import config
 from edgec.cli import device as device_verbs
 from edgec.cli import profiles as profile_verbs
@@ -292,6 +293,7 @@ def explain(
 
 
 report_verbs.register(app)
+chat_verbs.register(app)
 trust_verb.register(app)
 
 

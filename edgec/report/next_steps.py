@@ -36,6 +36,9 @@ def steps(found: Record, asked: Sequence[str], extras: Sequence[str], start: str
         made.append(("use in C", f"cmake -S {source} -B {build}{cross} && cmake --build {build}"))
     if here:
         has_tokens = found["language_model"] and found["language_model"]["has_tokens"]
+        if has_tokens:
+            words = "" if found["language_model"]["chat"] else " --raw --prompt 'Once upon a time'"
+            made.append(("chat", f"edgec chat {shlex.quote(folder)}{words}"))
         called = f"load({folder!r}).generate(...)" if has_tokens else f"Network({folder!r}).run({{...}})"
         made.append(("in Python", f"edgec.{called}"))
     for name in extras:
