@@ -21,6 +21,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph
 from edgec.ir.sizes import dimensions, read_sizes, shape_at
 from edgec.ir.types import DTYPES
+from edgec.resources import data_folder
 from edgec.schedule.build import schedule
 from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Program
@@ -177,6 +178,8 @@ def write_graphs(
                 (folder / path).write_bytes(content)
         sources += [path for path in written if path.startswith(prefix) and path.endswith(".c")]
         made[name] = Written(prefix, program, written[f"{prefix}_weights.bin"])
+    for path in (data_folder("codegen_templates") / "runtime").glob("ec_pool.[ch]"):
+        (folder / path.name).write_bytes(path.read_bytes())  # with the names that it has outside of a project
     # One translation unit: the preprocessor and the headers are most of the work.
     text = "".join(f'#include "{path}"\n' for path in ("ec_pool.c", *sources))
     (folder / "all.c").write_text(text)

@@ -136,18 +136,18 @@ static void ec_spread(ec_pool *pool)
     if (pthread_getaffinity_np(pthread_self(), sizeof cores, &cores))
         return;
     int spare = CPU_COUNT(&cores) - pool->threads;
-    if (spare < 0 || !CPU_ISSET(core, &cores))
+    if (spare < 0 || !CPU_ISSET((size_t)core, &cores))
         return;
     pool->core = core;
-    CPU_CLR(core, &cores);
+    CPU_CLR((size_t)core, &cores);
     int next = 0;
     for (int i = 1; i < pool->threads; ++i) {
         cpu_set_t own = cores;
         if (spare == 0) {
-            while (!CPU_ISSET(next, &cores))
+            while (!CPU_ISSET((size_t)next, &cores))
                 ++next;
             CPU_ZERO(&own);
-            CPU_SET(next, &own);
+            CPU_SET((size_t)next, &own);
             ++next;
         }
         pthread_setaffinity_np(pool->seats[i].thread, sizeof own, &own);

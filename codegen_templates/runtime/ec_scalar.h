@@ -164,7 +164,7 @@ EC_SCALAR ec_u2 ec_to_u2(int64_t x) { return (ec_u2)(x & 3); }
 #define EC_WRAPPING(T, U)                                                                          \
   EC_SCALAR T ec_add_##T(T a, T b) { return (T)((U)a + (U)b); }                                    \
   EC_SCALAR T ec_sub_##T(T a, T b) { return (T)((U)a - (U)b); }                                    \
-  EC_SCALAR T ec_mul_##T(T a, T b) { return (T)((U)((U)1 * a) * (U)((U)1 * b)); }                  \
+  EC_SCALAR T ec_mul_##T(T a, T b) { return (T)((U)a * (U)b); }                                     \
   EC_SCALAR T ec_neg_##T(T a) { return (T)(0 - (U)a); }                                            \
   EC_SCALAR T ec_abs_##T(T a) { return (T)(a < 0 ? 0 - (U)a : (U)a); }                             \
   EC_SCALAR T ec_sign_##T(T a) { return (T)((a > 0) - (a < 0)); }                                  \

@@ -227,9 +227,9 @@ EC_INLINE ec_vi ec_word_last(const void *p, int n)
     return ec_set1_i((int32_t)(word >> (32 - 8 * n)));
 }
 
-EC_INLINE ec_vi ec_word_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+EC_INLINE ec_vi ec_word_of(int32_t a, int32_t b, int32_t c, int32_t d)
 {
-    return ec_set1_i((int32_t)((a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24));
+    return ec_set1_i((int32_t)(((uint32_t)a & 0xff) | ((uint32_t)b & 0xff) << 8 | ((uint32_t)c & 0xff) << 16 | (uint32_t)d << 24));
 }
 
 /* Code k of the eight of four bits in every lane, as a float. */

@@ -11,6 +11,7 @@ from typing import Any
 from edgec.device.device import Device
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.function_comment import comment_text
+from edgec.emit.license import licensed
 from edgec.emit.project import LOCK, Port, files, ports, sealed
 from edgec.emit.render import render
 from edgec.emit.weights import Weights
@@ -92,7 +93,8 @@ def partitioned_files(
         "gpu": next(p.device for p in program.parts if p.device.is_gpu),
         "outputs": outputs, "turns": turns, "values": values, "gpus": gpus, "threads": program.threads,
         "sources": sources, "program": program, "is_open": False, "demands": (), "dimensions": (),
-        "computed": (), "has_board": False,
+        "computed": (), "has_board": False, "quantization": {p.onnx_name: None for p in (*inputs, *outputs)},
+        "model_sha256": facts.get("model", {}).get("sha256", ""),
         "device_flags": "".join(f" {flag}" for flag in device.toolchain.cflags), "weights_bytes": 0, "alignment": 64,
         "weights": Weights("incbin", name, b""),
         "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items()},
@@ -101,7 +103,8 @@ def partitioned_files(
         ),
     }  # fmt: skip
     for path, page in PAGES.items():
-        result[path.format(name=name)] = render(page, templates, **context).encode()
+        own_path = path.format(name=name)
+        result[own_path] = licensed(own_path, render(page, templates, **context).encode())
     own_facts = {"language": "c", "sources": sources, "weights_bytes": program.weights_bytes}
     return sealed(result, program, device, name, inputs, outputs, {**own_facts, **facts})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -144,7 +145,7 @@ def steps(name: str, metadata: Mapping[str, str]) -> tuple[float, int] | None:
     """Scale and zero of a quantized input or output, where the model tells one of each."""
     try:
         scale, zero = json.loads(metadata.get(f"quantization {name}", ""))
-        return float(scale), int(zero)
+        return (float(scale), int(zero)) if math.isfinite(scale) else None
     except (ValueError, TypeError):
         return None
 

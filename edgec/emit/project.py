@@ -23,9 +23,11 @@ from edgec.emit.identifiers import identifier
 from edgec.emit.language import language_of, refuse_large
 from edgec.emit.language_model import PAGES as SESSION_PAGES
 from edgec.emit.language_model import session_of
+from edgec.emit.license import licensed
 from edgec.emit.opencl import host_values
-from edgec.emit.picture import AS_IS, Preparation
+from edgec.emit.picture import AS_IS, Preparation, steps
 from edgec.emit.render import render
+from edgec.emit.runtime import runtime_files
 from edgec.emit.source import Sources, generate, pointer_text, size_value
 from edgec.emit.weights import Weights, weights_of
 from edgec.errors import DeviceError, UsageError
@@ -168,6 +170,8 @@ def files(
         "weights_bytes": len(weights.blob), "weights": weights, "vector_lanes": device.vector_lanes,
         "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items() if k not in LONG},
     }  # fmt: skip
+    values["model_sha256"] = facts.get("model", {}).get("sha256", "")
+    values["quantization"] = {p.onnx_name: steps(p.onnx_name, program.graph.metadata) for p in (*inputs, *outputs)}
     chosen = dimensions(n.type for _, _, n in program.inputs)
     fields: set[str] = set()  # of the structure with sizes
     values["dimensions"] = [
@@ -203,7 +207,9 @@ def files(
     tables = [weights]
     if model and model.tokens is not None:
         tables.append(Weights(weights.linked, name, model.tokens, "tokens"))
-    values |= {"model": model, "added_sources": added, "tables": tables}
+    modules = [*(["ec_pool"] if device.hosted else []), *(model.modules if model else ())]
+    headers = [f"{name}.h", *([f"{name}_session.h"] if model else []), *(f"{m}.h" for m in modules)]
+    values |= {"model": model, "added_sources": added, "tables": tables, "public_headers": headers}
     values["model_hash"] = model.digest(weights.blob) if model else b""
     result: dict[str, bytes] = {}
 
@@ -215,9 +221,6 @@ def files(
         put(table.source, table.template, table=table)
     if model and model.chat is not None:
         result[f"{name}_chat.json"] = (model.chat.written() + "\n").encode()
-    for module in model.modules if model else ():
-        for path in (f"{module}.h", f"{module}.c"):
-            result[path] = (data_folder("codegen_templates") / "language" / path).read_bytes()
     groups = _groups(sources)
     if language.name == "opencl":
         values |= host_values(program, sources, groups, device)
@@ -237,14 +240,15 @@ def files(
     for path, page in pages.items():
         put(path.format(name=name), page, **of_extras)
     runtime = [*(f"runtime/{shape}" for shape in language.runtime), *(f"runtime/weights/{f}" for f in weights.runtime)]
+    runtime += [f"language/{module}.[ch]" for module in (model.modules if model else ())]
     if device.has_board:
         has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)
         put("ec_board.c", "board/cortex_m.c.jinja", has_fpu=has_fpu)
         put(f"{name}.ld", "board/cortex_m.ld.jinja")
         runtime.append("board/ec_*")
-    for file in sorted(f for shape in runtime for f in data_folder("codegen_templates").glob(shape) if f.is_file()):
-        if device.hosted or file.name != "ec_pool.c":
-            result[file.name] = file.read_bytes()
+    shelf = data_folder("codegen_templates")
+    result |= runtime_files([f for shape in runtime for f in sorted(shelf.glob(shape)) if f.is_file()], device, name)
+    result = {path: licensed(path, content) for path, content in result.items()}
     for header in sources.headers:
         if header.name in result:
             raise UsageError(f"a header cannot be called {header.name}", hint="rename it", where=str(header))

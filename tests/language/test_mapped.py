@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
 from chance import RANDOM
+from compiled import STRICT
 from gguf_files import llama
 from test_tokenizer import metadata
 
@@ -27,6 +29,10 @@ def test_language_models_map_one_copy(tmp_path: Path) -> None:
             logits.append(Session(opened).prefill(tokens))
             assert Tokenizer(opened).decode(Tokenizer(opened).encode("hello \u20ac")) == "hello \u20ac"
     assert all(np.array_equal(found, logits[0]) for found in logits)
+    sources = sorted(p.name for p in (tmp_path / "file").glob("*.c"))
+    command = ["gcc", *STRICT, "-Wconversion", "-Wsign-conversion", "-march=native", "-fsyntax-only", *sources]
+    done = subprocess.run(command, cwd=tmp_path / "file", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:3000]
     blob = (tmp_path / "incbin" / "lm_weights.bin").read_bytes()
     assert (tmp_path / "file" / "lm.weights").read_bytes()[HEAD_BYTES:] == blob
     library = (tmp_path / "file" / "liblm.so").read_bytes()

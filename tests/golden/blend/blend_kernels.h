@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of blend. Each is called by every thread with its number; operands come first, the result last. */
 #ifndef BLEND_KERNELS_H
 #define BLEND_KERNELS_H

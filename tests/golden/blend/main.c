@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An example: run blend once on random input and print the largest output.
  * usage: blend_example [runs] */
 #include <stdio.h>

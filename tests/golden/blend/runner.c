@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs blend on inputs from a file: what edgec starts on a device to check and to time it there.
  *
  *     blend_runner INPUTS OUTPUTS [RUNS [THREADS]]

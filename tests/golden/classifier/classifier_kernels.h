@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of classifier. Each is called by every thread with its number; operands come first, the result last. */
 #ifndef CLASSIFIER_KERNELS_H
 #define CLASSIFIER_KERNELS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs classifier on inputs from a file: what edgec starts on a device to check and to time it there.
  *
  *     classifier_runner INPUTS OUTPUTS [RUNS [THREADS]]
