@@ -26,6 +26,7 @@ from edgec.check.unavailable import Unavailable
 from edgec.execute.executor import PlanRun, ProgramRun
 from edgec.execute.kernels import Kernels, library_of
 from edgec.frontend.gguf.reader import GgufModel
+from edgec.frontend.hugging.folder import HuggingModel
 from edgec.frontend.source import import_graph, nodes_with_outputs
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir import evaluate
@@ -116,7 +117,7 @@ def _tensors(built: Built, inputs: Arrays) -> dict[str, np.ndarray]:
     try:
         if isinstance(model, TfliteModel):
             return {**inputs, **LitertReference(model, o.shapes, o.values).every_tensor(inputs)}
-        if isinstance(model, GgufModel):
+        if isinstance(model, (GgufModel, HuggingModel)):
             raise Unavailable("no engine computes this file in full precision")
         reference = Reference(replace(model, proto=with_every_tensor(model), path=None), o.values)
         return {**inputs, **reference.run(inputs)}

@@ -14,6 +14,7 @@ from onnx import numpy_helper
 from edgec.check.litert import LitertReference
 from edgec.check.unavailable import Unavailable
 from edgec.frontend.gguf.reader import GgufModel
+from edgec.frontend.hugging.folder import HuggingModel
 from edgec.frontend.onnx.model import Model, tensor
 from edgec.frontend.onnx.sequences import numbered
 from edgec.frontend.source import Parsed
@@ -35,8 +36,8 @@ def open_reference(
     """Reference engine of a model; raises Unavailable if it is not installed or refuses the model."""
     if isinstance(model, TfliteModel):
         return LitertReference(model, shapes, values)
-    if isinstance(model, GgufModel):
-        raise Unavailable("no engine computes this file in full precision", hint="stages are compared with the import")
+    if isinstance(model, (GgufModel, HuggingModel)):
+        raise Unavailable("no engine computes this model in full precision", hint="stages are compared with the import")
     return Reference(model, values, shapes=shapes)
 
 

@@ -1,4 +1,4 @@
-"""Models of any format that can be built: ONNX, TensorFlow Lite, or a language model in GGUF."""
+"""Models of any format that can be built: ONNX, TensorFlow Lite, or a language model in GGUF or a folder."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Union
 
 from edgec.errors import UsageError
-from edgec.frontend import gguf, tflite
+from edgec.frontend import gguf, hugging, tflite
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.gguf.reader import read as read_gguf
-from edgec.frontend.language.decoder import CONTEXT
+from edgec.frontend.hugging.folder import HuggingModel
 from edgec.frontend.onnx import decoder, importer, support
 from edgec.frontend.onnx import model as onnx_model
 from edgec.frontend.onnx.inputs import DimensionRange
@@ -20,7 +20,7 @@ from edgec.ir.graph import Graph, Node
 from edgec.text import printable
 
 #: A model that was read.
-Parsed = Union[onnx_model.Model, TfliteModel, GgufModel]
+Parsed = Union[onnx_model.Model, TfliteModel, GgufModel, HuggingModel]
 Source = onnx_model.Source
 
 
@@ -30,7 +30,7 @@ def read(source: Source | Parsed) -> Parsed:
     Raises UsageError when the file is not there, ModelError when it is no model of a known format, ToolchainError when
     it is of one that needs a package that is not installed.
     """
-    if isinstance(source, (onnx_model.Model, TfliteModel, GgufModel)):
+    if isinstance(source, (onnx_model.Model, TfliteModel, GgufModel, HuggingModel)):
         return source
     if isinstance(source, bytes) and tflite.is_tflite(source):
         return tflite.parse(source)
@@ -38,6 +38,8 @@ def read(source: Source | Parsed) -> Parsed:
         return gguf.parse(source)
     if isinstance(source, (str, Path)):
         path = Path(source)
+        if hugging.is_folder(path):
+            return hugging.read(path)
         try:
             with path.open("rb") as file:
                 start = file.read(8)
@@ -62,13 +64,15 @@ def import_graph(
     ops_folders: Iterable[str | Path] = (),
     tensors: dict[str, Node] | None = None,
 ) -> Graph:
-    """A model as a graph of core operators: see `import_model`, `import_tflite` and `import_gguf`."""
-    if isinstance(model, GgufModel):
+    """A model as a graph of core operators: see `import_model`, `import_tflite`, `import_gguf` and `import_folder`."""
+    if isinstance(model, (GgufModel, HuggingModel)):
         if shapes or dims or values:
             raise UsageError("a language model has no shapes to choose", hint="give --context")
+        if isinstance(model, HuggingModel):
+            return hugging.import_folder(model, context)
         return gguf.import_gguf(model, context)
     if isinstance(model, onnx_model.Model) and not (shapes or dims or values) and decoder.is_decoder(model):
-        return decoder.import_decoder(model, context or CONTEXT)
+        return decoder.import_decoder(model, context)
     if context is not None:
         raise UsageError("only a language model has a context", where="--context")
     if isinstance(model, TfliteModel):
@@ -86,6 +90,8 @@ def unsupported(model: Parsed, ops_folders: Iterable[str | Path] = ()) -> list[t
         return tflite.unsupported(model, ops_folders)
     if isinstance(model, GgufModel):
         return gguf.unsupported(model)
+    if isinstance(model, HuggingModel):
+        return hugging.unsupported(model)
     return support.unsupported(model, ops_folders)
 
 
@@ -94,13 +100,15 @@ def nodes_with_outputs(model: Parsed) -> list[tuple[str, str, tuple[str, ...]]]:
     if isinstance(model, TfliteModel):
         names = [t.name for t in model.main.tensors]
         return [(o.label, printable(o.name), tuple(names[k] for k in o.outputs)) for o in model.main.operators]
-    if isinstance(model, GgufModel):
+    if isinstance(model, (GgufModel, HuggingModel)):
         return []
     return [(support.label_of(n), printable(n.op_type), tuple(n.output)) for n in model.proto.graph.node]
 
 
 def digest(model: Parsed) -> str:
     """SHA-256 of the file, or of the model's own bytes where it came without one."""
+    if isinstance(model, HuggingModel):
+        return model.digest()
     if isinstance(model, (TfliteModel, GgufModel)):
         return sha256(model.content).hexdigest()
     content = model.path.read_bytes() if model.path else model.proto.SerializeToString(deterministic=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgec import ops
 from edgec.ir.evaluate import run
 from edgec.ir.graph import Graph, Node, constant, rewrite
-from edgec.rewrite.few_bits import has_few_bits, is_kept
+from edgec.rewrite.few_bits import has_few_bits, is_kept, is_widened
 
 #: Operators that read some elements of their first operand, which they can compute.
 _PICKING = frozenset({"gather", "gather_elements", "gather_nd"})
@@ -15,7 +15,7 @@ def with_floats(graph: Graph, keeps: bool) -> Graph:
     """The graph with weights of few bits as constants of floats, but those that its kernels decode themselves.
 
     Unless it ``keeps`` any, these are the factors of matrix products whose sums consist of whole groups, and tables
-    that are looked up.
+    that are looked up. Those that lie in 16 bits become floats, too: the scheduler stores them as narrow as they are.
     """
 
     floats: dict[Node, Node] = {}
@@ -26,12 +26,15 @@ def with_floats(graph: Graph, keeps: bool) -> Graph:
         return floats[weights]
 
     def change(old: Node, args: tuple[Node, ...]) -> Node:
+        if old.op in _PICKING and is_widened(args[0]) and keeps:
+            picked = ops.node(old.op, args[0].args[0], *args[1:], **old.attributes)
+            return ops.node("cast", picked, to="f32")
         if not has_few_bits(old):
             args = tuple(a if not has_few_bits(a) or (keeps and _is_decoded(old, k, a)) else stored(a)
                          for k, a in enumerate(args))  # fmt: skip
         return old if args == old.args else ops.node(old.op, *args, **old.attributes)
 
-    if not any(n.op == "dequantize" for n in graph.nodes()):
+    if not any(n.op == "dequantize" or is_widened(n) for n in graph.nodes()):
         return graph
     return rewrite(graph, change)
 
@@ -41,7 +44,7 @@ def _is_decoded(reader: Node, k: int, weights: Node) -> bool:
     if not is_kept(weights):
         return False
     if reader.op in _PICKING:
-        return k == 0
+        return k == 0 and not is_widened(weights)
     return reader.op == "matmul" and k == 1 and _has_whole_groups(weights)
 
 

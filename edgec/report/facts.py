@@ -10,6 +10,7 @@ from onnx import NodeProto
 
 from edgec.errors import ModelError
 from edgec.frontend.gguf.reader import GgufModel
+from edgec.frontend.hugging.folder import HuggingModel
 from edgec.frontend.onnx.model import domain_name, element_type
 from edgec.frontend.source import Parsed
 from edgec.frontend.tflite.model import TfliteModel
@@ -34,7 +35,7 @@ def operator_counts(model: Parsed) -> dict[str, int]:
                 for graph in (a.g, *a.graphs):
                     visit(graph.node)
 
-    if isinstance(model, (TfliteModel, GgufModel)):
+    if isinstance(model, (TfliteModel, GgufModel, HuggingModel)):
         counts = model.operator_counts()
     else:
         visit(model.proto.graph.node)
@@ -75,7 +76,7 @@ def weights_bytes(graph: Graph) -> int:
 
 def initializer_bytes(model: Parsed) -> int:
     """Bytes of the weights as the file stores them."""
-    if isinstance(model, (TfliteModel, GgufModel)):
+    if isinstance(model, (TfliteModel, GgufModel, HuggingModel)):
         return model.weights_bytes
     total = 0
     for t in model.proto.graph.initializer:

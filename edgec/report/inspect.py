@@ -11,9 +11,14 @@ from rich.text import Text
 
 from edgec.errors import EdgecError
 from edgec.frontend.gguf.reader import GgufModel
+<<<<<<< HEAD
 from edgec.frontend.language.facts import LONG
 from edgec.frontend.onnx.model import Model as OnnxModel
 from edgec.frontend.onnx.model import element_type
+=======
+from edgec.frontend.hugging.folder import HuggingModel
+from edgec.frontend.language.facts import TOKENS
+>>>>>>> b6d5366 (frontend: language models in folders of Hugging Face's; 16-bit weights kept)
 from edgec.frontend.source import Parsed
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.expr import Extent
@@ -67,6 +72,12 @@ def _origin(model: Parsed, graph: Graph | None) -> Record:
     if isinstance(model, TfliteModel):
         metadata = graph.metadata if graph is not None else model.metadata
         return {"producer": model.description, "opsets": {"TensorFlow Lite": model.version}, "metadata": dict(metadata)}
+    if isinstance(model, HuggingModel):
+        return {
+            "producer": "",
+            "opsets": {f"safetensors, {printable(model.architecture)}": 1},
+            "metadata": {k: v for k, v in graph.metadata.items() if k != TOKENS} if graph is not None else {},
+        }
     if isinstance(model, GgufModel):
         name = model.metadata.get("general.name", "")
         return {

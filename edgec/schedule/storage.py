@@ -188,6 +188,19 @@ def as_read(value: np.ndarray, device: Device) -> np.ndarray:
     return value.astype(DTYPES["f16" if fits else "bf16"])
 
 
+def exact_dtype(weights: Expr) -> str:
+    """The narrowest type that holds constant weights exactly: 16 bits where the model has them in 16 bits."""
+    if weights.op != "load" or weights.dtype != "f32" or weights.value.data.size < LEAST:
+        return "f32"
+    values = weights.value.data
+    for part in (values[:: max(values.size // LEAST, 1)], values):  # most weights of 32 bits show it in the first
+        with np.errstate(over="ignore"):
+            fitting = [t for t in HALF if np.array_equal(part.astype(DTYPES[t]).astype(np.float32), part)]
+        if not fitting:
+            return "f32"
+    return fitting[0]
+
+
 def memory_type(load: Expr) -> str:
     """The type in memory of what a formula loads: a float may lie there as less."""
     lies: str = getattr(load.value, "dtype", load.dtype)

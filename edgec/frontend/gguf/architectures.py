@@ -147,7 +147,8 @@ def _gemma2(model: GgufModel) -> DecoderConfig:
 def _gemma3(model: GgufModel) -> DecoderConfig:
     """Five of six layers see a window, with positions of their own."""
     config = _windowed(_gemma(model), model, lambda number: (number + 1) % 6 != 0)
-    local = [replace(y.rotary, base=10000.0, scale=1.0) if y.rotary and y.window else y.rotary for y in config.layers]
+    base = model.number("gemma3.rope.freq_base_swa", 10000.0)
+    local = [replace(y.rotary, base=base, scale=1.0) if y.rotary and y.window else y.rotary for y in config.layers]
     return replace(config, layers=tuple(replace(y, rotary=r) for y, r in zip(config.layers, local)))
 
 

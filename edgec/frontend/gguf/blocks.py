@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 
 
@@ -57,17 +58,12 @@ def _f16(raw: np.ndarray, start: int) -> np.ndarray:
     return np.ascontiguousarray(raw[:, :, start : start + 2]).view(np.float16)
 
 
-def _plain(dtype: str) -> Callable[[np.ndarray], np.ndarray]:
+def _plain(dtype: str | type) -> Callable[[np.ndarray], np.ndarray]:
     def read(raw: np.ndarray) -> np.ndarray:
-        values = np.ascontiguousarray(raw).view(np.dtype(dtype))
-        return values.reshape(len(raw), -1).astype(np.float32)
+        values = np.ascontiguousarray(raw).view(dtype)
+        return values.reshape(len(raw), -1)
 
     return read
-
-
-def _bf16(raw: np.ndarray) -> np.ndarray:
-    bits = np.ascontiguousarray(raw).view("<u2").astype(np.uint32) << 16
-    return bits.view(np.float32).reshape(len(raw), -1)
 
 
 def _halves(packed: np.ndarray) -> np.ndarray:
@@ -118,7 +114,7 @@ FORMATS = {
     8: Format("Q8_0", 32, 34, _q8_0),
     12: Format("Q4_K", 256, 144, _q4_k),
     14: Format("Q6_K", 256, 210, _q6_k),
-    30: Format("BF16", 1, 2, _bf16),
+    30: Format("BF16", 1, 2, _plain(ml_dtypes.bfloat16)),
 }
 #: Names of formats that are refused.
 OTHERS = {

@@ -70,6 +70,34 @@ def sentence_pieces(
     tokens: Sequence[bytes], kinds: Sequence[int], scores: Sequence[float]
 ) -> tuple[tuple[bytes, ...], dict[tuple[int, int], tuple[int, int]], tuple[int, ...]]:
     """The same of a SentencePiece vocabulary: two tokens merge where their texts together are one."""
+    texts, bytes_of = _pieces(tokens, kinds)
+    merging = {t: k for k, t in reversed([*enumerate(texts)]) if kinds[k] in (NORMAL, USER)}
+    order = {score: rank for rank, score in enumerate(sorted({-s for s in scores}))}
+    pairs: dict[tuple[int, int], tuple[int, int]] = {}
+    for text, k in merging.items():
+        for cut in range(1, len(text)):
+            left, right = merging.get(text[:cut]), merging.get(text[cut:])
+            if left is not None and right is not None:
+                pairs[left, right] = order[-scores[k]], k
+    return tuple(texts), pairs, tuple(bytes_of)
+
+
+def merged_pieces(
+    tokens: Sequence[bytes], kinds: Sequence[int], merges: Sequence[tuple[bytes, bytes]]
+) -> tuple[tuple[bytes, ...], dict[tuple[int, int], tuple[int, int]], tuple[int, ...]]:
+    """The same of such a vocabulary whose file lists the merges."""
+    texts, bytes_of = _pieces(tokens, kinds)
+    numbers = {t: k for k, t in reversed([*enumerate(tokens)])}
+    pairs: dict[tuple[int, int], tuple[int, int]] = {}
+    for rank, (left, right) in enumerate(merges):
+        found = numbers.get(left), numbers.get(right), numbers.get(left + right)
+        if None not in found:
+            pairs.setdefault((found[0], found[1]), (rank, found[2]))  # type: ignore[arg-type]
+    return tuple(texts), pairs, tuple(bytes_of)
+
+
+def _pieces(tokens: Sequence[bytes], kinds: Sequence[int]) -> tuple[list[bytes], list[int]]:
+    """Texts of pieces, with blanks for their sign, and the tokens of bytes."""
     texts = [t.replace("▁".encode(), b" ") for t in tokens]
     bytes_of = [-1] * 256
     for k, (token, kind) in enumerate(zip(tokens, kinds)):
@@ -81,15 +109,7 @@ def sentence_pieces(
             if not 0 <= byte < 256:
                 raise ModelError(f"token {k} is of the kind of bytes, and names none")
             bytes_of[byte], texts[k] = k, bytes([byte])
-    merging = {t: k for k, t in reversed([*enumerate(texts)]) if kinds[k] in (NORMAL, USER)}
-    order = {score: rank for rank, score in enumerate(sorted({-s for s in scores}))}
-    pairs: dict[tuple[int, int], tuple[int, int]] = {}
-    for text, k in merging.items():
-        for cut in range(1, len(text)):
-            left, right = merging.get(text[:cut]), merging.get(text[cut:])
-            if left is not None and right is not None:
-                pairs[left, right] = order[-scores[k]], k
-    return tuple(texts), pairs, tuple(bytes_of)
+    return texts, bytes_of
 
 
 def _printable_bytes() -> dict[str, int]:

@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgec import ops
-from edgec.errors import ModelError
-from edgec.frontend.language.decoder import CHUNK
+from edgec.errors import ModelError, UsageError
+from edgec.frontend.hugging.folder import trained_context
+from edgec.frontend.hugging.tokenizer import tokens_beside
+from edgec.frontend.language.decoder import CHUNK, CONTEXT
 from edgec.frontend.language.facts import LanguageModel
 from edgec.frontend.onnx.implied import implied, name_of
 from edgec.frontend.onnx.importer import check, lower_model, metadata_of
@@ -69,12 +71,14 @@ def _is_cache(name: str, dtype: str, dims: Sequence[Open] | None) -> bool:
     return is_open and dtype in FLOATS and _PAST.search(name) is not None
 
 
-def import_decoder(model: Model, context: int) -> Graph:
+def import_decoder(model: Model, context: int | None = None) -> Graph:
     """The network of a language model for prompt and answer of at most ``context`` tokens, as `decoder` makes one.
 
-    Raises ModelError for inputs that no decoder has, and for caches to which nothing is appended.
+    Raises ModelError for inputs that no decoder has, and for caches to which nothing is appended, UsageError for a
+    context beyond the one that a file beside the model tells.
     """
     check(model)
+    context = _context(model, context)
     chunk = min(CHUNK, context)
     run = _Run(X.size("past", 0, context - 1), Dimension("tokens", 1, chunk).extent, context, chunk)
     declared = declared_types(model)
@@ -104,10 +108,20 @@ def import_decoder(model: Model, context: int) -> Graph:
             model.name, importer.origin, metadata_of(model), (*importer.sizes.items(), (run.past, past)),
             tuple(importer.demands),
         )  # fmt: skip
-        return _with_states(graph, run)
+        made = _with_states(graph, run)
+        beside = {} if model.folder is None else tokens_beside(model.folder, made.outputs[0][1].type.shape[0])
+        return replace(made, metadata={**made.metadata, **beside})
     except ModelError as error:
         error.where = error.where or model.where
         raise
+
+
+def _context(model: Model, context: int | None) -> int:
+    """The most tokens: as asked for, but no more than the model was trained for, where a file beside it tells."""
+    trained = None if model.folder is None else trained_context(model.folder)
+    if context is not None and trained is not None and context > trained:
+        raise UsageError(f"a context of {context} tokens; the model was trained for {trained}", where="--context")
+    return context or min(CONTEXT, trained or CONTEXT)
 
 
 def _caches(

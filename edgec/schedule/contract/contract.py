@@ -36,7 +36,7 @@ from edgec.schedule.contract.step import step_of, sum_of
 from edgec.schedule.contract.tiles import chunk_of, decided_tile, tile_costs, tile_shape, tiles_of_one_vector
 from edgec.schedule.flat import Flat, Weights, evaluate_over, with_contiguous_weights
 from edgec.schedule.program import BlockSchedule, Buffer
-from edgec.schedule.storage import memory_type, narrow_dtype
+from edgec.schedule.storage import exact_dtype, memory_type, narrow_dtype
 
 #: Most bytes of a panel of L that is packed at run time, so that it stays in a near cache.
 PACK_LIMIT_BYTES = 1 << 20
@@ -224,7 +224,10 @@ def _contract(o: Operands, device: Device, weights: Weights) -> Contract | None:
     if fp16 is not None and fp16.is_whole:
         end = fp16_epilogue(epilogue, o.accumulator, fp16.powers, o.panel_outer, o.n, store, address, weights)
         fp16 = replace(fp16, end=end)
-    panel_dtype = micro.panel or narrow_dtype(device) or "f32" if o.mode == "packed" else "f32"
+    panel_dtype = "f32"
+    if o.mode == "packed":
+        is_plain = dots is None and fp16 is None and micro.order is None
+        panel_dtype = micro.panel or narrow_dtype(device) or (exact_dtype(o.l) if is_plain else "f32")
     chunk, panel_first = _sweep(o, rows, vectors, steps, DTYPES[panel_dtype].itemsize, device)
     return Contract(
         o.outer, o.panel_outer, o.m, o.n, k, s, o.l, o.mode, None, epilogue, o.accumulator, store, address, rows,

@@ -1,0 +1,66 @@
+"""The graph of a folder of Hugging Face's: weights of its files, kept in their type, in the one decoder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgec.errors import ModelError, UsageError
+from edgec.frontend.hugging.architectures import adds_one, config_of, name_of
+from edgec.frontend.hugging.folder import HuggingModel
+from edgec.frontend.hugging.tokenizer import tokens_beside
+from edgec.frontend.language.decoder import CONTEXT, decoder
+from edgec.frontend.language.stored import stored
+from edgec.frontend.values import Value
+from edgec.ir.graph import Graph
+from edgec.text import printable
+
+_TABLE, _HEAD = "embed_tokens.weight", "lm_head.weight"
+
+
+def import_folder(model: HuggingModel, context: int | None = None) -> Graph:
+    """The decoder for prompt and answer of at most ``context`` tokens.
+
+    Raises ModelError for architectures and tensors that are not supported, UsageError for a context beyond the model's.
+    """
+    config = config_of(model.config)
+    trained = model.config.integer("max_position_embeddings", CONTEXT)
+    if trained < 1 or (context is not None and not 1 <= context <= trained):
+        raise UsageError(f"a context of {context} tokens; the model was trained for {trained}", where="--context")
+    prefix = _prefix(model)
+
+    def weight(name: str) -> Value | None:
+        if name == "output.weight":
+            is_tied = model.config.flag("tie_word_embeddings", _HEAD not in model.tensors)
+            return None if is_tied else stored(model.tensors[_HEAD].array())
+        key = prefix + name_of(model.architecture, name)
+        if key not in model.tensors:
+            return None
+        found = stored(model.tensors[key].array())
+        return found + 1.0 if adds_one(model.architecture, name) else found
+
+    try:
+        graph = decoder(config, weight, context or min(CONTEXT, trained), name=model.name)
+        return replace(graph, metadata={**graph.metadata, **tokens_beside(model.path, config.vocabulary)})
+    except ModelError as error:
+        error.where = error.where or model.where
+        raise
+
+
+def unsupported(model: HuggingModel) -> list[tuple[str, str, str]]:
+    """What cannot be built, as (name, kind, hint): the architecture, or nothing."""
+    try:
+        config_of(model.config)
+    except ModelError as error:
+        return [(model.name, str(error.message), error.hint or "")]
+    return []
+
+
+def _prefix(model: HuggingModel) -> str:
+    """What the names of all weights but the head's begin with."""
+    found = [name for name in model.tensors if name == _TABLE or name.endswith("." + _TABLE)]
+    if len(found) != 1:
+        some = ", ".join(printable(name) for name in list(model.tensors)[:3])
+        raise ModelError(
+            f"the weights have no table '{_TABLE}'", hint=f"they begin with {some or 'nothing'}", where=model.where
+        )
+    return found[0][: -len(_TABLE)]
