@@ -176,7 +176,8 @@ def write_graphs(
         for path, content in written.items():
             if path.endswith((".c", ".h")) and path not in ("main.c", "runner.c"):
                 (folder / path).write_bytes(content)
-        sources += [path for path in written if path.startswith(prefix) and path.endswith(".c")]
+        own = (path for path in written if path.startswith(prefix) and path.endswith(".c"))
+        sources += [path for path in own if not path.endswith("_session.c")]  # its names are those of its own file
         made[name] = Written(prefix, program, written[f"{prefix}_weights.bin"])
     for path in (data_folder("codegen_templates") / "runtime").glob("ec_pool.[ch]"):
         (folder / path.name).write_bytes(path.read_bytes())  # with the names that it has outside of a project

@@ -63,17 +63,15 @@ class Config:
 
 def is_config(given: str) -> bool:
     """Does an argument name a configuration, or a folder that should hold one, and no model?"""
-<<<<<<< HEAD
-    return given.endswith(".toml") or (Path(given).is_dir() and not is_built(given))
+    path = Path(given)
+    if not path.is_dir() or (path / FILE).is_file():
+        return given.endswith(".toml") or path.is_dir()
+    return not is_built(given) and not is_folder(path)
 
 
 def is_built(given: str) -> bool:
     """Does an argument name a folder that edgec built, and no configuration lies in it?"""
     return (Path(given) / LOCK).is_file() and not (Path(given) / FILE).is_file()
-=======
-    path = Path(given)
-    return given.endswith(".toml") or (path.is_dir() and ((path / FILE).is_file() or not is_folder(path)))
->>>>>>> b6d5366 (frontend: language models in folders of Hugging Face's; 16-bit weights kept)
 
 
 def load(given: str | Path) -> Config:

@@ -11,14 +11,10 @@ from rich.text import Text
 
 from edgec.errors import EdgecError
 from edgec.frontend.gguf.reader import GgufModel
-<<<<<<< HEAD
+from edgec.frontend.hugging.folder import HuggingModel
 from edgec.frontend.language.facts import LONG
 from edgec.frontend.onnx.model import Model as OnnxModel
 from edgec.frontend.onnx.model import element_type
-=======
-from edgec.frontend.hugging.folder import HuggingModel
-from edgec.frontend.language.facts import TOKENS
->>>>>>> b6d5366 (frontend: language models in folders of Hugging Face's; 16-bit weights kept)
 from edgec.frontend.source import Parsed
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.expr import Extent
@@ -76,7 +72,7 @@ def _origin(model: Parsed, graph: Graph | None) -> Record:
         return {
             "producer": "",
             "opsets": {f"safetensors, {printable(model.architecture)}": 1},
-            "metadata": {k: v for k, v in graph.metadata.items() if k != TOKENS} if graph is not None else {},
+            "metadata": {k: v for k, v in graph.metadata.items() if k not in LONG} if graph is not None else {},
         }
     if isinstance(model, GgufModel):
         name = model.metadata.get("general.name", "")

@@ -14,17 +14,11 @@ from edgec.frontend.gguf.vocabulary import vocabulary_of
 from edgec.frontend.language.chat import Chat
 from edgec.frontend.language.chat_template import ChatTemplate
 from edgec.frontend.language.decoder import CONTEXT, decoder
-<<<<<<< HEAD
 from edgec.frontend.language.facts import CHAT, TOKENS
-from edgec.frontend.language.table import table_of, written
-from edgec.frontend.language.vocabulary import Vocabulary
-from edgec.frontend.values import Value, build, constant, dequantized
-=======
-from edgec.frontend.language.facts import TOKENS
 from edgec.frontend.language.stored import stored
 from edgec.frontend.language.table import table_of, written
+from edgec.frontend.language.vocabulary import Vocabulary
 from edgec.frontend.values import Value, build, dequantized
->>>>>>> b6d5366 (frontend: language models in folders of Hugging Face's; 16-bit weights kept)
 from edgec.ir.graph import Graph
 from edgec.ir.graph import constant as constant_node
 from edgec.ir.types import DTYPES, ends
