@@ -12,6 +12,7 @@ from chance import RANDOM
 
 from edgec.frontend.gguf.blocks import FORMATS
 
+_WITH_BASE = ("Q4_1", "Q4_K", "Q5_1", "Q5_K")
 NUMBERS = {f.name: number for number, f in FORMATS.items()}
 
 
@@ -59,8 +60,11 @@ def drawn(format: str, shape: tuple[int, ...], scale: float = 1.0) -> tuple[str,
         return format, shape, raw.astype("<u2" if format == "BF16" else "<f4").tobytes()
     count = prod(shape) // kind.elements
     blocks = RANDOM.integers(0, 256, (count, kind.size), dtype=np.uint8)
-    halves = {"Q4_0": (0,), "Q8_0": (0,), "Q4_1": (0, 2), "Q4_K": (0, 2), "Q6_K": (208,)}[format]
-    largest = {"Q4_0": 8, "Q8_0": 127, "Q4_1": 15, "Q4_K": 15 * 63, "Q6_K": 32 * 128}[format]
+    halves = {"Q6_K": (208,), "Q3_K": (108,), "Q2_K": (80, 82)}.get(format, (0, 2) if format in _WITH_BASE else (0,))
+    largest = {
+        "Q4_0": 8, "Q8_0": 127, "Q4_1": 15, "Q4_K": 15 * 63, "Q6_K": 32 * 128, "Q5_0": 16, "Q5_1": 31, "Q5_K": 31 * 63,
+        "Q2_K": 3 * 15, "Q3_K": 4 * 32, "IQ4_NL": 127,
+    }[format]  # fmt: skip
     for at in halves:
         some = (RANDOM.uniform(0.5, 2, count) * scale / largest).astype("<f2")
         blocks[:, at : at + 2] = some[:, None].view(np.uint8)

@@ -199,3 +199,19 @@ def test_from_a_file(format: str) -> None:
     graph = import_gguf(model, 16)
     (got,) = decoded(graph, lambda fed: run_graph(graph, fed), tokens, [6])
     close(got, reference(config_of(model), w, tokens)[-1])
+
+
+def test_formats_compiled(tmp_path: Path) -> None:
+    """Codes of two to five bits, with scales of superblocks and without, and numbers of 16 bits."""
+    models = {format: parse(llama(format, 1)) for format in ("Q5_0", "Q5_1", "Q5_K", "Q3_K", "Q2_K", "F16")}
+    made = compile_graphs({format: import_gguf(model, 8) for format, model in models.items()}, tmp_path)
+    for format, network in made.items():
+        assert isinstance(network, Compiled), (format, network)
+        model = models[format]
+        read = {name: model.tensor(name) for name in model.tensors}
+        w = {name: t.dequantized() if isinstance(t, Blocks) else t for name, t in read.items()}
+        tokens = RANDOM.integers(0, 40, 6).tolist()
+        want = reference(config_of(model), w, tokens)
+        got = decoded(import_gguf(model, 8), lambda fed: network(fed, None, True), tokens, [4, 1, 1])  # noqa: B023
+        for logits, end in zip(got, (4, 5, 6)):
+            close(logits, want[end - 1])

@@ -80,18 +80,79 @@ def _q4_1(raw: np.ndarray) -> Blocks:
     return Blocks(_halves(raw[:, :, 4:])[:, :, None], Scaled(_f16(raw, 0)), Scaled(_f16(raw, 2)))
 
 
+def _fifth_bits(raw: np.ndarray, start: int) -> np.ndarray:
+    """The fifth bit of 32 codes, in its place: bit j of four bytes belongs to code j."""
+    return np.unpackbits(raw[:, :, start : start + 4], axis=-1, bitorder="little") << 4
+
+
+def _q5_0(raw: np.ndarray) -> Blocks:
+    codes = (_halves(raw[:, :, 6:]) | _fifth_bits(raw, 2)).astype(np.int8) - 16
+    return Blocks(codes[:, :, None], Scaled(_f16(raw, 0)))
+
+
+def _q5_1(raw: np.ndarray) -> Blocks:
+    codes = _halves(raw[:, :, 8:]) | _fifth_bits(raw, 4)
+    return Blocks(codes[:, :, None], Scaled(_f16(raw, 0)), Scaled(_f16(raw, 2)))
+
+
+#: What the codes of IQ4_NL stand for.
+_LEVELS = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8)
+
+
+def _iq4_nl(raw: np.ndarray) -> Blocks:
+    return Blocks(_LEVELS[_halves(raw[:, :, 2:])][:, :, None], Scaled(_f16(raw, 0)))
+
+
 def _q8_0(raw: np.ndarray) -> Blocks:
     return Blocks(np.ascontiguousarray(raw[:, :, 2:]).view(np.int8)[:, :, None], Scaled(_f16(raw, 0)))
 
 
-def _q4_k(raw: np.ndarray) -> Blocks:
-    """Superblocks of 8 groups of 32: a scale and a minimum of 6 bits each, packed into 12 bytes."""
-    packed = raw[:, :, 4:16]
+def _q2_k(raw: np.ndarray) -> Blocks:
+    """Superblocks of 16 groups of 16: a scale and a minimum of 4 bits each, in one byte."""
+    shape, packed = raw.shape[:2], raw[:, :, :16]
+    codes = _quarters(raw[:, :, 16:80]).reshape(*shape, 16, 16)
+    return Blocks(codes, Scaled(_f16(raw, 80), packed & 15), Scaled(-_f16(raw, 82), packed >> 4))
+
+
+def _q3_k(raw: np.ndarray) -> Blocks:
+    """Superblocks of 16 groups of 16: the third bits of codes lie apart, and scales have 6 bits."""
+    shape = raw.shape[:2]
+    third = np.unpackbits(raw[:, :, :32, None], axis=-1, bitorder="little").swapaxes(2, 3)
+    codes = _quarters(raw[:, :, 32:96]) | third.reshape(*shape, 256) << 2
+    packed = raw[:, :, 96:108]
+    low, high = _halves(packed[:, :, :8]), packed[:, :, 8:]
+    pairs = np.concatenate([high >> shift & 3 for shift in (0, 2, 4, 6)], axis=-1)
+    scales = (low | pairs << 4).astype(np.int8) - 32
+    return Blocks(codes.reshape(*shape, 16, 16).astype(np.int8) - 4, Scaled(_f16(raw, 108), scales))
+
+
+def _quarters(packed: np.ndarray) -> np.ndarray:
+    """256 codes of two bits: of each 32 bytes the lowest bits first."""
+    half = packed.reshape(*packed.shape[:2], 2, 1, 32)
+    return np.concatenate([half >> shift & 3 for shift in (0, 2, 4, 6)], axis=3).reshape(*packed.shape[:2], 256)
+
+
+def _six_bits(packed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eight scales and eight minima of 6 bits each, packed into 12 bytes."""
     low, high, rest = packed[:, :, :4], packed[:, :, 4:8], packed[:, :, 8:]
     scales = np.concatenate([low & 63, (rest & 15) | (low >> 6 << 4)], axis=-1)
-    least = np.concatenate([high & 63, (rest >> 4) | (high >> 6 << 4)], axis=-1)
+    return scales, np.concatenate([high & 63, (rest >> 4) | (high >> 6 << 4)], axis=-1)
+
+
+def _q4_k(raw: np.ndarray) -> Blocks:
+    """Superblocks of 8 groups of 32."""
+    scales, least = _six_bits(raw[:, :, 4:16])
     codes = _halves(raw[:, :, 16:].reshape(*raw.shape[:2], 4, 32)).reshape(*raw.shape[:2], 8, 32)
     return Blocks(codes, Scaled(_f16(raw, 0), scales), Scaled(-_f16(raw, 2), least))
+
+
+def _q5_k(raw: np.ndarray) -> Blocks:
+    """Superblocks of 8 groups of 32, whose fifth bits lie apart: bit j of a byte belongs to group j."""
+    shape = raw.shape[:2]
+    scales, least = _six_bits(raw[:, :, 4:16])
+    codes = _halves(raw[:, :, 48:].reshape(*shape, 4, 32)).reshape(*shape, 8, 32)
+    fifth = np.unpackbits(raw[:, :, 16:48, None], axis=-1, bitorder="little").swapaxes(2, 3)
+    return Blocks(codes | fifth << 4, Scaled(_f16(raw, 0), scales), Scaled(-_f16(raw, 2), least))
 
 
 def _q6_k(raw: np.ndarray) -> Blocks:
@@ -111,14 +172,20 @@ FORMATS = {
     1: Format("F16", 1, 2, _plain("<f2")),
     2: Format("Q4_0", 32, 18, _q4_0),
     3: Format("Q4_1", 32, 20, _q4_1),
+    6: Format("Q5_0", 32, 22, _q5_0),
+    7: Format("Q5_1", 32, 24, _q5_1),
     8: Format("Q8_0", 32, 34, _q8_0),
+    10: Format("Q2_K", 256, 84, _q2_k),
+    11: Format("Q3_K", 256, 110, _q3_k),
     12: Format("Q4_K", 256, 144, _q4_k),
+    13: Format("Q5_K", 256, 176, _q5_k),
     14: Format("Q6_K", 256, 210, _q6_k),
+    20: Format("IQ4_NL", 32, 18, _iq4_nl),
     30: Format("BF16", 1, 2, _plain(ml_dtypes.bfloat16)),
 }
 #: Names of formats that are refused.
 OTHERS = {
-    6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 13: "Q5_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS",
-    18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32",
+    9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS",
+    18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32",
     27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
 }  # fmt: skip
