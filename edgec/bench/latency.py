@@ -13,7 +13,8 @@ from edgec.artifact.network import Network
 from edgec.bench.remote import Remote
 from edgec.bench.timing import Benched, Timing
 from edgec.build import Built
-from edgec.check.compare import compare_all, quantized_outputs, tolerance_of, worst
+from edgec.check.compare import quantized_outputs, tolerance_of, worst
+from edgec.check.judge import Judge
 from edgec.check.litert import LitertReference
 from edgec.check.reference import Reference, runtime
 from edgec.device.compilers import runs_here
@@ -52,12 +53,13 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
             calls.append(theirs)
             ours()
             theirs()
-            differences = compare_all(results(), outputs(), quantized_outputs(built.run.graph))
-            tolerance = tolerance_of(built.run.graph, built.options.device.precision)
-            found = next((d for d in differences if not d.within(tolerance)), worst(differences))
-            if not found.within(tolerance):
+            graph = built.run.graph
+            judge = Judge(graph, tolerance_of(graph, built.options.device.precision), steps=quantized_outputs(graph))
+            differences = judge.differences(results(), outputs(), arrays)
+            found = next((d for d in differences if not judge.within(d)), worst(differences))
+            if not judge.within(found):
                 far = (
-                    f"by {found.max_rel:.2e}"
+                    f"by {max(found.max_rel, found.group_rel):.2e}"
                     if not found.mismatches
                     else f"in {found.mismatches} of {found.elements} elements"
                 )

@@ -49,6 +49,11 @@ class Difference:
     #: None for floats, of which no two ways to compute give the same.
     mismatches: int | None = None
     elements: int = 0
+    #: The index along an axis (a channel, say) that is farthest off its own largest value, and how far.
+    group: str = ""
+    group_rel: float = 0.0
+    #: Why a difference beyond the tolerance passes.
+    excused: str = ""
 
     def within(self, tolerance: float, mismatch_tolerance: float = 0.0) -> bool:
         """True if the largest difference is within ``tolerance``; for integers and booleans, if the fraction of
@@ -57,7 +62,7 @@ class Difference:
             return True
         if self.mismatches is not None:
             return self.mismatches <= mismatch_tolerance * self.elements
-        return self.max_rel <= tolerance
+        return bool(self.excused) or max(self.max_rel, self.group_rel) <= tolerance
 
 
 def compare(name: str, got: np.ndarray, want: np.ndarray) -> Difference:

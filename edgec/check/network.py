@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from edgec.check.bisect import locate as search
 from edgec.check.blocks import KernelCheck, blocks_alone
 from edgec.check.compare import Difference, compare_all, quantized_outputs, tolerance_of
 from edgec.check.float64 import rounding
+from edgec.check.judge import Judge, says_nothing
 from edgec.check.ledger import Entry, ledger
 from edgec.check.reference import open_reference
 from edgec.check.unavailable import Unavailable
@@ -57,6 +58,17 @@ class Checked:
     #: Every kernel alone, where that was asked for.
     blocks: tuple[KernelCheck, ...] = ()
     link: str | None = None  # to the device it ran on
+    #: Outputs that say nothing on these inputs, and why: a saturated softmax is right whatever came before it.
+    unproven: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """In words: ok, FAILED, not run (the code is for another machine) or proves nothing (no output does)."""
+        if not self.ok:
+            return "FAILED"
+        if not self.threads:
+            return "not run"
+        return "proves nothing" if self.outputs and len(self.unproven) == len(self.outputs) else "ok"
 
 
 def inputs_for(
@@ -108,7 +120,7 @@ def check(
     on: Remote | None = None,
 ) -> Checked:
     """See `edgec.check`; ``on`` is the network on its device, where it is to run there."""
-    mismatch_tolerance = 0.0 if tolerance is None else tolerance
+    is_usual, mismatch_tolerance = tolerance is None, tolerance or 0.0
     tolerance = tolerance_of(built.run.graph, built.options.device.precision) if tolerance is None else tolerance
     if not tolerance >= 0:
         raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
@@ -117,14 +129,16 @@ def check(
     progress("check", "reference")
     name, reference = reference_for(built, notes)
     sets, wanted = followed(built.run.graph, reference, sets)
-    steps = quantized_outputs(built.run.graph)
+    judge = Judge(
+        built.run.graph, tolerance, mismatch_tolerance, quantized_outputs(built.run.graph), may_excuse=is_usual
+    )
     found: dict[str, Difference] = {}
     executors, threads = _executors(built, notes) if on is None else _there(built, on, sets)
     for label, execute in executors.items():
         for k, (arrays, want) in enumerate(zip(sets, wanted), 1):
             progress("check", f"{label}, sample {k}/{len(sets)}")
-            for d in compare_all(execute(arrays), want, steps):
-                if d.name not in found or _farther(d, found[d.name]):
+            for d in judge.differences(execute(arrays), want, arrays):
+                if d.name not in found or _farther(d, found[d.name], judge):
                     found[d.name] = d
     last = list(executors.values())[-1]
     executed_stage = "emit" if threads else "schedule"
@@ -132,7 +146,8 @@ def check(
     run = built.run if threads else _without_emit(built)
     stages = ledger(run, sets[worst], wanted[worst], {"emit": last} if threads else {},
                     lambda step: progress("check", f"stage {step.stage.name}"))  # fmt: skip
-    ok = all(d.within(tolerance, mismatch_tolerance) for d in found.values())
+    ok = all(judge.within(d) for d in found.values())
+    unproven = {name: why for name in found if name in wanted[0] and (why := says_nothing([w[name] for w in wanted]))}
     if not ok:
         notes += _conditioning(built, found, tolerance, sets, wanted)
     if blocks and built.program.parts:
@@ -147,7 +162,7 @@ def check(
         located = search(built, stages, sets[worst], tolerance, folder, progress)
     outputs, link = tuple(found.values()), on.link.name if on is not None else None
     return Checked(ok, outputs, stages, name, executed_stage, len(sets), threads, tolerance, mismatch_tolerance,
-                   tuple(notes), located, alone, link)  # fmt: skip
+                   tuple(notes), located, alone, link, unproven)  # fmt: skip
 
 
 def _conditioning(
@@ -172,9 +187,10 @@ def _conditioning(
     return notes
 
 
-def _farther(a: Difference, b: Difference) -> bool:
-    """Is ``a`` worse than ``b``: farther off, or as far in more elements?"""
-    return (a.max_rel, a.mismatches or 0) > (b.max_rel, b.mismatches or 0)
+def _farther(a: Difference, b: Difference, judge: Judge) -> bool:
+    """Is ``a`` worse than ``b``: does it fail alone, is it farther off, or as far in more elements?"""
+    ranks = [(not judge.within(d), max(d.max_rel, d.group_rel), d.mismatches or 0) for d in (a, b)]
+    return ranks[0] > ranks[1]
 
 
 def _error(execute: Executor, arrays: Arrays, want: Arrays) -> float:

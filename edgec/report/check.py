@@ -20,6 +20,8 @@ def record(checked: Checked) -> Record:
     return {
         **head("check"),
         "ok": checked.ok,
+        "verdict": checked.verdict,
+        "unproven": dict(checked.unproven),
         "reference": checked.reference,
         "executed_stage": checked.executed_stage,
         "samples": checked.samples,
@@ -41,6 +43,10 @@ def draw(found: Record) -> RenderableType:
     outputs = table("output", ">max |d|", ">relative", "")
     for o in found["outputs"]:
         mark = verdict(o["ok"]) if not o["note"] else Text(f"{o['note']}", style="red")
+        if o["group_rel"] > o["max_rel"] and not o["ok"]:
+            mark.append(f"  {error_text(o['group_rel'])} of the largest of {o['group']}", style="red")
+        if o["excused"]:
+            mark.append(f"  {o['excused']}", style="dim")
         if o["mismatches"]:
             mark.append(f"  {o['mismatches']} of {o['elements']} differ", style="dim" if o["ok"] else "red")
         outputs.add_row(escape(o["name"]), error_text(o["max_abs"]), error_text(o["max_rel"]), mark)
@@ -49,14 +55,19 @@ def draw(found: Record) -> RenderableType:
         cells = (error_text(e["max_abs"]), error_text(e["max_rel"]), error_text(e["added_rel"]))
         stages.add_row(e["stage"], *cells)
     threads = " and ".join(map(str, found["threads"])) or "no"
+    said = found["verdict"]
+    mark = verdict(found["ok"]) if said in ("ok", "FAILED") else Text(said, style="bold yellow")
     line = Text.assemble(
-        verdict(found["ok"]), f"  {found['samples']} sample(s) beside {found['reference']}, "
+        mark, f"  {found['samples']} sample(s) beside {found['reference']}, "
         f"{threads} thread(s), tolerance {found['tolerance']:.0e}",
     )  # fmt: skip
     parts: list[RenderableType] = [line, outputs, "", stages]
     if found["blocks"]:
         parts += ["", _draw_kernels(found["blocks"])]
     parts += [Text(f"note: {note}", style="yellow") for note in found["notes"]]
+    for name, why in found["unproven"].items():
+        advice = "give --inputs REAL.npz to check what came before it"
+        parts.append(Text(f"note: '{name}' {why}, so it proves nothing; {advice}", style="yellow"))
     if found["located"]:
         parts += ["", _draw_located(found["located"])]
     return Group(*parts)

@@ -1,0 +1,134 @@
+"""The verdict on outputs beside a reference: by groups of channels, and by the rounding of the network.
+
+One number for a whole output is too soft where its channels have different units: boxes of 640 pixels hide scores that
+are off by 0.03. So every index along an axis is held against the largest value there. And it is too hard where the
+network amplifies rounding: then a difference may be as large as that of its graph in floats from double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from edgec.check.compare import Difference, compare, compare_all
+from edgec.check.float64 import exact_results
+from edgec.errors import EdgecError
+from edgec.execute.executor import run_graph
+from edgec.ir.graph import Graph
+
+Arrays = Mapping[str, np.ndarray]
+#: Indices along an axis that are groups: more of them are positions rather than kinds of values.
+MOST_GROUPS = 512
+#: Values that a group has at least: a single one may be near zero by cancellation.
+LEAST_VALUES = 4
+#: Part of the tolerance on the largest value of all that a group may always be off by, in fp32 and in narrower types,
+#: whose rounding of large terms reaches small results.
+FLOOR, NARROW_FLOOR, NARROW = 0.01, 0.25, 1e-3
+#: Multiple of that distance that passes: for other orders of summation on two sides, and Winograd's transforms.
+SLACK = 8.0
+#: Differences beyond this are no rounding.
+MOST_ROUNDING = 1e-2
+
+
+@dataclass
+class Judge:
+    """Compares results of one network with its reference.
+
+    ``graph`` is the imported one, ``tolerance`` relative, ``mismatch_tolerance`` the part of integers that may differ,
+    ``steps`` those of quantized outputs by name. ``may_excuse`` is false where the user gave the tolerance.
+    """
+
+    graph: Graph
+    tolerance: float
+    mismatch_tolerance: float = 0.0
+    steps: Mapping[str, float] = field(default_factory=dict)
+    may_excuse: bool = True
+    _rounding: tuple[Arrays, dict[str, tuple[float, float]]] | None = None  # of the inputs that were asked for last
+
+    def differences(self, got: Arrays, want: Arrays, inputs: Arrays) -> tuple[Difference, ...]:
+        """Every output beside its reference; ``inputs`` are those that both had."""
+        found = []
+        for d in compare_all(got, want, self.steps):
+            if d.mismatches is None and not d.note and not d.quantized and want[d.name].size:
+                group, relative = self._worst_group(got[d.name], want[d.name])
+                d = replace(d, group=group, group_rel=relative)
+                if self.may_excuse and not d.within(self.tolerance):
+                    d = self._excused(d, inputs)
+            found.append(d)
+        return tuple(found)
+
+    def within(self, difference: Difference) -> bool:
+        """True for an output that passes."""
+        return difference.within(self.tolerance, self.mismatch_tolerance)
+
+    def _worst_group(self, got: np.ndarray, want: np.ndarray) -> tuple[str, float]:
+        """The group that is farthest off relative to its own largest value, as an index expression, and by how much."""
+        far, large = _magnitudes(got, want)
+        floor = (NARROW_FLOOR if self.tolerance > NARROW else FLOOR) * self.tolerance * float(large.max(initial=0.0))
+        worst = ("", 0.0)
+        for axis, extent in enumerate(want.shape):
+            if not 2 <= extent <= MOST_GROUPS or want.size // extent < LEAST_VALUES:
+                continue
+            others = tuple(a for a in range(want.ndim) if a != axis)
+            off, scale = far.max(axis=others), large.max(axis=others)
+            relative = np.where(off <= floor, 0.0, off / np.where(scale > 0, scale, 1.0))
+            k = int(relative.argmax())
+            if relative[k] > worst[1]:
+                worst = (f"[{', '.join(str(k) if a == axis else ':' for a in range(want.ndim))}]", float(relative[k]))
+        return worst
+
+    def _excused(self, d: Difference, inputs: Arrays) -> Difference:
+        """The same difference with a reason to pass it, where rounding alone makes such differences in this network."""
+        if self._rounding is None or self._rounding[0] is not inputs:
+            self._rounding = (inputs, self._own_rounding(inputs))
+        own = self._rounding[1].get(d.name)
+        if own is None:
+            return d
+        pairs = ((d.max_rel, own[0]), (d.group_rel, own[1]))
+        if any(far > max(self.tolerance, min(SLACK * near, MOST_ROUNDING)) for far, near in pairs):
+            return d
+        return replace(d, excused=f"floats are {max(own):.1e} from double precision in this network")
+
+    def _own_rounding(self, inputs: Arrays) -> dict[str, tuple[float, float]]:
+        """Distance of the graph in floats from the graph in double precision, by output: of all, and of a group."""
+        try:
+            exact = exact_results(self.graph, inputs)
+            floats = run_graph(self.graph, inputs)
+        except (EdgecError, MemoryError):  # an operator that has no meaning in double precision
+            return {}
+        found = {}
+        for name, value in floats.items():
+            if value.dtype == np.float32 and value.size:
+                d = compare(name, value.astype(np.float64), exact[name])
+                found[name] = (d.max_rel, self._worst_group(value, exact[name])[1])
+        return found
+
+
+def _magnitudes(got: np.ndarray, want: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Absolute differences and values in double precision; what is not finite on both sides counts as 0."""
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    finite = np.isfinite(a) & np.isfinite(b)
+    with np.errstate(invalid="ignore"):
+        return np.where(finite, np.abs(a - b), 0.0), np.where(finite, np.abs(b), 0.0)
+
+
+def says_nothing(results: list[np.ndarray]) -> str:
+    """The reason why equal results of several samples prove little about a network; empty where they do prove it."""
+    first = results[0]
+    if all(not r.size for r in results):
+        return "has no element"
+    if first.dtype.kind not in "f":
+        return ""
+    if all(np.isnan(r).all() for r in results):
+        return "is not a number anywhere"
+    if all(not np.isfinite(r).any() for r in results):
+        return "is infinite everywhere"
+    values = np.concatenate([r[np.isfinite(r)].reshape(-1) for r in results]).astype(np.float64)
+    if values.size > 1 and not np.ptp(values):
+        return f"is {values[0]:.4g} everywhere"
+    ends = (np.abs(values) < 1e-6) | (np.abs(values - 1.0) < 1e-6)
+    if values.size >= LEAST_VALUES and ends.all():
+        return "is 0 or 1 everywhere: its last function is saturated"
+    return ""

@@ -1,0 +1,126 @@
+"""Verdicts that an error in a small channel, or an output that says nothing, do not slip through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from chance import RANDOM
+
+import edgec
+from edgec.check import network
+from edgec.check.compare import TOLERANCE
+from edgec.check.float64 import exact_results
+from edgec.check.judge import Judge, says_nothing
+from edgec.ir.graph import Graph, constant, placeholder
+from edgec.ir.types import Type
+from edgec.ops import node
+from edgec.resources import data_folder
+
+DIGITS = data_folder("apps") / "digits" / "digits.onnx"
+FLOATS = np.float32
+
+
+def f32(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(FLOATS)
+
+
+def identity(*shape: int) -> Graph:
+    x = placeholder("x", Type("f32", shape))
+    return Graph((x,), (("y", node("mul", x, constant(np.ones((), FLOATS)))),))
+
+
+def judged(got: np.ndarray, want: np.ndarray, **options: Any) -> bool:
+    """The verdict on a network that returns its input, which is the reference's result."""
+    judge = Judge(identity(*want.shape), TOLERANCE, **options)
+    return all(map(judge.within, judge.differences({"y": got}, {"y": want}, {"x": want})))
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_scores_beside_boxes(axis: int) -> None:
+    """Four coordinates of up to 640 pixels and scores up to 1, along any axis."""
+    boxes, scores = np.abs(f32(1, 4, 50)) * 200, RANDOM.random((1, 6, 50)).astype(FLOATS)
+    want = np.concatenate([boxes, scores], 1)
+    wrong = want.copy()
+    wrong[0, 5] += 0.03
+    want, wrong = (np.ascontiguousarray(np.moveaxis(a, 1, axis)) for a in (want, wrong))
+    assert np.abs(wrong - want).max() <= TOLERANCE * np.abs(want).max() * 10
+    assert not judged(wrong, want)
+    assert judged(want + FLOATS(1e-6) * np.abs(want), want)
+
+
+def test_a_channel_that_cancels_is_no_alarm() -> None:
+    want = f32(1, 8, 30)
+    want[0, 3] *= 1e-7  # what is left of large terms
+    got = want.copy()
+    got[0, 3] += 1e-7
+    assert judged(got, want)
+    got[0, 3] += 1e-3
+    assert not judged(got, want)
+
+
+def test_single_values_and_long_axes_are_held_against_the_whole() -> None:
+    want = f32(1, 10)
+    want[0, 4] = 1e-6
+    got = want.copy()
+    got[0, 4] = 3e-6
+    assert judged(got, want)
+
+
+def test_a_network_that_amplifies_rounding_may_differ_as_much() -> None:
+    """Differences of nearly equal numbers: floats are 1e-3 off, and so may two of them be from one another."""
+    x = placeholder("x", Type("f32", (1, 64)))
+    large = constant(np.full((), 3e4, FLOATS))
+    graph = Graph((x,), (("y", node("sub", node("add", x, large), large)),))
+    inputs = {"x": f32(1, 64)}
+    exact = exact_results(graph, inputs)["y"]
+    want = (inputs["x"] + FLOATS(3e4)) - FLOATS(3e4)
+    own = np.abs(want - exact).max() / np.abs(exact).max()
+    assert TOLERANCE < own < 1e-2 / 3
+    judge = Judge(graph, TOLERANCE)
+    near = (want + 2 * own * np.abs(exact).max() * RANDOM.choice([-1, 1], exact.shape)).astype(FLOATS)
+    (d,) = judge.differences({"y": near}, {"y": want}, inputs)
+    assert judge.within(d) and "from double precision" in d.excused
+    far = (exact * 1.05).astype(FLOATS)
+    assert not judge.within(judge.differences({"y": far}, {"y": want}, inputs)[0])
+    strict = Judge(graph, TOLERANCE, may_excuse=False)
+    assert not strict.within(strict.differences({"y": near}, {"y": want}, inputs)[0])
+
+
+def test_a_graph_that_means_something_else_is_not_excused() -> None:
+    """What the graph computes exactly is no excuse: the import may be what is wrong."""
+    x = placeholder("x", Type("f32", (1, 40)))
+    wrong = Graph((x,), (("y", node("mul", x, constant(np.full((), 1.001, FLOATS)))),))
+    inputs = {"x": f32(1, 40)}
+    judge = Judge(wrong, TOLERANCE)
+    (d,) = judge.differences({"y": inputs["x"] * FLOATS(1.001)}, {"y": inputs["x"]}, inputs)
+    assert not judge.within(d)
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (np.full((2, 3), np.nan, FLOATS), "not a number anywhere"),
+        (np.zeros((0, 4), FLOATS), "no element"),
+        (np.full((5,), np.inf, FLOATS), "infinite everywhere"),
+        (np.full((5,), 0.25, FLOATS), "0.25 everywhere"),
+        (np.eye(4, dtype=FLOATS), "saturated"),
+        (np.array([0.1, 0.9], FLOATS), ""),
+        (np.array([1, 0, 1, 1], np.int64), ""),
+        (np.array([np.nan, 1.0, 2.0], FLOATS), ""),
+    ],
+)
+def test_outputs_that_say_nothing(result: np.ndarray, reason: str) -> None:
+    assert reason in says_nothing([result, result]) and bool(reason) == bool(says_nothing([result]))
+
+
+def test_a_saturated_network_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = edgec.build(DIGITS)
+    gray = {"image": np.full((1, 1, 8, 8), 0.05, FLOATS)}
+    usual = edgec.check(built, inputs=gray)
+    assert usual.verdict == "ok" and not usual.unproven
+    checked = edgec.check(built, samples=1)
+    assert checked.ok and checked.verdict == "proves nothing" and "saturated" in checked.unproven["probabilities"]
+    monkeypatch.setattr(network, "runs_here", lambda *_: False)
+    assert edgec.check(built, inputs=gray).verdict == "not run"
