@@ -14,7 +14,7 @@ from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.errors import UsageError
 
-_FULL, _NOT_SAVED = 17, 24
+_FULL, _LOST, _NOT_SAVED = 17, 18, 24
 _ALIGNMENT = 64
 
 
@@ -38,6 +38,7 @@ class Session:
             raise UsageError("this is no language model", hint="build one from a GGUF file", where=str(network.folder))
         self.network = network
         self.context, self.vocabulary = int(facts["context"]), int(facts["vocabulary"])
+        self.chunk = int(facts["chunk"])
         raw = np.empty(int(facts["cache_bytes"]) + _ALIGNMENT, np.uint8)
         self._cache = raw[-raw.ctypes.data % _ALIGNMENT :]
         self._held = np.empty(self.context, np.int32)
@@ -168,6 +169,11 @@ class Session:
             raise UsageError(
                 f"{past} tokens and {count} more do not fit the context of {self.context}",
                 hint="build with a larger --context",
+            )
+        if status == _LOST:
+            raise UsageError(
+                f"windows of the model keep no rows from which {past} tokens could go on",
+                hint=f"go back by {self.chunk} tokens at most, or to 0",
             )
         if status:
             raise UsageError(f"the model returned status {status}", where=str(self.network.folder))

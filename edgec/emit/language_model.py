@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from math import prod
 
+from edgec.frontend.language.cache import REACHED
 from edgec.frontend.language.chat import Chat, chat_of
 from edgec.frontend.language.chat_form import END, ROLES, START
 from edgec.frontend.language.facts import TOKENS, LanguageModel, facts_of
@@ -51,6 +52,7 @@ class Session:
     cache_bytes: int
     read_bytes: int  # of the weights of products, each of which a run reads once
     states: tuple[State, ...]
+    reached: int | None  # where in the cache is the number of positions ever written, if layers have rings of rows
     tokens: bytes | None  # the table of the tokenizer
     chat: Chat | None
 
@@ -103,6 +105,10 @@ class Session:
         return self.facts.chunk
 
     @property
+    def ring(self) -> int:
+        return self.facts.ring
+
+    @property
     def vocabulary(self) -> int:
         return self.facts.vocabulary
 
@@ -133,7 +139,8 @@ def session_of(program: Program, fields: Mapping[str, str], ctypes: Mapping[Buff
     )
     return Session(
         facts, fields["tokens"], tuple(argument(*entry) for entry in entries), size, sum(b.bytes for b in products),
-        states, read(table) if table is not None else None, chat_of(program.graph),
+        states, next((places[b] for name, b, _ in program.inputs if name == REACHED and b in places), None),
+        read(table) if table is not None else None, chat_of(program.graph),
     )  # fmt: skip
 
 

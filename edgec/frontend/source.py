@@ -12,6 +12,7 @@ from edgec.frontend import gguf, hugging, tflite
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.gguf.reader import read as read_gguf
 from edgec.frontend.hugging.folder import HuggingModel
+from edgec.frontend.language.cache import Kind
 from edgec.frontend.onnx import decoder, importer, support
 from edgec.frontend.onnx import model as onnx_model
 from edgec.frontend.onnx.inputs import DimensionRange
@@ -61,6 +62,7 @@ def import_graph(
     dims: Mapping[str, DimensionRange] | None = None,
     rounds: Mapping[str, int] | None = None,
     context: int | None = None,
+    cache: Kind | None = None,
     ops_folders: Iterable[str | Path] = (),
     tensors: dict[str, Node] | None = None,
 ) -> Graph:
@@ -69,12 +71,17 @@ def import_graph(
         if shapes or dims or values:
             raise UsageError("a language model has no shapes to choose", hint="give --context")
         if isinstance(model, HuggingModel):
-            return hugging.import_folder(model, context)
-        return gguf.import_gguf(model, context)
+            return hugging.import_folder(model, context, cache or "fp32")
+        return gguf.import_gguf(model, context, cache or "fp32")
     if isinstance(model, onnx_model.Model) and not (shapes or dims or values) and decoder.is_decoder(model):
+        if cache not in (None, "fp32"):
+            hint = "leave out --cache, or build the model from a GGUF file or a folder of Hugging Face's"
+            raise UsageError(f"decoders in ONNX have no cache in {cache}", hint=hint, where="--cache")
         return decoder.import_decoder(model, context)
     if context is not None:
         raise UsageError("only a language model has a context", where="--context")
+    if cache is not None:
+        raise UsageError("only a language model has a cache", hint="leave out --cache", where="--cache")
     if isinstance(model, TfliteModel):
         if dims:
             raise UsageError("TensorFlow Lite models are built for one shape", hint="give it with --shape")

@@ -18,6 +18,7 @@ from edgec.device.device import Device, Precision
 from edgec.device.load import load_device
 from edgec.emit.weights import PLACES as WEIGHT_PLACES
 from edgec.errors import UsageError
+from edgec.frontend.language.cache import KINDS, Kind
 from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.options.keywords import unknown
@@ -53,6 +54,7 @@ class Options:
     loops: Mapping[str, int]
     context: int | None
     chat_template: Path | None
+    cache: Kind | None
     numeric: Numeric
     error: float  # of mixed precision: at most, over the largest value; 0 where precision is not mixed
     quantize: str
@@ -99,6 +101,9 @@ def resolve(settings: Settings) -> Options:
     threads = _threads(given["threads"])
     if threads > 1 and not device.hosted:
         raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
+    if device.is_gpu and given["cache"] not in (None, "fp32"):
+        hint = "leave out --cache, or build for a processor: edgec device list"
+        raise UsageError(f"kernels for '{device.name}' read no cache in {given['cache']}", hint=hint, where="--cache")
     prune, sparsity = _pruning(given, device)
     return Options(
         device=device,
@@ -363,6 +368,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "loops": lambda loops: {n: _rounds(n, k) for n, k in (loops or {}).items()},
     "context": _context,
     "chat_template": lambda given: None if given is None else Path(given),
+    "cache": lambda kind: None if kind is None else _one_of("cache", kind, KINDS),
     "numeric": _numeric,
     "observer": lambda name: _one_of("observer", name, OBSERVERS),
     "corrections": _corrections,

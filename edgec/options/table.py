@@ -144,6 +144,10 @@ class Settings(TypedDict, total=False):
         int | None,
         Option("Most tokens of a language model: prompt and answer; 2048 by default.", SHAPES, kind=int, metavar="N"),
     ]
+    cache: Annotated[
+        str | None,
+        Option("What a language model stores keys and values as: fp32, fp16, int8; fp32 by default.", SHAPES),
+    ]
 
     chat_template: Annotated[
         str | Path | None,

@@ -57,7 +57,14 @@ class Simplified:
 def import_(source: Any, context: Context) -> Graph:
     o = context.options
     graph = import_graph(
-        read(source), o.shapes, values=o.values, dims=o.dims, rounds=o.loops, context=o.context, ops_folders=o.operators
+        read(source),
+        o.shapes,
+        values=o.values,
+        dims=o.dims,
+        rounds=o.loops,
+        context=o.context,
+        cache=o.cache,
+        ops_folders=o.operators,
     )
     return with_chat(with_states(graph, o.states), o.chat_template)
 

@@ -20,6 +20,7 @@ from edgec.frontend.language.config import DecoderConfig, Layer, Rotary
 from edgec.frontend.language.decoder import decoder
 from edgec.frontend.values import constant
 from edgec.ir.graph import Graph
+from edgec.ir.types import DTYPES
 
 Arrays = dict[str, np.ndarray]
 CONTEXT, CHUNK = 24, 5
@@ -144,7 +145,7 @@ def reference(c: DecoderConfig, w: Arrays, tokens: list[int]) -> np.ndarray:
 
 def decoded(graph: Graph, run: Callable[[Arrays], Arrays], tokens: list[int], parts: list[int]) -> list[np.ndarray]:
     """The logits after each part of the tokens."""
-    states = {n.attributes["name"]: np.zeros(n.type.shape, np.float32) for n in graph.inputs[2:]}
+    states = {n.attributes["name"]: np.zeros(n.type.shape, DTYPES[n.type.dtype]) for n in graph.inputs[2:]}
     past, found = 0, []
     for count in parts:
         part = np.array(tokens[past : past + count], np.int32)

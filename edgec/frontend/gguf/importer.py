@@ -11,6 +11,7 @@ from edgec.frontend.gguf.architectures import config_of
 from edgec.frontend.gguf.blocks import Blocks, Scaled
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.gguf.vocabulary import vocabulary_of
+from edgec.frontend.language.cache import Kind
 from edgec.frontend.language.chat import Chat
 from edgec.frontend.language.chat_template import ChatTemplate
 from edgec.frontend.language.decoder import CONTEXT, decoder
@@ -24,8 +25,8 @@ from edgec.ir.graph import constant as constant_node
 from edgec.ir.types import DTYPES, ends
 
 
-def import_gguf(model: GgufModel, context: int | None = None) -> Graph:
-    """The decoder for prompt and answer of at most ``context`` tokens.
+def import_gguf(model: GgufModel, context: int | None = None, cache: Kind = "fp32") -> Graph:
+    """The decoder for prompt and answer of at most ``context`` tokens, with a cache stored as ``cache`` says.
 
     Raises ModelError for architectures and tensors that are not supported, UsageError for a context beyond the model's.
     """
@@ -38,7 +39,7 @@ def import_gguf(model: GgufModel, context: int | None = None) -> Graph:
         return weight_of(model, name) if name in model.tensors else None
 
     try:
-        graph = decoder(config, weight, context or min(CONTEXT, trained), name=model.name)
+        graph = decoder(config, weight, context or min(CONTEXT, trained), name=model.name, cache=cache)
         vocabulary = vocabulary_of(model)
         if vocabulary is None:
             return graph

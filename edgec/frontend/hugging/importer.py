@@ -8,6 +8,7 @@ from edgec.errors import ModelError, UsageError
 from edgec.frontend.hugging.architectures import adds_one, config_of, name_of
 from edgec.frontend.hugging.folder import HuggingModel
 from edgec.frontend.hugging.tokenizer import tokens_beside
+from edgec.frontend.language.cache import Kind
 from edgec.frontend.language.decoder import CONTEXT, decoder
 from edgec.frontend.language.stored import stored
 from edgec.frontend.values import Value
@@ -17,8 +18,8 @@ from edgec.text import printable
 _TABLE, _HEAD = "embed_tokens.weight", "lm_head.weight"
 
 
-def import_folder(model: HuggingModel, context: int | None = None) -> Graph:
-    """The decoder for prompt and answer of at most ``context`` tokens.
+def import_folder(model: HuggingModel, context: int | None = None, cache: Kind = "fp32") -> Graph:
+    """The decoder for prompt and answer of at most ``context`` tokens, with a cache stored as ``cache`` says.
 
     Raises ModelError for architectures and tensors that are not supported, UsageError for a context beyond the model's.
     """
@@ -39,7 +40,7 @@ def import_folder(model: HuggingModel, context: int | None = None) -> Graph:
         return found + 1.0 if adds_one(model.architecture, name) else found
 
     try:
-        graph = decoder(config, weight, context or min(CONTEXT, trained), name=model.name)
+        graph = decoder(config, weight, context or min(CONTEXT, trained), name=model.name, cache=cache)
         return replace(graph, metadata={**graph.metadata, **tokens_beside(model.path, config.vocabulary)})
     except ModelError as error:
         error.where = error.where or model.where

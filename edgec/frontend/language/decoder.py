@@ -1,25 +1,23 @@
 """The graph of a decoder: tokens and the number of earlier ones in, the logits of the last token out.
 
 The graph has two run-time sizes: ``tokens``, 1 .. chunk, and ``past``, the number of tokens in the cache. Keys and
-values of every layer are states that each run extends in place at ``past``. Keys are stored with their features
-outermost, so that the scores of neighboring keys are computed in the lanes of a vector.
+values of every layer are states that each run extends in place at ``past`` (`edgec.frontend.language.cache`). Keys are
+stored with their features outermost, so that the scores of neighboring keys are computed in the lanes of a vector.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from edgec.errors import ModelError
+from edgec.frontend.language.cache import Cache, Kind, Positions, products_of, shares_of
 from edgec.frontend.language.config import DecoderConfig, Layer, Rotary
 from edgec.frontend.language.facts import LanguageModel
-from edgec.frontend.states import describe
-from edgec.frontend.values import Value, concat, constant, emit, iota, select, size
+from edgec.frontend.values import Value, concat, constant, emit, select
 from edgec.ir import expr as X
-from edgec.ir.expr import Expr, Extent
-from edgec.ir.graph import Graph, Node, placeholder
+from edgec.ir.graph import Graph, placeholder
 from edgec.ir.sizes import Dimension
 from edgec.ir.types import Type
 
@@ -31,26 +29,11 @@ CHUNK = 64
 CONTEXT = 2048
 
 
-@dataclass(frozen=True)
-class _Positions:
-    """The run-time sizes, and the extents that follow."""
-
-    past: Expr
-    count: Extent
-    capacity: int  # rows of the cache: the context, and a chunk that may begin at its end
-
-    @property
-    def seen(self) -> Extent:
-        return X.plain(self.past + self.count)
-
-
 class _Decoder:
     """One decoder under construction."""
 
-    def __init__(self, config: DecoderConfig, weights: Weights, at: _Positions) -> None:
-        self.config, self.weights, self.at = config, weights, at
-        self.inputs: list[Node] = []
-        self.outputs: list[tuple[str, Node]] = []
+    def __init__(self, config: DecoderConfig, weights: Weights, cache: Cache) -> None:
+        self.config, self.weights, self.cache, self.at = config, weights, cache, cache.at
 
     def weight(self, name: str, *shape: int) -> Value:
         found = self.optional(name, *shape)
@@ -83,17 +66,6 @@ class _Decoder:
         """[tokens, heads * head] as [heads, tokens, head]."""
         return x.reshape(self.at.count, heads, self.config.head).transpose(1, 0, 2)
 
-    def cached(self, name: str, new: Value, axis: int) -> Value:
-        """The state ``name`` with ``new`` at the positions of this run: all that has been seen, [heads, .., ..]."""
-        shape = list(new.shape)
-        shape[axis] = self.at.capacity
-        state = placeholder(name, Type("f32", tuple(shape)))
-        starts = tuple(self.at.past if d == axis else 0 for d in range(3))
-        whole = emit("update", Value(state), new, starts=starts)
-        self.inputs.append(state)
-        self.outputs.append((f"{name}_new", whole.node))
-        return whole.part(axis, 0, self.at.seen)
-
     def attention(self, x: Value, layer: Layer, number: int) -> Value:
         c, at, name = self.config, self.at, f"blk.{number}.attn"
         q, k, v = (self.split(y, n) for y, n in zip(self.projections(x, name), (c.heads, c.kv_heads, c.kv_heads)))
@@ -101,20 +73,15 @@ class _Decoder:
         if layer.rotary is not None:
             tables = rotary_tables(layer.rotary, at)
             q, k = (rotated(y, layer.rotary, *tables) for y in (q, k))
-        keys = self.cached(f"keys_{number}", k.swap(1, 2), 2)
-        values = self.cached(f"values_{number}", v, 1)
-        group = c.heads // c.kv_heads
-        q = q.reshape(c.kv_heads, group, at.count, c.head)
-        scores = (q @ keys.unsqueeze(1)) * (c.query_scale or c.head**-0.5)
+        rows = self.cache.rows(layer.window)
+        keys = self.cache.extended(f"keys_{number}", k.swap(1, 2), 2, rows)
+        values = self.cache.extended(f"values_{number}", v, 1, rows)
+        q = q.reshape(c.kv_heads, c.heads // c.kv_heads, at.count, c.head)
+        scores = products_of(q, keys) * (c.query_scale or c.head**-0.5)
         if c.attention_softcap:
             scores = emit("tanh", scores / c.attention_softcap) * c.attention_softcap
-        key, query = iota(at.seen, 3, 4), size(at.past) + iota(at.count, 2, 4)
-        hidden = key > query
-        if layer.window:
-            hidden = hidden | (key <= query - layer.window)
-        scores = select(hidden, float("-inf"), scores)
-        e = emit("exp", scores - scores.reduce("max", [3]))
-        y = (e / e.sum([3])) @ values.unsqueeze(1)
+        scores = select(rows.hidden(), float("-inf"), scores)
+        y = shares_of(scores, values) @ values.numbers.unsqueeze(1)
         y = y.transpose(2, 0, 1, 3).reshape(at.count, c.heads * c.head)
         return self.linear(y, f"{name}_output", c.width)
 
@@ -157,25 +124,28 @@ class _Decoder:
         return emit("tanh", y / c.logits_softcap) * c.logits_softcap if c.logits_softcap else y
 
 
-def decoder(config: DecoderConfig, weights: Weights, context: int, chunk: int = CHUNK, name: str = "lm") -> Graph:
+def decoder(
+    config: DecoderConfig, weights: Weights, context: int, chunk: int = CHUNK, name: str = "lm", cache: Kind = "fp32"
+) -> Graph:
     """The graph of a decoder for at most ``context`` tokens, of which a run takes at most ``chunk``.
 
-    Inputs: ``tokens`` i32 [tokens], ``past`` i64 (the number of tokens in the cache), and the cache of every layer.
-    Outputs: ``logits`` f32 [vocabulary] of the last token, and the renewed cache. Raises ModelError for weights that
-    are missing or of another shape.
+    Inputs: ``tokens`` i32 [tokens], ``past`` i64 (the number of tokens in the cache), and the cache of every layer,
+    which is stored as ``cache`` says. Outputs: ``logits`` f32 [vocabulary] of the last token, and the renewed cache.
+    Raises ModelError for weights that are missing or of another shape.
     """
     config.check()
     chunk = min(chunk, context)
-    at = _Positions(X.size("past", 0, context - 1), Dimension("tokens", 1, chunk).extent, context + chunk - 1)
-    made = _Decoder(config, weights, at)
+    at = Positions(X.size("past", 0, context - 1), Dimension("tokens", 1, chunk).extent, context, chunk)
+    kept = Cache(at, cache)
     tokens, past = placeholder("tokens", Type("i32", (at.count,))), placeholder("past", Type("i64", ()))
-    logits = made.logits(Value(tokens))
-    states = {str(n.attributes["name"]): (f"{n.attributes['name']}_new", np.zeros(1, np.float32)) for n in made.inputs}
+    logits = _Decoder(config, weights, kept).logits(Value(tokens))
+    kept.finish()
+    facts = LanguageModel(context, chunk, config.vocabulary, cache, kept.ring)
     return Graph(
-        (tokens, past, *made.inputs),
-        (("logits", logits.node), *made.outputs),
+        (tokens, past, *kept.inputs),
+        (("logits", logits.node), *kept.outputs),
         name,
-        metadata={**LanguageModel(context, chunk, config.vocabulary).described(), **describe(states)},
+        metadata={**facts.described(), **kept.described},
         sizes=((at.past, past),),
     )
 
@@ -187,7 +157,7 @@ def activation(x: Value, kind: str) -> Value:
     return x * 0.5 * (emit("tanh", (x + x * x * x * 0.044715) * float(np.sqrt(2 / np.pi))) + 1.0)
 
 
-def rotary_tables(rotary: Rotary, at: _Positions) -> tuple[Value, Value]:
+def rotary_tables(rotary: Rotary, at: Positions) -> tuple[Value, Value]:
     """Cosines and sines [tokens, pairs] at the positions of this run: a part of a constant table."""
     pairs = np.arange(rotary.size // 2, dtype=np.float64)
     frequency = rotary.base ** (-2 * pairs / rotary.size) / (np.array(rotary.frequency_factors or 1.0))

@@ -16,11 +16,17 @@ LONG = frozenset({TOKENS, CHAT})
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """Most tokens of a text (``context``) and of one run (``chunk``), and the number of different tokens."""
+    """Most tokens of a text (``context``) and of one run (``chunk``), and the number of different tokens.
+
+    ``cache`` is what keys and values are stored as. ``ring`` counts the rows of the smallest ring among the layers (0:
+    all layers keep all rows): a text of more tokens can go back by a chunk at most, or to its start.
+    """
 
     context: int
     chunk: int
     vocabulary: int
+    cache: str = "fp32"
+    ring: int = 0
 
     def described(self) -> dict[str, str]:
         """The entry of the metadata."""
