@@ -21,6 +21,8 @@ from edgec.frontend.source import Parsed
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.text import printable
 
+#: The attribute of products by weights of few bits that says how exact they may be.
+LEVEL = "accuracy_level"
 #: numpy's types by onnxruntime's names.
 _TYPES = {
     "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(bool)": np.bool_,
@@ -38,7 +40,7 @@ def open_reference(
         return LitertReference(model, shapes, values)
     if isinstance(model, (GgufModel, HuggingModel)):
         raise Unavailable("no engine computes this model in full precision", hint="stages are compared with the import")
-    return Reference(model, values, shapes=shapes)
+    return Reference(in_floats(model), values, shapes=shapes)
 
 
 def runtime() -> Any:
@@ -159,6 +161,24 @@ def _of_version(model: Model, ir_version: int) -> Model:
     proto = self_contained(model)
     proto.ir_version = ir_version
     return replace(model, proto=proto, path=None)
+
+
+def in_floats(model: Model) -> Model:
+    """The model whose products by weights of few bits are of floats, as the operator is defined.
+
+    An `accuracy_level` above 1 lets onnxruntime round the other factor too, to 16 or to 8 bits.
+    """
+    if not any(map(rounds_its_operand, model.proto.graph.node)):
+        return model
+    proto = self_contained(model)
+    for node in filter(rounds_its_operand, proto.graph.node):
+        next(a for a in node.attribute if a.name == LEVEL).i = 1
+    return replace(model, proto=proto, path=None)
+
+
+def rounds_its_operand(node: onnx.NodeProto) -> bool:
+    """True for a product by weights of few bits that onnxruntime computes in less than floats."""
+    return node.domain == "com.microsoft" and any(a.name == LEVEL and a.i > 1 for a in node.attribute)
 
 
 def self_contained(model: Model) -> onnx.ModelProto:

@@ -1,0 +1,53 @@
+"""Products by weights of few bits are held against what the operator means, whatever its accuracy_level."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from chance import RANDOM
+from onnx import TensorProto, helper, numpy_helper
+
+import edgec
+from edgec.check.reference import Reference, in_floats
+from edgec.frontend.onnx.model import read
+
+INPUTS, OUTPUTS, GROUP = 64, 24, 32
+
+
+def product(level: int | None) -> onnx.ModelProto:
+    codes = RANDOM.integers(0, 256, (OUTPUTS, INPUTS // GROUP, GROUP // 2)).astype(np.uint8)
+    scales = (RANDOM.random(OUTPUTS * INPUTS // GROUP) + 0.1).astype(np.float32)
+    settings = {"K": INPUTS, "N": OUTPUTS, "bits": 4, "block_size": GROUP}
+    settings |= {} if level is None else {"accuracy_level": level}
+    made = helper.make_node(
+        "MatMulNBits", ["x", "codes", "scales"], ["y"], "product", domain="com.microsoft", **settings
+    )
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [made], "g", [value("x", TensorProto.FLOAT, [3, INPUTS])], [value("y", TensorProto.FLOAT, [3, OUTPUTS])],
+        [numpy_helper.from_array(codes, "codes"), numpy_helper.from_array(scales, "scales")],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+@pytest.mark.parametrize("level", [None, 0, 1, 4])
+def test_a_product_is_right_at_every_level(level: int | None, tmp_path: Path) -> None:
+    onnx.save(product(level), tmp_path / "m.onnx")
+    checked = edgec.check(tmp_path / "m.onnx", samples=2)
+    assert checked.ok and checked.verdict == "ok" and not checked.notes
+    assert edgec.bench(tmp_path / "m.onnx", vs="onnxruntime", seconds=0.02, rounds=1).max_rel < 1e-4
+
+
+def test_the_peer_itself_rounds_at_level_4(tmp_path: Path) -> None:
+    onnx.save(product(4), tmp_path / "m.onnx")
+    model = read(tmp_path / "m.onnx")
+    given = {"x": RANDOM.standard_normal((3, INPUTS)).astype(np.float32)}
+    rounded, exact = (Reference(m).run(given)["y"] for m in (model, in_floats(model)))
+    assert np.abs(rounded - exact).max() > 1e-4 * np.abs(exact).max()
+    assert in_floats(read(product(1))) is not None
+    plain = read(product(None))
+    assert in_floats(plain) is plain
