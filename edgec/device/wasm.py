@@ -15,6 +15,9 @@ from edgec.errors import ToolchainError
 #: Of the module; kernels keep little there.
 STACK_BYTES = 1 << 20
 
+#: What a page calls of a language model (`language/conversation.h.jinja`).
+CONVERSATION = ("conversation_bytes", "begin", "sample_by", "add", "ask", "answer", "interrupt")
+
 Progress = Callable[[Path, int, int], None]
 
 
@@ -25,9 +28,11 @@ def assemble(folder: Path, name: str, device: Device, sources: Sequence[str], pr
     """
     compiler = pick_compiler(device, "zig")
     output = folder / "web" / f"{name}.wasm"
-    exported = [f"--export={name}_run", "--export=__heap_base", "-z", f"stack-size={STACK_BYTES}"]
+    found = [f"{name}_{function}" for function in CONVERSATION] if f"{name}_conversation.c" in sources else []
+    names = [f"{name}_run", *found, "__heap_base"]
+    exported = [*(f"--export={symbol}" for symbol in names), "-z", f"stack-size={STACK_BYTES}"]
     with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
-        files = [folder / source for source in sources if not source.endswith(".S")]
+        files = [folder / source for source in sources if source != f"{name}_weights.S"]
         objects = compile_objects(compiler, device, files, Path(scratch), [f"-I{folder}"], progress=progress)
         bare = [*compiler.command[:-1], "wasm-ld", "--no-entry", "-s", *exported]
         if _links([*bare, *map(str, objects), "-o", str(output)]) is not None:  # a function of the C library is missing

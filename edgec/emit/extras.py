@@ -13,8 +13,10 @@ from typing import Any
 from edgec.device import android
 from edgec.device.device import Device
 from edgec.emit.language import language_of
+from edgec.emit.language_model import Session
 from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, steps
 from edgec.errors import UsageError
+from edgec.frontend.language.facts import KEY
 
 _FIXED = {"int8_t": 1, "int16_t": 2, "int32_t": 4, "int64_t": 8}
 #: Bytes of the types that callers see.
@@ -53,7 +55,8 @@ class Extra:
     needs: Sequence[str] = ()
     of_pictures: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that look at pictures
     of_flow: Mapping[str, str] = field(default_factory=dict)  # and for those that look at two
-    only_pictures: bool = False
+    of_conversations: Mapping[str, str] = field(default_factory=dict)  # in their place, for language models
+    only_pictures: bool = False  # or conversations, where there are pages for them
     language: str = "c"
     of_keywords: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that listen to a word
     one_in_one_out: bool = False
@@ -132,6 +135,11 @@ APPS: Mapping[str, Extra] = {
         only_pictures=True,
         steps=("python -m http.server -d {folder}/web",),
         of_pictures={**_below("web", "apps/web", "index.html", "page.js"), **_below("web", "apps", "labels.txt")},
+        of_conversations={
+            "web/{name}.js": "apps/web/model.js.jinja",
+            "web/index.html": "apps/web/chat.html.jinja",
+            "web/page.js": "apps/web/chat.js.jinja",
+        },
     ),
     "embedded": Extra(
         _below("embedded", "apps/embedded", "main.c", "Makefile"),
@@ -146,6 +154,7 @@ APPS: Mapping[str, Extra] = {
         {},
         arches=("aarch64", "arm", "riscv64", "x86_64"),
         of_pictures=_below("pi", "apps/pi", "main.c", "CMakeLists.txt"),
+        of_conversations={"pi/main.c": "apps/pi/chat.c.jinja", **_below("pi", "apps/pi", "CMakeLists.txt")},
         only_pictures=True,
         steps=("cmake -S {folder}/pi -B {folder}/pi/build && cmake --build {folder}/pi/build",),
     ),
@@ -203,6 +212,20 @@ def _word(name: str) -> str:
     return f"{name}_" if name in _WORDS["rust"] | _WORDS["java"] else name
 
 
+def _conversation(extra: Extra, model: Session | None) -> Mapping[str, str]:
+    """The pages of an app for a language model; raises UsageError where there are none."""
+    if not extra.of_conversations or model is None:
+        there = ", ".join(name for name, app in APPS.items() if app.of_conversations)
+        raise UsageError("this app has no sample for language models", hint=f"--app is one of {there} for them")
+    if not model.converses:
+        reason = model.chat.reason if model.chat is not None else "it has none"
+        raise UsageError(
+            f"this app talks by a chat template in C, and that of the model has no form for it: {reason}",
+            hint="give another one with --chat-template FILE",
+        )
+    return extra.of_conversations
+
+
 def pages(
     wanted: Iterable[Extra],
     device: Device,
@@ -211,6 +234,7 @@ def pages(
     sources: Sequence[str],
     prepared: Preparation,
     metadata: Mapping[str, str],
+    model: Session | None = None,
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """Templates by the paths of their files, and what they see beside what those of the project see.
 
@@ -222,6 +246,9 @@ def pages(
     detector = detector_of(picture, outputs) if picture is not None else None
     found: dict[str, str] = {}
     for extra in wanted:
+        if KEY in metadata and (extra.of_conversations or extra.only_pictures):
+            found |= _conversation(extra, model)
+            continue
         if extra.only_pictures and picture is None and not (flow and extra.of_flow):
             hint = (
                 "its one input is [1, 3, height, width] or [1, height, width, 3], of floats or bytes; or of one channel"
@@ -249,5 +276,6 @@ def pages(
         "score_steps": steps(outputs[0].onnx_name, metadata) if outputs else None,
         "least": -128 if inputs and inputs[0].dtype == "i8" else 0,
         "most": 127 if inputs and inputs[0].dtype == "i8" else 255,
+        "purpose": "pictures" if model is None else "chat",
         "abi": android.ABI.get(device.arch), "min_sdk": android.MIN_SDK,
     }  # fmt: skip

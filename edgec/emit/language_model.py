@@ -18,9 +18,6 @@ from edgec.ir.types import CODED, DTYPES
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import BlockSchedule, Buffer, Program
 
-#: The files of a session, and the templates that they are rendered from.
-PAGES = {"{name}_session.h": "language/session.h.jinja", "{name}_session.c": "language/session.c.jinja"}
-SOURCE = "{name}_session.c"
 #: The run-time size that counts the tokens in the cache.
 PAST = "past"
 #: Modules in C that are the same for all models, and those for models with a tokenizer.
@@ -89,12 +86,23 @@ class Session:
     @property
     def modules(self) -> tuple[str, ...]:
         """The modules in C that its artifact has."""
-        has_form = self.tokens is not None and self.chat is not None and self.chat.form is not None
-        return (*SAMPLER, *(TEXT if self.tokens is not None else ()), *(CHAT if has_form else ()))
+        return (*SAMPLER, *(TEXT if self.tokens is not None else ()), *(CHAT if self.converses else ()))
+
+    @property
+    def converses(self) -> bool:
+        """Can a program in C talk to it?"""
+        return self.tokens is not None and self.chat is not None and self.chat.form is not None
+
+    @property
+    def pages(self) -> dict[str, str]:
+        """The files that are its own, and the templates that they are rendered from."""
+        parts = ("session", *(("conversation",) if self.converses else ()))
+        return {f"{{name}}_{part}.{end}": f"language/{part}.{end}.jinja" for part in parts for end in "hc"}
 
     def sources(self, name: str) -> list[str]:
         """The files to compile beside those of the network and the table of tokens."""
-        return [SOURCE.format(name=name), *(f"{module}.c" for module in self.modules)]
+        own = [page.format(name=name) for page in self.pages if page.endswith(".c")]
+        return [*own, *(f"{module}.c" for module in self.modules)]
 
     @property
     def context(self) -> int:

@@ -21,7 +21,6 @@ from edgec.emit.function_comment import comment_text
 from edgec.emit.host_values import Computed, Demand, Open, port_of
 from edgec.emit.identifiers import identifier
 from edgec.emit.language import language_of, refuse_large
-from edgec.emit.language_model import PAGES as SESSION_PAGES
 from edgec.emit.language_model import session_of
 from edgec.emit.license import licensed
 from edgec.emit.opencl import host_values
@@ -208,7 +207,11 @@ def files(
     if model and model.tokens is not None:
         tables.append(Weights(weights.linked, name, model.tokens, "tokens"))
     modules = [*(["ec_pool"] if device.hosted else []), *(model.modules if model else ())]
-    headers = [f"{name}.h", *([f"{name}_session.h"] if model else []), *(f"{m}.h" for m in modules)]
+    headers = [
+        f"{name}.h",
+        *(page.format(name=name) for page in (model.pages if model else ()) if page.endswith(".h")),
+        *(f"{m}.h" for m in modules),
+    ]
     values |= {"model": model, "added_sources": added, "tables": tables, "public_headers": headers}
     values["model_hash"] = model.digest(weights.blob) if model else b""
     result: dict[str, bytes] = {}
@@ -226,7 +229,7 @@ def files(
         values |= host_values(program, sources, groups, device)
     template, pattern = language.kernels
     values["kernel_files"] = kernel_files = [pattern.format(name=name, k=k) for k in range(len(groups))]
-    for path, page in (*language.pages.items(), *(SESSION_PAGES.items() if model else ())):
+    for path, page in (*language.pages.items(), *(model.pages.items() if model else ())):
         put(path.format(name=name), page)
     for path, group in zip(kernel_files, groups):
         put(path, template, group=group)
@@ -236,7 +239,7 @@ def files(
         *added,
         *(table.source for table in tables),
     ]
-    pages, of_extras = extras.pages(wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata)
+    pages, of_extras = extras.pages(wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model)
     for path, page in pages.items():
         put(path.format(name=name), page, **of_extras)
     runtime = [*(f"runtime/{shape}" for shape in language.runtime), *(f"runtime/weights/{f}" for f in weights.runtime)]

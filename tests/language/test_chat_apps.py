@@ -1,0 +1,95 @@
+"""Chat samples of language models: a program for a Raspberry Pi, run here, and a page's module, run in Node.js."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from gguf_files import llama
+from needed import need
+from test_tokenizer import metadata
+
+import edgec
+from edgec.errors import UsageError
+
+CONTEXT = 96
+#: As ChatML, in a few tokens.
+TEMPLATE = "{% for m in messages %}{{ '[' + m['role'][0] + m['content'] + '</s>' }}{% endfor %}{{ '[a' }}"
+SAID = ("hello", "\u20ac", "and\u00a0</s>?")
+
+
+def model_file(folder: Path, template: str | None = TEMPLATE) -> Path:
+    path = folder / "lm.gguf"
+    more = metadata() | ({} if template is None else {"tokenizer.chat_template": template})
+    path.write_bytes(llama("Q4_0", 1, vocabulary=262, **more))
+    return path
+
+
+def answers(folder: Path, pieces: int | None, lines: tuple[str, ...] = SAID) -> list[str]:
+    """The same conversation in Python; ``pieces`` are the characters after which an answer is left."""
+    messages = [{"role": "system", "content": "be"}]
+    with edgec.load(folder) as model:
+        for line in lines:
+            messages.append({"role": "user", "content": line})
+            text = ""
+            for piece in model.chat(messages, temperature=0):
+                text += piece
+                if pieces is not None and len(text) >= pieces:
+                    break
+            messages.append({"role": "assistant", "content": text})
+    return [m["content"] for m in messages if m["role"] == "assistant"]
+
+
+def test_on_a_pi(tmp_path: Path) -> None:
+    """Lines in, streamed answers out; the last one runs to the end of the context, and the next line does not fit."""
+    need("cmake", "cmake")
+    out = tmp_path / "lm"
+    edgec.build(model_file(tmp_path), out, context=CONTEXT, name="lm", extras=["pi"], threads=2)
+    made = ["-S", out / "pi", "-B", out / "pi" / "build", "-DCMAKE_BUILD_TYPE=Debug"]
+    made.append("-DCMAKE_C_FLAGS=-Werror -fsanitize=address,undefined -fno-sanitize=null,object-size")
+    subprocess.run(["cmake", *made], check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", out / "pi" / "build", "--target", "lm_chat"], check=True, capture_output=True)
+    program = out / "pi" / "build" / "lm_chat"
+    want = answers(out, None, SAID[:1])[0]
+    done = subprocess.run(
+        [program, "-t", "2", "-s", "be"], input=f"{SAID[0]}\n{'x' * CONTEXT}\n", capture_output=True, text=True
+    )
+    assert done.stdout == want + "\n" and "a second]" in done.stderr
+    assert done.returncode == 1 and f"longer than {CONTEXT} tokens" in done.stderr
+    long = subprocess.run([program], input="x" * 9000 + "\n", capture_output=True, text=True)
+    assert long.returncode == 1 and "more than 8190 bytes" in long.stderr
+    empty = subprocess.run([program, "-T", "1", "-S", "3"], input="", capture_output=True, text=True)
+    assert (empty.returncode, empty.stdout) == (0, "")
+    assert subprocess.run([program, "-x"], capture_output=True).returncode == 2
+
+
+def test_in_node(tmp_path: Path) -> None:
+    """Three turns, each answer left after a few characters: what the page's module says is what Python says."""
+    program, out = need("node", "nodejs"), tmp_path / "lm"
+    path = model_file(tmp_path)
+    edgec.build(path, out, context=CONTEXT, name="lm", device="wasm32", extras=["web"])
+    assert (out / "web" / "index.html").is_file() and (out / "web" / "page.js").is_file()
+    here = tmp_path / "here"
+    edgec.build(path, here, context=CONTEXT, name="lm", device="generic")
+    script = Path(__file__).parents[1] / "apps" / "programs" / "chat.mjs"
+    words = [program, script, out / "web", "lm", "be", *SAID, "x" * CONTEXT]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [*answers(here, 12), "the conversation is longer than the context"]
+
+
+@pytest.mark.parametrize(
+    ("template", "app", "message"),
+    [
+        (None, "pi", "has no form for it: it has none"),
+        ("{{ messages[0]['content'] | upper }}", "pi", "not constant in the order user"),
+        (TEMPLATE, "jetson", "is for networks in CUDA"),
+        (TEMPLATE, "embedded", "is not for"),
+    ],
+)
+def test_refused(template: str | None, app: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        edgec.build(model_file(tmp_path, template), tmp_path / "lm", context=64, extras=[app], compile=False)
+    assert not (tmp_path / "lm").exists()
