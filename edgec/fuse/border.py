@@ -27,7 +27,7 @@ from edgec.fuse.choice import BlockCosts, Choice
 from edgec.fuse.horizontal import until_one
 from edgec.fuse.kind import kind_of
 from edgec.ir.graph import Graph, Node, constant, rewrite, topological
-from edgec.ir.types import FLOATS
+from edgec.ir.types import DTYPES, FLOATS
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.taps import Axis, Part, Windows, combined, of_padding, refusal, restricted, windows_of
 
@@ -139,12 +139,20 @@ def _blocks(variant: _Variant, window: Node) -> list[Block]:
 
 
 def _padding(window: Node) -> list[Block]:
-    """The kernel that writes padding, where there is more of it than of what it surrounds."""
+    """The kernel that writes padding, where there is more of it than of what it surrounds.
+
+    That is stored inside of the padding by the kernel that computes it.
+    """
     w = windows_of(window)
-    if isinstance(w, str) or w.pad.type.elements <= 2 * w.pad.args[0].type.elements:
+    if isinstance(w, str):
         return []
-    derived = Composer().own(w.pad)
-    return [Block(w.pad, (w.pad,), derived, kind_of(derived))]
+    inside = w.pad.args[0].type
+    border = w.pad.type.elements - inside.elements
+    if border <= inside.elements:
+        return []
+    fill = ops.node("broadcast", constant(np.zeros((), DTYPES[inside.dtype])), shape=(border,))
+    derived = Composer().own(fill)
+    return [Block(fill, (fill,), derived, kind_of(derived))]
 
 
 def _variants(head: _Head, window: Node) -> dict[str, _Variant]:

@@ -132,6 +132,13 @@ def test_a_narrow_border_is_left(device: str, dilation: int, size: int) -> None:
     assert multiply_adds(planned(whole, device).graph) == multiply_adds(whole)
 
 
+def test_padding_costs_no_more_than_what_it_writes() -> None:
+    """A 5 x 5 window of 6 x 6 pixels has more padding than pixels, but the pixels are not copied into it."""
+    x = relu(conv(value("x", 1, 8, 6, 6), weights(1632, 8, 1, 1)))
+    whole = graph(relu(conv(pad(x, 2, 2), weights(1632, 1, 5, 5), groups=1632)))
+    assert multiply_adds(planned(whole, "x86_64_avx512").graph) == multiply_adds(whole)
+
+
 def test_pieces_have_the_names_of_the_whole_and_can_be_decided() -> None:
     w = constant_of("w", RANDOM.standard_normal((24, 16, 3, 3)).astype(np.float32))
     b = constant_of("b", RANDOM.standard_normal(24).astype(np.float32))
