@@ -141,7 +141,8 @@ def _judge(
         bound = tolerance_of(built.run.graph, precision)
         right, row["loss"] = _within(built, found, want, bound)
         if not right and precision == "fp32":
-            row["allowed"] = DOUBT * max(sensitivity(reference, a, w) for a, w in zip(sets, want))
+            graph = built.run.graph
+            row["allowed"] = DOUBT * max(sensitivity(reference, a, w, graph) for a, w in zip(sets, want))
             right = row["loss"] <= row["allowed"]
         elif not right:
             row["allowed"] = ROUNDED * _worst(_peer(option.peer or precision, job, path, option, sets), want)

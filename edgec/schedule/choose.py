@@ -20,7 +20,15 @@ from edgec.schedule.contract.winograd import Winograd, cycles_of, winograd
 from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.gpu import choose as gpu
 from edgec.schedule.grouped import grouped
-from edgec.schedule.loops import Parts, around_row, in_order_of_sum, is_contiguous, taken_apart, taken_apart_by_nests
+from edgec.schedule.loops import (
+    Parts,
+    around_row,
+    in_order_of_sum,
+    in_wide_sums,
+    is_contiguous,
+    taken_apart,
+    taken_apart_by_nests,
+)
 from edgec.schedule.map import map_
 from edgec.schedule.program import BlockSchedule, SparseOffer
 from edgec.schedule.row import row
@@ -121,8 +129,11 @@ def choose(r: Request) -> Found:
     """The schedule of a block; `edgec.schedule.gpu.choose` has the table for GPUs."""
     if r.device.is_gpu:
         return Found(*gpu.found(r.block, r.flat, r.device, r.weights, r.variant))
+    wide = in_wide_sums(r.flat)
+    own = {r.block.kind} if wide is None else {r.block.kind, "contract"}
+    r = r if wide is None else replace(r, flat=wide)
     for kinds, attempt in SCHEDULES:
-        found = attempt(r) if r.block.kind in kinds else None
+        found = attempt(r) if own & kinds else None
         if found is not None:
             return found
     return Found(map_(r.flat, r.device, r.weights))

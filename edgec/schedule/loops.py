@@ -9,7 +9,7 @@ from math import prod
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, mergeable, most, used_as_values
-from edgec.ir.vector import free
+from edgec.ir.vector import HALF, free
 from edgec.schedule.flat import Flat, Weights, merge_loops, with_contiguous_weights
 
 
@@ -28,6 +28,16 @@ def repacked(body: Expr, loops: tuple[Expr, ...], n: Expr, weights: Weights) -> 
         return X.reduce(e.value[0], names, with_contiguous_weights(inner, (*loops, *names), n, weights))
 
     return X.transform(with_contiguous_weights(body, loops, n, weights), change)
+
+
+def in_wide_sums(flat: Flat) -> Flat | None:
+    """A sum of products of 16 bits as what it is, a sum of floats that is rounded at its end; None where it is none."""
+    sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
+    if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].dtype not in HALF or sums[0].args[0].op != "mul":
+        return None
+    names, product = X.opened(sums[0])
+    a, b = (X.cast(factor, "f32") for factor in product.args)
+    return replace(flat, body=X.substitute(flat.body, {sums[0]: X.cast(X.reduce("add", names, a * b), sums[0].dtype)}))
 
 
 def in_order_of_sum(flat: Flat, weights: Weights) -> Flat:

@@ -14,7 +14,11 @@ from onnx import TensorProto, helper, numpy_helper
 from benchmarks.zoo import __main__ as zoo
 from benchmarks.zoo import page, rows
 from benchmarks.zoo.entries import Entry, load, mixed, save
+from benchmarks.zoo.single import sensitivity
+from edgec import ops
 from edgec.bench.timing import thread_seconds, wall_seconds
+from edgec.ir.graph import Graph, placeholder
+from edgec.ir.types import Type
 
 SOURCES = ("timm", "torchvision", "transformers")
 
@@ -94,6 +98,16 @@ def test_time_of_others_does_not_count_on_one_thread() -> None:
         time.sleep(0.05)
 
     assert thread_seconds(idle) < 0.04 < 0.05 <= wall_seconds(idle)
+
+
+def test_inputs_are_changed_in_the_last_digits_of_the_narrowest_floats() -> None:
+    x = placeholder("x", Type("f32", (64,)))
+    narrow = ops.node("cast", ops.node("cast", x, to="f16"), to="f32")
+    found = {}
+    for name, end in (("wide", ops.node("neg", x)), ("narrow", narrow)):
+        arrays = {"x": np.linspace(1, 2, 64, dtype=np.float32)}
+        found[name] = sensitivity(lambda a: {"y": a["x"]}, arrays, {"y": arrays["x"]}, Graph((x,), (("y", end),)))
+    assert 0 < found["wide"] < 1e-6 and 1e-4 < found["narrow"] < 1e-3
 
 
 def test_the_page_lists_what_needs_work() -> None:
