@@ -171,6 +171,7 @@ class Built:
         return "\n".join([f"network in {self.folder}", *(f"  {kind:3} {name}  {type}" for kind, name, type in rows)])
 
 
+@files.system()
 def build(
     model: Buildable,
     out: str | Path | None = None,

@@ -56,6 +56,10 @@ class ToolchainError(EdgecError):
     """No compiler for the device was found, or the compiler refused a source."""
 
 
+class LimitError(EdgecError):
+    """A stage takes more time, or makes more, than `--limits` allow."""
+
+
 class LinkError(EdgecError):
     """A device cannot be reached, or went away in the middle."""
 

@@ -58,12 +58,24 @@ def npz(arrays: Mapping[str, np.ndarray], compression: int = zipfile.ZIP_STORED)
 
 @contextmanager
 def writing(where: str | Path) -> Iterator[None]:
-    """What the system refuses while something is written, as a UsageError about ``where``."""
+    """Turn refusals of the system, while something is written, into a UsageError about ``where``."""
     try:
         yield
     except OSError as error:
         shown = printable(str(where))
         raise UsageError(f"cannot write: {error.strerror or error}", hint=advice(error), where=shown) from None
+
+
+@contextmanager
+def system() -> Iterator[None]:
+    """Turn refusals of the system in the middle of some work (a full disk, too many open files) into a UsageError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            raise
+        where = printable(str(error.filename)) if error.filename is not None else None
+        raise UsageError(f"the system refused: {error.strerror}", hint=advice(error), where=where) from None
 
 
 def advice(error: OSError) -> str | None:
@@ -84,6 +96,11 @@ def umask() -> int:
     return mask
 
 
+#: Errors that come from the machine, not from a mistake in the program.
+_REFUSALS = {
+    errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ELOOP, errno.EMFILE, errno.ENAMETOOLONG, errno.ENFILE,
+    errno.ENOMEM, errno.ENOSPC, errno.EPERM, errno.EROFS,
+}  # fmt: skip
 _ADVICE = {
     errno.ENOSPC: "make room on the disk, or name another folder",
     errno.EDQUOT: "make room on the disk, or name another folder",

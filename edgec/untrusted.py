@@ -24,7 +24,7 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
         else:
             arrays = {"": np.asarray(loaded)}
     except Exception as error:  # a damaged file raises whatever numpy, zipfile, zlib and the parser of headers do
-        what = "it holds objects of Python" if "pickle" in str(error) else _line(error)
+        what = "it holds objects of Python" if "pickle" in str(error) else reason(error)
         raise UsageError(
             f"cannot be read: {what}", hint="arrays of numbers are saved with numpy.savez", where=str(path)
         ) from None
@@ -48,8 +48,11 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"cannot be read: {_line(error)}", where=str(path)) from None
+        raise UsageError(f"cannot be read: {reason(error)}", where=str(path)) from None
 
 
-def _line(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """The text of an exception, in one line of bounded length."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -208,6 +208,8 @@ def join_concatenations(n, view):
     nested = [p.op == "concat" and p.attributes["axis"] == axis for p in n.args]
     if not any(nested):
         return "no part is a concatenation along the same dimension"
+    if any(inside and n.args.count(p) > 1 for p, inside in zip(n.args, nested)):
+        return "a part stands there twice, and would be put together twice"
     parts = [q for p, inside in zip(n.args, nested) for q in (p.args if inside else (p,))]
     return node("concat", *parts, axis=axis)
 

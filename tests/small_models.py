@@ -29,8 +29,8 @@ def model(
     domains: Sequence[str] = (),
     functions: Sequence[onnx.FunctionProto] = (),
 ) -> onnx.ModelProto:
-    """A model whose input is x [2, 3], unless others are given; outputs have no declared shape."""
+    """A model whose input is x [2, 3], unless others are given; outputs have no declared type."""
     given = [tensor_input("x", [2, 3])] if inputs is None else list(inputs)
-    graph = helper.make_graph(nodes, "net", given, [tensor_input(o, None) for o in outputs], list(initializers))
+    graph = helper.make_graph(nodes, "net", given, [onnx.ValueInfoProto(name=o) for o in outputs], list(initializers))
     imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in domains)]
     return helper.make_model(graph, opset_imports=imports, functions=list(functions))

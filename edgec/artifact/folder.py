@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from edgec import files as files_of_user
+from edgec.artifact.publish import hidden, put, turn
 from edgec.emit.project import LOCK
 from edgec.errors import UsageError
 from edgec.ir.types import DTYPES
-from edgec.untrusted import read_json
-
-if TYPE_CHECKING:
-    pass
+from edgec.text import printable
+from edgec.untrusted import read_json, reason
 
 #: What a report leaves in the folder of its build (edgec.report.document).
 REPORTS = ("report.json", "report.html")
@@ -31,38 +30,30 @@ def publish(files: Mapping[str, bytes], folder: Path, finish: Callable[[Path], N
 
     Raises UsageError when ``folder`` is something else than an artefact of edgec or an empty folder.
     """
-    replaces = refuse_foreign(folder)
-    parent = folder.absolute().parent
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=parent))
-    except OSError as error:
-        raise UsageError(f"cannot write here: {error.strerror or error}", where=str(parent)) from None
-    try:
-        fresh.chmod(0o777 & ~_umask())
+    refuse_foreign(folder)
+    with files_of_user.writing(folder), hidden(folder.absolute().parent) as fresh:
+        fresh.chmod(0o777 & ~files_of_user.umask())
         for path, content in files.items():
             target = fresh / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
         finish(fresh)
-        if replaces:
-            _keep_foreign(folder, fresh)
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=parent))
-            os.replace(folder, old)  # onto an empty folder: one step each
-            os.replace(fresh, folder)
-            shutil.rmtree(old)
-        else:
-            os.replace(fresh, folder)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
+        with turn(folder):
+            replaces = refuse_foreign(folder)  # again: another build may have ended meanwhile
+            if replaces:
+                _keep_foreign(folder, fresh)
+            put(fresh, folder)
     return replaces
 
 
 def refuse_foreign(folder: Path) -> bool:
     """True if ``folder`` contains an artifact of edgec; raises UsageError if it contains something else."""
-    if not folder.exists() and not folder.is_symlink():
+    try:
+        os.lstat(folder)
+    except FileNotFoundError:
         return False
+    except (OSError, ValueError) as error:  # a ValueError: a path that cannot be one
+        raise UsageError(f"cannot be a folder: {reason(error)}", where=printable(str(folder))) from None
     if folder.is_symlink() or not folder.is_dir():
         raise UsageError("is there and is not a folder", hint="name another folder with -o", where=str(folder))
     if (folder / LOCK).is_file():
@@ -84,12 +75,6 @@ def refuse_existing(file: Path) -> None:
         )
     if not file.absolute().parent.is_dir():
         raise UsageError("its folder is not there, so nothing was done", hint="make the folder first", where=str(file))
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _keep_foreign(folder: Path, fresh: Path) -> None:

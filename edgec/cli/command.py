@@ -16,6 +16,7 @@ import typer
 from rich.console import Console, RenderableType
 from typer.core import TyperCommand, TyperGroup
 
+from edgec import files
 from edgec.cli import config, trusted
 from edgec.errors import CheckError, EdgecError, UsageError
 from edgec.execute.invariants import InvariantError
@@ -262,7 +263,8 @@ def answer(title: str, work: Callable[[], Answer], as_json: bool) -> int:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            found = work()
+            with files.system():
+                found = work()
         except KeyboardInterrupt:
             err.print("stopped")
             return STOPPED

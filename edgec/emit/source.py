@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from edgec import limits
 from edgec.emit.barriers import Barriers
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.c_text import size_name
@@ -20,6 +22,7 @@ from edgec.errors import DeviceError, UsageError
 from edgec.ir.expr import Expr
 from edgec.schedule.procedure import ProcedureCall
 from edgec.schedule.program import Buffer, Kernel, Program
+from edgec.text import listed
 
 _NAME = "KERNEL_NAME"
 
@@ -73,7 +76,15 @@ class Sources:
 
 def generate(program: Program, prefix: str, templates: Sequence[Path] = (), language: Language = C) -> Sources:
     """Render every kernel; kernels whose text is equal share one function."""
-    made = [(k, *_rendered(k, _NAME, _aliases(k, program), templates, language)) for k in program.kernels]
+    limits.hold("kernels", len(program.kernels))
+    made = []
+    written = 0
+    for k in program.kernels:
+        view, text, kind = _rendered(k, _NAME, _aliases(k, program), templates, language)
+        made.append((k, view, text, kind))
+        written += len(text)
+        limits.step(partial(listed, k.names))
+        limits.hold("c_bytes", written, partial(listed, k.names))
     functions = _functions(made, prefix, tensor_names(program))
     calls: list[CallSite] = []
     barriers = Barriers(program)

@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Union
 
+from edgec import limits
 from edgec.errors import UsageError
 from edgec.frontend import gguf, hugging, tflite
 from edgec.frontend.gguf.reader import GgufModel
@@ -19,6 +20,7 @@ from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.graph import Graph, Node
 from edgec.text import printable
+from edgec.untrusted import reason
 
 #: A model that was read.
 Parsed = Union[onnx_model.Model, TfliteModel, GgufModel, HuggingModel]
@@ -48,12 +50,12 @@ def read(source: Source | Parsed) -> Parsed:
                 return tflite.parse(path.read_bytes(), printable(str(source)), path)
             if gguf.is_gguf(start):
                 return read_gguf(path, printable(str(source)))
-        except OSError as error:
-            where = printable(str(source))
-            raise UsageError(f"cannot read the model: {error.strerror or error}", where=where) from None
+        except (OSError, ValueError) as error:  # a ValueError: a path that cannot be one
+            raise UsageError(f"cannot read the model: {reason(error)}", where=printable(str(source))) from None
     return onnx_model.read(source)
 
 
+@limits.stage("import")
 def import_graph(
     model: Parsed,
     shapes: Mapping[str, Sequence[int]] | None = None,

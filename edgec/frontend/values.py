@@ -13,7 +13,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from edgec import ops
+from edgec import limits, ops
 from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir import index
@@ -272,11 +272,14 @@ def build(op: str, *operands: Operand, **attrs: Any) -> Value:
     typed = [v for v in (operands[1:] if op == "select" else operands) if isinstance(v, Value)]
     args = (v.node if isinstance(v, Value) else constant(v, typed[0].dtype).node for v in operands)
     node = ops.node(op, *args, **attrs)
+    limits.node()
     if node.type.elements > MAX_ELEMENTS:
         raise ModelError(
             f"a tensor of shape {list(node.type.shape)} is too large", hint="check the shapes of the inputs"
         )
     for extent in node.type.shape:
+        if not isinstance(extent, Expr) and extent < 0:
+            raise ModelError(f"a tensor of shape {list(node.type.shape)} has an extent below 0")
         if isinstance(extent, Expr) and index.bounds(extent)[0] < 0:
             text = X.show(extent)
             raise ModelError(
@@ -314,7 +317,14 @@ def extents_of(shape: Iterable[Extent]) -> Value:
 
 
 def concat(parts: Sequence[Value], axis: int) -> Value:
-    return parts[0] if len(parts) == 1 else emit("concat", *parts, axis=axis)
+    """Values one behind the other along ``axis``; one value again and again is stored once, and repeated."""
+    first, count = parts[0], len(parts)
+    if count == 1:
+        return first
+    if first.is_const or any(p.node is not first.node for p in parts):
+        return emit("concat", *parts, axis=axis)
+    before, after = first.shape[:axis], first.shape[axis:]
+    return first.unsqueeze(axis).broadcast(*before, count, *after).reshape(*before, count * after[0], *after[1:])
 
 
 def select(condition: Value, then: Operand, otherwise: Operand) -> Value:

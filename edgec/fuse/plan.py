@@ -8,11 +8,14 @@ the result's buffer. A procedure is a block of its own: its operands and its res
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from math import prod
 from types import MappingProxyType
 
+from edgec import limits
 from edgec.fuse import classify
 from edgec.fuse.aliasing import AliasPlanner, BufferAlias, Plan, copy_block
 from edgec.fuse.attention import is_attention
@@ -31,6 +34,7 @@ from edgec.ir import expr as X
 from edgec.ir.graph import Graph, Node
 from edgec.ir.nest import split_formula
 from edgec.ops import is_procedure, meaning
+from edgec.text import listed
 
 __all__ = ["BufferAlias", "Plan", "copy_block", "plan"]
 
@@ -71,14 +75,27 @@ def plan(
             why = f"{node.op} is a procedure: it writes a whole value to memory"
             draft.decisions.apart(node, draft.users[node], Refusal("procedure", why))
     for node in operations:
+        limits.step(partial(_named, graph, node))
         if node not in draft.owner and classify.has_reduction(draft.composer.own(node)):
             grow(draft, node)
     for node in reversed(operations):
+        limits.step(partial(_named, graph, node))
         if node not in draft.owner:
             join(draft, node)
     blocks = _blocks(draft, operations)
+    limits.hold("kernels", len(blocks), partial(_fullest, graph, blocks))
     _absorb_movement(draft, blocks)
     return AliasPlanner(draft).plan(list(blocks.values()))
+
+
+def _named(graph: Graph, node: Node) -> str:
+    return listed(graph.names(node)) or node.op
+
+
+def _fullest(graph: Graph, blocks: Mapping[Node, Block]) -> str:
+    """The node of the model that the most blocks come from."""
+    counts = Counter(name.partition("[")[0] for output in blocks for name in graph.names(output)[:1])
+    return listed(name for name, _ in counts.most_common(1))
 
 
 def _blocks(draft: Draft, operations: list[Node]) -> dict[Node, Block]:

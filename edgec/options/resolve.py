@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from math import inf
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,6 +22,7 @@ from edgec.errors import UsageError
 from edgec.frontend.language.cache import KINDS, Kind
 from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.fuse.modes import MODES, ModeName, mode_of
+from edgec.limits import Limits
 from edgec.options.keywords import unknown
 from edgec.options.table import OPTIONS, Folders, Settings
 from edgec.options.types import expected, value_fits
@@ -80,6 +82,7 @@ class Options:
     materialize: frozenset[str]
     overrides: Mapping[str, str]
     tiles: Mapping[str, tuple[int, int]]
+    limits: Limits
 
     @property
     def room(self) -> int:
@@ -195,6 +198,15 @@ def _context(given: int | None) -> int | None:
     if given is not None and given < 1:
         raise UsageError(f"a context of {given} tokens holds nothing", hint="give 1 or more", where="--context")
     return given
+
+
+def _limits(given: Mapping[str, float] | None) -> Limits:
+    known = [f.name for f in fields(Limits)]
+    for name, most in (given or {}).items():
+        _one_of("limit", name, known)
+        if not 0 < most < inf:
+            raise UsageError(f"{most} is no limit", hint="give a number above 0", where=f"--limits {name}")
+    return Limits.of(given or {})
 
 
 def _tile(name: str, rows: int, vectors: int) -> tuple[int, int]:
@@ -380,5 +392,6 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "disable_rules": lambda names: frozenset(names or ()),
     "materialize": lambda names: frozenset(names or ()),
     "overrides": lambda overrides: dict(overrides or {}),
+    "limits": _limits,
     "tiles": lambda tiles: {n: _tile(n, *t) for n, t in (tiles or {}).items()},
 }

@@ -22,6 +22,7 @@ TARGET = "Target"
 SHAPES = "Shapes, inputs and states"
 COMPRESSION = "Compression"
 REWRITING = "Rewriting and fusion"
+LIMITS = "Limits"
 EXTENSIONS = "Parts of your own"
 
 #: Compilers by kind; every other value of --compiler is a command.
@@ -237,6 +238,17 @@ class Settings(TypedDict, total=False):
     tiles: Annotated[
         Mapping[str, tuple[int, int]],
         _pair("Rows and vectors of a matmul's register tile.", REWRITING, "tile", "NODE=8x3", texts.TILE),
+    ]
+
+    limits: Annotated[
+        Mapping[str, float],
+        _pair(
+            "Most of what a stage may take: nodes, kernels, c_bytes, seconds.",
+            LIMITS,
+            "limits",
+            "NAME=MOST",
+            texts.LIMIT,
+        ),
     ]
 
     rules: Annotated[Folders, _folder("Folder of rewrite rules of your own.")]

@@ -82,6 +82,11 @@ def _loop(text: str) -> int:
     return int(*_matched(r"(\d+)", text))
 
 
+def _limit(text: str) -> float:
+    most = float(text)
+    return int(most) if most.is_integer() else most
+
+
 def _tile(text: str) -> tuple[int, int]:
     rows, vectors = _matched(r"(\d+)x(\d+)", text)
     return int(rows), int(vectors)
@@ -99,5 +104,6 @@ DIM = Pair("--dim", "range", "NAME=1..8, or NAME=32..960:32 for multiples of 32"
 VALUE = Pair("--value", "value", "NAME=1,2 or NAME=file.npy", _value, _value_text)
 STATE = Pair("--state", "output", "INPUT=OUTPUT", str, str)
 LOOP = Pair("--loop", "number", "NODE=16", _loop, int)
+LIMIT = Pair("--limits", "limit", "seconds=600", _limit, lambda most: most)
 OVERRIDE = Pair("--override", "variant", "'KIND NODE=VARIANT'", str, str)
 TILE = Pair("--tile", "tile", "NODE=8x3: 8 rows, 3 vectors", _tile, lambda tile: f"{tile[0]}x{tile[1]}")

@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from edgec import limits
 from edgec.artifact import stages as saved
 from edgec.artifact.compile import compiled_executor
 from edgec.compress import Compressed
@@ -210,7 +211,8 @@ def run(
     for stage in chosen:
         context.progress(stage.name)
         begun = time.perf_counter()
-        value = stage.run(value, context)
+        with limits.stage(stage.name, context.options.limits):
+            value = stage.run(value, context)
         stage.verify(value)
         steps.append(Step(stage, value, time.perf_counter() - begun))
         graph = value if stage.name == "import" else graph

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
+from edgec import limits
 from edgec.compress import Compressed, Request
 from edgec.compress import compress as compress_graph
 from edgec.compress.max_loss import parsed as parsed_max_loss
@@ -56,16 +57,11 @@ class Simplified:
 
 def import_(source: Any, context: Context) -> Graph:
     o = context.options
-    graph = import_graph(
-        read(source),
-        o.shapes,
-        values=o.values,
-        dims=o.dims,
-        rounds=o.loops,
-        context=o.context,
-        cache=o.cache,
-        ops_folders=o.operators,
-    )
+    with limits.stage("import", o.limits):
+        graph = import_graph(
+            read(source), o.shapes, values=o.values, dims=o.dims, rounds=o.loops, context=o.context,
+            cache=o.cache, ops_folders=o.operators,
+        )  # fmt: skip
     return with_chat(with_states(graph, o.states), o.chat_template)
 
 

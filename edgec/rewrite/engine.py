@@ -10,9 +10,10 @@ reduces the cost together: a greedy search over single steps would miss this.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
-from edgec import ops
+from edgec import limits, ops
 from edgec.errors import Undecided
 from edgec.ir.graph import Graph, Node, topological
 from edgec.ir.loads import reduces
@@ -21,6 +22,7 @@ from edgec.rewrite.applied import Applied, Considered
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.measure import NOTHING, Measure, OpCosts, height, measure
 from edgec.rewrite.rule import Numeric, Proposal, Rule, View
+from edgec.text import listed
 
 #: Limit of steps, per node of the original graph.
 STEPS_PER_NODE = 50
@@ -161,6 +163,7 @@ class _Rewriter:
         """The replacements of ``nodes``, improved arguments first; ``readers`` still to be swept keep them alive."""
         new: dict[Node, Node] = {}
         for n in nodes:
+            limits.step(partial(self.named, n))
             args = tuple(new.get(a, a) for a in n.args)
             node = n
             if args != n.args:
@@ -171,6 +174,9 @@ class _Rewriter:
                 self.release(new.get(a, a), 1)
             new[n] = self.improve(node, readers[n], delicate or n in self.delicate)
         return new
+
+    def named(self, node: Node) -> str:
+        return listed(self.origin.get(node, ())) or node.op
 
     def improve(self, node: Node, readers: int, delicate: bool) -> Node:
         """The replacement of ``node``, which has ``readers`` readers: rules are applied until none reduces the cost."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from edgec import limits
 from edgec.device.device import Device
 from edgec.fuse import Block, Plan
 from edgec.ir import expr as X
@@ -29,6 +31,7 @@ from edgec.schedule.program import BlockSchedule, Buffer, Kernel, Program, View
 from edgec.schedule.states import copied_last, overwritten_early, pairs
 from edgec.schedule.storage import as_read, device_for, kept_narrow, narrow_dtype, with_copies
 from edgec.schedule.variants import Product, key_of
+from edgec.text import listed
 
 #: One of so many matmuls of a network stays in fp32 (see ``leading``): with fp32 and with fp16 accumulation.
 DEEP, DEEP_IN_HALVES = 32, 6
@@ -123,6 +126,7 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
     schedules = {table: first[block.output].schedule for table, block in shared.items()}
     panels = {t: s for t, s in schedules.items() if isinstance(s, FewBits) and in_panels(t, s)}
     for number, block in enumerate(plan.blocks):
+        limits.step(partial(listed, _origin(plan, block)))
         if progress:
             progress(", ".join(_origin(plan, block)) or block.output.op)
         borders = _borders(plan, block, views, bordered)

@@ -31,6 +31,7 @@ GIVEN: dict[str, Any] = {
     "max_loss": "top1_drop=0.5", "corrections": "none", "prune": "2:4", "sparsity": "auto", "prune_by": "wanda",
     "masks": Path("masks.npz"), "numeric": "exact", "fuse": "none", "profiles": False, "disable_rules": ["factor"],
     "materialize": ["Conv_3"], "overrides": {"attention MatMul_1": "whole"}, "tiles": {"Conv_3": (8, 3)},
+    "limits": {"seconds": 60.5, "nodes": 1000},
     "rules": [Path("rules")], "templates": [Path("templates")],
     "micro_kernels": [Path("micro_kernels")], "devices": [Path("devices")],
     "operators": [Path("operators")],

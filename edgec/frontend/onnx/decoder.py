@@ -109,7 +109,7 @@ def import_decoder(model: Model, context: int | None = None) -> Graph:
             tuple(importer.demands),
         )  # fmt: skip
         made = _with_states(graph, run)
-        beside = {} if model.folder is None else tokens_beside(model.folder, made.outputs[0][1].type.shape[0])
+        beside = {} if model.folder is None else tokens_beside(model.folder.path, made.outputs[0][1].type.shape[0])
         return replace(made, metadata={**made.metadata, **beside})
     except ModelError as error:
         error.where = error.where or model.where
@@ -118,7 +118,7 @@ def import_decoder(model: Model, context: int | None = None) -> Graph:
 
 def _context(model: Model, context: int | None) -> int:
     """The most tokens: as asked for, but no more than the model was trained for, where a file beside it tells."""
-    trained = None if model.folder is None else trained_context(model.folder)
+    trained = None if model.folder is None else trained_context(model.folder.path)
     if context is not None and trained is not None and context > trained:
         raise UsageError(f"a context of {context} tokens; the model was trained for {trained}", where="--context")
     return context or min(CONTEXT, trained or CONTEXT)

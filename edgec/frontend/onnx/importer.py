@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
 
+from edgec import limits
 from edgec.errors import EdgecError, ModelError, UsageError
 from edgec.frontend.onnx import call as registry
 from edgec.frontend.onnx.call import Call, ModelWarning, Results, load_operators
@@ -25,10 +26,10 @@ from edgec.frontend.onnx.inputs import (
     identifier_of,
 )
 from edgec.frontend.onnx.model import NEWEST_OPSET, Model, Source, dense, domain_name, opset_versions, read, tensor
-from edgec.frontend.onnx.schema import body_of, check_operands, default_attributes, has_body, schema_of
+from edgec.frontend.onnx.schema import body_of, check_lengths, check_operands, default_attributes, has_body, schema_of
 from edgec.frontend.onnx.sequences import Item, named, values_of
 from edgec.frontend.onnx.support import hint_for, label_of, unsupported, unsupported_error
-from edgec.frontend.onnx.validate import in_order, validate
+from edgec.frontend.onnx.validate import check_declared, in_order, validate
 from edgec.frontend.values import Value, constant
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
@@ -36,8 +37,6 @@ from edgec.ir.graph import Graph, Node, sizes_in
 from edgec.ir.index import lesser, upper
 from edgec.text import listed, printable
 
-#: Functions and loops multiply nodes: a small file may expand to more of them than can be compiled.
-_MAX_NODES = 200_000
 #: The exceptions that a lowering function may raise for a node that violates the standard.
 _BROKEN_PROMISE = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
@@ -47,6 +46,7 @@ _BROKEN_PROMISE = (
 _SUBGRAPH = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
+@limits.stage("import")
 def import_model(
     source: Source | Model,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -79,7 +79,9 @@ def import_model(
     unused = [name for name in importer.rounds if name not in importer.bounded]
     if unused:
         raise UsageError(f"rounds are given for {listed(unused)}, which is no Loop of the model", where=model.where)
-    outputs = tuple((label, v.node) for name in names for label, v in named(name, importer.look_up(scope, name)))
+    found = {name: importer.look_up(scope, name) for name in names}
+    check_declared(model, found)
+    outputs = tuple((label, v.node) for name in names for label, v in named(name, found[name]))
     if not outputs:
         raise ModelError("no output of the model has a value", hint="all are empty sequences", where=model.where)
     if len({label for label, _ in outputs}) < len(outputs):
@@ -188,7 +190,6 @@ class Importer:
         self.bounded: set[str] = set()  # names of lowered nodes: those in ``rounds`` that are missing here do not exist
         self.functions = {(domain_name(f.domain), f.name): f for f in model.proto.functions}
         self.origin: dict[Node, tuple[str, ...]] = {}
-        self.lowered = 0
         self.sizes: dict[Expr, Node] = {}
         self.size_names: set[str] = set()
         self.demands: list[tuple[str, Node]] = []
@@ -218,12 +219,11 @@ class Importer:
     def lower(self, node: NodeProto, scope: Scope) -> None:
         label = scope.prefix + label_of(node)
         where = f"node '{printable(label)}' ({printable(node.op_type)})"
-        self.lowered += 1
-        if self.lowered > _MAX_NODES:
-            raise ModelError(f"functions and loops expand to more than {_MAX_NODES} nodes", where=self.model.where)
         inputs = tuple(self.look_up(scope, name) if name else None for name in node.input)
         try:
-            results = self.results(node, scope, label, where, inputs)
+            with limits.at(where):
+                limits.node()
+                results = self.results(node, scope, label, where, inputs)
         except EdgecError as error:
             error.where = error.where or where
             raise
@@ -264,6 +264,7 @@ class Importer:
         if lowering is None:
             if not has_body(schema):
                 raise ModelError("the operator is not supported", hint=hint_for(node, opset))
+            check_lengths(node.op_type, inputs)
             body = body_of(schema, node, list(given.values()), opset, inputs)
             return self.lower_function(body, inputs, complete, scope, label)
         nested = any(a.type in _SUBGRAPH for a in given.values())

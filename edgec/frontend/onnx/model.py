@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, numpy_helper
 
 from edgec.errors import ModelError, UsageError
+from edgec.frontend.onnx.external import Folder, external_bytes
 from edgec.frontend.values import MAX_ELEMENTS
 from edgec.ir.types import dtype_name
 from edgec.text import identifier, printable
+from edgec.untrusted import reason
 
 Source = str | Path | bytes | onnx.ModelProto
 
@@ -46,7 +48,7 @@ class Model:
     proto: onnx.ModelProto
     name: str
     where: str
-    folder: Path | None
+    folder: Folder | None
     path: Path | None = None
 
     @property
@@ -77,12 +79,10 @@ def read(source: Source) -> Model:
     else:
         path = Path(source)
         try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise UsageError(
-                f"cannot read the model: {error.strerror or error}", where=printable(str(source))
-            ) from None
-        model = _parse(content, printable(str(source)), path)
+            content, folder = path.read_bytes(), Folder.of(path)
+        except (OSError, ValueError) as error:  # a ValueError: a path that cannot be one
+            raise UsageError(f"cannot read the model: {reason(error)}", where=printable(str(source))) from None
+        model = replace(_parse(content, printable(str(source)), path), folder=folder)
     _check_header(model)
     return model
 
@@ -102,7 +102,7 @@ def _parse(content: bytes, where: str, path: Path | None) -> Model:
         ) from None
     _check_text(proto, where)
     name = identifier(path.stem if path else proto.graph.name)
-    return Model(proto, name, where, path.resolve().parent if path else None, path)
+    return Model(proto, name, where, None, path)
 
 
 def _check_header(model: Model) -> None:
@@ -110,6 +110,10 @@ def _check_header(model: Model) -> None:
     if not proto.HasField("graph") or not proto.opset_import:
         raise ModelError(
             "the file holds no ONNX graph", hint="is it cut off, or another protobuf file?", where=model.where
+        )
+    if not 0 <= proto.ir_version < 2**31:
+        raise ModelError(
+            f"there is no version {proto.ir_version} of ONNX", hint="the file is damaged", where=model.where
         )
     if not proto.graph.node or not proto.graph.output:
         missing = "nodes" if not proto.graph.node else "outputs"
@@ -156,7 +160,7 @@ def element_type(code: int) -> str:
         raise ModelError(f"element type {name} is not supported", hint="numbers and booleans are") from None
 
 
-def tensor(proto: TensorProto, folder: Path | None = None) -> np.ndarray:
+def tensor(proto: TensorProto, folder: Folder | None = None) -> np.ndarray:
     """The array of a tensor.
 
     Raises ModelError for strings, absurd shapes, and data that is missing or of another size than the shape.
@@ -170,7 +174,7 @@ def tensor(proto: TensorProto, folder: Path | None = None) -> np.ndarray:
     if proto.data_location == TensorProto.EXTERNAL:
         local = TensorProto()
         local.CopyFrom(proto)
-        local.raw_data = _external(proto, folder, name)
+        local.raw_data = external_bytes(proto, folder, name)
         local.data_location = TensorProto.DEFAULT
         proto = local
     try:
@@ -193,37 +197,3 @@ def dense(proto: onnx.SparseTensorProto) -> np.ndarray:
         raise ModelError("sparse tensor has indices outside its shape", hint="the file is damaged")
     result.reshape(-1)[flat] = values
     return result
-
-
-def _external(proto: TensorProto, folder: Path | None, name: str) -> bytes:
-    """The bytes of a tensor in a file beside the model; nothing outside the model's folder is ever opened."""
-    entries = {e.key: e.value for e in proto.external_data}
-    location = entries.get("location", "")
-    if folder is None:
-        raise ModelError(
-            f"{name} lies in another file, but the model came without a folder",
-            hint="pass the path of the .onnx file instead of its contents",
-        )
-    shown = printable(location)
-    if not location or "\0" in location or Path(location).is_absolute() or ".." in Path(location).parts:
-        raise ModelError(f"{name} names the file '{shown}', which is not inside the model's folder")
-    path = (folder / location).resolve()
-    if not path.is_relative_to(folder):
-        raise ModelError(f"{name} names the file '{shown}', a link that leads out of the model's folder")
-    if not path.is_file():
-        raise ModelError(f"{name} lies in '{shown}', which is missing", hint="put it beside the .onnx file")
-    try:
-        offset, length = int(entries.get("offset", "0")), int(entries.get("length", "-1"))
-    except ValueError:
-        raise ModelError(f"{name} has an offset or a length that is no number", hint="the file is damaged") from None
-    size = path.stat().st_size
-    if length == -1:
-        length = size - offset
-    if offset < 0 or length < 0 or offset + length > size:
-        raise ModelError(
-            f"{name} lies at bytes {offset} to {offset + length} of '{shown}', which has only {size}",
-            hint="the file is cut off, or belongs to another model",
-        )
-    with path.open("rb") as file:
-        file.seek(offset)
-        return bytes(file.read(length))

@@ -57,6 +57,16 @@ def check_operands(schema: Schema | None, inputs: Sequence[Item | None]) -> None
                 raise ModelError(f"operands of different types: {', '.join(sorted({first, value.dtype}))}")
 
 
+#: Operators with a body in the standard that it defines for lengths above 0 only.
+_LENGTHS = ("BlackmanWindow", "HammingWindow", "HannWindow")
+
+
+def check_lengths(operator: str, inputs: Sequence[Item | None]) -> None:
+    """Raises ModelError for windows of no elements, which their bodies in the standard would compute somehow."""
+    if operator in _LENGTHS and isinstance(inputs[0], Value) and inputs[0].is_const and inputs[0].node.value.max() < 1:
+        raise ModelError(f"a window of {inputs[0].node.value.max()} elements", hint="its length is 1 or more")
+
+
 def body_of(
     schema: Schema,
     node: NodeProto,

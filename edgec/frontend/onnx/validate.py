@@ -7,14 +7,16 @@ copied. Nodes in the wrong order are accepted, since their meaning is clear.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import onnx
 from onnx import AttributeProto, GraphProto, NodeProto
 
 from edgec.errors import ModelError
-from edgec.frontend.onnx.model import Model, domain_name, opset_versions
+from edgec.frontend.onnx.model import Model, domain_name, element_type, opset_versions
 from edgec.frontend.onnx.schema import schema_of
+from edgec.frontend.onnx.sequences import Item
+from edgec.frontend.values import Value
 from edgec.text import listed, printable
 
 
@@ -26,6 +28,20 @@ def validate(model: Model) -> None:
         _check_names(function.node, known, model.where)
         for node in function.node:
             _check_node(node, {**model.opsets, **opset_versions(function.opset_import)}, model, in_function=True)
+
+
+def check_declared(model: Model, outputs: Mapping[str, Item]) -> None:
+    """Raises ModelError where an output is of another element type than the model declares."""
+    for declared in model.proto.graph.output:
+        value, kind = outputs[declared.name], declared.type.WhichOneof("value")
+        if isinstance(value, Value) and kind == "tensor_type" and declared.type.tensor_type.elem_type:
+            wanted = element_type(declared.type.tensor_type.elem_type)
+            if wanted != value.dtype:
+                raise ModelError(
+                    f"output '{printable(declared.name)}' is declared as {wanted}, and is {value.dtype}",
+                    hint="export the model again",
+                    where=model.where,
+                )
 
 
 def needs(node: NodeProto) -> list[str]:

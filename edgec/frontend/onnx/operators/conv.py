@@ -35,9 +35,9 @@ def window(call: Call, space: Sequence[int], kernel: Sequence[int]) -> Window:
     rank = len(space)
     strides = _sizes(call, "strides", rank)
     dilations = _sizes(call, "dilations", rank)
-    pads = tuple(call.attribute("pads") or (0,) * (2 * rank))
-    if len(kernel) != rank or len(pads) != 2 * rank:
-        raise call.error(f"kernel {list(kernel)} and pads {list(pads)} do not fit {rank} spatial dimensions")
+    pads: tuple[Any, ...] = _pads(call, rank)
+    if len(kernel) != rank:
+        raise call.error(f"kernel {list(kernel)} does not fit {rank} spatial dimensions")
     if any(k < 1 for k in kernel):
         raise call.error(f"kernel {list(kernel)} has no elements", "a window has at least one along every dimension")
     before, after = pads[:rank], pads[rank:]
@@ -57,6 +57,14 @@ def _sizes(call: Call, name: str, rank: int) -> tuple[int, ...]:
     if len(sizes) != rank or any(s < 1 for s in sizes):
         raise call.error(f"{name} {list(sizes)} do not fit {rank} spatial dimensions")
     return sizes
+
+
+def _pads(call: Call, rank: int) -> tuple[int, ...]:
+    """Elements around the input: those before it along every dimension, then those behind it."""
+    pads = tuple(call.attribute("pads") or (0,) * (2 * rank))
+    if len(pads) != 2 * rank or any(p < 0 for p in pads):
+        raise call.error(f"pads {list(pads)} do not fit {rank} spatial dimensions", "there are two for each, from 0 on")
+    return pads
 
 
 def pad_space(x: Value, before: Sequence[Any], after: Sequence[Any], value: float = 0) -> Value:
@@ -97,6 +105,8 @@ def conv_transpose(call: Call) -> Value:
     strides, dilations = _sizes(call, "strides", rank), _sizes(call, "dilations", rank)
     groups = call.attribute("group", 1)
     extra = tuple(call.attribute("output_padding") or (0,) * rank)
+    if len(extra) != rank or any(e < 0 for e in extra):
+        raise call.error(f"output_padding {list(extra)} does not fit {rank} spatial dimensions", "each is 0 or more")
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
     whole = [(n - 1) * s + span + e for n, s, span, e in zip(x.shape[2:], strides, spans, extra)]
     before, sizes = _transposed_extent(call, x.shape[2:], whole, strides)
@@ -119,7 +129,7 @@ def _transposed_extent(
         sizes = list(wanted)[-rank:]
         total = [max(n - m, 0) for n, m in zip(whole, sizes)]
         return [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total], sizes
-    pads = tuple(call.attribute("pads") or (0,) * (2 * rank)) if auto == "NOTSET" else (0,) * (2 * rank)
+    pads = _pads(call, rank) if auto == "NOTSET" else (0,) * (2 * rank)
     return list(pads[:rank]), [n - b - a for n, b, a in zip(whole, pads[:rank], pads[rank:])]
 
 

@@ -123,6 +123,9 @@ def pad(call: Call) -> Value:
     for k, axis in enumerate(axes):
         axis = normalize_axis(axis, x.rank)
         before[axis], after[axis] = pads[k], pads[len(axes) + k]
+        kept = x.shape[axis] + before[axis] + after[axis]
+        if isinstance(kept, int) and kept < 0:
+            raise call.error(f"pads {list(pads)} cut off more than the {x.shape[axis]} elements of dimension {axis}")
     mode = call.attribute("mode", "constant")
     if mode == "constant":
         value = call.optional(2)
@@ -177,9 +180,16 @@ def _around_open(call: Call, mode: str, extent: Extent, before: Extent, after: E
     raise call.error(f"mode '{mode}' is unknown")
 
 
+def _block_size(call: Call) -> int:
+    b = int(call.required("blocksize"))
+    if b < 1:
+        raise call.error(f"blocks of {b} elements", "blocksize is 1 or more")
+    return b
+
+
 @onnx("DepthToSpace")
 def depth_to_space(call: Call) -> Value:
-    x, b = call[0], call.required("blocksize")
+    x, b = call[0], _block_size(call)
     n, c, h, w = x.shape
     if call.attribute("mode", "DCR") == "CRD":
         y = x.reshape(n, c // (b * b), b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
@@ -190,7 +200,7 @@ def depth_to_space(call: Call) -> Value:
 
 @onnx("SpaceToDepth")
 def space_to_depth(call: Call) -> Value:
-    x, b = call[0], call.required("blocksize")
+    x, b = call[0], _block_size(call)
     n, c, h, w = x.shape
     y = x.reshape(n, c, h // b, b, w // b, b)
     if call.attribute("mode", "DCR") == "CRD":

@@ -105,6 +105,8 @@ def mean_variance_normalization(call: Call) -> Value:
 @onnx("LpNormalization")
 def lp_normalization(call: Call) -> Value:
     x, axis = call[0], normalize_axis(call.attribute("axis"), call[0].rank)
+    if call.attribute("p") not in (1, 2):
+        raise call.error(f"there is no norm of p = {call.attribute('p')}", "p is 1 or 2")
     norm = emit("abs", x).sum([axis]) if call.attribute("p") == 1 else emit("sqrt", (x * x).sum([axis]))
     return select(norm.equals(0), 0.0, x / norm)
 
@@ -113,6 +115,8 @@ def lp_normalization(call: Call) -> Value:
 def local_response_normalization(call: Call) -> Value:
     """Each element over a power of the squares of its neighbors among the channels."""
     x, size = call[0], call.required("size")
+    if size < 1:
+        raise call.error(f"a sum over {size} channels", "size is 1 or more")
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     lead, rest = (0,), (0,) * (x.rank - 2)
     squares = (x * x).pad((*lead, before, *rest), (*lead, after, *rest))

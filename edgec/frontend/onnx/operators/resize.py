@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, isclose
+from math import ceil, inf, isclose
 from typing import Any
 
 import numpy as np
@@ -49,8 +49,7 @@ def upsample(call: Call) -> Value:
     """The predecessor of Resize: coordinates are divided by the scale and, for nearest, cut."""
     x = call[0]
     scales = call.attribute("scales") if call.opset < 9 else call.constant(1).reshape(-1).tolist()
-    axes = [_Axis(d, n, _scaled(n, s), s, (0.0, 1.0)) for d, (n, s) in enumerate(zip(x.shape, scales))]
-    return _resized(call, x, axes, "asymmetric", "floor")
+    return _resized(call, x, _by_scales(call, x, scales), "asymmetric", "floor")
 
 
 @onnx("Resize")
@@ -58,10 +57,19 @@ def resize(call: Call) -> Value:
     x = call[0]
     if call.opset < 11:
         scales = call.constant(1).reshape(-1).tolist()
-        axes = [_Axis(d, n, _scaled(n, s), s, (0.0, 1.0)) for d, (n, s) in enumerate(zip(x.shape, scales))]
-        return _resized(call, x, axes, "asymmetric", "floor")
+        return _resized(call, x, _by_scales(call, x, scales), "asymmetric", "floor")
     mode = call.attribute("coordinate_transformation_mode")
     return _resized(call, x, _axes(call, x, mode), mode, call.attribute("nearest_mode"))
+
+
+def _by_scales(call: Call, x: Value, scales: Sequence[float]) -> list[_Axis]:
+    _check_scales(call, scales)
+    return [_Axis(d, n, _scaled(n, s), s, (0.0, 1.0)) for d, (n, s) in enumerate(zip(x.shape, scales))]
+
+
+def _check_scales(call: Call, scales: Sequence[float]) -> None:
+    if not all(0 < s < inf for s in scales):
+        raise call.error(f"scales {list(scales)}", "each is a number above 0")
 
 
 def _axes(call: Call, x: Value, mode: str) -> list[_Axis]:
@@ -70,6 +78,8 @@ def _axes(call: Call, x: Value, mode: str) -> list[_Axis]:
     sizes = call.extents(3) if call.optional(3) is not None else ()
     scales: list[Any]
     if sizes:
+        if any(isinstance(m, int) and (m < 0 or (m == 0 and n != 0)) for m, n in zip(sizes, extents)):
+            raise call.error(f"sizes {list(sizes)}", "each is 1 or more")
         scales = [_ratio(m, n) for m, n in zip(sizes, extents)]
         policy = call.attribute("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch" and None in scales:
@@ -80,6 +90,7 @@ def _axes(call: Call, x: Value, mode: str) -> list[_Axis]:
             sizes = tuple(int(scale * n + 0.5) for n in extents)
     else:
         scales = [float(s) for s in call.constant(2).reshape(-1)]
+        _check_scales(call, scales)
         sizes = tuple(_scaled(n, s) for n, s in zip(extents, scales))
     if not len(sizes) == len(scales) == len(extents):
         raise call.error(f"{len(scales)} scales for {len(extents)} dimensions")

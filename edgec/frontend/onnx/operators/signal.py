@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from edgec.errors import ModelError
 from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.model import element_type
 from edgec.frontend.values import Value, check_table, concat, constant, normalize_axis
@@ -13,6 +14,8 @@ from edgec.ir.types import DTYPES
 def transform(x: Value, length: int, onesided: bool, inverse: bool) -> Value:
     """[..., n, 1 or 2] -> [..., bins, 2]: real and imaginary parts, transformed along the last but one."""
     n = x.shape[-2]
+    if length < 1:
+        raise ModelError(f"a transform of length {length}", hint="its length is 1 or more")
     x = x.pad((0,) * x.rank, [max(length - n, 0) if d == x.rank - 2 else 0 for d in range(x.rank)])
     x = x.part(x.rank - 2, 0, length)
     bins = length // 2 + 1 if onesided and not inverse else length
@@ -63,6 +66,8 @@ def stft(call: Call) -> Value:
     step = int(call.constant(1).reshape(()))
     window = call.optional(2)
     length = int(call.constant(3).reshape(())) if call.optional(3) is not None else call[2].shape[0]
+    if step < 1 or not 1 <= length <= signal.shape[1]:
+        raise call.error(f"frames of {length} elements in steps of {step}, out of {signal.shape[1]}")
     count = (signal.shape[1] - length) // step + 1
     check_table(count * length)
     places = np.arange(count)[:, None] * step + np.arange(length)[None, :]
@@ -76,6 +81,8 @@ def stft(call: Call) -> Value:
 def mel_weight_matrix(call: Call) -> Value:
     """Triangles that gather the bins of a spectrum into mel bands; everything is known at build time."""
     bands, length, rate = (int(call.constant(k).reshape(())) for k in range(3))
+    if min(bands, length, rate) < 1:
+        raise call.error(f"{bands} bands of a transform of length {length} at {rate} samples a second")
     low, high = (float(call.constant(k).reshape(())) for k in (3, 4))
     bins = length // 2 + 1
     check_table(bins * bands)

@@ -1,0 +1,1 @@
+"""Growth, mutated files, special values and long runs: what hostile or odd input does to edgec."""

@@ -1,0 +1,150 @@
+"""Models that grow end in an error that names the node, and what is asked for twice is computed once."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import onnx
+import pytest
+
+import edgec
+from benchmarks.robustness.families import FAMILIES
+from edgec import limits, pipeline
+from edgec.cli.main import main
+from edgec.errors import LimitError, UsageError
+from edgec.options import resolve
+from edgec.pipeline.context import Context
+from edgec.pipeline.run import Run
+
+
+def run(name: str, size: int, **most: float) -> Run:
+    return pipeline.run(FAMILIES[name](size), Context(resolve({"profiles": False, "limits": most})))
+
+
+#: Each limit, a model that is above it, and the node that its error names.
+ABOVE = {
+    "nodes": ("rounds of nested loops", 8, 40, "wo"),
+    "nodes of a scan": ("rounds of a scan", 40, 40, "Scan"),
+    "nodes of functions": ("nested functions", 7, 40, "y"),
+    "nodes of a sum": ("operands of a sum", 90, 40, "y"),
+    "kernels": ("parts side by side", 12, 10, "t"),
+    "c_bytes": ("parts side by side", 12, 9_000, "t"),
+}
+
+
+@pytest.mark.parametrize("case", ABOVE)
+def test_what_is_above_a_limit_is_named(case: str) -> None:
+    (name, size, most, place), limit = ABOVE[case], case.split()[0]
+    with pytest.raises(LimitError) as refused:
+        run(name, size, **{limit: most})
+    assert place in str(refused.value.where) and f"{most:,}" in refused.value.message
+    given = re.search(r"--limits (\w+)=(\d+)", str(refused.value.hint))
+    assert given is not None and given[1] == limit and int(given[2]) > most
+    run(name, size, **{limit: most * 1000})
+
+
+@pytest.mark.parametrize("stage", ["import", "simplify", "fuse", "schedule", "emit"])
+def test_every_stage_looks_at_the_clock(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that stands still until a stage begins, and then jumps."""
+    begun = []
+
+    class Clock:
+        def process_time(self) -> float:
+            return 1e9 if begun else 0.0
+
+    entered = limits.stage
+
+    def watched(name: str, most: limits.Limits | None = None) -> object:
+        found = entered(name, most)
+        if name == stage and not begun:
+            found.__enter__()
+            begun.append(name)
+            return _Open(found)
+        return found
+
+    monkeypatch.setattr(limits, "time", Clock())
+    monkeypatch.setattr(limits, "_STRIDE", 1)
+    monkeypatch.setattr(limits, "stage", watched)
+    with pytest.raises(LimitError, match=f"the stage '{stage}' takes more than 60 s") as refused:
+        run("parts side by side", 3, seconds=60)
+    assert refused.value.where
+
+
+class _Open:
+    """A context that was entered already."""
+
+    def __init__(self, context: object) -> None:
+        self.context = context
+
+    def __enter__(self) -> None:
+        """Nothing: it was."""
+
+    def __exit__(self, *error: object) -> None:
+        self.context.__exit__(*error)  # type: ignore[attr-defined]
+
+
+def test_an_import_alone_has_limits_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = limits.Limits.__init__.__defaults__
+    assert usual is not None
+    monkeypatch.setattr(limits.Limits.__init__, "__defaults__", (2000, *usual[1:]))
+    with pytest.raises(LimitError, match="2,000 core operators"):
+        edgec.load(FAMILIES["nested functions"](40))
+
+
+def test_nothing_is_counted_outside_of_a_stage() -> None:
+    with limits.at("here"):
+        limits.node()
+        limits.step()
+        limits.hold("kernels", 10**9)
+
+
+@pytest.mark.parametrize("given", [{"speed": 1}, {"nodes": 0}, {"seconds": float("nan")}, {"seconds": float("inf")}])
+def test_limits_that_are_none(given: dict[str, float]) -> None:
+    with pytest.raises(UsageError):
+        resolve({"limits": given})
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(FAMILIES["rounds of a scan"](40), tmp_path / "scan.onnx")
+    (tmp_path / "edgec.toml").write_text('model = "scan.onnx"\n[limits]\nnodes = 20\n[build]\ncompile = false\n')
+    for words in ((str(tmp_path),), (str(tmp_path / "scan.onnx"), "--limits", "nodes=20")):
+        with pytest.raises(SystemExit) as ended:
+            main(["build", *words, "--json"])
+        error = json.loads(capsys.readouterr().out)["error"]
+        assert ended.value.code == 2 and error["kind"] == "LimitError" and "Scan" in error["where"]
+
+
+def test_one_value_again_and_again_is_stored_once() -> None:
+    """k doublings were 2^k kernels."""
+    program = run("doubled concatenations", 12)["schedule"]
+    assert len(program.kernels) == 1 and program.outputs[0][2].type.elements == 4 << 12
+
+
+def test_doubled_with_something_between() -> None:
+    nodes = [onnx.helper.make_node("Concat", [f"t{k}", f"t{k}", "x"], [f"t{k + 1}"], axis=0) for k in range(10)]
+    source = FAMILIES["doubled concatenations"](1)
+    del source.graph.node[1:]
+    source.graph.node.extend(nodes)
+    source.graph.output[0].name = "t10"
+    built = pipeline.run(source, Context(resolve({"profiles": False})))["schedule"]
+    assert len(built.kernels) <= 4 * len(nodes)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_grow_no_faster_than_their_nodes(name: str) -> None:
+    """Counted, not timed: core operators, kernels and bytes of C at one size, and at twice that many nodes."""
+    small, large = {
+        "nested functions": (4, 5),
+        "rounds of nested loops": (5, 7),
+        "doubled concatenations": (5, 10),
+    }.get(name, (12, 24))
+    sizes = []
+    for size in (small, large):
+        found = run(name, size)
+        files = found["emit"].files
+        written = sum(len(content) for path, content in files.items() if path.endswith((".c", ".S")))
+        sizes.append((len(found.graph.nodes()), len(found["schedule"].kernels), written))
+    assert all(after <= 2.2 * before + 8 for before, after in zip(*sizes)), sizes
+    assert edgec.load(FAMILIES[name](small)).outputs
