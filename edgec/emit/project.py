@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import prod
 from pathlib import Path
@@ -140,11 +140,12 @@ def files(
     beside: Sequence[str] = (),
     prepared: Preparation = AS_IS,
     place: str = "incbin",
+    ram: int | None = None,
 ) -> dict[str, bytes]:
     """Every file of the project, by relative path. The same program gives the same bytes.
 
     ``beside`` are the names of optional additions (`edgec.emit.extras`), ``prepared`` is the preprocessing of images in
-    apps, ``place`` is where the weights are (`edgec.emit.weights`).
+    apps, ``place`` is where the weights are (`edgec.emit.weights`), in ``ram`` bytes of memory with all else.
 
     Raises DeviceError for a device whose language has no back end, UsageError for a name that would hide a header, or
     for an addition that does not fit the device.
@@ -159,9 +160,11 @@ def files(
         raise UsageError(f"{name}.h would hide a header of the C library", hint="choose another --name")
     if name in ("ctypes", "numpy", "pathlib"):
         raise UsageError(f"{name}.py would hide the module that it imports", hint="choose another --name")
+    weights = weights_of(program, device, name, place, beside, ram)
+    if weights.stream is not None:
+        program = replace(program, offsets={**program.offsets, **weights.stream.places})
     sources = generate(program, name, templates, language)
     inputs, outputs = ports(program, name)
-    weights = weights_of(program, device, name, place, beside)
     values = {
         "name": name, "NAME": name.upper(), "version": __version__, "program": program, "device": device,
         "arena_bytes": program.arena_bytes + LOCK_BYTES * program.locks,
@@ -206,6 +209,7 @@ def files(
     tables = [weights]
     if model and model.tokens is not None:
         tables.append(Weights(weights.linked, name, model.tokens, "tokens"))
+    added += weights.runtime_sources
     modules = [*(["ec_pool"] if device.hosted else []), *(model.modules if model else ())]
     headers = [
         f"{name}.h",

@@ -13,9 +13,10 @@ from edgec.device.device import Device
 from edgec.errors import UsageError
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Program
+from edgec.schedule.streaming import PAGE, Streaming, memory_beside, streaming
 
-#: How weights come with a project: linked by the assembler, as a C array, or mapped from a file.
-PLACES = ("incbin", "array", "file")
+#: How weights come with a project: linked by the assembler, as a C array, mapped from a file, or read while it runs.
+PLACES = ("incbin", "array", "file", "stream")
 #: The beginning of a file of weights, and the number of its layout (`ec_weights.h`).
 MAGIC, LAYOUT, HEAD_BYTES = b"ecweight", 1, 4096
 #: Larger arrays take compilers minutes and gigabytes.
@@ -43,6 +44,7 @@ class Weights:
     name: str
     blob: bytes
     kind: str = "weights"
+    stream: Streaming | None = None
 
     @property
     def linked(self) -> str:
@@ -61,12 +63,16 @@ class Weights:
     @property
     def is_opened(self) -> bool:
         """Must the program open a file before it runs the network?"""
-        return self.place == "file"
+        return self.place in ("file", "stream")
 
     @property
     def memory_bytes(self) -> int:
         """Memory that opening takes from the caller."""
-        return 0
+        return self.stream.memory_bytes if self.stream is not None else 0
+
+    @property
+    def memory_alignment(self) -> int:
+        return PAGE
 
     @property
     def pointer(self) -> str:
@@ -86,12 +92,18 @@ class Weights:
     @property
     def runtime(self) -> Sequence[str]:
         """The files of the runtime that it needs."""
-        return ("ec_weights.h",) if self.is_opened else ()
+        return {"file": ("ec_weights.h",), "stream": ("ec_weights.h", "ec_reader.h", "ec_reader.c")}.get(self.place, ())
+
+    @property
+    def runtime_sources(self) -> Sequence[str]:
+        """Those of them that are compiled."""
+        return [file for file in self.runtime if file.endswith(".c")]
 
     @property
     def file(self) -> str | None:
         """The file that holds them; None where they are in the source."""
-        return {"incbin": f"{self.name}_{self.kind}.bin", "array": None, "file": f"{self.name}.weights"}[self.place]
+        linked = f"{self.name}_{self.kind}.bin" if self.place == "incbin" else None
+        return f"{self.name}.weights" if self.is_opened else linked
 
     @property
     def files(self) -> Mapping[str, bytes]:
@@ -118,8 +130,10 @@ class Weights:
             yield ", ".join(words[at : at + _WORDS_A_LINE])
 
 
-def weights_of(program: Program, device: Device, name: str, place: str, beside: Sequence[str] = ()) -> Weights:
-    """The weights of a program; raises UsageError for a place that does not fit the device or the extras."""
+def weights_of(
+    program: Program, device: Device, name: str, place: str, beside: Sequence[str] = (), ram: int | None = None
+) -> Weights:
+    """The weights of a program; raises UsageError for a place that does not fit the device, the extras or ``ram``."""
     found = Weights(place, name, weights_blob(program))
     if place == "incbin":
         return found
@@ -136,4 +150,10 @@ def weights_of(program: Program, device: Device, name: str, place: str, beside: 
     refused = [extra for extra in beside if place != "array" or extra in _READ_BIN]
     if refused:
         raise UsageError(f"'{refused[0]}' is written for weights that are linked", hint=linked, where=where)
-    return found
+    if place != "stream":
+        return found
+    if ram is None:
+        hint = "give --ram 300M, of all that it may take, or --weights file"
+        raise UsageError("how much memory weights may take is not said", hint=hint, where=where)
+    stream = streaming(program, ram - memory_beside(program))
+    return Weights(place, name, stream.content, stream=stream)

@@ -113,8 +113,11 @@ class Settings(TypedDict, total=False):
     ]  # fmt: skip
     weights: Annotated[
         str,
-        Option("Where weights are: incbin (linked), array (a C array), file (mapped when it runs).", TARGET, "incbin"),
-    ]
+        Option(
+            "Where weights are: incbin (linked), array (in C), file (mapped), stream (read as it runs, within --ram).",
+            TARGET, "incbin",
+        ),
+    ]  # fmt: skip
     name: Annotated[str, Option("Prefix of everything in the generated C.", TARGET, "net")]
     precision: Annotated[
         str | None,
