@@ -11,6 +11,21 @@
 #include <sys/auxv.h>
 #endif
 
+#if defined(__x86_64__) && defined(__AMX_TILE__)
+/* Linux keeps the tiles of the matrix unit (AMX) for processes that have asked for them: arch_prctl with
+ * ARCH_REQ_XCOMP_PERM, once a process. */
+static inline int ec_cpu_may_use_tiles(void)
+{
+#ifdef __linux__
+    long answer = 158;
+    __asm__ volatile("syscall" : "+a"(answer) : "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
+    return answer == 0;
+#else
+    return 1;
+#endif
+}
+#endif
+
 #if defined(__x86_64__) || defined(__i386__)
 /* Bits of the registers of cpuid, as the makers number them. */
 static inline int ec_cpu_asked(void)
@@ -64,6 +79,10 @@ static inline int ec_cpu_asked(void)
 #ifdef __AVX512FP16__
     EC_CPU_NEEDS(d, 23);
 #endif
+#ifdef EC_USES_TILES
+    EC_CPU_NEEDS(d, 22);
+    EC_CPU_NEEDS(d, 24);
+#endif
     if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) a = 0;
 #ifdef __AVXVNNI__
     EC_CPU_NEEDS(a, 4);
@@ -72,6 +91,9 @@ static inline int ec_cpu_asked(void)
     EC_CPU_NEEDS(a, 5);
 #endif
 #undef EC_CPU_NEEDS
+#ifdef EC_USES_TILES
+    if (enough) enough = ec_cpu_may_use_tiles();
+#endif
     (void)none;
     return enough;
 }

@@ -189,8 +189,8 @@ ENGINES: dict[str, type[Engine]] = {
     "onnxruntime-genai": OnnxruntimeGenai,
     "openvino-genai": OpenvinoGenai,
 }
-#: Tokens after the prompt that warm an engine up.
-WARM_UP = 4
+#: Tokens of a prompt and after it that warm an engine up.
+WARM_UP_PROMPT, WARM_UP = 128, 4
 
 
 def prompt_of(length: int, vocabulary: int, number: int) -> list[int]:
@@ -223,7 +223,7 @@ def measured(job: dict[str, Any]) -> dict[str, Any]:
     engine = ENGINES[job["engine"]](job["model"], job["threads"], job["context"])
     load = time.perf_counter() - begun
     vocabulary, length = engine.vocabulary, job["prompt"]
-    engine.timed(prompt_of(length, vocabulary, 1), min(WARM_UP, job["tokens"]))
+    engine.timed(prompt_of(min(length, WARM_UP_PROMPT), vocabulary, 1), min(WARM_UP, job["tokens"]))
     first, times, chosen = engine.timed(prompt_of(length, vocabulary, 0), job["tokens"])
     found = {"version": engine.version, "load_s": load, "first_s": first, "token_s": times, "chosen": chosen}
     found["resident_bytes"] = resident_bytes()

@@ -199,6 +199,7 @@ def files(
     )
     values["arguments"] = ", ".join([*(["sizes"] if is_open else []), *(p.name for p in (*inputs, *outputs))])
     values["has_board"] = device.has_board
+    values["uses_tiles"] = any(k.schedule.uses_tiles for k in program.kernels)
     values["sizes_parameter"] = "".join(f", {s}" for s in sizes)
     values["device_flags"] = "".join(f" {flag}" for flag in device.toolchain.cflags)
     values["cross"] = cross_options(device)
@@ -254,6 +255,8 @@ def files(
         put(f"{name}.ld", "board/cortex_m.ld.jinja")
         runtime.append("board/ec_*")
     shelf = data_folder("codegen_templates")
+    if values["uses_tiles"]:
+        result["ec_simd_tiles.h"] = (shelf / "runtime" / "ec_simd_tiles.h").read_bytes()
     result |= runtime_files([f for shape in runtime for f in sorted(shelf.glob(shape)) if f.is_file()], device, name)
     result = {path: licensed(path, content) for path, content in result.items()}
     for header in sources.headers:

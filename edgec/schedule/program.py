@@ -116,6 +116,11 @@ class Schedule(ABC):
         return None
 
     @property
+    def uses_tiles(self) -> bool:
+        """Does it compute on a matrix unit that a process has to ask for?"""
+        return any(s.schedule.uses_tiles for s in self.steps)
+
+    @property
     def header(self) -> Path | None:
         """A header outside the runtime that the kernel's functions are in: that of a micro-kernel of a user's own."""
         return None

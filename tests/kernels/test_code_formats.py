@@ -11,6 +11,7 @@ from compiled import Compiled, compile_graphs, program_of, target
 from small_graphs import arrays, graph, value
 
 from edgec import ops
+from edgec.device.device import Device
 from edgec.device.load import load_device
 from edgec.fuse import plan
 from edgec.ir.evaluate import run
@@ -111,7 +112,14 @@ def test_every_format_in_c(device: str, tmp_path: Path) -> None:
         assert isinstance(network, Compiled)
         (got,) = network(GIVEN[name]).values()
         want = exact(name)
-        assert np.abs(got - want).max() <= 3e-6 * np.abs(want).max(), (name, np.abs(got - want).max())
+        tolerance = 1e-5 if on_matrix_unit(CASES[name], where.device) else 3e-6
+        assert np.abs(got - want).max() <= tolerance * np.abs(want).max(), (name, np.abs(got - want).max())
+
+
+def on_matrix_unit(g: Graph, device: Device) -> bool:
+    """Is its product computed in parts of bf16, which are nearly as exact as fp32?"""
+    (kernel,) = schedule(plan(g), device, ScheduleOptions()).kernels
+    return kernel.schedule.uses_tiles
 
 
 def tied(weights: Node) -> Graph:

@@ -4,10 +4,10 @@ from edgec.emit.views.attention import AttentionView
 from edgec.emit.views.base import View
 from edgec.emit.views.chain import ChainView
 from edgec.emit.views.contract import ContractView
-from edgec.emit.views.few_bits import FewBitsView
 from edgec.emit.views.few_queries import FewQueriesView
 from edgec.emit.views.halo_fill import HaloFillView
 from edgec.emit.views.map import MapView
+from edgec.emit.views.matrix_unit import FewOrManyRowsView
 from edgec.emit.views.procedure import ProcedureView
 from edgec.emit.views.row import RowView
 from edgec.emit.views.sparse import SparseView
@@ -20,7 +20,7 @@ VIEWS: dict[str, type[View]] = {
     "halo_fill": HaloFillView,
     "chain": ChainView,
     "contract": ContractView,
-    "few_bits": FewBitsView,
+    "few_bits": FewOrManyRowsView,
     "map": MapView,
     "procedure": ProcedureView,
     "row": RowView,

@@ -119,8 +119,7 @@ class FewBitsView(ContractView):
     @property
     def rounded_rows(self) -> int:
         """Rows of S that a task makes integers of."""
-        p = self.params
-        return p.scratch_bytes // (int(self.groups.extent) * (p.planes * p.group + 4 + 4 * p.planes))
+        return self.params.rounded_rows
 
     @property
     def more_parameters(self) -> str:

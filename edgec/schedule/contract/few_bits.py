@@ -21,8 +21,9 @@ from edgec.ir.nest import coefficient, extent, most
 from edgec.ir.types import DTYPES, dtype_name
 from edgec.rewrite.rule import Numeric
 from edgec.schedule.contract.code_panels import packed_codes
-from edgec.schedule.contract.codes import Numbers, codes_of
+from edgec.schedule.contract.codes import Codes, Numbers, codes_of
 from edgec.schedule.contract.contract import Contract
+from edgec.schedule.contract.matrix_unit import BLOCK, LEAST_ROWS, MatrixUnit, matrix_unit
 from edgec.schedule.flat import Weights
 from edgec.schedule.storage import memory_type
 
@@ -67,6 +68,7 @@ class FewBits(Contract):
     panel_words: int
     low: int  # what a code 0 of a panel is in the formula of the weights
     place: Expr  # where that formula's codes lie, over ``k`` and ``n``
+    unit: MatrixUnit | None = None  # for many rows
 
     @property
     def numbers(self) -> list[tuple[str, Row]]:
@@ -106,7 +108,12 @@ class FewBits(Contract):
         sizes = f"M={self.m_extent} N={self.n_extent} K={most(self.k[0]) * self.group}, groups of {self.group}"
         of = {0: "fp32", 1: "8-bit integers"}.get(self.planes, f"{8 * self.planes - 1}-bit integers")
         tile = f"tile {self.rows} rows x {self.vectors} vectors of {self.lanes}"
-        return f"weights of {self.bits} bits {sizes}, times {of}, {tile}"
+        unit = f", many rows in {16 if self.unit.parts == 2 else 8} bits of bf16 tiles" if self.unit else ""
+        return f"weights of {self.bits} bits {sizes}, times {of}, {tile}{unit}"
+
+    @property
+    def uses_tiles(self) -> bool:
+        return self.unit is not None
 
     @property
     def k_extent(self) -> Extent:
@@ -114,9 +121,18 @@ class FewBits(Contract):
 
     @property
     def scratch_bytes(self) -> int:
-        """For each row of a task: its integers, and a scale and a sum for each group and plane."""
-        groups, rows = most(self.k[0]), self.rows * min(self.tile_chunk, upper(self.tiles))
-        return rows * groups * (self.planes * self.group + 4 + 4 * self.planes) if self.planes else 0
+        """For each row of a task: its integers, and a scale and a sum for each group and plane; or its tiles."""
+        return max(self.rounded_rows * self.row_bytes, self.unit.scratch_bytes if self.unit else 0)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the integers, scales and sums of a row."""
+        return most(self.k[0]) * (self.planes * self.group + 4 + 4 * self.planes)
+
+    @property
+    def rounded_rows(self) -> int:
+        """Rows that a task makes integers of."""
+        return self.rows * min(self.tile_chunk, upper(self.tiles)) if self.planes else 0
 
 
 def few_bits(dense: Contract, device: Device, weights: Weights, numeric: Numeric) -> FewBits | None:
@@ -138,7 +154,10 @@ def few_bits(dense: Contract, device: Device, weights: Weights, numeric: Numeric
     s, step = _read_at(dense, loops[0] * group + loops[1], loops[1])
     bits = found.bits
     planes = PLANES[numeric] if step == 1 and memory_type(s) == "f32" and any(map(device.has, DOTS)) else 0
-    rows, vectors = _tile(dense, device, planes)
+    unit = matrix_unit(device, numeric, most(dense.m), count * group, group * _span(found)) if planes else None
+    rows, vectors = _tile(dense, device, planes, unit)
+    if vectors * dense.lanes != BLOCK:
+        unit = None
     is_signed = bool(planes) and bits == 8 and device.has("neon") and not device.has("i8mm")
     if is_signed:
         found = replace(found, codes=found.codes ^ np.uint8(128), zero=found.zero - 128)
@@ -155,8 +174,13 @@ def few_bits(dense: Contract, device: Device, weights: Weights, numeric: Numeric
         **changed, bits=bits, group=group, zero=found.zero, scale=Row.of(found.scale),
         base=None if found.base is None else Row.of(found.base), has_points=found.has_points, planes=planes,
         signed=is_signed, panel_words=panels.shape[2], low=found.low,
-        place=X.substitute(found.place, dict(zip(found.k, loops))),
+        place=X.substitute(found.place, dict(zip(found.k, loops))), unit=unit,
     )  # fmt: skip
+
+
+def _span(found: Codes) -> int:
+    """Groups that share a factor."""
+    return max(x.span for x in (found.scale, found.base) if x is not None)
 
 
 def _read_at(dense: Contract, place: Expr, inner: Expr) -> tuple[Expr, int]:
@@ -185,11 +209,18 @@ def _at(loops: tuple[Expr, ...], place: Expr) -> dict[Expr, Expr]:
     return found
 
 
-def _tile(dense: Contract, device: Device, planes: int) -> tuple[int, int]:
-    """Rows and vectors of a tile: accumulators of every plane and in fp32, and what is decoded, lie in registers."""
-    registers, m, n = device.vectors_in_registers, most(dense.m), most(dense.n)
+def _tile(dense: Contract, device: Device, planes: int, unit: MatrixUnit | None) -> tuple[int, int]:
+    """Rows and vectors of a tile: accumulators of every plane and in fp32, and what is decoded, lie in registers.
+
+    Where the matrix unit multiplies many rows, a panel has as many columns as its block.
+    """
+    registers, n = device.vectors_in_registers, most(dense.n)
+    m = min(most(dense.m), LEAST_ROWS - 1) if unit and not isinstance(dense.m_extent, int) else most(dense.m)
     most_vectors = min(-(-n // dense.lanes), 4 if m == 1 and registers > 16 else 2)
-    if planes:
+    if unit:
+        vectors = most_vectors
+        room = max(1, (registers - 4 - 2 * vectors) // (vectors * (planes + 1)))
+    elif planes:
         # Panels that fill their columns, in even numbers, so that two threads share them equally.
         found = {v: -(-n // (v * dense.lanes)) for v in range(1, most_vectors + 1)}
         vectors = min(found, key=lambda v: (found[v] * v, found[v] % 2 and found[v] < 64, -v))
