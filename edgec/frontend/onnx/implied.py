@@ -62,6 +62,11 @@ def implied(
     return {n: X.plain(X.substitute(_lifted(e), numbers)) for n, e in search.found().items()}
 
 
+def is_sought(extent: Extent) -> bool:
+    """Does a dimension occur in it that the operators may still decide?"""
+    return any(s.value.name.startswith(_FREE) for s in sizes(extent))
+
+
 def example(extent: Extent) -> int:
     """A number for an extent: its largest, where dimensions that are still free are 1."""
     free = {s: X.const(1) for s in sizes(extent) if s.value.name.startswith(_FREE)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from edgec.frontend.onnx import masks
 from edgec.frontend.onnx.call import Call, onnx
+from edgec.frontend.onnx.implied import is_sought
 from edgec.frontend.values import (
     Value,
     build,
@@ -42,7 +44,18 @@ def reshape(call: Call) -> Value:
         if left is None:
             raise call.error(f"shape {list(x.shape)} does not fit into {wanted}")
         wanted[wanted.index(-1)] = left
+    if wanted[:1] == [1] and _is_batch(x, wanted):
+        call.warn(f"shape {wanted} was written for a batch of one: its 1 is taken for {X.show(x.shape[0])}")
+        wanted[0] = x.shape[0]
     return x.reshape(*wanted)
+
+
+def _is_batch(x: Value, wanted: Sequence[Extent]) -> bool:
+    """Is the first dimension one that the user keeps open, and the rest of ``x`` as many elements as the shape?"""
+    batch = x.shape[0] if x.rank else 1
+    if not isinstance(batch, Expr) or batch.op != "size" or is_sought(batch) or 0 in wanted:
+        return False
+    return exact(X.plain(prod(x.shape)), X.plain(prod(wanted))) is batch
 
 
 @onnx("Flatten")

@@ -1,0 +1,59 @@
+"""Shapes that an exporter wrote for a batch of one, in networks whose batch is kept open."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from chance import RANDOM
+from small_models import model, node, tensor_input, weights
+
+import edgec
+from edgec.errors import EdgecError
+from edgec.frontend.onnx import import_model
+from edgec.frontend.onnx.call import ModelWarning
+
+OPEN = {"batch": (1, 3, 1)}
+
+
+def classifier(shape: list[int], batch: str | int = "batch") -> onnx.ModelProto:
+    """A convolution, pooled and reshaped by a constant, and a matmul of the last dimension."""
+    w = RANDOM.standard_normal((12, 3, 1, 1)).astype(np.float32)
+    v = RANDOM.standard_normal((shape[-1], 5)).astype(np.float32)
+    nodes = [
+        node("Conv", ["x", "w"], ["a"]),
+        node("GlobalAveragePool", ["a"], ["b"]),
+        node("Reshape", ["b", "shape"], ["c"]),
+        node("MatMul", ["c", "v"], ["y"]),
+    ]
+    given = [weights("w", w), weights("v", v), weights("shape", np.array(shape, np.int64))]
+    return model(nodes, [tensor_input("x", [batch, 3, 4, 4])], initializers=given)
+
+
+@pytest.mark.parametrize("shape", [[1, 12], [1, 3, 4], [1, 1, 1, 12]])
+def test_a_constant_one_follows_the_batch(shape: list[int], tmp_path: Path) -> None:
+    proto = classifier(shape)
+    with pytest.warns(ModelWarning, match="written for a batch of one"):
+        built = edgec.build(proto, tmp_path / "out", dims=OPEN)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for count in (1, 2, 3):
+        x = RANDOM.standard_normal((count, 3, 4, 4)).astype(np.float32)
+        want = np.concatenate([session.run(None, {"x": row[None]})[0] for row in x])
+        np.testing.assert_allclose(built(x=x), want, rtol=0, atol=1e-5 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("shape", [[2, 6], [12, 1], [1, 6]])
+def test_another_shape_is_refused(shape: list[int]) -> None:
+    with pytest.raises(EdgecError, match="reshape"):
+        import_model(classifier(shape), dims=OPEN)
+
+
+def test_a_batch_that_nobody_keeps_open_is_one() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph = import_model(classifier([1, 12]))
+    assert graph.inputs[0].type.shape == (1, 3, 4, 4)
