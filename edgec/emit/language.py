@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from edgec.device.device import Device
 from edgec.emit.gpu.attention import AttentionView
 from edgec.emit.gpu.contract import ContractView
+from edgec.emit.gpu.few_queries import FewQueriesView
 from edgec.emit.gpu.loops import MapView, ReduceView
 from edgec.emit.gpu.opencl import (
     OpenClAttention,
@@ -19,6 +20,8 @@ from edgec.emit.gpu.opencl import (
     OpenClWindow,
 )
 from edgec.emit.gpu.procedure import GpuProcedureView
+from edgec.emit.gpu.together import TogetherView
+from edgec.emit.gpu.vector import VectorView
 from edgec.emit.views import VIEWS, View
 from edgec.errors import DeviceError
 from edgec.schedule.program import Program
@@ -111,6 +114,9 @@ CUDA = Language(
         "reduce": ReduceView,
         "contract": ContractView,
         "attention": AttentionView,
+        "few_queries": FewQueriesView,
+        "vector": VectorView,
+        "together": TogetherView,
         "procedure": GpuProcedureView,
     },
     {

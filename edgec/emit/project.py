@@ -18,7 +18,7 @@ from edgec.emit.c_expression import extent_text
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.c_text import size_name
 from edgec.emit.function_comment import comment_text
-from edgec.emit.host_values import Computed, Demand, Open, port_of
+from edgec.emit.host_values import Computed, Demand, Open, decoder_of, port_of, shared_ports
 from edgec.emit.identifiers import identifier
 from edgec.emit.language import language_of, refuse_large
 from edgec.emit.language_model import session_of
@@ -27,7 +27,7 @@ from edgec.emit.opencl import host_values
 from edgec.emit.picture import AS_IS, Preparation, steps
 from edgec.emit.render import render
 from edgec.emit.runtime import runtime_files
-from edgec.emit.source import Sources, generate, pointer_text, size_value
+from edgec.emit.source import Function, generate, pointer_text, size_value
 from edgec.emit.weights import Weights, weights_of
 from edgec.errors import DeviceError, UsageError
 from edgec.frontend.language.facts import LONG
@@ -164,11 +164,12 @@ def files(
     if weights.stream is not None:
         program = replace(program, offsets={**program.offsets, **weights.stream.places})
     sources = generate(program, name, templates, language)
+    single = generate(program.single, f"{name}_one", templates, language) if program.single is not None else None
     inputs, outputs = ports(program, name)
     values = {
         "name": name, "NAME": name.upper(), "version": __version__, "program": program, "device": device,
         "arena_bytes": program.arena_bytes + LOCK_BYTES * program.locks,
-        "inputs": inputs, "outputs": outputs, "sources": sources, "alignment": ALIGNMENT,
+        "inputs": inputs, "outputs": outputs, "sources": sources, "single": single, "alignment": ALIGNMENT,
         "weights_bytes": len(weights.blob), "weights": weights, "vector_lanes": device.vector_lanes,
         "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items() if k not in LONG},
     }  # fmt: skip
@@ -176,9 +177,11 @@ def files(
     values["quantization"] = {p.onnx_name: steps(p.onnx_name, program.graph.metadata) for p in (*inputs, *outputs)}
     chosen = dimensions(n.type for _, _, n in program.inputs)
     fields: set[str] = set()  # of the structure with sizes
-    values["dimensions"] = [
+    values["dimensions"] = opened = [
         Open(d.name, identifier(d.name, fields, "size"), size_name(s), d.low, d.high, d.step) for s, d in chosen.items()
     ]
+    values["shared_ports"] = shared_ports(program)
+    values["decoder"] = decoder_of(program, opened) if language.name == "cuda" else None
     values["states"] = _states(program, inputs, outputs)
     values["computed"] = computed = [
         Computed(
@@ -229,7 +232,7 @@ def files(
         put(table.source, table.template, table=table)
     if model and model.chat is not None:
         result[f"{name}_chat.json"] = (model.chat.written() + "\n").encode()
-    groups = _groups(sources)
+    groups = [*_groups(sources.functions), *(_groups(single.functions) if single is not None else ())]
     if language.name == "opencl":
         values |= host_values(program, sources, groups, device)
     template, pattern = language.kernels
@@ -321,13 +324,13 @@ def _entry(port: Port) -> dict[str, Any]:
     return {"name": port.name, "onnx_name": port.onnx_name, "dtype": port.dtype, "shape": shape}
 
 
-def _groups(sources: Sources) -> list[list[Any]]:
+def _groups(functions: Sequence[Function]) -> list[list[Any]]:
     """Functions in order, divided into files of about equal length."""
-    total = sum(len(f.text) for f in sources.functions)
+    total = sum(len(f.text) for f in functions)
     share = max(total // FILES, 20_000)
     groups: list[list[Any]] = [[]]
     size = 0
-    for f in sources.functions:
+    for f in functions:
         if size > share:
             groups.append([])
             size = 0

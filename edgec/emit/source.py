@@ -12,6 +12,7 @@ from edgec.emit.barriers import Barriers
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.c_text import size_name
 from edgec.emit.function_comment import comment_of, describe
+from edgec.emit.gpu.together import TogetherView
 from edgec.emit.language import C, Language
 from edgec.emit.operand_names import TensorNames, renamed, replaced, tensor_names
 from edgec.emit.registry import choose
@@ -92,7 +93,8 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = (), lang
     for kernel, view, text, _ in made:
         fresh = {s: unread.pop(s) for s in kernel.sizes if s in unread and s not in kernel.read_sizes}
         barrier = barriers.must_wait(kernel, fresh.values())
-        guard = "".join(f" && {'' if truth else '!'}*({_pointer(b, program, True)})" for b, truth in kernel.guards)
+        guard = _unless_there(kernel, program) if language is not C else ""
+        guard += "".join(f" && {'' if truth else '!'}*({_pointer(b, program, True)})" for b, truth in kernel.guards)
         sizes = tuple(ReadSize(size_name(s), size_value(s, b, program)) for s, b in fresh.items())
         calls.append(
             CallSite(
@@ -107,6 +109,16 @@ def generate(program: Program, prefix: str, templates: Sequence[Path] = (), lang
             )
         )
     return Sources(tuple(functions.values()), tuple(calls), headers_of(program))
+
+
+def _unless_there(kernel: Kernel, program: Program) -> str:
+    """The condition in C that a state is copied to its next value only where the two are apart."""
+    copied = kernel.schedule.copied
+    if copied is None or program.states.get(kernel.writes) is not copied:
+        return ""
+    return (
+        f" && (const void *){_pointer(copied, program, True)} != (const void *){_pointer(kernel.writes, program, True)}"
+    )
 
 
 def headers_of(program: Program) -> tuple[Path, ...]:
@@ -145,7 +157,7 @@ def _rendered(
         raise DeviceError(f"there is no {language.name} kernel for '{what}' yet", hint=hint, where=where)
     view = language.views[kernel.template](_without_scratch(kernel), name, aliases)
     kind = ""
-    if isinstance(view, ChainView):
+    if isinstance(view, (ChainView, TogetherView)):
         for k, inner in enumerate(view.params.steps):
             its_view, text, kind = _rendered(inner, f"{name}_{k}", aliases & set(inner.operands), templates, language)
             view.add(inner, its_view, text)
@@ -208,6 +220,6 @@ def _arguments(kernel: Kernel, view: View, program: Program) -> str:
         if operands[0].bytes > kernel.scratch_bytes:  # otherwise one thread executes the kernel
             scratch[0] += f" + thread * {kernel.scratch_bytes}"
         operands = operands[1:]
-    pointers = [_pointer(b, program, const=k < len(operands) - 1) for k, b in enumerate(operands)]
+    pointers = [_pointer(b, program, const=b not in view.written) for b in operands]
     sizes = (size_name(s) for s in kernel.sizes if s not in kernel.read_sizes)
     return ", ".join([*pointers, *scratch, *sizes, *view.last_arguments])

@@ -29,7 +29,8 @@ _READ_BIN = ("web", "python")
 def weights_blob(program: Program) -> bytes:
     """The weights as they are in memory."""
     blob = np.zeros(max(program.weights_bytes, ALIGNMENT), np.uint8)
-    for buffer, offset in program.offsets.items():
+    single = program.single.offsets if program.single is not None else {}
+    for buffer, offset in {**program.offsets, **single}.items():
         if buffer.space == "weights" and buffer.data is not None:
             raw = np.ascontiguousarray(buffer.data).reshape(-1).view(np.uint8)
             blob[offset : offset + raw.size] = raw

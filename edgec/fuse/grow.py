@@ -370,7 +370,8 @@ def _attention(draft: Draft, product: Node) -> list[Node] | None:
 def _is_worth_it(draft: Draft, split: Split) -> bool:
     """Does attention have whole blocks of queries and keys? On a GPU fewer suffice, as two launches are saved."""
     if draft.mode.gpu:
-        return queries_of(split) >= GPU_QUERIES_LEAST and head_of(split) <= draft.mode.head
+        least = 1 if draft.mode.one_row else GPU_QUERIES_LEAST
+        return queries_of(split) >= least and head_of(split) <= draft.mode.head
     if has_few_queries(split.variables, split.body):
         return True
     is_one_block = least_queries_of(split) < queries_of(split) <= QUERIES_LEAST  # most runs would fill a part of it

@@ -30,13 +30,15 @@ class Mode:
     """Limits of fusion in a build: the planner asks here first.
 
     On a ``gpu`` a conditional load is free and every kernel costs a launch: padding is a select in the reader, not a
-    halo that is filled; attention has a kernel there for heads of up to ``head`` features.
+    halo that is filled; attention has a kernel there for heads of up to ``head`` features. In a graph
+    of ``one_row``, a token of a language model, attention has one query.
     """
 
     name: ModeName
     graph: Graph
     gpu: bool = False
     head: int = 0
+    one_row: bool = False
 
     @property
     def is_planner(self) -> bool:

@@ -30,6 +30,7 @@ from edgec.fuse.grow import grow
 from edgec.fuse.horizontal import fuse_siblings
 from edgec.fuse.join import join
 from edgec.fuse.modes import Mode, mode_of
+from edgec.fuse.one_row import join_rows
 from edgec.ir import expr as X
 from edgec.ir.graph import Graph, Node
 from edgec.ir.nest import split_formula
@@ -46,6 +47,8 @@ def plan(
     gpu: bool = False,
     *,
     head: int = 0,
+    one_row: bool = False,
+    few_bits: bool = False,
     materialize: Collection[str] = (),
     chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
@@ -54,12 +57,13 @@ def plan(
     ``fuse`` is a mode (see `edgec.fuse.modes`). Where several variants are correct, ``prices`` decides by cost, unless
     ``chosen`` has the variant for the kind of choice and the node ("attention NODE"). The results of the nodes of the
     model in ``materialize`` are stored in memory. On a ``gpu``, ``head`` is the largest head size for which there is a
-    kernel of attention.
+    kernel of attention; in a graph of ``one_row``, a token of a language model, products join what is around them;
+    with ``few_bits``, kernels there decode weights.
     """
-    mode = Mode(mode_of(fuse), graph, gpu, head)
+    mode = Mode(mode_of(fuse), graph, gpu, head, one_row)
     prices = prices if prices is not None else BlockCosts(CostModel())
     prices = prices.deciding(graph, chosen)
-    graph = with_floats(graph, keeps=mode.is_planner and not gpu)
+    graph = with_floats(graph, keeps=mode.is_planner and (not gpu or few_bits))
     graph, choices = fuse_siblings(graph, prices, gpu) if mode.is_planner and (head or not gpu) else (graph, [])
     if mode.is_planner:
         graph, more = divided(graph, prices)
@@ -85,6 +89,8 @@ def plan(
     blocks = _blocks(draft, operations)
     limits.hold("kernels", len(blocks), partial(_fullest, graph, blocks))
     _absorb_movement(draft, blocks)
+    if one_row and mode.is_planner:
+        join_rows(draft, blocks)
     return AliasPlanner(draft).plan(list(blocks.values()))
 
 

@@ -14,7 +14,7 @@ from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import at_sizes, extent_at, sizes
-from edgec.ir.graph import Formula, Graph, Meaning, Node, Procedure, rewrite
+from edgec.ir.graph import Formula, Graph, Meaning, Node, Procedure, placeholder, rewrite
 from edgec.ir.registry import node
 from edgec.ir.types import Type
 
@@ -134,7 +134,7 @@ def outputs_apart(graph: Graph, before: Graph) -> Graph:
 
 
 def with_known_sizes(graph: Graph, known: Sizes) -> Graph:
-    """The graph where some computed sizes have turned out to be the same in every run."""
+    """The graph for given values of some sizes: those chosen for a run, or computed ones that are always the same."""
     numbers = {size: X.const(value) for size, value in known.items()}
 
     def at(value: Any) -> Any:
@@ -143,8 +143,8 @@ def with_known_sizes(graph: Graph, known: Sizes) -> Graph:
         return X.plain(X.substitute(value, numbers)) if isinstance(value, Expr) else value
 
     def change(old: Node, args: tuple[Node, ...]) -> Node:
-        if old.op in ("input", "const"):
-            return old
-        return node(old.op, *args, **{name: at(value) for name, value in old.attrs})
+        if old.op == "input":
+            return placeholder(old.attributes["name"], Type(old.type.dtype, at(old.type.shape)))
+        return old if old.op == "const" else node(old.op, *args, **{name: at(value) for name, value in old.attrs})
 
     return rewrite(graph, change)

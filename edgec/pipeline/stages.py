@@ -21,6 +21,7 @@ from edgec.frontend.states import with_states
 from edgec.fuse import Plan
 from edgec.fuse import plan as plan_graph
 from edgec.fuse.assignment import Assignment
+from edgec.fuse.single import one_token, single_plan
 from edgec.fuse.stripes import Lives, fitting
 from edgec.ir.graph import Graph
 from edgec.ir.sizes import outputs_alone, outputs_apart
@@ -39,6 +40,7 @@ from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.parts import joined
 from edgec.schedule.program import Part, Program
+from edgec.schedule.single import with_single
 from edgec.schedule.thread_count import thread_count
 from edgec.schedule.variants import Variants
 from edgec.tune.known import prices_for, variants_for
@@ -133,6 +135,7 @@ def _planned(compressed: Compressed, context: Context) -> Plan:
         prices=prices,
         gpu=o.device.is_gpu,
         head=largest_head(o.device),
+        few_bits=o.device.language == "cuda" and one_token(graph) is not None,
         materialize=o.materialize,
         chosen=o.overrides,
     )
@@ -170,6 +173,11 @@ def schedule(plan: Plan, context: Context) -> Program:
         return schedule_plan(plan, o.device, replace(options, fp32_blocks=fp32_blocks), progress)
 
     program = mixed(plan, scheduled, o.error, o.calibrate) if o.error else scheduled()
+    single = single_plan(plan.graph, largest_head(o.device)) if o.device.language == "cuda" else None
+    if single is not None:
+        program = with_single(
+            program, schedule_plan(single, o.device, ScheduleOptions(numeric=o.numeric, fp32_blocks=0))
+        )
     return replace(program, assignment=plan.assignment, choices={**program.choices, **variants.chosen})
 
 

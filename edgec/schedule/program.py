@@ -255,8 +255,10 @@ class BlockSchedule(Schedule):
     @property
     def copied(self) -> Buffer | None:
         """The operand whose elements are stored as they are, each at its own place."""
-        body, *more = self.bodies
-        if more or body.op != "load" or not isinstance(body.value, Buffer):
+        if len(self.bodies) != 1:
+            return None
+        (body,) = self.bodies
+        if body.op != "load" or not isinstance(body.value, Buffer):
             return None
         return body.value if self.overwrites(body.value) else None
 
@@ -376,4 +378,5 @@ class Program:
     states: Mapping[Buffer, Buffer] = field(default_factory=dict)  # outputs that may share an input's memory -> input
     parts: tuple[Part, ...] = ()  # in the order in which they run
     assignment: Assignment | None = None  # the device of every block, where there is a GPU next to the CPU
+    single: Program | None = None  # on a GPU, the program for one token of a language model: same weights, same arena
     choices: Mapping[str, str] = field(default_factory=dict)  # of prices and measurements: by key, the variant taken

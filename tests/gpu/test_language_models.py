@@ -1,7 +1,9 @@
-"""Decoders on GPUs: open numbers of tokens, and a position that kernels read from memory."""
+"""Decoders on GPUs: any number of tokens at any position, which kernels read from memory; sessions on CUDA."""
 
 from __future__ import annotations
 
+import ctypes
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,14 @@ from gguf_files import llama
 
 import edgec
 from edgec.artifact.network import Network
+from edgec.artifact.session import Session
+from edgec.device.load import load_device
+from edgec.frontend.gguf import import_gguf, parse
+from edgec.fuse.single import single_plan
+from edgec.schedule.build import schedule
+from edgec.schedule.gpu.attention import largest_head
+from edgec.schedule.gpu.together import together
+from edgec.schedule.options import ScheduleOptions
 
 CONTEXT = 80
 CASES = [("F32", "cuda_sm90", "fp32"), ("Q4_1", "cuda_sm90", "fp16"), ("Q8_0", "host_pocl", "fp32")]
@@ -19,15 +29,53 @@ CASES = [("F32", "cuda_sm90", "fp32"), ("Q4_1", "cuda_sm90", "fp16"), ("Q8_0", "
 def test_logits_are_those_of_a_processor(format: str, device: str, precision: str, tmp_path: Path) -> None:
     """At the beginning, in the middle and at the end of the context; one token and several."""
     (tmp_path / "lm.gguf").write_bytes(llama(format, layers=1))
-    emulated = {"compiler": "emulated"} if device.startswith("cuda") else {}
+    is_cuda = device.startswith("cuda")
+    more = {"compiler": "emulated"} if is_cuda else {}
     edgec.build(tmp_path / "lm.gguf", tmp_path / "cpu", context=CONTEXT)
-    edgec.build(tmp_path / "lm.gguf", tmp_path / "gpu", context=CONTEXT, device=device, precision=precision, **emulated)
-    random = np.random.default_rng(0)
+    edgec.build(tmp_path / "lm.gguf", tmp_path / "gpu", context=CONTEXT, device=device, precision=precision, **more)
+    random, tolerance = np.random.default_rng(), 1e-4 if precision == "fp32" else 1e-2
     with Network(tmp_path / "cpu") as cpu, Network(tmp_path / "gpu") as gpu:
-        for past, count in ((0, 1), (0, 5), (7, 64), (31, 1), (CONTEXT - 1, 1)):
+        for past, count in ((0, 1), (7, 64), (31, 1), (CONTEXT - 1, 1)):
             given = {p.onnx_name: random.standard_normal(p.shape).astype(np.float32) for p in cpu.inputs[2:]}
             given |= {"tokens": random.integers(0, 40, count).astype(np.int32), "past": np.array(past, np.int64)}
             want = cpu.run(given)
             for name, got in gpu.run(given).items():
-                tolerance = 1e-4 if precision == "fp32" else 1e-2
                 assert np.abs(got - want[name]).max() <= tolerance * np.abs(want[name]).max(), (name, past, count)
+        if is_cuda:
+            compare_sessions(gpu, Session(cpu), tolerance)
+
+
+def compare_sessions(gpu: Network, cpu: Session, tolerance: float) -> None:
+    """A text in parts, of one token and of more than a run takes, back, and to the end of the context."""
+    calls, name = gpu._net._library, gpu.name
+    prefill, session = getattr(calls, f"{name}_prefill"), gpu._net._session
+    logits = np.empty(40, np.float32)
+
+    def read(tokens: np.ndarray) -> int:
+        given, out = (ctypes.c_void_p(a.ctypes.data) for a in (tokens, logits))
+        return int(prefill(session, given, ctypes.c_int64(len(tokens)), out))
+
+    tokens = np.random.default_rng().integers(0, 40, CONTEXT).astype(np.int32)
+    begin = 0
+    for count in (1, 1, 66, 1, 11):
+        assert read(tokens[begin : begin + count]) == 0
+        want = cpu.prefill(tokens[begin : begin + count].tolist())
+        begin += count
+        assert np.abs(logits - want).max() <= tolerance * np.abs(want).max(), begin
+        if count == 66:
+            assert getattr(calls, f"{name}_rewind")(session, ctypes.c_int64(5)) == 0
+            assert getattr(calls, f"{name}_rewind")(session, ctypes.c_int64(6)) == 3
+            assert read(tokens[5:begin]) == 0
+    assert read(tokens[:1]) == 17 and read(np.array([40], np.int32)) == 17
+    assert getattr(calls, f"{name}_rewind")(session, ctypes.c_int64(0)) == 0
+    assert read(np.array([40], np.int32)) == 16 and read(np.array([-1], np.int32)) == 16 and read(tokens[:0]) == 3
+
+
+@pytest.mark.parametrize("format", ["F16", "Q4_K", "Q8_0"])
+def test_a_token_takes_five_launches_a_layer(format: str) -> None:
+    layers, device = 3, replace(load_device("cuda_sm90"), precision="fp16")
+    single = single_plan(import_gguf(parse(llama(format, layers=layers)), CONTEXT), largest_head(device))
+    assert single is not None
+    program = together(schedule(single, device, ScheduleOptions(fp32_blocks=0)))
+    kinds = [k.template for k in program.kernels if k.schedule.copied not in program.states.values()]
+    assert kinds == ["map", *["together", "few_queries", "vector", "vector", "vector"] * layers, "vector"]

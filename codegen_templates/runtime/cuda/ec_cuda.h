@@ -332,6 +332,42 @@ EC_DEVICE unsigned ec_four_bytes(ec_vf a) {
 EC_DEVICE void ec_store_u8(unsigned char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
 EC_DEVICE void ec_store_i8(signed char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
 
+/* Sixteen bytes of weights, requested where this is called, and not kept in L1; the four elements of quarter ``q``: floats,
+ * fp16, or codes of 8 or 4 bits, by the bits of floats from 2^23 on. A scale and an offset. */
+struct ec_four { unsigned words[4]; };
+struct ec_pair { float x, y; };
+#ifdef EC_ON_CPU
+EC_DEVICE ec_four ec_piece_of(const void *p, int at) { ec_four r; memcpy(&r, (const char *)p + 16 * (size_t)at, 16); return r; }
+#else
+EC_DEVICE ec_four ec_piece_of(const void *p, int at) {
+  ec_four r;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r.words[0]), "=r"(r.words[1]), "=r"(r.words[2]), "=r"(r.words[3]) : "l"((const uint4 *)p + at));
+  return r;
+}
+#endif
+EC_DEVICE ec_pair ec_pair_f32(const float *p, int at) { return {p[2 * at], p[2 * at + 1]}; }
+EC_DEVICE ec_pair ec_pair_f16(const ec_f16 *p, int at) {
+  const unsigned two = ((const unsigned *)(const void *)p)[at];
+  return {ec_from_f16((ec_f16)two), ec_from_f16((ec_f16)(two >> 16))};
+}
+EC_DEVICE ec_vf ec_quarter_f32(const ec_four &a, int) {
+  return ec_make(ec_bits_to_float(a.words[0]), ec_bits_to_float(a.words[1]), ec_bits_to_float(a.words[2]), ec_bits_to_float(a.words[3]));
+}
+EC_DEVICE ec_vf ec_quarter_f16(const ec_four &a, int q) {
+  const unsigned low = a.words[2 * q], high = a.words[2 * q + 1];
+  return ec_make(ec_from_f16((ec_f16)low), ec_from_f16((ec_f16)(low >> 16)), ec_from_f16((ec_f16)high), ec_from_f16((ec_f16)(high >> 16)));
+}
+EC_DEVICE float ec_from_code(unsigned code) { return ec_bits_to_float(0x4b000000u | code) - 8388608.0f; }
+EC_DEVICE ec_vf ec_quarter_c8(const ec_four &a, int q) {
+  const unsigned w = a.words[q];
+  return ec_make(ec_from_code(w & 255), ec_from_code(w >> 8 & 255), ec_from_code(w >> 16 & 255), ec_from_code(w >> 24));
+}
+EC_DEVICE ec_vf ec_quarter_c4(const ec_four &a, int q) {
+  const unsigned w = a.words[q / 2] >> (q % 2 * 16);
+  return ec_make(ec_from_code(w & 15), ec_from_code(w >> 4 & 15), ec_from_code(w >> 8 & 15), ec_from_code(w >> 12 & 15));
+}
+
 /* Four int8 or uint8 along k as a word: loaded whole, or ``fill`` for a null pointer; or from four values. */
 EC_DEVICE int ec_word(const void *p) { return *(const int *)p; }
 EC_DEVICE int ec_word(const void *p, unsigned fill) { return p ? *(const int *)p : (int)fill; }

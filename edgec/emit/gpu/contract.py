@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from math import prod
 
 from edgec.emit.gpu.slots import Slot, SlotView
 from edgec.ir import expr as X
-from edgec.ir.expr import Expr
-from edgec.ir.nest import coefficient, most
+from edgec.ir.expr import Expr, Extent
+from edgec.ir.nest import coefficient, extent, most
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.tiles import AnyTile, TensorTile
 
@@ -51,6 +52,16 @@ class ContractView(SlotView):
     @property
     def rows(self) -> int:
         return self.params.rows
+
+    @property
+    def row_count(self) -> Extent:
+        """Rows of this run."""
+        return X.plain(prod(extent(v) for v in self.params.m))
+
+    @property
+    def has_part_rows(self) -> bool:
+        """May a tile have more rows than there are?"""
+        return not isinstance(self.row_count, int) or self.rows % self.tile.m > 0
 
     @property
     def columns(self) -> int:

@@ -155,6 +155,15 @@ class ReduceView(GpuView):
         return found
 
     @cached_property
+    def row_value(self) -> tuple[list[str], list[str], str]:
+        """(lines before the loop over the row, lines inside it, value) of element ``j`` of a result along the row."""
+        p = self.params
+        printer = self._printer(len(p.reductions), "t")
+        lines = printer.enter(p.row, "j", 2)
+        value = printer.vector(p.result) if self.lane is not None else printer.value(p.result)
+        return printer.lines, lines, value
+
+    @cached_property
     def result(self) -> tuple[list[str], list[str]]:
         """(lines before the loop over the row, lines inside it that store) of the result."""
         p = self.params

@@ -85,6 +85,11 @@ class View:
         return decoded(self.task_loops, "task") if self.task == "task" else []
 
     @property
+    def written(self) -> Sequence[Buffer]:
+        """The operands that are written."""
+        return self.buffers[-1:]
+
+    @property
     def declarations(self) -> dict[str, str]:
         """The declaration of each operand as a parameter, by its name."""
         out = self.buffers[-1]

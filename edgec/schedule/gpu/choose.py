@@ -12,11 +12,13 @@ from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.gpu.attention import attention
 from edgec.schedule.gpu.contract import contract
 from edgec.schedule.gpu.dots import dots
+from edgec.schedule.gpu.few_queries import few_queries
 from edgec.schedule.gpu.integer import exact_in_floats, of_floats
 from edgec.schedule.gpu.kernel import FEW_ROWS, GpuKernel
 from edgec.schedule.gpu.loops import map_, reduce
 from edgec.schedule.gpu.product import product_of
 from edgec.schedule.gpu.registers import registers
+from edgec.schedule.gpu.vector import vector
 from edgec.schedule.gpu.window import window
 from edgec.schedule.program import SparseOffer
 
@@ -35,6 +37,11 @@ class _Request:
 
 
 _Found = tuple[GpuKernel, SparseOffer | None]
+
+
+def _few_queries(r: _Request) -> _Found | None:
+    found = few_queries(r.flat, r.device)
+    return None if found is None else (found, None)
 
 
 def _attention(r: _Request) -> _Found | None:
@@ -62,6 +69,11 @@ def _contract(r: _Request) -> _Found | None:
     return (team, None) if team is not None and team.lanes else (found, found.offer)
 
 
+def _vector(r: _Request) -> _Found | None:
+    found = vector(r.flat, r.device, r.weights)
+    return None if found is None else (found, None)
+
+
 def _window(r: _Request) -> _Found | None:
     found = None if r.device.gpu.has_local_memory else window(r.exact, r.device, r.weights)
     return None if found is None else (found, None)
@@ -74,7 +86,9 @@ def _reduce(r: _Request) -> _Found | None:
 
 #: Kinds of blocks, and what is tried for them in this order. `map_` takes whatever is left.
 SCHEDULES: tuple[tuple[frozenset[str], Callable[[_Request], _Found | None]], ...] = (
+    (frozenset({"attention"}), _few_queries),
     (frozenset({"attention"}), _attention),
+    (frozenset({"contract", "row"}), _vector),
     (frozenset({"contract"}), _registers),
     (frozenset({"contract"}), _dots),
     (frozenset({"contract"}), _contract),

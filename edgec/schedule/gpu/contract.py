@@ -19,7 +19,7 @@ from edgec.fuse.cost_model import gpu_launch_s
 from edgec.ir import expr as X
 from edgec.ir import positions
 from edgec.ir.expr import Expr
-from edgec.ir.nest import most
+from edgec.ir.nest import is_fixed, most
 from edgec.ir.types import DTYPES
 from edgec.schedule.contract.int8_dot import BYTES
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
@@ -126,9 +126,9 @@ class GpuContract(GpuProduct):
 def contract(flat: Flat, device: Device, weights: Weights, variant: str | None = None) -> GpuContract | None:
     """Schedule ``flat`` as a matrix product, in tiles called ``variant`` or the cheapest ones.
 
-    None where it is no matrix product, or an extent is open.
+    None where it is no matrix product, or another extent than the number of rows is open.
     """
-    p = product_of(flat)
+    p = product_of(flat, open_rows=device.language == "cuda" or device.gpu.has_local_memory)
     if p is None:
         return contract_of_bytes(flat, device, weights, variant)
     p, offer = without_zeros(p, device, weights)
@@ -138,7 +138,8 @@ def contract(flat: Flat, device: Device, weights: Weights, variant: str | None =
     constant = is_constant(l)
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (batch, m, n, k))
     piece = pieces(s, k, columns, device)
-    tile = tile_for(batches, rows, columns, depth, device, "", constant, variant, piece)
+    in_order = constant and not is_fixed(*m)  # rows of weights as the kernel of one row reads them, stored once
+    tile = tile_for(batches, rows, columns, depth, device, "", constant and not in_order, variant, piece)
     on_tensors = isinstance(tile, TensorTile)
     l_k, l_n = k, n
     if constant:

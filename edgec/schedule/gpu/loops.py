@@ -127,7 +127,7 @@ def reduce(flat: Flat, device: Device, weights: Weights) -> GpuReduce | None:
     if parts is None:
         nest = taken_apart_by_nests(flat)
         parts = as_one_loop(nest) if nest is not None and is_fixed(*nest.walk, nest.row) else None
-    if parts is None or not is_fixed(*parts.loops, parts.row) or most(parts.row) < TEAM_FROM:
+    if parts is None or not is_fixed(parts.row) or most(parts.row) < TEAM_FROM:
         return None
     if any(b.dtype != "f32" for _, b in parts.reductions):
         return None

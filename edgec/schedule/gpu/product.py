@@ -31,13 +31,16 @@ class Product:
     accumulator: Expr
 
 
-def product_of(flat: Flat, dtype: str = "f32") -> Product | None:
-    """``flat`` as a matrix product with sums of ``dtype``; None when it is none, or when an extent is open."""
+def product_of(flat: Flat, dtype: str = "f32", open_rows: bool = False) -> Product | None:
+    """``flat`` as a matrix product with sums of ``dtype``; None when it is none, or when an extent is open.
+
+    With ``open_rows``, the number of rows may be.
+    """
     sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
     if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].args[0].op != "mul" or sums[0].dtype != dtype:
         return None
     k, product = X.opened(sums[0])
-    if not is_fixed(*flat.loops, *k):
+    if not is_fixed(*k) or not (open_rows or is_fixed(*flat.loops)):
         return None
     accumulator = X.load("accumulator", (), dtype)
     epilogue = X.substitute(flat.body, {sums[0]: accumulator})
@@ -45,6 +48,8 @@ def product_of(flat: Flat, dtype: str = "f32") -> Product | None:
     if found is None:
         return None
     s, l, batch, m, n = found
+    if not is_fixed(*batch, *n):
+        return None
     if is_repeated(flat, X.free_variables(s) | X.free_variables(l)):
         return None
     address = flat.address

@@ -1,0 +1,72 @@
+"""View of kernels that share a launch: the text of each, and the thread blocks that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgec.emit.c_literal import STORAGE
+from edgec.emit.gpu.base import GpuView
+from edgec.emit.views import View
+from edgec.schedule.gpu.together import GpuTogether
+from edgec.schedule.program import Buffer, Kernel
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel: the CUDA that its template made of it, its first thread block and the end of them, and its call."""
+
+    text: str
+    first: int
+    end: int
+    call: str
+
+
+class TogetherView(GpuView):
+    """Several kernels behind one name; whoever renders their templates adds them in order."""
+
+    def __init__(self, kernel: Kernel, name: str, aliases: frozenset[Buffer]) -> None:
+        super().__init__(kernel, name, aliases)
+        self.steps: list[Step] = []
+        self._views: list[GpuView] = []
+
+    @property
+    def params(self) -> GpuTogether:
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, GpuTogether)
+        return schedule
+
+    @property
+    def groups(self) -> int:
+        return self.steps[-1].end
+
+    @property
+    def threads(self) -> int:
+        return self._views[0].threads
+
+    @property
+    def shared_bytes(self) -> int:
+        return max(v.shared_bytes for v in self._views)
+
+    @property
+    def locks(self) -> int:
+        return 0
+
+    @property
+    def written(self) -> Sequence[Buffer]:
+        return [k.writes for k in self.params.kernels]
+
+    @property
+    def declarations(self) -> dict[str, str]:
+        found = super().declarations
+        return found | {self.pointers[b]: f"{STORAGE[b.dtype]} *restrict " for b in self.written[:-1]}
+
+    def add(self, kernel: Kernel, view: View, text: str) -> None:
+        """The next kernel, as its own template wrote it."""
+        assert isinstance(view, GpuView)
+        self._views.append(view)
+        first = self.steps[-1].end if self.steps else 0
+        groups = view.groups
+        assert isinstance(groups, int) and not view.given_sizes
+        operands = ", ".join(self.pointers.get(b, self.target) for b in view.buffers)
+        self.steps.append(Step(text, first, first + groups, f"{view.name}(group - {first}, {operands})"))

@@ -1,0 +1,135 @@
+"""View of a product of one vector: the passes that compute it, the layout of its weights, and the result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+from edgec.emit.c_expression import extent_text
+from edgec.emit.gpu.base import GpuView, numbered
+from edgec.emit.gpu.loops import Pass, ReduceView
+from edgec.ir.nest import extent
+from edgec.schedule.gpu.kernel import LANES
+from edgec.schedule.gpu.vector import PIECE, WARPS, Factor, GpuVector, VectorTile, total
+
+
+class VectorView(GpuView):
+    """In the template ``j`` numbers elements of S, ``v`` results."""
+
+    @property
+    def params(self) -> GpuVector:
+        schedule = self.kernel.schedule
+        assert isinstance(schedule, GpuVector)
+        return schedule
+
+    @property
+    def tile(self) -> VectorTile:
+        return self.params.tile
+
+    @property
+    def groups(self) -> int:
+        return self.tile.groups
+
+    @property
+    def threads(self) -> int:
+        return 32 * WARPS
+
+    @property
+    def results(self) -> int:
+        return self.params.results
+
+    @property
+    def depth(self) -> int:
+        return self.params.depth
+
+    @property
+    def piece(self) -> int:
+        """Elements of 16 bytes of weights."""
+        return PIECE[self.params.kind]
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of a row of weights."""
+        return -(-self.depth // self.piece)
+
+    @property
+    def shared_bytes(self) -> int:
+        """S in whole pieces."""
+        return 4 * self.pieces * self.piece
+
+    @property
+    def kind(self) -> str:
+        return self.params.kind
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        return self.params.factors
+
+    @property
+    def words(self) -> list[str]:
+        """The pointers to the weights of each sum."""
+        return [self.pointers[f.words] for f in self.factors]
+
+    @property
+    def numbers(self) -> list[str]:
+        """The pointers to scales and offsets of each sum; none where weights are floats."""
+        return [self.pointers[f.numbers] for f in self.factors if f.numbers is not None]
+
+    @property
+    def number(self) -> str:
+        """The type of a scale in memory."""
+        numbers = self.factors[0].numbers
+        return numbers.dtype if numbers is not None else ""
+
+    @property
+    def group(self) -> int:
+        """Elements that share a scale."""
+        return self.factors[0].group
+
+    # ---- S
+
+    @cached_property
+    def stage(self) -> ReduceView:
+        return ReduceView(replace(self.kernel, schedule=self.params.stage), self.name, self.aliases)
+
+    @property
+    def team(self) -> int:
+        return self.threads
+
+    @property
+    def neighbors(self) -> int:
+        return 1
+
+    @property
+    def passes(self) -> list[Pass]:
+        return self.stage.passes
+
+    @property
+    def step(self) -> int:
+        """Elements of S that a thread computes at once."""
+        return LANES if self.params.stage.lanes else 1
+
+    @cached_property
+    def element(self) -> tuple[list[str], list[str], str]:
+        """(lines before the loop over S, lines inside it, value) of element ``j``, or of LANES from there on."""
+        return self.stage.row_value
+
+    # ---- the result
+
+    @cached_property
+    def finish(self) -> list[str]:
+        """Statements that store the result ``v`` of sums ``sum0``, ``sum1``, ..."""
+        p = self.params
+        names, lines = numbered(p.loops, "v", "i")
+        printer = self.printer(names)
+        for j in range(len(p.factors)):
+            printer.define(total(j), f"sum{j}")
+        heads = []
+        for k, v in enumerate(p.inside):
+            printer.enter(v, f"e{k}", k + 2)
+            heads.append(f"{'  ' * k}for (ec_int e{k} = 0; e{k} < {extent_text(extent(v))}; ++e{k}) {{")
+        store = self.store_line(printer, p.address, printer.value(p.body), None, None)
+        printer.scopes[-1].lines.append("  " * len(p.inside) + store)
+        nested = [line for head, scope in zip(heads, printer.scopes[1:]) for line in (head, *scope.lines)]
+        ends = ["  " * k + "}" for k in reversed(range(len(heads)))]
+        return [*lines, *printer.lines, *nested, *ends]

@@ -1,0 +1,113 @@
+"""Attention of few queries over many keys on a GPU: thread blocks share the keys, the last to arrive joins their parts.
+
+A thread block takes one part of the keys of a batch, for all queries that read them (the heads of a group). Keys and
+values are read once, straight into registers; scores and softmax weights pass through shared memory. Each block leaves
+the largest score, the sum of weights and the weighted values of each query in scratch memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import ClassVar
+
+from edgec.device.device import Device
+from edgec.fuse.attention import attention_of
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient, extent, is_fixed, most
+from edgec.schedule.flat import Flat
+from edgec.schedule.gpu.kernel import GpuKernel
+from edgec.schedule.gpu.loops import GROUP
+
+#: Keys that a block takes at a time, most queries that share them, and blocks that share the keys of a batch.
+KEYS, QUERIES, BLOCKS = 64, 8, 64
+#: Sets of threads that share the features of a key.
+PARTS = GROUP // KEYS
+#: Numbers of keys and values that a thread may hold.
+HELD = 64
+
+
+@dataclass(frozen=True)
+class GpuFewQueries(GpuKernel):
+    """Loops and parts as in `edgec.schedule.attention.attention.Parts`; ``m`` may be several loops, or none."""
+
+    template: ClassVar[str] = "few_queries"
+    batch: tuple[Expr, ...]
+    m: tuple[Expr, ...]
+    n: Expr
+    d: Expr
+    k: tuple[Expr, ...]
+    query: Expr
+    key: Expr
+    value: Expr
+    score: Expr
+    result: Expr
+    rounds: int  # of KEYS keys in a block
+
+    @property
+    def bodies(self) -> list[Expr]:
+        return [self.query, self.key, self.value, self.score, self.result]
+
+    @property
+    def batches(self) -> int:
+        return prod(map(most, self.batch))
+
+    @property
+    def queries(self) -> int:
+        return prod(map(most, self.m))
+
+    @property
+    def features(self) -> int:
+        return prod(map(most, self.k))
+
+    @property
+    def width(self) -> int:
+        return most(self.d)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks that share the keys of a batch, at most."""
+        return ceil(most(self.n) / (KEYS * self.rounds))
+
+    @property
+    def part(self) -> int:
+        """Numbers that a block leaves."""
+        return self.queries * (self.width + 2)
+
+    @property
+    def scratch_bytes(self) -> int:
+        return 4 * self.batches * self.blocks * self.part
+
+    @property
+    def locks(self) -> int:
+        return self.batches
+
+    @property
+    def describe(self) -> str:
+        sizes = f"{self.queries} queries, {extent(self.n)} keys of {self.features}, values of {self.width}"
+        return f"{self.batches} x {sizes}, {KEYS * self.rounds} keys a block"
+
+
+def few_queries(flat: Flat, device: Device) -> GpuFewQueries | None:
+    """Schedule ``flat`` as attention of few queries; None when it is none, or has many."""
+    found = attention_of(flat.body)
+    if found is None or not found.is_plain or device.language != "cuda" or not is_fixed(*found.features, *flat.loops):
+        return None
+    query, key, value = (X.free_variables(e) for e in (found.query, found.key, found.value))
+    theirs = [v for v in flat.loops if v in value and v not in query | key]
+    if len(theirs) != 1:
+        return None
+    (d,) = theirs
+    m = tuple(v for v in flat.loops if v is not d and v not in key | value)
+    batch = tuple(v for v in flat.loops if v is not d and v not in m)
+    queries, features = prod(map(most, m)), prod(map(most, found.features))
+    held = ceil(features / PARTS), ceil(KEYS / max(1, GROUP // most(d)))
+    if queries > QUERIES or max(held) > HELD or most(d) > GROUP or coefficient(flat.address, d) is None:
+        return None
+    rounds = ceil(ceil(most(found.keys) / KEYS) / BLOCKS)
+    return GpuFewQueries(
+        flat.store, flat.address, batch, m, found.keys, d, found.features,
+        found.query, found.key, found.value, found.score, found.result,
+        rounds,
+    )  # fmt: skip

@@ -1,0 +1,73 @@
+"""Products of one vector that do not wait for one another in one launch: each has its thread blocks in it.
+
+Queries, keys and values of a token are the case in point. A launch costs as much as reading a few megabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from edgec.schedule.gpu.vector import GpuVector
+from edgec.schedule.program import Buffer, Kernel, Program, Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class GpuTogether(Schedule):
+    """Kernels that share a launch."""
+
+    template: ClassVar[str] = "together"
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def describe(self) -> str:
+        return ", beside it ".join(k.describe for k in self.kernels)
+
+    @property
+    def steps(self) -> tuple[Kernel, ...]:
+        return self.kernels
+
+
+def together(program: Program) -> Program:
+    """The program with neighboring products in one launch where neither writes what another one touches."""
+    groups: list[list[Kernel]] = []
+    for kernel in program.kernels:
+        is_one = isinstance(kernel.schedule, GpuVector)
+        if is_one and groups and all(_are_apart(kernel, k, program) for k in groups[-1]):
+            groups[-1].append(kernel)
+        else:
+            groups.append([kernel])
+    return replace(program, kernels=tuple(_joined(g) if len(g) > 1 else g[0] for g in groups))
+
+
+def _are_apart(one: Kernel, other: Kernel, program: Program) -> bool:
+    """May two kernels run at the same time, both being products?"""
+    if not isinstance(other.schedule, GpuVector):
+        return False
+    meets = (_meet(one.writes, b, program) for b in other.touches)
+    return not any(meets) and not any(_meet(other.writes, b, program) for b in one.touches)
+
+
+def _meet(a: Buffer, b: Buffer, program: Program) -> bool:
+    """Do two buffers share memory?"""
+    a, b = (program.states.get(x, x) for x in (a, b))
+    if a is b or a.space != "arena" or b.space != "arena":
+        return a is b
+    first, second = program.offsets[a], program.offsets[b]
+    return first < second + b.bytes and second < first + a.bytes
+
+
+def _joined(kernels: Sequence[Kernel]) -> Kernel:
+    steps = []
+    for k in kernels:
+        assert isinstance(k.schedule, GpuVector)
+        steps.append(replace(k, schedule=replace(k.schedule, is_part=True)))
+    written = [k.writes for k in steps]
+    read = dict.fromkeys(b for k in steps for b in k.reads if b not in written)
+    sizes = dict.fromkeys(s for k in steps for s in k.sizes)
+    known = {s: b for k in steps for s, b in k.read_sizes.items()}
+    names = tuple(dict.fromkeys(name for k in steps for name in k.names))
+    return Kernel(
+        GpuTogether(tuple(steps)), (*read, *written), steps[-1].block, names, sizes=tuple(sizes), read_sizes=known
+    )

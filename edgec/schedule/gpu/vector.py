@@ -1,0 +1,249 @@
+"""Products of one vector on a GPU, which read their weights once, at the speed of memory.
+
+``out[v] = f(sum over k of S[k] * L0[v, k], sum over k of S[k] * L1[v, k], ...)``. A thread block first computes S, by
+any formula (a norm, say), and keeps it in shared memory; then its warps walk over results. Weights are [v, k] in the
+order in which lanes load 16 bytes each: fp32, fp16, or codes of 4 or 8 bits with a scale and an offset for each group.
+The first weights are requested before the kernels before this one end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from edgec.device.device import Device
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.nest import coefficient, is_fixed, most
+from edgec.ir.types import DTYPES
+from edgec.ir.vector import free
+from edgec.schedule.contract.codes import Codes, codes_of
+from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
+from edgec.schedule.gpu.kernel import LANES, GpuKernel, on_lanes, packed_as
+from edgec.schedule.gpu.loops import GpuReduce
+from edgec.schedule.loops import merge_reductions, reduced
+from edgec.schedule.program import Buffer
+
+Kind = Literal["f32", "f16", "c8", "c4"]
+#: Elements of 16 bytes of weights.
+PIECE: dict[Kind, int] = {"f32": 4, "f16": 8, "c8": 16, "c4": 32}
+WARPS = 8
+#: Most pieces of a thread that are on their way at once, and most bytes of S in shared memory.
+FLYING, ROOM = 12, 48 << 10
+
+
+@dataclass(frozen=True)
+class Factor:
+    """The weights of one sum: [v, k] in ``words``; of codes, ``numbers`` are [v, group] pairs of scale and offset."""
+
+    kind: Kind
+    words: Buffer
+    numbers: Buffer | None = None
+    group: int = 0
+
+
+@dataclass(frozen=True)
+class VectorTile:
+    """A warp takes ``columns`` results at once; ``ways`` warps share them, each with ``steps`` pieces of every 32."""
+
+    columns: int
+    ways: int
+    steps: int
+    groups: int  # thread blocks
+
+    @property
+    def rows(self) -> int:
+        """Sets of results of a thread block."""
+        return WARPS // self.ways
+
+
+@dataclass(frozen=True)
+class GpuVector(GpuKernel):
+    """``stage`` computes S along its row; the result is ``body`` over ``loops``, and ``inside``, which share sums."""
+
+    template: ClassVar[str] = "vector"
+    loops: tuple[Expr, ...]
+    inside: tuple[Expr, ...]
+    stage: GpuReduce
+    factors: tuple[Factor, ...]
+    body: Expr  # over ``total(j)``
+    tile: VectorTile
+    is_part: bool = False  # of a launch that it shares with others
+
+    @property
+    def depth(self) -> int:
+        return most(self.stage.row)
+
+    @property
+    def results(self) -> int:
+        return prod(map(most, self.loops))
+
+    @property
+    def kind(self) -> Kind:
+        return self.factors[0].kind
+
+    @property
+    def bodies(self) -> list[Expr]:
+        return [*self.stage.bodies, self.body]
+
+    @property
+    def at_store(self) -> list[Expr]:
+        return [self.body]
+
+    @property
+    def tables(self) -> list[Buffer]:
+        return [b for f in self.factors for b in (f.words, f.numbers) if b is not None]
+
+    @property
+    def describe(self) -> str:
+        t, many = self.tile, f"{len(self.factors)} x " * (len(self.factors) > 1)
+        return f"vector of {self.depth} times {many}{self.results} in {self.kind}, {t.columns} at once, {t.ways} warps"
+
+
+def total(j: int) -> Expr:
+    """The value of the j-th sum."""
+    return X.load(("sum", j), (), "f32")
+
+
+def vector(flat: Flat, device: Device, weights: Weights) -> GpuVector | None:
+    """Schedule ``flat`` as products of one vector with constants; None where it is something else."""
+    flat = merge_reductions(flat)
+    sums = _outermost(flat.body)
+    if device.language != "cuda" or not sums or any(s.value[0] != "add" or s.dtype != "f32" for s in sums):
+        return None
+    needed = frozenset().union(*map(free, sums))
+    by_step = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
+    loops = tuple(v for v in by_step if v in needed)
+    inside = tuple(v for v in by_step if v not in needed)
+    names = X.reduction_variables(sums[0])
+    if not is_fixed(*by_step, *names) or any(X.reduction_variables(s) != names for s in sums):
+        return None
+    found = [_factors(s.args[0], frozenset(names)) for s in sums]
+    parts = [p for p in found if p is not None]
+    if len(parts) < len(sums) or any(p[0] is not parts[0][0] for p in parts):
+        return None
+    stage = _stage(flat, parts[0][0], names, weights)
+    if stage is None or most(stage.row) * 4 > ROOM:
+        return None
+    factors = tuple(_weights(l, loops, names, weights, device) for _, l in parts)
+    if len({(f.kind, f.group, f.numbers.dtype if f.numbers is not None else "") for f in factors}) > 1:
+        return None
+    body = X.substitute(flat.body, {s: total(j) for j, s in enumerate(sums)})
+    tile = _tile(prod(map(most, loops)), most(stage.row), factors, device)
+    return GpuVector(flat.store, flat.address, loops, inside, stage, factors, body, tile)
+
+
+def _outermost(e: Expr) -> list[Expr]:
+    """The reductions in a formula that are inside no other."""
+    found: dict[Expr, None] = {}
+    stack = [e]
+    while stack:
+        e = stack.pop()
+        if e.op == "reduce":
+            found[e] = None
+        else:
+            stack += reversed(e.args)
+    return list(found)
+
+
+def _factors(product: Expr, k: frozenset[Expr]) -> tuple[Expr, Expr] | None:
+    """(S, L): the factor that depends on nothing but the loops of the sum, and the constant one."""
+    if product.op != "mul":
+        return None
+    for s, l in (product.args, product.args[::-1]):
+        if X.loads(l) and is_constant(l) and not any(x.op == "reduce" for x in X.walk(l)) and free(s) <= k:
+            return s, l
+    return None
+
+
+def _digits(variables: Sequence[Expr], number: Expr) -> dict[Expr, Expr]:
+    """The loops, outermost first, that one number counts."""
+    found, below = dict[Expr, Expr](), 1
+    for v in reversed(variables):
+        above = number // below if below > 1 else number
+        found[v] = above % most(v) if v is not variables[0] else above
+        below *= most(v)
+    return found
+
+
+def _stage(flat: Flat, s: Expr, names: tuple[Expr, ...], weights: Weights) -> GpuReduce | None:
+    """S along one row, with the reductions that it needs, by all threads of a block."""
+    row = X.var("row", prod(map(most, names)))
+    done: dict[Expr, Expr] = {}
+    reductions = []
+    for k, r in enumerate(sorted((e for e in X.walk(s) if e.op == "reduce"), key=lambda e: e.height)):
+        own = X.reduction_variables(r)
+        if prod(map(most, own)) != most(row) or r.dtype != "f32" or free(r) - set(own):
+            return None
+        inner = X.substitute(X.transform(r.args[0], done.get), _digits(own, row))
+        reductions.append((r.value[0], with_contiguous_weights(inner, (row,), row, weights)))
+        done[r] = reduced(k, "f32")
+    result = with_contiguous_weights(X.substitute(X.transform(s, done.get), _digits(names, row)), (row,), row, weights)
+    lanes = most(row) % LANES == 0 and all(on_lanes(b, row) for b in (result, *(b for _, b in reductions)))
+    return GpuReduce(
+        flat.store, row, (), row, tuple(reductions), result, True, lanes, 32 * WARPS, 1,
+    )  # fmt: skip
+
+
+def _weights(l: Expr, loops: tuple[Expr, ...], names: tuple[Expr, ...], weights: Weights, device: Device) -> Factor:
+    """The constant factor as [v, k], packed."""
+    found = _codes(l, loops, names)
+    if found is not None:
+        return _coded(found, weights)
+    values = evaluate_over(l, (*loops, *names)).reshape(prod(map(most, loops)), -1)
+    kind: Kind = "f16" if packed_as(device) == "f16" else "f32"
+    width = -(-values.shape[1] // PIECE[kind]) * PIECE[kind]
+    padded = np.zeros((len(values), width), DTYPES[kind])
+    padded[:, : values.shape[1]] = values
+    return Factor(kind, weights.add(padded))
+
+
+def _codes(l: Expr, loops: tuple[Expr, ...], names: tuple[Expr, ...]) -> Codes | None:
+    """The codes that a factor is made of, where a piece of 16 bytes is in one group."""
+    n = loops[0] if len(loops) == 1 else X.fresh(prod(map(most, loops)))
+    k = names[0] if len(names) == 1 else X.fresh(prod(map(most, names)))
+    change = _digits(loops, n) if len(loops) != 1 else {}
+    change |= _digits(names, k) if len(names) > 1 else {}
+    found = codes_of(X.substitute(l, change), (), k, n)
+    if found is None or most(found.k[1]) % PIECE["c4" if found.bits == 4 else "c8"]:
+        return None
+    return found
+
+
+def _coded(found: Codes, weights: Weights) -> Factor:
+    _, groups, group, columns = found.codes.shape
+    codes = np.ascontiguousarray(found.codes[0].reshape(groups * group, columns).T)
+    if found.bits == 4:
+        words = codes.reshape(columns, -1, 8).astype(np.uint32) << np.arange(0, 32, 4, dtype=np.uint32)
+        packed = np.bitwise_or.reduce(words, axis=2)
+    else:
+        packed = codes.view(np.uint32)
+    scale = found.scale.values[0].T
+    base = found.base.values[0].T if found.base is not None else np.zeros(1, np.float32)
+    offset = -scale * base if found.has_points else base - scale * np.float32(found.zero)
+    pairs = np.stack(np.broadcast_arrays(scale, offset), axis=2).astype(np.float32)
+    with np.errstate(over="ignore"):
+        half = pairs.astype(np.float16)
+    numbers = half if np.array_equal(half.astype(np.float32), pairs) else pairs
+    kind: Kind = "c4" if found.bits == 4 else "c8"
+    return Factor(kind, weights.add(packed.view(np.int32)), weights.add(numbers), group)
+
+
+def _tile(results: int, depth: int, factors: tuple[Factor, ...], device: Device) -> VectorTile:
+    """Enough warps to fill the device, each with a few pieces on their way."""
+    piece, wanted = PIECE[factors[0].kind], device.gpu.multiprocessors * WARPS
+    columns = 1
+    while columns < (4 if factors[0].numbers is not None else 2) and results >= 4 * columns * wanted:
+        columns *= 2
+    pieces = ceil(ceil(depth / piece) / 32)
+    flying = max(1, FLYING // (columns * len(factors)))
+    ways = 1
+    while ways < WARPS and (ceil(pieces / ways) > flying or results * ways < columns * wanted) and ways < pieces:
+        ways *= 2
+    groups = ceil(results / (columns * (WARPS // ways)))
+    rounds = ceil(groups / (3 * device.gpu.multiprocessors))
+    return VectorTile(columns, ways, ceil(pieces / ways), ceil(groups / rounds))
