@@ -129,7 +129,7 @@ def _phi3(model: GgufModel) -> DecoderConfig:
 @_reads("gemma")
 def _gemma(model: GgufModel) -> DecoderConfig:
     config = _config(model)
-    return replace(config, activation="gelu", embedding_scale=sqrt(config.width))
+    return replace(config, activation="gelu", embedding_scale=sqrt(max(config.width, 0)))
 
 
 @_reads("gemma2")

@@ -177,6 +177,8 @@ class _Reader:
         metadata: dict[str, Metadata] = {}
         for _ in range(keys):
             key = self.text(_LONGEST_NAME)
+            if key in metadata:
+                raise ModelError(f"the key '{printable(key)}' is given twice")
             metadata[key] = self.value(self.number("<I"))
         described = [self.described() for _ in range(tensors)]
         alignment = metadata.get("general.alignment", 32)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
+from os import fstat
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from edgec.text import printable
 
 #: A file of more bytes is none that describes a model or a vocabulary.
 MOST_BYTES = 1 << 26
+_LARGEST = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,15 @@ class Document:
         return found
 
     def integer(self, name: str, default: int | None = None) -> int:
-        return int(self.value(name, int, default))
+        found = int(self.value(name, int, default))
+        if abs(found) > _LARGEST:
+            raise ModelError(f"'{printable(name)}' is larger than any number of a model", where=self.where)
+        return found
 
     def number(self, name: str, default: float | None = None) -> float:
         found = self.value(name, (int, float), default)
-        if abs(found) > 1e30:
-            raise ModelError(f"'{printable(name)}' is {found:.0e}", where=self.where)
+        if abs(found) > _LARGEST:
+            raise ModelError(f"'{printable(name)}' is larger than any number of a model", where=self.where)
         return float(found)
 
     def text(self, name: str, default: str | None = None) -> str:
@@ -88,7 +93,8 @@ def opened(path: Path) -> Document:
     where = printable(str(path))
     try:
         with path.open("rb") as file:
-            return parsed(file.read(MOST_BYTES + 1), where)
+            size = min(fstat(file.fileno()).st_size, MOST_BYTES) + 1  # no buffer is larger than the file
+            return parsed(file.read(size), where)
     except OSError as error:
         raise UsageError(f"cannot read the model: {error.strerror or error}", where=where) from None
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 from edgec.errors import ModelError
 
 #: Bounds of what a file may ask for: no decoder for the edge comes near them.
 MOST = {"layers": 512, "width": 1 << 16, "heads": 1 << 10, "hidden": 1 << 18, "vocabulary": 1 << 20, "context": 1 << 22}
+
+#: More than any number of a configuration that multiplies or divides.
+_LARGEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,17 @@ class DecoderConfig:
             raise ModelError(f"{self.heads} query heads cannot share {self.kv_heads} key heads evenly")
         if not 1 <= self.head <= MOST["width"]:
             raise ModelError(f"the language model has heads of {self.head} features")
+        for name in ("epsilon", "embedding_scale", "query_scale", "attention_softcap", "logits_softcap"):
+            if not 0 <= getattr(self, name) <= _LARGEST:
+                raise ModelError(f"the language model has {name.replace('_', ' ')} {getattr(self, name)}")
         for layer in self.layers:
             rotary = layer.rotary
+            if not 0 <= layer.window <= MOST["context"]:
+                raise ModelError(f"the language model has a window of {layer.window} tokens")
+            if rotary is not None and not all(0 < n <= _LARGEST for n in (rotary.base, rotary.scale)):
+                raise ModelError(f"positions have base {rotary.base} and scale {rotary.scale}")
+            if rotary is not None and not all(isfinite(n) and n for n in rotary.frequency_factors):
+                raise ModelError("the factors of frequencies are no numbers to divide by")
             if rotary is not None and not (0 < rotary.size <= self.head and rotary.size % 2 == 0):
                 raise ModelError(f"{rotary.size} features of a head of {self.head} cannot be rotated in pairs")
             if rotary is not None and len(rotary.frequency_factors) not in (0, rotary.size // 2):
