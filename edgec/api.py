@@ -20,7 +20,8 @@ from edgec.artifact.folder import read_lock
 from edgec.artifact.language_model import LanguageModel
 from edgec.artifact.network import Network
 from edgec.bench import latency
-from edgec.bench.remote import Ran, Remote, connect
+from edgec.bench.answers import Ran
+from edgec.bench.remote import Remote, connect
 from edgec.bench.timing import Benched
 from edgec.build import Buildable, Built, Model, read
 from edgec.build import build as build_network

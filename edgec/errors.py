@@ -13,15 +13,20 @@ class EdgecError(Exception):
     """
 
     def __init__(self, message: str, *, hint: str | None = None, where: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.where = where
+        super().__init__(bounded(message, 10_000))
+        self.message = bounded(message, 10_000)
+        self.hint = bounded(hint, 4_000) if hint is not None else None
+        self.where = bounded(where, 1_000) if where is not None else None
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
         advice = f"\n  hint: {self.hint}" if self.hint else ""
         return f"{place}{self.message}{advice}"
+
+
+def bounded(text: str, most: int) -> str:
+    """A text of at most ``most`` characters: names and values of a model may be megabytes."""
+    return text if len(text) <= most else f"{text[: most - 60]} ... ({len(text) - most + 60:,} more characters)"
 
 
 class UsageError(EdgecError):

@@ -18,6 +18,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
+#ifndef __wasm__
+#include <unistd.h>
+#endif
 
 /* How long a thread watches for the next run, or for the others at a barrier, before it sleeps:
  * long beside a wake-up, short beside the turn that a system gives to another program on a core. It
@@ -52,6 +55,7 @@ struct ec_pool {
     ec_task *task; /* NULL: leave */
     void *context;
     int core; /* of the caller, when workers were last kept off it; -1: never */
+    long owner; /* the process that has the workers: one that is forked off has their memory only */
 
     _Alignas(EC_POOL_LINE) atomic_uint runs;     /* started so far */
     _Alignas(EC_POOL_LINE) atomic_int arrived;   /* at the current barrier */
@@ -63,6 +67,15 @@ struct ec_pool {
 
     ec_seat seats[];
 };
+
+static long ec_process(void)
+{
+#ifdef __wasm__
+    return 0;
+#else
+    return (long)getpid();
+#endif
+}
 
 static void ec_pause(void)
 {
@@ -217,6 +230,7 @@ ec_pool *ec_pool_init(void *memory, int threads)
     pool->task = NULL;
     pool->context = NULL;
     pool->core = -1;
+    pool->owner = ec_process();
     atomic_init(&pool->runs, 0);
     atomic_init(&pool->arrived, 0);
     atomic_init(&pool->barriers, 0);
@@ -242,7 +256,8 @@ ec_pool *ec_pool_init(void *memory, int threads)
 
 void ec_pool_destroy(ec_pool *pool)
 {
-    ec_dismiss(pool, pool->threads - 1);
+    if (pool->owner == ec_process())
+        ec_dismiss(pool, pool->threads - 1);
 }
 
 int ec_pool_threads(const ec_pool *pool)
@@ -252,6 +267,10 @@ int ec_pool_threads(const ec_pool *pool)
 
 void ec_pool_run(ec_pool *pool, ec_task *task, void *context)
 {
+    if (pool->threads > 1 && pool->owner != ec_process()) {
+        task(context, 0, 1);
+        return;
+    }
     if (pool->threads > 1) {
         ec_spread(pool);
         ec_announce(pool, task, context);

@@ -6,7 +6,12 @@
  *     ec_pool_destroy(pool);                       (then the memory is yours again)
  *
  * No allocation and no globals: pools are independent of each other. One pool serves one caller at
- * a time, and a task must not run another task on its own pool. */
+ * a time, and a task must not run another task on its own pool.
+ *
+ * fork() copies the memory of a pool and none of its threads: in the child, a task runs on one
+ * thread, as one part, and ec_pool_destroy does nothing. A child that wants threads makes a pool of
+ * its own. No thread may be inside ec_pool_run while another one forks, or the child must not use
+ * what that run was writing. */
 #ifndef EC_POOL_H
 #define EC_POOL_H
 

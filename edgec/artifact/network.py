@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import sys
 import tempfile
@@ -69,7 +70,14 @@ class Network:
             raise UsageError(f"cannot load the library: {error}", where=str(library)) from None
         except ValueError as error:
             raise UsageError(str(error), hint="build it again", where=str(folder)) from None
-        self._lock = threading.RLock()
+        self._guard = os.getpid(), threading.RLock()
+
+    @property
+    def _lock(self) -> threading.RLock:
+        """The lock of this process: in one that was forked off, nobody would release that of its parent."""
+        if self._guard[0] != os.getpid():
+            self._guard = os.getpid(), threading.RLock()
+        return self._guard[1]
 
     def poison(self) -> None:
         """Fill the arena with what no kernel leaves behind, so that a read of what nobody wrote shows up."""

@@ -6,17 +6,18 @@ vanished say, then goes on behind the last batch that came back.
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 from edgec.artifact.folder import read_lock
+from edgec.bench import answers
+from edgec.bench.answers import Ran
 from edgec.bench.timing import Timing
 from edgec.build import Built
 from edgec.device.android import link_program
@@ -28,8 +29,8 @@ from edgec.errors import CheckError, DeviceError, LinkError, ToolchainError, Usa
 from edgec.execute.executor import Executor, checked_input
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
-from edgec.ir.sizes import dimensions, shape_at
-from edgec.ir.types import DTYPES, plain
+from edgec.ir.sizes import dimensions
+from edgec.ir.types import plain
 from edgec.link import Ended, Link, open_link
 from edgec.link.base import told
 from edgec.link.local import signalled
@@ -42,14 +43,6 @@ BATCH_BYTES = 16 * 2**20
 _WRONG_CPU = 4
 #: How many runs the runner can count.
 _MOST_RUNS = 100_000
-
-
-@dataclass(frozen=True)
-class Ran:
-    """Results of one sample on the device: outputs by name, and the nanoseconds of every run."""
-
-    outputs: dict[str, np.ndarray]
-    nanoseconds: np.ndarray
 
 
 class Remote:
@@ -114,7 +107,8 @@ class Remote:
         content = b"".join(packed)
         kept = self._kept(content, runs)
         if kept is not None and kept.is_file():
-            return self._unpacked(kept.read_bytes(), samples, runs)
+            most = answers.expected_bytes(self._built.program, len(samples), runs)
+            return self._unpacked(answers.content(kept, most, str(kept)), samples, runs)
         with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
             inputs, outputs = Path(scratch, "inputs.bin"), Path(scratch, "outputs.bin")
             inputs.write_bytes(content)
@@ -126,12 +120,13 @@ class Remote:
                 self.link.fetch("outputs.bin", outputs)
             except LinkError as error:
                 raise LinkError(error.message, hint=self._advice(error), where=error.where) from None
-            raw = outputs.read_bytes()
+            raw = answers.content(
+                outputs, answers.expected_bytes(self._built.program, len(samples), runs), self.link.name
+            )
         found = self._unpacked(raw, samples, runs)
-        if stack := re.search(r"^stack (\d+)\s*$", ended.output, re.MULTILINE):
-            self.stack_bytes = int(stack[1])
+        self.stack_bytes = answers.stack_bytes(ended.output)
         if self._profile:
-            self.kernels = tuple(int(n) for n in re.findall(r"^kernel \d+ (-?\d+)\s*$", ended.output, re.MULTILINE))
+            self.kernels = answers.kernel_times(ended.output, self.link.name)
         if kept is not None:
             kept.parent.mkdir(parents=True, exist_ok=True)
             half = kept.with_suffix(".part")
@@ -187,32 +182,11 @@ class Remote:
         return b"".join(parts)
 
     def _unpacked(self, raw: bytes, samples: Sequence[Arrays], runs: int) -> list[Ran]:
-        program = self._built.program
         place = 0
-
-        def take(dtype: np.dtype, count: int) -> np.ndarray:
-            nonlocal place
-            if place + dtype.itemsize * count > len(raw):
-                raise LinkError("the outputs that came back are cut off", where=self.link.name)
-            found = np.frombuffer(raw, dtype, count, place)
-            place += dtype.itemsize * count
-            return found
-
-        long, found = np.dtype(np.int64), []
+        found = []
         for arrays in samples:
-            status, counted = (int(n) for n in take(long, 2))
-            if status != 0 or counted != runs:
-                raise CheckError(f"the network ended with status {status} on the device", where=self.link.name)
-            nanoseconds = take(long, counted)
-            known = self._sizes(arrays)
-            take(long, len(dimensions(node.type for _, node in self._inputs)))
-            known |= dict(zip(program.sizes, (int(n) for n in take(long, len(program.sizes)))))
-            outputs = {}
-            for name, _, node in program.outputs:
-                flat = take(np.dtype(DTYPES[node.type.dtype]), node.type.elements)
-                shape = shape_at(node.type.shape, known)
-                outputs[name] = flat[: int(np.prod(shape))].reshape(shape).copy()
-            found.append(Ran(outputs, nanoseconds))
+            ran, place = answers.sample(raw, place, self._built.program, self._sizes(arrays), runs, self.link.name)
+            found.append(ran)
         return found
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from edgec.device.device import Device
+from edgec.device.toolchain import require_written
 from edgec.errors import ToolchainError
 
 NVCC_FLAGS = ("-std=c++17", "-O3", "--fmad=true", "-Xcompiler", "-fPIC", "-lineinfo")
@@ -144,6 +145,7 @@ def _run(compiler: CudaCompiler, arguments: Sequence[str], where: Path) -> str:
         lines = [line for line in done.stderr.splitlines() if re.search(r"error|undefined|unsupported", line, re.I)]
         told = "".join(f"\n    {line.strip()}" for line in (lines or done.stderr.splitlines())[:6])
         raise ToolchainError(f"{compiler} refused it{told}", where=str(where))
+    require_written(str(compiler), Path(arguments[-1]), where)
     return done.stderr
 
 

@@ -343,6 +343,14 @@ def _run(compiler: Compiler, arguments: Sequence[str], where: Path) -> None:
             hint = "--quantize int8 takes a quarter of the flash, --ram less memory; edgec report tells what takes most"
             raise ToolchainError(f"the program does not fit into the device: it takes {lacks}", hint=hint)
         raise ToolchainError(f"{compiler} refused it{_first_errors(done.stderr)}", where=str(where))
+    require_written(str(compiler), Path(arguments[-1]), where)
+
+
+def require_written(compiler: str, output: Path, where: Path) -> None:
+    """Raises ToolchainError where a compiler says that all is well, and wrote nothing."""
+    if not output.is_file() or not output.stat().st_size:
+        hint = "is it a compiler? edgec doctor lists those that are here"
+        raise ToolchainError(f"{compiler} ended well and wrote nothing", hint=hint, where=str(where))
 
 
 def _first_errors(output: str) -> str:

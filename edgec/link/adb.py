@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import uuid
 from collections.abc import Sequence
@@ -47,7 +48,7 @@ class Adb(Link):
     def _shell(self, line: str, timeout: float = PATIENCE, quiet: bool = False) -> Ended:
         answer = call([*self._adb, "shell", f"{line}; echo {_MARK}$?"], self.name, timeout)
         output, mark, code = answer.output.replace("\r\n", "\n").rpartition(_MARK)
-        if not mark or not code.strip().isdecimal():
+        if not mark or re.fullmatch(r"\s*[0-9]{1,3}\s*", code) is None:
             raise LinkError(f"the device is gone{told(answer)}", where=self.name)
         ended = Ended(int(code), output, answer.errors or output)
         if ended.code != 0 and not quiet:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from edgec.errors import LinkError, ToolchainError
 
@@ -19,6 +23,8 @@ Result = TypeVar("Result")
 TRIES, PAUSE = 3, 0.5
 #: Seconds a command that only moves files or asks something may take.
 PATIENCE = 120.0
+#: The most that a program may say.
+MOST_SAID = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -71,16 +77,42 @@ def tool(command: str, hint: str) -> str:
 
 
 def call(command: Sequence[str], where: str, timeout: float = PATIENCE, cwd: Path | None = None) -> Ended:
-    """Run a program of this machine; raises LinkError, about ``where``, when it takes too long."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, timeout=timeout, cwd=cwd, check=False, stdin=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired:
-        raise LinkError(f"no answer within {timeout:g} s", hint="give it more --timeout", where=where) from None
-    except OSError as error:
-        raise LinkError(f"cannot start {command[0]}: {error.strerror or error}", where=where) from None
-    return Ended(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+    """Run a program of this machine; raises LinkError, about ``where``, when it takes too long or says too much.
+
+    What it says goes to files, not pipes, and it has a process group of its own: a child of it that lives on, or keeps
+    its outputs open, holds nobody up, and ends with it when the time is over.
+    """
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd=cwd, start_new_session=True
+            )
+        except OSError as error:
+            raise LinkError(f"cannot start {command[0]}: {error.strerror or error}", where=where) from None
+        try:
+            _wait(process, timeout, (output, errors), where)
+        except BaseException:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        said = []
+        for file in (output, errors):
+            file.seek(0)
+            said.append(file.read(MOST_SAID + 1).decode(errors="replace"))
+    return Ended(process.returncode, *said)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float, files: Sequence[IO[bytes]], where: str) -> None:
+    """Until the program ends. Raises LinkError when it takes too long, or says more than anybody reads."""
+    end, pause = time.monotonic() + timeout, 0.001
+    while process.poll() is None:
+        if time.monotonic() > end:
+            raise LinkError(f"no answer within {timeout:g} s", hint="give it more --timeout", where=where)
+        if any(os.fstat(file.fileno()).st_size > MOST_SAID for file in files):
+            raise LinkError(f"it says more than {MOST_SAID:,} bytes", hint="is that the right device?", where=where)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
 
 
 def again(step: Callable[[], Result], where: str) -> Result:
