@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from gguf_files import llama
 from needed import need
+from talking_model import compiled_with_less_optimization
 from test_tokenizer import metadata
 
 import edgec
@@ -46,7 +47,8 @@ def test_on_a_pi(tmp_path: Path) -> None:
     """Lines in, streamed answers out; the last one runs to the end of the context, and the next line does not fit."""
     need("cmake", "cmake")
     out = tmp_path / "lm"
-    edgec.build(model_file(tmp_path), out, context=CONTEXT, name="lm", extras=["pi"], threads=2)
+    with compiled_with_less_optimization():
+        edgec.build(model_file(tmp_path), out, context=CONTEXT, name="lm", extras=["pi"], threads=2)
     made = ["-S", out / "pi", "-B", out / "pi" / "build", "-DCMAKE_BUILD_TYPE=Debug"]
     made.append("-DCMAKE_C_FLAGS=-Werror -fsanitize=address,undefined -fno-sanitize=null,object-size")
     subprocess.run(["cmake", *made], check=True, capture_output=True)
@@ -69,10 +71,12 @@ def test_in_node(tmp_path: Path) -> None:
     """Three turns, each answer left after a few characters: what the page's module says is what Python says."""
     program, out = need("node", "nodejs"), tmp_path / "lm"
     path = model_file(tmp_path)
-    edgec.build(path, out, context=CONTEXT, name="lm", device="wasm32", extras=["web"])
+    with compiled_with_less_optimization():
+        edgec.build(path, out, context=CONTEXT, name="lm", device="wasm32", extras=["web"])
     assert (out / "web" / "index.html").is_file() and (out / "web" / "page.js").is_file()
     here = tmp_path / "here"
-    edgec.build(path, here, context=CONTEXT, name="lm", device="generic")
+    with compiled_with_less_optimization():
+        edgec.build(path, here, context=CONTEXT, name="lm", device="generic")
     script = Path(__file__).parents[1] / "apps" / "programs" / "chat.mjs"
     words = [program, script, out / "web", "lm", "be", *SAID, "x" * CONTEXT]
     done = subprocess.run(words, capture_output=True, text=True)

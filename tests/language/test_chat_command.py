@@ -7,9 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import chat_templates as given
 import pytest
-from test_language_model import gguf
 
 import edgec
 from edgec.artifact.language_model import Generation
@@ -18,14 +16,6 @@ from edgec.cli.main import main
 
 DOCUMENTED = (Path(__file__).parents[2] / "docs" / "guide" / "json.md").read_text(encoding="utf-8")
 FIXED = ("--temperature", "1.5", "--seed", "4", "--max-tokens", "6")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    where = tmp_path_factory.mktemp("lm")
-    (where / "lm.gguf").write_bytes(gguf(given.CHATML.replace("You are a helpful AI assistant", "")))
-    edgec.build(where / "lm.gguf", where / "out", context=90, name="lm")
-    return where / "out"
 
 
 @pytest.fixture
@@ -114,5 +104,7 @@ def test_other_folders(tmp_path: Path, run: Any) -> None:
     assert run("chat", tmp_path)[0] == 2 == run("serve-lm", tmp_path / "nothing")[0]
     digits = Path(__file__).parents[2] / "apps" / "digits" / "digits.onnx"
     edgec.build(digits, tmp_path / "out", name="digits")
+    with edgec.load(tmp_path / "out") as network:
+        assert isinstance(network, edgec.Network)
     code, _, err = run("chat", tmp_path / "out", "--prompt", "x")
     assert code == 2 and "no language model" in err

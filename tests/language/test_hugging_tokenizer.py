@@ -15,7 +15,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from edgec.errors import EdgecError, ModelError
 from edgec.frontend.hugging.document import Document, opened, parsed
 from edgec.frontend.hugging.tokenizer import tokens_beside, vocabulary_of
-from edgec.frontend.language.facts import TOKENS
+from edgec.frontend.language.chat import read_chat
+from edgec.frontend.language.facts import CHAT, TOKENS
 from edgec.frontend.language.vocabulary import Vocabulary
 
 __all__ = ["library"]
@@ -91,6 +92,29 @@ def test_the_ends_of_a_text(tmp_path: Path) -> None:
     made.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "config.json").write_text('{"eos_token_id": 3}')
     assert set(tokens_beside(tmp_path, 2000)) == {TOKENS}
+
+
+def test_chat_templates(tmp_path: Path) -> None:
+    """In a file of its own, or in the configuration: one, or the default of several."""
+    trained("gpt-2").save(str(tmp_path / "tokenizer.json"))
+
+    def source() -> str | None:
+        found = tokens_beside(tmp_path, 2000).get(CHAT)
+        return None if found is None else read_chat(found).template.source
+
+    named = [{"name": "tool", "template": "t"}, {"name": "default", "template": "d"}, 3]
+    for given, want in (("one", "one"), (named, "d"), ([], None), (None, None)):
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": given}))
+        assert source() == want
+    (tmp_path / "chat_template.jinja").write_text("own")
+    assert source() == "own"
+    (tmp_path / "chat_template.jinja").write_bytes(b"\xff")
+    with pytest.raises(ModelError, match="cannot be read"):
+        source()
+    (tmp_path / "chat_template.jinja").unlink()
+    (tmp_path / "tokenizer_config.json").write_text('{"chat_template": 3}')
+    with pytest.raises(ModelError, match="no such value"):
+        source()
 
 
 def _changed(**parts: Any) -> str:

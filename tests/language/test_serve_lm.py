@@ -17,9 +17,8 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-import chat_templates as given
 import pytest
-from test_language_model import gguf
+from talking_model import CONTEXT
 
 import edgec
 from edgec.artifact.language_model import LanguageModel
@@ -27,16 +26,7 @@ from edgec.errors import UsageError
 from edgec.serve import language_model as server
 
 uvicorn = pytest.importorskip("uvicorn", reason="the extra 'serve' is not installed")
-CONTEXT = 90
 HELLO = [{"role": "user", "content": "hello"}]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    where = tmp_path_factory.mktemp("served")
-    (where / "lm.gguf").write_bytes(gguf(given.GEMMA))
-    edgec.build(where / "lm.gguf", where / "out", context=CONTEXT, name="lm")
-    return where / "out"
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +129,6 @@ BAD: list[tuple[str, Any, int, str | None, str]] = [
     ("chat/", {"messages": []}, 400, None, "no message"), ("chat/", {"messages": ["x"]}, 400, "messages", "list"),
     ("chat/", {"messages": [{"role": "user"}]}, 400, "messages", "no text"),
     ("chat/", {"messages": [{"role": "tool", "content": "x"}]}, 400, "messages", "roles are"),
-    ("chat/", {"messages": [{"role": "system", "content": "x"}, *HELLO]}, 400, None, "does not take"),
     ("chat/", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages", "type text"),
     ("chat/", {"messages": [{"role": "user", "content": "x" * 500}]}, 400, None, f"the context {CONTEXT}"),
     ("chat/", {**CHAT, "model": "gpt-4"}, 404, "model", "the one here is 'lm'"),

@@ -12,13 +12,11 @@ from edgec.frontend.gguf.blocks import Blocks, Scaled
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.gguf.vocabulary import vocabulary_of
 from edgec.frontend.language.cache import Kind
-from edgec.frontend.language.chat import Chat
-from edgec.frontend.language.chat_template import ChatTemplate
+from edgec.frontend.language.chat import chat_metadata
 from edgec.frontend.language.decoder import CONTEXT, decoder
-from edgec.frontend.language.facts import CHAT, TOKENS
+from edgec.frontend.language.facts import TOKENS
 from edgec.frontend.language.stored import stored
 from edgec.frontend.language.table import table_of, written
-from edgec.frontend.language.vocabulary import Vocabulary
 from edgec.frontend.values import Value, build, dequantized
 from edgec.ir.graph import Graph
 from edgec.ir.graph import constant as constant_node
@@ -45,23 +43,13 @@ def import_gguf(model: GgufModel, context: int | None = None, cache: Kind = "fp3
             return graph
         if len(vocabulary.texts) > config.vocabulary:
             raise ModelError(f"{len(vocabulary.texts)} tokens have {config.vocabulary} embeddings")
-        metadata = {TOKENS: written(table_of(vocabulary)), **_chat(model, vocabulary)}
+        metadata = {TOKENS: written(table_of(vocabulary))}
+        if "tokenizer.chat_template" in model.metadata:
+            metadata |= chat_metadata(model.text("tokenizer.chat_template"), vocabulary)
         return replace(graph, metadata={**graph.metadata, **metadata})
     except ModelError as error:
         error.where = error.where or model.where
         raise
-
-
-def _chat(model: GgufModel, vocabulary: Vocabulary) -> dict[str, str]:
-    """The metadata of the file's chat template; empty where it has none."""
-    if "tokenizer.chat_template" not in model.metadata:
-        return {}
-    begin, end = ("" if k is None else _text(vocabulary, k) for k in (vocabulary.begin, vocabulary.end))
-    return {CHAT: Chat(ChatTemplate(model.text("tokenizer.chat_template"), begin, end)).written()}
-
-
-def _text(vocabulary: Vocabulary, token: int) -> str:
-    return vocabulary.texts[token].decode("utf-8", "replace")
 
 
 def weight_of(model: GgufModel, name: str) -> Value:

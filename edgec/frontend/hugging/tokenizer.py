@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgec.errors import ModelError
+from edgec.errors import ModelError, UsageError
 from edgec.frontend.hugging.document import Document, opened
+from edgec.frontend.language.chat import chat_metadata, read_template
 from edgec.frontend.language.facts import TOKENS
 from edgec.frontend.language.table import table_of, written
 from edgec.frontend.language.vocabulary import (
@@ -45,7 +46,24 @@ def tokens_beside(folder: Path, most: int) -> dict[str, str]:
         return {}
     beside = {name: opened(folder / name) for name in _BESIDE if (folder / name).is_file()}
     vocabulary = vocabulary_of(opened(folder / FILE), beside, most)
-    return {TOKENS: written(table_of(vocabulary))}
+    template = _template(folder, beside.get("tokenizer_config.json"))
+    chat = chat_metadata(template, vocabulary) if template is not None else {}
+    return {TOKENS: written(table_of(vocabulary)), **chat}
+
+
+def _template(folder: Path, config: Document | None) -> str | None:
+    """The chat template: a file of its own, or an entry of the configuration; of several, the one called default."""
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        try:
+            return read_template(path)
+        except UsageError as error:
+            raise ModelError(error.message, where=error.where) from None
+    found = config.value("chat_template", (str, list)) if config is not None and config.has("chat_template") else None
+    if isinstance(found, list):
+        named = (t for t in found if isinstance(t, dict) and t.get("name") == "default")
+        found = next((t.get("template") for t in named), None)
+    return found if isinstance(found, str) else None
 
 
 def vocabulary_of(d: Document, beside: Mapping[str, Document], most: int) -> Vocabulary:

@@ -10,6 +10,7 @@ from edgec.errors import ModelError, UsageError
 from edgec.frontend.language.chat_form import ChatForm, form_of, read_form
 from edgec.frontend.language.chat_template import MOST_CHARACTERS, ChatTemplate
 from edgec.frontend.language.facts import CHAT, facts_of
+from edgec.frontend.language.vocabulary import Vocabulary
 from edgec.ir.graph import Graph
 from edgec.text import printable
 
@@ -43,6 +44,14 @@ def chat_of(graph: Graph) -> Chat | None:
     return read_chat(graph.metadata[CHAT]) if CHAT in graph.metadata else None
 
 
+def chat_metadata(source: str, vocabulary: Vocabulary) -> dict[str, str]:
+    """The metadata of a graph whose model has a template in Jinja; its form is found later."""
+    begin, end = (
+        "" if k is None else vocabulary.texts[k].decode("utf-8", "replace") for k in (vocabulary.begin, vocabulary.end)
+    )
+    return {CHAT: Chat(ChatTemplate(source, begin, end)).written()}
+
+
 def with_chat(graph: Graph, given: Path | None = None) -> Graph:
     """The graph of a language model with the form of its template; ``given`` is a file in place of the model's.
 
@@ -55,7 +64,7 @@ def with_chat(graph: Graph, given: Path | None = None) -> Graph:
         return graph
     found = chat_of(graph)
     if given is not None:
-        source = _read(given)
+        source = read_template(given)
         found = Chat(replace(found.template if found else ChatTemplate(""), source=source)) if source.strip() else None
     rest = {key: value for key, value in graph.metadata.items() if key != CHAT}
     if found is None:
@@ -71,7 +80,8 @@ def with_chat(graph: Graph, given: Path | None = None) -> Graph:
     return replace(graph, metadata={**rest, CHAT: chat.written()})
 
 
-def _read(path: Path) -> str:
+def read_template(path: Path) -> str:
+    """The text of a template's file; raises UsageError where it cannot be read."""
     try:
         with path.open("rb") as file:
             raw = file.read(4 * MOST_CHARACTERS + 1)
