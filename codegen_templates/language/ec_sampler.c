@@ -10,25 +10,47 @@ typedef struct {
 /* More probable ones first, of equals the first token. */
 static int is_before(candidate a, candidate b) { return a.logit != b.logit ? a.logit > b.logit : a.token < b.token; }
 
-/* ---- a heap with the most probable candidate first */
+/* ---- a heap with the most probable candidate first, or the least probable one */
 
-static void sift(candidate *heap, size_t count, size_t at) {
+enum order { MOST_FIRST, LEAST_FIRST };
+
+static int precedes(candidate a, candidate b, enum order order) {
+  return order == MOST_FIRST ? is_before(a, b) : is_before(b, a);
+}
+
+static void sift(candidate *heap, size_t count, size_t at, enum order order) {
   const candidate moved = heap[at];
   for (size_t child; (child = 2 * at + 1) < count; at = child) {
-    if (child + 1 < count && is_before(heap[child + 1], heap[child])) ++child;
-    if (!is_before(heap[child], moved)) break;
+    if (child + 1 < count && precedes(heap[child + 1], heap[child], order)) ++child;
+    if (!precedes(heap[child], moved, order)) break;
     heap[at] = heap[child];
   }
   heap[at] = moved;
 }
 
+static void make_heap(candidate *heap, size_t count, enum order order) {
+  for (size_t i = count / 2; i-- > 0;) sift(heap, count, i, order);
+}
+
 /* Take the first of ``count`` candidates out; it goes behind those that stay. */
-static candidate take(candidate *heap, size_t count) {
+static candidate take(candidate *heap, size_t count, enum order order) {
   const candidate first = heap[0];
   heap[0] = heap[count - 1];
   heap[count - 1] = first;
-  if (count > 1) sift(heap, count - 1, 0);
+  if (count > 1) sift(heap, count - 1, 0, order);
   return first;
+}
+
+/* Move the most probable ``kept`` of the candidates to the front, the most probable last. */
+static void keep(candidate *c, size_t count, size_t kept) {
+  make_heap(c, kept, LEAST_FIRST);
+  for (size_t i = kept; i < count; ++i) {
+    if (!is_before(c[i], c[0])) continue;
+    c[0] = c[i];
+    sift(c, kept, 0, LEAST_FIRST);
+  }
+  make_heap(c, kept, MOST_FIRST);
+  for (size_t left = kept; left > 0; --left) take(c, left, MOST_FIRST);
 }
 
 /* ---- probabilities as integers: they are the same wherever they are computed */
@@ -104,15 +126,12 @@ int32_t ec_sample(ec_sampler *s, const float *logits, void *scratch) {
   const float largest = first.logit;
   const int has_top_k = s->top_k > 0, has_top_p = s->top_p > 0 && s->top_p < 1;
   candidate *kept = c;
-  size_t left = count;
-  if (has_top_k || has_top_p) { /* those that were taken out stand at the end, the most probable last */
-    for (size_t i = count / 2; i-- > 0;) sift(c, count, i);
-  }
   if (has_top_k) {
-    const size_t taken = (size_t)s->top_k < count ? (size_t)s->top_k : count;
-    for (; left > count - taken; --left) take(c, left);
-    kept = c + left;
-    count = taken;
+    const size_t most = (size_t)s->top_k < count ? (size_t)s->top_k : count;
+    keep(c, count, most);
+    count = most;
+  } else if (has_top_p) { /* those that are taken out stand at the end, the most probable last */
+    make_heap(c, count, MOST_FIRST);
   }
   if (has_top_p) {
     uint64_t total = 0, sum = 0;
@@ -122,7 +141,7 @@ int32_t ec_sample(ec_sampler *s, const float *logits, void *scratch) {
     if (has_top_k) {
       while (taken < count && (sum < enough || !taken)) sum += weight(kept[count - ++taken], largest, scale);
     } else {
-      for (; taken < count && (sum < enough || !taken); ++taken) sum += weight(take(c, count - taken), largest, scale);
+      for (; taken < count && (sum < enough || !taken); ++taken) sum += weight(take(c, count - taken, MOST_FIRST), largest, scale);
     }
     kept += count - taken;
     count = taken;
