@@ -1,4 +1,4 @@
-"""What the host code of a project knows of run-time sizes and assertions."""
+"""Values of the host code of a project: run-time sizes, runtime assertions, language models."""
 
 from __future__ import annotations
 
