@@ -103,7 +103,7 @@ class Tensors:
                 self.known.setdefault((kind, key.tobytes()), (name, row))
 
     def rows_of(self, data: np.ndarray, offset: int) -> Rows | None:
-        """What a buffer of weights holds; None where it is no rows of a tensor."""
+        """The rows that a buffer of weights holds; None where it is no rows of a tensor."""
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         for kind in ("words", "pairs", "codes", "scale", "base", "f16", "f32"):
             found = self.known.get((kind, raw[:KEY].tobytes()))
@@ -135,7 +135,7 @@ def program_of(model: Model, tensors: Tensors) -> Program:
 
 
 def contents(program: Program, tensors: Tensors) -> Iterator[Rows | tuple[int, np.ndarray]]:
-    """What every buffer of the weights holds: rows of tensors, or an array of its own."""
+    """Contents of every buffer of the weights: rows of tensors, or an array of its own."""
     assert program.single is not None
     places = {offset: b for b, offset in {**program.offsets, **program.single.offsets}.items() if b.data is not None}
     for offset, buffer in places.items():
