@@ -21,7 +21,14 @@ from edgec.emit.weights import HEAD_BYTES, PLACES
 def test_language_models_map_one_copy(tmp_path: Path) -> None:
     (tmp_path / "lm.gguf").write_bytes(llama("Q4_1", vocabulary=262, **metadata()))
     for place in PLACES:
-        edgec.build(tmp_path / "lm.gguf", tmp_path / place, context=80, name="lm", weights=place)
+        edgec.build(
+            tmp_path / "lm.gguf",
+            tmp_path / place,
+            context=80,
+            name="lm",
+            weights=place,
+            ram="64M" if place == "stream" else None,
+        )
     tokens = RANDOM.integers(0, 40, 20).tolist()
     logits = []
     for place in PLACES:

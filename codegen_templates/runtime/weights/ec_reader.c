@@ -22,6 +22,11 @@
 #define EC_READER_PREAD pread
 #endif
 
+/* Neighboring pieces whose places are free are read at once, up to so many bytes. */
+#ifndef EC_READER_LARGE
+#define EC_READER_LARGE ((uint64_t)4 << 20)
+#endif
+
 #define EC_READER_LINE 128
 
 /* How many kernels a thread has left behind, of all runs. */
@@ -104,22 +109,41 @@ static void ec_reader_tell(ec_reader *reader)
     }
 }
 
+/* Piece number k of all runs, with the number of kernels, of all runs, that have to be left behind before it is read. */
+static ec_piece ec_reader_piece(const ec_reader *reader, int64_t k)
+{
+    const int64_t each = reader->count - reader->kept, later = k - reader->kept;
+    ec_piece piece = reader->pieces[k < reader->kept ? k : reader->kept + later % each];
+    if (k >= reader->kept)
+        piece.after += later / each * reader->kernels;
+    return piece;
+}
+
 static void *ec_reader_work(void *argument)
 {
     ec_reader *reader = argument;
-    const int64_t each = reader->count - reader->kept;
-    for (int64_t k = 0; k < reader->kept || each > 0; ++k) {
-        const int64_t run = k < reader->kept ? 0 : (k - reader->kept) / each;
-        const ec_piece *piece = &reader->pieces[k < reader->kept ? k : reader->kept + (k - reader->kept) % each];
-        if (!ec_reader_may(reader, run * reader->kernels + piece->after))
+    const int runs = reader->count > reader->kept;
+    for (int64_t k = 0; k < reader->kept || runs;) {
+        ec_piece piece = ec_reader_piece(reader, k);
+        if (!ec_reader_may(reader, piece.after))
             return NULL;
-        const int error = ec_reader_read(reader, piece);
+        const int64_t passed = ec_reader_passed(reader);
+        for (++k; k < reader->kept || runs; ++k) {
+            const ec_piece next = ec_reader_piece(reader, k);
+            if (next.after > passed || next.file != piece.file + piece.bytes || next.place != piece.place + piece.bytes ||
+                piece.bytes + next.bytes > EC_READER_LARGE)
+                break;
+            piece.bytes += next.bytes;
+        }
+        const int error = ec_reader_read(reader, &piece);
         if (error) {
             atomic_store(&reader->error, error);
             ec_reader_tell(reader);
             return NULL;
         }
-        atomic_store(&reader->loaded, k + 1);
+        if (atomic_load(&reader->stop))
+            return NULL;
+        atomic_store(&reader->loaded, k);
         ec_reader_tell(reader);
     }
     return NULL;
