@@ -118,7 +118,7 @@ class Weights:
 
     @cached_property
     def mark(self) -> bytes:
-        """How the file begins, which no file of another network does."""
+        """The beginning of the file, which no file of another network has."""
         sizes = LAYOUT.to_bytes(4, "little") + HEAD_BYTES.to_bytes(4, "little")
         return MAGIC + sizes + len(self.blob).to_bytes(8, "little") + self.sha256
 

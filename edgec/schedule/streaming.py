@@ -209,7 +209,7 @@ def _replaced(piece: Piece, **changes: int) -> Piece:
 
 
 def _inside(buffers: Sequence[Buffer]) -> tuple[dict[Buffer, int], int]:
-    """Where buffers are in their piece, and the bytes of all."""
+    """The places of buffers in their piece, and the bytes of all."""
     places, at = {}, 0
     for buffer in buffers:
         places[buffer] = at

@@ -230,7 +230,7 @@ class FewBitsTile(Tile):
         return f"{shifted} & 255"
 
     def zero(self, v: int) -> str:
-        """What code 0 stands for."""
+        """The value that code 0 stands for."""
         own = f"scale{v} * ec_set1({float(-self.view.zero)}f)"
         return own if self.view.base is None else f"base{v}" if not self.view.zero else f"base{v} + {own}"
 
