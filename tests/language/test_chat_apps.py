@@ -13,9 +13,20 @@ from talking_model import compiled_with_less_optimization
 from test_tokenizer import metadata
 
 import edgec
+from benchmarks.boards.browser import Browser, served
 from edgec.errors import UsageError
 
 CONTEXT = 96
+#: A message is sent on the page; the lines of the conversation when the answer has come.
+PAGE = """
+const element = (id) => document.getElementById(id);
+const until = async (test) => { while (!test()) await new Promise((resume) => setTimeout(resume, 20)); };
+await until(() => element("status").textContent === "ready");
+element("text").value = given[0];
+element("form").requestSubmit();
+await until(() => element("status").textContent.startsWith("first"));
+return [...document.querySelectorAll("#messages li")].map((row) => row.textContent);
+"""
 #: As ChatML, in a few tokens.
 TEMPLATE = "{% for m in messages %}{{ '[' + m['role'][0] + m['content'] + '</s>' }}{% endfor %}{{ '[a' }}"
 SAID = ("hello", "\u20ac", "and\u00a0</s>?")
@@ -67,8 +78,8 @@ def test_on_a_pi(tmp_path: Path) -> None:
     assert subprocess.run([program, "-x"], capture_output=True).returncode == 2
 
 
-def test_in_node(tmp_path: Path) -> None:
-    """Three turns, each answer left after a few characters: what the page's module says is what Python says."""
+def test_in_a_page(tmp_path: Path) -> None:
+    """Three turns in Node.js, each answer left after a few characters, and one in a browser: as in Python."""
     program, out = need("node", "nodejs"), tmp_path / "lm"
     path = model_file(tmp_path)
     with compiled_with_less_optimization():
@@ -82,6 +93,13 @@ def test_in_node(tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [*answers(here, 12), "the conversation is longer than the context"]
+    need("chromium", "chromium"), need("chromedriver", "chromium-driver")
+    with edgec.load(here) as model:
+        want = model.chat([{"role": "user", "content": SAID[0]}], temperature=0).text()
+    with served(out / "web") as address, Browser() as browser:
+        browser.open(address)
+        said, answer = browser.run(PAGE, SAID[0])
+    assert said == SAID[0] and len(want) > 5 and answer[:5] == want[:5]
 
 
 @pytest.mark.parametrize(
