@@ -26,6 +26,7 @@ from edgec.execute.executor import Executor, executor, run_graph
 from edgec.execute.samples import given_inputs, random_inputs
 from edgec.execute.samples import samples as split_samples
 from edgec.frontend import states
+from edgec.frontend.language.facts import facts_of
 from edgec.ir.graph import Graph
 from edgec.pipeline.run import Run
 from edgec.progress import Progress
@@ -97,6 +98,8 @@ def reference_for(built: Built, notes: list[str]) -> tuple[str, Executor]:
     graph = built.run.graph
     if built.parsed is not None:
         try:
+            if facts_of(graph) is not None:
+                raise Unavailable("a language model has other inputs than its file")
             session = open_reference(built.parsed, built.options.shapes, built.options.values)
             session.run(random_inputs(graph, 0))
             session.reset()

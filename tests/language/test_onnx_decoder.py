@@ -18,6 +18,8 @@ from edgec.artifact.network import Network
 from edgec.artifact.session import Session
 from edgec.errors import ModelError, UsageError
 from edgec.execute.executor import run_graph
+from edgec.ir.expr import Expr
+from edgec.ir.extent import sizes
 
 CONTEXT = 24
 MODELS = {**{style: decoder(style) for style in STYLES}, "window": decoder("grouped", 5)}
@@ -68,6 +70,14 @@ def test_no_cache_is_copied(name: str) -> None:
     for kernel in (k for k in program.kernels if k.writes in stored):
         values = [b for b in kernel.reads if b.space == "arena" and not b.name.startswith("scratch")]
         assert all(b.bytes < kernel.writes.bytes for b in values), kernel.names
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_no_cache_is_scaled(name: str) -> None:
+    """Nothing of the length and the width of a cache is computed: exporters' scales of keys are those of queries."""
+    for node in GRAPHS[name].operations():
+        is_long = any(isinstance(n, Expr) and len(sizes(n)) == 2 for n in node.type.shape)
+        assert node.op not in ("mul", "div") or not is_long or SIZE not in node.type.shape, node
 
 
 def test_session(tmp_path: Path) -> None:

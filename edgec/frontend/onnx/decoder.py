@@ -23,6 +23,7 @@ from edgec.frontend.language.facts import LanguageModel
 from edgec.frontend.onnx.implied import implied, name_of
 from edgec.frontend.onnx.importer import check, lower_model, metadata_of
 from edgec.frontend.onnx.inputs import Open, declared_types
+from edgec.frontend.onnx.key_scale import on_queries
 from edgec.frontend.onnx.model import Model
 from edgec.frontend.states import describe
 from edgec.frontend.values import Value, concat, constant, emit, full, iota, size
@@ -239,7 +240,10 @@ def _with_states(graph: Graph, run: _Run) -> Graph:
             cache = appended[node]
             wholes[cache.name] = cache.appended(concat([Value(a) for a in args[1:]], cache.axis), run)
             return cache.first(wholes[cache.name], run.seen)
-        return node if args == node.args else ops.node(node.op, *args, **node.attributes)
+        if args == node.args:
+            return node
+        made = ops.node(node.op, *args, **node.attributes)
+        return on_queries(made) if made.op == "matmul" else made
 
     made = rewrite(graph, change)
     states = {c.name: (f"{c.name}_new", np.zeros(1, np.float32)) for c in caches.values()}
