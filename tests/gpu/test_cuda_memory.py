@@ -66,9 +66,12 @@ PROLOGUE = "//% for line in k.prologue\n  ${line}\n//% endfor\n"
 
 @pytest.mark.parametrize(("folder", "waiting"), [("cuda", "ec_wait();"), ("gpu", PROLOGUE)])
 def test_kernels_wait_before_they_touch_what_others_wrote(folder: str, waiting: str) -> None:
-    """If launches overlap, a kernel without ec_wait would also let the following one continue too early."""
+    """If launches overlap, a kernel without ec_wait would also let the following one continue too early.
+
+    A launch of several kernels leaves that to each of them.
+    """
     texts = {p.name: p.read_text() for p in data_folder("codegen_templates").joinpath(folder).glob("*.jinja")}
-    kernels = {name: text for name, text in texts.items() if "EC_KERNEL(" in text}
+    kernels = {name: text for name, text in texts.items() if "EC_KERNEL(" in text and "k.steps" not in text}
     assert kernels
     assert [name for name, text in kernels.items() if waiting not in text] == []
 
