@@ -231,6 +231,16 @@ def test_a_session_beyond_the_ring(network: Network, tmp_path: Path) -> None:
     assert error(single.prefill(tokens[3:90]), want[90]) <= 1e-5
 
 
+def test_extending_beyond_the_ring(network: Network) -> None:
+    """Where the rows behind a common beginning are lost, all of the text is computed again."""
+    tokens = [int(t) for t in RANDOM.integers(0, 40, LONG)]
+    for common in (LONG - 1, LONG - MOST, LONG - MOST - 1, 5, 0):
+        session, text = Session(network), [*tokens[:common], (tokens[common] + 1) % 40, 7]
+        session.prefill(tokens)
+        assert error(session.extend(text), Session(network).prefill(text)) <= 1e-4
+        assert session.tokens == text
+
+
 def test_the_ring_in_c(folder: Path, network: Network, tmp_path: Path) -> None:
     """Strictly compiled, under the sanitizers: a status where rows are lost, and nothing changed by it."""
     (tmp_path / "main.c").write_text(MAIN)
