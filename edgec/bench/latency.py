@@ -68,7 +68,7 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
                     hint="edgec check --locate finds where it comes in",
                 )
             difference = found.max_rel
-        times = _take_turns(calls, seconds, rounds, progress)
+        times = take_turns(calls, seconds, rounds, progress)
     timing = Timing.of(times[0])
     if vs is None:
         return Benched(timing, threads, is_pinned, rounds)
@@ -86,7 +86,7 @@ def bench_on_device(built: Built, on: Remote, *, seconds: float, seed: int) -> B
     return Benched(timing, built.options.threads, False, 1, link=on.link.name, kernels=kernels)
 
 
-def _take_turns(calls: list[Callable[[], None]], seconds: float, rounds: int, progress: Progress) -> list[list[float]]:
+def take_turns(calls: list[Callable[[], None]], seconds: float, rounds: int, progress: Progress) -> list[list[float]]:
     """Seconds of every single call, each function getting its share of every round."""
     times: list[list[float]] = [[] for _ in calls]
     for call in calls:

@@ -1,4 +1,4 @@
-"""The command `edgec bench`: times of a model, or of a language model that was built before."""
+"""The command `edgec bench`: times of a model, or of a network that was built before."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Annotated, Optional
 import typer
 
 from edgec import api
+from edgec.artifact.folder import read_lock
+from edgec.bench.built import bench_built
 from edgec.bench.language import bench_language_model, peers_of
 from edgec.cli.command import Answer, command
 from edgec.cli.config import is_built
 from edgec.cli.shared import Seconds
 from edgec.errors import UsageError
-from edgec.options import Settings
+from edgec.options import OPTIONS, Settings
 from edgec.report import bench as bench_report
 from edgec.report import language as language_report
 from edgec.report.progress import shown
@@ -27,7 +29,7 @@ def register(app: typer.Typer) -> None:
         settings: Settings,
         model: Annotated[
             str,
-            typer.Argument(metavar="[MODEL]", help="A model, a folder with an edgec.toml, or a built language model."),
+            typer.Argument(metavar="[MODEL]", help="A model, a folder with an edgec.toml, or one that was built."),
         ] = ".",
         vs: Annotated[
             Optional[str],
@@ -50,8 +52,10 @@ def register(app: typer.Typer) -> None:
             Optional[str], typer.Option("--python", metavar="PYTHON", help="The Python that has its peers.")
         ] = None,
     ) -> Answer:
-        """Time what MODEL compiles to, alone or beside a peer; a built language model as it is."""
+        """Time what MODEL compiles to, alone or beside a peer; a built folder as it is."""
         if is_built(model):
+            _refuse_changes(settings, model)
+        if is_built(model) and read_lock(Path(model)).get("language_model"):
             folder = Path(model)
             with shown() as progress:
                 decoding = bench_language_model(
@@ -65,7 +69,24 @@ def register(app: typer.Typer) -> None:
             if given is not None:
                 hint = "edgec build MODEL -o DIR, then edgec bench DIR"
                 raise UsageError("is for the folder of a built language model", hint=hint, where=name)
+        turns = 5 if rounds is None else rounds
+        if is_built(model):
+            if vs is not None:
+                hint = f"edgec bench MODEL --vs {vs}, with the model's file"
+                raise UsageError("a peer runs the model's file, not what it was built to", hint=hint, where=model)
+            with shown() as progress:
+                alone = bench_built(
+                    Path(model), threads=settings.get("threads", 1), seconds=seconds, rounds=turns, progress=progress
+                )
+            return Answer(bench_report.record(alone, str(read_lock(Path(model)).get("device"))), bench_report.draw)
         with shown() as progress:
-            turns = 5 if rounds is None else rounds
             benched = api.bench(model, vs=vs, seconds=seconds, rounds=turns, progress=progress, **settings)
         return Answer(bench_report.record(benched, str(settings["device"])), bench_report.draw)
+
+
+def _refuse_changes(settings: Settings, folder: str) -> None:
+    """Raises UsageError for an option that a build cannot change."""
+    for key, option in OPTIONS.items():
+        if key != "threads" and settings.get(key, option.default) not in (option.default, None, (), {}):
+            hint = f"edgec bench MODEL {option.long} ..., with the model's file"
+            raise UsageError(f"{option.long} cannot be changed after the build", hint=hint, where=folder)

@@ -27,6 +27,7 @@ from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
 from edgec.pipeline.context import Context
 from edgec.report import build as build_report
+from edgec.report import built as built_report
 from edgec.report import check as check_report
 from edgec.report import doctor as doctor_report
 from edgec.report import explain as explain_report
@@ -231,6 +232,8 @@ def inspect(
     ] = False,
 ) -> Answer:
     """Show what is in MODEL, and every operator that is not supported."""
+    if config.is_built(model):
+        return Answer(built_report.record(Path(model)), built_report.draw)
     options = resolve(settings)
     parsed = reader.read(model)
     missing = reader.unsupported(parsed, options.operators)

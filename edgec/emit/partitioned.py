@@ -16,7 +16,7 @@ from edgec.emit.project import LOCK, Port, files, ports, sealed
 from edgec.emit.render import render
 from edgec.emit.weights import Weights
 from edgec.errors import UsageError
-from edgec.ir.graph import Node
+from edgec.ir.graph import MODEL_SHA256, Node
 from edgec.ir.types import CODED, DTYPES
 from edgec.schedule.program import Part, Program
 from edgec.version import __version__
@@ -94,10 +94,10 @@ def partitioned_files(
         "outputs": outputs, "turns": turns, "values": values, "gpus": gpus, "threads": program.threads,
         "sources": sources, "program": program, "is_open": False, "demands": (), "dimensions": (),
         "computed": (), "has_board": False, "quantization": {p.onnx_name: None for p in (*inputs, *outputs)},
-        "model_sha256": facts.get("model", {}).get("sha256", ""),
+        "model_sha256": program.graph.metadata.get(MODEL_SHA256, ""),
         "device_flags": "".join(f" {flag}" for flag in device.toolchain.cflags), "weights_bytes": 0, "alignment": 64,
         "weights": Weights("incbin", name, b""),
-        "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items()},
+        "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items() if k != MODEL_SHA256},
         "parameters": ",\n    ".join(
             [f"const {p.ctype} *{p.name}" for p in inputs] + [f"{p.ctype} *{p.name}" for p in outputs]
         ),

@@ -34,6 +34,7 @@ from edgec.frontend.language.facts import LONG
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import sizes
+from edgec.ir.graph import MODEL_SHA256
 from edgec.ir.sizes import dimensions
 from edgec.ir.types import CODED, DTYPES, Type, plain
 from edgec.resources import data_folder
@@ -41,6 +42,8 @@ from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Program
 from edgec.version import __version__
 
+#: Metadata of a graph that no comment lists: what is not for people, and what is a macro.
+HIDDEN = LONG | {MODEL_SHA256}
 #: The lock file; only a folder that contains one is overwritten.
 LOCK = "edgec.lock"
 #: Bytes of a counter that thread blocks of a GPU kernel synchronize with; the counters follow the arena.
@@ -171,9 +174,9 @@ def files(
         "arena_bytes": program.arena_bytes + LOCK_BYTES * program.locks,
         "inputs": inputs, "outputs": outputs, "sources": sources, "single": single, "alignment": ALIGNMENT,
         "weights_bytes": len(weights.blob), "weights": weights, "vector_lanes": device.vector_lanes,
-        "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items() if k not in LONG},
+        "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items() if k not in HIDDEN},
     }  # fmt: skip
-    values["model_sha256"] = facts.get("model", {}).get("sha256", "")
+    values["model_sha256"] = program.graph.metadata.get(MODEL_SHA256, "")
     values["quantization"] = {p.onnx_name: steps(p.onnx_name, program.graph.metadata) for p in (*inputs, *outputs)}
     chosen = dimensions(n.type for _, _, n in program.inputs)
     fields: set[str] = set()  # of the structure with sizes

@@ -43,6 +43,9 @@ def read(source: Source | Parsed) -> Parsed:
         path = Path(source)
         if hugging.is_folder(path):
             return hugging.read(path)
+        if path.is_dir():
+            hint = "name the model's file; a folder that edgec built works with edgec bench, inspect and chat"
+            raise UsageError("a folder is no model", hint=hint, where=printable(str(source)))
         try:
             with path.open("rb") as file:
                 start = file.read(8)

@@ -138,6 +138,10 @@ def placeholder(name: str, type: Type) -> Node:
     return intern("input", (), {"name": name}, type)
 
 
+#: The key of a graph's metadata for the hash of the model's file.
+MODEL_SHA256 = "model SHA-256"
+
+
 @dataclass(frozen=True)
 class Graph:
     """Inputs and named outputs; its nodes are those that the outputs are computed from.

@@ -16,14 +16,14 @@ from edgec.emit.project import Project, files
 from edgec.errors import UsageError
 from edgec.execute.mixed_precision import mixed
 from edgec.frontend.language.chat import with_chat
-from edgec.frontend.source import import_graph, read
+from edgec.frontend.source import digest, import_graph, read
 from edgec.frontend.states import with_states
 from edgec.fuse import Plan
 from edgec.fuse import plan as plan_graph
 from edgec.fuse.assignment import Assignment
 from edgec.fuse.single import one_token, single_plan
 from edgec.fuse.stripes import Lives, fitting
-from edgec.ir.graph import Graph
+from edgec.ir.graph import MODEL_SHA256, Graph
 from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.options import Options
 from edgec.options.overrides import require_known, require_offered
@@ -58,12 +58,15 @@ class Simplified:
 
 
 def import_(source: Any, context: Context) -> Graph:
+    """The graph of a model, with the hash of its file."""
     o = context.options
     with limits.stage("import", o.limits):
+        parsed = read(source)
         graph = import_graph(
-            read(source), o.shapes, values=o.values, dims=o.dims, rounds=o.loops, context=o.context,
+            parsed, o.shapes, values=o.values, dims=o.dims, rounds=o.loops, context=o.context,
             cache=o.cache, ops_folders=o.operators,
         )  # fmt: skip
+    graph = replace(graph, metadata={**graph.metadata, MODEL_SHA256: digest(parsed)})
     return with_chat(with_states(graph, o.states), o.chat_template)
 
 

@@ -19,6 +19,7 @@ extern "C" {
 #endif
 
 #define BLEND_EDGEC_VERSION "0.1.0"
+#define BLEND_MODEL_SHA256 "HASH"
 #define BLEND_WEIGHTS_SHA256 "f5a5fd42d16a20302798ef6ed309979b43003d2320d9f0e8ea9831a92759fb4b"
 
 #define BLEND_ARENA_BYTES ((size_t)128)
