@@ -35,6 +35,8 @@ FORMULAS = {
     "contractions": "matmul 33x8x53", "rows": "row softmax 53", "maps": "map chain 53",
     "attentions": "attention of heads", "byte_convolutions": "byte conv chain",
 }  # fmt: skip
+#: Templates of language models, which `tests/language/test_on_gpus.py` compiles.
+ONE_TOKEN = {"few_queries", "together", "vector"}
 PROCEDURES = {
     "sorting": ("argsort of 33", "rows of f32"), "scanning": ("prefix of 300",),
     "selection": ("compact", "suppression 1x1x1"), "recurring": ("lstm 3x5x7",),
@@ -69,7 +71,7 @@ def test_kernels_for_orin_do_not_spill(precision: str, capability: int, tmp_path
     sources = [tmp_path / path for path in written if path.endswith(".cu") and "kernels" in path]
     reports = compile_cuda(compiler, device, sources, tmp_path / "all.so", link=False)
     reached = {report.name.split("_", 2)[2] for report in reports}
-    known = {t.kernel for t in templates("cuda")}
+    known = {t.kernel for t in templates("cuda")} - ONE_TOKEN
     tensor = {name for name in known if name.endswith("_tensor")}
     assert (tensor if on_tensors else known - tensor) - reached == set()
     assert [r for r in reports if r.spill_bytes] == []

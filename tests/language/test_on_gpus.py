@@ -13,7 +13,10 @@ from gguf_files import llama
 import edgec
 from edgec.artifact.network import Network
 from edgec.artifact.session import Session
+from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.device.load import load_device
+from edgec.emit.project import files
+from edgec.errors import ToolchainError
 from edgec.frontend.gguf import import_gguf, parse
 from edgec.fuse.single import single_plan
 from edgec.schedule.build import schedule
@@ -79,3 +82,20 @@ def test_a_token_takes_five_launches_a_layer(format: str) -> None:
     program = together(schedule(single, device, ScheduleOptions(fp32_blocks=0)))
     kinds = [k.template for k in program.kernels if k.schedule.copied not in program.states.values()]
     assert kinds == ["map", *["together", "few_queries", "vector", "vector", "vector"] * layers, "vector"]
+
+
+def test_kernels_of_a_token_do_not_spill(tmp_path: Path) -> None:
+    device = replace(load_device("cuda_sm90"), precision="fp16")
+    try:
+        compiler = pick_cuda_compiler(device)
+    except ToolchainError as missing:
+        pytest.skip(str(missing))
+    single = single_plan(import_gguf(parse(llama("Q4_1", layers=1)), CONTEXT), largest_head(device))
+    assert single is not None
+    written = files(together(schedule(single, device, ScheduleOptions(fp32_blocks=0))), device, "lm")
+    for path, content in written.items():
+        if path.endswith((".cu", ".h")):
+            (tmp_path / path).write_bytes(content)
+    sources = [tmp_path / path for path in written if path.endswith(".cu") and "kernels" in path]
+    reports = compile_cuda(compiler, device, sources, tmp_path / "lm.so", link=False)
+    assert len(reports) >= 5 and [r for r in reports if r.spill_bytes or r.registers > 128] == []

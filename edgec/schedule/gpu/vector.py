@@ -32,8 +32,8 @@ Kind = Literal["f32", "f16", "c8", "c4"]
 #: Elements of 16 bytes of weights.
 PIECE: dict[Kind, int] = {"f32": 4, "f16": 8, "c8": 16, "c4": 32}
 WARPS = 8
-#: Most pieces of a thread that are on their way at once, and most bytes of S in shared memory.
-FLYING, ROOM = 12, 48 << 10
+#: Most pieces of a thread that are on their way at once, and most bytes of S: parts of sums need shared memory too.
+FLYING, ROOM = 12, 44 << 10
 
 
 @dataclass(frozen=True)
