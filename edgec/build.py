@@ -7,7 +7,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -219,8 +219,23 @@ def build(
     source = parsed if parsed is not None else model
     save = Path(save_stages) if save_stages is not None else None
     run = pipeline.run(source, context, start, save=save)
+    return _written(run, parsed, None if out is None else Path(out), compiler, extras, progress)
+
+
+def rebuilt(built: Built, progress: Progress = silent, **changes: Any) -> Built:
+    """The model of a build again, in a temporary folder, with some of its options changed."""
+    options = replace(built.options, **changes)
+    compiler = compiler_for(options.device, options.compiler) if built.compiler is not None else None
+    run = pipeline.run(built.parsed, Context(options, progress, lock_facts(options, built.parsed, "import")), "import")
+    return _written(run, built.parsed, None, compiler, (), progress)
+
+
+def _written(
+    run: Run, parsed: Parsed | None, out: Path | None, compiler: Any, extras: Sequence[str], progress: Progress
+) -> Built:
+    """The files of a run in the folder ``out``, or in a temporary one, and compiled if there is a compiler."""
     project: Project = run["emit"]
-    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="edgec-"))
+    folder = out if out is not None else Path(tempfile.mkdtemp(prefix="edgec-"))
     seconds = dict(run.seconds)
 
     def finish(fresh: Path) -> None:
@@ -229,7 +244,11 @@ def build(
         begun = time.perf_counter()
         progress("compile")
         compile_all(
-            fresh, options.device, compiler, extras, lambda path, done, of: progress("compile", path.name, done / of)
+            fresh,
+            run.options.device,
+            compiler,
+            extras,
+            lambda path, done, of: progress("compile", path.name, done / of),
         )
         seconds["compile"] = time.perf_counter() - begun
 

@@ -39,7 +39,8 @@ class Session:
         self.network = network
         self.context, self.vocabulary = int(facts["context"]), int(facts["vocabulary"])
         self.chunk = int(facts["chunk"])
-        raw = np.empty(int(facts["cache_bytes"]) + _ALIGNMENT, np.uint8)
+        self.cache_bytes = int(facts["cache_bytes"])
+        raw = np.empty(self.cache_bytes + _ALIGNMENT, np.uint8)
         self._cache = raw[-raw.ctypes.data % _ALIGNMENT :]
         self._held = np.empty(self.context, np.int32)
         net = network._net

@@ -9,6 +9,7 @@ from math import inf
 import numpy as np
 
 from edgec.device.device import Precision
+from edgec.frontend.language.facts import facts_of
 from edgec.frontend.states import SCALES
 from edgec.ir.graph import Graph, Node
 from edgec.ir.types import ends
@@ -21,13 +22,18 @@ TOLERANCE = TOLERANCES["fp32"]
 #: What a model may compute with in place of floats, and the precision that this is.
 _NARROW: dict[str, Precision] = {"f16": "fp16", "bf16": "bf16"}
 #: What leaves every element what it is.
-_MOVED = ("reshape", "transpose", "slice", "concat")
+_MOVED = ("reshape", "transpose", "slice", "concat", "update")
 
 
 def tolerance_of(graph: Graph, precision: Precision) -> float:
     """Tolerance of a build of ``precision``; a model that itself computes in 16 bits has the tolerance of its type."""
     computed = {n.type.dtype for n in graph.operations()}
-    return max(TOLERANCES[p] for p in (precision, *(_NARROW[t] for t in computed if t in _NARROW)))
+    facts = facts_of(graph)
+    found = [precision, *(_NARROW[t] for t in computed if t in _NARROW)]
+    facts = facts_of(graph)
+    if facts is not None and facts.cache == "int8":  # a code that is rounded the other way is a larger difference
+        found.append("fp16")
+    return max(TOLERANCES[p] for p in found)
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ def _is_saturated(node: Node) -> bool:
         if node.op in ("min", "max"):
             bounds -= {float(v) for a in node.args if a.is_const and a.type.elements == 1 for v in a.value.reshape(-1)}
         rounded = rounded or node.op == "round"
-        node = next((a for a in node.args if not a.is_const), node.args[0])
+        node = node.args[1] if node.op == "update" else next((a for a in node.args if not a.is_const), node.args[0])
     return rounded and not bounds
 
 

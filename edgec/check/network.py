@@ -14,6 +14,7 @@ from edgec.build import Built
 from edgec.check.bisect import Located
 from edgec.check.bisect import locate as search
 from edgec.check.blocks import KernelCheck, blocks_alone
+from edgec.check.cache import CacheError
 from edgec.check.compare import Difference, compare_all, quantized_outputs, tolerance_of
 from edgec.check.float64 import rounding
 from edgec.check.judge import Judge, says_nothing
@@ -61,6 +62,8 @@ class Checked:
     link: str | None = None  # to the device it ran on
     #: Outputs that say nothing on these inputs, and why: a saturated softmax is right whatever came before it.
     unproven: Mapping[str, str] = field(default_factory=dict)
+    #: What a cache in fewer bits adds to the error of a language model.
+    cache: CacheError | None = None
 
     @property
     def verdict(self) -> str:

@@ -165,6 +165,11 @@ def _state(at: int, node: Node) -> State:
     return State(at, prod(shape[: axes[0]]), shape[axes[0]] * unit, unit)
 
 
+def cache_bytes(program: Program) -> int:
+    """The bytes of a session's cache."""
+    return _places([b for _, b, _ in program.inputs if b in program.states.values()])[1]
+
+
 def _places(states: Sequence[Buffer]) -> tuple[dict[Buffer, int], int]:
     """The byte at which each state begins, and the bytes of all."""
     places, size = {}, 0

@@ -13,6 +13,7 @@ from edgec.build import Built
 from edgec.device.compilers import runs_here
 from edgec.device.device import Device
 from edgec.device.probe import probe_host
+from edgec.emit.language_model import cache_bytes
 from edgec.emit.project import cross_options
 from edgec.frontend.language.chat import chat_of
 from edgec.frontend.language.facts import TOKENS, facts_of
@@ -68,7 +69,7 @@ def _language_model(program: Program) -> Record | None:
     facts = facts_of(program.graph)
     if facts is None:
         return None
-    return {**asdict(facts), "cache_bytes": sum(b.bytes for b in program.states.values()), **_chat(program)}
+    return {**asdict(facts), "cache_bytes": cache_bytes(program), **_chat(program)}
 
 
 def _chat(program: Program) -> Record:
@@ -94,7 +95,7 @@ def draw(found: Record, model: str) -> RenderableType:
     over = f"{found['arena_bytes'] / bound:.2f}x its lower bound" if bound else "nothing to keep"
     rows: list[tuple[str, RenderableType]] = [
         ("kernels", f"{found['kernels']} for {found['operators']} operators, {found['rules']} rules applied"),
-        ("arena", f"{size(found['arena_bytes'])} ({over})"),
+        ("arena", f"{size(found['arena_bytes'])} ({found['arena_bytes']:,} bytes, {over})"),
         ("weights", size(found["weights_bytes"])),
         *_cache_row(found["language_model"]),
         *_chat_row(found["language_model"]),
@@ -123,7 +124,10 @@ def draw(found: Record, model: str) -> RenderableType:
 
 def _cache_row(model: Record | None) -> list[tuple[str, RenderableType]]:
     """The memory of a text beside the arena."""
-    return [("cache", f"{size(model['cache_bytes'])} a session of {model['context']} tokens")] if model else []
+    if not model:
+        return []
+    exact = f"{model['cache_bytes']:,} bytes, {model['cache']}"
+    return [("cache", f"{size(model['cache_bytes'])} ({exact}) a session of {model['context']} tokens")]
 
 
 def _chat_row(model: Record | None) -> list[tuple[str, RenderableType]]:

@@ -34,6 +34,7 @@ def record(checked: Checked) -> Record:
         "stages": [asdict(e) for e in checked.stages],
         "located": asdict(located) if located is not None else None,
         "blocks": [asdict(b) for b in checked.blocks],
+        "cache": asdict(checked.cache) if checked.cache is not None else None,
         "notes": list(checked.notes),
     }
 
@@ -64,6 +65,8 @@ def draw(found: Record) -> RenderableType:
     parts: list[RenderableType] = [line, outputs, "", stages]
     if found["blocks"]:
         parts += ["", _draw_kernels(found["blocks"])]
+    if found["cache"]:
+        parts += ["", _draw_cache(found["cache"])]
     parts += [Text(f"note: {note}", style="yellow") for note in found["notes"]]
     for name, why in found["unproven"].items():
         advice = "give --inputs REAL.npz to check what came before it"
@@ -71,6 +74,19 @@ def draw(found: Record) -> RenderableType:
     if found["located"]:
         parts += ["", _draw_located(found["located"])]
     return Group(*parts)
+
+
+def _draw_cache(found: Record) -> RenderableType:
+    """The error that the cache adds, beside one in fp32."""
+    rows: list[tuple[str, RenderableType]] = [
+        ("bytes", f"{found['bytes']:,} instead of {found['fp32_bytes']:,}"),
+        ("logits", f"{found['max_rel']:.1e} of the largest apart, at most"),
+        ("divergence", f"{found['divergence']:.1e} nats a token"),
+        ("likeliest token", f"the same at {found['agrees']:.1%} of positions"),
+        ("perplexity", f"{found['perplexity']:.4f} instead of {found['fp32_perplexity']:.4f}"),
+    ]
+    title = f"Cache in {found['kind']} beside fp32, {found['tokens']} tokens of the model's own"
+    return Group(Text(title, style="bold"), pairs(rows))
 
 
 def _draw_kernels(found: Sequence[Record]) -> RenderableType:

@@ -18,6 +18,8 @@ from edgec.schedule.storage import memory_type
 
 #: Bytes of a cache line.
 LINE = 64
+#: Bytes of values between the one that is multiplied and the one that is prefetched.
+PREFETCHED = 4096
 
 
 class FewQueriesView(LoopedView):
@@ -225,20 +227,23 @@ class ScoreTile(_Tile):
         A tile is one of the ``tiles`` of its block: each asks for its part of the features, a line at a time, so that
         the loads of a block are spread over the arithmetic of the block before.
         """
-        p = self.p
-        load = p.key.args[0] if p.key.op == "cast" else p.key
-        address = load.args[0]
-        size = DTYPES[memory_type(load)].itemsize
-        step = coefficient(address, p.k[0]) if len(p.k) == 1 else None
-        if self.counted or step is None or coefficient(address, p.n) != 1:
+        p, load = self.p, _load(self.p.key)
+        address, size = load.args[0], DTYPES[memory_type(load)].itemsize
+        step = coefficient(address, p.k[-1])
+        below = 1
+        for v in reversed(p.k):  # features in order: one loop, whose step is that of the last
+            if step is None or coefficient(address, v) != step * below:
+                return []
+            below *= most(v)
+        if self.counted or coefficient(address, p.n) != 1:
             return []
         keys = self.vectors * p.lanes
         tiles = KEY_BLOCK // keys
-        names = {**self.view.names, p.n: "ahead", p.k[0]: "feature"}
+        names = {**self.view.names, p.n: "ahead", **dict.fromkeys(p.k, "0"), p.k[-1]: "feature"}
         place = Printer(names, self.view.pointers).position(address)
         pointer = self.view.pointers[load.value]
-        text = [f"const ec_int feature = (tile * {most(p.k[0])} + k0) / {tiles};",
-                f"const ec_int part = k0 % {tiles} * {keys};"]  # fmt: skip
+        text = [f"const ec_int feature = (tile * {p.features} + {self.view.feature}) / {tiles};",
+                f"const ec_int part = {self.view.feature} % {tiles} * {keys};"]  # fmt: skip
         for line in range(0, keys * size, LINE):
             text.append(f"ec_prefetch({pointer} + {place} + part{f' + {line // size}' if line else ''});")
         return text
@@ -255,6 +260,11 @@ class ScoreTile(_Tile):
 
     def call(self, change: dict[str, str]) -> str:
         return self._called(self.interface[1], change)
+
+
+def _load(stored: Expr) -> Expr:
+    """The load of a key or value, which may be widened."""
+    return stored.args[0] if stored.op == "cast" else stored
 
 
 class ValueTile(_Tile):
@@ -280,10 +290,24 @@ class ValueTile(_Tile):
         return lines, texts
 
     @cached_property
+    def prefetched(self) -> list[str]:
+        """Lines that ask for a value that is needed later."""
+        p, view, load = self.p, self.view, _load(self.p.value)
+        address, size = load.args[0], DTYPES[memory_type(load)].itemsize
+        if coefficient(address, p.d) != 1:
+            return []
+        ahead = max(PREFETCHED // (view.d_extent * size), 1)
+        first, last = self.start * p.lanes, min((self.start + self.vectors) * p.lanes, view.d_extent)
+        names = {**view.names, p.n: f"(j + {ahead})", p.d: str(first)}
+        place = Printer(names, view.pointers).position(address)
+        steps = range(0, last - first, max(LINE // size, 1))
+        return [f"ec_prefetch({view.pointers[load.value]} + {place}{f' + {s}' if s else ''});" for s in steps]
+
+    @cached_property
     def interface(self) -> tuple[str, str]:
         own = [("const float *restrict ", "p"), ("const float *restrict ", "shrink"), ("float *restrict ", "mixed"),
                ("ec_int ", "last")]  # fmt: skip
-        return self._interface(["j"], [*self.values[0], *self.values[1]], own)
+        return self._interface(["j"], [*self.values[0], *self.values[1], *self.prefetched], own)
 
     @property
     def parameters(self) -> str:

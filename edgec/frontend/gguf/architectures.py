@@ -51,7 +51,7 @@ def unsupported(model: GgufModel) -> list[tuple[str, str, str]]:
 
 
 def _config(model: GgufModel, *, is_interleaved: bool = False) -> DecoderConfig:
-    """What all architectures have in common."""
+    """The configuration that all architectures have in common."""
     name = model.architecture
     count = model.integer(f"{name}.block_count")
     if not 1 <= count <= MOST["layers"]:

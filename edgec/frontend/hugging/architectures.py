@@ -50,7 +50,7 @@ def config_of(document: Document) -> DecoderConfig:
 
 
 def _config(d: Document) -> DecoderConfig:
-    """What all architectures have in common; layers are as ``layer_types`` says, or all alike."""
+    """The configuration that all architectures have in common; layers are as ``layer_types`` says, or all alike."""
     count, width, heads = d.integer("num_hidden_layers"), d.integer("hidden_size"), d.integer("num_attention_heads")
     if not 1 <= count <= MOST["layers"]:
         raise ModelError(f"the language model has {count} layers", where=d.where)

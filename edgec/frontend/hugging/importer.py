@@ -57,7 +57,7 @@ def unsupported(model: HuggingModel) -> list[tuple[str, str, str]]:
 
 
 def _prefix(model: HuggingModel) -> str:
-    """What the names of all weights but the head's begin with."""
+    """The beginning of the names of all weights but the head's."""
     found = [name for name in model.tensors if name == _TABLE or name.endswith("." + _TABLE)]
     if len(found) != 1:
         some = ", ".join(printable(name) for name in list(model.tensors)[:3])
