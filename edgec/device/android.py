@@ -33,9 +33,10 @@ MIN_SDK = 24
 SYSTEM = {
     "c": (
         "atoi calloc clock clock_gettime exit fclose fgetc fopen fprintf fputc fputs fread free fwrite getauxval "
-        "getenv malloc memcmp memcpy memmove memset posix_memalign printf pthread_cond_broadcast pthread_cond_destroy "
-        "pthread_cond_init pthread_cond_wait pthread_create pthread_join pthread_mutex_destroy pthread_mutex_init "
-        "pthread_mutex_lock pthread_mutex_unlock puts remove rename snprintf stderr strlen strstr ungetc vsnprintf"
+        "getenv getpid malloc memcmp memcpy memmove memset posix_memalign printf pthread_cond_broadcast "
+        "pthread_cond_destroy pthread_cond_init pthread_cond_wait pthread_create pthread_join pthread_mutex_destroy "
+        "pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock puts remove rename snprintf stderr strlen strstr "
+        "ungetc vsnprintf"
     ),
     "dl": "dlopen dlsym",
     "m": (

@@ -14,8 +14,8 @@ int main(int argc, char **argv) {
   void *const library = argc == 3 ? dlopen(argv[1], RTLD_NOW) : 0;
   if (!library) return fprintf(stderr, "%s\n", dlerror()), 1;
   run_pool *const run = (run_pool *)dlsym(library, "digits_run_pool");
-  pool_bytes *const size = (pool_bytes *)dlsym(library, "ec_pool_bytes");
-  pool_init *const init = (pool_init *)dlsym(library, "ec_pool_init");
+  pool_bytes *const size = (pool_bytes *)dlsym(library, "digits_ec_pool_bytes");
+  pool_init *const init = (pool_init *)dlsym(library, "digits_ec_pool_init");
   float image[64], one[10], two[10];
   FILE *const file = fopen(argv[2], "rb");
   if (!run || !size || !init || size(2) > sizeof memory || !file || fread(image, 4, 64, file) != 64) return 2;
