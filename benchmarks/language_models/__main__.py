@@ -26,15 +26,13 @@ from benchmarks.networks.wheels import Unreachable, default_cache
 TOKENS, PEERS = 32, ("llama.cpp", "llama.cpp-plain", "openvino-genai")
 #: Prompt and tokens of the measurement of accuracy.
 ACCURACY = (48, 16)
-#: Arithmetic that is allowed: that of fp32, and activations rounded as the peers round them.
-NUMERICS = ("reassociates", "approximates")
 
 
 def jobs(model: Model, file: Path, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The steps of a model, in order: each with the name of its row."""
     contexts = [c for c in model.contexts if c in options.contexts]
     threads = max(options.threads)
-    for numeric in NUMERICS:
+    for numeric in model.numerics:
         shared = {
             "file": str(file), "folder": str(options.cache / f"{model.name}-{numeric}"), "numeric": numeric,
             "python": options.python,
@@ -50,12 +48,14 @@ def jobs(model: Model, file: Path, options: argparse.Namespace) -> Iterator[dict
             "tokens": tokens,
         }  # fmt: skip
         # What a peer computes does not depend on how edgec was built: once is enough.
-        peers = ",".join(p if "=" in p else f"{p}={file}" for p in options.peer) if numeric == NUMERICS[-1] else ""
+        peers = (
+            ",".join(p if "=" in p else f"{p}={file}" for p in options.peer) if numeric == model.numerics[-1] else ""
+        )
         for count in options.threads:
             for context in contexts:
                 yield {
                     **shared, "name": f"{about}, {count} threads, {context}", "step": "speed", "threads": count,
-                    "prompt": context, "tokens": TOKENS, "rounds": options.rounds or model.rounds, "peers": peers,
+                    "prompt": context, "tokens": TOKENS, "rounds": options.rounds, "peers": peers,
                 }  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--only", default="*", metavar="PATTERN", help="models")
     p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     p.add_argument("--contexts", type=int, nargs="+", default=[128, 512, 2048], help="tokens of prompts")
-    p.add_argument("--rounds", type=int, help="turns of each engine; those of the model by default")
+    p.add_argument("--rounds", type=int, default=1, help="turns of each engine")
     p.add_argument("--patience", type=float, default=600, help="seconds that a step may take")
     p.add_argument("--again", action="store_true", help="repeat steps that have a row already")
     p.add_argument("--list", action="store_true", help="print the names of the steps alone")

