@@ -192,6 +192,7 @@ def page(rows: Sequence[Row], command: str) -> str:
     return (
         f"# Accuracy of language models\n\n    {command}\n\n{date.today().isoformat()}, edgec on one thread in its "
         f"default precision.\n\n{table}\n\n"
+        "Rows may be measured one by one (--json), and with fewer tokens after each prompt (--tokens).\n\n"
         "*Equal tokens*: of those written after ten prompts, five of them of about 250 tokens, those that the "
         "reference finds most probable after the same text. *Logits*: the largest difference at any of these steps, "
         "over the largest logit. *Closest two*: how near the two most probable tokens of the reference come at any "

@@ -187,6 +187,13 @@ def test_sentence_pieces(library: ctypes.CDLL, tmp_path: Path) -> None:
     assert plain("a", 0) != encode("a", 0)
 
 
+def test_blanks_of_the_user_never_merge() -> None:
+    """Gemma's tokens of several blanks are found in a text as they are; signs for blanks do not merge into them."""
+    tokens = ["▁".encode(), b"a", "▁a".encode(), b"  "]
+    _, pairs, _ = v.sentence_pieces(tokens, [v.NORMAL, v.NORMAL, v.NORMAL, v.USER], [-3.0, -2.0, -1.0, 0.0])
+    assert {pair: token for pair, (_, token) in pairs.items()} == {(0, 1): 2}
+
+
 def metadata(**more: object) -> dict[str, object]:
     """A vocabulary of bytes in GGUF, with a few merges."""
     printable = [chr(b) if 33 <= b < 127 or 161 <= b < 173 or b > 173 else "" for b in range(256)]

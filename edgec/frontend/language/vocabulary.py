@@ -71,7 +71,9 @@ def sentence_pieces(
 ) -> tuple[tuple[bytes, ...], dict[tuple[int, int], tuple[int, int]], tuple[int, ...]]:
     """The same of a SentencePiece vocabulary: two tokens merge where their texts together are one."""
     texts, bytes_of = _pieces(tokens, kinds)
-    merging = {t: k for k, t in reversed([*enumerate(texts)]) if kinds[k] in (NORMAL, USER)}
+    # Blanks have a sign where texts merge: a token of the user's with blanks is found in the text, and never merged.
+    mergeable = [k for k, t in enumerate(tokens) if kinds[k] in (NORMAL, USER) and b" " not in t]
+    merging = {texts[k]: k for k in reversed(mergeable)}
     order = {score: rank for rank, score in enumerate(sorted({-s for s in scores}))}
     pairs: dict[tuple[int, int], tuple[int, int]] = {}
     for text, k in merging.items():
