@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -88,7 +89,7 @@ def load(source: Source, **settings: Unpack[Settings]) -> Model | LanguageModel 
     otherwise; ``threads`` is the only setting then. Raises ModelError for a model that is broken or not supported,
     UsageError for shapes that are missing or do not fit.
     """
-    if isinstance(source, (str, Path)) and (Path(source) / LOCK).is_file():
+    if isinstance(source, (str, Path)) and os.path.isfile(Path(source) / LOCK):
         return _opened(Path(source), **settings)
     options = resolve(settings)
     parsed = reader.read(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -43,7 +44,7 @@ def read(source: Source | Parsed) -> Parsed:
         path = Path(source)
         if hugging.is_folder(path):
             return hugging.read(path)
-        if path.is_dir():
+        if os.path.isdir(path):
             hint = "name the model's file; a folder that edgec built works with edgec bench, inspect and chat"
             raise UsageError("a folder is no model", hint=hint, where=printable(str(source)))
         try:

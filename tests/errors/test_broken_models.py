@@ -101,7 +101,16 @@ def test_versions_beyond_32_bits(version: int) -> None:
     assert f"no version {version} of ONNX" in refusal(source.SerializeToString())
 
 
-@pytest.mark.parametrize("name", ["a\0b.onnx", "a" * 5000, "/dev/null/x.onnx", "."])
+@pytest.mark.parametrize("version", [2**31, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("domain", ["", "own"])
+def test_operator_sets_beyond_32_bits(version: int, domain: str) -> None:
+    """Found by the fuzzer, as a TypeError."""
+    source = model([node("Relu", ["x"], ["y"], domain=domain)], domains=["own"])
+    next(o for o in source.opset_import if o.domain == domain).version = version
+    assert f"has no version {version}" in refusal(source.SerializeToString())
+
+
+@pytest.mark.parametrize("name", ["a\0b.onnx", "a" * 5000, "/dev/null/x.onnx"])
 def test_paths_that_cannot_be(name: str) -> None:
     for read in (edgec.load, import_model):
         with pytest.raises(UsageError, match="cannot read the model"):

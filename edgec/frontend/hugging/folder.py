@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ class HuggingModel:
 
 def is_folder(path: Path) -> bool:
     """Is it a folder with a description of a model?"""
-    return path.is_dir() and (path / CONFIG).is_file()
+    return os.path.isfile(path / CONFIG)
 
 
 def read(path: Path) -> HuggingModel:

@@ -58,7 +58,11 @@ class Model:
 
 
 def opset_versions(imports: object) -> dict[str, int]:
-    return {domain_name(o.domain): int(o.version) for o in imports}  # type: ignore[attr-defined]
+    found = {domain_name(o.domain): int(o.version) for o in imports}  # type: ignore[attr-defined]
+    for domain, version in found.items():
+        if not -(2**31) <= version < 2**31:
+            raise ModelError(f"operator set '{printable(domain or 'ai.onnx')}' has no version {version}")
+    return found
 
 
 def domain_name(domain: str) -> str:
