@@ -22,7 +22,7 @@ import numpy as np
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.index import upper
+from edgec.ir.index import least, upper
 from edgec.ir.nest import coefficient, extent, most
 from edgec.ir.types import DTYPES
 from edgec.schedule.contract.bf16_dot import packed_pairs
@@ -38,6 +38,8 @@ from edgec.schedule.flat import Flat, Weights, evaluate_over, with_contiguous_we
 from edgec.schedule.program import BlockSchedule, Buffer
 from edgec.schedule.storage import exact_dtype, memory_type, narrow_dtype
 
+#: Rows up to which a product waits for its weights, so that reading them in the 16 bits that hold them exactly pays.
+FEW_ROWS = 8
 #: Most bytes of a panel of L that is packed at run time, so that it stays in a near cache.
 PACK_LIMIT_BYTES = 1 << 20
 
@@ -226,7 +228,7 @@ def _contract(o: Operands, device: Device, weights: Weights) -> Contract | None:
         fp16 = replace(fp16, end=end)
     panel_dtype = "f32"
     if o.mode == "packed":
-        is_plain = dots is None and fp16 is None and micro.order is None
+        is_plain = dots is None and fp16 is None and micro.order is None and least(extent(o.m)) <= FEW_ROWS
         panel_dtype = micro.panel or narrow_dtype(device) or (exact_dtype(o.l) if is_plain else "f32")
     chunk, panel_first = _sweep(o, rows, vectors, steps, DTYPES[panel_dtype].itemsize, device)
     return Contract(
