@@ -91,7 +91,7 @@ def _change(random: random.Random, message: Any, field: Any, messages: list[Any]
         elif field.cpp_type == field.CPPTYPE_MESSAGE:
             others = [m for m in messages if m.DESCRIPTOR is field.message_type]
             if others:
-                value.add().CopyFrom(random.choice(others))
+                value.add().CopyFrom(_copied(random.choice(others)))
         elif len(value):
             value[random.randrange(len(value))] = _scalar(random, field, messages)
         else:
@@ -99,13 +99,18 @@ def _change(random: random.Random, message: Any, field: Any, messages: list[Any]
     elif field.cpp_type == field.CPPTYPE_MESSAGE:
         others = [m for m in messages if m.DESCRIPTOR is field.message_type]
         if others and random.random() < 0.7:
-            copy = field.message_type._concrete_class()
-            copy.CopyFrom(random.choice(others))
-            getattr(message, field.name).CopyFrom(copy)
+            getattr(message, field.name).CopyFrom(_copied(random.choice(others)))
         else:
             message.ClearField(field.name)
     else:
         setattr(message, field.name, _scalar(random, field, messages))
+
+
+def _copied(message: Any) -> Any:
+    """A message of its own: one that is copied into a part of itself makes protobuf read freed memory."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
 
 
 def _scalar(random: random.Random, field: Any, messages: list[Any]) -> Any:

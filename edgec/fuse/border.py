@@ -31,6 +31,8 @@ from edgec.ir.types import DTYPES, FLOATS
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.taps import Axis, Part, Windows, combined, of_padding, refusal, restricted, windows_of
 
+#: Pairs of a position and a tap along one dimension, beyond which windows are not looked at: each pair is.
+MOST_READINGS = 1 << 20
 #: More kernels than this are not made of one operator.
 MOST_PIECES = 27
 #: Fraction of the multiply-adds that pieces may have together.
@@ -159,7 +161,13 @@ def _variants(head: _Head, window: Node) -> dict[str, _Variant]:
     """The operator ``window`` in the place of the head's as it is, and in pieces, as far as they save work."""
     whole = {"whole": _Variant(head.end, (head.end,))}
     w = windows_of(window)
-    if isinstance(w, str) or refusal(w) is not None or _is_for_winograd(w) or None in [a.live() for a in w.axes]:
+    if (
+        isinstance(w, str)
+        or any(a.positions * a.taps > MOST_READINGS for a in w.axes)
+        or refusal(w) is not None
+        or _is_for_winograd(w)
+        or None in [a.live() for a in w.axes]
+    ):
         return whole
     if window.op == "conv" and not is_static(window.args[1]):
         return whole
