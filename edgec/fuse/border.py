@@ -161,13 +161,9 @@ def _variants(head: _Head, window: Node) -> dict[str, _Variant]:
     """The operator ``window`` in the place of the head's as it is, and in pieces, as far as they save work."""
     whole = {"whole": _Variant(head.end, (head.end,))}
     w = windows_of(window)
-    if (
-        isinstance(w, str)
-        or any(a.positions * a.taps > MOST_READINGS for a in w.axes)
-        or refusal(w) is not None
-        or _is_for_winograd(w)
-        or None in [a.live() for a in w.axes]
-    ):
+    if isinstance(w, str) or any(a.positions * a.taps > MOST_READINGS for a in w.axes):
+        return whole
+    if refusal(w) is not None or _is_for_winograd(w) or None in [a.live() for a in w.axes]:
         return whole
     if window.op == "conv" and not is_static(window.args[1]):
         return whole

@@ -11,8 +11,8 @@ import pytest
 from benchmarks.robustness import fuzz
 from benchmarks.robustness.targets import TARGETS
 
-#: `python -m benchmarks.robustness.fuzz --seed 32 --cases 1500` draws the same ones.
-SEED, CASES = 32, 1500
+#: `python -m benchmarks.robustness.fuzz --seed 32 --cases 2000` draws the same ones.
+SEED, CASES = 32, 2000
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
