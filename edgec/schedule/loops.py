@@ -48,7 +48,7 @@ def in_order_of_sum(flat: Flat, weights: Weights) -> Flat:
             return None
         names, inner = X.opened(e)
         read = [load.args[0] for load in X.loads(inner) if load.args and load.value.space != "weights"]
-        if not read:
+        if not read or not names:  # a sum over extents of 1 has no loop
             return None
         order = sorted(names, key=lambda v: -abs(coefficient(read[0], v) or 0))
         return X.reduce(e.value[0], names, with_contiguous_weights(inner, (*flat.loops, *order), order[-1], weights))

@@ -71,6 +71,7 @@ def loaded_programs(
     page = {
         "name": "blocks", "NAME": "BLOCKS", "version": "tuning", "device": device,
         "vector_lanes": device.vector_lanes, "sources": Sources(tuple(functions), (), headers), "group": functions,
+        "uses_tiles": any(k.schedule.uses_tiles for p in programs if p is not None for k in p.kernels),
     }  # fmt: skip
     (folder / "blocks_kernels.h").write_text(render("project/kernels.h.jinja", templates, **page))
     (folder / "blocks.c").write_text(render("project/kernels.c.jinja", templates, **page))

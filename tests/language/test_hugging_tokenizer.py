@@ -144,7 +144,7 @@ def _changed(**parts: Any) -> str:
         ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "x"}, "behavior": "Isolated"}}, "split by 'Split'"),
         ({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}}, "a space is put"),
         ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [3]}}, "no list of objects"),
-        ({"added_tokens": [{"content": "a", "id": 2**70}]}, "the number"),
+        ({"added_tokens": [{"content": "a", "id": 2**70}]}, "larger than any number"),
     ],
 )
 def test_refused(parts: dict[str, Any], message: str) -> None:

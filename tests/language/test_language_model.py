@@ -100,7 +100,7 @@ def test_extending_is_computing_anew(model: LanguageModel) -> None:
         keep, count = int(RANDOM.integers(0, len(text) + 1)), int(RANDOM.integers(0, 12))
         text = [*text[:keep], *RANDOM.integers(0, 264, count).tolist()][:CONTEXT] or [7]
         want = Session(model.network).prefill(text)
-        assert np.abs(session.extend(text) - want).max() <= 1e-5 * np.abs(want).max()
+        assert np.abs(session.extend(text) - want).max() <= 1e-4 * np.abs(want).max()
         assert session.tokens == text
     assert session.common(text) == len(text) and session.common([*text[:-1], 263 - text[-1]]) == len(text) - 1
 
@@ -242,7 +242,7 @@ def test_another_model(model: LanguageModel, tmp_path: Path) -> None:
 def test_folders_that_are_loaded(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be changed"):
         edgec.load(folder, context=3)
-    with pytest.raises(UsageError, match="cannot read"):
+    with pytest.raises(UsageError, match="a folder is no model"):
         edgec.load(tmp_path)
     shutil.copytree(folder, tmp_path / "out")
     lock = json.loads((folder / "edgec.lock").read_text())
