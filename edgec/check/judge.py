@@ -37,24 +37,25 @@ class Judge:
     """Compares results of one network with its reference.
 
     ``graph`` is the imported one, ``tolerance`` relative, ``mismatch_tolerance`` the part of integers that may differ,
-    ``steps`` those of quantized outputs by name. ``may_excuse`` is false where the user gave the tolerance.
+    ``steps`` those of quantized outputs by name. ``is_usual`` is false where the user gave the
+    tolerance: then it bounds the largest difference of an output, and nothing else.
     """
 
     graph: Graph
     tolerance: float
     mismatch_tolerance: float = 0.0
     steps: Mapping[str, float] = field(default_factory=dict)
-    may_excuse: bool = True
+    is_usual: bool = True
     _rounding: tuple[Arrays, dict[str, tuple[float, float]]] | None = None  # of the inputs that were asked for last
 
     def differences(self, got: Arrays, want: Arrays, inputs: Arrays) -> tuple[Difference, ...]:
         """Every output beside its reference; ``inputs`` are those that both had."""
         found = []
         for d in compare_all(got, want, self.steps):
-            if d.mismatches is None and not d.note and not d.quantized and want[d.name].size:
+            if self.is_usual and d.mismatches is None and not d.note and not d.quantized and want[d.name].size:
                 group, relative = self._worst_group(got[d.name], want[d.name])
                 d = replace(d, group=group, group_rel=relative)
-                if self.may_excuse and not d.within(self.tolerance):
+                if not d.within(self.tolerance):
                     d = self._excused(d, inputs)
             found.append(d)
         return tuple(found)

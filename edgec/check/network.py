@@ -135,9 +135,7 @@ def check(
     progress("check", "reference")
     name, reference = reference_for(built, notes)
     sets, wanted = followed(built.run.graph, reference, sets)
-    judge = Judge(
-        built.run.graph, tolerance, mismatch_tolerance, quantized_outputs(built.run.graph), may_excuse=is_usual
-    )
+    judge = Judge(built.run.graph, tolerance, mismatch_tolerance, quantized_outputs(built.run.graph), is_usual=is_usual)
     found: dict[str, Difference] = {}
     executors, threads = _executors(built, notes) if on is None else _there(built, on, sets)
     for label, execute in executors.items():

@@ -84,7 +84,7 @@ def test_a_network_that_amplifies_rounding_may_differ_as_much() -> None:
     assert judge.within(d) and "from double precision" in d.excused
     far = (exact * 1.05).astype(FLOATS)
     assert not judge.within(judge.differences({"y": far}, {"y": want}, inputs)[0])
-    strict = Judge(graph, TOLERANCE, may_excuse=False)
+    strict = Judge(graph, TOLERANCE, is_usual=False)
     assert not strict.within(strict.differences({"y": near}, {"y": want}, inputs)[0])
 
 

@@ -15,6 +15,7 @@ from compiled import Compiled, compile_graphs, program_of, target
 from kernel_cases import cases
 from sanitized import ADDRESS, THREAD, run_sanitized
 from small_graphs import arrays, doubled
+from test_few_queries import attention
 
 from edgec.device.load import load_device
 from edgec.emit.registry import choose, templates
@@ -98,7 +99,7 @@ def compiled(
 
 def test_every_template_is_rendered() -> None:
     """Also the ones that are added later: each needs a case here. So does every way a contraction finds its lanes."""
-    programs = [program_of(graph) for graph in CASES.values()]
+    programs = [program_of(graph) for graph in (*CASES.values(), attention("f32", 1, 3, 16, 2, 300))]
     small = load_device("cortex_a55")  # runs instructions in order
     for device in (small, replace(small, precision="fp16")):
         programs += [program_of(graph, device) for graph in BY_GROUP["contractions"].values()]
