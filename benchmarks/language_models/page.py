@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -88,7 +89,8 @@ def _tables(rows: Sequence[Row]) -> list[str]:
             for e in r["engines"]:
                 is_own = e["engine"] == "edgec"
                 if e["error"]:
-                    failed.append(f"{e['engine']} failed: {e['error'].rstrip('.')}.")
+                    told = re.sub(r"/\S*/", "", e["error"])  # files by their names alone
+                    failed.append(f"{e['engine']} failed: {told.rstrip('.')}.")
                     continue
                 share = f"{r['share']:.0%}" if is_own and r["share"] is not None else ""
                 name = _NAMES[r["numeric"]] if is_own else f"{e['engine']} {e['version']}"
