@@ -71,6 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--patience", type=float, default=600, help="seconds that a step may take")
     p.add_argument("--again", action="store_true", help="repeat steps that have a row already")
     p.add_argument("--list", action="store_true", help="print the names of the steps alone")
+    p.add_argument("--note", default="", help="sentences about the run, for the page")
     p.add_argument("--write", type=Path, help="write the page of all rows so far")
     options = p.parse_args(arguments)
     options.peer = list(PEERS) if options.peer is None else [w for w in options.peer if w]
@@ -100,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
             if job["step"] == "build" and "error" in row:
                 break
     if options.write:
-        options.write.write_text(page.text(list(read_rows(target).values())), encoding="utf-8")
+        options.write.write_text(page.text(list(read_rows(target).values()), options.note), encoding="utf-8")
     return 0
 
 

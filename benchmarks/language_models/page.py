@@ -34,11 +34,11 @@ a process of its own, and engines take turns. The best turn counts.
 _NAMES = {"reassociates": "edgec, fp32", "approximates": "edgec, 8 bits"}
 
 
-def text(rows: Sequence[Row]) -> str:
-    """The page of all rows."""
+def text(rows: Sequence[Row], note: str = "") -> str:
+    """The page of all rows; ``note`` are sentences about the run."""
     models = list(dict.fromkeys(r["model"] for r in rows))
     tokens = next((r["tokens"] for r in rows if r["step"] == "speed"), 0)
-    parts = [_HEAD.format(tokens=tokens), _machine()]
+    parts = [_HEAD.format(tokens=tokens), _machine(), *([f"{note}\n"] if note else [])]
     for model in models:
         parts += [f"\n## {model}\n", _about([r for r in rows if r["model"] == model])]
         parts += _tables([r for r in rows if r["model"] == model and r["step"] == "speed"])
