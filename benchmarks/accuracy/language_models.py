@@ -46,7 +46,7 @@ Logits = Callable[[Sequence[int], int], np.ndarray]
 
 @dataclass
 class Row:
-    """What was measured of one model."""
+    """The measurements of one model."""
 
     model: str
     reference: str

@@ -65,7 +65,7 @@ def _patience() -> Iterator[None]:
 
 
 def tried(target: Target, content: bytes) -> Outcome:
-    """What reading a file leads to."""
+    """The outcome of reading a file."""
     with tempfile.TemporaryDirectory(prefix="edgec-fuzz-") as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

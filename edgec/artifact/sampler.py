@@ -19,7 +19,7 @@ _MASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32),
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn. A temperature of 0 takes the most probable token; ``top_k`` 0, ``top_p`` 1, ``min_p`` 0
+    """The way to draw tokens. A temperature of 0 takes the most probable token; ``top_k`` 0, ``top_p`` 1, ``min_p`` 0
     and a penalty of 1 change nothing. ``window`` tokens count as recent for the penalty; without a seed, one is drawn.
     """
 

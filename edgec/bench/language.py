@@ -46,7 +46,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Speed:
-    """What the turns of one engine gave: the best of each; with an ``error``, nothing else counts."""
+    """The result of the turns of one engine: the best of each; with an ``error``, nothing else counts."""
 
     engine: str
     version: str = ""
@@ -163,7 +163,7 @@ def _refuse(folder: Path, lock: Mapping[str, Any], prompt: int, tokens: int, thr
 
 
 def one_turn(job: Mapping[str, Any], python: str, scratch: Path) -> dict[str, Any]:
-    """What one process of one engine found, or the ``error`` that it ended in."""
+    """The findings of one process of one engine, or the ``error`` that it ended in."""
     job_file, result = scratch / "job.json", scratch / "result.json"
     job_file.write_text(json.dumps(job), encoding="utf-8")
     result.unlink(missing_ok=True)
