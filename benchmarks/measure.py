@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ SAMPLES = 3
 PAUSE = 0.03
 #: Seconds of a block at least, calls that count in it at least and at most, and calls before those.
 BLOCK, LEAST, MOST, UNCOUNTED = 0.05, 3, 2000, 2
-#: Turns each one gets at least.
-ROUNDS = 6
+#: Turns each one gets at least, and where the time for that is limited.
+ROUNDS, FEWEST = 6, 2
 
 #: What tells the seconds of a call.
 Clock = Callable[[Callable[[], object]], float]
@@ -170,15 +171,20 @@ class Ours:
         self.net.close()
 
 
-def take_turns(calls: tuple[Callable[[], None], ...], seconds: float, clock: Clock = wall_seconds) -> list[list[float]]:
-    """Seconds of every call that counts, in blocks by turns (A B, B A, A B, ...) until the time is up."""
+def take_turns(
+    calls: tuple[Callable[[], None], ...], seconds: float, clock: Clock = wall_seconds, limit: float = inf
+) -> list[list[float]]:
+    """Seconds of every call that counts, in blocks by turns (A B, B A, A B, ...) until the time is up.
+
+    Every call gets ROUNDS turns, however long they take, or FEWEST of them where that takes more than ``limit``.
+    """
     times: list[list[float]] = [[] for _ in calls]
     for call in calls:
         for _ in range(LEAST):
             call()
-    end = time.perf_counter() + seconds
+    begun = time.perf_counter()
     rounds = 0
-    while rounds < ROUNDS or time.perf_counter() < end:
+    while (so_far := time.perf_counter() - begun) < seconds or rounds < (ROUNDS if so_far < limit else FEWEST):
         turns = list(zip(calls, times))
         for call, taken in turns if rounds % 2 == 0 else reversed(turns):
             time.sleep(PAUSE)

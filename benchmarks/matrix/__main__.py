@@ -22,7 +22,7 @@ from benchmarks.matrix.cells import Cell, cells, drawn, networks
 from benchmarks.networks.wheels import default_cache
 from benchmarks.zoo import packages
 from benchmarks.zoo.entries import Entry
-from benchmarks.zoo.making import NotMade, file_of
+from benchmarks.zoo.making import Maker, NotMade
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,16 +49,17 @@ def main(arguments: list[str] | None = None) -> int:
     target = options.cache / "matrix.jsonl"
     known = {} if options.again else read_rows(target)
     todo = [c for c in wanted if c.name not in known]
-    for number, cell in enumerate(todo):
-        row = _row(cell, entries.get(cell.network), files, options)
-        append_row(target, row)
-        print(f"{number + 1}/{len(todo)} {sentence(row)}", flush=True)
+    with Maker(options.cache, options.python, options.patience) as maker:
+        for number, cell in enumerate(todo):
+            row = _row(cell, entries.get(cell.network), maker, files, options)
+            append_row(target, row)
+            print(f"{number + 1}/{len(todo)} {sentence(row)}", flush=True)
     if options.page:
         options.page.write_text(page.text(read_rows(target).values()), encoding="utf-8")
     return 0
 
 
-def _row(cell: Cell, entry: Entry | None, files: dict[str, Path], options: argparse.Namespace) -> Row:
+def _row(cell: Cell, entry: Entry | None, maker: Maker, files: dict[str, Path], options: argparse.Namespace) -> Row:
     row: Row = {
         "name": cell.name, "network": cell.network, "option": cell.option, "device": cell.device,
         "date": date.today().isoformat(),
@@ -68,7 +69,7 @@ def _row(cell: Cell, entry: Entry | None, files: dict[str, Path], options: argpa
         path = files[cell.network]
     else:
         try:
-            path, settings = file_of(entry, options.cache, options.python, options.patience), dict(entry.settings)
+            path, settings = maker.file_of(entry), dict(entry.settings)
         except (NotMade, packages.Missing) as problem:
             return {**row, "verdict": "void", "message": f"not made: {problem}"}
     peers = options.cache / "peers"

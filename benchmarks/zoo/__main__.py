@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.networks.wheels import default_cache
 from benchmarks.zoo import page, rows
-from benchmarks.zoo.making import catalog
+from benchmarks.zoo.making import Maker, catalog
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument(
         "--seconds", type=float, default=1.0, help="timing of a pair on each number of threads; 0 checks only"
     )
+    p.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads that are timed")
     p.add_argument("--patience", type=float, default=600, help="seconds that one process may take")
     p.add_argument("--memory", type=float, default=12, help="GB that one process may take")
     p.add_argument("--again", action="store_true", help="measure networks that have a row already")
@@ -53,10 +54,11 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(e.name for e in wanted))
         return 0
     todo = [e for e in wanted if options.again or e.name not in found][: options.limit]
-    for number, entry in enumerate(todo):
-        row = rows.measured(entry, options)
-        rows.append(options.cache, row)
-        print(f"{number + 1}/{len(todo)} {rows.sentence(row)}", flush=True)
+    with Maker(options.cache, options.python, options.patience) as maker:
+        for number, entry in enumerate(todo):
+            row = rows.measured(entry, maker, options)
+            rows.append(options.cache, row)
+            print(f"{number + 1}/{len(todo)} {rows.sentence(row)}", flush=True)
     if options.page:
         options.page.write_text(
             page.text(rows.read(options.cache).values(), len(entries), options.note), encoding="utf-8"

@@ -1,19 +1,25 @@
-"""One network of the catalog as an ONNX file, made where torch is.
+"""Networks of the catalog as ONNX files, made where torch is.
 
-    python -m benchmarks.zoo.export ENTRY.json FILE.onnx
+    python -m benchmarks.zoo.export
 
-Exits with 1 and a line of text where the package, or its exporter, cannot make it.
+Reads jobs, a line of JSON each: an entry, the path of its file, and seconds that it may take. Answers each with a line
+of JSON: ``problem``, which is what the package or its exporter said where it cannot make the network, or null. Every
+network is made in a process of its own, a copy of this one, which has imported torch and the packages.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import multiprocessing
+import os
 import resource
+import signal
 import sys
 import warnings
 import zlib
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -23,6 +29,7 @@ from benchmarks.zoo.entries import Entry
 #: Bytes of addresses that making a network may take, of which its packages alone reserve some.
 MEMORY = 14 * 10**9
 MAKERS = {"timm": vision.make_timm, "torchvision": vision.make_torchvision, "transformers": hugging.make}
+_COPIES = multiprocessing.get_context("fork")
 
 
 def export(entry: Entry, path: Path) -> None:
@@ -42,23 +49,51 @@ def export(entry: Entry, path: Path) -> None:
         torch.onnx.export(network, inputs, str(path), opset_version=entry.opset, dynamo=dynamo, **settings)  # type: ignore[arg-type]
 
 
-def main() -> int:
-    p = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    p.add_argument("entry")
-    p.add_argument("path", type=Path)
-    options = p.parse_args()
-    warnings.simplefilter("ignore")
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    part = options.path.with_suffix(".part")
+def problem_of(job: dict[str, Any]) -> str | None:
+    """What keeps a network from being made; None where its file is there now."""
+    ours, theirs = _COPIES.Pipe(duplex=False)
+    process = _COPIES.Process(target=_made, args=(job, theirs))
+    process.start()
+    theirs.close()
+    if not ours.poll(job["patience"]):
+        process.kill()
+        process.join()
+        return f"it took more than {job['patience']:.0f} s"
     try:
-        export(Entry(**json.loads(options.entry)), part)
+        said: str | None = ours.recv()
+        process.join()
+    except EOFError:
+        process.join()
+        said = f"killed by {signal.Signals(-(process.exitcode or -signal.SIGKILL)).name}"
+    return said
+
+
+def _made(job: dict[str, Any], answer: Connection) -> None:
+    """Make the network of a job, and send what went wrong."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    path = Path(job["path"])
+    part = path.with_suffix(".part")
+    try:
+        export(Entry(**job["entry"]), part)
     except Exception as problem:  # whatever an exporter meets is what there is to say about it
-        lines = [line for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
-        print(f"{type(problem).__name__}: {lines[0][:300]}", file=sys.stderr)
-        return 1
-    part.replace(options.path)
-    return 0
+        lines = [line for line in str(problem).splitlines() if line.strip()] or [""]
+        part.unlink(missing_ok=True)
+        answer.send(f"{type(problem).__name__}: {lines[0][:300]}")
+        return
+    part.replace(path)
+    answer.send(None)
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)  # a copy of a process has one thread only
+    vision.timm()
+    hugging.load()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # exporters print there
+    for line in sys.stdin:
+        print(json.dumps({"problem": problem_of(json.loads(line))}), file=answers, flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

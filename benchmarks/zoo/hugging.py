@@ -38,6 +38,12 @@ SMALL: dict[str, Any] = {
 LENGTH, MOST = 48, 60e6
 
 
+def load() -> None:
+    """Import what every architecture needs."""
+    vision.torchvision()  # transformers imports it
+    import transformers.models.auto.modeling_auto  # noqa: F401
+
+
 def names() -> list[tuple[str, str]]:
     """KIND:ARCHITECTURE and the family of each that is drawn; an architecture comes once."""
     from transformers.models.auto import modeling_auto
@@ -67,7 +73,8 @@ def make(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
     problem: Exception = ValueError("no small configuration")
     for config in _configurations(CONFIG_MAPPING[architecture]):
         try:
-            return _made(mapping[type(config)], config, kind)
+            found = mapping[type(config)]
+            return _made(found[0] if isinstance(found, tuple) else found, config, kind)
         except Exception as found:  # sizes that do not fit each other end in errors of all kinds
             problem = found
     raise problem

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import time
 from datetime import date
 from pathlib import Path
 
 from benchmarks.alone import Row, alone, append_row, read_rows
 from benchmarks.zoo import packages
 from benchmarks.zoo.entries import Entry
-from benchmarks.zoo.making import NotMade, file_of
+from benchmarks.zoo.making import Maker, NotMade
 
 
 def read(cache: Path) -> dict[str, Row]:
@@ -21,19 +22,21 @@ def append(cache: Path, row: Row) -> None:
     append_row(cache / "zoo.jsonl", row)
 
 
-def measured(entry: Entry, options: argparse.Namespace) -> Row:
+def measured(entry: Entry, maker: Maker, options: argparse.Namespace) -> Row:
     row: Row = {
         "name": entry.name, "source": entry.source, "family": entry.family, "exporter": entry.exporter,
         "opset": entry.opset, "variant": entry.variant, "date": date.today().isoformat(),
     }  # fmt: skip
+    begun = time.perf_counter()
     try:
-        path = file_of(entry, options.cache, options.python, options.patience)
+        path = maker.file_of(entry)
     except (NotMade, packages.Missing) as problem:
         return {**row, "not_made": str(problem)}
+    row["making_seconds"] = round(time.perf_counter() - begun, 1)
     row["file_mb"] = round(path.stat().st_size / 1e6, 2)
     job = {
         "path": str(path), "shapes": entry.settings.get("shapes", {}), "values": entry.settings.get("values", {}),
-        "seconds": options.seconds, "memory": int(options.memory * 1e9),
+        "seconds": options.seconds, "threads": options.threads, "memory": int(options.memory * 1e9),
     }  # fmt: skip
     found = alone("benchmarks.zoo.single", job, options.patience)
     if not options.keep and entry.exporter != "package":

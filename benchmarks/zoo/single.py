@@ -35,6 +35,8 @@ from edgec.report.predicted import by_price
 
 #: Sets of random inputs that results are compared on, and kernels of a network that are kept.
 SAMPLES, WORST = 2, 10
+#: Seconds that timing may take, as a multiple of those asked for, before a slow network gets fewer turns.
+SLOW = 5
 #: Kernels that take less are told apart badly from the call of them.
 RESOLVED_US = 5.0
 #: Relative change of inputs that shows how far a network's results follow the rounding of its values, by the type of
@@ -48,8 +50,10 @@ Arrays = Mapping[str, np.ndarray]
 
 def run(job: Mapping[str, Any], target: Path) -> None:
     row: Row = {}
+    begun = time.perf_counter()
 
     def step(name: str) -> None:
+        row.setdefault("began", {})[name] = round(time.perf_counter() - begun, 1)
         row["step"] = name
         write(row, target)
 
@@ -162,11 +166,13 @@ def _time(built: Built, job: Mapping[str, Any], row: Row) -> None:
     if not job["seconds"]:
         return
     arrays = random_inputs(built.run.graph, 0, greatest=True)
-    for threads in (1, 2):
+    for threads in job["threads"]:
         with measure.on_cores(threads), Network(built.folder, threads) as network:
             ours, _ = network.bind(arrays)
             clock = thread_seconds if threads == 1 else wall_seconds
-            taken = measure.take_turns((ours, _peer_call(built, job, arrays, threads)), job["seconds"], clock)
+            taken = measure.take_turns(
+                (ours, _peer_call(built, job, arrays, threads)), job["seconds"], clock, SLOW * job["seconds"]
+            )
         lows = [min(t) * 1e3 for t in taken]
         row[f"ms_{threads}"], row[f"peer_ms_{threads}"] = (round(v, 5) for v in lows)
         row[f"ratio_{threads}"] = round(lows[0] / lows[1], 4)

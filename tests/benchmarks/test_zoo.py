@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from benchmarks import measure
 from benchmarks.zoo import __main__ as zoo
 from benchmarks.zoo import page, rows
 from benchmarks.zoo.entries import Entry, load, mixed, save
+from benchmarks.zoo.making import Maker, NotMade
 from benchmarks.zoo.single import sensitivity
 from edgec import ops
 from edgec.bench.timing import thread_seconds, wall_seconds
@@ -91,6 +94,58 @@ def test_limits_are_errors_of_the_row(cache: Path) -> None:
     assert rows.read(cache)["timm-net0-legacy-17"]["error"] == "it took more than 0 s"
     zoo.main([*given, "--memory", "0.05", "--again"])
     assert rows.read(cache)["timm-net0-legacy-17"]["error"]
+
+
+#: What makes networks, without torch: it answers as benchmarks.zoo.export does.
+MAKER = """\
+#!{python}
+import json, sys
+from pathlib import Path
+for line in sys.stdin:
+    job = json.loads(line)
+    kind = job["entry"]["model"]
+    if kind == "dies":
+        sys.exit("torch is ill")
+    if kind == "good":
+        Path(job["path"]).write_bytes(b"file")
+    print(json.dumps({{"problem": "ValueError: no" if kind == "bad" else None}}), flush=True)
+"""
+
+
+def test_one_process_makes_networks_and_starts_again_when_it_ends(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(MAKER.format(python=sys.executable))
+    python.chmod(0o755)
+    with Maker(tmp_path, str(python), 60) as maker:
+        good, bad, nothing, dies = (
+            Entry("timm", kind, "", "legacy", 17) for kind in ("good", "bad", "nothing", "dies")
+        )
+        with pytest.raises(NotMade, match="the process with torch ended: torch is ill"):
+            maker.file_of(dies)
+        assert maker.file_of(good).read_bytes() == b"file"
+        first = maker.process
+        with pytest.raises(NotMade, match="ValueError: no"):
+            maker.file_of(bad)
+        with pytest.raises(NotMade, match="no file was written"):
+            maker.file_of(nothing)
+        assert first is not None and maker.process is first and first.poll() is None
+    assert first.poll() is not None, "it ends with its user"
+
+
+def test_slow_calls_get_fewer_turns() -> None:
+    counts = [0, 0]
+
+    def slow() -> None:
+        counts[0] += 1
+        time.sleep(0.01)
+
+    def other() -> None:
+        counts[1] += 1
+
+    patient = measure.take_turns((slow, other), 0.0, wall_seconds)
+    assert len(patient[0]) >= measure.ROUNDS * measure.LEAST
+    hasty = measure.take_turns((slow, other), 0.0, wall_seconds, limit=0.0)
+    assert measure.FEWEST * measure.LEAST <= len(hasty[0]) < len(patient[0]) and min(hasty[0]) >= 0.01
 
 
 def test_time_of_others_does_not_count_on_one_thread() -> None:
