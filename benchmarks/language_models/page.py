@@ -21,9 +21,9 @@ a process of its own, and engines take turns. The best turn counts.
 * **share**: bytes of weights and cache that a token reads, times tokens per second, over the speed at which a C program
   reads a buffer as large as the weights on as many threads, in the same run.
 * **resident**: memory of the process at its end, Python and what is mapped from files included.
-* **fp32** (`--numeric reassociates`, the default): activations are as exact as fp32 in single tokens, and two bf16 each
-  (17 bits) in many rows where the CPU has AMX. **8 bits** (`--numeric approximates`): integers of 8 bits in single
-  tokens, one bf16 in many rows. The peers round activations to 8 bits: compare them with the rows **8 bits**.
+* **fp32** (`--numeric reassociates`, the default): activations are as exact as fp32: integers of 23 bits in single
+  tokens, three bf16 each in many rows where the CPU has AMX. **8 bits** (`--numeric approximates`): integers of 8 bits
+  in single tokens, one bf16 in many rows. The peers round activations to 8 bits: compare them with the rows **8 bits**.
 * **llama.cpp-plain** is llama.cpp with weights as the file has them (`use_extra_bufts` off): neither repacked nor for
   AMX.
 * **difference**: the largest difference of logits over the largest logit, against a plain fp32 evaluation of the

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,6 @@ from gguf_files import llama
 import edgec
 from edgec.artifact.network import Network
 from edgec.artifact.session import Session
-from edgec.device.device import Device
-from edgec.device.load import load_device
 from edgec.errors import UsageError
 
 CONTEXT, CHUNK = 80, 64
@@ -45,14 +42,8 @@ int main(void) {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("lm")
     (where / "lm.gguf").write_bytes(llama("Q4_1"))
-    edgec.build(where / "lm.gguf", where / "out", context=CONTEXT, threads=2, name="lm", device=without_matrix_unit())
+    edgec.build(where / "lm.gguf", where / "out", context=CONTEXT, threads=2, name="lm")
     return where / "out"
-
-
-def without_matrix_unit() -> Device:
-    """This machine without AMX, which multiplies many rows by 17 bits and would hide smaller mistakes."""
-    host = load_device("host")
-    return replace(host, instruction_sets=tuple(s for s in host.instruction_sets if not s.startswith("amx")))
 
 
 @pytest.fixture

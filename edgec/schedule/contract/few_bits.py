@@ -108,7 +108,7 @@ class FewBits(Contract):
         sizes = f"M={self.m_extent} N={self.n_extent} K={most(self.k[0]) * self.group}, groups of {self.group}"
         of = {0: "fp32", 1: "8-bit integers"}.get(self.planes, f"{8 * self.planes - 1}-bit integers")
         tile = f"tile {self.rows} rows x {self.vectors} vectors of {self.lanes}"
-        unit = f", many rows in {16 if self.unit.parts == 2 else 8} bits of bf16 tiles" if self.unit else ""
+        unit = f", many rows in {8 * self.unit.parts} bits of bf16 tiles" if self.unit else ""
         return f"weights of {self.bits} bits {sizes}, times {of}, {tile}{unit}"
 
     @property

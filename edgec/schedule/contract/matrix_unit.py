@@ -1,7 +1,7 @@
 """Contractions of many rows by weights of few bits on the matrix unit of x86 CPUs (AMX), in bf16.
 
 S becomes bf16 once for all panels of a task, a panel of weights once for all rows of a task. Where results are to be
-as near as fp32's, both become two bf16 each (``parts``) and every product three; what is left out is about 2^-16 of a
+as near as fp32's, both become three bf16 each (``parts``) and every product six; what is left out is about 2^-25 of a
 product. A few rows, such as one token, are multiplied as `few_bits` does.
 """
 
@@ -18,7 +18,7 @@ NEEDED = ("amx-tile", "amx-bf16", "avx512bf16")
 #: Rows and columns of the block of sums that lies in tiles, steps of the sum in a tile, and bytes of one.
 BLOCK, STEP, TILE_BYTES = 32, 32, 1024
 #: Bf16 numbers that stand for one of S or of the weights.
-PARTS: dict[Numeric, int] = {"reassociates": 2, "approximates": 1}
+PARTS: dict[Numeric, int] = {"reassociates": 3, "approximates": 1}
 #: Rows from which on the tiles pay, although those that are not there are multiplied too.
 LEAST_ROWS = 8
 #: Most rows of a task, most bytes that they take in tiles, and most that a part of a panel takes.
