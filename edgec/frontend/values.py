@@ -267,6 +267,14 @@ def _folded(node: Node) -> Node:
     return constant_node(evaluate_node(node, [_array(a) for a in node.args]))
 
 
+def carried_out(node: Node, *given: Value) -> Value:
+    """A graph made of the ``given`` values, with all that constants alone decide computed, as ``emit`` leaves it."""
+    done = {value.node: value for value in given}
+    for n in topological([node], known=frozenset(done)):
+        done[n] = Value(n) if n.is_const else emit(n.op, *(done[a] for a in n.args), **n.attributes)
+    return done[node]
+
+
 def build(op: str, *operands: Operand, **attrs: Any) -> Value:
     """Like ``emit``, but constants are not computed with (quantized weights are to stay quantized)."""
     typed = [v for v in (operands[1:] if op == "select" else operands) if isinstance(v, Value)]

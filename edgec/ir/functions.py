@@ -1,10 +1,10 @@
-"""Scalar functions of the formula language: the one table of their meaning, price and result type."""
+"""Scalar functions of the formula language: the one table of their meaning, price, result type and derivatives."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,16 @@ Array = Any
 class Function:
     """A scalar function: ``numpy`` is its meaning, ``flops`` its price, ``result`` its type when not its argument's.
 
-    ``only`` is the type of its arguments where it is defined for one alone.
+    ``only`` is the type of its arguments where it is defined for one alone. ``derivatives`` has a formula for each
+    argument (a, b, c): what a change ``g`` of the result ``y`` means for it, that is g * dy/da. "0" stands where the
+    function is constant but for steps; truth values and functions of integers have none.
     """
 
     numpy: Callable[..., Array]
     flops: int = 1
     result: str | None = None
     only: str | None = None
+    derivatives: tuple[str | None, ...] = ()
 
 
 def _erf(x: Array) -> Array:
@@ -63,45 +66,54 @@ def _sigmoid(x: Array) -> Array:
     return (1 / (1 + np.exp(-x))).astype(np.asarray(x).dtype)
 
 
+_POW = "select(eq(b, 0), 0, g * b * pow(a, b - 1))"
+
 FUNCTIONS: dict[str, Function] = {
-    name: Function(_quiet(f.numpy), f.flops, f.result, f.only)
+    name: replace(f, numpy=_quiet(f.numpy))
     for name, f in {
-        "add": Function(np.add),
-        "sub": Function(np.subtract),
-        "mul": Function(np.multiply),
-        "div": Function(_trunc_div, 4),
-        "floordiv": Function(np.floor_divide, 4),
-        "floormod": Function(np.mod, 4),
-        "fmod": Function(np.fmod, 8),
-        "pow": Function(np.power, 20),
-        "max": Function(np.maximum),
-        "min": Function(np.minimum),
-        "neg": Function(np.negative),
-        "abs": Function(np.abs),
-        "sign": Function(np.sign),
-        "floor": Function(np.floor),
-        "ceil": Function(np.ceil),
-        "trunc": Function(np.trunc),
-        "round": Function(np.rint),
-        "sqrt": Function(np.sqrt, 4),
-        "exp": Function(np.exp, 10),
-        "log": Function(np.log, 10),
-        "log1p": Function(np.log1p, 12),
-        "expm1": Function(np.expm1, 12),
-        "sigmoid": Function(_sigmoid, 14),
-        "tanh": Function(np.tanh, 14),
-        "erf": Function(_erf, 16),
-        "sin": Function(np.sin, 14),
-        "cos": Function(np.cos, 14),
-        "tan": Function(np.tan, 20),
-        "asin": Function(np.arcsin, 20),
-        "acos": Function(np.arccos, 20),
-        "atan": Function(np.arctan, 20),
-        "sinh": Function(np.sinh, 20),
-        "cosh": Function(np.cosh, 20),
-        "asinh": Function(np.arcsinh, 20),
-        "acosh": Function(np.arccosh, 20),
-        "atanh": Function(np.arctanh, 20),
+        "add": Function(np.add, derivatives=("g", "g")),
+        "sub": Function(np.subtract, derivatives=("g", "-g")),
+        "mul": Function(np.multiply, derivatives=("g * b", "g * a")),
+        "div": Function(_trunc_div, 4, derivatives=("g / b", "-(g / b * y)")),
+        "floordiv": Function(np.floor_divide, 4, derivatives=("0", "0")),
+        "floormod": Function(np.mod, 4, derivatives=("g", "-(g * floor(a / b))")),
+        "fmod": Function(np.fmod, 8, derivatives=("g", "-(g * trunc(a / b))")),
+        "pow": Function(
+            np.power,
+            20,
+            derivatives=(
+                "select(eq(b, 0), 0, g * b * pow(a, b - 1))",
+                "select(eq(a, 0) & (b >= 0), 0, g * y * log(a))",
+            ),
+        ),
+        "max": Function(np.maximum, derivatives=("winner(g, a > b, a, b)", "winner(g, b > a, b, a)")),
+        "min": Function(np.minimum, derivatives=("winner(g, a < b, a, b)", "winner(g, b < a, b, a)")),
+        "neg": Function(np.negative, derivatives=("-g",)),
+        "abs": Function(np.abs, derivatives=("g * sign(a)",)),
+        "sign": Function(np.sign, derivatives=("0",)),
+        "floor": Function(np.floor, derivatives=("0",)),
+        "ceil": Function(np.ceil, derivatives=("0",)),
+        "trunc": Function(np.trunc, derivatives=("0",)),
+        "round": Function(np.rint, derivatives=("0",)),
+        "sqrt": Function(np.sqrt, 4, derivatives=("g / (2 * y)",)),
+        "exp": Function(np.exp, 10, derivatives=("g * y",)),
+        "log": Function(np.log, 10, derivatives=("g / a",)),
+        "log1p": Function(np.log1p, 12, derivatives=("g / (a + 1)",)),
+        "expm1": Function(np.expm1, 12, derivatives=("g * (y + 1)",)),
+        "sigmoid": Function(_sigmoid, 14, derivatives=("g * (y * (1 - y))",)),
+        "tanh": Function(np.tanh, 14, derivatives=("g * (1 - y * y)",)),
+        "erf": Function(_erf, 16, derivatives=("g * (1.1283791670955126 * exp(-(a * a)))",)),
+        "sin": Function(np.sin, 14, derivatives=("g * cos(a)",)),
+        "cos": Function(np.cos, 14, derivatives=("-(g * sin(a))",)),
+        "tan": Function(np.tan, 20, derivatives=("g * (y * y + 1)",)),
+        "asin": Function(np.arcsin, 20, derivatives=("g / sqrt(1 - a * a)",)),
+        "acos": Function(np.arccos, 20, derivatives=("-(g / sqrt(1 - a * a))",)),
+        "atan": Function(np.arctan, 20, derivatives=("g / (a * a + 1)",)),
+        "sinh": Function(np.sinh, 20, derivatives=("g * cosh(a)",)),
+        "cosh": Function(np.cosh, 20, derivatives=("g * sinh(a)",)),
+        "asinh": Function(np.arcsinh, 20, derivatives=("g / sqrt(a * a + 1)",)),
+        "acosh": Function(np.arccosh, 20, derivatives=("g / sqrt(a * a - 1)",)),
+        "atanh": Function(np.arctanh, 20, derivatives=("g / (1 - a * a)",)),
         "isnan": Function(np.isnan, 1, "bool"),
         "isinf": Function(np.isinf, 1, "bool"),
         "lt": Function(np.less, 1, "bool"),
@@ -121,6 +133,6 @@ FUNCTIONS: dict[str, Function] = {
         "shl": Function(np.left_shift),
         "shr": Function(np.right_shift),
         "mulshift": Function(_mulshift, 4, None, "i32"),
-        "select": Function(lambda c, a, b: np.where(c, a, b)),
+        "select": Function(lambda c, a, b: np.where(c, a, b), derivatives=(None, "select(a, g, 0)", "select(a, 0, g)")),
     }.items()
 }

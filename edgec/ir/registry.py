@@ -53,6 +53,10 @@ Definition = Callable[..., Meaning]
 _OPERATORS: dict[str, Definition] = {}
 _PROCEDURES: set[str] = set()
 
+#: The gradient for operand ``k`` of a node, ``(node, gradient of its result, k)``; None where it is zero everywhere.
+Adjoint = Callable[[Node, Node, int], "Node | None"]
+_ADJOINTS: dict[str, Adjoint] = {}
+
 
 def op(definition: Callable[..., Formula]) -> Callable[..., Formula]:
     """Register a core operator under the name of its defining function (a trailing underscore is dropped)."""
@@ -71,6 +75,20 @@ def procedure(definition: Callable[..., Procedure]) -> Callable[..., Procedure]:
     _OPERATORS[name] = definition
     _PROCEDURES.add(name)
     return definition
+
+
+def adjoint(*names: str) -> Callable[[Adjoint], Adjoint]:
+    """Register the derivative of operators: the graph that makes gradients of operands from one of the result."""
+
+    def registered(definition: Adjoint) -> Adjoint:
+        _ADJOINTS.update(dict.fromkeys(names, definition))
+        return definition
+
+    return registered
+
+
+def adjoint_of(name: str) -> Adjoint | None:
+    return _ADJOINTS.get(name)
 
 
 def is_operator(name: str) -> bool:

@@ -5,6 +5,7 @@ What has no good element formula is a procedure: an algorithm, with a C template
 
 from edgec.ir.registry import (
     Tensor,
+    adjoint,
     compute,
     formula,
     is_operator,
@@ -20,6 +21,7 @@ from edgec.ir.registry import (
 
 __all__ = [
     "Tensor",
+    "adjoint",
     "compute",
     "formula",
     "is_operator",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from edgec.errors import Unequal
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+
+from edgec.errors import ModelError, Unequal
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.graph import Formula
-from edgec.ir.registry import Tensor, compute, op, over, reduce_over
+from edgec.ir.graph import Formula, Node
+from edgec.ir.registry import Tensor, adjoint, compute, node, op, over, reduce_over
+from edgec.ops import graphs
 from edgec.ops.elementwise import broadcast_shape
 
 
@@ -25,6 +30,24 @@ def matmul(a: Tensor, b: Tensor) -> Formula:
         return reduce_over("add", (k,), left * right)
 
     return compute((*batch, a.shape[-2], b.shape[-1]), body)
+
+
+@adjoint("matmul")
+def _matmul_back(n: Node, g: Node, k: int) -> Node:
+    """g @ b' for a, and a' @ g for b: one matrix product over all rows where a alone has leading dimensions."""
+    a, b = n.args
+    if k == 0:
+        return graphs.totaled(node("matmul", g, _turned(b)), a.type.shape)
+    if b.type.rank == 2 and a.type.rank > 2:
+        rows = graphs.elements(a.type.shape[:-1])
+        a, g = graphs.reshape(a, (rows, a.type.shape[-1])), graphs.reshape(g, (rows, g.type.shape[-1]))
+    return graphs.totaled(node("matmul", _turned(a), g), b.type.shape)
+
+
+def _turned(x: Node) -> Node:
+    """Every matrix transposed."""
+    rank = x.type.rank
+    return graphs.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
 
 
 def window_extent(extent: Extent, kernel: int, stride: int, dilation: int) -> Extent:
@@ -53,3 +76,77 @@ def conv(x: Tensor, w: Tensor, *, strides: tuple[int, ...], dilations: tuple[int
         return reduce_over("add", (*k, c), x[(batch, channel, *source)] * w[(o, c, *k)])
 
     return compute((n, outputs, *shape), body)
+
+
+@adjoint("conv")
+def _conv_back(n: Node, g: Node, k: int) -> Node:
+    """For x a transposed convolution of the gradient by w; for w a convolution of x by the gradient.
+
+    In the second one channels and batch change places, strides are dilations, and dilations strides.
+    """
+    x, w = n.args
+    strides, dilations, groups = (n.attributes[name] for name in ("strides", "dilations", "groups"))
+    if 0 in n.type.shape:
+        return graphs.full(0, g.type.dtype, n.args[k].type.shape)
+    if k == 0:
+        space = x.type.shape[2:]
+        whole = transposed_conv(g, w, strides, dilations, groups, space)
+        return graphs.part(whole, (0,) * whole.type.rank, x.type.shape)
+    (batch, _, *space), (outputs, per_group, *kernel) = x.type.shape, w.type.shape
+    turned = [2, 1, 0, *range(3, len(space) + 3)]
+    split = graphs.reshape(x, (batch, groups, per_group, *space))
+    images = graphs.reshape(graphs.transpose(split, turned), (per_group, groups * batch, *space))
+    filters = graphs.transpose(g, [1, 0, *range(2, n.type.rank)])
+    y = node("conv", images, filters, strides=dilations, dilations=strides, groups=groups)
+    y = graphs.part(y, (0,) * y.type.rank, (per_group, outputs, *kernel))  # windows that fit beyond the last tap
+    return graphs.transpose(y, [1, 0, *range(2, n.type.rank)])
+
+
+def transposed_conv(
+    x: Node, w: Node, strides: Sequence[int], dilations: Sequence[int], groups: int, least: Sequence[Extent]
+) -> Node:
+    """The transposed convolution of x [N, C, ..] by w [C, O/g, ..] without padding, at least ``least`` elements of it.
+
+    Every output position p belongs to the phase p % stride, and only the weights of that phase meet it: all
+    phases together are one ordinary convolution with O*prod(strides) outputs, interleaved afterwards.
+    """
+    rank = len(strides)
+    inputs, per_group, *kernel = w.type.shape
+    outputs = per_group * groups
+    if x.type.shape[1] != inputs or inputs % groups:
+        raise ModelError(f"transposed convolution of {x.type.shape[1]} channels by weights {list(w.type.shape)}")
+    if any(d > 1 and s > 1 for s, d in zip(strides, dilations)):
+        w = graphs.spread(w, (1, 1, *dilations))
+        dilations, kernel = (1,) * rank, list(w.type.shape[2:])
+    # [C, O/g, K...] -> [g * O/g, C/g, K...]
+    w = graphs.reshape(w, (groups, inputs // groups, per_group, *kernel))
+    w = graphs.transpose(w, [0, 2, 1, *range(3, rank + 3)])
+    w = graphs.reshape(w, (outputs, inputs // groups, *kernel))
+    taps = [-(-k // s) for k, s in zip(kernel, strides)]
+    w = graphs.pad(w, (0,) * (rank + 2), (0, 0, *(t * s - k for t, s, k in zip(taps, strides, kernel))))
+    phases = []
+    for phase in product(*(range(s) for s in strides)):
+        sub = graphs.part(w, (0, 0, *phase), (*w.type.shape[:2], *taps), (1, 1, *strides))
+        phases.append(graphs.flip(sub, range(2, rank + 2)))
+    weights = phases[0]
+    if len(phases) > 1:
+        apart = (outputs, 1, inputs // groups, *taps)
+        stacked = graphs.concat([graphs.reshape(p, apart) for p in phases], 1)
+        weights = graphs.reshape(stacked, (outputs * len(phases), inputs // groups, *taps))
+    reach = [(t - 1) * d for t, d in zip(taps, dilations)]
+    # Enough input behind the end that every phase reaches the last wanted position.
+    behind = [max(r, -(-m // s) + r - (n + r)) for r, m, s, n in zip(reach, least, strides, x.type.shape[2:])]
+    padded = graphs.pad(x, (0, 0, *reach), (0, 0, *behind))
+    y = node("conv", padded, weights, strides=(1,) * rank, dilations=tuple(dilations), groups=groups)
+    return _interleaved(y, outputs, strides)
+
+
+def _interleaved(y: Node, outputs: Extent, strides: Sequence[int]) -> Node:
+    """[N, O*S.., A..] -> [N, O, A*S..]: the phases side by side."""
+    rank = len(strides)
+    if prod(strides) == 1:
+        return y
+    batch, _, *space = y.type.shape
+    split = graphs.reshape(y, (batch, outputs, *strides, *space))
+    perm = [0, 1] + [axis for d in range(rank) for axis in (2 + rank + d, 2 + d)]
+    return graphs.reshape(graphs.transpose(split, perm), (batch, outputs, *(a * s for a, s in zip(space, strides))))

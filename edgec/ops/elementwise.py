@@ -8,8 +8,8 @@ from edgec.errors import ModelError, Unequal
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.functions import FUNCTIONS
-from edgec.ir.graph import Formula
-from edgec.ir.registry import Tensor, compute, op, register
+from edgec.ir.graph import Formula, Node
+from edgec.ir.registry import Tensor, adjoint, compute, node, op, register
 from edgec.ir.types import STORED, bits
 
 
@@ -57,6 +57,11 @@ for _name in FUNCTIONS:
 @op
 def cast(x: Tensor, *, to: str) -> Formula:
     return compute(x.shape, lambda *i: X.cast(x[i], to))
+
+
+@adjoint("cast")
+def _cast_back(n: Node, g: Node, k: int) -> Node:
+    return node("cast", g, to=n.args[0].type.dtype)
 
 
 @op

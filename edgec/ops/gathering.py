@@ -11,8 +11,9 @@ from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.graph import Formula
-from edgec.ir.registry import Tensor, compute, op
+from edgec.ir.graph import Formula, Node
+from edgec.ir.registry import Tensor, adjoint, compute, node, op
+from edgec.ops import graphs
 
 
 def wrapped(position: Expr, extent: Extent) -> Expr:
@@ -79,3 +80,44 @@ def gather_nd(x: Tensor, positions: Tensor, *, batch: int = 0) -> Formula:
         return x[(*i[:batch], *chosen, *i[len(outer) :])]
 
     return compute(shape, body)
+
+
+# ---- derivatives: gradients are added where the elements were read
+
+
+@adjoint("gather")
+def _gather_back(n: Node, g: Node, k: int) -> Node:
+    """Whole slices added at their positions: the axis in front, so that a position is one number."""
+    x, positions = n.args
+    axis, r = n.attributes["axis"], positions.type.rank
+    shape = x.type.shape
+    rest = [d for d in range(x.type.rank) if d != axis]
+    zeros = graphs.full(0, x.type.dtype, (shape[axis], *(shape[d] for d in rest)))
+    slices = graphs.transpose(g, [*range(axis, axis + r), *range(axis), *range(axis + r, n.type.rank)])
+    where = graphs.reshape(positions, (*positions.type.shape, 1))
+    summed = node("scatter_nd", zeros, where, slices, combine="add")
+    perm = [axis, *rest]
+    return graphs.transpose(summed, [perm.index(d) for d in range(len(perm))])
+
+
+@adjoint("gather_elements")
+def _gather_elements_back(n: Node, g: Node, k: int) -> Node:
+    x, positions = n.args
+    zeros = graphs.full(0, x.type.dtype, x.type.shape)
+    return node("scatter_elements", zeros, positions, g, axis=n.attributes["axis"], combine="add")
+
+
+@adjoint("gather_nd")
+def _gather_nd_back(n: Node, g: Node, k: int) -> Node:
+    """Slices added at their positions, in front of which the numbers of the batches are written."""
+    x, positions = n.args
+    zeros = graphs.full(0, x.type.dtype, x.type.shape)
+    batch, dtype = n.attributes["batch"], positions.type.dtype
+    one = (*positions.type.shape[:-1], 1)
+    numbers = [graphs.broadcast(_count(d, one, dtype), one) for d in range(batch)]
+    return node("scatter_nd", zeros, graphs.concat([*numbers, positions], len(one) - 1), g, combine="add")
+
+
+def _count(axis: int, shape: tuple[Extent, ...], dtype: str) -> Node:
+    """0, 1, ... along one dimension."""
+    return node("iota", shape=tuple(n if d == axis else 1 for d, n in enumerate(shape)), axis=axis, dtype=dtype)

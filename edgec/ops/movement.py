@@ -8,8 +8,9 @@ from math import prod
 from edgec.errors import ModelError, Unequal
 from edgec.ir import expr as X
 from edgec.ir import positions
-from edgec.ir.graph import Formula
-from edgec.ir.registry import Tensor, compute, op
+from edgec.ir.graph import Formula, Node
+from edgec.ir.registry import Tensor, adjoint, compute, node, op
+from edgec.ops import graphs
 from edgec.ops.elementwise import at, broadcast_shape
 
 
@@ -118,3 +119,60 @@ def size(*, value: X.Extent) -> Formula:
 def iota(*, shape: tuple[int, ...], axis: int, dtype: str = "i64") -> Formula:
     """The index along ``axis``."""
     return compute(shape, lambda *i: X.cast(i[axis], dtype))
+
+
+# ---- derivatives: gradients go back to where the elements came from
+
+
+@adjoint("reshape")
+def _reshape_back(n: Node, g: Node, k: int) -> Node:
+    return graphs.reshape(g, n.args[0].type.shape)
+
+
+@adjoint("transpose")
+def _transpose_back(n: Node, g: Node, k: int) -> Node:
+    perm = n.attributes["perm"]
+    return graphs.transpose(g, [perm.index(d) for d in range(len(perm))])
+
+
+@adjoint("broadcast")
+def _broadcast_back(n: Node, g: Node, k: int) -> Node:
+    return graphs.totaled(g, n.args[0].type.shape)
+
+
+@adjoint("slice")
+def _slice_back(n: Node, g: Node, k: int) -> Node:
+    """Every element in its place, zeros elsewhere."""
+    (x,) = n.args
+    starts, steps = n.attributes["starts"], n.attributes["steps"]
+    g = graphs.flip(g, (d for d, step in enumerate(steps) if step < 0))
+    lows = [
+        start if step > 0 else start + step * (count - 1)
+        for start, step, count in zip(starts, steps, n.type.shape)
+    ]  # fmt: skip
+    if any(count == 0 for count in n.type.shape):
+        return graphs.full(0, x.type.dtype, x.type.shape)
+    g = graphs.spread(g, [abs(step) for step in steps])
+    after = [extent - low - count for extent, low, count in zip(x.type.shape, lows, g.type.shape)]
+    return graphs.pad(g, lows, after)
+
+
+@adjoint("pad")
+def _pad_back(n: Node, g: Node, k: int) -> Node:
+    return graphs.part(g, n.attributes["before"], n.args[0].type.shape)
+
+
+@adjoint("concat")
+def _concat_back(n: Node, g: Node, k: int) -> Node:
+    axis = n.attributes["axis"]
+    before = sum(a.type.shape[axis] for a in n.args[:k])
+    starts = [before if d == axis else 0 for d in range(n.type.rank)]
+    return graphs.part(g, starts, n.args[k].type.shape)
+
+
+@adjoint("update")
+def _update_back(n: Node, g: Node, k: int) -> Node:
+    starts, (dtype, shape) = n.attributes["starts"], (n.type.dtype, n.args[1].type.shape)
+    if k == 1:
+        return graphs.part(g, starts, shape)
+    return node("update", g, graphs.full(0, dtype, shape), starts=starts)

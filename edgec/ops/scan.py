@@ -9,9 +9,9 @@ import numpy as np
 from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir.dtypes import neutral
-from edgec.ir.graph import Procedure
+from edgec.ir.graph import Node, Procedure
 from edgec.ir.index import upper
-from edgec.ir.registry import Tensor, procedure
+from edgec.ir.registry import Tensor, adjoint, node, procedure
 from edgec.ir.types import DTYPES, STORED, Type
 
 #: Neighboring lines that a task walks together, so that it reads whole cache lines where they lie side by side.
@@ -48,3 +48,11 @@ def prefix(x: Tensor, *, combine: str, axis: int, exclusive: bool = False, rever
         overwrites=0,
         sizes={"extent": extent, "inner": inner, "blocks": blocks, "lines": min(upper(inner), _LINES)},
     )
+
+
+@adjoint("prefix")
+def _prefix_back(n: Node, g: Node, k: int) -> Node:
+    """Of running sums: the running sum from the other end."""
+    if n.attributes["combine"] != "add":
+        raise ModelError(f"running combinations by '{n.attributes['combine']}' have no derivative, sums have")
+    return node("prefix", g, **{**n.attributes, "reverse": not n.attributes["reverse"]})

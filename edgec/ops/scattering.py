@@ -6,6 +6,7 @@ stays. Indices are clamped into their dimension, as those of gather are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.graph import Procedure
-from edgec.ir.registry import Tensor, procedure
+from edgec.ir.graph import Node, Procedure
+from edgec.ir.registry import Tensor, adjoint, node, procedure
 from edgec.ir.types import STORED, Type
+from edgec.ops import graphs
 
 #: Elements of a slice that a task copies and updates.
 _BLOCK = 256
@@ -121,3 +123,58 @@ def _written(old: np.ndarray, linear: np.ndarray, new: np.ndarray, combine: str)
     else:
         _COMBINE[combine].at(flat, where, values)
     return result
+
+
+# ---- derivatives
+
+
+@adjoint("scatter_elements")
+def _scatter_elements_back(n: Node, g: Node, k: int) -> Node:
+    positions, axis = n.args[1], n.attributes["axis"]
+
+    def read(values: Node) -> Node:
+        return node("gather_elements", values, positions, axis=axis)
+
+    def written(values: Node, new: Node, combine: str = "last") -> Node:
+        return node("scatter_elements", values, positions, new, axis=axis, combine=combine)
+
+    return _back(n, g, k, read, written)
+
+
+@adjoint("scatter_nd")
+def _scatter_nd_back(n: Node, g: Node, k: int) -> Node:
+    positions = n.args[1]
+
+    def read(values: Node) -> Node:
+        return node("gather_nd", values, positions)
+
+    def written(values: Node, new: Node, combine: str = "last") -> Node:
+        return node("scatter_nd", values, positions, new, combine=combine)
+
+    return _back(n, g, k, read, written)
+
+
+def _back(n: Node, g: Node, k: int, read: Callable[[Node], Node], written: Callable[..., Node]) -> Node:
+    """The gradient of a scatter that reads and writes its positions by the functions given.
+
+    Of several updates of one element the last has its gradient; several extremes of one element share it evenly.
+    """
+    x, _, updates = n.args
+    dtype, combine = x.type.dtype, n.attributes["combine"]
+    zeros = graphs.full(0, dtype, updates.type.shape)
+    if combine == "add":
+        return g if k == 0 else read(g)
+    if combine == "last":
+        if k == 0:
+            return written(g, zeros)
+        count = graphs.elements(updates.type.shape)
+        numbers = graphs.reshape(node("iota", shape=(count,), axis=0), updates.type.shape)
+        last = read(written(graphs.full(0, "i64", x.type.shape), numbers))
+        return node("select", node("eq", last, numbers), read(g), zeros)
+    if combine == "mul":
+        raise ModelError("scattering by 'mul' has no derivative")
+    kept = node("cast", node("eq", x, n), to=dtype)
+    new = node("cast", node("eq", updates, read(n)), to=dtype)
+    share = node("div", g, written(kept, new, "add"))
+    mine, part = (kept, share) if k == 0 else (new, read(share))
+    return node("select", node("gt", mine, graphs.number(0, dtype)), part, graphs.number(0, dtype))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 from typing import Any
 
-from edgec.errors import ModelError
 from edgec.frontend.onnx.call import Call, onnx
-from edgec.frontend.values import Value, check_table, concat, emit
+from edgec.frontend.values import Value, carried_out, check_table, emit
 from edgec.ir.index import greater
+from edgec.ops import contraction, graphs
 
 
 @dataclass(frozen=True)
@@ -136,60 +135,11 @@ def _transposed_extent(
 def transposed_conv(
     x: Value, w: Value, strides: Sequence[int], dilations: Sequence[int], groups: int, least: Sequence[int]
 ) -> Value:
-    """The transposed convolution without padding, at least ``least`` elements of it.
-
-    Every output position p belongs to the phase p % stride, and only the weights of that phase meet it: all
-    phases together are one ordinary convolution with O*prod(strides) outputs, interleaved afterwards.
-    """
-    rank = len(strides)
-    inputs, per_group, *kernel = w.shape
-    outputs = per_group * groups
-    if x.shape[1] != inputs or inputs % groups:
-        raise ModelError(f"transposed convolution of {x.shape[1]} channels by weights {list(w.shape)}")
-    if any(d > 1 and s > 1 for s, d in zip(strides, dilations)):
-        w = spread(w, dilations)
-        dilations, kernel = (1,) * rank, list(w.shape[2:])
-    # [C, O/g, K...] -> [g * O/g, C/g, K...]
-    w = w.reshape(groups, inputs // groups, per_group, *kernel).swap(1, 2).reshape(outputs, inputs // groups, *kernel)
-    taps = [-(-k // s) for k, s in zip(kernel, strides)]
-    w = w.pad((0,) * (rank + 2), (0, 0, *(t * s - k for t, s, k in zip(taps, strides, kernel))))
+    """The transposed convolution without padding, at least ``least`` elements of it (``edgec.ops.contraction``)."""
     check_table(1000 * prod(strides))  # every phase is a node
-    phases = []
-    for phase in product(*(range(s) for s in strides)):
-        sub = w.slice((0, 0, *phase), (1, 1, *strides), (*w.shape[:2], *taps))
-        phases.append(sub.flip(*range(2, rank + 2)))
-    weights = phases[0]
-    if len(phases) > 1:
-        stacked = concat([p.unsqueeze(1) for p in phases], 1)
-        weights = stacked.reshape(outputs * len(phases), inputs // groups, *taps)
-    reach = [(t - 1) * d for t, d in zip(taps, dilations)]
-    # Enough input behind the end that every phase reaches the last wanted position.
-    behind = [max(r, -(-m // s) + r - (n + r)) for r, m, s, n in zip(reach, least, strides, x.shape[2:])]
-    padded = pad_space(x, reach, behind)
-    y = emit("conv", padded, weights, strides=(1,) * rank, dilations=tuple(dilations), groups=groups)
-    return _interleaved(y, outputs, strides)
-
-
-def _interleaved(y: Value, outputs: int, strides: Sequence[int]) -> Value:
-    """[N, O*S.., A..] -> [N, O, A*S..]: the phases side by side."""
-    if prod(strides) == 1:
-        return y
-    rank = len(strides)
-    n, _, *space = y.shape
-    split = y.reshape(n, outputs, *strides, *space)
-    perm = [0, 1] + [axis for d in range(rank) for axis in (2 + rank + d, 2 + d)]
-    return split.transpose(*perm).reshape(n, outputs, *(a * s for a, s in zip(space, strides)))
+    return carried_out(contraction.transposed_conv(x.node, w.node, strides, dilations, groups, least), x, w)
 
 
 def spread(x: Value, strides: Sequence[int]) -> Value:
     """Zeros between the elements of the trailing dimensions, so that they lie ``strides`` apart."""
-    for d, stride in enumerate(strides):
-        if stride == 1:
-            continue
-        axis = x.rank - len(strides) + d
-        extent = x.shape[axis]
-        after = [stride - 1 if k == axis + 1 else 0 for k in range(x.rank + 1)]
-        wide = x.unsqueeze(axis + 1).pad((0,) * (x.rank + 1), after)
-        shape = (*x.shape[:axis], extent * stride, *x.shape[axis + 1 :])
-        x = wide.reshape(*shape).part(axis, 0, (extent - 1) * stride + 1)
-    return x
+    return carried_out(graphs.spread(x.node, (*(1,) * (x.rank - len(strides)), *strides)), x)
