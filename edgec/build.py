@@ -201,10 +201,10 @@ def build(
     options = resolve(settings)
     if out is not None:
         refuse_foreign(Path(out))  # before the work, not after it
+    choose_extras(extras, options.device, options.name)
     is_compiled = options.device.hosted or "web" in extras
     compiler = compiler_for(options.device, options.compiler) if compile and is_compiled else None
     parsed = read(model) if start == "import" else None
-    choose_extras(extras, options.device, options.name)
     facts = lock_facts(options, parsed, start)
     frozen = locked(Path(lock), facts) if lock is not None else variants
     context = Context(

@@ -19,7 +19,8 @@ from edgec.device.device import Device
 from edgec.errors import ToolchainError
 from edgec.link.base import tool
 
-_HINT = "apt install aapt apksigner smali android-framework-res, or build the app by Gradle"
+#: How its tools are installed.
+INSTALL = "apt install aapt apksigner smali android-framework-res, or build the app by Gradle"
 _FRAMEWORK = Path("/usr/share/android-framework-res/framework-res.apk")
 #: The field of an archive's entry that says what its data are aligned to, for those who write it anew.
 _ALIGNMENT_FIELD = 0xD935
@@ -32,9 +33,9 @@ def assemble(folder: Path, name: str, device: Device, sources: Sequence[str], pr
 
     Raises ToolchainError where one of the tools is missing, or refuses.
     """
-    smali, aapt, signer, keys = (tool(program, _HINT) for program in ("smali", "aapt2", "apksigner", "keytool"))
+    smali, aapt, signer, keys = (tool(program, INSTALL) for program in ("smali", "aapt2", "apksigner", "keytool"))
     if not _FRAMEWORK.is_file():
-        raise ToolchainError("Android's framework is not installed", hint=_HINT)
+        raise ToolchainError("Android's framework is not installed", hint=INSTALL)
     android.assemble(folder, name, device, sources, progress)
     own, library = folder / "android" / "apk", f"lib{name}_jni.so"
     output = folder / "android" / f"{name}.apk"

@@ -270,6 +270,24 @@ def _build(
     return output
 
 
+def newlib(device: Device) -> tuple[Compiler, Path]:
+    """The gcc of a device without an operating system, and the headers of its newlib.
+
+    Raises ToolchainError where gcc or newlib is missing.
+    """
+    hint = f"install {device.toolchain.gcc_target}-gcc and its newlib"
+    linker = _identify((f"{device.toolchain.gcc_target}-gcc",), device)
+    if linker is None:
+        raise ToolchainError(f"an image for '{device.name}' is linked by {device.toolchain.gcc_target}-gcc", hint=hint)
+    library = Path(_output_of((*linker.command, *device.toolchain.cflags, "-print-file-name=libc.a")))
+    while library.name != device.toolchain.gcc_target and library != library.parent:  # it is below, for each CPU
+        library = library.parent
+    headers = library / "include"
+    if not (headers / "stdio.h").is_file():
+        raise ToolchainError(f"{linker} has no newlib", hint=hint)
+    return linker, headers.resolve()
+
+
 def compile_image(
     compiler: Compiler,
     device: Device,
@@ -285,19 +303,10 @@ def compile_image(
 
     That gcc links; the objects may be another compiler's. Raises ToolchainError where gcc or newlib is missing.
     """
-    hint = f"install {device.toolchain.gcc_target}-gcc and its newlib"
-    linker = _identify((f"{device.toolchain.gcc_target}-gcc",), device)
-    if linker is None:
-        raise ToolchainError(f"an image for '{device.name}' is linked by {device.toolchain.gcc_target}-gcc", hint=hint)
-    library = Path(_output_of((*linker.command, *device.toolchain.cflags, "-print-file-name=libc.a")))
-    while library.name != device.toolchain.gcc_target and library != library.parent:  # it is below, for each CPU
-        library = library.parent
-    headers = library / "include"
-    if not (headers / "stdio.h").is_file():
-        raise ToolchainError(f"{linker} has no newlib", hint=hint)
+    linker, headers = newlib(device)
     flags = [*_options(include, defines), *extra_flags]
     if compiler.kind != "gcc":
-        flags += ["-isystem", str(headers.resolve())]
+        flags += ["-isystem", str(headers)]
     with tempfile.TemporaryDirectory(prefix="edgec-") as folder:
         objects = compile_objects(compiler, device, sources, Path(folder), flags)
         link = [*device_flags(linker, device), *map(str, objects), *link_flags, "-o", str(output)]

@@ -20,7 +20,7 @@ class Local(Link):
 
     def __init__(self, name: str = "local", prefix: Sequence[str] = ()) -> None:
         self.name = name
-        self._prefix = tuple(prefix)
+        self.prefix = tuple(prefix)
         self._folder = Path(tempfile.mkdtemp(prefix="edgec-"))
 
     def send(self, path: Path, name: str) -> None:
@@ -34,7 +34,7 @@ class Local(Link):
         shutil.copyfile(source, path)
 
     def start(self, program: str, arguments: Sequence[str], timeout: float) -> Ended:
-        return call([*self._prefix, str(self._folder / program), *arguments], self.name, timeout, self._folder)
+        return call([*self.prefix, str(self._folder / program), *arguments], self.name, timeout, self._folder)
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

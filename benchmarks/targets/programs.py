@@ -1,0 +1,150 @@
+"""The programs of a cell: how those of each app are built here, and run where something runs them."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.targets.network import LABELS
+from edgec.build import Built
+from edgec.device.apk import INSTALL
+from edgec.device.compilers import runs_here
+from edgec.emit.project import cross_options
+from edgec.errors import CheckError, ToolchainError
+from edgec.link.base import tool
+from edgec.link.local import emulated
+
+#: Seconds that a tool may take.
+PATIENCE = 300
+#: What ELF calls the processors of Android's phones.
+_MACHINES = {"aarch64": 183}
+#: For CUDA on the processor, as `--compiler emulated` has it.
+_ON_CPU = ("-std=c++17", "-O1", "-DEC_ON_CPU", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a program is shown, and what it has to answer."""
+
+    ppm: Path
+    image: np.ndarray
+    scores: np.ndarray
+
+    @property
+    def label(self) -> str:
+        return LABELS[int(self.scores.argmax())]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How far a cell came: ran, validated or built, and how that was seen."""
+
+    verdict: str
+    how: str
+
+
+def called(*words: str | Path, cwd: Path | None = None) -> str:
+    """What a program says. Raises ToolchainError, with its last lines, where it fails."""
+    done = subprocess.run(
+        words, capture_output=True, text=True, errors="replace", timeout=PATIENCE, cwd=cwd, check=False
+    )
+    if done.returncode:
+        last = " / ".join((done.stderr or done.stdout).strip().splitlines()[-6:])
+        raise ToolchainError(f"{Path(words[0]).name} ended with {done.returncode}: {last}")
+    return done.stdout
+
+
+def answered(printed: str, sample: Sample, line: int = 1) -> None:
+    """Raises CheckError unless a line of the program begins with the label."""
+    lines = printed.splitlines()
+    if len(lines) <= line or lines[line].split()[:1] != [sample.label]:
+        raise CheckError(f"the program answers {lines[: line + 1]}, and the picture is {sample.label}")
+
+
+def pi(built: Built, sample: Sample) -> Outcome:
+    device, name = built.options.device, built.options.name
+    folder = built.folder / "pi"
+    cross = [] if runs_here(device) else cross_options(device).split()
+    static = ["-DCMAKE_EXE_LINKER_FLAGS=-static"] if cross else []
+    called(tool("cmake", "apt install cmake"), "-S", folder, "-B", folder / "build", *cross, *static)
+    called("cmake", "--build", folder / "build", "--target", f"{name}_pictures")
+    prefix = [] if runs_here(device) else _emulator(built)
+    answered(called(*prefix, folder / "build" / f"{name}_pictures", sample.ppm), sample)
+    return Outcome("ran", "CMake; " + (Path(prefix[0]).name if prefix else "this machine"))
+
+
+def _emulator(built: Built) -> Sequence[str]:
+    with emulated(built.options.device, "") as link:
+        return link.prefix
+
+
+def embedded(built: Built, sample: Sample) -> Outcome:
+    folder, machine = built.folder / "embedded", built.options.device.board.qemu_machine
+    called(tool("make", "apt install make"), "-s", "-C", folder)
+    if not machine:
+        return Outcome("built", "an image; no emulator of this board")
+    shutil.copy(sample.ppm, folder / "picture.ppm")
+    answered(called("make", "-s", "-C", folder, "run", "FILE=picture.ppm"), sample, 0)
+    return Outcome("ran", f"qemu-system-arm -M {machine}")
+
+
+def web(built: Built, sample: Sample) -> Outcome:
+    folder, name = built.folder / "web", built.options.name
+    (folder / "image.bin").write_bytes(sample.image.tobytes())
+    called(tool("node", "install Node.js"), Path(__file__).with_name("run.mjs"), folder, name)
+    found = np.fromfile(folder / "scores.out", np.float32)
+    if int(found.argmax()) != int(sample.scores.argmax()):
+        raise CheckError(f"the module answers {found}, and the reference {sample.scores}")
+    return Outcome("ran", "Node.js")
+
+
+def jetson(built: Built, sample: Sample) -> Outcome:
+    """The program with its kernels as C++ on the processor, as tests/apps/test_jetson.py does."""
+    folder = built.folder
+    sources = [*folder.glob("*.cu"), *folder.glob("jetson/*.cu"), *folder.glob("jetson/*.cpp")]
+    weights = ["-x", "none", folder / f"{built.options.name}_weights.S", "-o", folder / "camera"]
+    called(tool("g++", "apt install g++"), *_ON_CPU, f"-I{folder}", "-x", "c++", *sources, *weights)
+    answered(called(folder / "camera", sample.ppm), sample)
+    return Outcome("ran", "kernels in emulation")
+
+
+def android(built: Built, sample: Sample) -> Outcome:
+    """An AAR with the interface's class, and a library for the phone's processor with pages of 16 KiB."""
+    name = built.options.name
+    with zipfile.ZipFile(built.folder / "android" / f"{name}.aar") as aar:
+        if aar.testzip() is not None or "classes.jar" not in aar.namelist():
+            raise CheckError("the AAR is damaged, or has no classes")
+        libraries = [n for n in aar.namelist() if n.endswith(f"/lib{name}_jni.so")]
+        if len(libraries) != 1:
+            raise CheckError(f"the AAR holds {libraries}")
+        _library(aar.read(libraries[0]), built.options.device.arch)
+    return Outcome("validated", "AAR: classes, library for the processor, pages of 16 KiB")
+
+
+def _library(elf: bytes, arch: str) -> None:
+    """Raises CheckError unless this is a shared library for the processor that loads on pages of 16 KiB."""
+    (machine,), (start,) = struct.unpack_from("<H", elf, 18), struct.unpack_from("<Q", elf, 32)
+    size, count = struct.unpack_from("<HH", elf, 54)
+    segments = [struct.unpack_from("<IIQQQQQQ", elf, start + k * size) for k in range(count)]
+    aligned = [alignment % 16384 == 0 for kind, *_, alignment in segments if kind == 1]
+    if machine != _MACHINES[arch] or not aligned or not all(aligned):
+        raise CheckError(f"the library is for machine {machine}, its segments aligned: {aligned}")
+
+
+def apk(built: Built, sample: Sample) -> Outcome:
+    path = built.folder / "android" / f"{built.options.name}.apk"
+    called(tool("apksigner", INSTALL), "verify", path)
+    with zipfile.ZipFile(path) as archive:
+        if not {"classes.dex", "AndroidManifest.xml"} <= set(archive.namelist()):
+            raise CheckError(f"the app holds {archive.namelist()}")
+    return Outcome("validated", "apksigner verify; classes and manifest")
+
+
+PROGRAMS = {"pi": pi, "embedded": embedded, "web": web, "jetson": jetson, "android": android, "apk": apk}
