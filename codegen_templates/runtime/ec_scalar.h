@@ -29,10 +29,10 @@ typedef uint8_t ec_f4e2m1, ec_i4, ec_u4, ec_i2, ec_u2; /* in the low bits of a b
 EC_SCALAR ec_int ec_min_int(ec_int a, ec_int b) { return a < b ? a : b; }
 EC_SCALAR ec_int ec_max_int(ec_int a, ec_int b) { return a > b ? a : b; }
 
-/* A position as data gives it: negative ones count from the end, and it is always inside. */
+/* A position as data gives it: negative ones count from the end; -1 where it is outside. */
 EC_SCALAR ec_int ec_wrap(int64_t place, ec_int extent) {
   if (place < 0) place += extent;
-  return place < 0 ? 0 : place < extent ? (ec_int)place : extent - 1;
+  return place < 0 || place >= extent ? -1 : (ec_int)place;
 }
 
 #ifndef EC_OPENCL

@@ -1,7 +1,7 @@
 """Operators that write where data says: scatter and its relatives.
 
 Updates are applied one after the other in the order they are given, so that of several for one element the last one
-stays. Indices are clamped into their dimension, as those of gather are.
+stays. An update whose index is outside of its dimension is left out: it must not take the place of another.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def scatter_elements(x: Tensor, positions: Tensor, updates: Tensor, *, axis: int
 
     def compute(old: np.ndarray, places: np.ndarray, new: np.ndarray) -> np.ndarray:
         where: list[np.ndarray] = list(np.indices(places.shape, sparse=True))
-        where[axis] = _wrapped(places, x.shape[axis])
-        linear = sum(i * s for i, s in zip(where, strides))
-        return _written(old, np.broadcast_to(linear, new.shape), new, combine)
+        where[axis], inside = _wrapped(places, x.shape[axis])
+        linear = np.broadcast_to(sum(i * s for i, s in zip(where, strides)), new.shape)
+        return _written(old, linear[inside], new[inside], combine)
 
     return Procedure(
         Type(x.dtype, x.shape),
@@ -70,10 +70,11 @@ def scatter_nd(x: Tensor, positions: Tensor, updates: Tensor, *, combine: str = 
     strides = _strides(x.shape)
 
     def compute(old: np.ndarray, places: np.ndarray, new: np.ndarray) -> np.ndarray:
-        rows = np.zeros(places.shape[:-1], np.int64)
+        rows, inside = np.zeros(places.shape[:-1], np.int64), np.ones(places.shape[:-1], bool)
         for d in range(depth):
-            rows += _wrapped(places[..., d], x.shape[d]) * strides[d]
-        return _written(old, rows.reshape(-1, 1) + np.arange(int(inner)), new, combine)
+            along, fits = _wrapped(places[..., d], x.shape[d])
+            rows, inside = rows + along * strides[d], inside & fits
+        return _written(old, rows[inside].reshape(-1, 1) + np.arange(int(inner)), new[inside], combine)
 
     blocks = X.plain(-(-inner // _BLOCK))
     even = _BLOCK if isinstance(blocks, Expr) else -(-inner // blocks) if blocks else 0
@@ -107,9 +108,11 @@ def _strides(shape: tuple[Extent, ...]) -> tuple[Any, ...]:
     return tuple(X.plain(prod(shape[d + 1 :])) for d in range(len(shape)))
 
 
-def _wrapped(positions: np.ndarray, extent: int) -> np.ndarray:
+def _wrapped(positions: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions from 0 on, negative ones counted from the end, and which of them are inside."""
     places = positions.astype(np.int64)
-    return np.clip(np.where(places < 0, places + extent, places), 0, max(extent - 1, 0))
+    places = np.where(places < 0, places + extent, places)
+    return places, (places >= 0) & (places < extent)
 
 
 def _written(old: np.ndarray, linear: np.ndarray, new: np.ndarray, combine: str) -> np.ndarray:

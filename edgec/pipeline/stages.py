@@ -16,6 +16,7 @@ from edgec.emit.project import Project, files
 from edgec.errors import UsageError
 from edgec.execute.mixed_precision import mixed
 from edgec.frontend.language.chat import with_chat
+from edgec.frontend.onnx.indices import without_checks
 from edgec.frontend.source import digest, import_graph, read
 from edgec.frontend.states import with_states
 from edgec.fuse import Plan
@@ -66,6 +67,8 @@ def import_(source: Any, context: Context) -> Graph:
             parsed, o.shapes, values=o.values, dims=o.dims, rounds=o.loops, context=o.context,
             cache=o.cache, ops_folders=o.operators,
         )  # fmt: skip
+    if o.device.is_gpu or o.gpu is not None:
+        graph = without_checks(graph)
     graph = replace(graph, metadata={**graph.metadata, MODEL_SHA256: digest(parsed)})
     return with_chat(with_states(graph, o.states), o.chat_template)
 

@@ -24,11 +24,12 @@ typedef struct {
   const int64_t *input2;
   float *output0;
   float *output1;
+  int status;
 } blend_call;
 
 /* One thread's part of a run. Before a kernel that accesses what other threads may have written, there is a barrier. */
 static void blend_share(void *context, int thread_number, int thread_count) {
-  const blend_call *const call = (const blend_call *)context;
+  blend_call *const call = (blend_call *)context;
   const ec_int thread = thread_number;
   const ec_int threads = thread_count < BLEND_MAX_THREADS ? thread_count : BLEND_MAX_THREADS;
   /* sigmoid -> f32[3,5]  [squash] */
@@ -47,7 +48,14 @@ static void blend_share(void *context, int thread_number, int thread_count) {
   EC_KERNEL(3);
   if (thread < threads)
     blend_3_map(call->input2, call->output0, call->output1, thread, threads);
+  /* le lt and reduce reshape -> bool[] */
   EC_KERNEL(4);
+  if (thread < threads)
+    blend_4_map(call->input2, (uint8_t *)(void *)(call->arena + 0), thread, threads);
+  EC_KERNEL(5);
+  if (thread == 0) {
+    if (!*((const uint8_t *)(void *)(call->arena + 0))) call->status = BLEND_NOT_MET;
+  }
   (void)call;
   (void)thread;
   (void)threads;
@@ -71,9 +79,9 @@ int blend_run_pool(const void *weights, void *arena, struct ec_pool *pool,
   if (!mixed) return BLEND_NULL_POINTER;
   if (!picked) return BLEND_NULL_POINTER;
   if (((uintptr_t)weights | (uintptr_t)arena) % BLEND_ALIGNMENT) return BLEND_MISALIGNED;
-  blend_call call = {(const unsigned char *)weights, (unsigned char *)arena, pool, left, right, order, mixed, picked};
+  blend_call call = {(const unsigned char *)weights, (unsigned char *)arena, pool, left, right, order, mixed, picked, BLEND_OK};
   blend_share(&call, 0, 1);
-  return BLEND_OK;
+  return call.status;
 }
 
 int blend_run_array(void *const *arguments) {

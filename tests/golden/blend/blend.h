@@ -31,7 +31,9 @@ enum {
   BLEND_OK = 0,
   BLEND_NULL_POINTER = 1, /* a required argument is null */
   BLEND_MISALIGNED = 2,   /* the arena or the weights are not aligned to BLEND_ALIGNMENT */
-  BLEND_WRONG_CPU = 5     /* this processor lacks instructions that the code uses */
+  BLEND_WRONG_CPU = 5,    /* this processor lacks instructions that the code uses */
+  BLEND_NOT_MET = 4       /* the outputs are not valid: node 'pick' (Gather): an index is outside of its dimension
+                             */
 };
 
 #define BLEND_LEFT_ELEMENTS 15 /* left: f32[3, 5] */

@@ -78,3 +78,20 @@ void blend_3_map(const int64_t *restrict order, const float *restrict mixed, flo
   }
 }
 
+/* le lt and reduce reshape
+ * i64[4] -> bool[]
+ * 16 FLOP, 33 B: map over [], scalar */
+void blend_4_map(const int64_t *restrict order, uint8_t *restrict order_copy, ec_int thread, ec_int threads) {
+  if (thread == threads - 1) {
+    uint8_t t1 = 1;
+    for (ec_int t1_0 = 0; t1_0 < 4; ++t1_0) {
+      const int64_t t2 = order[t1_0];
+      const uint8_t t3 = (-7 <= t2);
+      const uint8_t t4 = (t2 < 7);
+      const uint8_t t5 = (t3 && t4);
+      t1 = t1 && t5;
+    }
+    order_copy[0] = t1;
+  }
+}
+

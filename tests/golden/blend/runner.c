@@ -36,7 +36,7 @@ static int64_t nanoseconds(void) {
 }
 
 #ifdef EC_PROFILE
-#define KERNELS 4
+#define KERNELS 5
 static int64_t begun[KERNELS + 1];
 
 void ec_profile(int kernel, int thread) {

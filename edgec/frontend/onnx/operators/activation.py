@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import pi, prod, sqrt
 
 from edgec.frontend.onnx.call import Call, onnx
-from edgec.frontend.values import Value, clip, emit, iota, maximum, minimum, normalize_axis, select, size
+from edgec.frontend.onnx.operators.reduction import arg_extreme
+from edgec.frontend.values import Value, clip, emit, iota, maximum, minimum, normalize_axis, select
 
 
 @onnx("Relu")
@@ -125,9 +126,7 @@ def _log_softmax_of(x: Value, axis: int) -> Value:
 def _hardmax_of(x: Value, axis: int) -> Value:
     """1 at the first place of the maximum, else 0."""
     places = iota(x.shape[axis], axis, x.rank)
-    hit = x.equals(x.reduce("max", [axis]))
-    first = select(hit, places, size(x.shape[axis])).reduce("min", [axis])
-    return places.equals(first).cast(x.dtype)
+    return places.equals(arg_extreme(x, axis, "max")).cast(x.dtype)
 
 
 @onnx("Softmax", "LogSoftmax", "Hardmax")

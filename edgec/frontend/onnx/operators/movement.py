@@ -10,6 +10,7 @@ import numpy as np
 from edgec.frontend.onnx import masks
 from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.implied import is_sought
+from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.values import (
     Value,
     build,
@@ -245,6 +246,8 @@ def gather(call: Call) -> Value:
             place = int(values) + extent if values < 0 else int(values)
             return x.part(axis, place, place + 1).squeeze(axis)
         positions = constant(np.where(values < 0, values + extent, values) if isinstance(extent, int) else values)
+    else:
+        require_inside(call, positions, x.shape[axis])
     return x.gather(positions, axis)
 
 
@@ -252,12 +255,21 @@ def gather(call: Call) -> Value:
 def gather_elements(call: Call) -> Value:
     axis = normalize_axis(call.attribute("axis", 0), call[0].rank)
     x, positions = call[0], call[1]
+    require_inside(call, positions, x.shape[axis])
     return emit("gather_elements", x, positions, axis=axis)
 
 
 @onnx("GatherND")
 def gather_nd(call: Call) -> Value:
-    return emit("gather_nd", call[0], call[1], batch=call.attribute("batch_dims", 0))
+    x, positions, batch = call[0], call[1], call.attribute("batch_dims", 0)
+    _require_each_inside(call, positions, x.shape[batch:])
+    return emit("gather_nd", x, positions, batch=batch)
+
+
+def _require_each_inside(call: Call, positions: Value, shape: tuple[Extent, ...]) -> None:
+    """Demand that positions [..., k] are inside of dimension k."""
+    for k, extent in enumerate(shape[: positions.shape[-1]] if positions.rank else ()):
+        require_inside(call, positions.part(-1, k, k + 1), extent)
 
 
 _COMBINES = {"none": "last", "add": "add", "mul": "mul", "max": "max", "min": "min"}
@@ -267,6 +279,7 @@ _COMBINES = {"none": "last", "add": "add", "mul": "mul", "max": "max", "min": "m
 def scatter_elements(call: Call) -> Value:
     axis = normalize_axis(call.attribute("axis", 0), call[0].rank)
     combine = _COMBINES[call.attribute("reduction", "none")]
+    require_inside(call, call[1], call[0].shape[axis])
     return emit("scatter_elements", call[0], call[1], call[2], axis=axis, combine=combine)
 
 
@@ -276,6 +289,7 @@ def scatter_nd(call: Call) -> Value:
     choice = masks.chosen(call[0], call[1], call[2]) if combine == "last" else None
     if choice is not None:
         return choice
+    _require_each_inside(call, call[1], call[0].shape)
     return emit("scatter_nd", call[0], call[1], call[2], combine=combine)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.operators.conv import Window, pad_space, window
+from edgec.frontend.onnx.operators.reduction import is_extreme
 from edgec.frontend.onnx.operators.windows import windows
 from edgec.frontend.values import Value, check_table, constant, emit, full, iota, select, size
 from edgec.ir import expr as X
@@ -22,6 +23,9 @@ def _pooled_window(call: Call, x: Value) -> tuple[Window, tuple[Any, ...]]:
     """The window, with padding at the end for exactly the required positions, and their numbers."""
     space = x.shape[2:]
     win = window(call, space, call.required("kernel_shape"))
+    if any(p >= k for p, k in zip((call.attribute("pads") or ()), win.kernel * 2)):
+        told = f"pads {list(call.attribute('pads'))} as large as the kernel {list(win.kernel)}"
+        raise call.error(told, "a window of padding alone has no elements: give smaller pads, or pad by a node before")
     sizes = []
     for n, b, a, s, span in zip(space, win.before, win.after, win.strides, win.spans):
         free = n + b + a - span
@@ -62,7 +66,7 @@ def _indices(call: Call, x: Value, y: Value, win: Window) -> Value:
     places = windows(
         _positions(x, bool(call.attribute("storage_order", 0))), win, y.shape[2:], int(np.iinfo(np.int64).max)
     )
-    hit = candidates.equals(y.unsqueeze(-1))
+    hit = is_extreme(candidates, y.unsqueeze(-1))
     return select(hit, places, int(np.iinfo(np.int64).max)).reduce("min", [-1], keep=False)
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 from edgec.errors import ModelError
 from edgec.frontend.onnx.call import Call, onnx
+from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.values import Value, concat, emit, full, select
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.types import extent_text
@@ -52,6 +53,9 @@ def _recurrent(
     x = call[0].transpose(1, 0, 2) if call.attribute("layout") else call[0]
     directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[call.attribute("direction")]
     _check(call, kind, x, len(directions))
+    lengths = call.optional(4)
+    if lengths is not None:
+        require_inside(call, lengths, x.shape[0] + 1, 0)
     outputs, finals = [], []
     for d, backwards in enumerate(directions):
         own = products[d] if products else None

@@ -93,9 +93,18 @@ def reduce_log_sum_exp(call: Call) -> Value:
     return y if call.attribute("keepdims", 1) else y.squeeze(*axes)
 
 
+def is_extreme(x: Value, extreme: Value) -> Value:
+    """The elements that are the maximum (or minimum) of some: where that is NaN, those that are NaN."""
+    hit = x.equals(extreme)
+    return hit | emit("isnan", x) if x.is_float else hit
+
+
 def arg_extreme(x: Value, axis: int, combine: str, last: bool = False) -> Value:
-    """Place of the greatest (or least) element along ``axis``, which stays as extent 1: the first or last."""
-    hit = x.equals(x.reduce(combine, [axis]))
+    """Place of the greatest (or least) element along ``axis``, which stays as extent 1: the first or last.
+
+    NaN counts as the greatest and as the least, as in numpy.
+    """
+    hit = is_extreme(x, x.reduce(combine, [axis]))
     places = iota(x.shape[axis], axis, x.rank)
     if last:
         return select(hit, places, -1).reduce("max", [axis])

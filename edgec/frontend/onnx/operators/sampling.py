@@ -9,6 +9,7 @@ from math import inf, prod
 import numpy as np
 
 from edgec.frontend.onnx.call import Call, onnx
+from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.onnx.operators.conv import pad_space, per_channel, spread, window
 from edgec.frontend.values import (
     Value,
@@ -152,6 +153,7 @@ def grid_sample(call: Call) -> Value:
 def roi_align(call: Call) -> Value:
     """Each cell of a region is the mean (or maximum) of samples between pixels."""
     x, rois, batches = call[0], call[1], call[2]
+    require_inside(call, batches, x.shape[0], 0)
     _, channels, height, width = x.shape
     rows, columns = call.attribute("output_height", 1), call.attribute("output_width", 1)
     ratio = call.attribute("sampling_ratio", 0)
@@ -217,7 +219,9 @@ def max_roi_pool(call: Call) -> Value:
         first, last = start + emit("floor", k * span), start + emit("ceil", (k + 1) * span)
         return (pixel >= first.unsqueeze(2)) & (pixel < last.unsqueeze(2))
 
-    pictures = x.gather(regions.part(1, 0, 1).squeeze(1).cast("i64"), 0)
+    batches = regions.part(1, 0, 1).squeeze(1).cast("i64")
+    require_inside(call, batches, x.shape[0], 0)
+    pictures = x.gather(batches, 0)
     across = select(inside(0, width, columns).unsqueeze(1, 2), pictures.unsqueeze(3), -inf)
     y = across.reduce("max", [-1], keep=False).swap(2, 3)  # [R, C, columns, H]
     y = select(inside(1, height, rows).unsqueeze(1, 3), y.unsqueeze(2), -inf).reduce("max", [-1], keep=False)
@@ -305,8 +309,10 @@ def max_unpool(call: Call) -> Value:
     check_table(prod(shape))
     empty = constant(0, x.dtype).broadcast(prod(shape))
     if shape != smaller:  # the places were counted in the smaller tensor
+        require_inside(call, places, prod(smaller), 0)
         flat = places.reshape(count)
         index = constant(np.arange(prod(shape)).reshape(shape)[tuple(slice(0, e) for e in smaller)].reshape(-1))
         places = index.gather(flat, 0)
+    require_inside(call, places, prod(shape), 0)
     y = emit("scatter_elements", empty, places.reshape(count), x.reshape(count), axis=0)
     return y.reshape(*shape)

@@ -8,6 +8,7 @@ import numpy as np
 
 from edgec.frontend.onnx import bounded
 from edgec.frontend.onnx.call import Call, onnx
+from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.symbolic import known_elements
 from edgec.frontend.values import Value, clip, computed, constant, emit, iota, normalize_axis, select, size
 from edgec.ir import expr as X
@@ -22,6 +23,7 @@ def top_k(call: Call) -> tuple[Value, Value]:
     extent, descending = x.shape[axis], bool(call.attribute("largest", 1))
     k = call.required("k") if call.opset < 10 else _known(call, 1)
     if k is None:  # all are sorted, and as many taken as it turns out are wanted
+        require_inside(call, call[1], extent + 1, 0)
         count = clip(call[1].reshape().cast("i64"), 0, size(extent))
         chosen = call.counted(emit("argsort", x, axis=axis, descending=descending), count, axis)
     elif k > extent:
@@ -102,6 +104,7 @@ def reverse_sequence(call: Call) -> Value:
     """The first ``lengths[b]`` elements of every sequence backwards, the rest as they are."""
     x, lengths = call[0], call[1].cast("i64")
     time, batch = call.attribute("time_axis", 0), call.attribute("batch_axis", 1)
+    require_inside(call, lengths, x.shape[time] + 1, 0)
     lengths = lengths.reshape(*(x.shape[d] if d == batch else 1 for d in range(x.rank)))
     places = iota(x.shape[time], time, x.rank)
     source = select(places < lengths, lengths - 1 - places, places)
@@ -116,6 +119,8 @@ def tensor_scatter(call: Call) -> Value:
     extent, size = x.shape[axis], update.shape[axis]
     places = iota(extent, axis, x.rank)
     if call.optional(2) is not None:
+        if call.attribute("mode", "linear") == "linear":
+            require_inside(call, call[2], extent - size + 1, 0)
         places = places - call[2].cast("i64").reshape(x.shape[0], *[1] * (x.rank - 1))
     if call.attribute("mode", "linear") == "circular":
         places = emit("floormod", places, extent)

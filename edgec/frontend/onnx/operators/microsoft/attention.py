@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import sqrt
 
 from edgec.frontend.onnx.call import Call
+from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.onnx.operators.linear import matmul_of
 from edgec.frontend.onnx.operators.microsoft.domain import microsoft
 from edgec.frontend.onnx.operators.microsoft.heads import (
@@ -122,5 +123,6 @@ def rotary_embedding(call: Call) -> Value:
     by_heads = split_heads(x, heads) if x.rank == 3 else x
     if positions.rank == 1 and positions.shape[0] == 1:
         positions = positions.reshape(1, 1) + iota(by_heads.shape[2], 1, 2, positions.dtype)
+    require_inside(call, positions, cos.shape[0], 0)
     y = rotated(by_heads, cos.gather(positions, 0), sin.gather(positions, 0), call.attribute("interleaved", 0))
     return joined_heads(y) if x.rank == 3 else y

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from edgec.frontend.onnx.call import Call, onnx
+from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.onnx.operators.microsoft.domain import microsoft
 from edgec.frontend.onnx.operators.normalization import standardized
 from edgec.frontend.values import Value, constant, emit, iota, normalize_axis
@@ -56,6 +57,9 @@ def embed_layer_normalization(call: Call) -> tuple[Value, Value, Value]:
     total = total + call[3].gather(iota(length, 1, 2) if positions is None else positions, 0)
     if segments is not None:
         total = total + call[4].gather(segments, 0)
+    for k, indices in ((2, words), (3, positions), (4, segments)):
+        if indices is not None:
+            require_inside(call, indices, call[k].shape[0], 0)
     y, _, _ = standardized(total.cast("f32"), range(2, 3), call.attribute("epsilon", 1e-12))
     lengths = constant(np.zeros(batch, np.int32)) if mask is None else mask.cast("i32").sum([1], keep=False)
     return y.cast(total.dtype) * call[5] + call[6], lengths, total

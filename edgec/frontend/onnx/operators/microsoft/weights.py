@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from edgec.frontend.onnx.call import Call
+from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.onnx.operators.linear import matmul_of
 from edgec.frontend.onnx.operators.microsoft.domain import microsoft
 from edgec.frontend.values import Value, build, concat, constant, dequantized, emit, normalize_axis
@@ -113,6 +114,7 @@ def gather_block_quantized(call: Call) -> Value:
             zero = unpacked(call, zero, bits)
     axis = normalize_axis(call.attribute("quantize_axis", 1), data.rank)
     along = normalize_axis(call.attribute("gather_axis", 0), data.rank)
+    require_inside(call, positions, data.shape[along])
     block = call.attribute("block_size", 128) or data.shape[axis]
     if zero is not None:
         zero = zero.part(axis, 0, scales.shape[axis])
