@@ -25,7 +25,8 @@ from edgec.artifact.network import Network
 from edgec.bench.profile import kernel_seconds
 from edgec.bench.timing import thread_seconds, wall_seconds
 from edgec.build import Built
-from edgec.check.compare import compare_all, quantized_outputs, tolerance_of, worst
+from edgec.check.compare import compare, compare_all, quantized_outputs, tolerance_of, worst
+from edgec.check.judge import in_both_precisions
 from edgec.check.litert import LitertReference
 from edgec.errors import EdgecError
 from edgec.execute.samples import random_inputs
@@ -95,7 +96,7 @@ def _check(built: Built, job: Mapping[str, Any], row: Row) -> None:
     """Errors against the reference with and without its optimizations, and of the two against each other."""
     graph = built.run.graph
     quantized, bound = quantized_outputs(graph), tolerance_of(graph, built.options.device.precision)
-    errors: dict[str, float] = {"plain": 0.0, "optimized": 0.0, "own": 0.0}
+    errors: dict[str, float] = {"plain": 0.0, "optimized": 0.0, "own": 0.0, "rounding": 0.0}
     is_right = {"plain": True, "optimized": True}
     references = {name: _reference(built, job, 1, name == "optimized") for name in ("plain", "optimized")}
     with Network(built.folder, 1) as one, Network(built.folder, 2) as two:
@@ -117,13 +118,22 @@ def _check(built: Built, job: Mapping[str, Any], row: Row) -> None:
                 errors["own"] = max(errors["own"], worst(compare_all(theirs["optimized"], theirs["plain"])).max_rel)
             if not all(is_right.values()) and "plain" in theirs:
                 errors["own"] = max(errors["own"], sensitivity(references["plain"], arrays, theirs["plain"], graph))
+                errors["rounding"] = max(errors["rounding"], rounding_of(graph, arrays))
     known = [name for name in references if f"peer_{name}" not in row]
     if not known:
         raise RuntimeError(f"the peer fails: {row['peer_plain']}")
     row["error_plain"], row["error_optimized"] = (errors[n] if n in known else None for n in ("plain", "optimized"))
-    row["own_disagreement"] = errors["own"]
-    # Where the peer is far from itself there is nothing to hold a result against.
-    row["right"] = any(is_right[n] for n in known) or min(errors[n] for n in known) <= DOUBT * errors["own"]
+    row["own_disagreement"], row["own_rounding"] = errors["own"], errors["rounding"]
+    # Where the peer is far from itself, or the file's own rounding from exact arithmetic (a peer that computes files of
+    # 16 bits in 32 rounds less), there is nothing to hold a result against.
+    doubt = DOUBT * max(errors["own"], errors["rounding"])
+    row["right"] = any(is_right[n] for n in known) or min(errors[n] for n in known) <= doubt
+
+
+def rounding_of(graph: Graph, arrays: Arrays) -> float:
+    """Distance of the network with every value rounded as the file says from the same in double precision."""
+    found = in_both_precisions(graph, arrays).values()
+    return max((compare("", v.astype(np.float64), exact).max_rel for v, exact in found), default=0.0)
 
 
 def sensitivity(reference: Callable[[Arrays], Arrays], arrays: Arrays, usual: Arrays, graph: Graph) -> float:

@@ -12,18 +12,21 @@ from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, constant, placeholder, rewrite
 from edgec.ir.types import Type
 
+#: Floats that become f64.
+_FLOATS = ("f32", "f16", "bf16")
+
 
 def in_double(graph: Graph) -> Graph:
-    """The graph with f64 in the place of f32 everywhere."""
+    """The graph with f64 in the place of f32 everywhere, and of the narrower floats that values are rounded to."""
 
     def wide(dtype: str) -> str:
-        return "f64" if dtype == "f32" else dtype
+        return "f64" if dtype in _FLOATS else dtype
 
     def change(old: Node, args: tuple[Node, ...]) -> Node:
         if old.op == "input":
             return placeholder(old.attributes["name"], Type(wide(old.type.dtype), old.type.shape))
         if old.op == "const":
-            return constant(old.value.astype(np.float64)) if old.type.dtype == "f32" else old
+            return constant(old.value.astype(np.float64)) if old.type.dtype in _FLOATS else old
         attributes = {k: wide(v) if isinstance(v, str) else v for k, v in old.attributes.items()}
         return ops.node(old.op, *args, **attributes)
 
@@ -41,5 +44,6 @@ def exact_results(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, n
 
     Raises EdgecError for an operator that has no meaning in it.
     """
-    doubled = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in inputs.items()}
+    narrow = (np.float32, np.float16)
+    doubled = {k: v.astype(np.float64) if v.dtype in narrow else v for k, v in inputs.items()}
     return evaluate.run(in_double(graph), doubled)

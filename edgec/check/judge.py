@@ -27,9 +27,9 @@ LEAST_VALUES = 4
 #: whose rounding of large terms reaches small results.
 FLOOR, NARROW_FLOOR, NARROW = 0.01, 0.25, 1e-3
 #: Multiple of that distance that passes: for other orders of summation on two sides, and Winograd's transforms.
-SLACK = 8.0
-#: Differences beyond this are no rounding.
-MOST_ROUNDING = 1e-2
+SLACK, NARROW_SLACK = 8.0, 2.0
+#: Differences beyond this are no rounding; of narrower types, beyond this multiple of the tolerance.
+MOST_ROUNDING, NARROW_ROUNDING = 1e-2, 4.0
 
 
 @dataclass
@@ -87,24 +87,30 @@ class Judge:
         own = self._rounding[1].get(d.name)
         if own is None:
             return d
+        is_narrow = self.tolerance > NARROW
+        slack, most = (NARROW_SLACK, NARROW_ROUNDING * self.tolerance) if is_narrow else (SLACK, MOST_ROUNDING)
         pairs = ((d.max_rel, own[0]), (d.group_rel, own[1]))
-        if any(far > max(self.tolerance, min(SLACK * near, MOST_ROUNDING)) for far, near in pairs):
+        if any(far > max(self.tolerance, min(slack * near, most)) for far, near in pairs):
             return d
         return replace(d, excused=f"floats are {max(own):.1e} from double precision in this network")
 
     def _own_rounding(self, inputs: Arrays) -> dict[str, tuple[float, float]]:
         """Distance of the graph in floats from the graph in double precision, by output: of all, and of a group."""
-        try:
-            exact = exact_results(self.graph, inputs)
-            floats = run_graph(self.graph, inputs)
-        except (EdgecError, MemoryError):  # an operator that has no meaning in double precision
-            return {}
         found = {}
-        for name, value in floats.items():
-            if value.dtype == np.float32 and value.size:
-                d = compare(name, value.astype(np.float64), exact[name])
-                found[name] = (d.max_rel, self._worst_group(value, exact[name])[1])
+        for name, (value, exact) in in_both_precisions(self.graph, inputs).items():
+            d = compare(name, value.astype(np.float64), exact)
+            found[name] = (d.max_rel, self._worst_group(value, exact)[1])
         return found
+
+
+def in_both_precisions(graph: Graph, inputs: Arrays) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Outputs of floats, as the graph rounds them and in double precision; none where that has no meaning."""
+    try:
+        exact = exact_results(graph, inputs)
+        floats = run_graph(graph, inputs)
+    except (EdgecError, MemoryError):
+        return {}
+    return {n: (v, exact[n]) for n, v in floats.items() if v.dtype in (np.float32, np.float16) and v.size}
 
 
 def _magnitudes(got: np.ndarray, want: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

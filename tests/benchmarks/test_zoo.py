@@ -17,7 +17,7 @@ from benchmarks.zoo import __main__ as zoo
 from benchmarks.zoo import page, rows
 from benchmarks.zoo.entries import Entry, load, mixed, save
 from benchmarks.zoo.making import Maker, NotMade
-from benchmarks.zoo.single import sensitivity
+from benchmarks.zoo.single import rounding_of, sensitivity
 from edgec import ops
 from edgec.bench.timing import thread_seconds, wall_seconds
 from edgec.ir.graph import Graph, placeholder
@@ -165,6 +165,18 @@ def test_inputs_are_changed_in_the_last_digits_of_the_narrowest_floats() -> None
     assert 0 < found["wide"] < 1e-6 and 1e-4 < found["narrow"] < 1e-3
 
 
+def test_a_network_in_16_bits_is_as_far_from_exact_as_it_rounds() -> None:
+    x = placeholder("x", Type("f32", (256,)))
+    h = ops.node("cast", x, to="f16")
+    for _ in range(20):  # a random walk of roundings
+        h = ops.node("mul", h, ops.node("cast", ops.node("exp", h), to="f16"))
+        h = ops.node("div", h, ops.node("exp", h))
+    narrow = Graph((x,), (("y", ops.node("cast", h, to="f32")),))
+    wide = Graph((x,), (("y", ops.node("exp", x)),))
+    arrays = {"x": np.linspace(0.1, 1, 256, dtype=np.float32)}
+    assert rounding_of(narrow, arrays) > 2.0**-11 and 0 < rounding_of(wide, arrays) < 1e-6
+
+
 def test_the_page_lists_what_needs_work() -> None:
     usual = {"source": "timm", "exporter": "legacy", "variant": "", "date": "2026-01-01", "build_seconds": 3.0}
     usual |= {"compiler_seconds": 1.0, "build_mb": 99, "kernels": 5, "spread_1": [0.1, 0.2], "right": True}
@@ -177,10 +189,10 @@ def test_the_page_lists_what_needs_work() -> None:
     text = page.text([fine, slow, wrong, doubtful, {"name": "gone", "not_made": "no | such", "date": "2026-01-02"}], 9)
     listed = text.partition("## Above")[2].partition("##")[0]
     assert "| slow | 3.00" in listed and "fine" not in listed
-    assert "| doubtful | 5.0e-01 | - | 4.0e-01 |" in text.partition("## As far")[2]
-    assert "| within twice the peer's disagreement with itself | 1 |" in text
+    assert "| doubtful | 5.0e-01 | - | 4.0e-01 | - |" in text.partition("## As far")[2]
+    assert "| within twice the peer's disagreement with itself, or the file's own rounding | 1 |" in text
     assert (
-        "| wrong | 5.0e-01 | - | 1.0e-06 |" in text.partition("## As far")[0]
+        "| wrong | 5.0e-01 | - | 1.0e-06 | - |" in text.partition("## As far")[0]
         and "no \\| such" in text
         and "2026-01-01 to 2026-01-02" in text
     )

@@ -10,7 +10,7 @@ from chance import RANDOM
 
 import edgec
 from edgec.check import network
-from edgec.check.compare import TOLERANCE
+from edgec.check.compare import TOLERANCE, tolerance_of
 from edgec.check.float64 import exact_results
 from edgec.check.judge import Judge, says_nothing
 from edgec.ir.graph import Graph, constant, placeholder
@@ -86,6 +86,21 @@ def test_a_network_that_amplifies_rounding_may_differ_as_much() -> None:
     assert not judge.within(judge.differences({"y": far}, {"y": want}, inputs)[0])
     strict = Judge(graph, TOLERANCE, is_usual=False)
     assert not strict.within(strict.differences({"y": near}, {"y": want}, inputs)[0])
+
+
+def test_a_network_in_16_bits_may_differ_as_much_as_it_rounds() -> None:
+    """A reference in fp32 of a graph that cancels in fp16: 2 % off, beyond the tolerance of its type."""
+    x = placeholder("x", Type("f32", (1, 64)))
+    large = constant(np.full((), 40.0, np.float16))
+    h = node("sub", node("add", node("cast", x, to="f16"), large), large)
+    graph = Graph((x,), (("y", node("cast", h, to="f32")),))
+    inputs = {"x": np.clip(f32(1, 64), -0.6, 0.6)}
+    rounded = ((inputs["x"].astype(np.float16) + np.float16(40)) - np.float16(40)).astype(FLOATS)
+    judge = Judge(graph, tolerance_of(graph, "fp32"))
+    (d,) = judge.differences({"y": rounded}, {"y": inputs["x"]}, inputs)
+    assert d.max_rel > judge.tolerance and judge.within(d) and "from double precision" in d.excused
+    (far,) = judge.differences({"y": inputs["x"] + FLOATS(0.06)}, {"y": inputs["x"]}, inputs)
+    assert not judge.within(far)
 
 
 def test_a_graph_that_means_something_else_is_not_excused() -> None:
