@@ -64,6 +64,10 @@ class Board:
     flash_bytes: int = 0
     flash_origin: int = 0
     """Where flash begins in the address space, on a device without an operating system."""
+    constants_bytes: int = 0
+    """A second flash, for weights and other constants; 0: they lie in flash beside the code."""
+    constants_origin: int = 0
+    """Where it begins."""
     ram_origin: int = 0
     """Where the RAM of `ram_bytes` begins there; with it edgec writes a linker script and a start file."""
     clock_hz: int = 0

@@ -56,6 +56,7 @@ class Extra:
     of_pictures: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that look at pictures
     of_flow: Mapping[str, str] = field(default_factory=dict)  # and for those that look at two
     of_conversations: Mapping[str, str] = field(default_factory=dict)  # in their place, for language models
+    of_texts: Mapping[str, str] = field(default_factory=dict)  # in their place, for those without a chat template too
     only_pictures: bool = False  # or conversations, where there are pages for them
     language: str = "c"
     of_keywords: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that listen to a word
@@ -148,6 +149,7 @@ APPS: Mapping[str, Extra] = {
         steps=("make -C {folder}/embedded",),
         arches=("thumb",),
         of_keywords=_below("embedded", "apps/embedded", "mfcc.c", "mfcc.h"),
+        of_texts={"embedded/main.c": "apps/embedded/text.c.jinja", **_below("embedded", "apps/embedded", "Makefile")},
         one_in_one_out=True,
     ),
     "pi": Extra(
@@ -215,7 +217,7 @@ def _word(name: str) -> str:
 def _conversation(extra: Extra, model: Session | None) -> Mapping[str, str]:
     """The pages of an app for a language model; raises UsageError where there are none."""
     if not extra.of_conversations or model is None:
-        there = ", ".join(name for name, app in APPS.items() if app.of_conversations)
+        there = ", ".join(name for name, app in APPS.items() if app.of_conversations or app.of_texts)
         raise UsageError("this app has no sample for language models", hint=f"--app is one of {there} for them")
     if not model.converses:
         reason = model.chat.reason if model.chat is not None else "it has none"
@@ -246,6 +248,9 @@ def pages(
     detector = detector_of(picture, outputs) if picture is not None else None
     found: dict[str, str] = {}
     for extra in wanted:
+        if model is not None and extra.of_texts:
+            found |= extra.of_texts
+            continue
         if KEY in metadata and (extra.of_conversations or extra.only_pictures):
             found |= _conversation(extra, model)
             continue
@@ -270,7 +275,7 @@ def pages(
         "java_cast": lambda ctype: f"({JAVA[ctype].removesuffix('Buffer').lower()}) ",
         "compiled": sources, "package_version": "1.0.0", "picture": picture, "flow": flow, "detector": detector,
         "labels": prepared.labels,
-        "kind": "picture" if picture else "sound" if hears else "bytes",
+        "kind": "text" if model is not None else "picture" if picture else "sound" if hears else "bytes",
         "port": inputs[0] if inputs else None, "scores": outputs[0] if outputs else None,
         "steps": steps(inputs[0].onnx_name, metadata) if inputs else None,
         "score_steps": steps(outputs[0].onnx_name, metadata) if outputs else None,

@@ -74,7 +74,7 @@ class Decoder:
     context: int
     chunk: int
     vocabulary: int
-    count: str
+    count: str | None  # None: a run takes one token
     ports: tuple[int, int, int]  # tokens, past, logits
 
 
@@ -82,10 +82,11 @@ def decoder_of(program: Program, dimensions: Sequence[Open]) -> Decoder | None:
     """The language model that a program is; None where it is none."""
     facts = facts_of(program.graph)
     names = [name for name, _, _ in (*program.inputs, *program.outputs)]
-    if facts is None or len(dimensions) != 1 or not {"tokens", "past", "logits"} <= set(names):
+    if facts is None or len(dimensions) > 1 or not {"tokens", "past", "logits"} <= set(names):
         return None
     tokens, past, logits = (names.index(name) for name in ("tokens", "past", "logits"))
-    return Decoder(facts.context, facts.chunk, facts.vocabulary, dimensions[0].field, (tokens, past, logits))
+    field = dimensions[0].field if dimensions else None
+    return Decoder(facts.context, facts.chunk, facts.vocabulary, field, (tokens, past, logits))
 
 
 def shared_ports(program: Program) -> dict[int, int]:

@@ -44,7 +44,7 @@ class Session:
     """The facts of a language model, and the arguments of a run in C: the cache holds state after state."""
 
     facts: LanguageModel
-    count: str  # the field of the sizes for the number of tokens
+    count: str | None  # the field of the sizes for the number of tokens; None: a run takes one
     arguments: tuple[str, ...]
     cache_bytes: int
     read_bytes: int  # of the weights of products, each of which a run reads once
@@ -79,7 +79,7 @@ class Session:
 
     @property
     def changes(self) -> list[int]:
-        """What a chat template does to contents, by role."""
+        """The changes that a chat template makes to contents, by role."""
         assert self.chat is not None and self.chat.form is not None
         return [self.chat.form.changes.get(role, 0) for role in ROLES]
 
@@ -146,7 +146,7 @@ def session_of(program: Program, fields: Mapping[str, str], ctypes: Mapping[Buff
         _state(places[program.states[buffer]], node) for _, buffer, node in program.outputs if buffer in program.states
     )
     return Session(
-        facts, fields["tokens"], tuple(argument(*entry) for entry in entries), size, sum(b.bytes for b in products),
+        facts, fields.get("tokens"), tuple(argument(*entry) for entry in entries), size, sum(b.bytes for b in products),
         states, next((places[b] for name, b, _ in program.inputs if name == REACHED and b in places), None),
         read(table) if table is not None else None, chat_of(program.graph),
     )  # fmt: skip

@@ -23,6 +23,7 @@ def fit(program: Program, device: Device, room: int | None = None, stripes: Stri
     ram, flash = program.arena_bytes + ports, program.weights_bytes
     values = sorted((b for b in program.offsets if b.space == "arena"), key=lambda b: -b.bytes)
     writers = {kernel.writes: kernel for kernel in program.kernels}
+    room_of_weights = device.board.constants_bytes or device.board.flash_bytes
     return {
         "ram": {
             "arena": program.arena_bytes,
@@ -33,8 +34,8 @@ def fit(program: Program, device: Device, room: int | None = None, stripes: Stri
         },
         "flash": {
             "bytes": flash,
-            "of": device.board.flash_bytes,
-            "fits": flash <= device.board.flash_bytes if device.board.flash_bytes else None,
+            "of": room_of_weights,
+            "fits": flash <= room_of_weights if room_of_weights else None,
         },
         "largest": [
             {"bytes": b.bytes, "nodes": list(writers[b].names[:3]) if b in writers else []} for b in values[:NAMED]

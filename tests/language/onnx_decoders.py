@@ -97,10 +97,10 @@ def _plain(w: Writer, x: str, layer: int, is_rotary: bool) -> str:
     return w("Reshape", w("Transpose", y, perm=[0, 2, 1, 3]), [0, 0, -1])
 
 
-def decoder(style: str, window: int = -1) -> onnx.ModelProto:
+def decoder(style: str, window: int = -1, vocabulary: int = VOCABULARY) -> onnx.ModelProto:
     """A decoder of two layers; ``window`` is that of grouped attention."""
     w = Writer()
-    table = w.drawn(VOCABULARY, WIDTH)
+    table = w.drawn(vocabulary, WIDTH)
     x = w("Gather", table, "input_ids")
     if style == "learned":
         x = w("Add", x, w("Gather", w.drawn(LONGEST, WIDTH), "position_ids"))
@@ -113,10 +113,10 @@ def decoder(style: str, window: int = -1) -> onnx.ModelProto:
         y = w("Mul", w("Mul", gate, w("Sigmoid", gate)), w.linear(y, WIDTH, HIDDEN))
         x = w("Add", x, w.linear(y, HIDDEN, WIDTH))
     w("MatMul", w.norm(x), w("Transpose", table, perm=[1, 0]), named=("logits",))
-    return _model(w, style)
+    return _model(w, style, vocabulary)
 
 
-def _model(w: Writer, style: str) -> onnx.ModelProto:
+def _model(w: Writer, style: str, vocabulary: int) -> onnx.ModelProto:
     def info(name: str, kind: int, *shape: int | str) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(name, kind, shape)
 
@@ -130,13 +130,39 @@ def _model(w: Writer, style: str) -> onnx.ModelProto:
         *(info(f"past_key_values.{c}", TensorProto.FLOAT, batch, GROUPS, "past", size) for c in caches),
     ]
     outputs = [
-        info("logits", TensorProto.FLOAT, batch, "new", VOCABULARY),
+        info("logits", TensorProto.FLOAT, batch, "new", vocabulary),
         *(info(f"present.{c}", TensorProto.FLOAT, batch, GROUPS, "total", size) for c in caches),
     ]
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(
         helper.make_graph(w.nodes, "lm", inputs, outputs, w.weights), opset_imports=opsets, ir_version=9
     )
+
+
+def stacked(model: onnx.ModelProto, count: int | str = "new") -> onnx.ModelProto:
+    """The same decoder with keys in one tensor and values in another, layer above layer; ``count`` new tokens."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    g, one = found.graph, numpy_helper.from_array(np.array([0]), "stack_axis")
+    g.initializer.append(one)
+    del g.input[-2 * LAYERS :]
+    del g.output[1:]
+    for kind in ("key", "value"):
+        layers = [f"{layer}.{kind}" for layer in range(LAYERS)]
+        for layer, name in enumerate(layers):
+            at = numpy_helper.from_array(np.array(layer), f"stack_{layer}_{kind}")
+            g.initializer.append(at)
+            g.node.insert(0, helper.make_node("Gather", [f"past_{kind}", at.name], [f"past_key_values.{name}"], axis=0))
+            g.node.append(helper.make_node("Unsqueeze", [f"present.{name}", one.name], [f"above.{name}"]))
+        g.node.append(helper.make_node("Concat", [f"above.{name}" for name in layers], [kind], axis=0))
+        for infos, name, length in ((g.input, f"past_{kind}", "past"), (g.output, kind, "total")):
+            infos.append(helper.make_tensor_value_info(name, 1, [LAYERS, 1, GROUPS, length, SIZE]))
+    for name, infos in (("input_ids", g.input), ("position_ids", g.input), ("logits", g.output)):
+        dims = next(i for i in infos if i.name == name).type.tensor_type.shape.dim
+        dims[1].CopyFrom(
+            onnx.TensorShapeProto.Dimension(**{"dim_param" if isinstance(count, str) else "dim_value": count})
+        )
+    return found
 
 
 def logits_of(model: onnx.ModelProto, tokens: list[int]) -> np.ndarray:
@@ -149,4 +175,6 @@ def logits_of(model: onnx.ModelProto, tokens: list[int]) -> np.ndarray:
         "position_ids": np.arange(len(tokens))[None],
     }  # fmt: skip
     empty = np.zeros((1, GROUPS, 0, SIZE), np.float32)
-    return np.asarray(session.run(["logits"], {i.name: given.get(i.name, empty) for i in session.get_inputs()})[0][0])
+    empties = {4: empty, 5: np.stack([empty] * LAYERS)}
+    fed = {i.name: given[i.name] if i.name in given else empties[len(i.shape)] for i in session.get_inputs()}
+    return np.asarray(session.run(["logits"], fed)[0][0])

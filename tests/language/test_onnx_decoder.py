@@ -10,7 +10,7 @@ import onnx
 import pytest
 from chance import RANDOM
 from compiled import Compiled, compile_graphs, program_of
-from onnx_decoders import LAYERS, SIZE, STYLES, VOCABULARY, decoder, logits_of
+from onnx_decoders import LAYERS, SIZE, STYLES, VOCABULARY, decoder, logits_of, stacked
 from test_decoder import close, decoded
 
 import edgec
@@ -23,6 +23,7 @@ from edgec.ir.extent import sizes
 
 CONTEXT = 24
 MODELS = {**{style: decoder(style) for style in STYLES}, "window": decoder("grouped", 5)}
+MODELS["stacked"] = stacked(MODELS["plain"])
 GRAPHS = {name: edgec.load(model.SerializeToString(), context=CONTEXT).graph for name, model in MODELS.items()}
 
 
@@ -31,10 +32,11 @@ def test_the_form_of_the_graph() -> None:
     for graph in GRAPHS.values():
         names = [n.attributes["name"] for n in graph.inputs]
         layers = [f"{kind}_{layer}" for layer in range(LAYERS) for kind in ("keys", "values")]
-        assert names == ["tokens", "past", *layers]
-        assert [name for name, _ in graph.outputs] == ["logits", *(f"{n}_new" for n in layers)]
+        assert names[:2] == ["tokens", "past"] and sorted(names[2:]) == sorted(layers)
+        assert [name for name, _ in graph.outputs] == ["logits", *(f"{n}_new" for n in names[2:])]
         capacity = CONTEXT + CONTEXT - 1  # a chunk may begin at the last position
-        assert graph.inputs[2].type.shape == (2, SIZE, capacity) and graph.inputs[3].type.shape == (2, capacity, SIZE)
+        shapes = {n.attributes["name"]: n.type.shape for n in graph.inputs}
+        assert shapes["keys_0"] == (2, SIZE, capacity) and shapes["values_1"] == (2, capacity, SIZE)
         assert graph.outputs[0][1].type.shape == (VOCABULARY,)
 
 
@@ -93,6 +95,22 @@ def test_session(tmp_path: Path) -> None:
             close(session.next(tokens[end - 1]), want[end - 1])
 
 
+def test_one_token_at_a_time(tmp_path: Path) -> None:
+    """A decoder that takes one token a run: a prompt is as many runs, through any session."""
+    path = tmp_path / "lm.onnx"
+    onnx.save(stacked(MODELS["plain"], 1), str(path))
+    edgec.build(path, tmp_path / "out", context=CONTEXT, name="lm")
+    tokens = RANDOM.integers(0, VOCABULARY, CONTEXT).tolist()
+    want = logits_of(MODELS["plain"], tokens)
+    with Network(tmp_path / "out") as network:
+        session = Session(network)
+        close(session.prefill(tokens[:5]), want[4])
+        for end in range(6, CONTEXT + 1):
+            close(session.next(tokens[end - 1]), want[end - 1])
+        with pytest.raises(UsageError, match="do not fit"):
+            session.next(0)
+
+
 def renamed(change: Callable[[onnx.ModelProto], None]) -> bytes:
     model = onnx.ModelProto()
     model.CopyFrom(MODELS["plain"])
@@ -126,10 +144,19 @@ def test_refused() -> None:
     def no_output(model: onnx.ModelProto) -> None:
         del model.graph.output[-1]
 
+    def two_tokens(model: onnx.ModelProto) -> None:
+        model.CopyFrom(stacked(model, 2))
+
+    def other_layers(model: onnx.ModelProto) -> None:
+        model.CopyFrom(stacked(model))
+        model.graph.input[-1].type.tensor_type.shape.dim[0].dim_param = "layers"
+
     for change, message in (
         (another_input, "'encoder_hidden_states' of rank 3"),
         (another_output, "'present.1.value' is no cache"),
         (no_output, "'past_key_values.1.value'"),
+        (two_tokens, "'input_ids' has 2 tokens"),
+        (other_layers, "the cache 'past_value' has dimensions"),
     ):
         with pytest.raises(ModelError, match=message):
             edgec.load(renamed(change), context=CONTEXT)

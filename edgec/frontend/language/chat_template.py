@@ -22,7 +22,7 @@ _PROCESS = Path(__file__).with_name("template_process.py")
 
 @dataclass(frozen=True)
 class Message:
-    """What ``system``, ``user`` or ``assistant`` says."""
+    """The content of ``system``, ``user`` or ``assistant``."""
 
     role: str
     content: str

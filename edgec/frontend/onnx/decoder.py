@@ -17,14 +17,17 @@ import numpy as np
 from edgec import ops
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.hugging.folder import trained_context
-from edgec.frontend.hugging.tokenizer import tokens_beside
+from edgec.frontend.hugging.tokenizer import FILE, tokens_beside
+from edgec.frontend.language import llama2c
 from edgec.frontend.language.decoder import CHUNK, CONTEXT
-from edgec.frontend.language.facts import LanguageModel
+from edgec.frontend.language.facts import TOKENS, LanguageModel
+from edgec.frontend.language.table import table_of, written
 from edgec.frontend.onnx.implied import implied, name_of
 from edgec.frontend.onnx.importer import check, lower_model, metadata_of
 from edgec.frontend.onnx.inputs import Open, declared_types
 from edgec.frontend.onnx.key_scale import on_queries
 from edgec.frontend.onnx.model import Model
+from edgec.frontend.onnx.stacked import RANK, unstacked
 from edgec.frontend.states import describe
 from edgec.frontend.values import Value, concat, constant, emit, full, iota, size
 from edgec.ir import expr as X
@@ -35,10 +38,12 @@ from edgec.ir.types import FLOATS, Type
 from edgec.text import listed, printable
 
 #: The input of tokens, by the names that exporters give it.
-_TOKENS = ("input_ids", "tokens")
+_TOKENS = ("input_ids", "tokens", "token")
 #: Inputs that are computed inside: by name, from the sizes of a run.
-_MASKS, _POSITIONS, _BRANCH = ("attention_mask",), ("position_ids", "cache_position"), ("use_cache_branch",)
+_MASKS, _POSITIONS, _BRANCH = ("attention_mask",), ("position_ids", "cache_position", "pos"), ("use_cache_branch",)
 _PAST = re.compile(r"past|cache", re.IGNORECASE)
+#: Keys or values in the name of a cache.
+_KIND = re.compile(r"key|value|(?<![a-z])[kv](?![a-z])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -80,9 +85,9 @@ def import_decoder(model: Model, context: int | None = None) -> Graph:
     """
     check(model)
     context = _context(model, context)
-    chunk = min(CHUNK, context)
-    run = _Run(X.size("past", 0, context - 1), Dimension("tokens", 1, chunk).extent, context, chunk)
     declared = declared_types(model)
+    chunk = min(_chunk(declared), context)
+    run = _Run(X.size("past", 0, context - 1), Dimension("tokens", 1, chunk).extent, context, chunk)
     outputs = [o.name for o in model.proto.graph.output]
     tokens, past = placeholder("tokens", Type("i32", (run.count,))), placeholder("past", Type("i64", ()))
     caches = _caches(model, declared, run)
@@ -109,12 +114,21 @@ def import_decoder(model: Model, context: int | None = None) -> Graph:
             model.name, importer.origin, metadata_of(model), (*importer.sizes.items(), (run.past, past)),
             tuple(importer.demands),
         )  # fmt: skip
-        made = _with_states(graph, run)
-        beside = {} if model.folder is None else tokens_beside(model.folder.path, made.outputs[0][1].type.shape[0])
-        return replace(made, metadata={**made.metadata, **beside})
+        made = _with_states(unstacked(graph), run)
+        return replace(made, metadata={**made.metadata, **_tokens(model, int(made.outputs[0][1].type.shape[0]))})
     except ModelError as error:
         error.where = error.where or model.where
         raise
+
+
+def _tokens(model: Model, count: int) -> dict[str, str]:
+    """The metadata with the vocabulary beside the model, in a tokenizer.json or a tokenizer.bin."""
+    if model.folder is None:
+        return {}
+    path = model.folder.path / llama2c.FILE
+    if path.is_file() and not (model.folder.path / FILE).is_file():
+        return {TOKENS: written(table_of(llama2c.read_vocabulary(path, count)))}
+    return tokens_beside(model.folder.path, count)
 
 
 def _context(model: Model, context: int | None) -> int:
@@ -125,10 +139,25 @@ def _context(model: Model, context: int | None) -> int:
     return context or min(CONTEXT, trained or CONTEXT)
 
 
+def _chunk(declared: Mapping[str, tuple[str, tuple[Open, ...] | None]]) -> int:
+    """The most new tokens of a run: as many as ours, or one where the model takes one at a time."""
+    name = next(n for n in declared if n in _TOKENS)
+    count = (declared[name][1] or (None,))[-1]
+    if isinstance(count, int) and count != 1:
+        raise ModelError(
+            f"input '{printable(name)}' has {count} tokens, whatever the text",
+            hint="export it with one token, or with a number of them that is open",
+        )
+    return 1 if count == 1 else CHUNK
+
+
 def _caches(
     model: Model, declared: Mapping[str, tuple[str, tuple[Open, ...] | None]], run: _Run
 ) -> dict[str, tuple[Open | Expr, ...]]:
-    """The dimensions of every cache: one text, the earlier tokens, and what is a number or still open."""
+    """The dimensions of every cache: one text, the earlier tokens, and what is a number or still open.
+
+    Of five dimensions, the first counts the layers in it.
+    """
     infos = model.proto.graph.output
     returned = {d.dim_param for o in infos for d in o.type.tensor_type.shape.dim if d.dim_param}
     found: dict[str, tuple[Open | Expr, ...]] = {}
@@ -136,11 +165,17 @@ def _caches(
         if not _is_cache(name, dtype, dims):
             continue
         assert dims is not None
-        places = [k for k, d in enumerate(dims) if k and not isinstance(d, int)]
-        # The length changes from input to output; where names do not tell, it is the third dimension.
+        texts = len(dims) - RANK if len(dims) > RANK else 0
+        places = [k for k, d in enumerate(dims) if k > texts and not isinstance(d, int)]
+        if not all(isinstance(d, int) for d in dims[:texts]) or texts > 1 or not places:
+            raise ModelError(
+                f"the cache '{printable(name)}' has dimensions {list(map(str, dims))}",
+                hint="caches are [texts, heads, tokens, features], or a fixed number of such above each other",
+            )
+        # The length changes from input to output; where names do not tell, it is that of tokens.
         changing = [k for k in places if dims[k] not in returned and dims[k] is not None]
-        axis = changing[0] if len(changing) == 1 else 2 if 2 in places else places[0]
-        found[name] = tuple(1 if k == 0 else run.past if k == axis else d for k, d in enumerate(dims))
+        axis = changing[0] if len(changing) == 1 else texts + 2 if texts + 2 in places else places[0]
+        found[name] = tuple(1 if k == texts else run.past if k == axis else d for k, d in enumerate(dims))
     return found
 
 
@@ -265,7 +300,8 @@ def _names(caches: Sequence[Node]) -> dict[Node, str]:
     found = {}
     for k, node in enumerate(caches):
         name = str(node.attributes["name"])
-        number, kinds = re.search(r"\d+", name), re.findall(r"key|value", name)
-        found[node] = f"{kinds[-1]}s_{int(number[0])}" if number and kinds else f"cache_{k}"
+        number, kinds = re.search(r"\d+", name), _KIND.findall(name)
+        kind = {"k": "keys", "v": "values"}[kinds[-1][0].lower()] if kinds else ""
+        found[node] = f"{kind}_{int(number[0])}" if number and kinds else f"cache_{k}"
     is_unique = len(set(found.values())) == len(found)
     return found if is_unique else {node: f"cache_{k}" for k, node in enumerate(caches)}
