@@ -6,10 +6,11 @@ from edgec.artifact.network import Network
 from edgec.artifact.sampler import Sampling
 from edgec.artifact.session import Session
 from edgec.artifact.tokenizer import Tokenizer
+from edgec.artifact.trainer import Trainer
 from edgec.build import Built, Model
 from edgec.version import __version__
 
 __all__ = [
-    "Built", "LanguageModel", "Model", "Network", "Sampling", "Session", "Tokenizer", "__version__", "bench", "build",
-    "check", "load", "masks", "score", "tune",
+    "Built", "LanguageModel", "Model", "Network", "Sampling", "Session", "Tokenizer", "Trainer", "__version__", "bench",
+    "build", "check", "load", "masks", "score", "tune",
 ]  # fmt: skip

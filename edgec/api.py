@@ -21,6 +21,7 @@ from edgec import pipeline
 from edgec.artifact.folder import read_lock
 from edgec.artifact.language_model import LanguageModel
 from edgec.artifact.network import Network
+from edgec.artifact.trainer import Trainer
 from edgec.bench import latency
 from edgec.bench.answers import Ran
 from edgec.bench.remote import Remote, connect
@@ -82,12 +83,12 @@ def load(source: str | Path, **settings: Unpack[Settings]) -> Any: ...
 @overload
 def load(source: Source, **settings: Unpack[Settings]) -> Model: ...
 @_interface
-def load(source: Source, **settings: Unpack[Settings]) -> Model | LanguageModel | Network:
+def load(source: Source, **settings: Unpack[Settings]) -> Model | LanguageModel | Network | Trainer:
     """Read a model: the path of an ONNX, TensorFlow Lite or GGUF file, its bytes, or an ONNX ModelProto.
 
-    The folder of a build is opened instead: a `LanguageModel` where it holds one that knows texts, a `Network`
-    otherwise; ``threads`` is the only setting then. Raises ModelError for a model that is broken or not supported,
-    UsageError for shapes that are missing or do not fit.
+    The folder of a build is opened instead: a `LanguageModel` where it holds one that knows texts, a `Trainer` where
+    it has a training step, a `Network` otherwise; ``threads`` is the only setting then. Raises ModelError for a
+    model that is broken or not supported, UsageError for shapes that are missing or do not fit.
     """
     if isinstance(source, (str, Path)) and os.path.isfile(Path(source) / LOCK):
         return _opened(Path(source), **settings)
@@ -96,11 +97,14 @@ def load(source: Source, **settings: Unpack[Settings]) -> Model | LanguageModel 
     return Model(parsed, pipeline.import_(parsed, Context(options)))
 
 
-def _opened(folder: Path, threads: int = 1, **settings: Any) -> LanguageModel | Network:
+def _opened(folder: Path, threads: int = 1, **settings: Any) -> LanguageModel | Network | Trainer:
     """A built folder at work."""
     if settings:
         raise UsageError(f"'{next(iter(settings))}' cannot be changed after the build", hint="give it to build()")
-    facts = read_lock(folder).get("language_model")
+    lock = read_lock(folder)
+    if "training" in lock:
+        return Trainer(folder, threads)
+    facts = lock.get("language_model")
     has_tokens = isinstance(facts, dict) and facts.get("has_tokens")
     return LanguageModel(folder, threads) if has_tokens else Network(folder, threads)
 

@@ -34,6 +34,7 @@ from edgec.ir.types import Type
 from edgec.options import Options, Settings, resolve
 from edgec.pipeline.context import Context
 from edgec.pipeline.run import Run
+from edgec.pipeline.training import trained_run
 from edgec.progress import Progress, silent
 from edgec.report.facts import operator_counts
 from edgec.schedule.program import Program
@@ -218,7 +219,13 @@ def build(
     )
     source = parsed if parsed is not None else model
     save = Path(save_stages) if save_stages is not None else None
-    run = pipeline.run(source, context, start, save=save)
+    if options.training is not None:
+        if parsed is None or start != "import" or save is not None:
+            hint = "build without --from and --save-stages"
+            raise UsageError("a training step is made from a model, in one go", hint=hint)
+        parsed, run = trained_run(parsed, context)
+    else:
+        run = pipeline.run(source, context, start, save=save)
     return _written(run, parsed, None if out is None else Path(out), compiler, extras, progress)
 
 

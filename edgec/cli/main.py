@@ -17,6 +17,7 @@ from edgec.cli import config
 from edgec.cli import device as device_verbs
 from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
+from edgec.cli import train as train_verb
 from edgec.cli import trust as trust_verb
 from edgec.cli.command import Answer, Asked, CommandGroup, command, refused
 from edgec.cli.shared import Data, Inputs, Metric, Samples, Seed, Tolerance
@@ -296,6 +297,7 @@ def explain(
 
 
 report_verbs.register(app)
+train_verb.register(app)
 chat_verbs.register(app)
 trust_verb.register(app)
 

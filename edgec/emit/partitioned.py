@@ -11,8 +11,9 @@ from typing import Any
 from edgec.device.device import Device
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.function_comment import comment_text
+from edgec.emit.interface import Port, ports
 from edgec.emit.license import licensed
-from edgec.emit.project import LOCK, Port, files, ports, sealed
+from edgec.emit.project import LOCK, files, sealed
 from edgec.emit.render import render
 from edgec.emit.weights import Weights
 from edgec.errors import UsageError

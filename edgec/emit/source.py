@@ -26,6 +26,8 @@ from edgec.schedule.program import Buffer, Kernel, Program
 from edgec.text import listed
 
 _NAME = "KERNEL_NAME"
+#: Kernel sources are divided into about this many files, so that they can be compiled in parallel.
+FILES = 8
 
 
 @dataclass(frozen=True)
@@ -223,3 +225,18 @@ def _arguments(kernel: Kernel, view: View, program: Program) -> str:
     pointers = [_pointer(b, program, const=b not in view.written) for b in operands]
     sizes = (size_name(s) for s in kernel.sizes if s not in kernel.read_sizes)
     return ", ".join([*pointers, *scratch, *sizes, *view.last_arguments])
+
+
+def grouped(functions: Sequence[Function]) -> list[list[Function]]:
+    """Functions in order, divided into files of about equal length."""
+    total = sum(len(f.text) for f in functions)
+    share = max(total // FILES, 20_000)
+    groups: list[list[Function]] = [[]]
+    size = 0
+    for f in functions:
+        if size > share:
+            groups.append([])
+            size = 0
+        groups[-1].append(f)
+        size += len(f.text)
+    return groups

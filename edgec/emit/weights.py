@@ -29,8 +29,9 @@ _READ_BIN = ("web", "python")
 def weights_blob(program: Program) -> bytes:
     """The weights as they are in memory."""
     blob = np.zeros(max(program.weights_bytes, ALIGNMENT), np.uint8)
-    single = program.single.offsets if program.single is not None else {}
-    for buffer, offset in {**program.offsets, **single}.items():
+    others = (program.single, program.training.step if program.training is not None else None)
+    shared = {b: place for other in others if other is not None for b, place in other.offsets.items()}
+    for buffer, offset in {**program.offsets, **shared}.items():
         if buffer.space == "weights" and buffer.data is not None:
             raw = np.ascontiguousarray(buffer.data).reshape(-1).view(np.uint8)
             blob[offset : offset + raw.size] = raw

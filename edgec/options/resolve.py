@@ -25,6 +25,7 @@ from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
 from edgec.options.keywords import unknown
 from edgec.options.table import OPTIONS, Folders, Settings
+from edgec.options.training import Training, training_of
 from edgec.options.types import expected, value_fits
 from edgec.rewrite.rule import Numeric
 from edgec.text import identifier, printable
@@ -83,6 +84,7 @@ class Options:
     overrides: Mapping[str, str]
     tiles: Mapping[str, tuple[int, int]]
     limits: Limits
+    training: Training | None
 
     @property
     def room(self) -> int:
@@ -120,6 +122,7 @@ def resolve(settings: Settings) -> Options:
         max_loss=_max_loss(given["max_loss"], given["quantize"], prune),
         calibrate=_calibration(given, quantize, error),
         compiler=given["compiler"],
+        training=training_of(given),
         **{key: _read(key, given[key]) for key in _CHECKS},
         rules=_folders(given["rules"], "rules"),
         templates=_folders(given["templates"], "templates"),

@@ -21,6 +21,7 @@ Folders = Iterable[Union[str, Path]]
 TARGET = "Target"
 SHAPES = "Shapes, inputs and states"
 COMPRESSION = "Compression"
+TRAINING = "Training"
 REWRITING = "Rewriting and fusion"
 LIMITS = "Limits"
 EXTENSIONS = "Parts of your own"
@@ -205,6 +206,32 @@ class Settings(TypedDict, total=False):
             is_path=lambda value: True,
         ),
     ]  # fmt: skip
+
+    loss: Annotated[
+        str | None,
+        Option(
+            "Train too: cross_entropy, mse, l1, bce or hinge, and of which output, as in mse:logits.",
+            TRAINING, metavar="LOSS",
+        ),
+    ]  # fmt: skip
+    update: Annotated[
+        str,
+        Option(
+            "Weights that are trained: all, bias, norm, last:N (layers), or nodes with commas.",
+            TRAINING, "all", metavar="WEIGHTS",
+        ),
+    ]  # fmt: skip
+    optimizer: Annotated[
+        str,
+        Option(
+            "sgd, adam or adamw, as in sgd:lr=0.01,momentum=0.9,weight_decay=1e-4,clip=1.",
+            TRAINING, "sgd", metavar="NAME",
+        ),
+    ]  # fmt: skip
+    batch: Annotated[
+        int | None,
+        Option("Samples of a training step; those of the model by default.", TRAINING, kind=int, metavar="N"),
+    ]
 
     numeric: Annotated[
         str,

@@ -379,4 +379,17 @@ class Program:
     parts: tuple[Part, ...] = ()  # in the order in which they run
     assignment: Assignment | None = None  # the device of every block, where there is a GPU next to the CPU
     single: Program | None = None  # on a GPU, the program for one token of a language model: same weights, same arena
+    training: Training | None = None  # the step that trains weights which this program takes as inputs
     choices: Mapping[str, str] = field(default_factory=dict)  # of prices and measurements: by key, the variant taken
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The training of a network: the program of a step, and what begins its states (zero where nothing is said)."""
+
+    step: Program
+    initial: Mapping[str, np.ndarray]  # by the name of a trained weight
+    classes: int | None  # that targets number, or None for targets that are floats
+    rate: float  # the learning rate where the caller gives none
+    said: Mapping[str, str]  # the options that chose it
+    model: bytes  # the file that trained weights are written back to

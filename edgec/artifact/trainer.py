@@ -1,0 +1,240 @@
+"""A built network that learns: its weights, a step on them, and the way back to ONNX."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec import files
+from edgec.artifact.folder import read_lock
+from edgec.artifact.network import Network, Port
+from edgec.emit.project import LOCK
+from edgec.errors import ModelError, UsageError
+from edgec.frontend.onnx.model import read
+from edgec.frontend.onnx.trainable import with_values
+from edgec.ir.types import DTYPES
+from edgec.progress import Progress, silent
+from edgec.untrusted import read_arrays
+
+_BAD_TARGET, _NOT_FINITE = 32, 33
+_ALIGNMENT = 64
+
+
+class LossError(ModelError):
+    """The loss of a step is no finite number; the weights are as they were."""
+
+
+@dataclass
+class History:
+    """The mean loss of every epoch."""
+
+    losses: list[float] = field(default_factory=list)
+
+
+class Trainer:
+    """A built network with a training step: ``step``, ``fit``, and calls that use the weights as they are now.
+
+    It owns the state (trained weights, then what the optimizer keeps), an arena and threads; calls wait for each other.
+    """
+
+    def __init__(self, folder: str | Path, threads: int = 1) -> None:
+        """Open a built folder; raises UsageError where it was built without a loss."""
+        facts = read_lock(Path(folder)).get("training")
+        if not isinstance(facts, dict):
+            raise UsageError("the folder has no training step", hint="build it with --loss", where=str(folder))
+        try:
+            self.learning_rate = float(facts["learning_rate"])
+            self.classes: int | None = facts["classes"]
+            self.said = {key: str(facts[key]) for key in ("loss", "update", "optimizer")}
+            self.inputs, self.target = tuple(_port(p) for p in facts["inputs"]), _port(facts["target"])
+            self._held = {p["onnx_name"]: (int(p["at"]), bool(p["trained"]), _port(p)) for p in facts["state"]}
+            self._state, self._arena = _aligned(int(facts["state_bytes"])), _aligned(int(facts["arena_bytes"]))
+            _ = self.state  # every piece lies in it
+        except (KeyError, TypeError, ValueError):
+            where = str(Path(folder) / LOCK)
+            raise UsageError("is no lock that edgec writes", hint="build it again", where=where) from None
+        self.network = Network(folder, threads)
+        self._loss = ctypes.c_float()
+        self.reset()
+
+    @property
+    def batch(self) -> int:
+        """Samples of a step."""
+        return int(self.inputs[0].shape[0]) if self.inputs and self.inputs[0].shape else 1
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """The trained weights by name, as views of the state: what is written to them counts."""
+        return {name: self._view(at, port) for name, (at, is_trained, port) in self._held.items() if is_trained}
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """All that training changes by name: the weights, and what the optimizer keeps for them."""
+        return {name: self._view(at, port) for name, (at, _, port) in self._held.items()}
+
+    def reset(self) -> None:
+        """Begin again with the weights of the model."""
+        self._function("state_init", None)(ctypes.c_void_p(self._state.ctypes.data))
+
+    def step(self, *arrays: Any, learning_rate: float | None = None) -> float:
+        """One step on a batch: the inputs in order, then the targets; the loss before it.
+
+        Raises UsageError for arrays that do not fit and targets outside of the classes, LossError where the loss is no
+        finite number. The weights are as they were then.
+        """
+        ports = (*self.inputs, self.target)
+        if len(arrays) != len(ports):
+            names = ", ".join(f"{p.onnx_name} {p}" for p in ports)
+            raise UsageError(f"{len(arrays)} arrays are given, a step takes {len(ports)}", hint=names)
+        given = [self._fitting(p, a) for p, a in zip(ports, arrays)]
+        rate = self.learning_rate if learning_rate is None else learning_rate
+        net = self.network._net
+        pointers = (net._weights.ctypes.data, self._state.ctypes.data, self._arena.ctypes.data, net._pool)
+        with self.network._lock:
+            status = self._function("step")(
+                *(ctypes.c_void_p(p) for p in (*pointers, *(a.ctypes.data for a in given))),
+                ctypes.c_float(rate), ctypes.byref(self._loss),
+            )  # fmt: skip
+        if status == _BAD_TARGET:
+            raise UsageError("a target is no class of the network", hint=f"classes are 0 to {(self.classes or 1) - 1}")
+        if status == _NOT_FINITE:
+            hint = "lower the learning rate, or look for such numbers in the data"
+            raise LossError(f"the loss is {self._loss.value}, and the weights are as they were", hint=hint)
+        if status:
+            raise UsageError(f"the step returned status {status}", where=str(self.network.folder))
+        return float(self._loss.value)
+
+    def fit(
+        self,
+        data: Mapping[str, np.ndarray] | Sequence[np.ndarray] | str | Path,
+        *,
+        epochs: int = 1,
+        learning_rate: float | Callable[[int], float] | None = None,
+        seed: int | None = 0,
+        progress: Progress = silent,
+    ) -> History:
+        """Train on samples: arrays by name (or in order, targets last), or an .npz file of them; their first
+        dimension counts samples.
+
+        Every epoch takes them in another order drawn from ``seed`` (None: as they are), and leaves out those that fill
+        no batch. ``learning_rate`` may be a function of the number of the step.
+        """
+        arrays = self._samples(data)
+        count, history, number = len(arrays[0]) // self.batch, History(), 0
+        if epochs < 1 or count < 1:
+            told = f"{epochs} epochs of {len(arrays[0])} samples make no step of {self.batch}"
+            raise UsageError(told, hint="give more samples, or build with a smaller --batch")
+        drawn = np.random.default_rng(seed)
+        for epoch in range(epochs):
+            order = drawn.permutation(len(arrays[0])) if seed is not None else np.arange(len(arrays[0]))
+            total = 0.0
+            for k in range(count):
+                batch = order[k * self.batch : (k + 1) * self.batch]
+                rate = learning_rate(number) if callable(learning_rate) else learning_rate
+                total += self.step(*(a[batch] for a in arrays), learning_rate=rate)
+                number += 1
+                progress("train", f"epoch {epoch + 1}, loss {total / (k + 1):.4f}", number / (epochs * count))
+            history.losses.append(total / count)
+        return history
+
+    def __call__(self, *arrays: np.ndarray) -> Any:
+        """Run the network once on inputs in order, with the weights as they are now: the output, or all by name."""
+        trained = self.weights
+        names = [p.onnx_name for p in self.network.inputs if p.onnx_name not in trained]
+        if len(arrays) != len(names):
+            raise UsageError(f"{len(arrays)} arrays are given, and the network has {len(names)} inputs")
+        results = self.network.run({**dict(zip(names, arrays)), **trained})
+        return next(iter(results.values())) if len(results) == 1 else results
+
+    def save(self, path: str | Path) -> None:
+        """Write the state as an .npz file, which is replaced as a whole where there is one."""
+        files.replace(path, files.npz(self.state))
+
+    def restore(self, path: str | Path) -> None:
+        """Go on from a file that `save` wrote. Raises UsageError for one of another training, and changes nothing."""
+        found, mine = read_arrays(path), self.state
+        if set(found) != set(mine) or any(found[n].shape != mine[n].shape for n in mine):
+            raise UsageError("was not saved by this training", hint="save the state again", where=str(path))
+        for name, view in mine.items():
+            view[...] = found[name]
+
+    def export_onnx(self, path: str | Path) -> None:
+        """Write the model with its trained weights, in one file."""
+        model = with_values(read(self.network.folder / f"{self.network.name}_model.onnx"), self.weights)
+        files.replace(path, model.SerializeToString())
+
+    def delta(self) -> np.ndarray:
+        """The change of the trained weights, as `NAME_export_delta` writes it."""
+        trained = max(at + port_bytes(port) for at, is_trained, port in self._held.values() if is_trained)
+        found = np.empty(-(-trained // _ALIGNMENT) * _ALIGNMENT // 4, np.float32)
+        self._function("export_delta", None)(
+            ctypes.c_void_p(self._state.ctypes.data), ctypes.c_void_p(found.ctypes.data)
+        )
+        return found
+
+    def close(self) -> None:
+        """Stop the threads; nothing can be trained afterwards."""
+        self.network.close()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _function(self, name: str, result: Any = ctypes.c_int) -> Any:
+        found = getattr(self.network._net._library, f"{self.network.name}_{name}")
+        found.restype = result
+        return found
+
+    def _view(self, at: int, port: Port) -> np.ndarray:
+        size = port_bytes(port)
+        shape: Any = port.shape
+        return self._state[at : at + size].view(DTYPES[port.dtype]).reshape(shape)
+
+    def _fitting(self, port: Port, given: Any) -> np.ndarray:
+        """An array of a port's type; numbers of classes may be integers of any width, floats of 64 bits are rounded."""
+        array = np.asarray(given)
+        kinds = "iu" if port.dtype.startswith(("i", "u")) else "f"
+        if array.shape != port.shape or array.dtype.kind not in kinds:
+            hint = f"classes are 0 to {self.classes - 1}" if port is self.target and self.classes else None
+            raise UsageError(f"'{port.onnx_name}' is {array.dtype}{list(array.shape)}, expected {port}", hint=hint)
+        return np.ascontiguousarray(array, DTYPES[port.dtype])
+
+    def _samples(self, data: Mapping[str, np.ndarray] | Sequence[np.ndarray] | str | Path) -> list[np.ndarray]:
+        """Arrays in the order of a step, whose first dimension counts samples."""
+        found: Any = read_arrays(data) if isinstance(data, (str, Path)) else data
+        ports = (*self.inputs, self.target)
+        if isinstance(found, Mapping):
+            given = [found.get(p.onnx_name) for p in self.inputs]
+            target = next((found[n] for n in (self.target.onnx_name, "label", "labels", "targets") if n in found), None)
+            arrays = [*given, target]
+        else:
+            arrays = list(found)
+        if len(arrays) != len(ports) or any(a is None for a in arrays):
+            names = ", ".join(p.onnx_name for p in ports)
+            raise UsageError("samples have an array for each input, and targets", hint=f"give {names}")
+        made = [np.asarray(a) for a in arrays]
+        if len({len(a) if a.ndim else 0 for a in made}) != 1:
+            raise UsageError(f"arrays of {', '.join(str(a.shape) for a in made)} hold different numbers of samples")
+        return made
+
+
+def port_bytes(port: Port) -> int:
+    return prod(int(n) for n in port.shape) * DTYPES[port.dtype].itemsize
+
+
+def _port(entry: Mapping[str, Any]) -> Port:
+    return Port(entry["onnx_name"], entry["name"], entry["dtype"], tuple(entry["shape"]))
+
+
+def _aligned(size: int) -> np.ndarray:
+    raw = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start : start + size]

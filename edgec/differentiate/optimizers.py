@@ -1,0 +1,135 @@
+"""Optimizers: a weight after a step, from its gradient and the moments that are kept for it. Formulas are PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import UsageError
+from edgec.frontend.values import Value, emit, minimum
+from edgec.text import printable
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """The choice of ``--optimizer``. ``lr`` is the learning rate where the caller of a step gives none.
+
+    ``clip`` bounds the norm of all gradients together; 0 leaves them as they are.
+    """
+
+    name: str
+    lr: float
+    momentum: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    clip: float = 0.0
+
+    def __str__(self) -> str:
+        said = (f"{f.name}={getattr(self, f.name):g}" for f in fields(self) if f.name in _TAKEN[self.name])
+        return f"{self.name}:{','.join(said)}"
+
+    @property
+    def moments(self) -> tuple[str, ...]:
+        """Names of what is kept for each weight, zero at the start."""
+        return ("first", "second") if self.name != "sgd" else ("velocity",) if self.momentum else ()
+
+    @property
+    def powers(self) -> tuple[str, ...]:
+        """Numbers that are kept for all weights together, zero at the start: 1 - beta^t."""
+        return ("correction1", "correction2") if self.name != "sgd" else ()
+
+
+_COMMON = ("lr", "weight_decay", "clip")
+_ADAM = (*_COMMON, "beta1", "beta2", "eps")
+_TAKEN = {"sgd": (*_COMMON, "momentum"), "adam": _ADAM, "adamw": _ADAM}
+_DEFAULTS = {
+    "sgd": Optimizer("sgd", 0.01),
+    "adam": Optimizer("adam", 0.001),
+    "adamw": Optimizer("adamw", 0.001, weight_decay=0.01),
+}
+
+
+def optimizer_of(text: str) -> Optimizer:
+    """The optimizer of a text such as sgd:lr=0.01,momentum=0.9. Raises UsageError for one that there is not."""
+    name, _, rest = text.partition(":")
+    if name not in _DEFAULTS:
+        hint = f"it is one of {', '.join(_DEFAULTS)}, as in sgd:lr=0.01,momentum=0.9"
+        raise UsageError(f"there is no optimizer '{printable(name)}'", hint=hint, where="--optimizer")
+    given: dict[str, Any] = {}
+    for word in filter(None, (w.strip() for w in rest.split(","))):
+        key, _, number = word.partition("=")
+        key = {"wd": "weight_decay"}.get(key, key)
+        if key not in _TAKEN[name]:
+            raise UsageError(
+                f"{name} has no '{printable(key)}'", hint=f"it has {', '.join(_TAKEN[name])}", where="--optimizer"
+            )
+        given[key] = _number(key, number)
+    return replace(_DEFAULTS[name], **given)
+
+
+def _number(key: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    below = 1.0 if key in ("momentum", "beta1", "beta2") else np.inf
+    if not 0 <= value < below:
+        bound = "from 0 to below 1" if below == 1 else "of 0 or more"
+        raise UsageError(f"{key} is '{printable(text)}'", hint=f"give a number {bound}", where="--optimizer")
+    return value
+
+
+def clipped(gradients: Sequence[Value], optimizer: Optimizer) -> list[Value]:
+    """Gradients scaled so that the norm of all of them together is at most ``clip``."""
+    if not optimizer.clip or not gradients:
+        return list(gradients)
+    squares = [(g * g).sum(range(g.rank), keep=False) for g in gradients]
+    total = squares[0]
+    for square in squares[1:]:
+        total = total + square
+    factor = minimum(optimizer.clip / (emit("sqrt", total) + 1e-6), 1.0)
+    return [g * factor for g in gradients]
+
+
+def advanced(optimizer: Optimizer, powers: Mapping[str, Value]) -> dict[str, Value]:
+    """The numbers for all weights, one step later."""
+    betas = (optimizer.beta1, optimizer.beta2)
+    return {name: powers[name] * beta + (1.0 - beta) for name, beta in zip(optimizer.powers, betas)}
+
+
+def stepped(
+    o: Optimizer, weight: Value, gradient: Value, moments: Mapping[str, Value], powers: Mapping[str, Value], rate: Value
+) -> tuple[Value, dict[str, Value]]:
+    """A weight and its moments after a step; ``powers`` are those of this step."""
+    return _STEPS[o.name](o, weight, gradient, moments, powers, rate)
+
+
+def _sgd(
+    o: Optimizer, weight: Value, gradient: Value, moments: Mapping[str, Value], powers: Mapping[str, Value], rate: Value
+) -> tuple[Value, dict[str, Value]]:
+    gradient = gradient + weight * o.weight_decay if o.weight_decay else gradient
+    if not o.momentum:
+        return weight - gradient * rate, {}
+    velocity = moments["velocity"] * o.momentum + gradient
+    return weight - velocity * rate, {"velocity": velocity}
+
+
+def _adam(
+    o: Optimizer, weight: Value, gradient: Value, moments: Mapping[str, Value], powers: Mapping[str, Value], rate: Value
+) -> tuple[Value, dict[str, Value]]:
+    if o.weight_decay and o.name == "adam":
+        gradient = gradient + weight * o.weight_decay
+    elif o.weight_decay:
+        weight = weight * (1.0 - rate * o.weight_decay)
+    first = moments["first"] * o.beta1 + gradient * (1.0 - o.beta1)
+    second = moments["second"] * o.beta2 + gradient * gradient * (1.0 - o.beta2)
+    size = emit("sqrt", second) / emit("sqrt", powers["correction2"]) + o.eps
+    return weight - (rate / powers["correction1"]) * (first / size), {"first": first, "second": second}
+
+
+_STEPS: dict[str, Callable[..., tuple[Value, dict[str, Value]]]] = {"sgd": _sgd, "adam": _adam, "adamw": _adam}

@@ -1,0 +1,144 @@
+"""The training step: one graph of loss, gradients and updates, whose trained weights and moments are states in place.
+
+Where the loss is no finite number, or a target no class, the step leaves every state as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgec.differentiate.gradient import cut_paths, gradients
+from edgec.differentiate.losses import LOSSES
+from edgec.differentiate.optimizers import Optimizer, advanced, clipped, stepped
+from edgec.errors import UsageError
+from edgec.frontend.states import describe
+from edgec.frontend.values import Value, emit, select
+from edgec.ir.graph import Graph, Node, placeholder
+from edgec.ir.types import Type
+from edgec.text import listed, printable
+
+#: Names of the inputs and the output that a step has beside those of the network.
+TARGET, RATE, LOSS = "target", "learning_rate", "loss"
+#: The runtime assertion of a step.
+NO_CLASS = "a target is no class of the network"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The making of a step: the loss along ``axis`` of the answers, the optimizer, the inputs that are trained."""
+
+    loss: str
+    optimizer: Optimizer
+    trained: tuple[str, ...]
+    axis: int = 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """The graph of a step; ``states`` are trained weights and what the optimizer keeps, each with its next value."""
+
+    graph: Graph
+    states: Mapping[str, str]
+    classes: int | None
+
+
+def training_step(graph: Graph, choices: Choices) -> Step:
+    """The step of a network whose only output are the answers that the loss judges.
+
+    Raises UsageError where the answers do not fit the loss or no trained weight changes them, and ModelError for an
+    operator without a derivative.
+    """
+    loss, o = LOSSES[choices.loss], choices.optimizer
+    inputs = {str(n.attributes["name"]): n for n in graph.inputs}
+    ((name, node),) = graph.outputs
+    answers = Value(node)
+    axis = _axis(answers, choices.axis, loss.has_classes, name)
+    names = _Names(inputs)
+    target = placeholder(names.fresh(TARGET), loss.target(node.type, axis))
+    rate = placeholder(names.fresh(RATE), Type("f32", ()))
+    cost = loss.compute(answers, Value(target), axis)
+    weights = [inputs[w] for w in choices.trained]
+    slopes = gradients(node, weights, seed=cost.slope.node, origin=graph.origin)
+    lost = [w for w, s in zip(choices.trained, slopes) if s is None]
+    if len(lost) == len(weights):
+        cuts = [f"{listed(graph.names(c.node))}: {c.reason}" for c in cut_paths(node, weights)][:3]
+        hint = "; ".join(cuts) if cuts else "choose weights on the way to the output that the loss judges"
+        raise UsageError(f"no trained weight changes the output '{printable(name)}'", hint=hint, where="--update")
+    kept = [(w, Value(s)) for w, s in zip(choices.trained, slopes) if s is not None]
+    fine = _is_finite(cost.loss) if cost.valid is None else _is_finite(cost.loss) & cost.valid
+    made = _States(names, fine)
+    powers = {p: made.begin(p, Type("f32", ())) for p in o.powers}
+    now = advanced(o, powers)
+    for w, slope in zip((w for w, _ in kept), clipped([g for _, g in kept], o)):
+        weight = Value(inputs[w])
+        moments = {m: made.begin(f"{w}_{m}", weight.type) for m in o.moments}
+        after, later = stepped(o, weight, slope, moments, now, Value(rate))
+        made.renew(weight, after)
+        for m, value in later.items():
+            made.renew(moments[m], value)
+    for p, value in now.items():
+        made.renew(powers[p], value)
+    trained = [inputs[w] for w, _ in kept]
+    states = {str(n.attributes["name"]): made.outputs[n][0] for n in (*trained, *made.begun)}
+    untrained = [n for n in graph.inputs if n not in trained and str(n.attributes["name"]) not in choices.trained]
+    start = {s: (new, np.zeros(1, np.float32)) for s, new in states.items()}
+    step = replace(
+        graph,
+        inputs=(*untrained, target, rate, *trained, *made.begun),
+        outputs=((names.fresh(LOSS), cost.loss.node), *(made.outputs[n] for n in (*trained, *made.begun))),
+        metadata={**graph.metadata, **describe(start)},
+        demands=(*graph.demands, *([(NO_CLASS, cost.valid.node)] if cost.valid is not None else [])),
+    )
+    return Step(step, states, int(answers.shape[axis]) if loss.has_classes else None)
+
+
+def _axis(answers: Value, axis: int, has_classes: bool, name: str) -> int:
+    """The axis of the classes; raises UsageError where the answers have none, or are no floats of fixed size."""
+    where = f"output '{printable(name)}'"
+    if answers.dtype != "f32" or not answers.type.is_fixed or not answers.type.elements:
+        raise UsageError(f"a loss of {answers.type}", hint="it needs floats of 32 bits and a fixed shape", where=where)
+    if not has_classes:
+        return 0
+    if not -answers.rank <= axis < answers.rank:
+        hint = "choose another loss, or another output, as in cross_entropy:logits"
+        raise UsageError(f"{answers.type} has no axis of classes", hint=hint, where=where)
+    return axis % answers.rank
+
+
+def _is_finite(x: Value) -> Value:
+    return emit("abs", x) < float("inf")
+
+
+class _Names:
+    """Names of inputs and outputs, none twice."""
+
+    def __init__(self, taken: Mapping[str, Node]) -> None:
+        self.taken = set(taken)
+
+    def fresh(self, wanted: str) -> str:
+        name, k = wanted, 2
+        while name in self.taken:
+            name, k = f"{wanted}_{k}", k + 1
+        self.taken.add(name)
+        return name
+
+
+class _States:
+    """The states in the making: inputs that begin as zero, and the next value of each, unchanged unless ``fine``."""
+
+    def __init__(self, names: _Names, fine: Value) -> None:
+        self.names, self.fine = names, fine
+        self.begun: list[Node] = []
+        self.outputs: dict[Node, tuple[str, Node]] = {}
+
+    def begin(self, name: str, type: Type) -> Value:
+        node = placeholder(self.names.fresh(name), type)
+        self.begun.append(node)
+        return Value(node)
+
+    def renew(self, old: Value, new: Value) -> None:
+        name = self.names.fresh(f"{old.node.attributes['name']}_next")
+        self.outputs[old.node] = name, select(self.fine, new, old).node

@@ -1,0 +1,144 @@
+"""The training of a network in C: the program of a step, and a state that holds trained weights and moments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec.device.device import Device
+from edgec.emit.interface import Port, described
+from edgec.emit.language import language_of
+from edgec.emit.render import render
+from edgec.emit.source import grouped
+from edgec.emit.weights import Weights
+from edgec.errors import UsageError
+from edgec.schedule.memory import ALIGNMENT
+from edgec.schedule.program import Program
+
+
+@dataclass(frozen=True)
+class Held:
+    """A piece of the state: the input of a step it is, where it begins, and whether it is a trained weight."""
+
+    port: Port
+    at: int
+    is_trained: bool
+
+    @property
+    def bytes(self) -> int:
+        return int(self.port.type.bytes)
+
+
+@dataclass(frozen=True)
+class TrainingFiles:
+    """The files of a training, those that are compiled, the first content of the state, and its entry in the lock."""
+
+    files: Mapping[str, bytes]
+    sources: list[str]
+    headers: list[str]
+    initial: bytes
+    described: Mapping[str, Any]
+
+
+def training_files(
+    program: Program, device: Device, name: str, templates: Sequence[Path], values: Mapping[str, Any]
+) -> TrainingFiles:
+    """The files of the training of a program. Raises UsageError for a device that is not programmed in C."""
+    training = program.training
+    assert training is not None
+    language = language_of(device)
+    if language.name != "c":
+        raise UsageError(
+            f"training is not written in {device.language} yet", hint="train for a processor: edgec device list"
+        )
+    if values["weights"].place == "stream":
+        raise UsageError("weights are not streamed through a training", hint="leave out --weights stream")
+    step = described(training.step, f"{name}_step", templates, language)
+    renewed = set(training.step.states.values())
+    ports = dict(zip((b for _, b, _ in training.step.inputs), step["inputs"]))
+    state = _placed([(ports[b], n in training.initial) for n, b, _ in training.step.inputs if b in renewed])
+    places = {h.port.onnx_name: h for h in state}
+    free = [p for p in step["inputs"] if p.onnx_name not in places]
+    *given, target, rate = free
+    trained = [h for h in state if h.is_trained]
+    state_bytes = state[-1].at + _whole(state[-1].bytes)
+    trained_bytes = trained[-1].at + _whole(trained[-1].bytes)
+    initial = np.zeros(trained_bytes, np.uint8)
+    for held in trained:
+        raw = np.ascontiguousarray(training.initial[held.port.onnx_name], np.float32).reshape(-1).view(np.uint8)
+        initial[held.at : held.at + raw.size] = raw
+    inputs_of = {b: n for n, b, _ in training.step.inputs}
+    arguments = [_pointer(places[p.onnx_name], p, True) if p.onnx_name in places else p.name for p in step["inputs"]]
+    arguments[step["inputs"].index(rate)] = "&rate"
+    arguments.append("loss")  # the first output; all others are next values of states
+    for port, (_, buffer, _) in list(zip(step["outputs"], training.step.outputs))[1:]:
+        arguments.append(_pointer(places[inputs_of[training.step.states[buffer]]], port, False))
+    more = {
+        **values, **step, "shares_weights": name, "network": name, "NETWORK": name.upper(), "trained": trained,
+        "state_bytes": state_bytes, "trained_bytes": trained_bytes, "given": given, "target": target,
+        "rate": f"{np.float32(training.rate)!s}f", "said": training.said,
+        "step_arguments": arguments,
+        "run_inputs": values["inputs"], "run_outputs": values["outputs"],
+        "run_arguments": [
+            _pointer(places[p.onnx_name], p, True) if p.onnx_name in places else p.name for p in values["inputs"]
+        ],
+        "run_free": [p.onnx_name for p in values["inputs"] if p.onnx_name not in places],
+        "checks_targets": bool(step["demands"]), "tables": [Weights(values["weights"].linked, name, b"", "initial")],
+    }  # fmt: skip
+    groups = grouped(step["sources"].functions)
+    prefix = f"{name}_step"
+    kernels = [f"{prefix}_kernels_{k}.c" for k in range(len(groups))]
+    pages = {
+        f"{prefix}.h": "project/net.h.jinja",
+        f"{prefix}_kernels.h": "project/kernels.h.jinja",
+        f"{prefix}.c": "project/net.c.jinja",
+        f"{name}_training.h": "training/training.h.jinja",
+        f"{name}_training.c": "training/training.c.jinja",
+    }
+    files = {path: render(page, templates, **more).encode() for path, page in pages.items()}
+    for path, group in zip(kernels, groups):
+        files[path] = render(language.kernels[0], templates, **more, group=group).encode()
+    files[f"{name}_model.onnx"] = training.model
+    entry = {
+        **training.said, "state_bytes": state_bytes, "arena_bytes": training.step.arena_bytes,
+        "kernels": len(training.step.kernels), "classes": training.classes, "learning_rate": training.rate,
+        "inputs": [_described(p) for p in given], "target": _described(target),
+        "state": [{**_described(h.port), "at": h.at, "trained": h.is_trained} for h in state],
+    }  # fmt: skip
+    sources = [f"{prefix}.c", f"{name}_training.c", *kernels]
+    return TrainingFiles(files, sources, [f"{prefix}.h", f"{name}_training.h"], initial.tobytes(), entry)
+
+
+def _placed(ports: Sequence[tuple[Port, bool]]) -> list[Held]:
+    """Places of the parts of the state, each aligned, trained weights first."""
+    held, at = [], 0
+    for port, is_trained in sorted(ports, key=lambda entry: not entry[1]):
+        held.append(Held(port, at, is_trained))
+        at += _whole(int(port.type.bytes))
+    return held
+
+
+def _whole(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _pointer(held: Held, port: Port, is_read: bool) -> str:
+    """A piece of the state as an argument in C."""
+    const = "const " if is_read else ""
+    return f"({const}{port.ctype} *)({const}void *)(held + {held.at})"
+
+
+def _described(port: Port) -> dict[str, Any]:
+    shape = [int(n) for n in port.shape]
+    return {
+        "name": port.name,
+        "onnx_name": port.onnx_name,
+        "dtype": port.dtype,
+        "shape": shape,
+        "elements": prod(shape),
+    }

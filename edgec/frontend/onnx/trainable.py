@@ -1,0 +1,161 @@
+"""Weights of an ONNX model that can be trained: which there are, a model that takes them as inputs, one with others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from edgec.errors import UsageError
+from edgec.frontend.onnx.model import Model, tensor
+from edgec.frontend.onnx.support import label_of
+from edgec.text import printable
+
+#: Operators with weights, and what their operands are, from the second on.
+_LAYERS = {
+    "Conv": ("weight", "bias"), "ConvTranspose": ("weight", "bias"), "Gemm": ("weight", "bias"),
+    "LSTM": ("weight", "weight", "bias"), "GRU": ("weight", "weight", "bias"), "RNN": ("weight", "weight", "bias"),
+}  # fmt: skip
+_NORMS = dict.fromkeys(
+    ("BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization"), ("norm", "norm")
+)
+#: Operators that take a weight on either side.
+_EITHER = {"MatMul": "weight", "Add": "bias", "Mul": "norm", "PRelu": "norm"}
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A weight: its name in the model, the first node that reads it, what it is (weight, bias, norm), and its layer.
+
+    Layers are the nodes that read a matrix of weights, counted from 0; a bias belongs to the layer before it.
+    """
+
+    name: str
+    node: str
+    kind: str
+    layer: int
+    value: np.ndarray
+
+
+def weights_of(model: Model) -> list[Weight]:
+    """The weights of the main graph in the order of the nodes that read them: several floats of 32 bits each."""
+    held = _floats(model)
+    found: dict[str, Weight] = {}
+    layer = -1
+    for node in model.proto.graph.node:
+        kinds = dict(_kinds(node))
+        read = [name for name in kinds if name in held]
+        if any(kinds[name] == "weight" for name in read):
+            layer += 1
+        for name in read:
+            if name not in found:
+                value = tensor(held[name], model.folder)
+                found[name] = Weight(name, label_of(node), kinds[name], max(layer, 0), value)
+    return list(found.values())
+
+
+def _kinds(node: NodeProto) -> Iterable[tuple[str, str]]:
+    """(operand, what it is) of the operands of a node that may be weights."""
+    if node.op_type in _EITHER:
+        return [(name, _EITHER[node.op_type]) for name in node.input]
+    if node.op_type == "Gather":
+        return [(node.input[0], "weight")]
+    return zip(node.input[1:], _LAYERS.get(node.op_type) or _NORMS.get(node.op_type) or ())
+
+
+def _floats(model: Model) -> dict[str, TensorProto]:
+    """The tensors of floats with more than one element: initializers, and the values of nodes Constant."""
+    graph = model.proto.graph
+    tensors = {t.name: t for t in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+            tensors[node.output[0]] = node.attribute[0].t
+    outputs = {o.name for o in graph.output}
+    return {
+        name: t
+        for name, t in tensors.items()
+        if t.data_type == TensorProto.FLOAT and int(np.prod(t.dims)) > 1 and name not in outputs
+    }
+
+
+def with_inputs(model: Model, weights: Iterable[Weight], outputs: Iterable[str] = ()) -> Model:
+    """The model with ``weights`` as inputs, behind its own; ``outputs`` name tensors in place of its outputs."""
+    proto = ModelProto()
+    proto.CopyFrom(model.proto)
+    graph = proto.graph
+    chosen = {w.name: w for w in weights}
+    _without(graph, set(chosen))
+    own = [i for i in graph.input if i.name not in chosen]
+    del graph.input[:]
+    graph.input.extend(own)
+    graph.input.extend(helper.make_tensor_value_info(w.name, TensorProto.FLOAT, w.value.shape) for w in chosen.values())
+    names = list(outputs)
+    if names:
+        declared = {o.name: o for o in (*graph.value_info, *graph.output)}
+        kept = [declared.get(name, onnx.ValueInfoProto(name=name)) for name in names]
+        del graph.output[:]
+        graph.output.extend(kept)
+    return replace(model, proto=proto, path=None)
+
+
+def with_values(model: Model, values: Mapping[str, np.ndarray]) -> ModelProto:
+    """The model in one file, with other values for some of its weights, which keep their shapes."""
+    proto = ModelProto()
+    proto.CopyFrom(model.proto)
+    graph = proto.graph
+    for t in graph.initializer:
+        if t.data_location == TensorProto.EXTERNAL:
+            t.CopyFrom(numpy_helper.from_array(tensor(t, model.folder), t.name))
+        if t.name in values:
+            t.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(values[t.name], np.float32), t.name))
+    for node in graph.node:
+        if node.op_type == "Constant" and node.output[0] in values:
+            value = np.ascontiguousarray(values[node.output[0]], np.float32)
+            node.attribute[0].t.CopyFrom(numpy_helper.from_array(value, node.attribute[0].t.name))
+    return proto
+
+
+def with_batch(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
+    """The model with inputs of these shapes, whatever it says of them and of what follows."""
+    proto = ModelProto()
+    proto.CopyFrom(model.proto)
+    for given in proto.graph.input:
+        if given.name in shapes:
+            element = given.type.tensor_type.elem_type
+            given.CopyFrom(helper.make_tensor_value_info(given.name, element, shapes[given.name]))
+    del proto.graph.value_info[:]
+    for made in proto.graph.output:
+        made.ClearField("type")
+    return replace(model, proto=proto, path=None)
+
+
+def _without(graph: onnx.GraphProto, names: set[str]) -> None:
+    """Remove the initializers and nodes Constant called ``names``."""
+    kept = [t for t in graph.initializer if t.name not in names]
+    nodes = [n for n in graph.node if n.op_type != "Constant" or n.output[0] not in names]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def before_activation(model: Model, output: str, operators: Iterable[str]) -> tuple[str, NodeProto | None]:
+    """(the tensor that a last node of one of ``operators`` makes ``output`` from, that node); or (output, None)."""
+    for node in model.proto.graph.node:
+        if output in node.output:
+            return (node.input[0], node) if node.op_type in operators else (output, None)
+    return output, None
+
+
+def output_of(model: Model, wanted: str | None) -> str:
+    """The output called ``wanted``; the first one without. Raises UsageError for a name that is no output."""
+    names: list[str] = [o.name for o in model.proto.graph.output]
+    if wanted is None:
+        return names[0]
+    if wanted not in names:
+        known = ", ".join(map(printable, names))
+        raise UsageError(f"there is no output '{printable(wanted)}'", hint=f"the outputs are {known}", where="--loss")
+    return wanted

@@ -1,0 +1,53 @@
+"""Options of training: what a step is made by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgec.differentiate.losses import loss_of
+from edgec.differentiate.optimizers import Optimizer, optimizer_of
+from edgec.differentiate.update import Update, update_of
+from edgec.errors import UsageError
+from edgec.options.table import OPTIONS
+
+#: More samples a step than this are a slip of the finger.
+MAX_BATCH = 65536
+
+
+@dataclass(frozen=True)
+class Training:
+    """A loss (of ``output``, or the first one), the weights that are trained, the optimizer, and samples a step."""
+
+    loss: str
+    output: str | None
+    update: Update
+    optimizer: Optimizer
+    batch: int | None
+
+    @property
+    def said(self) -> dict[str, str]:
+        """The options as texts."""
+        loss = f"{self.loss}:{self.output}" if self.output is not None else self.loss
+        return {"loss": loss, "update": str(self.update), "optimizer": str(self.optimizer)}
+
+
+def training_of(given: Mapping[str, Any]) -> Training | None:
+    """The training that options ask for; None without a loss. Raises UsageError for what cannot be trained."""
+    update, optimizer, batch = update_of(given["update"]), optimizer_of(given["optimizer"]), given["batch"]
+    if batch is not None and not 1 <= batch <= MAX_BATCH:
+        raise UsageError(f"a batch of {batch}", hint=f"give 1 to {MAX_BATCH}", where="--batch")
+    if given["loss"] is None:
+        asked = next((k for k in ("update", "optimizer", "batch") if given[k] != OPTIONS[k].default), None)
+        if asked is not None:
+            hint = "give --loss cross_entropy, or another loss"
+            raise UsageError("nothing is trained without a loss", hint=hint, where=f"--{asked}")
+        return None
+    refused = {"quantize": "float", "prune": None, "place": None, "precision": None, "dims": None}
+    for key, usual in refused.items():
+        if given[key] not in (usual, {}, ()):
+            hint = f"leave out --{key.rstrip('s')}, and compress what export_onnx writes"
+            raise UsageError(f"a training step takes no --{key.rstrip('s')}", hint=hint, where="--loss")
+    loss, output = loss_of(given["loss"])
+    return Training(loss, output, update, optimizer, batch)

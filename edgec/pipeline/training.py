@@ -1,0 +1,124 @@
+"""A build with a training step: the network on weights that are inputs, and the step that renews them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from edgec.differentiate.losses import LOSSES
+from edgec.differentiate.step import Choices, Step, training_step
+from edgec.differentiate.update import trained
+from edgec.errors import ModelError, UsageError
+from edgec.frontend.onnx.model import Model
+from edgec.frontend.onnx.trainable import (
+    Weight,
+    before_activation,
+    output_of,
+    weights_of,
+    with_batch,
+    with_inputs,
+    with_values,
+)
+from edgec.frontend.source import Parsed, digest
+from edgec.frontend.states import states
+from edgec.ir.graph import MODEL_SHA256, Graph
+from edgec.options.training import Training as Asked
+from edgec.pipeline.context import Context
+from edgec.pipeline.run import STAGES, Run, run
+from edgec.pipeline.run import Step as Done
+from edgec.schedule.program import Program, Training
+from edgec.schedule.sharing import sharing
+from edgec.text import printable
+
+
+def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
+    """The run of a build with its training step, and the model whose trained weights are inputs.
+
+    Raises UsageError for a model that cannot be trained so, ModelError for an operator without a derivative.
+    """
+    asked = context.options.training
+    assert asked is not None
+    if not isinstance(parsed, Model):
+        raise UsageError("only ONNX models are trained", hint="export the network to ONNX", where=parsed.where)
+    if context.options.device.language != "c":
+        hint = "train for a processor: edgec device list"
+        raise UsageError(f"training is not written for '{context.options.device.name}' yet", hint=hint, where="--loss")
+    chosen = trained(weights_of(parsed), asked.update, parsed.where)
+    step, opened, weights = _step(parsed, chosen, asked, context)
+    done = run(opened, context, until="schedule")
+    begun = time.perf_counter()
+    stepping = run(step.graph, context, "simplify", "schedule")
+    program, taught = sharing(_program(done), _program(stepping))
+    said = {**asked.said, "trained": ", ".join(printable(w.name) for w in weights)}
+    model = with_values(parsed, {}).SerializeToString(deterministic=True)
+    values = {w.name: w.value for w in weights}
+    program = replace(program, training=Training(taught, values, step.classes, asked.optimizer.lr, said, model))
+    spent = time.perf_counter() - begun
+    emit = STAGES[-1]
+    context.progress(emit.name)
+    begun = time.perf_counter()
+    project = emit.run(program, context)
+    schedule = done.steps[-1]
+    steps = (
+        *done.steps[:-1],
+        replace(schedule, value=program, seconds=schedule.seconds + spent),
+        Done(emit, project, time.perf_counter() - begun),
+    )
+    return opened, replace(done, steps=steps)
+
+
+def _program(run: Run) -> Program:
+    program: Program = run["schedule"]
+    return program
+
+
+def _step(
+    parsed: Model, weights: Sequence[Weight], asked: Asked, context: Context
+) -> tuple[Step, Model, Sequence[Weight]]:
+    """The step, the model with the trained weights as inputs, and those weights: without any that change no answer."""
+    loss = LOSSES[asked.loss]
+    output = output_of(parsed, asked.output)
+    answers, activation = before_activation(parsed, output, loss.takes_in)
+    axis = 1 if activation is None else next((a.i for a in activation.attribute if a.name == "axis"), -1)
+    judged = with_inputs(parsed, weights, [answers])
+    graph = _imported(judged, context)
+    if asked.batch is not None:
+        graph = _batched(judged, graph, weights, asked.batch, context)
+    step = training_step(graph, Choices(asked.loss, asked.optimizer, tuple(w.name for w in weights), axis))
+    kept = [w for w in weights if w.name in step.states]
+    if len(kept) < len(weights):
+        return _step(parsed, kept, asked, context)
+    step = replace(step, graph=replace(step.graph, metadata={**step.graph.metadata, MODEL_SHA256: digest(parsed)}))
+    return step, with_inputs(parsed, weights), weights
+
+
+def _imported(model: Model, context: Context) -> Graph:
+    graph: Graph = run(model, context, until="import").result
+    if states(graph) or graph.sizes or not all(n.type.is_fixed for n in graph.inputs):
+        hint = "fix open dimensions with --shape, and leave out --state"
+        raise UsageError("a network with states or open dimensions is not trained", hint=hint, where=model.where)
+    return graph
+
+
+def _batched(model: Model, one: Graph, weights: Sequence[Weight], batch: int, context: Context) -> Graph:
+    """The network for ``batch`` samples: the first dimension of all of its inputs, which is 1 or open."""
+    own = {w.name for w in weights}
+    inputs = [n for n in one.inputs if n.attributes["name"] not in own]
+    fixed = [n for n in inputs if not n.type.rank or n.type.shape[0] not in (1, batch)]
+    if fixed:
+        name = printable(str(fixed[0].attributes["name"]))
+        raise UsageError(
+            f"input '{name}' is {fixed[0].type}, which is no batch of one", hint="leave out --batch", where="--batch"
+        )
+    shapes = {str(n.attributes["name"]): (batch, *n.type.shape[1:]) for n in inputs}
+    options = replace(context.options, shapes={**context.options.shapes, **shapes})
+    hint = "export the network with an open batch, or leave out --batch"
+    try:
+        found = _imported(with_batch(model, shapes), replace(context, options=options))
+    except ModelError as error:
+        message = f"the network takes one sample a run: {error.message}"
+        raise UsageError(message, hint=hint, where=error.where) from None
+    if any(not n.type.rank or n.type.shape[0] != batch for _, n in found.outputs):
+        raise UsageError("the answers have no dimension of samples", hint=hint, where="--batch")
+    return found

@@ -1,0 +1,195 @@
+"""A built training: the compiled step beside the executor, threads, files, and C programs around it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from chance import RANDOM
+from sanitized import ADDRESS_ALONE
+from trained_models import convolutions
+
+import edgec
+from edgec import Trainer
+from edgec.artifact.folder import read_lock
+from edgec.differentiate.optimizers import optimizer_of
+from edgec.differentiate.step import Choices, training_step
+from edgec.differentiate.update import trained, update_of
+from edgec.errors import ModelError, UsageError
+from edgec.frontend.onnx.importer import import_model
+from edgec.frontend.onnx.model import read
+from edgec.frontend.onnx.trainable import weights_of, with_batch, with_inputs
+from edgec.ir.evaluate import run
+
+ADAM = "adam:lr=0.01,clip=1"
+STRICT = ["-std=gnu11", "-O1", "-march=native", "-Wall", "-Wextra", "-Werror", "-fno-math-errno"]
+
+
+@pytest.fixture(scope="module")
+def network() -> onnx.ModelProto:
+    return convolutions()
+
+
+@pytest.fixture(scope="module")
+def folder(network: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four samples a step, for two threads."""
+    path = tmp_path_factory.mktemp("training") / "out"
+    edgec.build(network, path, loss="cross_entropy", optimizer=ADAM, batch=4, threads=2)
+    return path
+
+
+@pytest.fixture
+def trainer(folder: Path) -> Iterator[Trainer]:
+    with edgec.load(folder) as opened:
+        yield opened
+
+
+def samples(count: int) -> tuple[np.ndarray, np.ndarray]:
+    return RANDOM.standard_normal((count, 2, 8, 8)).astype(np.float32), RANDOM.integers(0, 5, count)
+
+
+def test_steps_are_those_of_the_executor(network: onnx.ModelProto, trainer: Trainer) -> None:
+    parsed = read(network)
+    chosen = trained(weights_of(parsed), update_of("all"), "model")
+    opened = with_batch(with_inputs(parsed, chosen, ["g"]), {"image": (4, 2, 8, 8)})
+    choices = Choices("cross_entropy", optimizer_of(ADAM), tuple(w.name for w in chosen))
+    step = training_step(import_model(opened), choices)
+    types = {str(n.attributes["name"]): n.type for n in step.graph.inputs}
+    states = {name: np.zeros(types[name].shape, np.float32) for name in step.states}
+    states |= {w.name: w.value for w in chosen}
+    assert set(states) == set(trainer.state)
+    for k in range(10):
+        image, target = samples(4)
+        rate = 0.01 / (k + 1)
+        given = {"image": image, "target": target, "learning_rate": np.float32(rate)}
+        found = run(step.graph, {**given, **states})
+        states = {name: found[new] for name, new in step.states.items()}
+        assert abs(trainer.step(image, target, learning_rate=rate) - found["loss"]) < 1e-4
+    for name, value in trainer.state.items():
+        np.testing.assert_allclose(value, states[name], rtol=0, atol=1e-4 * max(np.abs(states[name]).max(), 1e-3))
+
+
+def test_one_and_two_threads_give_the_same_bits(folder: Path, trainer: Trainer) -> None:
+    with edgec.load(folder, threads=2) as other:
+        for _ in range(5):
+            image, target = samples(4)
+            assert trainer.step(image, target) == other.step(image, target)
+        for name, value in trainer.state.items():
+            assert np.array_equal(value, other.state[name]), name
+
+
+def test_fit_learns_and_is_repeatable(trainer: Trainer) -> None:
+    image, target = samples(18)
+    first = trainer.fit({"image": image, "target": target}, epochs=12).losses
+    assert len(first) == 12 and first[-1] < 0.7 * first[0]
+    trainer.reset()
+    assert trainer.fit([image, target], epochs=12).losses == first
+    trainer.reset()
+    assert trainer.fit([image, target], epochs=1, learning_rate=lambda k: 0.0).losses != first[:1]
+    assert not trainer.delta().any()
+
+
+def test_files(trainer: Trainer, tmp_path: Path) -> None:
+    """A trained network goes on from a file, and is a model of ONNX that gives the same answers."""
+    image, target = samples(4)
+    trainer.step(image, target)
+    trainer.save(tmp_path / "state.npz")
+    trainer.export_onnx(tmp_path / "trained.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "trained.onnx", providers=["CPUExecutionProvider"])
+    wanted = session.run(None, {"image": image[:1]})[0]
+    np.testing.assert_allclose(trainer(image[:1]), wanted, rtol=0, atol=1e-5)
+    after = trainer.step(image, target)
+    trainer.reset()
+    trainer.restore(tmp_path / "state.npz")
+    assert trainer.step(image, target) == after
+    np.savez(tmp_path / "other.npz", w1=np.zeros(3, np.float32))
+    with pytest.raises(UsageError, match="not saved by this training"):
+        trainer.restore(tmp_path / "other.npz")
+
+
+def test_broken_steps_are_told_and_change_nothing(trainer: Trainer) -> None:
+    image, target = samples(4)
+    trainer.step(image, target)
+    before = {name: value.copy() for name, value in trainer.state.items()}
+    with pytest.raises(UsageError, match="no class"):
+        trainer.step(image, np.array([0, 1, 5, 2]))
+    with pytest.raises(ModelError, match="the loss is nan"):
+        trainer.step(image * np.float32(np.nan), target)
+    with pytest.raises(UsageError, match=r"'target' is int64\[3\]"):
+        trainer.step(image, target[:3])
+    with pytest.raises(UsageError, match="'target' is float64"):
+        trainer.step(image, target.astype(np.float64))
+    with pytest.raises(UsageError, match="a step takes 2"):
+        trainer.step(image)
+    with pytest.raises(UsageError, match="make no step of 4"):
+        trainer.fit([image[:3], target[:3]])
+    for name, value in trainer.state.items():
+        assert np.array_equal(value, before[name]), name
+
+
+_PROGRAM = """
+#include "net_training.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Alignas(64) unsigned char arena[NET_STEP_ARENA_BYTES + 1], small[NET_ARENA_BYTES + 1];
+static _Alignas(64) unsigned char state[NET_STATE_BYTES], other[NET_STATE_BYTES];
+
+int main(void) {
+  static float delta[NET_TRAINED_BYTES / sizeof(float)];
+  float image[4 * 2 * 8 * 8], answers[5], again[5], loss = -1, first = 0;
+  int64_t target[4] = {0, 1, 2, 3};
+  memset(arena, 0xff, NET_STEP_ARENA_BYTES);
+  for (int i = 0; i < 4 * 2 * 8 * 8; ++i) image[i] = (float)((i * 37) % 19) / 19 - 0.5f;
+  net_state_init(state);
+  for (int k = 0; k < 50; ++k) {
+    const int status = net_step(net_weights, state, arena, 0, image, target, NET_LEARNING_RATE, &loss);
+    if (status) return 100 + status;
+    if (!k) first = loss;
+  }
+  net_export_delta(state, delta);
+  net_state_init(other);
+  net_import_delta(other, delta);
+  if (net_predict(net_weights, state, small, 0, image, answers)) return 2;
+  if (net_predict(net_weights, other, small, 0, image, again)) return 3;
+  for (int i = 0; i < 5; ++i)
+    if (answers[i] - again[i] > 1e-5f || again[i] - answers[i] > 1e-5f) return 4;
+  target[2] = 5;
+  if (net_step(net_weights, state, arena, 0, image, target, 0.1f, &loss) != NET_BAD_TARGET) return 5;
+  target[2] = 2;
+  for (int i = 0; i < 4 * 2 * 8 * 8; ++i) image[i] = NAN;
+  if (net_step(net_weights, state, arena, 0, image, target, 0.1f, &loss) != NET_LOSS_NOT_FINITE) return 6;
+  if (net_step(net_weights, state + 4, arena, 0, image, target, 0.1f, &loss) != NET_STEP_MISALIGNED) return 7;
+  if (net_step(net_weights, 0, arena, 0, image, target, 0.1f, &loss) != NET_STEP_NULL_POINTER) return 8;
+  printf("%g %g\\n", (double)first, (double)loss);
+  return 0;
+}
+"""
+
+
+def test_in_c_under_a_sanitizer(folder: Path, tmp_path: Path) -> None:
+    """The whole project without a warning, and a program around it without an error."""
+    (tmp_path / "program.c").write_text(_PROGRAM)
+    sources = [folder / s for s in read_lock(folder)["sources"]]
+    flags = [*STRICT, *ADDRESS_ALONE, "-fsanitize=undefined", "-fno-sanitize-recover=all", f"-I{folder}"]
+    command = ["gcc", *flags, "program.c", *map(str, sources), "-o", "program", "-lm", "-lpthread"]
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr[:3000]
+    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True)
+    assert done.returncode == 0, (done.returncode, done.stderr[:3000])
+    assert float(done.stdout.split()[0]) > 0
+
+
+def test_frozen_weights_stay_constants(network: onnx.ModelProto, tmp_path: Path) -> None:
+    built = edgec.build(network, tmp_path / "out", loss="cross_entropy", update="last:1", compile=False)
+    lock = read_lock(built.folder)
+    assert [p["onnx_name"] for p in lock["training"]["state"] if p["trained"]] == ["w3", "b3"]
+    assert [p["onnx_name"] for p in lock["inputs"]] == ["image", "w3", "b3"]
+    held = 4 * sum(w.value.size for w in weights_of(read(network)) if w.name in ("w1", "w2"))
+    assert held <= lock["weights_bytes"] < 2 * held + 1000  # once, though two programs read them

@@ -1,0 +1,41 @@
+"""Small networks that tests train."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from chance import RANDOM
+from small_models import model, node, tensor_input, weights
+
+
+def floats(*shape: int, scale: float = 0.4) -> np.ndarray:
+    return (RANDOM.standard_normal(shape) * scale).astype(np.float32)
+
+
+def linear(batch: int = 5, outputs: int = 3) -> onnx.ModelProto:
+    """y = x w + b, whose gradients fit on a line."""
+    made = [node("MatMul", ["x", "w"], ["p"], "product"), node("Add", ["p", "b"], ["y"], "shift")]
+    given = [tensor_input("x", [batch, 4])]
+    return model(made, given, ["y"], [weights("w", floats(4, outputs)), weights("b", floats(outputs))])
+
+
+def convolutions(batch: int | str = 1) -> onnx.ModelProto:
+    """Two convolutions, one of them depthwise, with normalization, a pool and a classifier of five classes."""
+    nodes = [
+        node("Conv", ["image", "w1"], ["c1"], "first", kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("BatchNormalization", ["c1", "scale", "shift", "mean", "variance"], ["n1"], "norm"),
+        node("Relu", ["n1"], ["r1"], "relu"),
+        node("Conv", ["r1", "w2", "b2"], ["c2"], "second", kernel_shape=[3, 3], pads=[1, 1, 1, 1], group=6),
+        node("Clip", ["c2", "low", "high"], ["r2"], "clip"),
+        node("MaxPool", ["r2"], ["m"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Flatten", ["m"], ["f"], "flat"),
+        node("Gemm", ["f", "w3", "b3"], ["g"], "classes", transB=1),
+        node("Softmax", ["g"], ["probabilities"], "softmax", axis=1),
+    ]
+    held = {
+        "w1": floats(6, 2, 3, 3), "scale": 1 + floats(6, scale=0.1), "shift": floats(6), "mean": floats(6),
+        "variance": np.abs(floats(6)) + np.float32(0.5), "w2": floats(6, 1, 3, 3), "b2": floats(6),
+        "low": np.float32(0), "high": np.float32(6), "w3": floats(5, 24), "b3": np.zeros(5, np.float32),
+    }  # fmt: skip
+    image = tensor_input("image", [batch, 2, 8, 8])
+    return model(nodes, [image], ["probabilities"], [weights(n, v) for n, v in held.items()])
