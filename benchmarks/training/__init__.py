@@ -1,0 +1,1 @@
+"""Training: gradients and steps beside PyTorch."""

@@ -1,0 +1,177 @@
+"""ONNX models executed by PyTorch, operator by operator, so that autograd gives the gradients to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import helper, numpy_helper
+from torch.nn import functional as F
+
+Tensor = torch.Tensor
+Attributes = dict[str, Any]
+
+
+def run(model: onnx.ModelProto, given: Mapping[str, Tensor]) -> list[Tensor]:
+    """The outputs for inputs and weights by name, floats in the type of ``given``."""
+    wide = next(t.dtype for t in given.values() if t.is_floating_point())
+    values: dict[str, Any] = {"": None}
+    for tensor in model.graph.initializer:
+        values[tensor.name] = _tensor(numpy_helper.to_array(tensor), wide)
+    values.update(given)
+    for n in model.graph.node:
+        attributes = {a.name: helper.get_attribute_value(a) for a in n.attribute}
+        if n.op_type not in OPERATORS:
+            raise NotImplementedError(f"{n.op_type} in PyTorch")
+        results = OPERATORS[n.op_type](attributes, *(values[name] for name in n.input))
+        values.update(zip(n.output, results if isinstance(results, tuple) else (results,)))
+    return [values[o.name] for o in model.graph.output]
+
+
+def _tensor(array: np.ndarray, wide: torch.dtype) -> Tensor:
+    tensor = torch.from_numpy(np.array(array))
+    return tensor.to(wide) if tensor.is_floating_point() else tensor
+
+
+def _padded(x: Tensor, a: Attributes, spans: Sequence[int], value: float = 0.0) -> Tensor:
+    """With the padding of ONNX, which may differ on both sides."""
+    rank = len(spans)
+    pads = list(a.get("pads", [0] * (2 * rank)))
+    auto = a.get("auto_pad", b"NOTSET").decode()
+    if auto.startswith("SAME"):
+        strides = a.get("strides", [1] * rank)
+        sums = [max((-(-n // s) - 1) * s + span - n, 0) for n, s, span in zip(x.shape[2:], strides, spans)]
+        less, more = [t // 2 for t in sums], [t - t // 2 for t in sums]
+        pads = [*less, *more] if auto == "SAME_UPPER" else [*more, *less]
+    sides = [side for d in reversed(range(rank)) for side in (pads[d], pads[rank + d])]
+    return F.pad(x, sides, value=value) if any(sides) else x
+
+
+def _spans(kernel: Sequence[int], a: Attributes) -> list[int]:
+    return [(k - 1) * d + 1 for k, d in zip(kernel, a.get("dilations", [1] * len(kernel)))]
+
+
+def _conv(a: Attributes, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+    call = (F.conv1d, F.conv2d, F.conv3d)[w.ndim - 3]
+    ones = [1] * (w.ndim - 2)
+    x = _padded(x, a, _spans(w.shape[2:], a))
+    return call(x, w, bias, a.get("strides", ones), 0, a.get("dilations", ones), a.get("group", 1))
+
+
+def _conv_transpose(a: Attributes, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+    ones = [1] * (w.ndim - 2)
+    pads = a.get("pads", [0] * (2 * len(ones)))
+    assert pads[: len(ones)] == pads[len(ones) :]
+    extra, groups, dilations = a.get("output_padding", 0), a.get("group", 1), a.get("dilations", ones)
+    return F.conv_transpose2d(x, w, bias, a.get("strides", ones), pads[: len(ones)], extra, groups, dilations)
+
+
+def _max_pool(a: Attributes, x: Tensor) -> Tensor:
+    x = _padded(x, a, _spans(a["kernel_shape"], a), -torch.inf)
+    ones = [1] * len(a["kernel_shape"])
+    return F.max_pool2d(x, a["kernel_shape"], a.get("strides", ones), 0, a.get("dilations", ones))
+
+
+def _average_pool(a: Attributes, x: Tensor) -> Tensor:
+    kernel = a["kernel_shape"]
+    ones = [1] * len(kernel)
+    total = F.avg_pool2d(_padded(x, a, _spans(kernel, a)), kernel, a.get("strides", ones))
+    if a.get("count_include_pad", 0):
+        return total
+    return total / F.avg_pool2d(_padded(torch.ones_like(x), a, _spans(kernel, a)), kernel, a.get("strides", ones))
+
+
+def _gemm(a: Attributes, x: Tensor, w: Tensor, c: Tensor | None = None) -> Tensor:
+    x, w = (x.T if a.get("transA") else x), (w.T if a.get("transB") else w)
+    y = a.get("alpha", 1.0) * (x @ w)
+    return y if c is None else y + a.get("beta", 1.0) * c
+
+
+def _normalized(a: Attributes, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """Written out: PyTorch's own has no derivative by mean and variance."""
+    shape = (1, -1, *(1,) * (x.ndim - 2))
+    factor = scale / torch.sqrt(variance + a.get("epsilon", 1e-5))
+    return (x - mean.reshape(shape)) * factor.reshape(shape) + bias.reshape(shape)
+
+
+def _layer_norm(a: Attributes, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Tensor:
+    axis = a.get("axis", -1) % x.ndim
+    return F.layer_norm(x, list(x.shape[axis:]), scale, bias, a.get("epsilon", 1e-5))
+
+
+def _reshape(a: Attributes, x: Tensor, shape: Tensor) -> Tensor:
+    return x.reshape([x.shape[k] if n == 0 else n for k, n in enumerate(shape.tolist())])
+
+
+def _clip(a: Attributes, x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+    return torch.clamp(x, a.get("min", low), a.get("max", high))
+
+
+def _flatten(a: Attributes, x: Tensor) -> Tensor:
+    return x.reshape(int(np.prod(x.shape[: a.get("axis", 1)])), -1)
+
+
+def _dequantized(a: Attributes, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
+    axis = a.get("axis", 1)
+    shape = [-1 if d == axis else 1 for d in range(x.ndim)] if scale.ndim else []
+    y = x.to(scale.dtype)
+    return (y if zero is None else y - zero.to(y).reshape(shape)) * scale.reshape(shape)
+
+
+def _lstm(
+    a: Attributes, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: None = None,
+    h: Tensor | None = None, c: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """One direction; gates are input, output, forget, cell."""
+    assert a.get("direction", b"forward") == b"forward" and lengths is None
+    batch, hidden = x.shape[1], a["hidden_size"]
+    h = x.new_zeros(batch, hidden) if h is None else h[0]
+    c = x.new_zeros(batch, hidden) if c is None else c[0]
+    outputs = []
+    for step in x:
+        gates = step @ w[0].T + h @ r[0].T + (b[0, : 4 * hidden] + b[0, 4 * hidden :] if b is not None else 0)
+        i, o, f, g = gates.chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        outputs.append(h)
+    return torch.stack(outputs)[:, None], h[None], c[None]
+
+
+def _concat(a: Attributes, *parts: Tensor) -> Tensor:
+    return torch.cat(parts, a["axis"])
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "Add": lambda a, x, y: x + y,
+    "AveragePool": _average_pool,
+    "BatchNormalization": _normalized,
+    "Clip": _clip,
+    "Concat": _concat,
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "DequantizeLinear": _dequantized,
+    "Div": lambda a, x, y: x / y,
+    "Erf": lambda a, x: torch.erf(x),
+    "Flatten": _flatten,
+    "Gather": lambda a, x, i: x.index_select(a.get("axis", 0), i.reshape(-1)).reshape(*i.shape, *x.shape[1:]),
+    "Gelu": lambda a, x: F.gelu(x, approximate=a.get("approximate", b"none").decode()),
+    "Gemm": _gemm,
+    "GlobalAveragePool": lambda a, x: x.mean(tuple(range(2, x.ndim)), keepdim=True),
+    "LSTM": _lstm,
+    "LayerNormalization": _layer_norm,
+    "LogSoftmax": lambda a, x: F.log_softmax(x, a.get("axis", -1)),
+    "MatMul": lambda a, x, y: x @ y,
+    "MaxPool": _max_pool,
+    "Mul": lambda a, x, y: x * y,
+    "Relu": lambda a, x: F.relu(x),
+    "Reshape": _reshape,
+    "Sigmoid": lambda a, x: torch.sigmoid(x),
+    "Softmax": lambda a, x: F.softmax(x, a.get("axis", -1)),
+    "Squeeze": lambda a, x, axes: x.squeeze(tuple(axes.tolist())),
+    "Sub": lambda a, x, y: x - y,
+    "Tanh": lambda a, x: torch.tanh(x),
+    "Transpose": lambda a, x: x.permute(*a["perm"]),
+}
