@@ -1,6 +1,6 @@
 """edgec: ONNX and TensorFlow Lite models into readable, fast C."""
 
-from edgec.api import bench, build, check, load, masks, score, tune
+from edgec.api import bench, build, check, load, masks, reopen, score, tune
 from edgec.artifact.language_model import LanguageModel
 from edgec.artifact.network import Network
 from edgec.artifact.sampler import Sampling
@@ -12,5 +12,5 @@ from edgec.version import __version__
 
 __all__ = [
     "Built", "LanguageModel", "Model", "Network", "Sampling", "Session", "Tokenizer", "Trainer", "__version__", "bench",
-    "build", "check", "load", "masks", "score", "tune",
+    "build", "check", "load", "masks", "reopen", "score", "tune",
 ]  # fmt: skip

@@ -48,6 +48,7 @@ from edgec.options.keywords import takes_options
 from edgec.pipeline.context import Context
 from edgec.progress import Progress, silent
 from edgec.report.progress import shown
+from edgec.reuse import is_built, remembered, reopened
 from edgec.tune import local
 from edgec.tune.local import Tuned
 from edgec.tune.on_device import tune_on_device
@@ -188,23 +189,35 @@ def masks(model: Buildable, **settings: Unpack[Settings]) -> dict[str, np.ndarra
 
 
 def _built(model: Buildable | Built, progress: Progress, settings: Settings) -> Built:
-    """The build to be checked or timed, built now if it is not yet."""
+    """The build to be checked or timed: as it is, in its folder, from the compile cache, or built now."""
     if isinstance(model, Built):
         if settings:
             raise UsageError(f"'{next(iter(settings))}' cannot be changed after the build", hint="give it to build()")
         return model
-    options = resolve(settings)
-    runs = runs_here(options.device, options.compiler)
-    return build(model, compile=runs, progress=progress, **settings)
+    if is_built(model):
+        return reopened(Path(str(model)), settings, None, progress)
+    return remembered(model, progress, **settings)
 
 
 def _written(model: Buildable | Built, progress: Progress, settings: Settings) -> Built:
     """The sources of what is to run elsewhere."""
     return (
         _built(model, progress, settings)
-        if isinstance(model, Built)
+        if isinstance(model, Built) or is_built(model)
         else build(model, compile=False, progress=progress, **settings)
     )
+
+
+@_interface
+def reopen(
+    folder: str | Path, model: str | Path | None = None, *, progress: Progress = silent, **settings: Unpack[Settings]
+) -> Built:
+    """The build in a folder, to check, time or describe it again: nothing is built.
+
+    ``model`` is the file that it was built from, where that is no longer in its place. Raises UsageError for a folder
+    that edgec did not build, another model, and options that are not those of the build.
+    """
+    return reopened(Path(folder), settings, model, progress)
 
 
 @_interface

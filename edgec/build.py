@@ -16,14 +16,15 @@ import numpy as np
 
 from edgec import files, pipeline
 from edgec.artifact.compile import compile_all
-from edgec.artifact.folder import publish, refuse_foreign
+from edgec.artifact.folder import publish, read_lock, refuse_foreign
 from edgec.artifact.lock import lock_facts, locked
 from edgec.artifact.network import Network
+from edgec.artifact.origin import write_origin
 from edgec.compress.prune import stored
 from edgec.device.compilers import compiler_for
 from edgec.emit.extras import chosen as choose_extras
 from edgec.emit.picture import AS_IS, Preparation
-from edgec.emit.project import Project
+from edgec.emit.project import LOCK, Project
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.frontend.onnx.export import runnable
@@ -72,7 +73,7 @@ class Model:
 
 
 #: What can be built: a file, its bytes, a parsed model, or one that was loaded.
-Buildable = Union[Source, Model]
+Buildable = Union[Source, Parsed, Model]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +102,15 @@ class Built:
 
     @property
     def program(self) -> Program:
-        project: Project = self.run["emit"]
-        return project.program
+        found: Program = self.run["emit"].program if "emit" in self.run else self.run["schedule"]
+        return found
+
+    @property
+    def files(self) -> dict[str, int]:
+        """Bytes of every file of the artefact by its path."""
+        if "emit" in self.run:
+            return {path: len(content) for path, content in self.run["emit"].files.items()}
+        return {name: (self.folder / name).stat().st_size for name in (*read_lock(self.folder)["files"], LOCK)}
 
     @property
     def graph(self) -> Graph:
@@ -219,6 +227,7 @@ def build(
     )
     source = parsed if parsed is not None else model
     save = Path(save_stages) if save_stages is not None else None
+    origin = parsed.path if parsed is not None else None
     if options.training is not None:
         if parsed is None or start != "import" or save is not None:
             hint = "build without --from and --save-stages"
@@ -226,7 +235,10 @@ def build(
         parsed, run = trained_run(parsed, context)
     else:
         run = pipeline.run(source, context, start, save=save)
-    return _written(run, parsed, None if out is None else Path(out), compiler, extras, progress)
+    built = _written(run, parsed, None if out is None else Path(out), compiler, extras, progress)
+    if out is not None and origin is not None:
+        write_origin(built.folder, origin, settings)
+    return built
 
 
 def rebuilt(built: Built, progress: Progress = silent, **changes: Any) -> Built:

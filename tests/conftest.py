@@ -28,6 +28,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 def nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user's measured times, and what the user trusts, decide nothing in a test."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "nobody" / "data"))
+    monkeypatch.setenv("EDGEC_COMPILE_CACHE", "off")
     monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path_factory.getbasetemp() / "nobody" / "profiles.sqlite"))
 
 

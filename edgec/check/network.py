@@ -29,7 +29,7 @@ from edgec.execute.samples import samples as split_samples
 from edgec.frontend import states
 from edgec.frontend.language.facts import facts_of
 from edgec.ir.graph import Graph
-from edgec.pipeline.run import Run
+from edgec.pipeline.run import STAGES, Run, Step
 from edgec.progress import Progress
 
 Arrays = dict[str, np.ndarray]
@@ -147,7 +147,7 @@ def check(
     last = list(executors.values())[-1]
     executed_stage = "emit" if threads else "schedule"
     worst = max(range(len(sets)), key=lambda k: _error(last, sets[k], wanted[k])) if len(sets) > 1 and locate else 0
-    run = built.run if threads else _without_emit(built)
+    run = _with_emit(built.run) if threads else _without_emit(built.run)
     stages = ledger(run, sets[worst], wanted[worst], {"emit": last} if threads else {},
                     lambda step: progress("check", f"stage {step.stage.name}"))  # fmt: skip
     ok = all(judge.within(d) for d in found.values())
@@ -227,5 +227,12 @@ def _ready(built: Built, threads: tuple[int, ...]) -> Built:
     return built if threads else replace(built, compiler=None)
 
 
-def _without_emit(built: Built) -> Run:
-    return replace(built.run, steps=tuple(s for s in built.run.steps if s.stage.name != "emit"))
+def _without_emit(run: Run) -> Run:
+    return Run(tuple(s for s in run.steps if s.stage.name != "emit"), run.context, run.graph, run.given)
+
+
+def _with_emit(run: Run) -> Run:
+    """The run with a step for its code, which was written before where the run has none."""
+    if "emit" in run:
+        return run
+    return Run((*run.steps, Step(STAGES[-1], None, 0.0)), run.context, run.graph, run.given)

@@ -12,13 +12,13 @@ from edgec.artifact.folder import read_lock
 from edgec.bench.built import bench_built
 from edgec.bench.language import bench_language_model, peers_of
 from edgec.cli.command import Answer, command
-from edgec.cli.config import is_built
 from edgec.cli.shared import Seconds
 from edgec.errors import UsageError
 from edgec.options import OPTIONS, Settings
 from edgec.report import bench as bench_report
 from edgec.report import language as language_report
 from edgec.report.progress import shown
+from edgec.reuse import is_built
 
 
 def register(app: typer.Typer) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import os
 import sys
 import types
 import typing
@@ -24,7 +23,7 @@ from edgec.compress import FIGURES
 from edgec.emit.project import LOCK
 from edgec.errors import UsageError
 from edgec.frontend.hugging import is_folder
-from edgec.options import OPTIONS, Option
+from edgec.options import OPTIONS
 from edgec.options.renamed import new_flag
 from edgec.report.budget import BUDGETS
 
@@ -66,12 +65,7 @@ def is_config(given: str) -> bool:
     path = Path(given)
     if not path.is_dir() or (path / FILE).is_file():
         return given.endswith(".toml") or path.is_dir()
-    return not is_built(given) and not is_folder(path)
-
-
-def is_built(given: str) -> bool:
-    """Does an argument name a folder that edgec built, and no configuration lies in it?"""
-    return (Path(given) / LOCK).is_file() and not (Path(given) / FILE).is_file()
+    return not (path / LOCK).is_file() and not is_folder(path)
 
 
 def load(given: str | Path) -> Config:
@@ -229,42 +223,8 @@ def _kind(parameter: inspect.Parameter) -> tuple[type, bool]:
     return annotation, False
 
 
-def said(settings: Mapping[str, Any], model: str | Path, folder: Path) -> dict[str, Any]:
-    """Settings that differ from their defaults as plain data, with paths from ``folder``, that of the model among them.
-
-    The keys are those of edgec.toml.
-    """
-    found: dict[str, Any] = {"model": _from(folder, model)}
-    for keyword, value in settings.items():
-        option = OPTIONS[keyword]
-        plain = _plain(option, value, folder)
-        if plain not in (None, [], {}, option.default):
-            found[option.flag] = plain
-    return found
-
-
 def written(said: Mapping[str, Any]) -> dict[str, Any]:
     """Content of edgec.toml for `said`: decisions go into their table."""
     decisions = {key: value for key, value in said.items() if key in DECIDED}
     rest = {key: value for key, value in said.items() if key not in DECIDED}
     return {**rest, DECISIONS: decisions} if decisions else rest
-
-
-def _plain(option: Option, value: Any, folder: Path) -> Any:
-    """The value of an option as edgec.toml has it."""
-    if value is None:
-        return None
-    if option.pair is not None:
-        return {str(name): option.pair.write(inner) for name, inner in value.items()}
-    if option.is_repeated:
-        values = [value] if isinstance(value, (str, Path)) else value
-        return [_from(folder, v) if option.is_path(str(v)) else str(v) for v in values]
-    if option.is_path(str(value)):
-        return _from(folder, value)
-    if option.write is not None:
-        value = option.write(value)
-    return value if isinstance(value, (bool, int, float)) else str(value)
-
-
-def _from(folder: Path, path: str | Path) -> str:
-    return os.path.relpath(Path(path).absolute(), folder.absolute())

@@ -13,19 +13,19 @@ from edgec import api, pipeline
 from edgec.artifact.folder import refuse_existing
 from edgec.cli import bench as bench_verb
 from edgec.cli import chat as chat_verbs
-from edgec.cli import config
 from edgec.cli import device as device_verbs
 from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
 from edgec.cli import train as train_verb
 from edgec.cli import trust as trust_verb
 from edgec.cli.command import Answer, Asked, CommandGroup, command, refused
-from edgec.cli.shared import Data, Inputs, Metric, Samples, Seed, Tolerance
+from edgec.cli.shared import BuiltFrom, Data, Inputs, Metric, Samples, Seed, Tolerance, refuse_source
 from edgec.emit.extras import APPS, BINDINGS
 from edgec.emit.picture import preparation
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.options import Settings, resolve
+from edgec.options.said import said
 from edgec.pipeline.context import Context
 from edgec.report import build as build_report
 from edgec.report import built as built_report
@@ -41,6 +41,7 @@ from edgec.report.budget import BUDGETS, held, read_budgets
 from edgec.report.fit import fit
 from edgec.report.progress import shown
 from edgec.report.record import head
+from edgec.reuse import is_built
 from edgec.rewrite import load_rules
 from edgec.tune.on_device import tune_on_device
 from edgec.version import __version__
@@ -159,8 +160,8 @@ def build(
         budgeted = held(built, budgets, **facts)
         written = None
         if report:
-            said = config.said(settings, model, folder)
-            written = measure.write(measure.describe(built, facts, budgets=budgeted, settings=said), folder)
+            settled = said(settings, model, folder)
+            written = measure.write(measure.describe(built, facts, budgets=budgeted, settings=settled), folder)
     found = {**build_report.record(built), "budgets": budgeted, "report": str(written) if written is not None else None}
     found["next"] = next_steps.steps(found, asked, extras, start)
     return Answer(found, lambda r: build_report.draw(r, model), all(b["ok"] for b in budgeted))
@@ -203,8 +204,10 @@ def check(
     ] = None,
     output: Annotated[Optional[str], typer.Option(help="The output that is scored.")] = None,
     drop: Annotated[float, typer.Option(help="Points that compiled may be below the reference.")] = 1.0,
+    source: BuiltFrom = None,
 ) -> Answer:
-    """Hold what MODEL compiles to against onnxruntime (LiteRT for .tflite), stage by stage."""
+    """Hold what MODEL compiles to, or a built folder, against onnxruntime (LiteRT for .tflite), stage by stage."""
+    refuse_source(source, model)
     if data is not None:
         with shown() as progress:
             scored = api.score(
@@ -212,9 +215,10 @@ def check(
             )
         return Answer(score_report.record(scored), score_report.draw, scored.ok)
     with shown() as progress:
+        opened = api.reopen(model, source, progress=progress, **settings) if is_built(model) else None
         checked = api.check(
-            model, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance, locate=locate,
-            blocks=blocks, reproducer=out, progress=progress, **settings,
+            opened or model, inputs=inputs, samples=samples, seed=seed, tolerance=tolerance, locate=locate,
+            blocks=blocks, reproducer=out, progress=progress, **(settings if opened is None else {}),
         )  # fmt: skip
     found = check_report.record(checked)
     return Answer(found, check_report.draw, checked.ok)
@@ -233,7 +237,7 @@ def inspect(
     ] = False,
 ) -> Answer:
     """Show what is in MODEL, and every operator that is not supported."""
-    if config.is_built(model):
+    if is_built(model):
         return Answer(built_report.record(Path(model)), built_report.draw)
     options = resolve(settings)
     parsed = reader.read(model)

@@ -15,7 +15,7 @@ from edgec import api, files
 from edgec.artifact.folder import refuse_existing
 from edgec.cli import config, toml_text
 from edgec.cli.command import Answer, command, settings_of
-from edgec.cli.shared import Seconds
+from edgec.cli.shared import BuiltFrom, Seconds, refuse_source
 from edgec.errors import UsageError
 from edgec.options import Settings
 from edgec.report import diff, measure
@@ -26,6 +26,7 @@ from edgec.report.document.build import PAGE
 from edgec.report.page import diff_page, page
 from edgec.report.progress import shown
 from edgec.report.record import Record, head
+from edgec.reuse import is_built, remembered
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a build with a report, or its report.json.")]
 
@@ -48,19 +49,27 @@ def register(app: typer.Typer) -> None:
     @command(app)
     def profile(
         settings: Settings,
-        model: Annotated[str, typer.Argument(metavar="[MODEL]", help="A model, or a folder with an edgec.toml.")] = ".",
+        model: Annotated[
+            str,
+            typer.Argument(metavar="[MODEL]", help="A model, a folder with an edgec.toml, or one that was built."),
+        ] = ".",
         seconds: Seconds = 0.5,
         trace: Annotated[
             Optional[Path], typer.Option("--trace", metavar="FILE", help="Write it for Chrome's trace viewer.")
         ] = None,
+        source: BuiltFrom = None,
     ) -> Answer:
-        """Time every kernel of what MODEL compiles to, in a run on one thread."""
+        """Time every kernel of what MODEL compiles to, or of a built folder, in a run on one thread."""
+        refuse_source(source, model)
         if not seconds > 0:
             raise UsageError("nothing to time", hint="give it some seconds")
         if trace is not None:
             refuse_existing(trace)
         with shown() as progress:
-            built = api.build(model, progress=progress, **settings)
+            if is_built(model):
+                built = api.reopen(model, source, progress=progress, **settings)
+            else:
+                built = remembered(model, progress, **settings)
             facts = measure.measure_times(built, progress, seconds)
             document = measure.describe(built, facts)
         if not facts["seconds"]:

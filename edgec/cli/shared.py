@@ -7,6 +7,13 @@ from typing import Annotated, Optional
 
 import typer
 
+from edgec.errors import UsageError
+from edgec.reuse import is_built
+
+BuiltFrom = Annotated[
+    Optional[Path],
+    typer.Option("--model", metavar="FILE", help="Of a built folder: its model, where that is not in its place."),
+]
 Inputs = Annotated[
     Optional[Path], typer.Option("--inputs", metavar="FILE", help="Arrays to check with: .npz by input name, or .npy.")
 ]
@@ -24,3 +31,9 @@ Data = Annotated[
 ]
 Metric = Annotated[str, typer.Option("--metric", help="What --data are scored by: top1, exact, iou, cosine.")]
 Seconds = Annotated[float, typer.Option("--seconds", help="How long to time, without building.")]
+
+
+def refuse_source(source: Path | None, model: str) -> None:
+    """Raises UsageError for ``--model`` beside anything but a built folder."""
+    if source is not None and not is_built(model):
+        raise UsageError("is for a folder that was built", hint=f"edgec build {source} -o DIR", where="--model")

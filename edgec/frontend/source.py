@@ -14,9 +14,12 @@ from edgec.frontend import gguf, hugging, tflite
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.gguf.reader import read as read_gguf
 from edgec.frontend.hugging.folder import HuggingModel
+from edgec.frontend.hugging.tokenizer import BESIDE, TEMPLATE
+from edgec.frontend.hugging.tokenizer import FILE as TOKENIZER
 from edgec.frontend.language.cache import Kind
 from edgec.frontend.onnx import decoder, importer, support
 from edgec.frontend.onnx import model as onnx_model
+from edgec.frontend.onnx.external import locations
 from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.graph import Graph, Node
@@ -126,3 +129,14 @@ def digest(model: Parsed) -> str:
         return sha256(model.content).hexdigest()
     content = model.path.read_bytes() if model.path else model.proto.SerializeToString(deterministic=True)
     return sha256(content).hexdigest()
+
+
+def files_beside(model: Parsed) -> list[Path]:
+    """The files that a model is read from beside those that its digest is of: weights, and what describes its texts."""
+    if isinstance(model, HuggingModel):
+        return [p for p in sorted(model.path.iterdir()) if p.is_file()]
+    if isinstance(model, (TfliteModel, GgufModel)) or model.folder is None:
+        return []
+    weights = [model.folder.path / name for name in sorted(locations(model.proto))]
+    texts = [model.folder.path / name for name in (TOKENIZER, TEMPLATE, *BESIDE)]
+    return [p for p in (*weights, *texts) if p.is_file()]

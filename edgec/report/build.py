@@ -55,7 +55,7 @@ def record(built: Built) -> Record:
         "language_model": _language_model(program),
         "memory": fit(program, built.options.device, built.options.room, built.run.stripes),
         "largest_kernels": largest(program),
-        "files": {path: len(content) for path, content in built.run["emit"].files.items()},
+        "files": built.files,
         "seconds": {**built.seconds, "total": sum(built.seconds.values())},
         "compression": compression.record(found.report if found else None),
         "pruned": sparsity.layers(found.pruned.report if found and found.pruned else None),

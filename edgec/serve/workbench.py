@@ -17,6 +17,7 @@ from edgec.device.compilers import runs_here
 from edgec.errors import UsageError
 from edgec.execute.samples import random_inputs
 from edgec.options import Settings, resolve
+from edgec.options.said import said
 from edgec.progress import Progress, silent
 from edgec.report import measure
 from edgec.report.diff import diff
@@ -73,8 +74,8 @@ class Workbench:
         folder = self.folder / str(self.builds)
         built = api.build(model, folder, compile=runs, progress=self.progress, **settings)
         facts = measure.measure_times(built, self.progress)
-        said = config.said(settings, model, self.path.parent)
-        document = measure.describe(built, facts, settings=said)
+        settled = said(settings, model, self.path.parent)
+        document = measure.describe(built, facts, settings=settled)
         document["error"] = _error(built)
         document["decidable"] = decidable(built, _decisions(found))
         shutil.rmtree(folder, ignore_errors=True)

@@ -28,8 +28,10 @@ from edgec.frontend.language.vocabulary import (
 from edgec.text import printable
 
 FILE = "tokenizer.json"
+#: A chat template of its own.
+TEMPLATE = "chat_template.jinja"
 #: Files beside it that say which tokens begin and end a text.
-_BESIDE = ("tokenizer_config.json", "generation_config.json", "genai_config.json", "config.json")
+BESIDE = ("tokenizer_config.json", "generation_config.json", "genai_config.json", "config.json")
 #: No token is longer than this: a longer one is a mistake or an attack.
 _LONGEST = 1 << 12
 _LLAMA3 = (
@@ -44,7 +46,7 @@ def tokens_beside(folder: Path, most: int) -> dict[str, str]:
     """The metadata with the vocabulary of ``folder``; nothing where it has no tokenizer.json."""
     if not (folder / FILE).is_file():
         return {}
-    beside = {name: opened(folder / name) for name in _BESIDE if (folder / name).is_file()}
+    beside = {name: opened(folder / name) for name in BESIDE if (folder / name).is_file()}
     vocabulary = vocabulary_of(opened(folder / FILE), beside, most)
     template = _template(folder, beside.get("tokenizer_config.json"))
     chat = chat_metadata(template, vocabulary) if template is not None else {}
@@ -53,7 +55,7 @@ def tokens_beside(folder: Path, most: int) -> dict[str, str]:
 
 def _template(folder: Path, config: Document | None) -> str | None:
     """The chat template: a file of its own, or an entry of the configuration; of several, the one called default."""
-    path = folder / "chat_template.jinja"
+    path = folder / TEMPLATE
     if path.is_file():
         try:
             return read_template(path)

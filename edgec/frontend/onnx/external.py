@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from onnx import TensorProto, helper
 
@@ -43,6 +45,18 @@ class Folder:
         if not is_inside:
             raise ModelError(f"{name} names the file '{shown}', a link that leads out of the model's folder")
         raise ModelError(f"{name} lies in '{shown}', which is missing", hint="put it beside the .onnx file")
+
+
+def locations(message: Any) -> set[str]:
+    """The names of files that tensors of a model, or of a part of it, lie in."""
+    if isinstance(message, TensorProto):
+        return {e.value for e in message.external_data if e.key == "location"}
+    found: set[str] = set()
+    for field, value in message.ListFields():
+        if field.cpp_type == field.CPPTYPE_MESSAGE:
+            for inner in value if isinstance(value, Iterable) else (value,):
+                found |= locations(inner)
+    return found
 
 
 def external_bytes(proto: TensorProto, folder: Folder | None, name: str) -> bytes:

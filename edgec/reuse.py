@@ -1,0 +1,112 @@
+"""Builds that are there already: in a folder of the user's, or in the compile cache. Nothing is compiled again.
+
+Their stages are executed only where their results are asked for (`edgec.pipeline.deferred`).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgec.artifact.cache import compile_cache
+from edgec.artifact.fingerprint import fingerprint
+from edgec.artifact.folder import library_name, read_lock
+from edgec.artifact.lock import lock_facts, locked
+from edgec.artifact.origin import code_of, read_origin
+from edgec.build import Buildable, Built, build, read
+from edgec.device.compilers import compiler_for, runs_here
+from edgec.emit.project import LOCK
+from edgec.errors import UsageError
+from edgec.frontend.source import digest
+from edgec.options import OPTIONS, Settings, resolve
+from edgec.pipeline.context import Context
+from edgec.pipeline.deferred import DeferredRun
+from edgec.progress import Progress, silent
+from edgec.schedule.variants import Variants
+from edgec.tune.known import prices_for
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+def remembered(model: Buildable, progress: Progress = silent, **settings: Unpack[Settings]) -> Built:
+    """The compiled build of a model in a temporary folder: the compile cache's, or a new one, which is kept there.
+
+    Where its code does not run on this machine it is not compiled, and not kept. Raises EdgecError as `build` does.
+    """
+    options = resolve(settings)
+    runs = runs_here(options.device, options.compiler)
+    if not runs or options.training is not None:  # the graph of a step is not that of the model
+        return build(model, compile=runs, progress=progress, **settings)
+    compiler = compiler_for(options.device, options.compiler)
+    parsed = read(model)
+    cache, facts = compile_cache(), lock_facts(options, parsed, "import")
+    try:
+        key = fingerprint(options, parsed, facts, compiler.command, str(compiler)) if cache is not None else None
+    except TypeError:  # an option that has no fingerprint
+        key = None
+    if cache is None or key is None:
+        return build(parsed, progress=progress, **settings)
+    folder = Path(tempfile.mkdtemp(prefix="edgec-"))
+    if cache.take(key, folder):
+        found = Built(parsed, DeferredRun(parsed, Context(options, progress, facts)), folder, {}, str(compiler))
+        weakref.finalize(found, shutil.rmtree, folder, True)
+        return found
+    folder.rmdir()
+    built = build(parsed, progress=progress, **settings)
+    cache.keep(key, built.folder)
+    return built
+
+
+def is_built(model: Any) -> bool:
+    """True for the path of a folder that edgec built."""
+    return isinstance(model, (str, Path)) and (Path(model) / LOCK).is_file()
+
+
+def reopened(
+    folder: Path, settings: Mapping[str, Any], model: str | Path | None = None, progress: Progress = silent
+) -> Built:
+    """The build in a folder, beside the model that it was made from.
+
+    The model is where it was when the folder was built, or ``model``; ``settings`` are options that differ from their
+    defaults, which have to be those of the build. Raises UsageError where the model is gone or another one, or the
+    options are others.
+    """
+    lock = read_lock(folder)
+    noted, of_build = read_origin(folder, lock)
+    given = {key: value for key, value in settings.items() if value not in (OPTIONS[key].default, None, (), {})}
+    source = Path(model) if model is not None else noted
+    if source is None or not source.exists():
+        where = "is not noted" if source is None else f"is not at {source}"
+        hint = f"name it: --model FILE (it was called {(lock.get('model') or {}).get('name')})"
+        raise UsageError(f"the model that it was built from {where}", hint=hint, where=str(folder))
+    for key in code_of(of_build):
+        if key not in given:
+            hint = f"give {OPTIONS[key].long} yourself, if you trust it"
+            raise UsageError(f"its notes name code to run: {OPTIONS[key].long}", hint=hint, where=str(folder))
+    options = resolve({**of_build, **given})  # type: ignore[typeddict-item]
+    parsed = read(source)
+    if digest(parsed) != (lock.get("model") or {}).get("sha256"):
+        hint = "edgec build it again, or name the right one: --model FILE"
+        raise UsageError(f"the folder was built from another model than {source} is now", hint=hint, where=str(folder))
+    if options.training is not None or "training" in lock:
+        raise UsageError("holds a training step", hint=f"edgec check {source} with its options", where=str(folder))
+    facts = lock_facts(options, parsed, "import")
+    for key, value in json.loads(json.dumps({**facts, "threads": options.threads})).items():
+        if lock.get(key) != value and key != "model":
+            hint = "leave the option out, or edgec build it again"
+            raise UsageError(f"'{key}' is not what the folder was built with", hint=hint, where=str(folder))
+    runs = runs_here(options.device, options.compiler)
+    is_compiled = (folder / library_name(lock["name"])).is_file()
+    if runs and not is_compiled:
+        hint = "build it without --no-compile"
+        raise UsageError("the folder holds sources alone, no compiled library", hint=hint, where=str(folder))
+    frozen = locked(folder, {**facts, "model": lock["model"]})  # it may have another name now
+    context = Context(options, progress, facts, prices=prices_for(options, frozen), variants=Variants(frozen=frozen))
+    compiler = str(compiler_for(options.device, options.compiler)) if is_compiled else None
+    return Built(parsed, DeferredRun(parsed, context), folder, {}, compiler)
