@@ -95,8 +95,9 @@ def _families(rows: Sequence[Row]) -> str:
             groups.setdefault(f"exporter {r['exporter']}", []).append(r)
     table = ["| networks | count | mean, 1 thread | mean, 2 threads |", "|---|---|---|---|"]
     for name, group in sorted(groups.items()):
-        means = (geometric_mean([r[f"ratio_{n}"] for r in group if f"ratio_{n}" in r]) for n in (1, 2))
-        table.append(f"| {name} | {len(group)} | {' | '.join(f'{m:.2f}' for m in means)} |")
+        ratios = ([r[f"ratio_{n}"] for r in group if f"ratio_{n}" in r] for n in (1, 2))
+        means = (f"{geometric_mean(found):.2f}" if found else "-" for found in ratios)
+        table.append(f"| {name} | {len(group)} | {' | '.join(means)} |")
     return "## By source\n\n" + "\n".join(table)
 
 

@@ -42,7 +42,7 @@ def timm() -> Any:
 def timm_input(network: nn.Module) -> tuple[int, ...]:
     """Channels, height, width that a network of timm takes."""
     settings: dict[str, Any] = network.pretrained_cfg
-    return tuple(settings.get("test_input_size" if settings.get("fixed_input_size") else "input_size") or (3, 224, 224))
+    return tuple(settings.get("input_size") or (3, 224, 224))
 
 
 def make_timm(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:

@@ -265,4 +265,7 @@ EC_INLINE ec_vi ec_to_half_(ec_vf x)
 #include "ec_simd_half.h"
 #endif
 
+#define EC_HAS_PICK 1
+EC_INLINE ec_vf ec_pick(const float *p, ec_vi at) { return (ec_vf)_mm256_i32gather_ps(p, (__m256i)at, 4); }
+
 #endif

@@ -384,4 +384,7 @@ EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
 }
 #endif
 
+#define EC_HAS_PICK 1
+EC_INLINE ec_vf ec_pick(const float *p, ec_vi at) { return (ec_vf)_mm512_i32gather_ps((__m512i)at, p, 4); }
+
 #endif

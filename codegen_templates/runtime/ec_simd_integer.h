@@ -184,6 +184,42 @@ EC_STRIDED_(f16, uint16_t, ec_vf)
 EC_STRIDED_(bf16, uint16_t, ec_vf)
 #undef EC_STRIDED_
 
+/* Lane l is p[at[l]]. */
+#define EC_PICKED_(NAME, T, V, FROM)                              \
+    EC_INLINE V NAME##_n(const T *p, ec_vi at, int n)             \
+    {                                                             \
+        ec_vi lanes = {0};                                        \
+        for (int l = 0; l < n; ++l)                               \
+            lanes[l] = p[at[l]];                                  \
+        return FROM(lanes);                                       \
+    }                                                             \
+    EC_INLINE V NAME(const T *p, ec_vi at) { return FROM(((ec_vi){EC_LANES_(EC_PICK_)})); }
+#define EC_PICK_(l) p[at[l]]
+#define EC_SAME_(lanes) (lanes)
+#define EC_TRUE_(lanes) ec_ne_i(lanes, (ec_vi){0})
+EC_PICKED_(ec_pick_u8, uint8_t, ec_vi, EC_SAME_)
+EC_PICKED_(ec_pick_i8, int8_t, ec_vi, EC_SAME_)
+EC_PICKED_(ec_pick_u16, uint16_t, ec_vi, EC_SAME_)
+EC_PICKED_(ec_pick_i16, int16_t, ec_vi, EC_SAME_)
+EC_PICKED_(ec_pick_i32, int32_t, ec_vi, EC_SAME_)
+EC_PICKED_(ec_pick_bool, uint8_t, ec_vi, EC_TRUE_)
+EC_PICKED_(ec_pick_f16, uint16_t, ec_vf, ec_from_half_)
+EC_PICKED_(ec_pick_bf16, uint16_t, ec_vf, ec_from_brain_)
+EC_INLINE ec_vf ec_pick_n(const float *p, ec_vi at, int n)
+{
+    ec_vf lanes = {0};
+    for (int l = 0; l < n; ++l)
+        lanes[l] = p[at[l]];
+    return lanes;
+}
+#ifndef EC_HAS_PICK
+EC_INLINE ec_vf ec_pick(const float *p, ec_vi at) { return (ec_vf){EC_LANES_(EC_PICK_)}; }
+#endif
+#undef EC_PICKED_
+#undef EC_PICK_
+#undef EC_SAME_
+#undef EC_TRUE_
+
 /* ---- Across the lanes --------------------------------------------------------------------- */
 
 #define EC_ACROSS_(NAME, T, START, STEP)                \

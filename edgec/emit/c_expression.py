@@ -20,7 +20,7 @@ from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, group_of
 from edgec.ir.types import CODED, FLOATS
-from edgec.ir.vector import LANES, free, parts_beyond_choice
+from edgec.ir.vector import LANES, chosen, free, parts_beyond_choice
 from edgec.schedule.storage import memory_type
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -211,11 +211,11 @@ class Printer:
             stride = coefficient(address, self.lane)
             if stride is None and (g := group_of(address, self.lane)) is not None:
                 return f"ec_in_groups({self.value(X.load(e.value, (g.first,), e.dtype))}, {g.size}, {g.element})"
-            place = advanced(pointer, self.position(address))
-            tail = f", {self.count})" if self.count else ")"
-            if stride == 1:
-                return f"{c_lanes.access('load', lies, self.count)}({place}{tail}"
-            return f"{c_lanes.access('gather', lies, self.count)}({place}, {stride}{tail}"
+            found = chosen(address, self.lane) if stride is None else None
+            place = advanced(pointer, self.position(found[0] if found else address))
+            by = None if stride == 1 else self.value(found[1]) if found else str(stride)
+            function = c_lanes.access("load" if by is None else "pick" if found else "gather", lies, self.count)
+            return f"{function}({', '.join(text for text in (place, by, self.count) if text)})"
         return f"ec_from_{lies}({self._place(e)})" if lies in CODED else self._place(e)
 
     def _place(self, e: Expr) -> str:

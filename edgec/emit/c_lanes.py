@@ -28,7 +28,7 @@ def broadcast(text: str, dtype: str) -> str:
 
 
 def access(name: str, dtype: str, count: str | None) -> str:
-    """The function that loads, stores, gathers or scatters elements of a type, all lanes or the first ``count``."""
+    """The function that loads, stores, gathers, picks or scatters values, all lanes or the first ``count``."""
     return f"ec_{name}{'' if dtype == 'f32' else '_' + dtype}{'_n' if count else ''}"
 
 

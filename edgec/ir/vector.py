@@ -8,6 +8,7 @@ from math import ceil, floor, inf, isinf, isnan
 from edgec.ir import expr as X
 from edgec.ir.dtypes import ends
 from edgec.ir.expr import Expr
+from edgec.ir.linear import build, linear
 from edgec.ir.nest import coefficient
 
 INFIX = ("add", "sub", "mul", "div")
@@ -69,11 +70,24 @@ def is_vectorizable(body: Expr, lane: Expr) -> bool:
     return body.dtype in LANES and all(_has_lanes(e, lane) for e in X.walk(body) if lane in free(e))
 
 
+def chosen(address: Expr, lane: Expr) -> tuple[Expr, Expr] | None:
+    """The two parts of an address that a table chooses along ``lane``: what all lanes share, and the load of the table,
+    which is contiguous there."""
+    terms, constant = linear(address)
+    found = [e for e in terms if lane in X.free_variables(e)]
+    if len(found) != 1 or terms[found[0]] != 1 or found[0].op != "cast":
+        return None
+    (table,) = found[0].args
+    if table.op != "load" or table.dtype != "i32" or coefficient(table.args[0], lane) != 1:
+        return None
+    return build({e: k for e, k in terms.items() if e is not found[0]}, constant), table
+
+
 def _has_lanes(e: Expr, lane: Expr) -> bool:
-    if e.dtype == "i64":
-        return e.op in ("var", "add", "mul", "const", "sub")  # a position
+    if e.dtype == "i64":  # a position
+        return e.op in ("var", "add", "mul", "const", "sub") or (e.op == "cast" and e.args[0].op == "load")
     if e.op == "load":
-        return e.dtype in LANES and coefficient(e.args[0], lane) is not None
+        return e.dtype in LANES and (coefficient(e.args[0], lane) is not None or chosen(e.args[0], lane) is not None)
     if e.op == "reduce":
         return LANES.get(e.dtype) in ("float", "integer") and e.value[0] in ("add", "mul", "max", "min")
     if e.op == "select":

@@ -15,6 +15,7 @@ from edgec.ir.vector import free, is_vectorizable
 from edgec.schedule.flat import Flat, Weights, merge_loops
 from edgec.schedule.loops import repacked
 from edgec.schedule.program import BlockSchedule, Buffer, Level, Nest
+from edgec.schedule.tables import with_tables
 
 #: Elements of one map task: so many that the cost of distributing tasks is negligible.
 MAP_BLOCK = 4096
@@ -78,7 +79,7 @@ class Map(BlockSchedule):
 
 def map_(flat: Flat, device: Device, weights: Weights) -> Map:
     """The map of a block; it accepts any formula."""
-    flat = merge_loops(flat)
+    flat = merge_loops(with_tables(flat, weights))
     loops = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
     lanes = [v for v in loops if coefficient(flat.address, v) == 1 and most(v) >= 4]
     if not lanes and _is_expensive(flat.body):  # storing lanes one by one is cheap compared with scalar arithmetic

@@ -1,0 +1,58 @@
+"""Positions that constants choose, as tables: what a gather with constant indices reads is known when it is built.
+
+The formula of such an index wraps and clamps it, in integers of 64 bits, for every element. Its values are stored
+instead, in 32 bits, so that a kernel adds one of them to the position, on lanes too (`ir.vector.chosen`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from edgec.ir import expr as X
+from edgec.ir import index, positions
+from edgec.ir.expr import Expr
+from edgec.ir.loads import replace_loads
+from edgec.ir.nest import coefficient, is_fixed, most
+from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant
+
+#: Elements that a table may have.
+LARGEST = 1 << 16
+
+
+def with_tables(flat: Flat, weights: Weights) -> Flat:
+    """The same block with a table for the part of a position that only constants and loops choose."""
+    order = sorted(flat.loops, key=lambda v: -(coefficient(flat.address, v) or 0))
+
+    def change(slot: Any, place: tuple[Expr, ...]) -> Expr | None:
+        terms, constant = index.linear(place[0])
+        chosen = {e: k for e, k in terms.items() if _is_chosen(e)}
+        axes = tuple(v for v in order if any(v in X.free_variables(e) for e in chosen))
+        known = set(axes)
+        if not chosen or not all(X.free_variables(e) <= known for e in chosen) or not is_fixed(*axes):
+            return None
+        if prod(map(most, axes)) > LARGEST:
+            return None
+        values = evaluate_over(sum((e * k for e, k in chosen.items()), X.const(0)), axes)
+        if values.size and max(abs(int(values.min())), abs(int(values.max()))) >= 2**31:
+            return None
+        table = weights.add(values.astype(np.int32))
+        read = X.load(table, (positions.linearize(axes, tuple(v.value.extent for v in axes)),), "i32")
+        rest = sum((e * k for e, k in terms.items() if e not in chosen), X.const(constant))
+        return X.load(slot, (rest + X.cast(read, "i64"),), slot.dtype)
+
+    return replace(flat, body=replace_loads(flat.body, change))
+
+
+def _is_chosen(e: Expr) -> bool:
+    """Is a term of a position read from constants, whose own positions stay inside them?"""
+    loads = X.loads(e)
+    return bool(loads) and is_constant(e) and all(_is_inside(load) for load in loads)
+
+
+def _is_inside(load: Expr) -> bool:
+    low, high = index.bounds(load.args[0])
+    return low >= 0 and high < load.value.elements

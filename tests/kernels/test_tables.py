@@ -1,0 +1,66 @@
+"""Gathers whose indices are constants: positions become tables, and lanes run along what the tables choose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chance import RANDOM
+from compiled import Compiled, compile_graphs, program_of, target
+
+from edgec import ops
+from edgec.ir import evaluate
+from edgec.ir import expr as X
+from edgec.ir.graph import Graph, Node, constant, placeholder
+from edgec.ir.types import DTYPES, Type
+from edgec.ir.vector import LANES
+from edgec.schedule.map import Map
+
+#: Extents of the dimension that is read, and numbers of indices, with less and more than whole vectors.
+EXTENTS, COUNTS = (1, 7, 40), (1, 5, 37, 64)
+
+
+def chosen(x: Node, count: int) -> Node:
+    """Elements along the last dimension at drawn places, some counted from the end."""
+    extent = int(x.type.shape[-1])
+    places = RANDOM.integers(-extent, extent, count)
+    return ops.node("gather", x, constant(places), axis=x.type.rank - 1)
+
+
+def drawn(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    return (RANDOM.standard_normal(shape) * 50).astype(DTYPES[dtype])
+
+
+def graph_of(dtype: str, extent: int, count: int) -> Graph:
+    x = placeholder("x", Type(dtype, (3, 2, extent)))
+    one, other = chosen(x, count), chosen(x, count)
+    both = ops.node("or" if dtype == "bool" else "max", one, other)
+    return Graph((x,), (("y", both),))
+
+
+@pytest.mark.parametrize("device", ["host", "generic"])
+def test_agrees_with_the_formula(device: str, tmp_path: Path) -> None:
+    where = target(device)
+    sizes = [(n, m) for n in EXTENTS for m in COUNTS]
+    graphs = {f"{t}_{n}_{m}": graph_of(t, n, m) for t in (*LANES, "i64", "f64") for n, m in sizes}
+    given = {name: {"x": drawn(g.inputs[0].type.dtype, g.inputs[0].type.shape)} for name, g in graphs.items()}
+    for name, network in compile_graphs(graphs, tmp_path, flags=where.flags, device=where.device).items():
+        assert isinstance(network, Compiled)
+        want = evaluate.run(graphs[name], given[name])["y"]
+        assert np.array_equal(network(given[name])["y"], want), name
+
+
+def test_lanes_run_along_a_table_of_32_bits() -> None:
+    (kernel,) = program_of(graph_of("f32", 40, 64)).kernels
+    assert isinstance(kernel.schedule, Map) and kernel.schedule.lane is not None
+    tables = {e.value for load in X.loads(kernel.schedule.body) for e in X.loads(load.args[0])}
+    assert len(tables) == 2 and {t.dtype for t in tables} == {"i32"}
+    assert all(t.data.min() >= 0 and t.data.max() < 40 for t in tables)
+
+
+def test_indices_that_come_at_run_time_stay_what_they_are() -> None:
+    x, places = placeholder("x", Type("f32", (3, 40))), placeholder("i", Type("i64", (64,)))
+    y = ops.node("neg", ops.node("gather", x, places, axis=1))
+    (kernel,) = program_of(Graph((x, places), (("y", y),))).kernels
+    assert isinstance(kernel.schedule, Map) and kernel.schedule.lane is None
