@@ -46,6 +46,36 @@ def test_a_constant_one_follows_the_batch(shape: list[int], tmp_path: Path) -> N
         np.testing.assert_allclose(built(x=x), want, rtol=0, atol=1e-5 * np.abs(want).max())
 
 
+def patches(token: tuple[int, ...], axis: int = 1) -> onnx.ModelProto:
+    """A class token before five patches, and a position that is added to each."""
+    token_ = RANDOM.standard_normal(token).astype(np.float32)
+    places = RANDOM.standard_normal((1, 5 + token[1], 4)).astype(np.float32)
+    nodes = [node("Concat", ["t", "x", "t"], ["a"], axis=axis), node("Relu", ["a"], ["y"])]
+    if axis == 1:
+        nodes = [node("Concat", ["t", "x"], ["a"], axis=1), node("Add", ["a", "p"], ["y"])]
+    return model(nodes, [tensor_input("x", ["batch", 5, 4])], initializers=[weights("t", token_), weights("p", places)])
+
+
+def test_a_constant_class_token_follows_the_batch(tmp_path: Path) -> None:
+    proto = patches((1, 2, 4))
+    with pytest.warns(ModelWarning, match="input 0 was written for a batch of one"):
+        built = edgec.build(proto, tmp_path / "out", dims=OPEN)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for count in (1, 2, 3):
+        x = RANDOM.standard_normal((count, 5, 4)).astype(np.float32)
+        want = np.concatenate([session.run(None, {"x": row[None]})[0] for row in x])
+        np.testing.assert_allclose(built(x=x), want, rtol=0, atol=1e-6)
+
+
+def test_other_constants_beside_a_batch_stay_what_they_are() -> None:
+    with pytest.raises(EdgecError, match="cannot concatenate"):
+        import_model(patches((2, 2, 4)), dims=OPEN)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph = import_model(patches((1, 5, 4), axis=0), dims=OPEN)
+    assert graph.outputs[0][1].type.shape[1:] == (5, 4)
+
+
 @pytest.mark.parametrize("shape", [[2, 6], [12, 1], [1, 6]])
 def test_another_shape_is_refused(shape: list[int]) -> None:
     with pytest.raises(EdgecError, match="reshape"):

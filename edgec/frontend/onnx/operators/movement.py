@@ -54,9 +54,12 @@ def reshape(call: Call) -> Value:
 def _is_batch(x: Value, wanted: Sequence[Extent]) -> bool:
     """Is the first dimension one that the user keeps open, and the rest of ``x`` as many elements as the shape?"""
     batch = x.shape[0] if x.rank else 1
-    if not isinstance(batch, Expr) or batch.op != "size" or is_sought(batch) or 0 in wanted:
-        return False
-    return exact(X.plain(prod(x.shape)), X.plain(prod(wanted))) is batch
+    return _is_kept_open(batch) and 0 not in wanted and exact(X.plain(prod(x.shape)), X.plain(prod(wanted))) is batch
+
+
+def _is_kept_open(extent: Extent) -> bool:
+    """Is it a dimension that the user keeps open, and nothing else?"""
+    return isinstance(extent, Expr) and extent.op == "size" and not is_sought(extent)
 
 
 @onnx("Flatten")
@@ -88,7 +91,21 @@ def transpose(call: Call) -> Value:
 
 @onnx("Concat")
 def concat_(call: Call) -> Value:
-    return concat(call.operands, normalize_axis(call.attribute("axis", 1), call[0].rank))
+    axis = normalize_axis(call.attribute("axis", 1), call[0].rank)
+    return concat(_in_batches(call, axis), axis)
+
+
+def _in_batches(call: Call, axis: int) -> list[Value]:
+    """The operands, of which constants for a batch of one (a class token) are repeated over a batch that is open."""
+    parts = list(call.operands)
+    batch = next((p.shape[0] for p in parts if p.rank and _is_kept_open(p.shape[0])), None)
+    if batch is None or axis == 0:
+        return parts
+    for k, part in enumerate(parts):
+        if part.is_const and part.shape[0] == 1:
+            call.warn(f"input {k} was written for a batch of one: it is repeated {X.show(batch)} times")
+            parts[k] = part.broadcast(batch, *part.shape[1:])
+    return parts
 
 
 @onnx("Expand")
