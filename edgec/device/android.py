@@ -108,7 +108,10 @@ def _link(
     compiler = replace(pick_compiler(phone, "zig"), target=target)
     with tempfile.TemporaryDirectory(prefix="edgec-") as scratch:
         work = Path(scratch)
-        objects = compile_objects(compiler, phone, files, work, ["-fPIC", "-D__ANDROID__", *flags], progress=progress)
+        # Android has no bcmp, which clang would call where a memcmp is compared with 0.
+        objects = compile_objects(
+            compiler, phone, files, work, ["-fPIC", "-D__ANDROID__", "-fno-builtin-bcmp", *flags], progress=progress
+        )
         (work / "nothing.c").touch()
         nothing = compile_objects(compiler, phone, [work / "nothing.c"], work)
         stand_ins = []

@@ -74,6 +74,19 @@ _CAMERA = _below(
     "jetson", "apps/jetson", "CMakeLists.txt", "frames.cpp", "frames.h", "main.cu", "pictures.h", "prepare.h"
 )
 
+_JAVA = {
+    "java/CMakeLists.txt": "bindings/java/CMakeLists.txt.jinja",
+    "java/{name}_jni.c": "bindings/java/jni.c.jinja",
+    **_below("java/src/main/java/edgec/{name}", "bindings/java", "Network.java"),
+}
+_ANDROID = {
+    **_below("android", "apps/android", "settings.gradle", "build.gradle", "gradle.properties"),
+    **_below("android/{name}", "apps/android/library", "build.gradle", "consumer-rules.pro"),
+    **_below("android/{name}/src/main", "apps/android/library", "AndroidManifest.xml"),
+    **_below("android/{name}/src/androidTest/java/edgec/{name}", "apps/android/library", "NetworkTest.java"),
+    **_below("android/aar", "apps/android/aar", "AndroidManifest.xml"),
+}
+
 BINDINGS: Mapping[str, Extra] = {
     "cpp": Extra({"{name}.hpp": "bindings/net.hpp.jinja"}, with_system=False),
     "python": Extra(
@@ -89,27 +102,24 @@ BINDINGS: Mapping[str, Extra] = {
         steps=("cargo build --release --manifest-path {folder}/rust/Cargo.toml",),
     ),
     "java": Extra(
-        {
-            "java/CMakeLists.txt": "bindings/java/CMakeLists.txt.jinja",
-            "java/{name}_jni.c": "bindings/java/jni.c.jinja",
-            "java/src/main/java/edgec/{name}/Network.java": "bindings/java/Network.java.jinja",
-        },
+        _JAVA,
+        of_conversations={**_JAVA, **_below("java/src/main/java/edgec/{name}", "bindings/java", "Conversation.java")},
         steps=("cmake -S {folder}/java -B {folder}/java/build && cmake --build {folder}/java/build",),
     ),
 }
 
 APPS: Mapping[str, Extra] = {
     "android": Extra(
-        {
-            **_below("android", "apps/android", "settings.gradle", "build.gradle", "gradle.properties"),
-            **_below("android/{name}", "apps/android/library", "build.gradle", "consumer-rules.pro"),
-            **_below("android/{name}/src/main", "apps/android/library", "AndroidManifest.xml"),
-            **_below("android/{name}/src/androidTest/java/edgec/{name}", "apps/android/library", "NetworkTest.java"),
-            **_below("android/aar", "apps/android/aar", "AndroidManifest.xml"),
-        },
+        _ANDROID,
         arches=tuple(android.ABI),
         needs=("java",),
         steps=("gradle -p {folder}/android assembleRelease",),
+        of_conversations={
+            **_ANDROID,
+            **_below("android/chat", "apps/android/chat", "build.gradle"),
+            **_below("android/chat/src/main", "apps/android/chat", "AndroidManifest.xml"),
+            **_below("android/chat/src/main/java/edgec/{name}/chat", "apps/android/chat", "ChatActivity.java"),
+        },
         of_pictures={
             **_below("android/camera", "apps/android/camera", "build.gradle"),
             **_below("android/camera/src/main", "apps/android/camera", "AndroidManifest.xml"),
@@ -251,7 +261,8 @@ def pages(
         if model is not None and extra.of_texts:
             found |= extra.of_texts
             continue
-        if KEY in metadata and (extra.of_conversations or extra.only_pictures):
+        converses = model is not None and model.converses and extra.of_conversations
+        if KEY in metadata and (converses or extra.only_pictures):
             found |= _conversation(extra, model)
             continue
         if extra.only_pictures and picture is None and not (flow and extra.of_flow):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import xml.etree.ElementTree as ET
+import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -14,9 +18,12 @@ from test_tokenizer import metadata
 
 import edgec
 from benchmarks.boards.browser import Browser, served
+from edgec.device.load import load_device
+from edgec.device.toolchain import compile_shared, pick_compiler
 from edgec.errors import UsageError
 
 CONTEXT = 96
+PROGRAMS = Path(__file__).parents[1] / "apps" / "programs"
 #: A message is sent on the page; the lines of the conversation when the answer has come.
 PAGE = """
 const element = (id) => document.getElementById(id);
@@ -89,8 +96,7 @@ def test_in_a_page(tmp_path: Path) -> None:
     here = tmp_path / "here"
     with compiled_with_less_optimization():
         edgec.build(path, here, context=CONTEXT, name="lm", device="generic")
-    script = Path(__file__).parents[1] / "apps" / "programs" / "chat.mjs"
-    words = [program, script, out / "web", "lm", "be", *SAID, "x" * CONTEXT]
+    words = [program, PROGRAMS / "chat.mjs", out / "web", "lm", "be", *SAID, "x" * CONTEXT]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [*answers(here, 12), "the conversation is longer than the context"]
@@ -101,6 +107,54 @@ def test_in_a_page(tmp_path: Path) -> None:
         browser.open(address)
         said, answer = browser.run(PAGE, SAID[0])
     assert said == SAID[0] and len(want) > 5 and answer[:5] == want[:5]
+
+
+def test_in_java(tmp_path: Path) -> None:
+    """Three turns through JNI, each answer left after a few characters: as in Python."""
+    javac, java = need("javac", "default-jdk-headless"), need("java", "default-jdk-headless")
+    home, out = Path(javac).resolve().parent.parent, tmp_path / "lm"
+    with compiled_with_less_optimization():
+        edgec.build(model_file(tmp_path), out, context=CONTEXT, name="lm", threads=2, extras=["java"])
+        device = load_device("host")
+        sources = [*out.glob("lm*.c"), *out.glob("ec_*.c"), *out.glob("lm*.S"), out / "java" / "lm_jni.c"]
+        include = [out, home / "include", home / "include" / "linux"]
+        compile_shared(pick_compiler(device), device, sources, tmp_path / "liblm_jni.so", include=include)
+    classes = [*(out / "java").rglob("*.java"), PROGRAMS / "Talk.java"]
+    subprocess.run([javac, "-d", tmp_path, *classes], check=True, capture_output=True)
+    command = [java, "-Xcheck:jni", "-Dfile.encoding=UTF-8", f"-Djava.library.path={tmp_path}", "-cp", tmp_path, "Talk"]
+    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+    done = subprocess.run([*command, "12", "be", *SAID, "x" * CONTEXT], capture_output=True, env=environment)
+    assert done.returncode == 0, done.stderr.decode()
+    said = done.stdout.decode()
+    assert "WARNING" not in said
+    assert said.split("\0")[:-1] == [*answers(out, 12), "longer than the context"]
+
+
+def test_an_android_app(tmp_path: Path) -> None:
+    """A chat app beside the module, whose library is linked for a phone; a model without a template has the module."""
+    java = need("java", "default-jdk-headless")
+    out = tmp_path / "lm"
+    with compiled_with_less_optimization():
+        edgec.build(model_file(tmp_path), out, context=CONTEXT, name="lm", device="pixel_8", extras=["android"])
+    with zipfile.ZipFile(out / "android" / "lm.aar") as aar:
+        with zipfile.ZipFile(BytesIO(aar.read("classes.jar"))) as jar:
+            assert set(jar.namelist()) == {"edgec/lm/Network.class", "edgec/lm/Conversation.class"}
+        assert b"edgec.lm.Conversation" in aar.read("proguard.txt")
+        assert b"edgec/lm/Conversation" in aar.read("jni/arm64-v8a/liblm_jni.so")
+    sources = sorted((out / "android").rglob("*.java"))
+    assert {s.name for s in sources} == {"ChatActivity.java", "NetworkTest.java"}
+    subprocess.run([java, PROGRAMS / "Parse.java", *sources], check=True, capture_output=True)
+    ET.parse(out / "android" / "chat" / "src" / "main" / "AndroidManifest.xml")
+    scripts = sorted((out / "android").rglob("*.gradle"))
+    parse = "args.each { new groovy.lang.GroovyShell().parse(new File(it)) }"
+    home = {**os.environ, "JAVA_HOME": str(Path(java).resolve().parent.parent)}
+    subprocess.run([need("groovy", "groovy"), "-e", parse, *scripts], check=True, capture_output=True, env=home)
+    assert "include ':chat'" in (out / "android" / "settings.gradle").read_text()
+    plain = tmp_path / "plain"
+    edgec.build(model_file(tmp_path, None), plain, context=CONTEXT, device="pixel_8", extras=["android"], compile=False)
+    assert (
+        not (plain / "android" / "chat").exists() and "chat" not in (plain / "android" / "settings.gradle").read_text()
+    )
 
 
 @pytest.mark.parametrize(
