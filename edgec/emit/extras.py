@@ -175,6 +175,11 @@ APPS: Mapping[str, Extra] = {
         language="cuda",
         of_pictures={**_CAMERA, "jetson/answer.h": "apps/jetson/{answer}.h.jinja"},
         of_flow={**_CAMERA, "jetson/answer.h": "apps/jetson/answer_flow.h.jinja"},
+        of_conversations={
+            "jetson/main.c": "apps/pi/chat.c.jinja",
+            "jetson/CMakeLists.txt": "apps/jetson/chat.cmake.jinja",
+            **{f"jetson/{{name}}_conversation.{end}": f"language/conversation.{end}.jinja" for end in "hc"},
+        },
         only_pictures=True,
         steps=("cmake -S {folder}/jetson -B {folder}/jetson/build && cmake --build {folder}/jetson/build",),
     ),
@@ -262,7 +267,7 @@ def pages(
             found |= extra.of_texts
             continue
         converses = model is not None and model.converses and extra.of_conversations
-        if KEY in metadata and (converses or extra.only_pictures):
+        if KEY in metadata and (converses or extra.only_pictures or extra.fixed):
             found |= _conversation(extra, model)
             continue
         if extra.only_pictures and picture is None and not (flow and extra.of_flow):

@@ -86,10 +86,13 @@ def files(
     types = {b: p.ctype for p, (_, b, _) in zip((*inputs, *outputs), (*program.inputs, *program.outputs))}
     names = {d.name: identifier(d.name, set(), "size") for d in values["dimensions"]}
     model = session_of(program, names, types) if language.name == "c" else None
+    talk = model  # the model that an app talks to
+    if language.name == "cuda" and any(extra.of_conversations for extra in wanted):
+        talk = session_of(program, names, types)
     added = model.sources(name) if model else []
     tables = [weights]
-    if model and model.tokens is not None:
-        tables.append(Weights(weights.linked, name, model.tokens, "tokens"))
+    beside_it = [Weights(weights.linked, name, talk.tokens, "tokens")] if talk and talk.tokens is not None else []
+    tables += beside_it if model else []
     added += weights.runtime_sources
     training = training_files(program, device, name, templates, values) if program.training is not None else None
     if training is not None:
@@ -102,7 +105,7 @@ def files(
         *(f"{m}.h" for m in modules),
         *(training.headers if training is not None else ()),
     ]
-    values |= {"model": model, "added_sources": added, "tables": tables, "public_headers": headers}
+    values |= {"model": model, "on_gpu": False, "added_sources": added, "tables": tables, "public_headers": headers}
     values["model_hash"] = model.digest(weights.blob) if model else b""
     result: dict[str, bytes] = {}
 
@@ -111,7 +114,7 @@ def files(
 
     if training is not None:
         result |= training.files
-    for table in tables:
+    for table in (*tables, *(t for t in beside_it if t not in tables)):
         result |= table.files
         put(table.source, table.template, table=table)
     if model and model.chat is not None:
@@ -131,11 +134,12 @@ def files(
         *added,
         *(table.source for table in tables),
     ]
-    pages, of_extras = extras.pages(wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model)
+    pages, of_extras = extras.pages(wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, talk)
+    values |= {"model": talk, "on_gpu": language.name == "cuda"}
     for path, page in pages.items():
         put(path.format(name=name), page, **of_extras)
     runtime = [*(f"runtime/{shape}" for shape in language.runtime), *(f"runtime/weights/{f}" for f in weights.runtime)]
-    runtime += [f"language/{module}.[ch]" for module in (model.modules if model else ())]
+    runtime += [f"language/{module}.[ch]" for module in (talk.modules if talk else ())]
     if device.has_board:
         has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)
         put("ec_board.c", "board/cortex_m.c.jinja", has_fpu=has_fpu)

@@ -20,6 +20,7 @@ import edgec
 from benchmarks.boards.browser import Browser, served
 from edgec.device.load import load_device
 from edgec.device.toolchain import compile_shared, pick_compiler
+from edgec.emit.extras import APPS
 from edgec.errors import UsageError
 
 CONTEXT = 96
@@ -155,6 +156,59 @@ def test_an_android_app(tmp_path: Path) -> None:
     assert (
         not (plain / "android" / "chat").exists() and "chat" not in (plain / "android" / "settings.gradle").read_text()
     )
+
+
+def test_on_a_jetson(tmp_path: Path) -> None:
+    """Two turns, kernels emulated; the first answer begins as on a processor, where sums are added in other orders."""
+    out, here = tmp_path / "lm", tmp_path / "here"
+    path = model_file(tmp_path)
+    edgec.build(path, out, context=CONTEXT, name="lm", device="jetson", extras=["jetson"], compile=False)
+    with compiled_with_less_optimization():
+        edgec.build(path, here, context=CONTEXT, name="lm", device="generic")
+    plain = [*out.glob("ec_*.c"), out / "jetson" / "lm_conversation.c", out / "jetson" / "main.c"]
+    flags = ["-O0", "-Wall", "-Wextra", "-Werror", f"-I{out}"]
+    for source in plain:
+        command = ["gcc", "-std=c11", *flags, "-c", source, "-o", tmp_path / f"{source.stem}.o"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:3000]
+    kernels = ["-DEC_ON_CPU", "-Wno-unknown-pragmas", "-x", "c++", *out.glob("*.cu"), "-x", "none"]
+    linked = [out / "lm_weights.S", out / "lm_tokens.S", *tmp_path.glob("*.o"), "-o", tmp_path / "chat"]
+    done = subprocess.run(["g++", "-std=c++17", *flags, *kernels, *linked], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:3000]
+    ran = subprocess.run(
+        [tmp_path / "chat", "-s", "be"], input=f"{SAID[0]}\n{'x' * CONTEXT}\n", capture_output=True, text=True
+    )
+    want = answers(here, None, SAID[:1])[0]
+    assert len(want) > 2 and ran.stdout[:20].rstrip("\n") == want[:20].rstrip("\n")
+    assert ran.returncode == 1 and f"longer than {CONTEXT} tokens" in ran.stderr
+    assert "lm_tokens.S" in (out / "jetson" / "CMakeLists.txt").read_text()
+
+
+#: Of every app, a device that it is for, and what a model gets with a chat template and without one: a file of its
+#: sample, or the words in which it is refused.
+MATRIX = {
+    "android": ("pixel_8", "android/chat/build.gradle", "android/lm/build.gradle"),
+    "apk": ("pixel_8", "no sample for language models", "no sample for language models"),
+    "embedded": ("mps2_an500", "embedded/main.c", "embedded/main.c"),
+    "jetson": ("jetson", "jetson/main.c", "talks by a chat template in C"),
+    "pi": ("raspberry_pi_5", "pi/main.c", "talks by a chat template in C"),
+    "web": ("wasm32", "web/page.js", "talks by a chat template in C"),
+}
+
+
+def test_every_app(tmp_path: Path) -> None:
+    assert set(MATRIX) == set(APPS)
+    for number, template in enumerate((TEMPLATE, None)):
+        path = model_file(tmp_path, template)
+        for app, cells in MATRIX.items():
+            expected, out = cells[1 + number], tmp_path / f"{app}{number}"
+            try:
+                edgec.build(path, out, context=64, name="lm", device=cells[0], extras=[app], compile=False)
+            except UsageError as error:
+                assert "/" not in expected and expected in error.message and error.hint, (app, template, error)
+                continue
+            assert (out / expected).is_file(), (app, template)
+            assert template is not None or not any("chat" in f.name.lower() for f in out.rglob("*")), app
 
 
 @pytest.mark.parametrize(
