@@ -1,6 +1,6 @@
 """The zoo: networks that nobody tuned for, made and compared with onnxruntime, one after the other.
 
-    python -m benchmarks.zoo [--only PATTERN] [--part K/N] [--limit COUNT] [--page docs/results/zoo.md]
+    python -m benchmarks.zoo [--only PATTERN] [--part K/N] [--limit COUNT] [--emulated] [--page docs/results/zoo.md]
 
 Each network is made, built, checked and timed in processes of its own, with limits of time and memory; what was found
 is a line of zoo.jsonl in the cache folder, and a run goes on after the last line. Networks are made in an environment
@@ -35,6 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads that are timed")
     p.add_argument("--patience", type=float, default=600, help="seconds that one process may take")
     p.add_argument("--memory", type=float, default=12, help="GB that one process may take")
+    p.add_argument("--emulated", action="store_true", help="on CUDA in emulation: right, kernels, predicted time")
+    p.add_argument("--most-macs", type=float, default=60e6, help="multiply-adds up to which a network is emulated")
     p.add_argument("--again", action="store_true", help="measure networks that have a row already")
     p.add_argument("--keep", action="store_true", help="keep the files of networks")
     p.add_argument("--list", action="store_true", help="print the names alone")
@@ -44,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.cache.mkdir(parents=True, exist_ok=True)
     entries = catalog(options.cache, options.python)
     k, _, n = options.part.partition("/")
-    found = rows.read(options.cache)
+    found = rows.read(options.cache, options.emulated)
     wanted = [
         e
         for e in entries[int(k) - 1 :: int(n)]
@@ -57,12 +59,12 @@ def main(arguments: list[str] | None = None) -> int:
     with Maker(options.cache, options.python, options.patience) as maker:
         for number, entry in enumerate(todo):
             row = rows.measured(entry, maker, options)
-            rows.append(options.cache, row)
+            rows.append(options.cache, row, options.emulated)
             print(f"{number + 1}/{len(todo)} {rows.sentence(row)}", flush=True)
     if options.page:
-        options.page.write_text(
-            page.text(rows.read(options.cache).values(), len(entries), options.note), encoding="utf-8"
-        )
+        on_cuda = rows.read(options.cache, emulated=True).values()
+        text = page.text(rows.read(options.cache).values(), len(entries), options.note, on_cuda)
+        options.page.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -13,13 +13,17 @@ from benchmarks.zoo.entries import Entry
 from benchmarks.zoo.making import Maker, NotMade
 
 
-def read(cache: Path) -> dict[str, Row]:
-    """The last row of every network, by name."""
-    return read_rows(cache / "zoo.jsonl")
+def read(cache: Path, emulated: bool = False) -> dict[str, Row]:
+    """The last row of every network, by name: on this CPU, or on CUDA in emulation."""
+    return read_rows(_file(cache, emulated))
 
 
-def append(cache: Path, row: Row) -> None:
-    append_row(cache / "zoo.jsonl", row)
+def append(cache: Path, row: Row, emulated: bool = False) -> None:
+    append_row(_file(cache, emulated), row)
+
+
+def _file(cache: Path, emulated: bool) -> Path:
+    return cache / ("emulated.jsonl" if emulated else "zoo.jsonl")
 
 
 def measured(entry: Entry, maker: Maker, options: argparse.Namespace) -> Row:
@@ -38,7 +42,9 @@ def measured(entry: Entry, maker: Maker, options: argparse.Namespace) -> Row:
         "path": str(path), "shapes": entry.settings.get("shapes", {}), "values": entry.settings.get("values", {}),
         "seconds": options.seconds, "threads": options.threads, "memory": int(options.memory * 1e9),
     }  # fmt: skip
-    found = alone("benchmarks.zoo.single", job, options.patience)
+    if options.emulated:
+        job["most_macs"] = options.most_macs
+    found = alone(f"benchmarks.zoo.{'emulated' if options.emulated else 'single'}", job, options.patience)
     if not options.keep and entry.exporter != "package":
         path.unlink()
     return {**row, **found}
@@ -49,7 +55,10 @@ def sentence(row: Row) -> str:
     for key in ("not_made", "refused", "error"):
         if key in row:
             return f"{row['name']}: {key.replace('_', ' ')} ({row.get('step', 'make')}): {row[key][:160]}"
+    if "left_out" in row:
+        return f"{row['name']}: {row['left_out']}; {row['kernels']} kernels, predicted {row['predicted_ms']:.3g} ms"
     times = ", ".join(f"{row[f'ratio_{n}']:.2f} on {n}" for n in (1, 2) if f"ratio_{n}" in row)
+    times = times or (f"predicted {row['predicted_ms']:.3g} ms" if "predicted_ms" in row else "not timed")
     right = "right" if row["right"] else f"WRONG by {row['error_plain']:.1e} ({row['own_disagreement']:.0e} own)"
     return (
         f"{row['name']}: {right}; {times}; {row['kernels']} kernels, {row['build_seconds']:.0f} s, {row['build_mb']} MB"

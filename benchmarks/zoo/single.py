@@ -11,7 +11,7 @@ import argparse
 import json
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,10 @@ def run(job: Mapping[str, Any], target: Path) -> None:
 
     step("build")
     try:
-        built = _built(job, row)
+        built = built_in(row, job, threads=2)
         step("check")
-        _check(built, job, row)
+        with Network(built.folder, 1) as one, Network(built.folder, 2) as two:
+            check(built, job, row, (one.run, two.run))
         step("time")
         _time(built, job, row)
         step("profile")
@@ -77,11 +78,11 @@ def run(job: Mapping[str, Any], target: Path) -> None:
     step("done" if "error" not in row and "refused" not in row else row["step"])
 
 
-def _built(job: Mapping[str, Any], row: Row) -> Built:
+def built_in(row: Row, job: Mapping[str, Any], **settings: Any) -> Built:
     """The network, built on one core; the time that it computes, and the peak of its memory or of the C compiler's."""
     begun, used = time.perf_counter(), time.process_time()
     with measure.on_cores(1):
-        built = edgec.build(job["path"], threads=2, shapes=job["shapes"], values=job["values"])
+        built = edgec.build(job["path"], shapes=job["shapes"], values=job["values"], **settings)
     row["elapsed_seconds"] = round(time.perf_counter() - begun, 2)
     own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     row["compiler_seconds"] = round(children.ru_utime + children.ru_stime, 2)
@@ -92,33 +93,35 @@ def _built(job: Mapping[str, Any], row: Row) -> Built:
     return built
 
 
-def _check(built: Built, job: Mapping[str, Any], row: Row) -> None:
-    """Errors against the reference with and without its optimizations, and of the two against each other."""
+def check(built: Built, job: Mapping[str, Any], row: Row, runs: Sequence[Callable[[Arrays], Arrays]]) -> None:
+    """Errors of ``runs`` against the reference with and without its optimizations, and of the two against each other.
+
+    Sets row["right"].
+    """
     graph = built.run.graph
     quantized, bound = quantized_outputs(graph), tolerance_of(graph, built.options.device.precision)
     errors: dict[str, float] = {"plain": 0.0, "optimized": 0.0, "own": 0.0, "rounding": 0.0}
     is_right = {"plain": True, "optimized": True}
     references = {name: _reference(built, job, 1, name == "optimized") for name in ("plain", "optimized")}
-    with Network(built.folder, 1) as one, Network(built.folder, 2) as two:
-        for seed in range(SAMPLES):
-            arrays = random_inputs(graph, seed, greatest=True)
-            ours = [network.run(arrays) for network in (one, two)]
-            theirs: dict[str, Any] = {}
-            for name, reference in references.items():
-                try:
-                    theirs[name] = reference(arrays)
-                except Exception as problem:  # onnxruntime's errors share no base class
-                    row[f"peer_{name}"] = " ".join(str(problem).split())[:300]
-                    continue
-                for found in ours:
-                    differences = compare_all(found, theirs[name], quantized)
-                    errors[name] = max(errors[name], worst(differences).max_rel)
-                    is_right[name] &= all(d.within(bound) for d in differences)
-            if len(theirs) == 2:
-                errors["own"] = max(errors["own"], worst(compare_all(theirs["optimized"], theirs["plain"])).max_rel)
-            if not all(is_right.values()) and "plain" in theirs:
-                errors["own"] = max(errors["own"], sensitivity(references["plain"], arrays, theirs["plain"], graph))
-                errors["rounding"] = max(errors["rounding"], rounding_of(graph, arrays))
+    for seed in range(SAMPLES):
+        arrays = random_inputs(graph, seed, greatest=True)
+        ours = [run(arrays) for run in runs]
+        theirs: dict[str, Any] = {}
+        for name, reference in references.items():
+            try:
+                theirs[name] = reference(arrays)
+            except Exception as problem:  # onnxruntime's errors share no base class
+                row[f"peer_{name}"] = " ".join(str(problem).split())[:300]
+                continue
+            for found in ours:
+                differences = compare_all(found, theirs[name], quantized)
+                errors[name] = max(errors[name], worst(differences).max_rel)
+                is_right[name] &= all(d.within(bound) for d in differences)
+        if len(theirs) == 2:
+            errors["own"] = max(errors["own"], worst(compare_all(theirs["optimized"], theirs["plain"])).max_rel)
+        if not all(is_right.values()) and "plain" in theirs:
+            errors["own"] = max(errors["own"], sensitivity(references["plain"], arrays, theirs["plain"], graph))
+            errors["rounding"] = max(errors["rounding"], rounding_of(graph, arrays))
     known = [name for name in references if f"peer_{name}" not in row]
     if not known:
         raise RuntimeError(f"the peer fails: {row['peer_plain']}")

@@ -96,6 +96,20 @@ def test_limits_are_errors_of_the_row(cache: Path) -> None:
     assert rows.read(cache)["timm-net0-legacy-17"]["error"]
 
 
+def test_networks_on_cuda_in_emulation(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--cache", str(cache), "--python", "none", "--keep", "--emulated", "--only", "timm"]
+    zoo.main([*given, "--page", str(cache / "zoo.md")])
+    found = rows.read(cache, emulated=True)
+    right = found["timm-net0-legacy-17"]
+    assert right["right"] and right["error_plain"] < 1e-5 and right["kernels"] == 1 and right["predicted_ms"] > 0
+    assert "Unheard" in found["timm-net1-legacy-17"]["refused"] and not rows.read(cache)
+    assert "| timm-net0-legacy-17 | right | 1 |" in (cache / "zoo.md").read_text()
+    zoo.main([*given, "--again", "--most-macs", "100", "--only", "timm-net0*"])
+    planned = rows.read(cache, emulated=True)["timm-net0-legacy-17"]
+    assert "right" not in planned and "too many to emulate" in planned["left_out"] and planned["predicted_ms"] > 0
+    assert "too many to emulate" in capsys.readouterr().out
+
+
 #: What makes networks, without torch: it answers as benchmarks.zoo.export does.
 MAKER = """\
 #!{python}
