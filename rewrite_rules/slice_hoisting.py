@@ -104,6 +104,36 @@ def slice_before_product(n, view):
     return node("conv", x, w, **p.attributes)
 
 
+def sliced_windows(random):
+    attributes = {"strides": (1, random.randint(1, 2)), "dilations": (random.randint(1, 2), 1)}
+    picture, weights = given("p", 2, 4, 7, 9), given("v", 6, 2, 2, 3)
+    y = node("conv", picture, weights, groups=2, **attributes)
+    yield node("slice", y, starts=(0, 0, 2, 1), steps=(1, 1, 1, 1), shape=(2, 6, 2, 2))
+    pooled = node("pool", picture, combine=random.choice(["add", "max"]), kernel=(2, 3), **attributes)
+    yield node("slice", pooled, starts=(0, 0, 1, 0), steps=(1, 1, 2, 1), shape=(2, 4, 2, 3))
+
+
+@rule_on("slice", family="hoisting", examples=sliced_windows)
+def slice_before_window(n, view):
+    """Some windows of x are all windows of a part of x, further apart where the slice has steps."""
+    (p,) = n.args
+    if p.op not in ("conv", "pool"):
+        return "its operand has no windows"
+    x, a = p.args[0], p.attributes
+    kernel = p.args[1].type.shape[2:] if p.op == "conv" else a["kernel"]
+    lead, (starts, steps) = n.type.rank - len(kernel), (n.attributes["starts"], n.attributes["steps"])
+    if n.type.shape[:lead] != p.type.shape[:lead] or set(steps[:lead]) != {1}:
+        return "it takes some of the channels or pictures"
+    if not n.type.elements or not n.type.is_fixed or not x.type.is_fixed or min(steps) < 1:
+        return "it takes nothing, takes windows backwards, or their number is open"
+    strides = tuple(s * t for s, t in zip(a["strides"], steps[lead:]))
+    geometry = zip(n.type.shape[lead:], strides, kernel, a["dilations"])
+    covered = (*x.type.shape[:lead], *((count - 1) * s + (k - 1) * d + 1 for count, s, k, d in geometry))
+    first = (*(0,) * lead, *(start * s for start, s in zip(starts[lead:], a["strides"])))
+    part = node("slice", x, starts=first, steps=(1,) * n.type.rank, shape=covered)
+    return node(p.op, part, *p.args[1:], **{**a, "strides": strides})
+
+
 def sliced_movements(random):
     a, b, c = extents(random, 3)
     x = given("x", a, b + 1, c)

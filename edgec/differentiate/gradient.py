@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from edgec.differentiate.composites import composite
 from edgec.differentiate.elementwise import elementwise
 from edgec.errors import ModelError
 from edgec.ir.functions import FUNCTIONS
@@ -53,6 +54,12 @@ def gradients(
         if n not in reached or not received[n]:
             continue
         totals[n] = added(received.pop(n))
+        whole = composite(n, totals[n])
+        if whole is not None:
+            operand, part = whole
+            if operand in reached:
+                received[operand].append(part)
+            continue
         for k, a in enumerate(n.args):
             if a not in reached or blocked(n, k) is not None:
                 continue

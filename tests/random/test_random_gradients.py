@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
 from chance import GIVEN
+from compiled import Compiled, compile_graphs, target
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from random_graphs import GraphMaker
-from random_values import arrays
+from random_values import Case, arrays
 from small_graphs import doubled
+from test_random_graphs import difference as difference_of
+from test_random_graphs import drawn, noise
 
 from edgec.differentiate import gradients
 from edgec.errors import ModelError
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, constant
 from edgec.ir.text import show
+from edgec.rewrite import simplify
 
 COUNT = int(os.environ.get("EDGEC_RANDOM_GRAPHS", "12"))
 KINDS = sorted(name[5:] for name in dir(GraphMaker) if name.startswith("step_"))
@@ -67,6 +72,38 @@ def check(graph: Graph, random: np.random.Generator) -> bool:
 def difference(graph: Graph, inputs: Arrays, name: str, step: np.ndarray, weights: np.ndarray) -> float:
     ahead, behind = (evaluate.run(graph, {**inputs, name: inputs[name] + s})["y"] for s in (step, -step))
     return float(np.sum((ahead - behind) * weights))
+
+
+def with_gradients(case: Case) -> Graph | None:
+    """The gradients of the last result of floats by all inputs, weighted by themselves."""
+    graph = case.graph
+    real = [n for _, n in graph.outputs if n.type.dtype == "f32"]
+    by = [n for n in graph.inputs if n.type.dtype == "f32"]
+    try:
+        found = gradients(real[-1], by, seed=real[-1]) if real else ()
+    except ModelError as error:
+        assert "derivative" in error.message
+        return None
+    outputs = tuple((n.attributes["name"], g) for n, g in zip(by, found) if g is not None)
+    return Graph(graph.inputs, outputs) if outputs else None
+
+
+def test_compiled(tmp_path: Path) -> None:
+    """Gradients of whole random graphs through all stages and the C compiler."""
+    where = target("host")
+    derived = {str(k): (g, arrays(g, k)) for k, case in enumerate(drawn()[:30]) if (g := with_gradients(case))}
+    assert len(derived) > 10
+    simple = {name: simplify(g)[0] for name, (g, _) in derived.items()}
+    made = compile_graphs(simple, tmp_path, True, where.flags, where.device, threads=2)
+    for name, (graph, inputs) in derived.items():
+        compiled = made[name]
+        assert isinstance(compiled, Compiled), compiled
+        want, got = evaluate.run(graph, inputs), compiled(inputs)
+        case = Case(graph, frozenset())
+        found = difference_of(case, got, want)
+        if found:
+            found = difference_of(case, got, want, noise(graph, inputs, want))
+        assert found is None, f"graph {name}: {found}\n{show(graph)}"
 
 
 @pytest.mark.parametrize("kind", KINDS)

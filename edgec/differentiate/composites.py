@@ -1,0 +1,55 @@
+"""Softmax and its relatives: composites whose derivative is simpler than what the rules of their parts give.
+
+All three shift their operand by its maximum and lose the shift again, so that nothing has to pass the maximum:
+
+    softmax      y = e / s             g -> y * (g - sum(g * y))
+    log softmax  y = z - log(s)        g -> g - exp(y) * sum(g)
+    log-sum-exp  y = log(s) + m        g -> g * e / s
+
+with z = x - m, e = exp(z) and s = sum(e), where m is the same for all that is summed.
+"""
+
+from __future__ import annotations
+
+from edgec.frontend.values import Value, emit
+from edgec.ir.graph import Node
+
+
+def composite(n: Node, g: Node) -> tuple[Node, Node] | None:
+    """The operand of a composite that ends in ``n``, and the gradient for it; None for any other node."""
+    y, seed = Value(n), Value(g)
+    if n.op == "div":
+        z, axes = _summed(n.args[1])
+        if z is not None and n.args[0] is _powers(n.args[1]):
+            return _unshifted(z, axes), (y * (seed - (seed * y).sum(axes))).node
+    if n.op == "sub" and n.args[1].op == "log":
+        z, axes = _summed(n.args[1].args[0])
+        if z is not None and z is n.args[0]:
+            return _unshifted(z, axes), (seed - emit("exp", y) * seed.sum(axes)).node
+    if n.op == "add":
+        for log, shift in (n.args, n.args[::-1]):
+            z, axes = _summed(log.args[0]) if log.op == "log" else (None, ())
+            if z is not None and z.op == "sub" and z.args[1] is shift and _unshifted(z, axes) is not z:
+                s = log.args[0]
+                return z.args[0], (seed * (Value(_powers(s)) / Value(s))).node
+    return None
+
+
+def _powers(total: Node) -> Node:
+    return total.args[0]
+
+
+def _summed(total: Node) -> tuple[Node | None, tuple[int, ...]]:
+    """z and the dimensions, if this is the sum of exp(z) over them."""
+    if total.op != "reduce" or total.attributes["combine"] != "add" or total.args[0].op != "exp":
+        return None, ()
+    return total.args[0].args[0], total.attributes["axes"]
+
+
+def _unshifted(z: Node, axes: tuple[int, ...]) -> Node:
+    """x, if z is x less a value that is the same along ``axes``; else z."""
+    if z.op != "sub" or z.args[0].type != z.type:
+        return z
+    x, shift = z.args
+    lead = x.type.rank - shift.type.rank
+    return x if all(a < lead or shift.type.shape[a - lead] == 1 for a in axes) else z
