@@ -106,7 +106,7 @@ def _reached(order: Sequence[Node], by: Sequence[Node]) -> set[Node]:
 
 
 def _handed(n: Node, g: Node, k: int, origin: Origin) -> Node | None:
-    """What a node hands to operand ``k`` of the gradient ``g`` of its result."""
+    """Share of operand ``k`` of a node in the gradient ``g`` of its result."""
     if n.op in FUNCTIONS:
         return elementwise(n, g, k)
     adjoint, where = adjoint_of(n.op), ", ".join(origin.get(n, ())) or None

@@ -94,7 +94,7 @@ def _gather_back(n: Node, g: Node, k: int) -> Node:
     rest = [d for d in range(x.type.rank) if d != axis]
     zeros = graphs.full(0, x.type.dtype, (shape[axis], *(shape[d] for d in rest)))
     slices = graphs.transpose(g, [*range(axis, axis + r), *range(axis), *range(axis + r, n.type.rank)])
-    where = graphs.reshape(positions, (*positions.type.shape, 1))
+    where = graphs.clamped(graphs.reshape(positions, (*positions.type.shape, 1)), (shape[axis],))
     summed = node("scatter_nd", zeros, where, slices, combine="add")
     perm = [axis, *rest]
     return graphs.transpose(summed, [perm.index(d) for d in range(len(perm))])
@@ -102,9 +102,10 @@ def _gather_back(n: Node, g: Node, k: int) -> Node:
 
 @adjoint("gather_elements")
 def _gather_elements_back(n: Node, g: Node, k: int) -> Node:
-    x, positions = n.args
+    (x, positions), axis = n.args, n.attributes["axis"]
     zeros = graphs.full(0, x.type.dtype, x.type.shape)
-    return node("scatter_elements", zeros, positions, g, axis=n.attributes["axis"], combine="add")
+    where = graphs.clamped(positions, (x.type.shape[axis],))
+    return node("scatter_elements", zeros, where, g, axis=axis, combine="add")
 
 
 @adjoint("gather_nd")
@@ -115,7 +116,8 @@ def _gather_nd_back(n: Node, g: Node, k: int) -> Node:
     batch, dtype = n.attributes["batch"], positions.type.dtype
     one = (*positions.type.shape[:-1], 1)
     numbers = [graphs.broadcast(_count(d, one, dtype), one) for d in range(batch)]
-    return node("scatter_nd", zeros, graphs.concat([*numbers, positions], len(one) - 1), g, combine="add")
+    where = graphs.clamped(positions, x.type.shape[batch : batch + positions.type.shape[-1]])
+    return node("scatter_nd", zeros, graphs.concat([*numbers, where], len(one) - 1), g, combine="add")
 
 
 def _count(axis: int, shape: tuple[Extent, ...], dtype: str) -> Node:

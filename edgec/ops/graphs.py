@@ -121,3 +121,24 @@ def interleaved(phases: Mapping[tuple[int, ...], Node], steps: Sequence[int], le
 
 def elements(shape: Shape) -> Extent:
     return plain(prod(shape))
+
+
+def extents(shape: Shape, dtype: str) -> Node:
+    """A shape as a row of numbers."""
+    if all(isinstance(extent, int) for extent in shape):
+        return constant(np.array(shape, DTYPES[dtype]))
+    sizes = [reshape(node("cast", node("size", value=extent), to=dtype), (1,)) for extent in shape]
+    return concat(sizes, 0)
+
+
+def clamped(positions: Node, shape: Shape) -> Node:
+    """Positions as reading takes them: the nearest one inside, where the last dimension counts along ``shape``."""
+    end = extents(shape, positions.type.dtype)
+    one = number(1, positions.type.dtype)
+    return node("max", node("min", positions, node("sub", end, one)), node("neg", end))
+
+
+def inside(positions: Node, shape: Shape) -> Node:
+    """Truth values: the positions that writing takes."""
+    end = extents(shape, positions.type.dtype)
+    return node("and", node("ge", positions, node("neg", end)), node("lt", positions, end))

@@ -141,7 +141,7 @@ def _scatter_elements_back(n: Node, g: Node, k: int) -> Node:
     def written(values: Node, new: Node, combine: str = "last") -> Node:
         return node("scatter_elements", values, positions, new, axis=axis, combine=combine)
 
-    return _back(n, g, k, read, written)
+    return _back(n, g, k, read, written, graphs.inside(positions, (n.type.shape[axis],)))
 
 
 @adjoint("scatter_nd")
@@ -154,30 +154,30 @@ def _scatter_nd_back(n: Node, g: Node, k: int) -> Node:
     def written(values: Node, new: Node, combine: str = "last") -> Node:
         return node("scatter_nd", values, positions, new, combine=combine)
 
-    return _back(n, g, k, read, written)
+    *outer, depth = positions.type.shape
+    fits = node("reduce", graphs.inside(positions, n.type.shape[:depth]), combine="and", axes=(len(outer),))
+    return _back(n, g, k, read, written, graphs.reshape(fits, (*outer, *(1 for _ in n.type.shape[depth:]))))
 
 
-def _back(n: Node, g: Node, k: int, read: Callable[[Node], Node], written: Callable[..., Node]) -> Node:
-    """The gradient of a scatter that reads and writes its positions by the functions given.
+def _back(n: Node, g: Node, k: int, read: Callable[[Node], Node], written: Callable[..., Node], inside: Node) -> Node:
+    """The gradient of a scatter that reads and writes its positions by the functions given; ``inside`` are its own.
 
     Of several updates of one element the last has its gradient; several extremes of one element share it evenly.
     """
     x, _, updates = n.args
     dtype, combine = x.type.dtype, n.attributes["combine"]
-    zeros = graphs.full(0, dtype, updates.type.shape)
+    zero = graphs.number(0, dtype)
     if combine == "add":
-        return g if k == 0 else read(g)
+        return g if k == 0 else node("select", inside, read(g), zero)
     if combine == "last":
         if k == 0:
-            return written(g, zeros)
+            return written(g, graphs.full(0, dtype, updates.type.shape))
         count = graphs.elements(updates.type.shape)
         numbers = graphs.reshape(node("iota", shape=(count,), axis=0), updates.type.shape)
-        last = read(written(graphs.full(0, "i64", x.type.shape), numbers))
-        return node("select", node("eq", last, numbers), read(g), zeros)
+        last = read(written(graphs.full(-1, "i64", x.type.shape), numbers))
+        return node("select", node("eq", last, numbers), read(g), zero)
     if combine == "mul":
         raise ModelError("scattering by 'mul' has no derivative")
-    kept = node("cast", node("eq", x, n), to=dtype)
-    new = node("cast", node("eq", updates, read(n)), to=dtype)
-    share = node("div", g, written(kept, new, "add"))
-    mine, part = (kept, share) if k == 0 else (new, read(share))
-    return node("select", node("gt", mine, graphs.number(0, dtype)), part, graphs.number(0, dtype))
+    is_kept, is_new = node("eq", x, n), node("and", inside, node("eq", updates, read(n)))
+    share = node("div", g, written(node("cast", is_kept, to=dtype), node("cast", is_new, to=dtype), "add"))
+    return node("select", is_kept, share, zero) if k == 0 else node("select", is_new, read(share), zero)

@@ -1,4 +1,4 @@
-"""What a gradient is at corners and ties, what passes none, and what is refused."""
+"""Gradients at corners and ties, what passes none, and what is refused."""
 
 from __future__ import annotations
 

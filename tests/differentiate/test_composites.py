@@ -31,7 +31,7 @@ def log_sum_exp(x: Node, *axes: int) -> Node:
 
 
 def along_another(x: Node, *axes: int) -> Node:
-    """What is subtracted differs from term to term of the sum, so that its gradient counts."""
+    """A shift that differs from term to term of the sum, so that its gradient counts."""
     shifted = ops.node("sub", x, total(x, 0, combine="add"))
     powers = ops.node("exp", shifted)
     return ops.node("div", powers, total(powers, *axes))
