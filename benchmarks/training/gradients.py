@@ -17,9 +17,9 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.training import in_torch
 from benchmarks.training.networks import models
 from edgec import pipeline
+from edgec.check import in_torch
 from edgec.differentiate import cut_paths, gradients
 from edgec.frontend.onnx import import_model
 from edgec.ir import evaluate

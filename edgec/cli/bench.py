@@ -11,6 +11,7 @@ from edgec import api
 from edgec.artifact.folder import read_lock
 from edgec.bench.built import bench_built
 from edgec.bench.language import bench_language_model, peers_of
+from edgec.cli import train as train_verb
 from edgec.cli.command import Answer, command
 from edgec.cli.shared import Seconds
 from edgec.errors import UsageError
@@ -65,6 +66,8 @@ def register(app: typer.Typer) -> None:
                 )  # fmt: skip
             ok = not any(s.error for s in decoding.speeds)
             return Answer(language_report.record(decoding), language_report.draw, ok)
+        if train_verb.is_training(model):
+            return train_verb.bench_built(Path(model), vs, seconds, 5 if rounds is None else rounds, settings)
         for name, given in (("--prompt", prompt), ("--tokens", tokens), ("--python", python)):
             if given is not None:
                 hint = "edgec build MODEL -o DIR, then edgec bench DIR"

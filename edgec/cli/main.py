@@ -19,7 +19,18 @@ from edgec.cli import report as report_verbs
 from edgec.cli import train as train_verb
 from edgec.cli import trust as trust_verb
 from edgec.cli.command import Answer, Asked, CommandGroup, command, refused
-from edgec.cli.shared import BuiltFrom, Data, Inputs, Metric, Samples, Seed, Tolerance, refuse_source
+from edgec.cli.shared import (
+    BuiltFrom,
+    Data,
+    Inputs,
+    Metric,
+    Samples,
+    Seed,
+    Steps,
+    Tolerance,
+    Vs,
+    refuse_source,
+)
 from edgec.emit.extras import APPS, BINDINGS
 from edgec.emit.picture import preparation
 from edgec.errors import UsageError
@@ -204,10 +215,16 @@ def check(
     ] = None,
     output: Annotated[Optional[str], typer.Option(help="The output that is scored.")] = None,
     drop: Annotated[float, typer.Option(help="Points that compiled may be below the reference.")] = 1.0,
+    vs: Vs = None,
+    steps: Steps = 100,
     source: BuiltFrom = None,
 ) -> Answer:
     """Hold what MODEL compiles to, or a built folder, against onnxruntime (LiteRT for .tflite), stage by stage."""
     refuse_source(source, model)
+    if train_verb.is_training(model):
+        return train_verb.check_built(Path(model), vs, steps, seed, settings)
+    if vs is not None:
+        raise UsageError("--vs is for the folder of a built training", hint="edgec train MODEL -o DIR", where=model)
     if data is not None:
         with shown() as progress:
             scored = api.score(

@@ -31,6 +31,8 @@ Data = Annotated[
 ]
 Metric = Annotated[str, typer.Option("--metric", help="What --data are scored by: top1, exact, iou, cosine.")]
 Seconds = Annotated[float, typer.Option("--seconds", help="How long to time, without building.")]
+Vs = Annotated[Optional[str], typer.Option("--vs", metavar="PEER", help="Of a built training: the reference is torch.")]
+Steps = Annotated[int, typer.Option("--steps", help="Of a built training: steps to compare.")]
 
 
 def refuse_source(source: Path | None, model: str) -> None:

@@ -11,15 +11,19 @@ from rich.console import Group, RenderableType
 from edgec import api
 from edgec.artifact.folder import read_lock, refuse_existing
 from edgec.artifact.trainer import Trainer
+from edgec.bench.training import bench_training
 from edgec.build import Built
+from edgec.check.training import check_training
 from edgec.cli.command import Answer, Asked, command
 from edgec.errors import UsageError
 from edgec.options import Settings
 from edgec.report import build as build_report
 from edgec.report import next_steps
+from edgec.report import training as training_report
 from edgec.report.progress import shown
 from edgec.report.record import Record
 from edgec.report.terminal import pairs, size
+from edgec.reuse import is_built
 
 
 def register(app: typer.Typer) -> None:
@@ -89,3 +93,29 @@ def _draw(found: Record, model: str) -> RenderableType:
     if training["losses"]:
         rows.append(("mean loss", " ".join(f"{loss:.4f}" for loss in training["losses"])))
     return Group(build_report.draw(found, model), "", "training step", pairs(rows))
+
+
+def check_built(folder: Path, vs: str | None, steps: int, seed: int, settings: Settings) -> Answer:
+    """Check the step of a built folder."""
+    with shown() as progress, _opened(folder, settings) as trainer:
+        found = check_training(trainer, vs=vs, steps=steps, seed=seed, progress=progress)
+    return Answer(training_report.checked(found, folder), training_report.draw_checked, found.ok)
+
+
+def bench_built(folder: Path, vs: str | None, seconds: float, rounds: int, settings: Settings) -> Answer:
+    """Time the step of a built folder."""
+    threads = int(settings.get("threads", 1))
+    with shown() as progress, _opened(folder, settings) as trainer:
+        found = bench_training(
+            trainer, vs=vs, threads=threads, seconds=seconds, rounds=rounds, seed=0, progress=progress
+        )
+    return Answer(training_report.benched(found, folder), training_report.draw_benched)
+
+
+def is_training(given: str) -> bool:
+    """True for a folder that was built with a training step."""
+    return is_built(given) and "training" in read_lock(Path(given))
+
+
+def _opened(folder: Path, settings: Settings) -> Trainer:
+    return Trainer(folder, int(settings.get("threads", 1)))

@@ -79,8 +79,9 @@ def training_files(
     for port, (_, buffer, _) in list(zip(step["outputs"], training.step.outputs))[1:]:
         arguments.append(_pointer(places[inputs_of[training.step.states[buffer]]], port, False))
     more = {
-        **values, **step, "shares_weights": name, "network": name, "NETWORK": name.upper(), "trained": trained,
-        "state_bytes": state_bytes, "trained_bytes": trained_bytes, "given": given, "target": target,
+        **values, **step, "shares_weights": name, "model": None, "network": name, "NETWORK": name.upper(),
+        "trained": trained, "state_bytes": state_bytes, "trained_bytes": trained_bytes,
+        "given": given, "target": target,
         "rate": f"{np.float32(training.rate)!s}f", "said": training.said,
         "step_arguments": arguments,
         "run_inputs": values["inputs"], "run_outputs": values["outputs"],

@@ -11,15 +11,7 @@ from edgec.differentiate.step import Choices, Step, training_step
 from edgec.differentiate.update import trained
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.model import Model
-from edgec.frontend.onnx.trainable import (
-    Weight,
-    before_activation,
-    output_of,
-    weights_of,
-    with_batch,
-    with_inputs,
-    with_values,
-)
+from edgec.frontend.onnx.trainable import Weight, answers_of, weights_of, with_batch, with_inputs, with_values
 from edgec.frontend.source import Parsed, digest
 from edgec.frontend.states import states
 from edgec.ir.graph import MODEL_SHA256, Graph
@@ -78,9 +70,7 @@ def _step(
 ) -> tuple[Step, Model, Sequence[Weight]]:
     """The step, the model with the trained weights as inputs, and those weights: without any that change no answer."""
     loss = LOSSES[asked.loss]
-    output = output_of(parsed, asked.output)
-    answers, activation = before_activation(parsed, output, loss.takes_in)
-    axis = 1 if activation is None else next((a.i for a in activation.attribute if a.name == "axis"), -1)
+    answers, axis = answers_of(parsed, asked.output, loss.takes_in)
     judged = with_inputs(parsed, weights, [answers])
     graph = _imported(judged, context)
     if asked.batch is not None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,11 +15,14 @@ import onnxruntime
 import pytest
 from chance import RANDOM
 from sanitized import ADDRESS_ALONE
-from trained_models import convolutions
+from trained_models import convolutions, linear
 
 import edgec
 from edgec import Trainer
 from edgec.artifact.folder import read_lock
+from edgec.artifact.trainer import _port
+from edgec.check.training import InNumpy, batch_of, check_training
+from edgec.cli.main import main
 from edgec.differentiate.optimizers import optimizer_of
 from edgec.differentiate.step import Choices, training_step
 from edgec.differentiate.update import trained, update_of
@@ -47,6 +53,18 @@ def folder(network: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -
 def trainer(folder: Path) -> Iterator[Trainer]:
     with edgec.load(folder) as opened:
         yield opened
+
+
+class Unopened:
+    """The facts of a training that was not compiled."""
+
+    def __init__(self, folder: Path) -> None:
+        facts = read_lock(folder)["training"]
+        self.network = SimpleNamespace(folder=folder, name="net")
+        self.said, self.classes = {key: facts[key] for key in ("loss", "optimizer")}, facts["classes"]
+        self.inputs = tuple(_port(p) for p in facts["inputs"])
+        self.target = _port(facts["target"])
+        self.weights = [p["onnx_name"] for p in facts["state"] if p["trained"]]
 
 
 def samples(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -193,3 +211,49 @@ def test_frozen_weights_stay_constants(network: onnx.ModelProto, tmp_path: Path)
     assert [p["onnx_name"] for p in lock["inputs"]] == ["image", "w3", "b3"]
     held = 4 * sum(w.value.size for w in weights_of(read(network)) if w.name in ("w1", "w2"))
     assert held <= lock["weights_bytes"] < 2 * held + 1000  # once, though two programs read them
+
+
+def test_check_and_bench_of_a_built_training(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*words: str) -> tuple[int, dict[str, Any]]:
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--json"])
+        return int(ended.value.code or 0), json.loads(capsys.readouterr().out)
+
+    code, found = run("check", str(folder), "--steps", "12", "--threads", "2")
+    assert code == 0 and found["ok"] and found["steps"] == 12
+    assert found["gradients"] < 1e-5 and found["losses"] < 1e-4
+    code, found = run("bench", str(folder), "--seconds", "0.05", "--rounds", "1")
+    assert code == 0 and [s["name"] for s in found["steps"]] == ["edgec"] and found["steps"][0]["median_ms"] > 0
+    for verb in ("check", "bench"):
+        code, found = run(verb, str(folder), "--vs", "onnxruntime")
+        assert code == 2 and "no peer of a training" in found["error"]["message"]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "sgd:momentum=0.9,weight_decay=0.01", "adam", "adamw:clip=1"])
+@pytest.mark.parametrize("loss", ["cross_entropy", "mse", "l1", "bce", "hinge"])
+def test_beside_torch(loss: str, optimizer: str, tmp_path: Path) -> None:
+    """Losses and optimizers are PyTorch's: the graph of a step in numpy, with the same weights and data."""
+    pytest.importorskip("torch", reason="pip install torch")
+    from edgec.check.torch_training import TorchTraining
+
+    built = edgec.build(linear(), tmp_path / "out", compile=False, loss=loss, optimizer=optimizer)
+    outside: Any = Unopened(built.folder)
+    ours, theirs = InNumpy(outside), TorchTraining(outside, is_double=True)
+    for k in range(20):
+        batch = batch_of(outside, k)
+        assert abs(ours.step(*batch) - theirs.step(*batch)) < 1e-4
+    for name, value in theirs.weights().items():
+        np.testing.assert_allclose(ours.weights()[name], value, rtol=0, atol=2e-5)
+
+
+def test_a_wrong_step_is_found(trainer: Trainer) -> None:
+    """A check that a mistake survives is none: weights that do not begin where the model's do."""
+    assert check_training(trainer, vs=None, steps=3).ok
+    begin = trainer.reset
+
+    def elsewhere() -> None:
+        begin()
+        trainer.weights["w3"][0] *= np.float32(1.01)
+
+    trainer.reset = elsewhere  # type: ignore[method-assign]
+    assert not check_training(trainer, vs=None, steps=3).ok

@@ -142,16 +142,21 @@ def _without(graph: onnx.GraphProto, names: set[str]) -> None:
     graph.node.extend(nodes)
 
 
-def before_activation(model: Model, output: str, operators: Iterable[str]) -> tuple[str, NodeProto | None]:
-    """(the tensor that a last node of one of ``operators`` makes ``output`` from, that node); or (output, None)."""
-    for node in model.proto.graph.node:
-        if output in node.output:
-            return (node.input[0], node) if node.op_type in operators else (output, None)
-    return output, None
+def answers_of(model: Model, wanted: str | None, activations: Sequence[str]) -> tuple[str, int]:
+    """(the tensor that a loss judges, its axis of classes) of the output ``wanted``, or the first one.
+
+    Where one of ``activations`` is the last node, it is what comes before it. Raises UsageError for a name that is no
+    output.
+    """
+    output = _output_of(model, wanted)
+    last = next((n for n in model.proto.graph.node if output in n.output), None)
+    if last is None or last.op_type not in activations:
+        return output, 1
+    usual = -1 if model.opsets.get("", 0) >= 13 else 1
+    return last.input[0], next((a.i for a in last.attribute if a.name == "axis"), usual)
 
 
-def output_of(model: Model, wanted: str | None) -> str:
-    """The output called ``wanted``; the first one without. Raises UsageError for a name that is no output."""
+def _output_of(model: Model, wanted: str | None) -> str:
     names: list[str] = [o.name for o in model.proto.graph.output]
     if wanted is None:
         return names[0]

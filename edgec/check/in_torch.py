@@ -11,24 +11,40 @@ import torch
 from onnx import helper, numpy_helper
 from torch.nn import functional as F
 
-Tensor = torch.Tensor
+#: Tensors of PyTorch, which need not be installed where types are checked.
+Tensor = Any
 Attributes = dict[str, Any]
 
 
 def run(model: onnx.ModelProto, given: Mapping[str, Tensor]) -> list[Tensor]:
     """The outputs for inputs and weights by name, floats in the type of ``given``."""
-    wide = next(t.dtype for t in given.values() if t.is_floating_point())
-    values: dict[str, Any] = {"": None}
+    return prepared(model, next(t.dtype for t in given.values() if t.is_floating_point()))(given)
+
+
+def prepared(model: onnx.ModelProto, wide: torch.dtype) -> Callable[[Mapping[str, Tensor]], list[Tensor]]:
+    """A function that gives the outputs for inputs and weights by name; constants are read once, floats as ``wide``."""
+    constants: dict[str, Any] = {"": None}
     for tensor in model.graph.initializer:
-        values[tensor.name] = _tensor(numpy_helper.to_array(tensor), wide)
-    values.update(given)
+        constants[tensor.name] = _tensor(numpy_helper.to_array(tensor), wide)
+    steps = []
     for n in model.graph.node:
         attributes = {a.name: helper.get_attribute_value(a) for a in n.attribute}
+        if n.op_type == "Constant" and "value" in attributes:
+            constants[n.output[0]] = _tensor(numpy_helper.to_array(attributes["value"]), wide)
+            continue
         if n.op_type not in OPERATORS:
             raise NotImplementedError(f"{n.op_type} in PyTorch")
-        results = OPERATORS[n.op_type](attributes, *(values[name] for name in n.input))
-        values.update(zip(n.output, results if isinstance(results, tuple) else (results,)))
-    return [values[o.name] for o in model.graph.output]
+        steps.append((OPERATORS[n.op_type], attributes, list(n.input), list(n.output)))
+    names = [o.name for o in model.graph.output]
+
+    def call(given: Mapping[str, Tensor]) -> list[Tensor]:
+        values = {**constants, **given}
+        for operator, attributes, operands, outputs in steps:
+            results = operator(attributes, *(values[name] for name in operands))
+            values.update(zip(outputs, results if isinstance(results, tuple) else (results,)))
+        return [values[name] for name in names]
+
+    return call
 
 
 def _tensor(array: np.ndarray, wide: torch.dtype) -> Tensor:

@@ -1,0 +1,110 @@
+"""The training of a built folder in PyTorch: the same model, loss and optimizer, with gradients by autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from edgec.artifact.trainer import Trainer
+from edgec.check.in_torch import prepared
+from edgec.check.trained_model import model_of
+from edgec.differentiate.losses import loss_of
+from edgec.differentiate.optimizers import optimizer_of
+
+_LOSSES: dict[str, Any] = {
+    "cross_entropy": F.cross_entropy,
+    "mse": F.mse_loss,
+    "l1": F.l1_loss,
+    "bce": F.binary_cross_entropy_with_logits,
+    "hinge": lambda answers, target: F.relu(1 - target * answers).mean(),
+}
+
+
+class TorchTraining:
+    """A training that begins as the one in ``trainer`` does, in floats of 64 bits if ``is_double``.
+
+    ``compiled`` has the answers and the loss compiled by torch.compile.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        *,
+        is_double: bool,
+        compiled: bool = False,
+        threads: int | None = None,
+        rate: float | None = None,
+    ) -> None:
+        if threads is not None:
+            torch.set_num_threads(threads)
+        self.version = f"PyTorch {torch.__version__}{', compiled' if compiled else ''}"
+        self.wide = torch.float64 if is_double else torch.float32
+        model, weights = model_of(trainer)
+        self.parameters = {
+            name: torch.tensor(value, dtype=self.wide, requires_grad=True) for name, value in weights.items()
+        }
+        self.names = [p.onnx_name for p in trainer.inputs]
+        answers, judge = prepared(model.proto, self.wide), _LOSSES[loss_of(trainer.said["loss"])[0]]
+
+        def loss(given: Sequence[Any], target: Any) -> Any:
+            (found,) = answers({**dict(zip(self.names, given)), **self.parameters})
+            return judge(found, target)
+
+        self._loss = torch.compile(loss) if compiled else loss
+        o = optimizer_of(trainer.said["optimizer"])
+        known, self.clip = list(self.parameters.values()), o.clip
+        rate = o.lr if rate is None else rate
+        if o.name == "sgd":
+            self.optimizer: Any = torch.optim.SGD(known, rate, momentum=o.momentum, weight_decay=o.weight_decay)
+        else:
+            kind = torch.optim.Adam if o.name == "adam" else torch.optim.AdamW
+            self.optimizer = kind(known, rate, (o.beta1, o.beta2), o.eps, o.weight_decay)
+
+    def tensors(self, *arrays: np.ndarray) -> list[Any]:
+        """Inputs and targets for steps."""
+        made = [torch.from_numpy(np.ascontiguousarray(a)) for a in arrays]
+        return [t.to(self.wide) if t.is_floating_point() else t for t in made]
+
+    def advance(self, given: Sequence[Any]) -> Any:
+        """One step on inputs and targets; the loss before it."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self._loss(given[:-1], given[-1])
+        loss.backward()
+        if self.clip:
+            torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), self.clip)
+        self.optimizer.step()
+        return loss
+
+    def peak_bytes(self, given: Sequence[Any]) -> int:
+        """The bytes of weights and moments, and the most that PyTorch's allocator held during a step beside them."""
+        self.advance(given)  # makes the moments
+        moments = [v for s in self.optimizer.state.values() for v in s.values() if isinstance(v, torch.Tensor)]
+        held = sum(t.numel() * t.element_size() for t in (*self.parameters.values(), *moments))
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as found:
+            self.advance(given)
+        now = most = 0
+        for event in found.profiler.kineto_results.events():
+            if event.name() == "[memory]":
+                now += event.nbytes()
+                most = max(most, now)
+        return int(held + most)
+
+    def step(self, *arrays: np.ndarray, rate: float | None = None) -> float:
+        """One step on arrays; the loss before it."""
+        for group in self.optimizer.param_groups if rate is not None else ():
+            group["lr"] = rate
+        return float(self.advance(self.tensors(*arrays)).detach())
+
+    def gradients(self) -> dict[str, np.ndarray]:
+        """The gradients of the last step by the names of the weights."""
+        found = {}
+        for name, p in self.parameters.items():
+            found[name] = p.grad.numpy() if p.grad is not None else np.zeros(p.shape)
+        return found
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return {name: p.detach().numpy() for name, p in self.parameters.items()}

@@ -1,0 +1,189 @@
+"""The check of a training step: its gradients, and its losses and weights after many steps, beside a reference.
+
+The reference is PyTorch in double precision, or the step's own graph in numpy where PyTorch is not asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from edgec.artifact.trainer import Trainer
+from edgec.check.trained_model import model_of
+from edgec.differentiate.losses import LOSSES, loss_of
+from edgec.differentiate.optimizers import Optimizer, optimizer_of
+from edgec.differentiate.step import Choices, training_step
+from edgec.errors import ToolchainError, UsageError
+from edgec.frontend.onnx.importer import import_model
+from edgec.frontend.onnx.model import read
+from edgec.frontend.onnx.trainable import answers_of
+from edgec.ir.evaluate import run
+from edgec.ir.types import Type
+from edgec.progress import Progress, silent
+
+#: The largest difference that passes: of gradients over the largest of a weight, of losses over the larger of 1 and
+#: the loss. Weights after many steps are told, not judged.
+OF_GRADIENTS, OF_LOSSES = 1e-4, 1e-3
+#: A learning rate at which a step of plain SGD shows its gradients to the last bits.
+_LARGE_RATE = 2.0**10
+#: The part of the learning rate that many steps are compared at: random data lead nowhere, and large steps apart.
+_CAREFUL = 0.1
+#: Batches that a check goes through again and again.
+_BATCHES = 8
+
+
+class Reference(Protocol):
+    """Another training of the same network."""
+
+    version: str
+
+    def step(self, *arrays: np.ndarray, rate: float | None = None) -> float: ...
+
+    def gradients(self) -> dict[str, np.ndarray]: ...
+
+    def weights(self) -> dict[str, np.ndarray]: ...
+
+
+@dataclass(frozen=True)
+class TrainingChecked:
+    """The result of a check: largest differences, and the weight with the largest of the gradients'."""
+
+    reference: str
+    steps: int
+    gradients: float
+    worst: str
+    losses: float
+    weights: float
+    first_loss: float
+    last_loss: float
+
+    @property
+    def ok(self) -> bool:
+        return self.gradients <= OF_GRADIENTS and self.losses <= OF_LOSSES
+
+
+def check_training(
+    trainer: Trainer, *, vs: str | None, steps: int = 100, seed: int = 0, progress: Progress = silent
+) -> TrainingChecked:
+    """Hold a built training against a reference on random data. Raises UsageError for a peer that is not known."""
+    if steps < 1:
+        raise UsageError(f"{steps} steps check nothing", hint="give 1 or more")
+    data = [batch_of(trainer, seed + k) for k in range(min(_BATCHES, steps))]
+    reference = reference_of(trainer, vs)
+    reference.step(*data[0])
+    wanted, found = reference.gradients(), gradients_of(trainer, data[0])
+    off = {
+        name: float(np.abs(found[name] - g).max() / max(np.abs(g).max(), np.finfo(np.float32).tiny))
+        for name, g in wanted.items()
+    }
+    worst = max(off, key=lambda name: off[name])
+    trainer.reset()
+    reference, rate = reference_of(trainer, vs), trainer.learning_rate * _CAREFUL
+    losses, apart = [], 0.0
+    for k in range(steps):
+        progress("check", f"step {k + 1} of {steps}", k / steps)
+        batch = data[k % len(data)]
+        theirs = reference.step(*batch, rate=rate)
+        losses.append(trainer.step(*batch, learning_rate=rate))
+        apart = max(apart, abs(losses[-1] - theirs) / max(1.0, abs(theirs)))
+    weights = max(
+        float(np.abs(w - trainer.weights[name]).max() / max(np.abs(w).max(), 1e-30))
+        for name, w in reference.weights().items()
+    )
+    trainer.reset()
+    return TrainingChecked(reference.version, steps, off[worst], worst, apart, weights, losses[0], losses[-1])
+
+
+def reference_of(trainer: Trainer, vs: str | None) -> Reference:
+    """The reference called ``vs``. Raises UsageError for one that there is not, ToolchainError without PyTorch."""
+    if vs is None:
+        return InNumpy(trainer)
+    if vs != "torch":
+        raise UsageError(f"'{vs}' is no peer of a training", hint="it is torch, or leave out --vs", where="--vs")
+    try:
+        from edgec.check.torch_training import TorchTraining  # where it is asked for alone: it takes seconds
+    except ImportError:
+        hint = "pip install 'edgec[torch]', or leave out --vs: the graph in numpy is the reference then"
+        raise ToolchainError("PyTorch is not installed", hint=hint) from None
+    reference: Reference = TorchTraining(trainer, is_double=True)
+    return reference
+
+
+def batch_of(trainer: Trainer, seed: int) -> list[np.ndarray]:
+    """Random inputs and targets of a step; integers among the inputs are 0 or 1."""
+    random = np.random.default_rng(seed)
+    arrays = []
+    for port in (*trainer.inputs, trainer.target):
+        shape: Any = port.shape
+        if port is trainer.target and trainer.classes is not None:
+            arrays.append(random.integers(0, trainer.classes, shape))
+        elif port is trainer.target and trainer.said["loss"].startswith(("bce", "hinge")):
+            low = 0 if trainer.said["loss"].startswith("bce") else -1
+            arrays.append(random.choice([low, 1], shape).astype(np.float32))
+        elif port.dtype.startswith(("i", "u")):
+            arrays.append(random.integers(0, 2, shape))
+        else:
+            arrays.append(random.standard_normal(shape).astype(np.float32))
+    return arrays
+
+
+def gradients_of(trainer: Trainer, batch: list[np.ndarray]) -> dict[str, np.ndarray]:
+    """The gradients of the first step, as its state shows them."""
+    o = optimizer_of(trainer.said["optimizer"])
+    trainer.reset()
+    before = {name: w.astype(np.float64) for name, w in trainer.weights.items()}
+    trainer.step(*batch, learning_rate=_LARGE_RATE)
+    return {name: _gradient(o, trainer.state, name, before[name]) for name in before}
+
+
+def _gradient(o: Optimizer, state: Mapping[str, np.ndarray], name: str, before: np.ndarray) -> np.ndarray:
+    """The gradient behind a weight, from the state after the first step at the large rate."""
+    before = before.astype(np.float64)
+    if o.name != "sgd":
+        found = state[f"{name}_first"].astype(np.float64) / (1.0 - o.beta1)
+    elif o.momentum:
+        found = state[f"{name}_velocity"].astype(np.float64)
+    else:
+        found = (before - state[name]) / _LARGE_RATE
+    return found - (o.weight_decay * before if o.name != "adamw" else 0.0)
+
+
+class InNumpy:
+    """The graph of the step in numpy: what it computes before rewriting, fusing and compiling."""
+
+    version = "the step's graph in numpy"
+
+    def __init__(self, trainer: Trainer) -> None:
+        model, weights = model_of(trainer)
+        loss, output = loss_of(trainer.said["loss"])
+        parsed = read(trainer.network.folder / f"{trainer.network.name}_model.onnx")
+        _, axis = answers_of(parsed, output, LOSSES[loss].takes_in)
+        self.o, self.trained = optimizer_of(trainer.said["optimizer"]), weights
+        self.made = training_step(import_model(model), Choices(loss, self.o, tuple(weights), axis))
+        types: dict[str, Type] = {str(n.attributes["name"]): n.type for n in self.made.graph.inputs}
+        self.rate = next(name for name in types if name.startswith("learning_rate"))
+        self.names = [*(p.onnx_name for p in trainer.inputs), trainer.target.onnx_name]
+        self.state: dict[str, np.ndarray] = {n: np.zeros(types[n].shape, np.float32) for n in self.made.states}
+        self.state |= weights
+        self.start = self.state
+
+    def step(self, *arrays: np.ndarray, rate: float | None = None) -> float:
+        self.batch = arrays
+        given: dict[str, np.ndarray] = dict(zip(self.names, arrays))
+        given[self.rate] = np.asarray(self.o.lr if rate is None else rate, np.float32)
+        found = run(self.made.graph, {**given, **self.state})
+        self.state = {name: found[new] for name, new in self.made.states.items()}
+        loss, _ = self.made.graph.outputs[0]
+        return float(found[loss])
+
+    def gradients(self) -> dict[str, np.ndarray]:
+        """Those of the first step, whose batch is the last one that was given."""
+        self.state = dict(self.start)
+        self.step(*self.batch, rate=_LARGE_RATE)
+        return {name: _gradient(self.o, self.state, name, before) for name, before in self.trained.items()}
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return {name: self.state[name] for name in self.trained}

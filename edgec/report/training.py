@@ -1,0 +1,47 @@
+"""A training step: its check beside a reference, and its times beside PyTorch's."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+
+from edgec.bench.training import StepTimes
+from edgec.check.training import OF_GRADIENTS, OF_LOSSES, TrainingChecked
+from edgec.report.record import Record, head
+from edgec.report.terminal import pairs, size
+
+
+def checked(found: TrainingChecked, folder: Path) -> Record:
+    """The record of a check."""
+    return {**head("check"), "folder": str(folder), "ok": found.ok, **asdict(found)}
+
+
+def draw_checked(found: Record) -> RenderableType:
+    """The record for a terminal."""
+    verdict = "[green]ok[/]" if found["ok"] else "[red]FAILED[/]"
+    rows: list[tuple[str, RenderableType]] = [
+        ("reference", escape(found["reference"])),
+        ("gradients", f"{found['gradients']:.1e} of the largest, {escape(found['worst'])} ({OF_GRADIENTS:g} passes)"),
+        ("losses", f"{found['losses']:.1e} over {found['steps']} steps ({OF_LOSSES:g} passes)"),
+        ("weights", f"{found['weights']:.1e} of the largest after them"),
+        ("loss", f"{found['first_loss']:.4f} at first, {found['last_loss']:.4f} at last"),
+    ]
+    return Group(f"training step of {escape(found['folder'])}: {verdict}", pairs(rows))
+
+
+def benched(found: list[StepTimes], folder: Path) -> Record:
+    """The record of a benchmark: edgec first."""
+    return {**head("bench"), "folder": str(folder), "steps": [asdict(t) for t in found]}
+
+
+def draw_benched(found: Record) -> RenderableType:
+    """The record for a terminal."""
+    ours = found["steps"][0]
+    rows: list[tuple[str, RenderableType]] = []
+    for t in found["steps"]:
+        ratio = "" if t is ours else f", edgec takes {ours['median_ms'] / t['median_ms']:.2f} of it"
+        rows.append((escape(t["name"]), f"{t['median_ms']:.3f} ms a step{ratio}; memory {size(t['memory_bytes'])}"))
+    return Group(f"training step of {escape(found['folder'])}, batch {ours['batch']}", pairs(rows))
