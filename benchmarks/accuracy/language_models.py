@@ -35,7 +35,7 @@ from edgec.artifact.session import Session
 from edgec.artifact.tokenizer import Tokenizer
 
 #: The bounds: of the largest difference of logits, over the largest logit, and of the perplexity's difference.
-MOST_LOGITS, MOST_PERPLEXITY = 1e-3, 1e-3
+MOST_LOGITS, MOST_PERPLEXITY = 1e-4, 1e-3
 SHORT = (
     "The capital of France is", "def fibonacci(n):\n", "Once upon a time, there was a little girl who",
     "Three reasons why the sky is blue:\n1.", "Liebe Frau Müller,\n\nvielen Dank für",

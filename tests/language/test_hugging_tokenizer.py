@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import tokenizers
+from onnx_decoders import decoder
 from test_tokenizer import LLAMA3, corpus, encoder, library, line
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+import edgec
+from edgec.artifact.language_model import LanguageModel
 from edgec.errors import EdgecError, ModelError
 from edgec.frontend.hugging.document import Document, opened, parsed
 from edgec.frontend.hugging.tokenizer import tokens_beside, vocabulary_of
@@ -115,6 +119,25 @@ def test_chat_templates(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text('{"chat_template": 3}')
     with pytest.raises(ModelError, match="no such value"):
         source()
+
+
+def test_a_conversation_beside_a_decoder(tmp_path: Path) -> None:
+    """A decoder in ONNX, with the tokenizer and the chat template in the files beside it."""
+    made = trained("gpt-2")
+    onnx.save(decoder("plain", vocabulary=made.get_vocab_size()), str(tmp_path / "model.onnx"))
+    made.save(str(tmp_path / "tokenizer.json"))
+    template = "{% for m in messages %}<s>{{ m['role'] }}: {{ m['content'] }}<|im_end|>{% endfor %}<s>assistant: "
+    config = {"chat_template": template, "eos_token": "<|im_end|>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    edgec.build(tmp_path / "model.onnx", tmp_path / "out", context=64, name="lm")
+    assert (tmp_path / "out" / "lm_conversation.c").is_file()
+    with edgec.load(tmp_path / "out") as model:
+        assert isinstance(model, LanguageModel)
+        tokens = model.conversation.tokens([{"role": "user", "content": "hello"}])
+        assert tokens == made.encode("<s>user: hello<|im_end|><s>assistant: ").ids
+        answer = model.chat([{"role": "user", "content": "hello"}], max_tokens=4)
+        answer.text()
+        assert answer.usage.prompt_tokens == len(tokens)
 
 
 def _changed(**parts: Any) -> str:

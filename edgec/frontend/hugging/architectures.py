@@ -194,6 +194,27 @@ def _gemma3(d: Document) -> DecoderConfig:
     return replace(config, layers=tuple(replace(y, rotary=local) if y.window else y for y in config.layers))
 
 
+@_reads("gpt2")
+def _gpt2(d: Document) -> DecoderConfig:
+    """Centered norms, learned positions, one matrix for queries, keys and values, and no gate."""
+    for name in ("scale_attn_by_inverse_layer_idx", "add_cross_attention"):
+        if d.flag(name):
+            raise ModelError(f"'{name}' is set, which is not supported", where=d.where)
+    width = d.integer("n_embd")
+    names = {"num_hidden_layers": "n_layer", "num_attention_heads": "n_head", "max_position_embeddings": "n_positions"}
+    given = {name: d.integer(theirs) for name, theirs in names.items()}
+    more = {
+        "hidden_size": width, "intermediate_size": d.integer("n_inner", 4 * width),
+        "vocab_size": d.integer("vocab_size"), "hidden_act": d.text("activation_function", "gelu_new"),
+        "rms_norm_eps": d.number("layer_norm_epsilon", 1e-5),
+    }  # fmt: skip
+    config = _config(Document({**given, **more}, d.where))
+    return replace(
+        config, layers=(Layer(None),) * len(config.layers), positions=given["max_position_embeddings"],
+        is_centered=True, is_gated=False, query_scale=0.0 if d.flag("scale_attn_weights", True) else 1.0,
+    )  # fmt: skip
+
+
 def _query_scale(d: Document) -> float:
     scalar = d.number("query_pre_attn_scalar", 256.0)
     if not scalar > 0:
@@ -213,10 +234,18 @@ _FOUR_NORMS = {
     "post_ffw_norm": "post_feedforward_layernorm",
 }  # fmt: skip
 _OTHERS = {"token_embd": "embed_tokens", "output_norm": "norm"}
+_GPT2 = {
+    "attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2",
+    "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj", "token_embd": "wte", "position_embd": "wpe", "output_norm": "ln_f",
+}  # fmt: skip
 
 
 def name_of(architecture: str, name: str) -> str:
     """The name of the decoder's weight ``name`` (``blk.0.attn_q.weight``), without what all names begin with."""
+    if architecture == "gpt2":
+        body, _, kind = name.rpartition(".")
+        *path, part = body.replace("blk.", "h.").split(".")
+        return ".".join([*path, _GPT2.get(part, part), kind])
     layers = _LAYER | (_FOUR_NORMS if architecture in ("gemma2", "gemma3_text") else {})
     layers |= {"ffn_up": "mlp.gate_up_proj"} if architecture == "phi3" else {}
     body, _, kind = name.rpartition(".")
@@ -224,6 +253,11 @@ def name_of(architecture: str, name: str) -> str:
         return f"{_OTHERS.get(body, body)}.{kind}"
     _, number, part = body.split(".", 2)
     return f"layers.{number}.{layers.get(part, part)}.{kind}"
+
+
+def is_turned(architecture: str, name: str) -> bool:
+    """Is the weight of a product stored as [inputs, outputs]?"""
+    return architecture == "gpt2" and name.startswith("blk.") and name.endswith(".weight") and "norm" not in name
 
 
 def adds_one(architecture: str, name: str) -> bool:

@@ -74,7 +74,8 @@ def read(path: Path) -> HuggingModel:
 
 def trained_context(path: Path) -> int | None:
     """Most tokens that the model in a folder was trained for, as its descriptions tell; None where they do not."""
-    places = (("genai_config.json", "model", "context_length"), (CONFIG, "", "max_position_embeddings"))
+    places = (("genai_config.json", "model", "context_length"), (CONFIG, "", "max_position_embeddings"),
+              (CONFIG, "", "n_positions"))  # fmt: skip
     for name, part, key in places:
         if (path / name).is_file():
             document = opened(path / name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.errors import ModelError, UsageError
-from edgec.frontend.hugging.architectures import adds_one, config_of, name_of
+from edgec.frontend.hugging.architectures import adds_one, config_of, is_turned, name_of
 from edgec.frontend.hugging.folder import HuggingModel
 from edgec.frontend.hugging.tokenizer import tokens_beside
 from edgec.frontend.language.cache import Kind
@@ -15,7 +15,7 @@ from edgec.frontend.values import Value
 from edgec.ir.graph import Graph
 from edgec.text import printable
 
-_TABLE, _HEAD = "embed_tokens.weight", "lm_head.weight"
+_HEAD = "lm_head.weight"
 
 
 def import_folder(model: HuggingModel, context: int | None = None, cache: Kind = "fp32") -> Graph:
@@ -24,7 +24,7 @@ def import_folder(model: HuggingModel, context: int | None = None, cache: Kind =
     Raises ModelError for architectures and tensors that are not supported, UsageError for a context beyond the model's.
     """
     config = config_of(model.config)
-    trained = model.config.integer("max_position_embeddings", CONTEXT)
+    trained = config.positions or model.config.integer("max_position_embeddings", CONTEXT)
     if trained < 1 or (context is not None and not 1 <= context <= trained):
         raise UsageError(f"a context of {context} tokens; the model was trained for {trained}", where="--context")
     prefix = _prefix(model)
@@ -37,6 +37,8 @@ def import_folder(model: HuggingModel, context: int | None = None, cache: Kind =
         if key not in model.tensors:
             return None
         found = stored(model.tensors[key].array())
+        if is_turned(model.architecture, name) and found.rank == 2:
+            found = found.swap(0, 1)
         return found + 1.0 if adds_one(model.architecture, name) else found
 
     try:
@@ -58,10 +60,11 @@ def unsupported(model: HuggingModel) -> list[tuple[str, str, str]]:
 
 def _prefix(model: HuggingModel) -> str:
     """The beginning of the names of all weights but the head's."""
-    found = [name for name in model.tensors if name == _TABLE or name.endswith("." + _TABLE)]
+    table = name_of(model.architecture, "token_embd.weight")
+    found = [name for name in model.tensors if name == table or name.endswith("." + table)]
     if len(found) != 1:
         some = ", ".join(printable(name) for name in list(model.tensors)[:3])
         raise ModelError(
-            f"the weights have no table '{_TABLE}'", hint=f"they begin with {some or 'nothing'}", where=model.where
+            f"the weights have no table '{table}'", hint=f"they begin with {some or 'nothing'}", where=model.where
         )
-    return found[0][: -len(_TABLE)]
+    return found[0][: -len(table)]

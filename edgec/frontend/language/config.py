@@ -40,7 +40,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """A decoder of the Llama family; a weight that a layer does not have (a bias, a norm) is left out by the file."""
+    """A decoder of the Llama family, or GPT-2's; a weight that a layer does not have (a bias, a norm) is left out by
+    the file."""
 
     vocabulary: int
     width: int
@@ -55,6 +56,9 @@ class DecoderConfig:
     query_scale: float = 0.0  # 0: the inverse root of the size of a head
     attention_softcap: float = 0.0
     logits_softcap: float = 0.0
+    positions: int = 0  # rows of a table that is added to the embeddings; 0: there is none
+    is_centered: bool = False  # norms subtract the mean, and have a bias
+    is_gated: bool = True  # feed-forward layers multiply by a gate; otherwise the activation is that of their values
 
     def check(self) -> None:
         """Raises ModelError where the numbers do not fit one another."""
@@ -63,6 +67,8 @@ class DecoderConfig:
                 raise ModelError(f"the language model has {name} {getattr(self, name)}")
         if not 1 <= len(self.layers) <= MOST["layers"]:
             raise ModelError(f"the language model has {len(self.layers)} layers")
+        if not 0 <= self.positions <= MOST["context"]:
+            raise ModelError(f"the language model has {self.positions} positions")
         if self.kv_heads < 1 or self.heads % self.kv_heads:
             raise ModelError(f"{self.heads} query heads cannot share {self.kv_heads} key heads evenly")
         if not 1 <= self.head <= MOST["width"]:

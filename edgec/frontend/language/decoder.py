@@ -54,10 +54,13 @@ class _Decoder:
         return y if bias is None else y + bias
 
     def norm(self, x: Value, name: str) -> Value:
-        """Root-mean-square norm over the last dimension."""
+        """Root-mean-square norm over the last dimension, or that of what differs from the mean."""
+        if self.config.is_centered:
+            x = x - x.mean([x.rank - 1])
         mean = (x * x).mean([x.rank - 1])
         unit = x * (1.0 / emit("sqrt", mean + self.config.epsilon))
-        return unit * self.weight(f"{name}.weight", x.shape[-1])
+        y = unit * self.weight(f"{name}.weight", x.shape[-1])
+        return y + self.weight(f"{name}.bias", x.shape[-1]) if self.config.is_centered else y
 
     def norm_if_any(self, x: Value, name: str) -> Value:
         return x if self.weights(f"{name}.weight") is None else self.norm(x, name)
@@ -98,12 +101,24 @@ class _Decoder:
 
     def feed_forward(self, x: Value, number: int) -> Value:
         c, name = self.config, f"blk.{number}.ffn"
+        if not c.is_gated:
+            y = activation(self.linear(x, f"{name}_up", c.hidden), c.activation)
+            return self.linear(y, f"{name}_down", c.width)
         if self.weights(f"{name}_gate.weight") is None:  # one matrix gives gate and value
             y = self.linear(x, f"{name}_up", 2 * c.hidden)
             gate, up = y.part(1, 0, c.hidden), y.part(1, c.hidden, 2 * c.hidden)
         else:
             gate, up = self.linear(x, f"{name}_gate", c.hidden), self.linear(x, f"{name}_up", c.hidden)
         return self.linear(activation(gate, c.activation) * up, f"{name}_down", c.width)
+
+    def learned_positions(self) -> Value:
+        """The rows [tokens, width] of the table of positions at which this run's tokens are."""
+        c, at = self.config, self.at
+        table = self.weight("position_embd.weight", c.positions, c.width)
+        beyond = at.capacity - c.positions  # a part of a table has its largest size, whatever the tokens
+        if beyond > 0:
+            table = concat([table, constant(np.zeros((beyond, c.width), np.float32))], 0)
+        return table.part(0, at.past, X.plain(at.past + at.count))
 
     def logits(self, tokens: Value) -> Value:
         """The logits [vocabulary] of the last of ``tokens`` [tokens]."""
@@ -112,6 +127,8 @@ class _Decoder:
         x = table.gather(tokens, 0)
         if c.embedding_scale != 1.0:
             x = x * c.embedding_scale
+        if c.positions:
+            x = x + self.learned_positions()
         for number, layer in enumerate(c.layers):
             name = f"blk.{number}"
             y = self.attention(self.norm(x, f"{name}.attn_norm"), layer, number)
