@@ -28,14 +28,20 @@ _READ_BIN = ("web", "python")
 
 def weights_blob(program: Program) -> bytes:
     """The weights as they are in memory."""
-    blob = np.zeros(max(program.weights_bytes, ALIGNMENT), np.uint8)
     others = (program.single, program.training.step if program.training is not None else None)
     shared = {b: place for other in others if other is not None for b, place in other.offsets.items()}
-    for buffer, offset in {**program.offsets, **shared}.items():
-        if buffer.space == "weights" and buffer.data is not None:
-            raw = np.ascontiguousarray(buffer.data).reshape(-1).view(np.uint8)
-            blob[offset : offset + raw.size] = raw
-    return blob.tobytes()
+    placed = {
+        offset: np.ascontiguousarray(buffer.data).reshape(-1).view(np.uint8)
+        for buffer, offset in {**program.offsets, **shared}.items()
+        if buffer.space == "weights" and buffer.data is not None
+    }
+    pieces: list[bytes | memoryview] = []
+    end = 0
+    for offset, raw in sorted(placed.items(), key=lambda pair: pair[0]):
+        pieces += [bytes(offset - end), raw.data]
+        end = offset + raw.size
+    pieces.append(bytes(max(program.weights_bytes, ALIGNMENT) - end))
+    return b"".join(pieces)  # in one step: large weights are in memory no more often than they have to be
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,13 @@ def _read(option: Option, value: Any, folder: Path) -> Any:
     if option.pair is not None and isinstance(value, Mapping):
         return dict(option.pair.parse(f"{name}={_text(inner)}") for name, inner in value.items())
     if option.is_repeated and isinstance(value, list):
-        return tuple(folder / v if option.is_path(v) else v for v in map(str, value))
-    return str(folder / value) if isinstance(value, str) and option.is_path(value) else value
+        return tuple(_joined(folder, v) if option.is_path(v) else v for v in map(str, value))
+    return str(_joined(folder, value)) if isinstance(value, str) and option.is_path(value) else value
+
+
+def _joined(folder: Path, path: str) -> Path:
+    """A path that `relative` made, from where it was made."""
+    return Path(os.path.normpath(folder.absolute() / path))
 
 
 def _text(value: Any) -> str:

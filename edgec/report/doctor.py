@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import platform
-from importlib import metadata
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -15,27 +13,18 @@ from edgec.device.toolchain import find_compilers
 from edgec.errors import EdgecError
 from edgec.report.record import Record, head
 from edgec.report.terminal import table
+from edgec.report.tools import NEEDS, compilers_of_devices
 from edgec.version import __version__
-
-#: Packages that edgec uses: name, purpose, and whether it is optional.
-_PACKAGES = (
-    ("numpy", "arrays", False),
-    ("onnx", "reading models", False),
-    ("onnxruntime", "check and bench", True),
-    ("tflite", "reading TensorFlow Lite models", True),
-    ("ai_edge_litert", "check of TensorFlow Lite models", True),
-    ("ziglang", "a C compiler from PyPI, for this machine and for others", True),
-)
 
 
 def doctor() -> Record:
-    """Every check; ``ok`` when edgec can build and run a network here."""
+    """Every check, with the features it serves; ``ok`` when edgec can build and run a network here."""
     checks = [_row("edgec", True, f"{__version__} on Python {platform.python_version()}, {platform.platform()}")]
-    for name, purpose, optional in _PACKAGES:
-        found = importlib.util.find_spec(name) is not None
-        detail = f"{_version(name)}, for {purpose}" if found else ""
-        checks.append(_row(name, found, detail, f"pip install {name}: {purpose}", optional))
     checks += _machine()
+    for need in (*compilers_of_devices(), *NEEDS):
+        absent = need.missing
+        hint = f"{need.install} (missing: {', '.join(absent)})" if absent and absent != [need.name] else need.install
+        checks.append(_row(need.name, not absent, need.found, hint, need.is_optional, need.serves))
     return {**head("doctor"), "ok": all(c["ok"] or c["optional"] for c in checks), "checks": checks}
 
 
@@ -51,26 +40,20 @@ def _machine() -> list[Record]:
     for compiler in compilers:
         rows.append(_row(f"C compiler: {compiler.kind}", True, str(compiler)))
     if not compilers:
-        rows.append(_row("C compiler", False, "", "pip install ziglang, or install gcc or clang"))
+        rows.append(_row("C compiler", False, "", "pip install ziglang, or apt install gcc", serves="edgec build"))
     return rows
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "version unknown"
-
-
-def _row(name: str, ok: bool, detail: str, hint: str = "", optional: bool = False) -> Record:
-    return {"name": name, "ok": ok, "optional": optional, "detail": detail, "hint": hint}
+def _row(name: str, ok: bool, detail: str, hint: str = "", optional: bool = False, serves: str = "") -> Record:
+    return {"name": name, "ok": ok, "optional": optional, "serves": serves, "detail": detail, "hint": hint}
 
 
 def draw(found: Record) -> RenderableType:
-    """A line a check, and the verdict."""
-    drawn = table("", "", "")
+    """A line a check, and what each missing one is for; then the verdict."""
+    drawn = table("", "", "", "")
     for c in found["checks"]:
         mark = Text("ok", style="green") if c["ok"] else Text("missing", style="yellow" if c["optional"] else "red")
-        drawn.add_row(c["name"], mark, escape(c["detail"] if c["ok"] else c["hint"]))
+        told = c["detail"] if c["ok"] else c["hint"]
+        drawn.add_row(escape(c["name"]), mark, escape(c["serves"]), escape(told))
     last = "everything that is needed is here" if found["ok"] else "something that is needed is missing"
     return Group(drawn, Text(last, style="green" if found["ok"] else "red"))

@@ -14,6 +14,7 @@ from convnet import NODES, convnet
 from small_models import model, node, tensor_input
 
 import edgec
+from edgec.artifact.folder import ORIGIN
 from edgec.cli.main import _lines, main
 
 DOCUMENTED = (Path(__file__).parents[2] / "docs" / "guide" / "json.md").read_text(encoding="utf-8")
@@ -68,7 +69,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    """The files of an artefact; what was noted beside it, where its model was, is none."""
+    own = (p for p in folder.rglob("*") if p.is_file() and p.name != ORIGIN)
+    return {str(p.relative_to(folder)): p.read_bytes() for p in own}
 
 
 # ---- build

@@ -18,6 +18,7 @@ from edgec.cli.command import settings_of
 from edgec.cli.main import main
 from edgec.errors import UsageError
 from edgec.options import OPTIONS, Options, Settings, resolve
+from edgec.options.said import said, told_again
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide" / "guide.md"
@@ -55,19 +56,18 @@ def test_what_serve_writes_config_reads(key: str, tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     there = tmp_path / "built"
     there.mkdir()
-    said = json.loads(json.dumps(config.said({key: GIVEN[key]}, "net.onnx", there)))
-    assert len(said) == 2, "the model and the option"
-    (there / config.FILE).write_text(toml_text.dump(config.written(said)))
+    told = json.loads(json.dumps(said({key: GIVEN[key]}, "net.onnx", there)))
+    assert len(told) == 2, "the model and the option"
+    (there / config.FILE).write_text(toml_text.dump(config.written(told)))
     trusted.trust(config.load(there))
     model, settings = settings_of(config.load(there))
     assert (there / model).resolve() == tmp_path / "net.onnx"
     assert _plain(settings[key], there) == _plain(GIVEN[key], tmp_path)  # type: ignore[literal-required]
+    assert _plain(told_again(told, there, "notes")[key], there) == _plain(GIVEN[key], tmp_path)
 
 
 def test_defaults_are_not_written(tmp_path: Path) -> None:
-    assert config.said({key: option.default for key, option in OPTIONS.items()}, "net.onnx", tmp_path).keys() == {
-        "model"
-    }
+    assert said({key: option.default for key, option in OPTIONS.items()}, "net.onnx", tmp_path).keys() == {"model"}
 
 
 def test_every_option_is_resolved() -> None:

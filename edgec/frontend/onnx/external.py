@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from onnx import TensorProto, helper
 
 from edgec.errors import ModelError
 from edgec.text import printable
+
+#: Tensors of at least so many bytes are mapped.
+MAPPED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,29 @@ def locations(message: Any) -> set[str]:
     return found
 
 
+def mapped(proto: TensorProto, folder: Folder | None, name: str) -> np.ndarray | None:
+    """The array of a large tensor as its file is mapped, which takes no memory; None for one that has to be read."""
+    dtype = helper.tensor_dtype_to_np_dtype(proto.data_type)
+    size = prod(proto.dims) * dtype.itemsize
+    if size < MAPPED_BYTES or dtype.isbuiltin != 1 or sys.byteorder != "little":
+        return None
+    path, offset, length = _place(proto, folder, name)
+    if offset % dtype.itemsize or length != size:
+        return None
+    return np.asarray(np.memmap(path, dtype, "r", offset, tuple(proto.dims)))
+
+
 def external_bytes(proto: TensorProto, folder: Folder | None, name: str) -> bytes:
     """The bytes of a tensor in a file beside the model; nothing outside the model's folder is ever opened."""
+    path, offset, length = _place(proto, folder, name)
+    most = prod(proto.dims) * helper.tensor_dtype_to_np_dtype(proto.data_type).itemsize
+    with path.open("rb") as file:
+        file.seek(offset)
+        return bytes(file.read(min(length, most + 1)))  # one more than it needs is enough to be refused
+
+
+def _place(proto: TensorProto, folder: Folder | None, name: str) -> tuple[Path, int, int]:
+    """The file, and the place in it, of a tensor. Raises ModelError for one that is not there."""
     entries = {e.key: e.value for e in proto.external_data}
     location = entries.get("location", "")
     if folder is None:
@@ -81,7 +107,4 @@ def external_bytes(proto: TensorProto, folder: Folder | None, name: str) -> byte
             f"{name} lies at bytes {offset} to {offset + length} of '{printable(location)}', which has only {size}",
             hint="the file is cut off, or belongs to another model",
         )
-    most = prod(proto.dims) * helper.tensor_dtype_to_np_dtype(proto.data_type).itemsize
-    with path.open("rb") as file:
-        file.seek(offset)
-        return bytes(file.read(min(length, most + 1)))  # one more than it needs is enough to be refused
+    return path, offset, length

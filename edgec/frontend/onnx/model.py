@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, numpy_helper
 
 from edgec.errors import ModelError, UsageError
-from edgec.frontend.onnx.external import Folder, external_bytes
+from edgec.frontend.onnx.external import Folder, external_bytes, mapped
 from edgec.frontend.values import MAX_ELEMENTS
 from edgec.ir.types import dtype_name
 from edgec.text import identifier, printable
@@ -176,6 +176,8 @@ def tensor(proto: TensorProto, folder: Folder | None = None) -> np.ndarray:
         raise ModelError(f"{name} holds strings, which are not supported")
     element_type(proto.data_type)
     if proto.data_location == TensorProto.EXTERNAL:
+        if (large := mapped(proto, folder, name)) is not None:
+            return large
         local = TensorProto()
         local.CopyFrom(proto)
         local.raw_data = external_bytes(proto, folder, name)
