@@ -154,7 +154,7 @@ def test_tanh_and_sigmoid_stay_within_1(shim: Shim) -> None:
 
 INF, NAN = np.inf, np.nan
 SPECIALS = {
-    "exp": [(0, 1), (INF, INF), (-INF, 0), (1e-45, 1), (89, INF), (3e38, INF), (-3e38, 0)],
+    "exp": [(0, 1), (INF, INF), (-INF, 0), (1e-45, 1), (89, INF), (3e38, INF), (-3e38, 0), (-88, 0), (-100, 0)],
     "expm1": [(0, 0), (INF, INF), (-INF, -1), (3e38, INF), (-3e38, -1), (1e-40, 1e-40)],
     "log": [(0, -INF), (-0.0, -INF), (1, 0), (INF, INF), (-1, NAN), (-INF, NAN), (-1e-45, NAN)],
     "log1p": [(0, 0), (-1, -INF), (INF, INF), (-2, NAN), (-INF, NAN), (1e-40, 1e-40)],
