@@ -77,7 +77,7 @@ def named(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("name", ["ScatterND", "ScatterElements"])
 def test_an_update_outside_is_left_out(name: str, built: dict[str, object]) -> None:
-    """Where nobody sees a status too: as if its row were not among the updates."""
+    """The result is as if its row were not among the updates, where nobody sees a status too."""
     indices = CASES[name][1].copy()
     indices[1] = 5
     kept = np.delete(indices, 1, 0), np.delete(U, 1, 0)
@@ -118,3 +118,11 @@ def test_the_host_of_a_gpu_sees_no_status() -> None:
         options = resolve({"profiles": False, "device": device})
         assert options.device.name == load_device(device).name
         assert len(import_(made, Context(options)).demands) == checks
+
+
+def test_a_diagonal_far_outside() -> None:
+    """Trilu counts rows from any diagonal: the sum of the greatest number and a row would wrap around."""
+    made = model("Trilu", X, np.array(0), upper=0)
+    graph = import_model(made)
+    for k, want in ((2**63 - 1, X), (-(2**63), np.zeros_like(X)), (1, np.tril(X, 1))):
+        np.testing.assert_array_equal(evaluate.run(graph, named((X, np.array(k))))["y"], want)

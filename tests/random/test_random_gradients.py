@@ -42,7 +42,12 @@ def graphs(draw, kind: str) -> Graph | None:  # type: ignore[no-untyped-def]
 def rough(graph: Graph, random: np.random.Generator) -> dict[str, np.ndarray]:
     """Inputs away from the whole numbers, where functions have corners and steps."""
     given = arrays(graph, int(random.integers(2**32)))
-    return {k: v + random.uniform(0.1, 0.4, v.shape) if v.dtype == np.float64 else v for k, v in given.items()}
+    # Indices are inside of every dimension: what is outside has no derivative, and a network ends with a status.
+    least = min((e for n in graph.nodes() for e in n.type.shape if isinstance(e, int) and e), default=1)
+    return {
+        k: v + random.uniform(0.1, 0.4, v.shape) if v.dtype == np.float64 else v % least if v.dtype.kind == "i" else v
+        for k, v in given.items()
+    }
 
 
 def check(graph: Graph, random: np.random.Generator) -> bool:

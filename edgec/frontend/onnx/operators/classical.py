@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from edgec.frontend.onnx.call import Call, onnx
+from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.values import Value, constant, emit, select
 from edgec.ir.types import DTYPES
 
@@ -15,6 +16,7 @@ ML = "ai.onnx.ml"
 def array_feature_extractor(call: Call) -> Value:
     """Columns of the last dimension; the result is a matrix even where the operand is a vector."""
     x, chosen = call[0], call[1]
+    require_inside(call, chosen, x.shape[-1], 0)
     y = x.gather(chosen.reshape(chosen.node.type.elements), x.rank - 1)
     return y.reshape(1, y.shape[0]) if y.rank == 1 else y
 

@@ -243,7 +243,7 @@ def space_to_depth(call: Call) -> Value:
 def trilu(call: Call) -> Value:
     """The upper or lower triangle, counted from diagonal k; the rest is 0."""
     x = call[0]
-    k = call[1].reshape().cast("i64") if call.optional(1) else 0
+    k = 0 if call.optional(1) is None else clip(call[1].reshape().cast("i64"), -size(x.shape[-2]), size(x.shape[-1]))
     rows, columns = iota(x.shape[-2], 0, 2), iota(x.shape[-1], 1, 2)
     kept = columns >= rows + k if call.attribute("upper", 1) else columns <= rows + k
     return select(kept, x, False if x.dtype == "bool" else 0)

@@ -10,7 +10,7 @@ from edgec.frontend.onnx import bounded
 from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.symbolic import known_elements
-from edgec.frontend.values import Value, clip, computed, constant, emit, iota, normalize_axis, select, size
+from edgec.frontend.values import Value, clip, computed, constant, emit, iota, minimum, normalize_axis, select, size
 from edgec.ir import expr as X
 from edgec.ir.expr import Extent
 
@@ -121,6 +121,8 @@ def tensor_scatter(call: Call) -> Value:
     if call.optional(2) is not None:
         if call.attribute("mode", "linear") == "linear":
             require_inside(call, call[2], extent - size + 1, 0)
+        else:
+            require_inside(call, minimum(call[2], 0), 1, 0)
         places = places - call[2].cast("i64").reshape(x.shape[0], *[1] * (x.rank - 1))
     if call.attribute("mode", "linear") == "circular":
         places = emit("floormod", places, extent)
