@@ -188,7 +188,7 @@ def _ram(given: int | str | None) -> int | None:
     """Bytes of a number, or of a text such as 300M."""
     if given is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMG]?)B?", str(given))
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMG]?)B?", str(given).upper())
     if found is None or isinstance(given, bool):
         raise UsageError(f"'{printable(str(given))}' is no size", hint="write 300M, 64K, 1.5G or bytes", where="--ram")
     size = int(float(found[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found[2]])

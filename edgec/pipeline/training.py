@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from edgec.differentiate.losses import LOSSES
+from edgec.differentiate.optimizers import Optimizer
 from edgec.differentiate.step import Choices, Step, training_step
-from edgec.differentiate.update import trained
+from edgec.differentiate.update import Update, trained
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.model import Model
 from edgec.frontend.onnx.trainable import Weight, answers_of, weights_of, with_batch, with_inputs, with_values
@@ -41,6 +42,7 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     done = run(opened, context, until="schedule")
     begun = time.perf_counter()
     stepping = run(step.graph, context, "simplify", "schedule")
+    _hold_ram(_program(stepping), parsed, asked, context)
     program, taught = sharing(_program(done), _program(stepping))
     said = {**asked.said, "trained": ", ".join(printable(w.name) for w in weights)}
     model = with_values(parsed, {}).SerializeToString(deterministic=True)
@@ -58,6 +60,28 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
         Done(emit, project, time.perf_counter() - begun),
     )
     return opened, replace(done, steps=steps)
+
+
+def _hold_ram(step: Program, parsed: Model, asked: Asked, context: Context) -> None:
+    """Raises UsageError where a step takes more RAM than there is; it says what the least step takes."""
+    room, needed = context.options.room, _ram(step)
+    if not room or needed <= room:
+        return
+    small = replace(asked, update=Update("last", 1), optimizer=Optimizer("sgd", asked.optimizer.lr), batch=None)
+    graph, _, _ = _step(parsed, trained(weights_of(parsed), small.update, parsed.where), small, context)
+    least = min(needed, _ram(_program(run(graph.graph, context, "simplify", "schedule"))))
+    hint = f"the least is {least} bytes, by --update last:1 --optimizer sgd and no --batch"
+    raise UsageError(
+        f"a training step takes {needed} bytes of RAM (arena, state, samples), and there are {room}",
+        hint=hint if least <= room else f"{hint}: more than there is; name a device with more, or give more --ram",
+        where="--ram" if context.options.ram is not None else context.options.device.name,
+    )
+
+
+def _ram(step: Program) -> int:
+    """Bytes of the arena, of states once, and of samples and the loss."""
+    outputs = (b for _, b, _ in step.outputs if b not in step.states)
+    return step.arena_bytes + sum(b.bytes for b in (*(b for _, b, _ in step.inputs), *outputs))
 
 
 def _program(run: Run) -> Program:

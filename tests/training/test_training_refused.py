@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,21 @@ def test_options_of_training_without_a_loss() -> None:
     for given in ({"update": "bias"}, {"optimizer": "adam"}, {"batch": 2}):
         with pytest.raises(UsageError, match="nothing is trained without a loss"):
             edgec.build(convolutions(), compile=False, **given)
+
+
+def test_ram(tmp_path: Path) -> None:
+    """A step that does not fit is refused with the least that one takes, and that one fits."""
+    given: dict[str, Any] = {"loss": "cross_entropy", "device": "cortex_m7", "compile": False}
+    with pytest.raises(UsageError, match="a training step takes") as raised:
+        edgec.build(convolutions(), tmp_path / "out", ram="5k", optimizer="adam", **given)
+    found = re.search(r"the least is (\d+) bytes", raised.value.hint or "")
+    assert found is not None
+    least = int(found[1])
+    smallest = {"update": "last:1", "optimizer": "sgd:lr=0.001", **given}
+    edgec.build(convolutions(), tmp_path / "out", ram=least, **smallest)
+    with pytest.raises(UsageError, match=f"takes {least} bytes") as raised:
+        edgec.build(convolutions(), tmp_path / "other", ram=least - 1, **smallest)
+    assert "more than there is" in (raised.value.hint or "")
 
 
 def refused(proto: Any, **given: Any) -> str:
