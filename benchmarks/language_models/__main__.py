@@ -42,15 +42,15 @@ def jobs(model: Model, file: Path, options: argparse.Namespace) -> Iterator[dict
             **shared, "name": f"{about}, build", "step": "build", "threads": threads,
             "context": max([*contexts, sum(ACCURACY)]) + TOKENS,
         }  # fmt: skip
-        prompt, tokens = ACCURACY
-        yield {
-            **shared, "name": f"{about}, accuracy", "step": "accuracy", "threads": threads, "prompt": prompt,
-            "tokens": tokens,
-        }  # fmt: skip
+        if model.is_gguf:
+            prompt, tokens = ACCURACY
+            yield {
+                **shared, "name": f"{about}, accuracy", "step": "accuracy", "threads": threads, "prompt": prompt,
+                "tokens": tokens,
+            }  # fmt: skip
         # What a peer computes does not depend on how edgec was built: once is enough.
-        peers = (
-            ",".join(p if "=" in p else f"{p}={file}" for p in options.peer) if numeric == model.numerics[-1] else ""
-        )
+        named = [p if "=" in p else f"{p}={file}" for p in options.peer if model.is_gguf or "=" in p]
+        peers = ",".join(named) if numeric == model.numerics[-1] else ""
         for count in options.threads:
             for context in contexts:
                 yield {

@@ -24,6 +24,7 @@ a process of its own, and engines take turns. The best turn counts.
 * **fp32** (`--numeric reassociates`, the default): activations are as exact as fp32: integers of 23 bits in single
   tokens, three bf16 each in many rows where the CPU has AMX. **8 bits** (`--numeric approximates`): integers of 8 bits
   in single tokens, one bf16 in many rows. The peers round activations to 8 bits: compare them with the rows **8 bits**.
+* GPT-2 (random weights in fp16, a folder) and stories260K (ONNX) are measured without peers, which read GGUF files.
 * **llama.cpp-plain** is llama.cpp with weights as the file has them (`use_extra_bufts` off): neither repacked nor for
   AMX.
 * **difference**: the largest difference of logits over the largest logit, against a plain fp32 evaluation of the

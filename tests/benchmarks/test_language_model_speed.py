@@ -11,7 +11,7 @@ from chance import RANDOM
 from benchmarks.alone import append_row, read_rows
 from benchmarks.language_models import __main__ as benchmark
 from benchmarks.language_models import page
-from benchmarks.language_models.models import Model, file_of, write_random
+from benchmarks.language_models.models import Model, file_of, write_gpt2, write_random
 from benchmarks.language_models.reference import Reference, reference, rotated
 from edgec.execute.executor import run_graph
 from edgec.frontend.gguf import import_gguf
@@ -52,6 +52,20 @@ def test_a_run_and_its_page(
     capsys.readouterr()
     assert benchmark.main(where) == 0  # every row is there
     assert not capsys.readouterr().out
+
+
+def test_models_that_peers_do_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of GPT-2: built and timed alone."""
+    small = Model("small", lambda target, _: write_gpt2(target, 32, 1, 2, 96, 40), (8,), ("reassociates",), "")
+    monkeypatch.setattr(benchmark, "MODELS", (small,))
+    where = ["--cache", str(tmp_path / "cache"), "--threads", "1", "--contexts", "8"]
+    assert benchmark.main([*where, "--write", str(tmp_path / "page.md")]) == 0
+    built, fast = read_rows(tmp_path / "cache" / "language_models.jsonl").values()
+    assert built["context"] == 96 and [e["error"] for e in fast["engines"]] == [None]
+    assert "## small" in (tmp_path / "page.md").read_text()
+    capsys.readouterr()
 
 
 def test_steps_that_failed_are_told(tmp_path: Path) -> None:
