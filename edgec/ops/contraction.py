@@ -80,9 +80,9 @@ def conv(x: Tensor, w: Tensor, *, strides: tuple[int, ...], dilations: tuple[int
 
 @adjoint("conv")
 def _conv_back(n: Node, g: Node, k: int) -> Node:
-    """For x a transposed convolution of the gradient by w; for w a convolution of x by the gradient.
+    """For x a transposed convolution of the gradient by w; for w matrix products, or a convolution by the gradient.
 
-    In the second one channels and batch change places, strides are dilations, and dilations strides.
+    In that channels and batch change places, strides are dilations, and dilations strides.
     """
     x, w = n.args
     strides, dilations, groups = (n.attributes[name] for name in ("strides", "dilations", "groups"))
@@ -92,7 +92,10 @@ def _conv_back(n: Node, g: Node, k: int) -> Node:
         space = x.type.shape[2:]
         whole = transposed_conv(g, w, strides, dilations, groups, space)
         return graphs.part(whole, (0,) * whole.type.rank, x.type.shape)
-    (batch, _, *space), (outputs, per_group, *kernel) = x.type.shape, w.type.shape
+    per_group = w.type.shape[1]
+    if per_group > 1 and max(per_group, w.type.shape[0] // groups) >= _WIDE and prod(w.type.shape[2:]) <= _TAPS:
+        return _weights_by_taps(n, g)
+    (batch, _, *space), (outputs, _, *kernel) = x.type.shape, w.type.shape
     turned = [2, 1, 0, *range(3, len(space) + 3)]
     split = graphs.reshape(x, (batch, groups, per_group, *space))
     images = graphs.reshape(graphs.transpose(split, turned), (per_group, groups * batch, *space))
@@ -100,6 +103,37 @@ def _conv_back(n: Node, g: Node, k: int) -> Node:
     y = node("conv", images, filters, strides=dilations, dilations=strides, groups=groups)
     y = graphs.part(y, (0,) * y.type.rank, (per_group, outputs, *kernel))  # windows that fit beyond the last tap
     return graphs.transpose(y, [1, 0, *range(2, n.type.rank)])
+
+
+#: Channels from which on, and taps up to which, the weights of a convolution get their gradient tap by tap.
+_WIDE, _TAPS = 8, 64
+
+
+def _weights_by_taps(n: Node, g: Node) -> Node:
+    """The gradient for weights as a matrix product for each tap, of all pixels: the greater side is that of lanes."""
+    x, w = n.args
+    strides, dilations, groups = (n.attributes[name] for name in ("strides", "dilations", "groups"))
+    (outputs, per_group, *kernel), (batch, _, *space) = w.type.shape, n.type.shape
+
+    def by_pixel(values: Node, channels: Extent) -> Node:
+        """[groups, pixels, channels]"""
+        split = graphs.reshape(values, (batch, groups, channels, *space))
+        rank = split.type.rank
+        return graphs.reshape(
+            graphs.transpose(split, [1, 0, *range(3, rank), 2]), (groups, graphs.elements((batch, *space)), channels)
+        )
+
+    seeds = by_pixel(g, outputs // groups)
+    taps = []
+    for tap in product(*(range(size) for size in kernel)):
+        starts = (0, 0, *(t * d for t, d in zip(tap, dilations)))
+        seen = by_pixel(graphs.part(x, starts, (*x.type.shape[:2], *space), (1, 1, *strides)), per_group)
+        if outputs // groups > per_group:
+            product_of = _turned(node("matmul", _turned(seen), seeds))
+        else:
+            product_of = node("matmul", _turned(seeds), seen)
+        taps.append(graphs.reshape(product_of, (outputs, per_group, 1)))
+    return graphs.reshape(graphs.concat(taps, 2), w.type.shape)
 
 
 def transposed_conv(

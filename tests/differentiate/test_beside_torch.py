@@ -25,6 +25,8 @@ CASES: dict[str, tuple[str, Sequence[tuple[int, ...]], dict[str, Any]]] = {
     "conv, strides and dilations": ("Conv", (X, W), {"strides": (3, 2), "dilations": (2, 2)}),
     "conv, groups": ("Conv", (X, (6, 2, 3, 3)), {"group": 2, "strides": (2, 1)}),
     "conv, depthwise": ("Conv", (X, (8, 1, 3, 3)), {"group": 4, "pads": (1, 1, 1, 1), "strides": (2, 2)}),
+    "conv, wide": ("Conv", (X, (9, 4, 2, 3)), {"strides": (2, 1), "dilations": (1, 2), "pads": (1, 0, 0, 2)}),
+    "conv, wide groups": ("Conv", ((2, 18, 6, 5), (4, 9, 3, 2)), {"group": 2, "strides": (1, 2)}),
     "conv, one dimension": ("Conv", ((3, 4, 11), (5, 4, 4)), {"strides": (3,)}),
     "conv, three dimensions": ("Conv", ((1, 2, 5, 6, 4), (3, 2, 2, 3, 2)), {"strides": (2, 1, 2)}),
     "conv transposed": ("ConvTranspose", (X, (4, 3, 3, 3)), {"strides": (2, 2), "pads": (1, 1, 1, 1)}),

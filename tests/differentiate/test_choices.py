@@ -39,6 +39,9 @@ CORNERS = {
     ),
     "greater of itself": (lambda x: ops.node("max", x, ops.node("mul", x, number(2))), [1, 1.5, 2, 2, 2, 2]),
     "steps": (lambda x: ops.node("add", x, ops.node("floor", x)), [1, 1, 1, 1, 1, 1]),
+    "half precision": (
+        lambda x: ops.node("cast", ops.node("cast", x, to="f16"), to="f32"), [1, 1, 1, 1, 1, 1],
+    ),
     "pow of 0": (lambda x: ops.node("pow", relu(x), number(2)), [0, 0, 2, 4, 6, 14]),
 }  # fmt: skip
 

@@ -1,0 +1,51 @@
+"""Gradients of convolutions against sums written out, for few channels and for many, which take different ways."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from chance import RANDOM
+from small_graphs import value
+
+from edgec import ops
+from edgec.differentiate import gradients
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph
+
+#: Channels of x and y, groups, kernel, strides, dilations.
+CASES = [
+    (3, 2, 1, (3, 2), (1, 1), (1, 1)),
+    (3, 9, 1, (2, 3), (2, 1), (1, 2)),
+    (9, 3, 1, (1, 1), (2, 3), (1, 1)),
+    (12, 24, 3, (2, 2), (1, 2), (2, 1)),
+    (24, 12, 3, (3, 1), (3, 1), (1, 1)),
+    (4, 8, 4, (3, 3), (2, 2), (1, 1)),
+    (16, 16, 16, (2, 3), (1, 1), (2, 2)),
+    (2, 8, 1, (7, 7), (1, 1), (1, 1)),
+    (9, 2, 1, (8, 9), (1, 1), (1, 1)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_both_gradients(case: tuple) -> None:  # type: ignore[type-arg]
+    channels, outputs, groups, kernel, strides, dilations = case
+    x = value("x", 2, channels, 9, 10, dtype="f64")
+    w = value("w", outputs, channels // groups, *kernel, dtype="f64")
+    y = ops.node("conv", x, w, strides=strides, dilations=dilations, groups=groups)
+    seed = value("seed", *y.type.shape, dtype="f64")
+    by_x, by_w = gradients(y, [x, w], seed=seed)
+    assert by_x is not None and by_w is not None
+    given = {n.attributes["name"]: RANDOM.standard_normal(n.type.shape) for n in (x, w, seed)}
+    got = evaluate.run(Graph((x, w, seed), (("x", by_x), ("w", by_w))), given)
+    want = {"x": np.zeros(x.type.shape), "w": np.zeros(w.type.shape)}
+    per_group = channels // groups
+    for n, o, i, j in np.ndindex(*y.type.shape):
+        first = o // (outputs // groups) * per_group
+        rows, columns = (
+            slice(p * s, p * s + (k - 1) * d + 1, d) for p, k, s, d in zip((i, j), kernel, strides, dilations)
+        )
+        place = (n, slice(first, first + per_group), rows, columns)
+        want["w"][o] += given["seed"][n, o, i, j] * given["x"][place]
+        want["x"][place] += given["seed"][n, o, i, j] * given["w"][o]
+    for name, array in want.items():
+        np.testing.assert_allclose(got[name], array, rtol=1e-10, atol=1e-10)
