@@ -74,6 +74,7 @@ class Decoder:
     context: int
     chunk: int
     vocabulary: int
+    ring: int  # rows of the smallest ring; 0: there is none
     count: str | None  # None: a run takes one token
     ports: tuple[int, int, int]  # tokens, past, logits
 
@@ -86,7 +87,7 @@ def decoder_of(program: Program, dimensions: Sequence[Open]) -> Decoder | None:
         return None
     tokens, past, logits = (names.index(name) for name in ("tokens", "past", "logits"))
     field = dimensions[0].field if dimensions else None
-    return Decoder(facts.context, facts.chunk, facts.vocabulary, field, (tokens, past, logits))
+    return Decoder(facts.context, facts.chunk, facts.vocabulary, facts.ring, field, (tokens, past, logits))
 
 
 def shared_ports(program: Program) -> dict[int, int]:

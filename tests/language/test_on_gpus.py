@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from gguf_files import llama
+from onnx_decoders import VOCABULARY, decoder, logits_of, stacked
 
 import edgec
 from edgec.artifact.network import Network
@@ -72,6 +74,49 @@ def compare_sessions(gpu: Network, cpu: Session, tolerance: float) -> None:
     assert read(tokens[:1]) == 17 and read(np.array([40], np.int32)) == 17
     assert getattr(calls, f"{name}_rewind")(session, ctypes.c_int64(0)) == 0
     assert read(np.array([40], np.int32)) == 16 and read(np.array([-1], np.int32)) == 16 and read(tokens[:0]) == 3
+
+
+def reads(gpu: Network, tokens: list[int], logits: np.ndarray) -> int:
+    given, out = np.array(tokens, np.int32), ctypes.c_void_p(logits.ctypes.data)
+    prefill = getattr(gpu._net._library, f"{gpu.name}_prefill")
+    return int(prefill(gpu._net._session, ctypes.c_void_p(given.ctypes.data), ctypes.c_int64(len(tokens)), out))
+
+
+def test_the_ring_of_a_window(tmp_path: Path) -> None:
+    """Back by 64 tokens, as on a processor; further back, rows of the window are lost, and that is said."""
+    keys = {"block_count": 1, "context_length": 256, "embedding_length": 256, "feed_forward_length": 256}
+    heads = {"head_count": 4, "head_count_kv": 2, "layer_norm_rms_epsilon": 1e-5, "sliding_window": 8}
+    keys |= {f"attention.{name}": value for name, value in heads.items()}
+    gemma = {"general.architecture": "gemma2", **{f"gemma2.{name}": value for name, value in keys.items()}}
+    (tmp_path / "lm.gguf").write_bytes(llama("F32", 1, **gemma))
+    edgec.build(tmp_path / "lm.gguf", tmp_path / "cpu", context=120)
+    edgec.build(tmp_path / "lm.gguf", tmp_path / "gpu", context=120, device="cuda_sm90", compiler="emulated")
+    tokens, logits = np.random.default_rng().integers(0, 40, 110).tolist(), np.empty(40, np.float32)
+    with Network(tmp_path / "cpu") as cpu, Network(tmp_path / "gpu") as gpu:
+        back = getattr(gpu._net._library, f"{gpu.name}_rewind")
+        assert reads(gpu, tokens, logits) == 0
+        assert back(gpu._net._session, ctypes.c_int64(45)) == 18
+        assert back(gpu._net._session, ctypes.c_int64(46)) == 0
+        assert back(gpu._net._session, ctypes.c_int64(45)) == 18  # the rows of then are lost all the same
+        assert reads(gpu, tokens[46:70], logits) == 0
+        want = Session(cpu).prefill(tokens[:70])
+        assert np.abs(logits - want).max() <= 1e-4 * np.abs(want).max()
+        assert back(gpu._net._session, ctypes.c_int64(0)) == 0 and reads(gpu, tokens[:20], logits) == 0
+        assert back(gpu._net._session, ctypes.c_int64(3)) == 0  # the ring was not full
+
+
+def test_a_decoder_of_one_token(tmp_path: Path) -> None:
+    """A prompt is as many runs as it has tokens."""
+    model = decoder("plain")
+    onnx.save(stacked(model, 1), str(tmp_path / "lm.onnx"))
+    edgec.build(tmp_path / "lm.onnx", tmp_path / "gpu", context=12, device="cuda_sm90", compiler="emulated")
+    tokens, logits = np.random.default_rng().integers(0, VOCABULARY, 12).tolist(), np.empty(VOCABULARY, np.float32)
+    want = logits_of(model, tokens)
+    with Network(tmp_path / "gpu") as gpu:
+        for begin, end in ((0, 5), (5, 6), (6, 12)):
+            assert reads(gpu, tokens[begin:end], logits) == 0
+            assert np.abs(logits - want[end - 1]).max() <= 1e-4 * np.abs(want[end - 1]).max()
+        assert reads(gpu, tokens[:1], logits) == 17
 
 
 @pytest.mark.parametrize("format", ["F16", "Q4_K", "Q8_0"])
