@@ -61,6 +61,7 @@ def cast(x: Tensor, *, to: str) -> Formula:
 
 @adjoint("cast")
 def _cast_back(n: Node, g: Node, k: int) -> Node:
+    """The gradient in the operand's type, as if nothing were rounded."""
     return node("cast", g, to=n.args[0].type.dtype)
 
 

@@ -102,6 +102,7 @@ def _gather_back(n: Node, g: Node, k: int) -> Node:
 
 @adjoint("gather_elements")
 def _gather_elements_back(n: Node, g: Node, k: int) -> Node:
+    """The gradient added at the positions."""
     (x, positions), axis = n.args, n.attributes["axis"]
     zeros = graphs.full(0, x.type.dtype, x.type.shape)
     where = graphs.clamped(positions, (x.type.shape[axis],))

@@ -126,17 +126,20 @@ def iota(*, shape: tuple[int, ...], axis: int, dtype: str = "i64") -> Formula:
 
 @adjoint("reshape")
 def _reshape_back(n: Node, g: Node, k: int) -> Node:
+    """The gradient in the operand's shape."""
     return graphs.reshape(g, n.args[0].type.shape)
 
 
 @adjoint("transpose")
 def _transpose_back(n: Node, g: Node, k: int) -> Node:
+    """The gradient, transposed back."""
     perm = n.attributes["perm"]
     return graphs.transpose(g, [perm.index(d) for d in range(len(perm))])
 
 
 @adjoint("broadcast")
 def _broadcast_back(n: Node, g: Node, k: int) -> Node:
+    """The sum over all that was repeated."""
     return graphs.totaled(g, n.args[0].type.shape)
 
 
@@ -159,11 +162,13 @@ def _slice_back(n: Node, g: Node, k: int) -> Node:
 
 @adjoint("pad")
 def _pad_back(n: Node, g: Node, k: int) -> Node:
+    """The part of the gradient inside the padding."""
     return graphs.part(g, n.attributes["before"], n.args[0].type.shape)
 
 
 @adjoint("concat")
 def _concat_back(n: Node, g: Node, k: int) -> Node:
+    """The part of the gradient that belongs to the operand."""
     axis = n.attributes["axis"]
     before = sum(a.type.shape[axis] for a in n.args[:k])
     starts = [before if d == axis else 0 for d in range(n.type.rank)]
@@ -172,6 +177,7 @@ def _concat_back(n: Node, g: Node, k: int) -> Node:
 
 @adjoint("update")
 def _update_back(n: Node, g: Node, k: int) -> Node:
+    """The gradient outside of the part, and that of the part itself."""
     starts, (dtype, shape) = n.attributes["starts"], (n.type.dtype, n.args[1].type.shape)
     if k == 1:
         return graphs.part(g, starts, shape)

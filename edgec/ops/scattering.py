@@ -133,6 +133,7 @@ def _written(old: np.ndarray, linear: np.ndarray, new: np.ndarray, combine: str)
 
 @adjoint("scatter_elements")
 def _scatter_elements_back(n: Node, g: Node, k: int) -> Node:
+    """The gradient of what was kept, and of the updates that were written; by 'mul' it is refused."""
     positions, axis = n.args[1], n.attributes["axis"]
 
     def read(values: Node) -> Node:
@@ -146,6 +147,7 @@ def _scatter_elements_back(n: Node, g: Node, k: int) -> Node:
 
 @adjoint("scatter_nd")
 def _scatter_nd_back(n: Node, g: Node, k: int) -> Node:
+    """The gradient of what was kept, and of the updates that were written; by 'mul' it is refused."""
     positions = n.args[1]
 
     def read(values: Node) -> Node:
