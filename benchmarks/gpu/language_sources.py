@@ -131,7 +131,7 @@ def program_of(model: Model, tensors: Tensors) -> Program:
     program = schedule(plan(graph, gpu=True, head=head, few_bits=True), device, options)
     single = single_plan(graph, head)
     assert single is not None
-    return with_single(program, schedule(single, device, options))
+    return with_single(program, schedule(single, device, options), device)
 
 
 def contents(program: Program, tensors: Tensors) -> Iterator[Rows | tuple[int, np.ndarray]]:
@@ -169,7 +169,7 @@ class Layers:
 
             def place(found: re.Match[str]) -> str:
                 first = int(found[1])
-                is_before = parts.get(first) in ("attn_q", "attn_k", "attn_v")
+                is_before = parts.get(first) in ("attn_q", "attn_k", "attn_v") or "few_queries" in line
                 layer = min(max(seen[is_single] - (not is_before), 0), self.layers - 1)
                 return f"call->weights + {self.places.get((first, layer), first)})"
 

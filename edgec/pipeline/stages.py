@@ -182,7 +182,7 @@ def schedule(plan: Plan, context: Context) -> Program:
     single = single_plan(plan.graph, largest_head(o.device)) if o.device.language == "cuda" else None
     if single is not None:
         program = with_single(
-            program, schedule_plan(single, o.device, ScheduleOptions(numeric=o.numeric, fp32_blocks=0))
+            program, schedule_plan(single, o.device, ScheduleOptions(numeric=o.numeric, fp32_blocks=0)), o.device
         )
     return replace(program, assignment=plan.assignment, choices={**program.choices, **variants.chosen})
 

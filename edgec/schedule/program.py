@@ -111,9 +111,9 @@ class Schedule(ABC):
         return 0
 
     @property
-    def prefetched(self) -> Buffer | None:
+    def prefetched(self) -> tuple[Buffer, ...]:
         """Weights of a later kernel that this one loads into the cache."""
-        return None
+        return ()
 
     @property
     def uses_tiles(self) -> bool:
@@ -337,7 +337,7 @@ class Kernel:
     def weights_bytes(self) -> int:
         """Bytes of its own weights, without those that it prefetches for a later kernel."""
         others = self.schedule.prefetched
-        return sum(b.bytes for b in dict.fromkeys(self.reads) if b.space == "weights" and b is not others)
+        return sum(b.bytes for b in dict.fromkeys(self.reads) if b.space == "weights" and b not in others)
 
 
 @dataclass(frozen=True, eq=False)

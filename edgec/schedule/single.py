@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from edgec.device.device import Device
+from edgec.schedule.gpu.early_keys import with_early_keys
 from edgec.schedule.gpu.together import together
+from edgec.schedule.gpu.weight_prefetch import prefetch_vectors
 from edgec.schedule.program import Program
 from edgec.schedule.sharing import sharing
 
 
-def with_single(program: Program, single: Program) -> Program:
-    """``program`` with the program for one token, which shares arena and weights: equal weights are stored once."""
+def with_single(program: Program, single: Program, device: Device) -> Program:
+    """``program`` for a GPU with the one for a token, which shares arena and weights: equal weights are stored once."""
     program, single = sharing(program, single)
     arena, locks = max(program.arena_bytes, single.arena_bytes), max(program.locks, single.locks)
-    single = replace(together(single), arena_bytes=arena, locks=locks)
+    single = with_early_keys(together(single))
+    kernels = tuple(prefetch_vectors(single.kernels, device))
+    single = replace(single, kernels=kernels, arena_bytes=arena, locks=locks)
     return replace(program, arena_bytes=arena, locks=locks, single=single)

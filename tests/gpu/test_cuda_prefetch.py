@@ -43,12 +43,13 @@ def test_a_product_asks_for_a_share_of_what_the_next_one_multiplies_with() -> No
     kernels = products(with_cache(load_device("cuda_sm90"), 1 << 19))
     sizes = [4 * depth * columns for depth, columns in pairwise(LAYERS)]
     assert [k.weights_bytes for k in kernels] == sizes
-    assert [k.schedule.prefetch_bytes for k in kernels] == [(1 << 19) // 4, sizes[2], 0]
+    assert [[size for _, size in k.schedule.prefetch] for k in kernels] == [[(1 << 19) // 4], [sizes[2]], []]
     for kernel, following in pairwise(kernels):
-        assert kernel.schedule.prefetch in following.reads and kernel.schedule.prefetch in kernel.reads
+        ((buffer, _),) = kernel.schedule.prefetch
+        assert buffer in following.reads and buffer in kernel.reads
 
 
 def test_nothing_is_asked_for_where_weights_stay_or_nobody_can_ask() -> None:
     orin = with_cache(load_device("jetson"), 1 << 19)
     for device in (load_device("cuda_sm90"), orin):
-        assert all(k.schedule.prefetch is None for k in products(device))
+        assert all(not k.schedule.prefetch for k in products(device))

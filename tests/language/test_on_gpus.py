@@ -50,6 +50,31 @@ def test_logits_are_those_of_a_processor(format: str, device: str, precision: st
             compare_sessions(gpu, Session(cpu), tolerance)
 
 
+@pytest.mark.parametrize(
+    ("context", "device", "sharing"),
+    [(60, "cuda_sm90", "64 keys a block"), (150, "cuda_sm90", "64 keys a block of a cluster"),
+     (700, "cuda_sm90", "128 keys a block of a cluster"), (2500, "cuda_sm90", "64 keys a block"),
+     (700, "jetson", "64 keys a block")],
+)  # fmt: skip
+def test_a_token_attends_to_any_number_of_keys(context: int, device: str, sharing: str, tmp_path: Path) -> None:
+    """Thread blocks that share the keys are a cluster or meet in memory; where the last one has none, one, or all."""
+    (tmp_path / "lm.gguf").write_bytes(llama("F32", layers=1, **{"llama.context_length": context}))
+    edgec.build(tmp_path / "lm.gguf", tmp_path / "cpu", context=context)
+    options = {"device": device, "precision": "fp32", "compiler": "emulated"}
+    built = edgec.build(tmp_path / "lm.gguf", tmp_path / "gpu", context=context, **options)
+    single = built.program.single
+    assert single is not None
+    assert [k.describe.rsplit(", ")[-1] for k in single.kernels if k.template == "few_queries"] == [sharing]
+    random = np.random.default_rng()
+    with Network(tmp_path / "cpu") as cpu, Network(tmp_path / "gpu") as gpu:
+        for past in sorted({0, 1, 62, 63, 64, context // 2, context - 1} & set(range(context))):
+            given = {p.onnx_name: random.standard_normal(p.shape).astype(np.float32) for p in cpu.inputs[2:]}
+            given |= {"tokens": random.integers(0, 40, 1).astype(np.int32), "past": np.array(past, np.int64)}
+            want = cpu.run(given)
+            for name, got in gpu.run(given).items():
+                assert np.abs(got - want[name]).max() <= 1e-4 * np.abs(want[name]).max(), (name, past)
+
+
 def compare_sessions(gpu: Network, cpu: Session, tolerance: float) -> None:
     """A text in parts, of one token and of more than a run takes, back, and to the end of the context."""
     calls, name = gpu._net._library, gpu.name

@@ -73,9 +73,30 @@ EC_DEVICE int ec_thread(void) { return (int)threadIdx.x; }
 EC_DEVICE void ec_barrier(void) { __syncthreads(); }
 /* The value of the lane whose number differs in these bits. */
 EC_DEVICE float ec_shuffle(float x, int bits) { return __shfl_xor_sync(0xffffffffu, x, bits); }
-/* Reads memory that another thread block has written. */
-EC_DEVICE float ec_fresh(const float *p) { return __ldcg(p); }
-EC_DEVICE int ec_fresh(const int *p) { return __ldcg(p); }
+/* Reads memory that another thread block has written; and memory that nobody has written since the kernel began.
+ * ec_renew reads the former where that is wanted. */
+#ifdef EC_ON_CPU
+EC_DEVICE float ec_fresh(const float *p) { return *p; }
+EC_DEVICE int ec_fresh(const int *p) { return *p; }
+EC_DEVICE float ec_fresh(const ec_f16 *p) { return ec_from_f16(*p); }
+EC_DEVICE void ec_renew(float &x, const float *p, bool is_wanted) { if (is_wanted) x = *p; }
+EC_DEVICE void ec_renew(float &x, const ec_f16 *p, bool is_wanted) { if (is_wanted) x = ec_from_f16(*p); }
+#else
+EC_DEVICE float ec_fresh(const float *p) { float x; asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(p) : "memory"); return x; }
+EC_DEVICE int ec_fresh(const int *p) { int x; asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(x) : "l"(p) : "memory"); return x; }
+EC_DEVICE float ec_fresh(const ec_f16 *p) { ec_f16 x; asm volatile("ld.global.cg.u16 %0, [%1];" : "=h"(x) : "l"(p) : "memory"); return ec_from_f16(x); }
+/* Without a branch, so that many are on their way at once. */
+EC_DEVICE void ec_renew(float &x, const float *p, bool is_wanted) {
+  asm volatile("{\n.reg .pred wanted;\nsetp.ne.s32 wanted, %2, 0;\n@wanted ld.global.cg.f32 %0, [%1];\n}" : "+f"(x) : "l"(p), "r"((int)is_wanted) : "memory");
+}
+EC_DEVICE void ec_renew(float &x, const ec_f16 *p, bool is_wanted) {
+  ec_f16 h = 0;
+  asm volatile("{\n.reg .pred wanted;\nsetp.ne.s32 wanted, %2, 0;\n@wanted ld.global.cg.u16 %0, [%1];\n}" : "+h"(h) : "l"(p), "r"((int)is_wanted) : "memory");
+  x = is_wanted ? ec_from_f16(h) : x;
+}
+#endif
+EC_DEVICE float ec_read(const float *p) { return *p; }
+EC_DEVICE float ec_read(const ec_f16 *p) { return ec_from_f16(*p); }
 /* Programmatic dependent launch (compute capability 9.0): a kernel may start while the previous one ends, and must not read
  * what kernels have written, or write anything, before ec_wait. After ec_let_next the next kernel may start to wait, once
  * all thread blocks of this one run. Only kernels that leave resources for it call that. */
@@ -100,6 +121,14 @@ EC_DEVICE void ec_prefetch(const void *from, int bytes) {
   (void)bytes;
 #endif
 }
+/* Prefetches the cache line of an element into L2. */
+EC_DEVICE void ec_prefetch(const void *p) {
+#ifdef EC_ON_CPU
+  (void)p;
+#else
+  asm volatile("prefetch.global.L2 [%0];" :: "l"(p));
+#endif
+}
 /* Is this the last of so many thread blocks to arrive? Then it sees what the others have written. */
 EC_DEVICE bool ec_is_last(int *lock, int groups) {
   __shared__ bool last;
@@ -117,7 +146,8 @@ EC_DEVICE bool ec_is_last(int *lock, int groups) {
 
 /* Clusters of thread blocks (compute capability 9.0). After ec_cluster_sync, a barrier for all threads of the cluster, the
  * shared memory of every block is visible to the others. ec_remote reads four numbers from the shared memory of block
- * ``rank``, at the place that ``p`` has in this one. No block may end before the others have read. */
+ * ``rank``, at the place that ``p`` has in this one; ec_to_remote writes them there. No block may begin to write before all others have
+ * begun, or end before the others have read. The barrier's two halves are ec_cluster_arrive and ec_cluster_wait. */
 #ifndef EC_ON_CPU
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 EC_DEVICE void ec_cluster_sync(void) {
@@ -129,6 +159,12 @@ template <class T> EC_DEVICE void ec_remote(T (&numbers)[4], const T *p, int ran
                : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
                : "r"((unsigned)__cvta_generic_to_shared(p)), "r"(rank) : "memory");
   for (int i = 0; i < 4; ++i) memcpy(&numbers[i], &bits[i], 4);
+}
+EC_DEVICE void ec_cluster_arrive(void) { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
+EC_DEVICE void ec_cluster_wait(void) { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+EC_DEVICE void ec_to_remote(float *p, const float (&numbers)[4], int rank) {
+  asm volatile("{\n.reg .u32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nst.shared::cluster.v4.f32 [there], {%2, %3, %4, %5};\n}"
+               :: "r"((unsigned)__cvta_generic_to_shared(p)), "r"(rank), "f"(numbers[0]), "f"(numbers[1]), "f"(numbers[2]), "f"(numbers[3]) : "memory");
 }
 #endif
 #endif
@@ -333,7 +369,7 @@ EC_DEVICE void ec_store_u8(unsigned char *p, ec_vf a) { *(unsigned *)(void *)p =
 EC_DEVICE void ec_store_i8(signed char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
 
 /* Sixteen bytes of weights, requested where this is called, and not kept in L1; the four elements of quarter ``q``: floats,
- * fp16, or codes of 8 or 4 bits, by the bits of floats from 2^23 on. A scale and an offset. */
+ * fp16, or codes of 8 bits, by the bits of floats from 2^23 on; for a code of 4 bits, 1 + code / 16. A scale and an offset. */
 struct ec_four { unsigned words[4]; };
 struct ec_pair { float x, y; };
 #ifdef EC_ON_CPU
@@ -363,9 +399,14 @@ EC_DEVICE ec_vf ec_quarter_c8(const ec_four &a, int q) {
   const unsigned w = a.words[q];
   return ec_make(ec_from_code(w & 255), ec_from_code(w >> 8 & 255), ec_from_code(w >> 16 & 255), ec_from_code(w >> 24));
 }
+/* The code as the first bits behind the point of 1: 1 + code / 16, by a shift and one logical operation. */
+EC_DEVICE float ec_from_four_bits(unsigned word, int at) {
+  return ec_bits_to_float(((at <= 19 ? word << (19 - at) : word >> (at - 19)) & 0x00780000u) | 0x3f800000u);
+}
 EC_DEVICE ec_vf ec_quarter_c4(const ec_four &a, int q) {
-  const unsigned w = a.words[q / 2] >> (q % 2 * 16);
-  return ec_make(ec_from_code(w & 15), ec_from_code(w >> 4 & 15), ec_from_code(w >> 8 & 15), ec_from_code(w >> 12 & 15));
+  const unsigned w = a.words[q / 2];
+  const int at = q % 2 * 16;
+  return ec_make(ec_from_four_bits(w, at), ec_from_four_bits(w, at + 4), ec_from_four_bits(w, at + 8), ec_from_four_bits(w, at + 12));
 }
 
 /* Four int8 or uint8 along k as a word: loaded whole, or ``fill`` for a null pointer; or from four values. */

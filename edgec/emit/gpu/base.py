@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from edgec.emit.c_expression import extent_text
@@ -15,8 +15,9 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import sizes
 from edgec.ir.index import upper
 from edgec.ir.nest import extent
-from edgec.schedule.gpu.kernel import LANES, GpuKernel
+from edgec.schedule.gpu.kernel import LANES, GpuKernel, Prefetch
 from edgec.schedule.gpu.loops import GROUP
+from edgec.schedule.program import Buffer
 
 
 class GpuView(View, ABC):
@@ -78,11 +79,29 @@ class GpuView(View, ABC):
     @property
     def size_lines(self) -> list[str]:
         """Statements that read computed sizes, clamped to the range for which memory was planned."""
+        return [*self.given_size_lines, *self.computed_size_lines]
+
+    @property
+    def given_size_lines(self) -> list[str]:
+        """Those of sizes that are inputs of the network: they may be read before earlier kernels end."""
+        return self._size_lines(lambda buffer: buffer.space == "input")
+
+    @property
+    def computed_size_lines(self) -> list[str]:
+        return self._size_lines(lambda buffer: buffer.space != "input")
+
+    def _size_lines(self, reads: Callable[[Buffer], bool]) -> list[str]:
         found = []
         for s, buffer in self.kernel.read_sizes.items():
+            if not reads(buffer):
+                continue
             value = f"ec_max_int({s.value.low}, ec_min_int({s.value.high}, (ec_int)*{self.pointers[buffer]}))"
             found += [f"const ec_int {size_name(s)} = {value};", f"(void){size_name(s)};"]
         return found
+
+    def prefetched(self, prefetch: Prefetch) -> list[tuple[str, int]]:
+        """Pointers to weights of the next kernel, and the bytes of each to be brought into L2."""
+        return [(self.pointers[buffer], size) for buffer, size in prefetch]
 
     @property
     def given_sizes(self) -> list[str]:

@@ -109,9 +109,8 @@ class ContractView(SlotView):
         return "_".join(self.params.types) if self.params.is_integer else self.tile.element
 
     @property
-    def prefetch(self) -> str:
-        """The pointer to the weights of the next product, to be prefetched into L2; empty where there is none."""
-        return self.pointers[self.params.prefetch] if self.params.prefetch is not None else ""
+    def prefetch(self) -> list[tuple[str, int]]:
+        return self.prefetched(self.params.prefetch)
 
     @property
     def groups_can_sync(self) -> bool:

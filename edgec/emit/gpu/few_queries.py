@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from edgec.emit.gpu.slots import Slot, SlotView
@@ -23,6 +24,27 @@ class FewQueriesView(SlotView):
     @property
     def groups(self) -> int:
         return self.params.batches * self.params.blocks
+
+    @property
+    def cluster(self) -> int:
+        return self.params.blocks if self.params.is_cluster else 1
+
+    @property
+    def shared_bytes(self) -> int:
+        """The struct of the template: of each query features, dots, shares, parts and three facts; parts from others."""
+        p = self.params
+        each = p.features + (self.parts + 1) * KEYS + self.value_parts * p.width + 3
+        return 4 * (p.queries * each + (p.blocks * (self.share + p.queries) * 4 if p.is_cluster else 0))
+
+    @property
+    def share(self) -> int:
+        """Of results, four at a time, that a block of a cluster joins."""
+        p = self.params
+        return -(-p.queries * p.width // (4 * p.blocks))
+
+    @property
+    def prefetch(self) -> list[tuple[str, int]]:
+        return self.prefetched(self.params.prefetch)
 
     @property
     def keys(self) -> Extent:
@@ -55,12 +77,27 @@ class FewQueriesView(SlotView):
     @cached_property
     def key(self) -> Slot:
         p = self.params
-        return self.slot("key", {"batch": p.batch, "n": (p.n,), "k": p.k}, p.key, None)
+        return self._source("key", {"batch": p.batch, "n": (p.n,), "k": p.k}, p.key)
 
     @cached_property
     def value(self) -> Slot:
         p = self.params
-        return self.slot("value", {"batch": p.batch, "n": (p.n,), "d": (p.d,)}, p.value, None)
+        return self._source("value", {"batch": p.batch, "n": (p.n,), "d": (p.d,)}, p.value)
+
+    def _source(self, what: str, loops: Mapping[str, Sequence[Expr]], value: Expr) -> Slot:
+        """The slot of an element; of its address, where some are read before the kernels before this one end."""
+        return self.slot(what, loops, value, None) if self.fresh is None else self.place(what, loops, value)
+
+    def read(self, source: Slot, is_early: bool) -> str:
+        """The value of an element, before or after the kernels before this one end: L1 may hold what was before."""
+        if self.fresh is None:
+            return source.call()
+        return f"{'ec_read' if is_early else 'ec_fresh'}({source.call()})"
+
+    @property
+    def fresh(self) -> Extent | None:
+        """The number of the one key that the kernel before this one writes."""
+        return self.params.fresh
 
     @cached_property
     def score(self) -> Slot:

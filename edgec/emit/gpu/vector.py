@@ -86,6 +86,10 @@ class VectorView(GpuView):
         """Elements that share a scale."""
         return self.factors[0].group
 
+    @property
+    def prefetch(self) -> list[tuple[str, int]]:
+        return self.prefetched(self.params.prefetch)
+
     # ---- S
 
     @cached_property

@@ -24,7 +24,7 @@ from edgec.ir.types import DTYPES
 from edgec.schedule.contract.int8_dot import BYTES
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.gpu.integer import factors, started, sums_of_columns
-from edgec.schedule.gpu.kernel import LANES, GpuProduct, has_lanes, is_aligned, loads_lanes, packed_as
+from edgec.schedule.gpu.kernel import LANES, GpuProduct, Prefetch, has_lanes, is_aligned, loads_lanes, packed_as
 from edgec.schedule.gpu.product import Loops, product_of
 from edgec.schedule.gpu.sparse import without_zeros
 from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, cycles, is_cluster, offers, tile_for
@@ -57,8 +57,7 @@ class GpuContract(GpuProduct):
     groups_can_sync: bool = True  # the last thread block of a tile adds up its parts; else another kernel does
     is_cluster: bool = False  # thread blocks of a tile run together; each adds up the parts of its share of the results
     offer: SparseOffer | None = None  # of weights with zeros: the cost without them, and whether they are skipped
-    prefetch: Buffer | None = None  # weights of the next product, of which ``prefetch_bytes`` are brought into L2
-    prefetch_bytes: int = 0
+    prefetch: Prefetch = ()
 
     @property
     def is_integer(self) -> bool:
@@ -78,8 +77,8 @@ class GpuContract(GpuProduct):
         return [self.epilogue]
 
     @property
-    def prefetched(self) -> Buffer | None:
-        return self.prefetch
+    def prefetched(self) -> tuple[Buffer, ...]:
+        return tuple(buffer for buffer, _ in self.prefetch)
 
     def predicted_seconds(self, device: Device) -> float | None:
         if device.language != "cuda":

@@ -1,8 +1,9 @@
 """Attention of few queries over many keys on a GPU: thread blocks share the keys, the last to arrive joins their parts.
 
-A thread block takes one part of the keys of a batch, for all queries that read them (the heads of a group). Keys and
-values are read once, straight into registers; scores and softmax weights pass through shared memory. Each block leaves
-the largest score, the sum of weights and the weighted values of each query in scratch memory.
+A thread block takes every so-many-th part of the keys of a batch, for all queries that read them (the heads of a group).
+Keys and values are read once, straight into registers; scores and softmax weights pass through shared memory. Each block
+leaves the largest score, the sum of weights and the weighted values of each query: in scratch memory, or, where the
+blocks of a batch are a cluster, in shared memory that the others read.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, extent, is_fixed, most
 from edgec.schedule.flat import Flat
-from edgec.schedule.gpu.kernel import GpuKernel
+from edgec.schedule.gpu.kernel import LANES, GpuKernel, Prefetch
 from edgec.schedule.gpu.loops import GROUP
+from edgec.schedule.gpu.tiles import CLUSTER
+from edgec.schedule.program import Buffer
 
 #: Keys that a block takes at a time, most queries that share them, and blocks that share the keys of a batch.
 KEYS, QUERIES, BLOCKS = 64, 8, 64
+#: Most parts of the keys that a block of a cluster takes one after the other: for more, more blocks pay.
+ROUNDS = 4
 #: Sets of threads that share the features of a key.
 PARTS = GROUP // KEYS
 #: Numbers of keys and values that a thread may hold.
@@ -43,7 +48,10 @@ class GpuFewQueries(GpuKernel):
     value: Expr
     score: Expr
     result: Expr
-    rounds: int  # of KEYS keys in a block
+    blocks: int  # that share the keys of a batch, at most
+    is_cluster: bool = False  # blocks of a batch run together
+    fresh: Expr | None = None  # the one key that the kernel before writes: others are read before that one ends
+    prefetch: Prefetch = ()
 
     @property
     def bodies(self) -> list[Expr]:
@@ -66,9 +74,13 @@ class GpuFewQueries(GpuKernel):
         return most(self.d)
 
     @property
-    def blocks(self) -> int:
-        """Blocks that share the keys of a batch, at most."""
-        return ceil(most(self.n) / (KEYS * self.rounds))
+    def rounds(self) -> int:
+        """Parts of KEYS keys that a block takes, at most."""
+        return ceil(most(self.n) / (KEYS * self.blocks))
+
+    @property
+    def prefetched(self) -> tuple[Buffer, ...]:
+        return tuple(buffer for buffer, _ in self.prefetch)
 
     @property
     def part(self) -> int:
@@ -77,16 +89,17 @@ class GpuFewQueries(GpuKernel):
 
     @property
     def scratch_bytes(self) -> int:
-        return 4 * self.batches * self.blocks * self.part
+        return 0 if self.is_cluster else 4 * self.batches * self.blocks * self.part
 
     @property
     def locks(self) -> int:
-        return self.batches
+        return 0 if self.is_cluster else self.batches
 
     @property
     def describe(self) -> str:
         sizes = f"{self.queries} queries, {extent(self.n)} keys of {self.features}, values of {self.width}"
-        return f"{self.batches} x {sizes}, {KEYS * self.rounds} keys a block"
+        together = " of a cluster" if self.is_cluster else ""
+        return f"{self.batches} x {sizes}, {KEYS * self.rounds} keys a block{together}"
 
 
 def few_queries(flat: Flat, device: Device) -> GpuFewQueries | None:
@@ -105,9 +118,11 @@ def few_queries(flat: Flat, device: Device) -> GpuFewQueries | None:
     held = ceil(features / PARTS), ceil(KEYS / max(1, GROUP // most(d)))
     if queries > QUERIES or max(held) > HELD or most(d) > GROUP or coefficient(flat.address, d) is None:
         return None
-    rounds = ceil(ceil(most(found.keys) / KEYS) / BLOCKS)
+    parts = ceil(most(found.keys) / KEYS)
+    is_cluster = device.has_clusters and 1 < parts <= CLUSTER * ROUNDS and most(d) % LANES == 0
+    blocks = min(CLUSTER, 1 << (parts - 1).bit_length()) if is_cluster else ceil(parts / ceil(parts / BLOCKS))
     return GpuFewQueries(
         flat.store, flat.address, batch, m, found.keys, d, found.features,
         found.query, found.key, found.value, found.score, found.result,
-        rounds,
+        blocks, is_cluster,
     )  # fmt: skip

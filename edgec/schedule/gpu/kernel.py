@@ -14,10 +14,12 @@ from edgec.ir.vector import free, is_vectorizable
 from edgec.schedule.gpu.integer import stored
 from edgec.schedule.program import BlockSchedule, Buffer
 
-#: Elements that one thread reads or writes at once where they are neighbors: 16 bytes of floats.
 #: A product of so few rows is a reduction a result.
 FEW_ROWS = 2
+#: Elements that one thread reads or writes at once where they are neighbors: 16 bytes of floats.
 LANES = 4
+#: Weights of the next kernel, and how many of their bytes, from the first on, are brought into the L2 cache.
+Prefetch = tuple[tuple[Buffer, int], ...]
 
 
 @dataclass(frozen=True)

@@ -45,11 +45,11 @@ def _are_apart(one: Kernel, other: Kernel, program: Program) -> bool:
     """May two kernels run at the same time, both being products?"""
     if not isinstance(other.schedule, GpuVector):
         return False
-    meets = (_meet(one.writes, b, program) for b in other.touches)
-    return not any(meets) and not any(_meet(other.writes, b, program) for b in one.touches)
+    meets = (meet(one.writes, b, program) for b in other.touches)
+    return not any(meets) and not any(meet(other.writes, b, program) for b in one.touches)
 
 
-def _meet(a: Buffer, b: Buffer, program: Program) -> bool:
+def meet(a: Buffer, b: Buffer, program: Program) -> bool:
     """Do two buffers share memory?"""
     a, b = (program.states.get(x, x) for x in (a, b))
     if a is b or a.space != "arena" or b.space != "arena":

@@ -23,7 +23,7 @@ from edgec.ir.types import DTYPES
 from edgec.ir.vector import free
 from edgec.schedule.contract.codes import Codes, codes_of
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
-from edgec.schedule.gpu.kernel import LANES, GpuKernel, on_lanes, packed_as
+from edgec.schedule.gpu.kernel import LANES, GpuKernel, Prefetch, on_lanes, packed_as
 from edgec.schedule.gpu.loops import GpuReduce
 from edgec.schedule.loops import merge_reductions, reduced
 from edgec.schedule.program import Buffer
@@ -73,6 +73,7 @@ class GpuVector(GpuKernel):
     body: Expr  # over ``total(j)``
     tile: VectorTile
     is_part: bool = False  # of a launch that it shares with others
+    prefetch: Prefetch = ()
 
     @property
     def depth(self) -> int:
@@ -81,6 +82,10 @@ class GpuVector(GpuKernel):
     @property
     def results(self) -> int:
         return prod(map(most, self.loops))
+
+    @property
+    def prefetched(self) -> tuple[Buffer, ...]:
+        return tuple(buffer for buffer, _ in self.prefetch)
 
     @property
     def kind(self) -> Kind:

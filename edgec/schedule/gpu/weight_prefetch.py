@@ -1,4 +1,4 @@
-"""Weight prefetching: a matrix product asks for the weights of the next one while it multiplies.
+"""Weight prefetching: a kernel asks for the weights of the next product, from the L2 cache's share of the GPU's memory.
 
 Weights of a large network do not stay in the L2 cache from one run to the next, and small kernels between products
 leave the memory idle. A prefetch changes no result, only when the weights arrive.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from edgec.device.device import Device
 from edgec.ir import expr as X
 from edgec.schedule.flat import is_constant
 from edgec.schedule.gpu.contract import GpuContract
+from edgec.schedule.gpu.few_queries import GpuFewQueries
 from edgec.schedule.gpu.tiles import TensorTile
-from edgec.schedule.program import Buffer, Kernel
+from edgec.schedule.gpu.together import GpuTogether
+from edgec.schedule.gpu.vector import GpuVector
+from edgec.schedule.program import Buffer, Kernel, Schedule
 
 #: A network whose weights take more than this part of the L2 cache reads them from memory in every run.
 FULL = 0.5
@@ -24,26 +26,56 @@ SHARE = 0.25
 
 
 def prefetch_weights(kernels: Sequence[Kernel], device: Device) -> list[Kernel]:
-    """``kernels``, of which products prefetch the weights of the next one into the L2 cache, where that pays."""
-    products = {k: buffer for k in kernels if (buffer := _weights(k)) is not None}
-    total = sum(b.bytes for b in dict.fromkeys(products.values()))
+    """``kernels``, of which products on tensor cores prefetch the weights of the next one, where that pays."""
+    return _prefetched(kernels, device, GpuContract)
+
+
+def prefetch_vectors(kernels: Sequence[Kernel], device: Device) -> list[Kernel]:
+    """The same for programs of one token: products of one vector prefetch, and attention between them."""
+    return _prefetched(kernels, device, GpuVector, GpuFewQueries)
+
+
+def _prefetched(kernels: Sequence[Kernel], device: Device, *kinds: type[Schedule]) -> list[Kernel]:
+    products = {k: found for k in kernels if (found := _weights(k.schedule, kinds))}
+    total = sum(b.bytes for b in dict.fromkeys(b for found in products.values() for b in found))
     if device.language != "cuda" or device.gpu.compute_capability < 90 or total <= FULL * device.gpu.l2_bytes:
         return list(kernels)
-    most = int(SHARE * device.gpu.l2_bytes) // 16 * 16
-    then = {a: products[b] for a, b in pairwise(products)}
-    return [_prefetching(k, then[k], most) if k in then and then[k] not in k.operands else k for k in kernels]
+    most = SHARE * device.gpu.l2_bytes
+    result: list[Kernel] = []
+    following: tuple[Buffer, ...] = ()  # weights that the kernel before should ask for
+    for kernel in reversed(kernels):
+        asks = isinstance(kernel.schedule, kinds) and (kernel in products or not _is_product(kernel.schedule))
+        if asks and following and not set(following) & set(kernel.operands):
+            result.append(_asking(kernel, following, most))
+        else:
+            result.append(kernel)
+        following = products.get(kernel, () if asks else following)
+    return result[::-1]
 
 
-def _weights(kernel: Kernel) -> Buffer | None:
-    """The weights of a product on tensor cores, or None where its second factor is not one constant buffer."""
-    record = kernel.schedule
+def _is_product(record: Schedule) -> bool:
+    return isinstance(record, (GpuContract, GpuVector, GpuTogether))
+
+
+def _weights(record: Schedule, kinds: Sequence[type[Schedule]]) -> tuple[Buffer, ...]:
+    """The constant buffers that a product of these kinds multiplies with; none where there is more than a product."""
+    if isinstance(record, GpuTogether):
+        return tuple(b for k in record.kernels for b in _weights(k.schedule, kinds))
+    if not isinstance(record, tuple(kinds)):
+        return ()
+    if isinstance(record, GpuVector):
+        return tuple(record.tables)
     if not isinstance(record, GpuContract) or not isinstance(record.tile, TensorTile) or not is_constant(record.l):
-        return None
-    buffers = [load.value for load in X.loads(record.l) if load.value.space == "weights"]
-    return buffers[0] if len(buffers) == 1 else None
+        return ()
+    buffers = tuple(load.value for load in X.loads(record.l) if load.value.space == "weights")
+    return buffers if len(buffers) == 1 else ()
 
 
-def _prefetching(kernel: Kernel, buffer: Buffer, most: int) -> Kernel:
-    assert isinstance(kernel.schedule, GpuContract)
-    record = replace(kernel.schedule, prefetch=buffer, prefetch_bytes=min(buffer.bytes // 16 * 16, most))
-    return replace(kernel, schedule=record, operands=(*kernel.operands[:-1], buffer, kernel.operands[-1]))
+def _asking(kernel: Kernel, buffers: Sequence[Buffer], most: float) -> Kernel:
+    """The kernel, which asks for the same part of each buffer."""
+    record = kernel.schedule
+    assert isinstance(record, (GpuContract, GpuVector, GpuFewQueries))
+    part = min(1.0, most / sum(b.bytes for b in buffers))
+    wanted = tuple((b, int(b.bytes * part) // 16 * 16) for b in buffers)
+    operands = (*kernel.operands[:-1], *buffers, kernel.operands[-1])
+    return replace(kernel, schedule=replace(record, prefetch=wanted), operands=operands)
