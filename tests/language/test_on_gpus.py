@@ -23,6 +23,8 @@ from edgec.frontend.gguf import import_gguf, parse
 from edgec.fuse.single import single_plan
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
+from edgec.schedule.gpu.early_keys import with_early_keys
+from edgec.schedule.gpu.few_queries import GpuFewQueries
 from edgec.schedule.gpu.together import together
 from edgec.schedule.options import ScheduleOptions
 
@@ -162,7 +164,9 @@ def test_kernels_of_a_token_do_not_spill(tmp_path: Path) -> None:
         pytest.skip(str(missing))
     single = single_plan(import_gguf(parse(llama("Q4_1", layers=1)), CONTEXT), largest_head(device))
     assert single is not None
-    written = files(together(schedule(single, device, ScheduleOptions(fp32_blocks=0))), device, "lm")
+    program = with_early_keys(together(schedule(single, device, ScheduleOptions(fp32_blocks=0))))
+    assert [k.schedule.fresh is not None for k in program.kernels if isinstance(k.schedule, GpuFewQueries)] == [True]
+    written = files(program, device, "lm")
     for path, content in written.items():
         if path.endswith((".cu", ".h")):
             (tmp_path / path).write_bytes(content)

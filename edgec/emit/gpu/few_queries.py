@@ -31,7 +31,7 @@ class FewQueriesView(SlotView):
 
     @property
     def shared_bytes(self) -> int:
-        """The struct of the template: of each query features, dots, shares, parts and three facts; parts from others."""
+        """The struct of the template: of each query features, dots, shares, parts, three facts; parts from others."""
         p = self.params
         each = p.features + (self.parts + 1) * KEYS + self.value_parts * p.width + 3
         return 4 * (p.queries * each + (p.blocks * (self.share + p.queries) * 4 if p.is_cluster else 0))

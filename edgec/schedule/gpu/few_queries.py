@@ -1,9 +1,9 @@
-"""Attention of few queries over many keys on a GPU: thread blocks share the keys, the last to arrive joins their parts.
+"""Attention of few queries over many keys on a GPU: thread blocks share the keys, and join what they have found.
 
-A thread block takes every so-many-th part of the keys of a batch, for all queries that read them (the heads of a group).
-Keys and values are read once, straight into registers; scores and softmax weights pass through shared memory. Each block
-leaves the largest score, the sum of weights and the weighted values of each query: in scratch memory, or, where the
-blocks of a batch are a cluster, in shared memory that the others read.
+The thread blocks of a batch take turns at its keys, for all queries that read them (the heads of a group). Keys and
+values are read once, straight into registers; scores and softmax weights pass through shared memory. Each block leaves
+the largest score, the sum of weights and the weighted values of each query: in scratch memory, which the last block to
+arrive reads, or, where the blocks of a batch are a cluster, in one another's shared memory.
 """
 
 from __future__ import annotations
