@@ -242,19 +242,21 @@ EC_INLINE ec_vi ec_mulshift(ec_vi a, ec_vi b, ec_vi n)
 
 /* Cortex-M4 and its like: two bytes at a time, widened to halves of a word, multiplied and summed in pairs. */
 #define EC_TURN_(v) ((v) >> 8 | (v) << 24)
+#define EC_SIGNED_(v) __sxtb16((int8x4_t)(v))
+#define EC_UNSIGNED_(v) ((int16x2_t)__uxtb16(v))
 #define EC_DOT_LANE_(widen, c, s, l) \
-    __smlad(widen(EC_TURN_(s)), __sxtb16((int8x4_t)EC_TURN_(l)), __smlad(widen(s), __sxtb16((int8x4_t)(l)), c))
+    __smlad(widen(EC_TURN_(s)), EC_SIGNED_(EC_TURN_(l)), __smlad(widen(s), EC_SIGNED_(l), c))
 
 EC_INLINE ec_vi ec_dot_us(ec_vi c, ec_vi s, ec_vi l)
 {
-#define EC_LANE_(k) EC_DOT_LANE_((int16x2_t)__uxtb16, c[k], (uint32_t)s[k], (uint32_t)l[k])
+#define EC_LANE_(k) EC_DOT_LANE_(EC_UNSIGNED_, c[k], (uint32_t)s[k], (uint32_t)l[k])
     return (ec_vi){EC_LANES_(EC_LANE_)};
 #undef EC_LANE_
 }
 
 EC_INLINE ec_vi ec_dot_ss(ec_vi c, ec_vi s, ec_vi l)
 {
-#define EC_LANE_(k) EC_DOT_LANE_((int16x2_t)__sxtb16, c[k], (uint32_t)s[k], (uint32_t)l[k])
+#define EC_LANE_(k) EC_DOT_LANE_(EC_SIGNED_, c[k], (uint32_t)s[k], (uint32_t)l[k])
     return (ec_vi){EC_LANES_(EC_LANE_)};
 #undef EC_LANE_
 }

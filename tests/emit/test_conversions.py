@@ -13,6 +13,8 @@ from needed import need
 
 import edgec
 from edgec.cli.demo import digits
+from edgec.device.load import load_device
+from edgec.device.toolchain import device_flags, pick_compiler
 
 CONVERSIONS = ("-Wconversion", "-Wsign-conversion")
 #: Groups of kernels that are drawn for each device.
@@ -44,3 +46,22 @@ def test_whole_project(weights: str, tmp_path: Path) -> None:
     folder = edgec.build(digits()[0], tmp_path / "out", weights=weights, threads=2, compile=False).folder
     for compiler in ("gcc", "clang"):
         clean(compiler, ["-march=native"], folder, sorted(p.name for p in folder.glob("*.c")))
+
+
+@pytest.mark.parametrize(
+    ("device", "program"),
+    [("arm64", "aarch64-linux-gnu-gcc"), ("arm32", "arm-linux-gnueabihf-gcc"), ("cortex_m4", "arm-none-eabi-gcc")],
+)
+def test_whole_project_on_arm(device: str, program: str, tmp_path: Path) -> None:
+    """As the compilers of Arm see it, whose integers of 32 bits may be long."""
+    packages = [f"gcc-{program.removesuffix('-gcc')}"]
+    need(program, *packages, *(["libnewlib-arm-none-eabi"] if "none" in program else []))
+    facts = load_device(device)
+    flags = device_flags(pick_compiler(facts, "gcc"), facts)
+    for quantized in ({}, {"quantize": "int8", "calibrate": "random"}):
+        folder = tmp_path / ("bytes" if quantized else "floats")
+        edgec.build(digits()[0], folder, device=device, compile=False, **quantized)
+        sources = sorted(p.name for p in folder.glob("*.c"))
+        command = [program, *STRICT, *CONVERSIONS, *flags, "-fsyntax-only", *sources]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:4000]
