@@ -208,11 +208,13 @@ def emulated(rows: Sequence[Row]) -> str:
     tried = [r for r in rows if "not_made" not in r]
     if not tried:
         return ""
+    planned = sum("predicted_ms" in r for r in tried)
     checked = [r for r in tried if "right" in r]
+    right = sum(bool(r["right"]) for r in checked)
     head = (
-        f"## On CUDA, in emulation\n\n{len(tried)} networks were planned for compute capability 9.0, {len(checked)} of "
-        f"them were small enough to be emulated: {sum(bool(r['right']) for r in checked)} are right. Times are "
-        "predictions of the planner. `python -m benchmarks.zoo --emulated` fills the table."
+        f"## On CUDA, in emulation\n\n{planned} of {len(tried)} networks were planned for compute capability 9.0, "
+        f"{len(checked)} of them were small enough to be emulated: {right} are right. "
+        "Times are predictions of the planner. `python -m benchmarks.zoo --emulated` fills the table."
     )
     table = ["| network | verdict | kernels | predicted ms |", "|---|---|---|---|"]
     for r in tried:
