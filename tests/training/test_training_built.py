@@ -6,7 +6,6 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,11 @@ import onnxruntime
 import pytest
 from chance import RANDOM
 from sanitized import ADDRESS_ALONE
-from trained_models import convolutions, linear
+from trained_models import Unopened, convolutions, linear
 
 import edgec
 from edgec import Trainer
 from edgec.artifact.folder import read_lock
-from edgec.artifact.trainer import _port
 from edgec.check.training import InNumpy, batch_of, check_training
 from edgec.cli.main import main
 from edgec.differentiate.optimizers import optimizer_of
@@ -53,18 +51,6 @@ def folder(network: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -
 def trainer(folder: Path) -> Iterator[Trainer]:
     with edgec.load(folder) as opened:
         yield opened
-
-
-class Unopened:
-    """The facts of a training that was not compiled."""
-
-    def __init__(self, folder: Path) -> None:
-        facts = read_lock(folder)["training"]
-        self.network = SimpleNamespace(folder=folder, name="net")
-        self.said, self.classes = {key: facts[key] for key in ("loss", "optimizer")}, facts["classes"]
-        self.inputs = tuple(_port(p) for p in facts["inputs"])
-        self.target = _port(facts["target"])
-        self.weights = [p["onnx_name"] for p in facts["state"] if p["trained"]]
 
 
 def samples(count: int) -> tuple[np.ndarray, np.ndarray]:

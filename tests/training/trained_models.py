@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import onnx
 from chance import RANDOM
 from small_models import model, node, tensor_input, weights
+
+from edgec.artifact.folder import read_lock
+from edgec.artifact.trainer import _port
 
 
 def floats(*shape: int, scale: float = 0.4) -> np.ndarray:
@@ -39,3 +45,15 @@ def convolutions(batch: int | str = 1) -> onnx.ModelProto:
     }  # fmt: skip
     image = tensor_input("image", [batch, 2, 8, 8])
     return model(nodes, [image], ["probabilities"], [weights(n, v) for n, v in held.items()])
+
+
+class Unopened:
+    """The facts of a training that was not compiled."""
+
+    def __init__(self, folder: Path) -> None:
+        facts = read_lock(folder)["training"]
+        self.network = SimpleNamespace(folder=folder, name="net")
+        self.said, self.classes = {key: facts[key] for key in ("loss", "optimizer")}, facts["classes"]
+        self.inputs = tuple(_port(p) for p in facts["inputs"])
+        self.target = _port(facts["target"])
+        self.weights = [p["onnx_name"] for p in facts["state"] if p["trained"]]
