@@ -1,6 +1,6 @@
 """Training steps beside PyTorch: time, memory, and how far losses are apart after many steps.
 
-    python -m benchmarks.training.steps [--only PATTERN ...] [--steps N] [--threads N ...] [--write docs/results/training.md]
+    python -m benchmarks.training.steps [--only PATTERN ...] [--steps N] [--threads N ...] [--write PAGE]
 
 Every network is built with stochastic gradient descent and momentum on all weights, for batches of 1 and of 8 where it
 has a batch, and timed on one and two threads in turns with PyTorch, eager. Needs what `pip install 'edgec[torch]'`
@@ -104,8 +104,9 @@ def page(rows: list[Row], version: str, steps: int, words: str) -> str:
     lines = [
         "# Training steps beside PyTorch", "",
         f"Written by `python -m benchmarks.training.steps --steps {steps} {words}",
-        "--write docs/results/training.md`,",
-        f"on two cores that other work shared, with {version}, eager. Random data, `{OPTIMIZER}`, all weights.",
+        f"--write docs/results/training.md`, with {version}, eager. Random data, `{OPTIMIZER}`, all weights.",
+        "The two cores had much other work, from which PyTorch's times suffer more than edgec's: the ratio is no more",
+        "than a hint, and on two threads PyTorch could not be timed.",
         "Times are 10th percentiles in milliseconds, taken in turns; memory is weights, moments and what a step takes",
         "beside them (PyTorch: what its allocator held at most). Gradients and losses are compared with PyTorch in",
         "double precision: the largest difference over the largest gradient of a weight, and of",
