@@ -106,7 +106,7 @@ def page(rows: list[Row], version: str, steps: int, words: str) -> str:
         f"Written by `python -m benchmarks.training.steps --steps {steps} {words}",
         f"--write docs/results/training.md`, with {version}, eager. Random data, `{OPTIMIZER}`, all weights.",
         "The two cores had much other work, from which PyTorch's times suffer more than edgec's: the ratio is no more",
-        "than a hint. Two threads, tried on digits, are left out: PyTorch took 63.8 and 717.8 ms at batch 1 and 8 there,",
+        "than a hint. Two threads, tried on digits, are left out: PyTorch took 63.8 and 717.8 ms at batch 1 and 8",
         "as its threads waited for cores, and edgec 0.035 and 0.232 ms, no less than on one.",
         "Times are 10th percentiles in milliseconds, taken in turns; memory is weights, moments and what a step takes",
         "beside them (PyTorch: what its allocator held at most). Gradients and losses are compared with PyTorch in",
