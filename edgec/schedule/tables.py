@@ -15,6 +15,7 @@ import numpy as np
 from edgec.ir import expr as X
 from edgec.ir import index, positions
 from edgec.ir.expr import Expr
+from edgec.ir.extent import sizes
 from edgec.ir.loads import replace_loads
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant
@@ -48,9 +49,9 @@ def with_tables(flat: Flat, weights: Weights) -> Flat:
 
 
 def _is_chosen(e: Expr) -> bool:
-    """Is a term of a position read from constants, whose own positions stay inside them?"""
+    """Is a term of a position read from constants, whose own positions stay inside them, and from no run-time size?"""
     loads = X.loads(e)
-    return bool(loads) and is_constant(e) and all(_is_inside(load) for load in loads)
+    return bool(loads) and not sizes(e) and is_constant(e) and all(_is_inside(load) for load in loads)
 
 
 def _is_inside(load: Expr) -> bool:

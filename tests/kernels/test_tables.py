@@ -64,3 +64,13 @@ def test_indices_that_come_at_run_time_stay_what_they_are() -> None:
     y = ops.node("neg", ops.node("gather", x, places, axis=1))
     (kernel,) = program_of(Graph((x, places), (("y", y),))).kernels
     assert isinstance(kernel.schedule, Map) and kernel.schedule.lane is None
+
+
+def test_places_counted_from_an_open_end_are_computed() -> None:
+    """What is read depends on a run-time size: no table."""
+    n = X.size("n", 7, 13)
+    x = placeholder("x", Type("f32", (3, n)))
+    g = Graph((x,), (("y", ops.node("gather", x, constant(np.array([[-4, -5, 3]])), axis=1)),))
+    (kernel,) = program_of(g).kernels
+    loads = X.loads(kernel.schedule.body)
+    assert all(e.value.dtype != "i32" for load in loads for e in X.loads(load.args[0]))

@@ -30,7 +30,7 @@ def geometry(spatial: int, kernel: list[int], space: list[int], is_pool: bool) -
     """Random pads, dilations and strides with a window that fits; None where none was found."""
     dilations = drawn(1, 7, spatial)
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
-    most = [k - 1 for k in kernel] if is_pool and RANDOM.integers(2) else [9] * spatial
+    most = [k - 1 for k in kernel] if is_pool else [9] * spatial
     pads = [int(RANDOM.integers(0, m + 1)) for m in most * 2]
     if any(n + pads[a] + pads[a + spatial] < s for a, (n, s) in enumerate(zip(space, spans))):
         return None

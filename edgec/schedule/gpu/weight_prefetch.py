@@ -23,24 +23,26 @@ from edgec.schedule.program import Buffer, Kernel, Schedule
 FULL = 0.5
 #: The part of the L2 cache that prefetched weights may take at most.
 SHARE = 0.25
+#: Bytes that a product of one vector prefetches: it reads as fast as memory gives. On an H200 a token of 1.2 billion
+#: weights in fp16 took 0.820 ms without, 0.750 with these, 0.769 with 3 MB and 0.823 with the share above.
+VECTOR_BYTES = 1 << 18
 
 
 def prefetch_weights(kernels: Sequence[Kernel], device: Device) -> list[Kernel]:
     """``kernels``, of which products on tensor cores prefetch the weights of the next one, where that pays."""
-    return _prefetched(kernels, device, GpuContract)
+    return _prefetched(kernels, device, SHARE * device.gpu.l2_bytes, GpuContract)
 
 
 def prefetch_vectors(kernels: Sequence[Kernel], device: Device) -> list[Kernel]:
     """The same for programs of one token: products of one vector prefetch, and attention between them."""
-    return _prefetched(kernels, device, GpuVector, GpuFewQueries)
+    return _prefetched(kernels, device, VECTOR_BYTES, GpuVector, GpuFewQueries)
 
 
-def _prefetched(kernels: Sequence[Kernel], device: Device, *kinds: type[Schedule]) -> list[Kernel]:
+def _prefetched(kernels: Sequence[Kernel], device: Device, most: float, *kinds: type[Schedule]) -> list[Kernel]:
     products = {k: found for k in kernels if (found := _weights(k.schedule, kinds))}
     total = sum(b.bytes for b in dict.fromkeys(b for found in products.values() for b in found))
     if device.language != "cuda" or device.gpu.compute_capability < 90 or total <= FULL * device.gpu.l2_bytes:
         return list(kernels)
-    most = SHARE * device.gpu.l2_bytes
     result: list[Kernel] = []
     following: tuple[Buffer, ...] = ()  # weights that the kernel before should ask for
     for kernel in reversed(kernels):
