@@ -62,3 +62,4 @@ class Benched:
     max_rel: float | None = None
     link: str | None = None
     kernels: tuple[tuple[str, float], ...] = ()
+    peer_missing: str = ""  # why a report has no peer

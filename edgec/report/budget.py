@@ -10,6 +10,7 @@ from rich.text import Text
 
 from edgec.bench.timing import Benched
 from edgec.build import Built
+from edgec.check.fidelity import Fidelity
 from edgec.check.network import Checked
 from edgec.compress import FIGURES
 from edgec.errors import UsageError
@@ -71,6 +72,7 @@ def held(
     benched: Benched | None = None,
     seconds: Sequence[float | None] = (),
     checked: Checked | None = None,
+    fidelity: Fidelity | None = None,
 ) -> list[Record]:
     """Each budget with the figure found, and the largest contributors; a budget without a figure is not met."""
     memory = fit(built.program, built.options.device)

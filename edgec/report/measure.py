@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypedDict
@@ -12,12 +13,17 @@ from edgec import api, files
 from edgec.bench.profile import kernel_seconds, launch_seconds
 from edgec.bench.timing import Benched
 from edgec.build import Built
+from edgec.check.fidelity import Fidelity, fidelity
 from edgec.check.network import Checked
+from edgec.check.unavailable import Unavailable
+from edgec.compress.calibrate import RANDOM, samples
 from edgec.device.compilers import runs_here
 from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.emit.language import language_of
 from edgec.emit.source import generate
-from edgec.errors import UsageError
+from edgec.errors import CheckError, UsageError
+from edgec.frontend.language.facts import facts_of
+from edgec.frontend.tflite.model import TfliteModel
 from edgec.pipeline.run import Run
 from edgec.progress import Progress, silent
 from edgec.report.budget import Budget, needs
@@ -33,11 +39,13 @@ SECONDS = 0.5
 
 
 class Facts(TypedDict):
-    """Measurements of a build: as a whole, kernel by kernel, and against its reference; None or empty if not made."""
+    """Measurements of a build: as a whole, kernel by kernel, against its reference, and on the data of its calibration;
+    None or empty if not made."""
 
     benched: Benched | None
     seconds: list[float | None]
     checked: Checked | None
+    fidelity: Fidelity | None
 
 
 def gpu_kernels(run: Run, progress: Progress = silent) -> list[Record]:
@@ -81,11 +89,11 @@ def measure(
     ``seconds`` is how long the network is timed, and again its kernels (`SECONDS`).
     """
     seconds = SECONDS if seconds is None else seconds
-    facts = Facts(benched=None, seconds=[], checked=None)
+    facts = Facts(benched=None, seconds=[], checked=None, fidelity=None)
     runs = built.compiler is not None and runs_here(built.options.device, built.options.compiler)
     if runs and (everything or needs(budgets, "latency_ms")):
         progress("report", "times")
-        facts["benched"] = api.bench(built, seconds=seconds, progress=progress)
+        facts["benched"] = _timed(built, seconds, everything, progress)
         if built.options.device.language == "c" and not built.program.parts:
             facts["seconds"] = kernel_seconds(built, seconds)
         elif built.options.device.is_gpu and not built.program.parts:
@@ -93,8 +101,29 @@ def measure(
     if everything or needs(budgets, "max_error"):
         progress("report", "errors")
         alone = built.options.device.language == "c" and not built.program.parts
-        facts["checked"] = api.check(built, samples=1, blocks=alone, progress=progress)
+        facts["checked"] = api.check(built, inputs=_real(built), samples=1, blocks=alone, progress=progress)
+    if everything:
+        progress("report", "fidelity")
+        facts["fidelity"] = fidelity(built)
     return facts
+
+
+def _timed(built: Built, seconds: float, with_peer: bool, progress: Progress) -> Benched:
+    """Times in turns with the runtime of the model's own format, where it is here and gives the same; else alone."""
+    peer = "litert" if isinstance(built.parsed, TfliteModel) else "onnxruntime"
+    if with_peer and built.options.device.language == "c" and facts_of(built.graph) is None:
+        try:
+            return api.bench(built, vs=peer, seconds=2 * seconds, progress=progress)
+        except (UsageError, CheckError, Unavailable) as error:
+            return replace(api.bench(built, seconds=seconds, progress=progress), peer_missing=error.message)
+    return api.bench(built, seconds=seconds, progress=progress)
+
+
+def _real(built: Built) -> dict[str, Any] | None:
+    """The first input of the calibration data, which is like those that the network will see; None where none is."""
+    source = built.options.calibrate
+    is_here = str(source) != RANDOM and built.run.compressed is not None
+    return dict(next(samples(source, built.run.graph))) if is_here else None
 
 
 def measure_times(built: Built, progress: Progress = silent, seconds: float | None = None) -> Facts:

@@ -41,6 +41,14 @@ def diff_page(found: Record) -> str:
     return _environment().get_template("diff.html.jinja").render(diff=found, style=Markup(_text("style.css")))
 
 
+def numbers(document: Record) -> str:
+    """The types of a network's arithmetic, that of the most of it first: "int8, fp32"."""
+    flops: dict[str, float] = {}
+    for kernel in document["kernels"]:
+        flops[kernel["computes"]] = flops.get(kernel["computes"], 0.0) + kernel["flops"]
+    return ", ".join(sorted(flops, key=lambda kind: -flops[kind])) or "no arithmetic"
+
+
 @cache
 def _environment() -> Environment:
     made = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=False)
@@ -49,6 +57,7 @@ def _environment() -> Environment:
         "duration": duration,
         "error": lambda value: "differs" if value in (None, float("inf")) else f"{value:.1e}",
         "percent": diff.percent,
+        "numbers": numbers,
         "name_of": diff.name_of,
         "none_as_inf": lambda value: float("inf") if value is None else value,
     }

@@ -68,6 +68,14 @@ def test_figures_are_those_of_the_terminal() -> None:
     assert done.stdout.splitlines() == [f"{size(n)};{number(n)}" for n in amounts], done.stderr
 
 
+def test_fields_of_csv_are_quoted_and_run_nothing() -> None:
+    text = (FOLDER / "download.mjs").read_text(encoding="utf-8")
+    module = re.sub(r"^import .*$", "", text, flags=re.MULTILINE)
+    values = '["a,b", "x\\"y", "=1+1", -2.5, ["p", "q"], null, "plain"]'
+    done = node("--input-type=module", "--eval", f"{module}\nfor (const v of {values}) console.log(field(v));")
+    assert done.stdout.splitlines() == ['"a,b"', '"x""y"', "'=1+1", "-2.5", "p; q", "", "plain"], done.stderr
+
+
 def write(folder: Path, **texts: str) -> Path:
     for name, text in texts.items():
         (folder / f"{name}.mjs").write_text(text)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from edgec import files
-from edgec.artifact.folder import read_lock
+from edgec.artifact.code_size import code_bytes
+from edgec.artifact.folder import library_name, read_lock
 from edgec.bench.timing import Benched
 from edgec.build import Built
+from edgec.check.fidelity import Fidelity
 from edgec.check.network import Checked
 from edgec.errors import UsageError
 from edgec.ir.graph import Node
@@ -18,7 +20,10 @@ from edgec.pipeline.run import graph_of
 from edgec.report import bench, build, check, device
 from edgec.report.document import kernels as parts
 from edgec.report.document import stages
+from edgec.report.document.errors import causes
 from edgec.report.document.memory import memory_map
+from edgec.report.document.ports import ports
+from edgec.report.document.roofs import roofline
 from edgec.report.record import Record, finite, head
 from edgec.text import printable
 from edgec.untrusted import read_json
@@ -26,7 +31,7 @@ from edgec.untrusted import read_json
 #: The document in the folder of a build, and the page made of it.
 DOCUMENT, PAGE = "report.json", "report.html"
 #: Version of what this module writes (docs/guide/report.md); it grows when a key changes its meaning or goes.
-SCHEMA = 2
+SCHEMA = 3
 
 
 def document(
@@ -35,6 +40,7 @@ def document(
     checked: Checked | None = None,
     benched: Benched | None = None,
     seconds: Sequence[float | None] = (),
+    fidelity: Fidelity | None = None,
     budgets: Sequence[Record] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> Record:
@@ -58,7 +64,7 @@ def document(
         "build": build.record(built),
         "settings": dict(settings or {}),
         "device": device.record(built.options.device),
-        "roofline": parts.roofline(built),
+        "roofline": roofline(built),
         "stages": drawn,
         "operators": planned,
         "kernels": rows,
@@ -68,11 +74,18 @@ def document(
         "refusals": parts.refusals(plan),
         "choices": parts.choices(plan),
         "memory": memory_map(built.program),
+        "ports": ports(built),
+        "code_bytes": code_bytes(built.folder / library_name(built.options.name)),
+        "errors": causes(built, checked, fidelity),
         "check": check.record(checked) if checked is not None else None,
-        "bench": bench.record(benched, built.options.device.name) if benched is not None else None,
+        "bench": _bench(benched, built) if benched is not None else None,
         "budgets": list(budgets),
         "provenance": _provenance(built),
     }
+
+
+def _bench(benched: Benched, built: Built) -> Record:
+    return {**bench.record(benched, built.options.device.name), "peer_missing": benched.peer_missing}
 
 
 def _rule(applied: Any) -> Record:

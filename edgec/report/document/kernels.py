@@ -15,6 +15,7 @@ from edgec.emit.source import Sources, generate
 from edgec.errors import EdgecError
 from edgec.fuse import Block, Plan
 from edgec.report import why
+from edgec.report.document.roofs import computes
 from edgec.report.kernels import blocks_of, kernel_cost, kernel_record
 from edgec.report.launches import launch
 from edgec.report.listing import formula_text, numbered
@@ -52,6 +53,7 @@ def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, 
             "formulas": [_cut(formula_text(b, names)) for b in blocks],
             "type": str(blocks[-1].output.type) if blocks else None,
             "precision": precision(blocks),
+            "computes": computes(kernel, built.options.device),
             "sparsity": sparsity(kernel),
             "weights_bytes": kernel.weights_bytes,
             "scratch_bytes": kernel.scratch_bytes,
@@ -105,21 +107,6 @@ def sparsity(kernel: Kernel) -> float | None:
     return zeros / total if total else None
 
 
-def roofline(built: Built) -> Record:
-    """The roofs of the device (of one core): arithmetic a second, bytes a second, and whether they were measured."""
-    device, costs = built.options.device, built.options.device.costs.kernel
-    peak, memory = device.figure("fp32_gflops"), device.figure("read_gbps")
-    if device.is_gpu and device.gpu.multiply_adds:
-        peak = peak or 2e-3 * device.gpu.multiprocessors * device.gpu.multiply_adds * device.gpu.clock_mhz
-        return {"gflops": peak, "gbytes": float(device.gpu.memory_gbps), "is_measured": False, "lanes": 1}
-    return {
-        "gflops": peak or costs.clock_ghz * 4 * device.lanes(4),
-        "gbytes": memory or costs.clock_ghz * costs.memory_bytes,
-        "is_measured": peak is not None and memory is not None,
-        "lanes": device.lanes(4),
-    }
-
-
 def refusals(plan: Plan) -> list[Record]:
     """Neighbors that are two kernels, the last word on each pair, and why."""
     last = {(v.writer, v.reader): v for v in plan.decisions.verdicts}
@@ -146,4 +133,4 @@ def templates_used(rows: Sequence[Record]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
 
-__all__ = ["choices", "kernels", "refusals", "roofline", "templates_used"]
+__all__ = ["choices", "kernels", "refusals", "templates_used"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -106,7 +107,9 @@ def of_plan(seconds: float, plan: Plan, numbers: dict[Node, int]) -> Record:
             op="place", label=f"{value.op} in place", type=str(value.type), bytes=int(value.type.bytes),
             names=[printable(n) for n in plan.graph.names(value)],
         )  # fmt: skip
-        for a in (*value.args, *copies.get(value, ())):
+        copied = Counter(c.args[0] for c in copies.get(value, ()))
+        lying = [a for a, n in Counter(value.args).items() if n > copied[a]]  # what is written there by itself
+        for a in (*lying, *copies.get(value, ())):
             if (source := place(a)) is not None:
                 drawn.edge(source, k)
         return k

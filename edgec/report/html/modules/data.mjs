@@ -1,7 +1,7 @@
 // The document of the build, and where each name occurs in it.
 
 import { byId } from "./dom.mjs";
-import { known, short, tail } from "./figures.mjs";
+import { known, nodeTail, short } from "./figures.mjs";
 
 /** JSON out of base64 of gzip. */
 async function unpacked(text) {
@@ -43,8 +43,14 @@ export const timeOf = (kernel) => (known(kernel.measured_us) ? kernel.measured_u
 export const bytesOf = (kernel) => kernel.bytes_read + kernel.bytes_written;
 export const isMeasured = () => doc.kernels.some((k) => known(k.measured_us));
 
-/** A kernel in a few words. */
-export function titleOf(kernel) {
-  const name = kernel.nodes.at(-1);
-  return `${kernel.kernel} · ${short(kernel.operators.join(" "), 28)}${name ? ` · ${tail(name)}` : ""}`;
+/** The name of a kernel: of the last node of the model that no kernel before it computes a part of. */
+export function nameOf(kernel) {
+  const own = kernel.nodes.filter((name) => kernelsByName.get(name)[0] === kernel.kernel);
+  return nodeTail((own.length ? own : kernel.nodes).at(-1) || "");
+}
+
+/** A kernel in a few words, the name first: what it computes is often what others compute too. */
+export function titleOf(kernel, most = 28) {
+  const name = nameOf(kernel);
+  return [String(kernel.kernel), name, most ? short(kernel.operators.join(" "), most) : ""].filter(Boolean).join(" · ");
 }

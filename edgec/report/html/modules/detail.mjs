@@ -64,7 +64,7 @@ export function openKernel(k, block) {
       ["time", known(kernel.measured_us) ? `${micro(kernel.measured_us)} measured, ${micro(kernel.predicted_us)} predicted` : `${micro(kernel.predicted_us)} predicted`],
       ["arithmetic", `${count(kernel.flops)} FLOPs${known(kernel.measured_us) && kernel.measured_us > 0 ? `, ${(kernel.flops / kernel.measured_us / 1e3).toFixed(1)} GFLOP/s` : ""}`],
       ["bytes", `${size(kernel.bytes_read)} read, ${size(kernel.bytes_written)} written`],
-      ["precision", kernel.precision], ["zeros in weights", known(kernel.sparsity) ? percent(kernel.sparsity) : null],
+      ["computes in", kernel.computes], ["reads", kernel.precision], ["zeros in weights", known(kernel.sparsity) ? percent(kernel.sparsity) : null],
       ["error alone", known(kernel.max_rel) ? error(kernel.max_rel) : null],
     ]),
     decisions(kernel),

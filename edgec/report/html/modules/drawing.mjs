@@ -1,13 +1,13 @@
 // Nodes and edges, drawn by cytoscape on a canvas.
 
 import { painter, variable } from "./colors.mjs";
-import { short, tail } from "./figures.mjs";
+import { nodeTail, short } from "./figures.mjs";
 import { layOut } from "./layout.mjs";
 
 export const labelOf = (node) => {
   const head = node.label || node.op;
   const name = node.op === "input" || node.op === "output" ? node.op : (node.names || []).at(-1) || "";
-  return `${short(head, 30)}${name ? `\n${tail(name, 30)}` : ""}`;
+  return `${short(head, 30)}${name ? `\n${nodeTail(name, 30)}` : ""}`;
 };
 
 function boxOf(node) {

@@ -28,5 +28,8 @@ export const error = (value) => (known(value) ? (value === 0 ? "0" : value.toExp
 export const percent = (share) => (known(share) ? `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %` : "–");
 export const short = (text, most) => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
 
+/** The end of a node's name; of one that was made of several ("a;b;c"), of the first, which others do not share. */
+export const nodeTail = (name, most = 22) => tail(name.split(";")[0], most);
+
 /** The end of a name: the part that tells nodes of one layer apart. */
 export const tail = (name, most = 22) => (name.length <= most ? name : `…${name.slice(1 - most)}`);

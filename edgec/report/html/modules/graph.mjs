@@ -22,6 +22,7 @@ export function showStage(name, then) {
   drawLegend();
   const container = byId("graph");
   delete container.dataset.done;
+  delete container.dataset.picked;
   picture.cy = drawing(container, stage.nodes, stage.edges, picture.by, {}, (cy, { first, done, part }) => {
     byId("graph-status").textContent = done ? "" : `laying out, ${percent(part)}`;
     if (first) firstLook(cy);
@@ -61,6 +62,7 @@ export function pick(k, center = false) {
   const node = cy?.$id(`n${k}`);
   if (!node?.nonempty()) return;
   picture.picked = k;
+  byId("graph").dataset.picked = String(k);
   cy.batch(() => {
     cy.elements(".picked, .near, .found").removeClass("picked near found");
     node.addClass("picked").connectedEdges().addClass("near");

@@ -8,7 +8,7 @@ import { picture, recolor, showAll, showStage, walk, zoomBy } from "./graph.mjs"
 import { whenRebuilt } from "./live.mjs";
 import { closeDetail } from "./panel.mjs";
 import "./search.mjs";
-import { drawn, refresh, show } from "./tabs.mjs";
+import { drawn, refresh, show, told } from "./tabs.mjs";
 
 function theme(name) {
   document.documentElement.dataset.theme = name;
@@ -60,6 +60,7 @@ document.addEventListener("keydown", (e) => {
 let kept = null;
 try { kept = localStorage.getItem("edgec-theme"); } catch { /* a file may have no storage */ }
 theme(kept || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
-show(tabs.some((t) => t.dataset.view === location.hash.slice(1)) ? location.hash.slice(1) : "overview");
+show(told(), true);
+addEventListener("popstate", () => { closeDetail(); show(told(), true); });
 document.documentElement.dataset.ready = "true";
 performance.mark("report-ready");

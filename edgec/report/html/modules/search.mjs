@@ -3,8 +3,8 @@
 import { byName, doc, stages, titleOf } from "./data.mjs";
 import { openKernel, openName } from "./detail.mjs";
 import { byId, el } from "./dom.mjs";
-import { pick, picture } from "./graph.mjs";
-import { show } from "./tabs.mjs";
+import { pick, picture, showStage } from "./graph.mjs";
+import { drawn, show } from "./tabs.mjs";
 
 const searching = { rows: [], at: -1 };
 
@@ -19,26 +19,38 @@ function matches(text) {
     const first = [...places][0];
     const node = stages.get(first[0]).nodes[first[1][0]];
     if (all(`${name} ${node.op}`.toLowerCase())) scored.push([name.toLowerCase() === text.toLowerCase() ? -1 : name.length, name, node.op]);
-    if (scored.length > 400) break;
   }
   scored.sort((a, b) => a[0] - b[0]);
   for (const [, name, op] of scored.slice(0, 40)) rows.push({ text: name, note: op, open: () => goTo(name) });
   return rows;
 }
 
-/** Show a name in the graph where the stage has it, and what became of it. */
+/** Of the nodes of a stage that come from a name, the one that is it: its operator, not what was put around it. */
+function nodeOf(name, stage) {
+  const places = byName.get(name), ids = places.get(stage);
+  const [first, [id]] = [...places][0];
+  const { op } = stages.get(first).nodes[id], { nodes } = stages.get(stage);
+  const is = (n) => n.op === op || (n.label || "").split(" ").includes(op);
+  return ids.find((k) => nodes[k].names.at(-1) === name && is(nodes[k])) ?? ids.find((k) => is(nodes[k])) ?? ids.at(-1);
+}
+
+/** Show a name in the graph, in another stage where this one does not have it, and what became of it. */
 function goTo(name) {
+  const places = byName.get(name);
+  const wanted = picture.stage || (stages.has("fuse") ? "fuse" : doc.stages.at(-1).name);
+  const stage = places.has(wanted) ? wanted : [...places.keys()].at(-1);
+  const isNew = !drawn.has("graph");
+  if (isNew) picture.stage = stage;
+  const mark = () => {
+    pick(nodeOf(name, stage), true);
+    picture.cy.batch(() => places.get(stage).forEach((id) => picture.cy.$id(`n${id}`).addClass("found")));
+    byId("graph-status").textContent = stage === wanted ? "" : `${name} is not in the stage ${wanted}: this is ${stage}`;
+  };
   show("graph");
   openName(name);
-  const mark = () => {
-    const ids = byName.get(name)?.get(picture.stage) || [];
-    if (ids.length) {
-      pick(ids.at(-1), true);
-      picture.cy.batch(() => ids.forEach((id) => picture.cy.$id(`n${id}`).addClass("found")));
-    } else byId("graph-status").textContent = `${name} is not in the stage ${picture.stage}`;
-  };
-  if (byId("graph").dataset.done === picture.stage) mark();
-  else picture.then = mark;
+  if (byId("graph").dataset.done === stage) mark();
+  else if (isNew || picture.stage === stage) picture.then = mark;
+  else showStage(stage, mark);
 }
 
 function fillFound() {

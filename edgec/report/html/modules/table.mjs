@@ -1,6 +1,7 @@
 // Tables that sort and filter, and lists of facts.
 
 import { el } from "./dom.mjs";
+import { saveTable } from "./download.mjs";
 import { known, short } from "./figures.mjs";
 
 export const facts = (rows) => el("dl", { class: "facts" }, rows.filter(([, v]) => known(v) && v !== "").map(([k, v]) => [el("dt", {}, k), el("dd", {}, v)]));
@@ -24,13 +25,13 @@ export function table(caption, columns, rows, open, sorted = null) {
     heads.forEach((h, k) => (k === state.by ? h.setAttribute("aria-sort", state.down ? "descending" : "ascending") : h.removeAttribute("aria-sort")));
     const shown = state.all ? order : order.slice(0, PAGE_ROWS);
     body.replaceChildren(...shown.map((row) => el("tr", { class: open ? "opens" : null, onclick: open && ((e) => e.target.closest("button") || open(row)) },
-      columns.map((c) => el("td", { class: [c.number && "number", c.kind].filter(Boolean).join(" ") || null }, c.cell(row))))));
+      columns.map((c) => el("td", { class: [c.number && "number", c.kind].filter(Boolean).join(" ") || null, "data-title": c.title }, c.cell(row))))));
     more.hidden = shown.length === order.length;
     more.textContent = `Show all ${order.length}`;
   }
   fill();
   return el("div", {}, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    el("table", {}, el("caption", { class: "sr" }, caption), el("thead", {}, el("tr", {}, heads)), body)), el("p", {}, more));
+    el("table", {}, el("caption", { class: "sr" }, caption), el("thead", {}, el("tr", {}, heads)), body)), el("p", { class: "under" }, more, rows.length ? saveTable(caption, columns, rows) : null));
 }
 
 /** Buttons that filter a table by one of its values. */

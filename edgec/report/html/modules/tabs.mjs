@@ -7,6 +7,7 @@ import { showNetworkDecisions } from "./live.mjs";
 import { buildView } from "./views/build.mjs";
 import { errorsView } from "./views/errors.mjs";
 import { kernelsView } from "./views/kernels.mjs";
+import { portsTable } from "./views/ports.mjs";
 import { rulesView } from "./views/rules.mjs";
 import { memoryView } from "./views/memory.mjs";
 import { refusalsView } from "./views/refusals.mjs";
@@ -16,7 +17,8 @@ import { timeChart } from "./views/times.mjs";
 const VIEWS = { kernels: kernelsView, memory: memoryView, roofline: rooflineView, errors: errorsView, rules: rulesView, refusals: refusalsView, build: buildView };
 export const drawn = new Set();
 
-export function show(name) {
+/** Show a part of the report. The address tells which: Back goes to the one before, unless this one takes its place. */
+export function show(name, replaces = false) {
   for (const tab of document.querySelectorAll(".tabs button")) {
     const isIt = tab.dataset.view === name;
     tab.setAttribute("aria-selected", String(isIt));
@@ -26,12 +28,15 @@ export function show(name) {
   }
   if (!drawn.has(name)) {
     drawn.add(name);
-    if (name === "overview") { byId("time-chart").replaceChildren(timeChart()); showNetworkDecisions(); }
+    if (name === "overview") { byId("ports").replaceChildren(portsTable()); byId("time-chart").replaceChildren(timeChart()); showNetworkDecisions(); }
     else if (name === "graph") showStage(picture.stage || (stages.has("fuse") ? "fuse" : doc.stages.at(-1).name));
     else byId(`view-${name}`).replaceChildren(...VIEWS[name]());
   }
-  if (location.hash !== `#${name}`) history.replaceState(null, "", `#${name}`);
+  if (location.hash !== `#${name}`) history[replaces ? "replaceState" : "pushState"](null, "", `#${name}`);
 }
+
+/** The part that the address tells. */
+export const told = () => (document.querySelector(`.tabs [data-view="${CSS.escape(location.hash.slice(1))}"]`) ? location.hash.slice(1) : "overview");
 
 const current = () => document.querySelector('.tabs button[aria-selected="true"]').dataset.view;
 
@@ -39,5 +44,5 @@ const current = () => document.querySelector('.tabs button[aria-selected="true"]
 export function refresh() {
   const here = current();
   drawn.clear();
-  show(here);
+  show(here, true);
 }

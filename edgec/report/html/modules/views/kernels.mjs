@@ -1,6 +1,6 @@
 // All kernels, with their costs.
 
-import { bytesOf, doc, isMeasured, timeOf } from "../data.mjs";
+import { bytesOf, doc, isMeasured, nameOf, timeOf } from "../data.mjs";
 import { openKernel } from "../detail.mjs";
 import { el } from "../dom.mjs";
 import { count, error, known, micro, percent, short, size } from "../figures.mjs";
@@ -15,6 +15,7 @@ export function kernelsView() {
     table("Kernels", [
       { title: "#", number: true, value: (k) => k.kernel, cell: (k) => el("button", { class: "link", type: "button", onclick: () => openKernel(k.kernel) }, String(k.kernel)) },
       { title: "operators", value: (k) => k.operators.join(" "), cell: (k) => short(k.operators.join(" "), 44) },
+      { title: "name", kind: "names", value: nameOf, cell: nameOf },
       { title: "nodes of the model", kind: "names", value: (k) => k.nodes.join(), cell: (k) => namesOf(k.nodes) },
       { title: "schedule", value: (k) => k.kind, cell: (k) => k.kind },
       { title: measured ? "time" : "predicted", number: true, value: timeOf, cell: (k) => [el("i", { class: "share", style: { width: `${(60 * timeOf(k)) / most}px` } }), micro(timeOf(k))] },
@@ -24,7 +25,8 @@ export function kernelsView() {
       { title: "GFLOP/s", number: true, value: (k) => k.flops / timeOf(k), cell: (k) => (timeOf(k) > 0 ? (k.flops / timeOf(k) / 1e3).toFixed(1) : "–") },
       { title: "bytes", number: true, value: bytesOf, cell: (k) => size(bytesOf(k)) },
       { title: "weights", number: true, value: (k) => k.weights_bytes, cell: (k) => size(k.weights_bytes) },
-      { title: "precision", value: (k) => k.precision, cell: (k) => k.precision },
+      { title: "computes in", value: (k) => k.computes, cell: (k) => k.computes },
+      { title: "reads", value: (k) => k.precision, cell: (k) => k.precision },
       { title: "zeros", number: true, value: (k) => k.sparsity, cell: (k) => percent(k.sparsity) },
       { title: "error", number: true, value: (k) => k.max_rel, cell: (k) => error(k.max_rel) },
     ], doc.kernels, (k) => openKernel(k.kernel)),
