@@ -34,7 +34,7 @@ class FewQueriesView(SlotView):
         """The struct of the template: of each query features, dots, shares, parts, three facts; parts from others."""
         p = self.params
         each = p.features + (self.parts + 1) * KEYS + self.value_parts * p.width + 3
-        return 4 * (p.queries * each + (p.blocks * (self.share + p.queries) * 4 if p.is_cluster else 0))
+        return 4 * (p.queries * each + 2 + (p.blocks * (self.share + p.queries) * 4 if p.is_cluster else 0))
 
     @property
     def share(self) -> int:
