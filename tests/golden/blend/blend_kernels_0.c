@@ -11,18 +11,18 @@
 /* sigmoid  [squash]
  * f32[3,5] -> f32[3,5]
  * 210 FLOP, 120 B: map over [3], lanes along 5 */
-void blend_0_map(const float *restrict left, float *restrict join, ec_int thread, ec_int threads) {
+void blend_0_map(const float *restrict left_2, float *restrict join, ec_int thread, ec_int threads) {
   const ec_int first = 3 * thread / threads, last = 3 * (thread + 1) / threads;
   for (ec_int o0 = first; o0 < last; ++o0) {
     ec_int j = 0;
     for (; j + EC_VL <= 5; j += EC_VL) {
-      const ec_vf t1 = ec_load(left + (o0 * 5 + j));
+      const ec_vf t1 = ec_load(left_2 + (o0 * 5 + j));
       const ec_vf t2 = ec_sigmoid(t1);
       ec_store(join + (o0 * 7 + j), t2);
     }
     if (j < 5) {
       const int count = (int)(5 - j);
-      const ec_vf t1 = ec_load_n(left + (o0 * 5 + j), count);
+      const ec_vf t1 = ec_load_n(left_2 + (o0 * 5 + j), count);
       const ec_vf t2 = ec_sigmoid(t1);
       ec_store_n(join + (o0 * 7 + j), t2, count);
     }
@@ -32,11 +32,11 @@ void blend_0_map(const float *restrict left, float *restrict join, ec_int thread
 /* copy
  * f32[3,2] -> f32[3,2]
  * 0 FLOP, 48 B: map over [3, 2], scalar */
-void blend_1_map(const float *restrict right, float *restrict join, ec_int thread, ec_int threads) {
+void blend_1_map(const float *restrict right_2, float *restrict join, ec_int thread, ec_int threads) {
   const ec_int first = 3 * thread / threads, last = 3 * (thread + 1) / threads;
   for (ec_int o0 = first; o0 < last; ++o0) {
     for (ec_int j = 0; j < 2; ++j) {
-      const float t1 = right[o0 * 2 + j];
+      const float t1 = right_2[o0 * 2 + j];
       join[o0 * 7 + j + 5] = t1;
     }
   }
