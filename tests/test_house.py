@@ -111,3 +111,9 @@ def test_only_the_pipeline_knows_the_order(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("edgec."):
             assert str(node.module).split(".")[1] not in later, f"imports {node.module}"
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """They are imported by their names alone."""
+    names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
+    assert sorted(n for n in names if names.count(n) > 1) == []
