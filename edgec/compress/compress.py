@@ -71,6 +71,11 @@ class Compressed:
     bf16_layers: frozenset[str] | None = None
     pruned: Pruned | None = None
 
+    @property
+    def is_changed(self) -> bool:
+        """Was anything quantized or pruned, so that the network is another one than the model?"""
+        return self.report is not None or self.pruned is not None
+
 
 @dataclass
 class _Verdicts:

@@ -20,7 +20,7 @@ def causes(built: Built, checked: Checked | None, fidelity: Fidelity | None) -> 
     if checked is None:
         return None
     found = built.run.compressed
-    is_compressed = found is not None and (found.report is not None or found.pruned is not None)
+    is_compressed = found is not None and found.is_changed
     names = [e.stage for e in checked.stages]
     at = names.index("compress") if is_compressed and "compress" in names else -1
     code = [e.added_rel for e in checked.stages[at + 1 :]]
