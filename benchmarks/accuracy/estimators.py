@@ -92,7 +92,7 @@ def _boosted() -> Iterator[tuple[str, Callable[[], Made]]]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How far the results of a compiled model are from onnxruntime's.
+    """The distance of the results of a compiled model from onnxruntime's.
 
     ``apart`` is the largest difference of an output over its largest value, infinite for another label. ``excused`` is
     why a difference above CLOSE passes: the model amplifies rounding as much.

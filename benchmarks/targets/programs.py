@@ -31,7 +31,7 @@ _ON_CPU = ("-std=c++17", "-O1", "-DEC_ON_CPU", "-Wall", "-Wextra", "-Werror", "-
 
 @dataclass(frozen=True)
 class Sample:
-    """What a program is shown, and what it has to answer."""
+    """The input that a program is shown, and the answer that it has to give."""
 
     ppm: Path
     image: np.ndarray
@@ -44,14 +44,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a cell came: ran, validated or built, and how that was seen."""
+    """The stage that a cell reached (ran, validated or built), and how that was seen."""
 
     verdict: str
     how: str
 
 
 def called(*words: str | Path, cwd: Path | None = None) -> str:
-    """What a program says. Raises ToolchainError, with its last lines, where it fails."""
+    """The output of a program. Raises ToolchainError, with its last lines, where it fails."""
     done = subprocess.run(
         words, capture_output=True, text=True, errors="replace", timeout=PATIENCE, cwd=cwd, check=False
     )

@@ -50,7 +50,7 @@ def export(entry: Entry, path: Path) -> None:
 
 
 def problem_of(job: dict[str, Any]) -> str | None:
-    """What keeps a network from being made; None where its file is there now."""
+    """The reason why a network was not made; None where its file is there now."""
     ours, theirs = _COPIES.Pipe(duplex=False)
     process = _COPIES.Process(target=_made, args=(job, theirs))
     process.start()

@@ -67,7 +67,7 @@ class Board:
     constants_bytes: int = 0
     """A second flash, for weights and other constants; 0: they lie in flash beside the code."""
     constants_origin: int = 0
-    """Where it begins."""
+    """The address of its first byte."""
     ram_origin: int = 0
     """Where the RAM of `ram_bytes` begins there; with it edgec writes a linker script and a start file."""
     clock_hz: int = 0

@@ -36,8 +36,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
   static const void *weights;
   if (!weights && net_weights_open(getenv("FUZZ_WEIGHTS"), 0, &weights) != NET_OK) abort();
   restored(weights, data, size);
-  static char path[64];
-  if (!path[0]) snprintf(path, sizeof path, "/tmp/edgec-fuzz-%ld", (long)getpid());
+  static char path[4096];
+  if (!path[0]) snprintf(path, sizeof path, "%s/edgec-fuzz-%ld", getenv("TMPDIR") ? getenv("TMPDIR") : ".", (long)getpid());
   FILE *file = fopen(path, "wb");
   if (!file || fwrite(data, 1, size, file) != size || fclose(file)) abort();
   const void *opened = NULL;
