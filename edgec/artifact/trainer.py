@@ -22,12 +22,12 @@ from edgec.ir.types import DTYPES
 from edgec.progress import Progress, silent
 from edgec.untrusted import read_arrays
 
-_BAD_TARGET, _NOT_FINITE = 32, 33
+_BAD_TARGET, _NOT_FINITE, _BROKEN = 32, 33, 34
 _ALIGNMENT = 64
 
 
 class LossError(ModelError):
-    """The loss of a step is no finite number; the weights are as they were."""
+    """The loss or a gradient of a step is no finite number; the weights are as they were."""
 
 
 @dataclass
@@ -85,8 +85,8 @@ class Trainer:
     def step(self, *arrays: Any, learning_rate: float | None = None) -> float:
         """One step on a batch: the inputs in order, then the targets; the loss before it.
 
-        Raises UsageError for arrays that do not fit and targets outside of the classes, LossError where the loss is no
-        finite number. The weights are as they were then.
+        Raises UsageError for arrays that do not fit and targets outside of the classes, LossError where the loss or a
+        gradient is no finite number. The weights are as they were then.
         """
         ports = (*self.inputs, self.target)
         if len(arrays) != len(ports):
@@ -106,6 +106,12 @@ class Trainer:
         if status == _NOT_FINITE:
             hint = "lower the learning rate, or look for such numbers in the data"
             raise LossError(f"the loss is {self._loss.value}, and the weights are as they were", hint=hint)
+        if status == _BROKEN:
+            hint = "lower the learning rate, or look for the operator whose slope is infinite, such as a root of 0"
+            raise LossError(
+                f"a gradient is no finite number (the loss is {self._loss.value:g}), and the weights are as they were",
+                hint=hint,
+            )
         if status:
             raise UsageError(f"the step returned status {status}", where=str(self.network.folder))
         return float(self._loss.value)

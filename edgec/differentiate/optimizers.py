@@ -84,16 +84,28 @@ def _number(key: str, text: str) -> float:
     return value
 
 
-def clipped(gradients: Sequence[Value], optimizer: Optimizer) -> list[Value]:
-    """Gradients scaled so that the norm of all of them together is at most ``clip``."""
-    if not optimizer.clip or not gradients:
-        return list(gradients)
-    squares = [(g * g).sum(range(g.rank), keep=False) for g in gradients]
-    total = squares[0]
-    for square in squares[1:]:
-        total = total + square
+def clipped(gradients: Sequence[Value], optimizer: Optimizer) -> tuple[list[Value], Value]:
+    """Gradients scaled so that the norm of all of them together is at most ``clip``; and how many are not finite.
+
+    With ``clip`` that count is 1 where the norm is no finite number.
+    """
+    if not optimizer.clip:
+        return list(gradients), _sum([_broken(g) for g in gradients])
+    total = _sum([(g * g).sum(range(g.rank), keep=False) for g in gradients])
     factor = minimum(optimizer.clip / (emit("sqrt", total) + 1e-6), 1.0)
-    return [g * factor for g in gradients]
+    return [g * factor for g in gradients], _broken(total)
+
+
+def _broken(x: Value) -> Value:
+    """The number of elements that are infinite or not a number."""
+    return (1.0 - (emit("abs", x) < float("inf")).cast(x.dtype)).sum(range(x.rank), keep=False)
+
+
+def _sum(values: Sequence[Value]) -> Value:
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total
 
 
 def advanced(optimizer: Optimizer, powers: Mapping[str, Value]) -> dict[str, Value]:

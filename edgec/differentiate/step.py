@@ -1,6 +1,6 @@
 """The training step: one graph of loss, gradients and updates, whose trained weights and moments are states in place.
 
-Where the loss is no finite number, or a target no class, the step leaves every state as it was.
+Where the loss or a gradient is no finite number, or a target no class, the step leaves every state as it was.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from edgec.ir.graph import Graph, Node, placeholder
 from edgec.ir.types import Type
 from edgec.text import listed, printable
 
-#: Names of the inputs and the output that a step has beside those of the network.
-TARGET, RATE, LOSS = "target", "learning_rate", "loss"
+#: Names of the inputs and the outputs that a step has beside those of the network: the second output is the number of
+#: gradients that are no finite numbers, as a float.
+TARGET, RATE, LOSS, BROKEN = "target", "learning_rate", "loss", "broken_gradients"
 #: The runtime assertion of a step.
 NO_CLASS = "a target is no class of the network"
 
@@ -61,18 +62,19 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     rate = placeholder(names.fresh(RATE), Type("f32", ()))
     cost = loss.compute(answers, Value(target), axis)
     weights = [inputs[w] for w in choices.trained]
-    slopes = gradients(node, weights, seed=cost.slope.node, origin=graph.origin)
-    lost = [w for w, s in zip(choices.trained, slopes) if s is None]
+    found = gradients(node, weights, seed=cost.slope.node, origin=graph.origin)
+    lost = [w for w, s in zip(choices.trained, found) if s is None]
     if len(lost) == len(weights):
         cuts = [f"{listed(graph.names(c.node))}: {c.reason}" for c in cut_paths(node, weights)][:3]
         hint = "; ".join(cuts) if cuts else "choose weights on the way to the output that the loss judges"
         raise UsageError(f"no trained weight changes the output '{printable(name)}'", hint=hint, where="--update")
-    kept = [(w, Value(s)) for w, s in zip(choices.trained, slopes) if s is not None]
-    fine = _is_finite(cost.loss) if cost.valid is None else _is_finite(cost.loss) & cost.valid
-    made = _States(names, fine)
+    kept = [(w, Value(s)) for w, s in zip(choices.trained, found) if s is not None]
+    slopes, broken = clipped([g for _, g in kept], o)
+    fine = _is_finite(cost.loss) & broken.equals(0.0)
+    made = _States(names, fine if cost.valid is None else fine & cost.valid)
     powers = {p: made.begin(p, Type("f32", ())) for p in o.powers}
     now = advanced(o, powers)
-    for w, slope in zip((w for w, _ in kept), clipped([g for _, g in kept], o)):
+    for w, slope in zip((w for w, _ in kept), slopes):
         weight = Value(inputs[w])
         moments = {m: made.begin(f"{w}_{m}", weight.type) for m in o.moments}
         after, later = stepped(o, weight, slope, moments, now, Value(rate))
@@ -88,7 +90,11 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     step = replace(
         graph,
         inputs=(*untrained, target, rate, *trained, *made.begun),
-        outputs=((names.fresh(LOSS), cost.loss.node), *(made.outputs[n] for n in (*trained, *made.begun))),
+        outputs=(
+            (names.fresh(LOSS), cost.loss.node),
+            (names.fresh(BROKEN), broken.node),
+            *(made.outputs[n] for n in (*trained, *made.begun)),
+        ),
         metadata={**graph.metadata, **describe(start)},
         demands=(*graph.demands, *([(NO_CLASS, cost.valid.node)] if cost.valid is not None else [])),
     )

@@ -75,8 +75,8 @@ def training_files(
     inputs_of = {b: n for n, b, _ in training.step.inputs}
     arguments = [_pointer(places[p.onnx_name], p, True) if p.onnx_name in places else p.name for p in step["inputs"]]
     arguments[step["inputs"].index(rate)] = "&rate"
-    arguments.append("loss")  # the first output; all others are next values of states
-    for port, (_, buffer, _) in list(zip(step["outputs"], training.step.outputs))[1:]:
+    arguments += ["loss", "&broken"]  # the first outputs; all others are next values of states
+    for port, (_, buffer, _) in list(zip(step["outputs"], training.step.outputs))[2:]:
         arguments.append(_pointer(places[inputs_of[training.step.states[buffer]]], port, False))
     more = {
         **values, **step, "shares_weights": name, "model": None, "network": name, "NETWORK": name.upper(),

@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 from chance import RANDOM
 from sanitized import ADDRESS_ALONE
-from trained_models import Unopened, convolutions, linear
+from trained_models import Unopened, convolutions, linear, rooted
 
 import edgec
 from edgec import Trainer
@@ -134,6 +134,20 @@ def test_broken_steps_are_told_and_change_nothing(trainer: Trainer) -> None:
         trainer.fit([image[:3], target[:3]])
     for name, value in trainer.state.items():
         assert np.array_equal(value, before[name]), name
+
+
+@pytest.mark.parametrize("optimizer", ["sgd:momentum=0.5", "adam", "adamw:clip=1"])
+def test_infinite_gradients_are_told_and_change_nothing(optimizer: str, tmp_path: Path) -> None:
+    edgec.build(rooted(), tmp_path / "out", loss="mse", optimizer=optimizer)
+    with edgec.load(tmp_path / "out") as trainer:
+        x, target = RANDOM.standard_normal((1, 4)).astype(np.float32), np.ones((1, 3), np.float32)
+        trainer.step(x, target)
+        before = {name: value.copy() for name, value in trainer.state.items()}
+        with pytest.raises(ModelError, match="a gradient is no finite number"):
+            trainer.step(np.zeros_like(x), target)
+        assert all(np.array_equal(value, before[name]) for name, value in trainer.state.items())
+        trainer.step(x, target)
+        assert not np.array_equal(trainer.weights["w"], before["w"])
 
 
 _PROGRAM = """

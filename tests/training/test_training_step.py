@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import onnx
 import pytest
 from chance import RANDOM
-from trained_models import convolutions, linear
+from trained_models import convolutions, linear, rooted
 
 from edgec.differentiate.losses import LOSSES
 from edgec.differentiate.optimizers import Optimizer, optimizer_of
@@ -62,9 +63,11 @@ def test_cross_entropy_of_large_answers() -> None:
     assert found["loss"] == np.float32(3e38) and np.array_equal(found["slope"], np.float32([[1, -1, 0]]))
 
 
-def step_of(loss: str, optimizer: Optimizer, update: str = "all") -> tuple[Step, Arrays]:
-    """A step of the linear network, and its states at the start."""
-    parsed = read(linear())
+def step_of(
+    loss: str, optimizer: Optimizer, update: str = "all", model: onnx.ModelProto | None = None
+) -> tuple[Step, Arrays]:
+    """A step of a network, by default the linear one, and its states at the start."""
+    parsed = read(linear() if model is None else model)
     chosen = trained(weights_of(parsed), update_of(update), "model")
     graph = import_model(with_inputs(parsed, chosen))
     step = training_step(graph, Choices(loss, optimizer, tuple(w.name for w in chosen)))
@@ -140,6 +143,21 @@ def test_a_broken_step_changes_nothing(broken: str) -> None:
         target[3] = RANDOM.choice([-1, 3])
     graph = Graph(step.graph.inputs, step.graph.outputs)  # without its assertion, which ends a run
     found = run(graph, {"x": x, "target": target, "learning_rate": np.float32(0.1), **states})
+    for name, new in step.states.items():
+        assert np.array_equal(found[new], states[name]), name
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "sgd:clip=1"])
+def test_an_infinite_gradient_changes_nothing(optimizer: str) -> None:
+    """The loss is finite, and one element of one gradient is not."""
+    step, states = step_of("mse", optimizer_of(optimizer), model=rooted())
+    states = {name: value + np.float32(0.125) for name, value in states.items()}
+    given = {"target": np.zeros((1, 3), np.float32), "learning_rate": np.float32(0.1), **states}
+    given["target"][0, 1] = 1
+    found = run(step.graph, {**given, "x": RANDOM.standard_normal((1, 4)).astype(np.float32)})
+    assert found["broken_gradients"] == 0 and any((found[new] != states[s]).any() for s, new in step.states.items())
+    found = run(step.graph, {**given, "x": np.zeros((1, 4), np.float32)})
+    assert np.isfinite(found["loss"]) and found["broken_gradients"] > 0
     for name, new in step.states.items():
         assert np.array_equal(found[new], states[name]), name
 

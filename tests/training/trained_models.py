@@ -25,6 +25,12 @@ def linear(batch: int = 5, outputs: int = 3) -> onnx.ModelProto:
     return model(made, given, ["y"], [weights("w", floats(4, outputs)), weights("b", floats(outputs))])
 
 
+def rooted() -> onnx.ModelProto:
+    """y = sqrt(abs(x w)), which is 0 with an infinite slope where x is 0."""
+    made = [node("MatMul", ["x", "w"], ["p"]), node("Abs", ["p"], ["r"]), node("Sqrt", ["r"], ["y"])]
+    return model(made, [tensor_input("x", [1, 4])], ["y"], [weights("w", floats(4, 3))])
+
+
 def convolutions(batch: int | str = 1) -> onnx.ModelProto:
     """Two convolutions, one of them depthwise, with normalization, a pool and a classifier of five classes."""
     nodes = [
