@@ -335,6 +335,7 @@ def bench(
     model: Buildable | Built,
     *,
     vs: str | None = None,
+    inputs: str | Path | Mapping[str, np.ndarray] | None = None,
     seconds: float = 2.0,
     rounds: int = 5,
     seed: int = 0,
@@ -345,6 +346,7 @@ def bench(
 ) -> Benched:
     """Time a network, built or to be built; with ``vs`` (onnxruntime or litert) in turns with it, on equal inputs.
 
+    Inputs are random, or the first sample of ``inputs`` (as `check` takes them).
     With a ``link`` ("device" for the one of the device's file) it is timed on its device, by the device's own clock.
     """
 
@@ -352,7 +354,8 @@ def bench(
         if vs is not None:
             raise UsageError("a peer is timed on this machine only", hint="leave out --vs, or the link")
         built = _written(model, progress, settings)
+        arrays = inputs_for(built.run.graph, inputs, 1, seed)[0] if inputs is not None else None
         with connect(built, link, None, timeout, progress, profile=True) as on:
-            return latency.bench_on_device(built, on, seconds=seconds, seed=seed)
+            return latency.bench_on_device(built, on, seconds=seconds, seed=seed, inputs=arrays)
     built = _built(model, progress, settings)
-    return latency.bench(built, vs=vs, seconds=seconds, rounds=rounds, seed=seed, progress=progress)
+    return latency.bench(built, inputs=inputs, vs=vs, seconds=seconds, rounds=rounds, seed=seed, progress=progress)

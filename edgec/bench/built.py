@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,29 +13,58 @@ from edgec.bench.timing import Benched, Timing
 from edgec.errors import UsageError
 from edgec.ir.types import DTYPES, is_float
 from edgec.progress import Progress
+from edgec.untrusted import read_arrays
 
 
 def bench_built(
-    folder: Path, *, threads: int, seconds: float, rounds: int, progress: Progress, seed: int = 0
+    folder: Path,
+    *,
+    threads: int,
+    seconds: float,
+    rounds: int,
+    progress: Progress,
+    inputs: str | Path | None = None,
+    seed: int = 0,
 ) -> Benched:
-    """Time the network in ``folder`` on ``threads`` threads, on inputs drawn from ``seed``.
+    """Time the network in ``folder`` on ``threads`` threads: on the first sample of ``inputs``, or on a random one.
 
-    Raises UsageError for a network with open dimensions, whose sizes only its model's inputs can say.
+    Raises UsageError where inputs are missing or do not fit, and for open dimensions without ``inputs``.
     """
     if rounds < 1 or not seconds > 0:
         raise UsageError("nothing to time", hint="give 1 round or more, and some seconds")
     random = np.random.default_rng(seed)
     with pinned(threads) as is_pinned, Network(folder, threads) as network:
-        arrays = {port.onnx_name: _drawn(port, random, folder) for port in network.inputs}
+        known = read_arrays(inputs) if inputs is not None else None
+        arrays = {
+            port.onnx_name: _drawn(port, random, folder) if known is None else _given(port, known, str(inputs), network)
+            for port in network.inputs
+        }
         call, _ = network.bind(arrays)
         times = take_turns([call], seconds, rounds, progress)
     return Benched(Timing.of(times[0]), threads, is_pinned, rounds)
 
 
+def _given(port: Port, known: Mapping[str, np.ndarray], where: str, network: Network) -> np.ndarray:
+    """The array of a port, of its type: the first one where there is a dimension of samples before its own."""
+    only = "" if "" in known and len(network.inputs) == 1 else port.onnx_name
+    if only not in known:
+        held = ", ".join(map(repr, known)) or "nothing"
+        raise UsageError(f"there is no array for input '{port.onnx_name}'", hint=f"it holds {held}", where=where)
+    array = known[only]
+    if array.ndim == len(port.shape) + 1 and len(array):
+        array = array[0]
+    elif port.shape and port.shape[0] == 1 and array.shape[1:] == tuple(port.shape[1:]):
+        array = array[:1]  # a batch, for a network that takes one at a time
+    if array.ndim != len(port.shape) or not np.can_cast(array.dtype, DTYPES[port.dtype], "same_kind"):
+        found = f"{array.dtype} {list(array.shape)}"
+        raise UsageError(f"input '{port.onnx_name}' is {port}, and the array {found}", where=where)
+    return np.ascontiguousarray(array, DTYPES[port.dtype])
+
+
 def _drawn(port: Port, random: np.random.Generator, folder: Path) -> np.ndarray:
     """Floats from a normal distribution; zeros for integers, which may be positions in a table."""
     if any(isinstance(extent, str) for extent in port.shape):
-        hint = "give the model's file, with --shape or --dim"
+        hint = "give samples with --inputs, or the model's file with --shape or --dim"
         raise UsageError(f"input '{port.onnx_name}' is {port}, of no fixed size", hint=hint, where=str(folder))
     shape = tuple(int(extent) for extent in port.shape)
     if is_float(port.dtype):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
@@ -14,13 +15,16 @@ from edgec.bench.remote import Remote
 from edgec.bench.timing import Benched, Timing
 from edgec.build import Built
 from edgec.check.compare import quantized_outputs, tolerance_of, worst
+from edgec.check.drawn import Arrays, scaled, telling_scale
 from edgec.check.judge import Judge
 from edgec.check.litert import LitertReference
+from edgec.check.network import inputs_for
 from edgec.check.reference import Reference, in_floats, runtime
 from edgec.device.compilers import runs_here
 from edgec.emit.function_comment import describe
 from edgec.errors import CheckError, UsageError
 from edgec.execute.samples import random_inputs
+from edgec.frontend import states
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.progress import Progress
 
@@ -34,7 +38,16 @@ _LEAST, _MOST = 3, 20_000
 _PAUSE = 0.02
 
 
-def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: int, progress: Progress) -> Benched:
+def bench(
+    built: Built,
+    *,
+    inputs: str | Path | Mapping[str, np.ndarray] | None = None,
+    vs: str | None,
+    seconds: float,
+    rounds: int,
+    seed: int,
+    progress: Progress,
+) -> Benched:
     """See `edgec.bench`. A compressed network is another one than its peer's: how far they are apart is no mistake."""
     if vs is not None and vs not in PEERS:
         raise UsageError(f"'{vs}' is no known peer", hint=f"it is one of {', '.join(PEERS)}")
@@ -43,8 +56,8 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
     if built.compiler is None or not runs_here(built.options.device, built.compiler):
         raise UsageError(f"code for '{built.options.device.name}' does not run here", hint="bench --device host")
     threads = built.options.threads
-    arrays = random_inputs(built.run.graph, seed, greatest=True)
     with pinned(threads) as is_pinned, Network(built.folder, threads) as network:
+        arrays = _inputs(built, inputs, network, seed)
         ours, results = network.bind(arrays)
         calls = [ours]
         difference = None
@@ -77,11 +90,23 @@ def bench(built: Built, *, vs: str | None, seconds: float, rounds: int, seed: in
     return Benched(timing, threads, is_pinned, rounds, peer, other, timing.median_ms / other.median_ms, difference)
 
 
-def bench_on_device(built: Built, on: Remote, *, seconds: float, seed: int) -> Benched:
-    """Time a network on its device, by the device's clock."""
+def _inputs(built: Built, given: str | Path | Mapping[str, np.ndarray] | None, network: Network, seed: int) -> Arrays:
+    """The first of the samples given; or random ones of the greatest sizes, on which the outputs depend."""
+    graph = built.run.graph
+    if given is not None:
+        return {**states.initial(graph), **inputs_for(graph, given, 1, seed)[0]}
+    drawn = random_inputs(graph, seed, greatest=True)
+    tolerance = tolerance_of(graph, built.options.device.precision)
+    return scaled(graph, drawn, telling_scale(graph, network.executor(), drawn, tolerance))
+
+
+def bench_on_device(built: Built, on: Remote, *, seconds: float, seed: int, inputs: Arrays | None = None) -> Benched:
+    """Time a network on its device, by the device's clock; on random ``inputs`` where none are given."""
     if not seconds > 0:
         raise UsageError("nothing to time", hint="give it some seconds")
-    timing = on.time(random_inputs(built.run.graph, seed, greatest=True), seconds)
+    graph = built.run.graph
+    arrays = random_inputs(graph, seed, greatest=True) if inputs is None else {**states.initial(graph), **inputs}
+    timing = on.time(arrays, seconds)
     names = [describe(kernel) for kernel in built.program.kernels]
     kernels = tuple((name, n / 1e6) for name, n in zip(names, on.kernels))
     return Benched(timing, built.options.threads, False, 1, link=on.link.name, kernels=kernels)

@@ -16,6 +16,7 @@ from edgec.check.bisect import locate as search
 from edgec.check.blocks import KernelCheck, blocks_alone
 from edgec.check.cache import CacheError
 from edgec.check.compare import Difference, compare_all, quantized_outputs, tolerance_of
+from edgec.check.drawn import NUDGE, scaled, telling_scale, unmoved
 from edgec.check.float64 import rounding
 from edgec.check.judge import Judge, says_nothing
 from edgec.check.ledger import Entry, ledger
@@ -134,6 +135,9 @@ def check(
     sets = inputs_for(built.run.graph, inputs, samples, seed)
     progress("check", "reference")
     name, reference = reference_for(built, notes)
+    if inputs is None and (scale := telling_scale(built.run.graph, reference, sets[0], tolerance)) != 1:
+        sets = [scaled(built.run.graph, arrays, scale) for arrays in sets]
+        notes.append(f"inputs were drawn {scale} times as large as usual: more outputs depend on those")
     sets, wanted = followed(built.run.graph, reference, sets)
     judge = Judge(built.run.graph, tolerance, mismatch_tolerance, quantized_outputs(built.run.graph), is_usual=is_usual)
     found: dict[str, Difference] = {}
@@ -151,7 +155,9 @@ def check(
     stages = ledger(run, sets[worst], wanted[worst], {"emit": last} if threads else {},
                     lambda step: progress("check", f"stage {step.stage.name}"))  # fmt: skip
     ok = all(judge.within(d) for d in found.values())
-    unproven = {name: why for name in found if name in wanted[0] and (why := says_nothing([w[name] for w in wanted]))}
+    fixed = unmoved(built.run.graph, reference, sets[0], wanted[0], tolerance)
+    unproven = dict.fromkeys(fixed, f"does not depend on the inputs: {NUDGE:.0%} of change in them does not show")
+    unproven |= {name: why for name in found if name in wanted[0] and (why := says_nothing([w[name] for w in wanted]))}
     if not ok:
         notes += _conditioning(built, found, tolerance, sets, wanted)
     if blocks and built.program.parts:

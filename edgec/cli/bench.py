@@ -41,6 +41,10 @@ def register(app: typer.Typer) -> None:
                 "llama.cpp[=FILE], onnxruntime-genai=DIR, openvino-genai[=PATH].",
             ),
         ] = None,
+        inputs: Annotated[
+            Optional[Path],
+            typer.Option("--inputs", metavar="FILE", help="A sample to time on: .npz by input name, or .npy."),
+        ] = None,
         seconds: Seconds = 2.0,
         rounds: Annotated[Optional[int], typer.Option(help="Turns each one gets: 5, or 3 of a language model.")] = None,
         prompt: Annotated[
@@ -79,11 +83,14 @@ def register(app: typer.Typer) -> None:
                 raise UsageError("a peer runs the model's file, not what it was built to", hint=hint, where=model)
             with shown() as progress:
                 alone = bench_built(
-                    Path(model), threads=settings.get("threads", 1), seconds=seconds, rounds=turns, progress=progress
-                )
+                    Path(model), threads=settings.get("threads", 1), seconds=seconds, rounds=turns,
+                    progress=progress, inputs=inputs,
+                )  # fmt: skip
             return Answer(bench_report.record(alone, str(read_lock(Path(model)).get("device"))), bench_report.draw)
         with shown() as progress:
-            benched = api.bench(model, vs=vs, seconds=seconds, rounds=turns, progress=progress, **settings)
+            benched = api.bench(
+                model, vs=vs, inputs=inputs, seconds=seconds, rounds=turns, progress=progress, **settings
+            )
         return Answer(bench_report.record(benched, str(settings["device"])), bench_report.draw)
 
 

@@ -61,7 +61,7 @@ def demo(out: str | Path, settings: Settings, progress: Progress = silent) -> De
     except Unavailable as missing:
         return Demo(built, len(labels), right, None, None, missing.message, bench(built, progress=progress))
     difference = worst(compare_all({"": got}, {"": want}))
-    benched = bench(built, vs="onnxruntime", progress=progress)
+    benched = bench(built, vs="onnxruntime", inputs={"image": images[:1]}, progress=progress)
     return Demo(built, len(labels), right, difference.max_abs, difference.max_rel, reference.name, benched)
 
 

@@ -1,0 +1,84 @@
+"""Random inputs of a check: small enough that the outputs depend on them, and told where they cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import edgec
+from edgec.bench.built import bench_built
+from edgec.check import network
+from edgec.errors import EdgecError
+from edgec.progress import silent
+from edgec.resources import data_folder
+
+DIGITS = data_folder("apps") / "digits" / "digits.onnx"
+
+
+def _model(folder: Path, *nodes: onnx.NodeProto, outputs: tuple[str, ...] = ("y",)) -> Path:
+    """A model of x [1, 8] with constants ``big`` and ``half`` and the given outputs [1, 8]."""
+    values = [
+        helper.make_tensor("big", TensorProto.FLOAT, [], [400.0]),
+        helper.make_tensor("one", TensorProto.FLOAT, [], [1.0]),
+        helper.make_tensor("huge", TensorProto.FLOAT, [], [1e9]),
+        helper.make_tensor("half", TensorProto.FLOAT, [8], np.linspace(-1.5, 1, 8)),
+    ]
+    graph = helper.make_graph(
+        list(nodes), "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8]) for name in outputs], values,
+    )  # fmt: skip
+    path = folder / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_a_saturating_network_is_checked_on_smaller_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = (
+        helper.make_node("Mul", ["x", "x"], ["s"]), helper.make_node("Add", ["s", "one"], ["t"]),
+        helper.make_node("Mul", ["s", "t"], ["u"]), helper.make_node("Mul", ["u", "big"], ["v"]),
+        helper.make_node("Clip", ["v", "", "one"], ["y"]),
+    )  # fmt: skip
+    seen = np.array([[1, -1, 2, -2, 1.5, 1, 3, -1.5]], np.float32)
+    model = _model(tmp_path, *nodes)
+    monkeypatch.setattr(network, "random_inputs", lambda graph, seed: {"x": seen})
+    checked = edgec.check(model, samples=1)
+    assert checked.verdict == "ok" and not checked.unproven
+    assert any("0.01 times as large" in note for note in checked.notes)
+
+
+def test_outputs_that_follow_their_inputs_keep_the_usual_ones(tmp_path: Path) -> None:
+    checked = edgec.check(_model(tmp_path, helper.make_node("Add", ["x", "half"], ["y"])), samples=1)
+    assert checked.verdict == "ok" and not checked.unproven and not checked.notes
+
+
+def test_an_output_that_never_depends_on_its_inputs_is_told(tmp_path: Path) -> None:
+    nodes = (
+        helper.make_node("Mul", ["x", "huge"], ["z"]), helper.make_node("Tanh", ["z"], ["t"]),
+        helper.make_node("Mul", ["t", "t"], ["u"]), helper.make_node("Add", ["u", "half"], ["fixed"]),
+        helper.make_node("Add", ["x", "half"], ["y"]),
+    )  # fmt: skip
+    checked = edgec.check(_model(tmp_path, *nodes, outputs=("fixed", "y")), samples=1)
+    assert checked.verdict == "ok" and list(checked.unproven) == ["fixed"]
+    assert "does not depend on the inputs" in checked.unproven["fixed"]
+
+
+def test_bench_takes_a_sample(tmp_path: Path) -> None:
+    pictures = np.random.default_rng(0).uniform(0, 1, (3, 1, 8, 8)).astype(np.float32)
+    np.savez(tmp_path / "pictures.npz", image=pictures)
+    built = edgec.build(DIGITS, tmp_path / "out")
+    assert edgec.bench(built, inputs=tmp_path / "pictures.npz", seconds=0.01, rounds=1).timing.calls
+
+    def folder_bench(inputs: Path) -> int:
+        done = bench_built(tmp_path / "out", threads=1, seconds=0.01, rounds=1, progress=silent, inputs=inputs)
+        return done.timing.calls
+
+    assert folder_bench(tmp_path / "pictures.npz")
+    np.savez(tmp_path / "wrong.npz", image=pictures[:, :, :7])
+    np.savez(tmp_path / "other.npz", picture=pictures)
+    for name, words in (("wrong", "and the array|expected"), ("other", "no array for input 'image'")):
+        with pytest.raises(EdgecError, match=words):
+            folder_bench(tmp_path / f"{name}.npz")
