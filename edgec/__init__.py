@@ -1,16 +1,65 @@
-"""edgec: ONNX and TensorFlow Lite models into readable, fast C."""
+"""edgec: ONNX and TensorFlow Lite models into readable, fast C.
 
-from edgec.api import bench, build, check, load, masks, reopen, score, tune
-from edgec.artifact.language_model import LanguageModel
-from edgec.artifact.network import Network
-from edgec.artifact.sampler import Sampling
-from edgec.artifact.session import Session
-from edgec.artifact.tokenizer import Tokenizer
-from edgec.artifact.trainer import Trainer
-from edgec.build import Built, Model
+Its names are imported when they are first used, so that `import edgec` costs nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
 from edgec.version import __version__
+
+if TYPE_CHECKING:
+    from edgec.api import bench, build, check, load, masks, reopen, score, tune
+    from edgec.artifact.language_model import LanguageModel
+    from edgec.artifact.network import Network
+    from edgec.artifact.sampling import Sampling
+    from edgec.artifact.session import Session
+    from edgec.artifact.tokenizer import Tokenizer
+    from edgec.artifact.trainer import Trainer
+    from edgec.build import Built, Model
 
 __all__ = [
     "Built", "LanguageModel", "Model", "Network", "Sampling", "Session", "Tokenizer", "Trainer", "__version__", "bench",
     "build", "check", "load", "masks", "reopen", "score", "tune",
 ]  # fmt: skip
+
+#: The modules of the public names.
+_MODULES = {
+    **dict.fromkeys(("bench", "build", "check", "load", "masks", "reopen", "score", "tune"), "edgec.api"),
+    **dict.fromkeys(("Built", "Model"), "edgec.build"),
+    "LanguageModel": "edgec.artifact.language_model",
+    "Network": "edgec.artifact.network",
+    "Sampling": "edgec.artifact.sampling",
+    "Session": "edgec.artifact.session",
+    "Tokenizer": "edgec.artifact.tokenizer",
+    "Trainer": "edgec.artifact.trainer",
+}
+
+
+class _Package(ModuleType):
+    """The package, whose public names are imported when they are first used.
+
+    Some submodules have the name of a function (`edgec.build`). The import system binds a submodule in its package;
+    here such a name stays the function's, whatever was imported before.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(_MODULES[name]), name)
+        self.__dict__[name] = found
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _MODULES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Package

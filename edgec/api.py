@@ -20,6 +20,7 @@ import numpy as np
 from edgec import pipeline
 from edgec.artifact.folder import read_lock
 from edgec.artifact.language_model import LanguageModel
+from edgec.artifact.names import LOCK, is_built
 from edgec.artifact.network import Network
 from edgec.artifact.trainer import Trainer
 from edgec.bench import latency
@@ -38,7 +39,6 @@ from edgec.compress.prune import Pruning
 from edgec.compress.prune import prune as prune_graph
 from edgec.device.compilers import runs_here
 from edgec.emit.picture import AS_IS, Preparation, preparation
-from edgec.emit.project import LOCK
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.frontend.language.facts import facts_of
@@ -48,7 +48,7 @@ from edgec.options.keywords import takes_options
 from edgec.pipeline.context import Context
 from edgec.progress import Progress, silent
 from edgec.report.progress import shown
-from edgec.reuse import is_built, remembered, reopened
+from edgec.reuse import remembered, reopened
 from edgec.tune import local
 from edgec.tune.local import Tuned
 from edgec.tune.on_device import tune_on_device

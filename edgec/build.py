@@ -18,13 +18,14 @@ from edgec import files, pipeline
 from edgec.artifact.compile import compile_all
 from edgec.artifact.folder import publish, read_lock, refuse_foreign
 from edgec.artifact.lock import lock_facts, locked
+from edgec.artifact.names import LOCK
 from edgec.artifact.network import Network
 from edgec.artifact.origin import write_origin
 from edgec.compress.prune import stored
 from edgec.device.compilers import compiler_for
 from edgec.emit.extras import chosen as choose_extras
 from edgec.emit.picture import AS_IS, Preparation
-from edgec.emit.project import LOCK, Project
+from edgec.emit.project import Project
 from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.frontend.onnx.export import runnable

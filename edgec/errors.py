@@ -29,6 +29,10 @@ def bounded(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 60]} ... ({len(text) - most + 60:,} more characters)"
 
 
+class InternalError(EdgecError):
+    """A mistake in edgec itself: a stage left a result that contradicts itself."""
+
+
 class UsageError(EdgecError):
     """The command or the call makes no sense as given."""
 

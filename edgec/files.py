@@ -10,11 +10,13 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from edgec.errors import UsageError
 from edgec.text import printable
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def replace(path: str | Path, content: str | bytes) -> None:
@@ -46,13 +48,15 @@ def replace(path: str | Path, content: str | bytes) -> None:
 
 def npz(arrays: Mapping[str, np.ndarray], compression: int = zipfile.ZIP_STORED) -> bytes:
     """Content of an .npz file for any names: as keywords of numpy.savez some of them would have another meaning."""
+    from numpy.lib.format import write_array
+
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", compression) as archive:
         for name, array in arrays.items():
             entry = zipfile.ZipInfo(f"{name}.npy")
             entry.compress_type = compression
             with archive.open(entry, "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
+                write_array(file, array, allow_pickle=False)
     return content.getvalue()
 
 

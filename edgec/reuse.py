@@ -20,7 +20,6 @@ from edgec.artifact.lock import lock_facts, locked
 from edgec.artifact.origin import code_of, read_origin
 from edgec.build import Buildable, Built, build, read
 from edgec.device.compilers import compiler_for, runs_here
-from edgec.emit.project import LOCK
 from edgec.errors import UsageError
 from edgec.frontend.source import digest
 from edgec.options import OPTIONS, Settings, resolve
@@ -61,11 +60,6 @@ def remembered(model: Buildable, progress: Progress = silent, **settings: Unpack
     built = build(parsed, progress=progress, **settings)
     cache.keep(key, built.folder)
     return built
-
-
-def is_built(model: Any) -> bool:
-    """True for the path of a folder that edgec built."""
-    return isinstance(model, (str, Path)) and (Path(model) / LOCK).is_file()
 
 
 def reopened(

@@ -31,7 +31,7 @@ from edgec.check.compare import compare_all
 from edgec.check.reference import open_reference
 from edgec.device.load import load_device
 from edgec.execute.samples import random_inputs
-from edgec.link import open_link
+from edgec.link.choose import open_link
 from edgec.report.facts import macs
 from edgec.report.fit import fit
 

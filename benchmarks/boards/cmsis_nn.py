@@ -26,7 +26,7 @@ from edgec.device.toolchain import compile_image, pick_compiler
 from edgec.frontend.tflite.integer import fixed_point, round_away
 from edgec.frontend.tflite.model import Operator, Subgraph, Tensor
 from edgec.frontend.tflite.reader import parse
-from edgec.link import open_link
+from edgec.link.choose import open_link
 
 PROGRAM = Path(__file__).resolve().with_name("cmsis_nn.c")
 #: Folders of the library that have kernels for bytes and what those need.

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from edgec import files as files_of_user
+from edgec.artifact.names import LOCK
 from edgec.artifact.publish import hidden, put, turn
-from edgec.emit.project import LOCK
 from edgec.errors import UsageError
 from edgec.ir.types import DTYPES
 from edgec.text import printable

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from edgec.artifact.conversation import Conversation
 from edgec.artifact.network import Network
-from edgec.artifact.sampler import Mask, Sampler, Sampling
+from edgec.artifact.sampler import Mask, Sampler
+from edgec.artifact.sampling import Sampling
 from edgec.artifact.session import Session
 from edgec.artifact.text_stream import GOING
 from edgec.artifact.tokenizer import Tokenizer

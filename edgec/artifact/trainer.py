@@ -13,8 +13,8 @@ import numpy as np
 
 from edgec import files
 from edgec.artifact.folder import read_lock
+from edgec.artifact.names import LOCK
 from edgec.artifact.network import Network, Port
-from edgec.emit.project import LOCK
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.model import read
 from edgec.frontend.onnx.trainable import with_values

@@ -31,8 +31,8 @@ from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
 from edgec.ir.sizes import dimensions
 from edgec.ir.types import plain
-from edgec.link import Ended, Link, open_link
-from edgec.link.base import told
+from edgec.link.base import Ended, Link, told
+from edgec.link.choose import open_link
 from edgec.link.local import signalled
 from edgec.progress import Progress
 

@@ -13,8 +13,8 @@ from onnx import NodeProto, TensorProto, helper
 
 from edgec import pipeline
 from edgec.artifact.folder import publish
+from edgec.artifact.names import LOCK
 from edgec.check.compare import Difference, compare_all, worst
-from edgec.emit.project import LOCK
 from edgec.errors import EdgecError
 from edgec.files import npz
 from edgec.frontend.onnx.model import Model, read, tensor

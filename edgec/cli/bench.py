@@ -7,19 +7,13 @@ from typing import Annotated, Optional
 
 import typer
 
-from edgec import api
-from edgec.artifact.folder import read_lock
-from edgec.bench.built import bench_built
-from edgec.bench.language import bench_language_model, peers_of
+from edgec.artifact.names import is_built
 from edgec.cli import train as train_verb
 from edgec.cli.command import Answer, command
 from edgec.cli.shared import Seconds
 from edgec.errors import UsageError
 from edgec.options import OPTIONS, Settings
-from edgec.report import bench as bench_report
-from edgec.report import language as language_report
 from edgec.report.progress import shown
-from edgec.reuse import is_built
 
 
 def register(app: typer.Typer) -> None:
@@ -58,9 +52,15 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> Answer:
         """Time what MODEL compiles to, alone or beside a peer; a built folder as it is."""
+        from edgec.artifact.folder import read_lock
+        from edgec.report import bench as bench_report
+
         if is_built(model):
             _refuse_changes(settings, model)
         if is_built(model) and read_lock(Path(model)).get("language_model"):
+            from edgec.bench.language import bench_language_model, peers_of
+            from edgec.report import language as language_report
+
             folder = Path(model)
             with shown() as progress:
                 decoding = bench_language_model(
@@ -81,12 +81,16 @@ def register(app: typer.Typer) -> None:
             if vs is not None:
                 hint = f"edgec bench MODEL --vs {vs}, with the model's file"
                 raise UsageError("a peer runs the model's file, not what it was built to", hint=hint, where=model)
+            from edgec.bench.built import bench_built
+
             with shown() as progress:
                 alone = bench_built(
                     Path(model), threads=settings.get("threads", 1), seconds=seconds, rounds=turns,
                     progress=progress, inputs=inputs,
                 )  # fmt: skip
             return Answer(bench_report.record(alone, str(read_lock(Path(model)).get("device"))), bench_report.draw)
+        from edgec import api
+
         with shown() as progress:
             benched = api.bench(
                 model, vs=vs, inputs=inputs, seconds=seconds, rounds=turns, progress=progress, **settings

@@ -7,16 +7,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from edgec.artifact.folder import read_lock
-from edgec.artifact.language_model import Drawing, Generation, LanguageModel, Usage
-from edgec.artifact.sampler import Sampling
+from edgec.artifact.sampling import Sampling
 from edgec.cli.command import Answer, command
 from edgec.errors import UsageError
 from edgec.report.record import Record, head
+
+if TYPE_CHECKING:
+    from edgec.artifact.language_model import Drawing, Generation, LanguageModel, Usage
 
 USUAL = Sampling()
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a built language model.")]
@@ -89,6 +90,9 @@ def register(app: typer.Typer) -> None:
 
 
 def _opened(folder: Path, threads: int | None) -> LanguageModel:
+    from edgec.artifact.folder import read_lock
+    from edgec.artifact.language_model import LanguageModel
+
     most = read_lock(folder).get("threads", 1)
     return LanguageModel(folder, most if threads is None else threads)
 
@@ -116,6 +120,8 @@ class _Talk:
 
     def converse(self, folder: Path) -> Answer:
         """Answers to lines, up to the end of the input."""
+        from edgec.artifact.language_model import Usage
+
         messages, total = self._first(), Usage()
         while (line := _line()) is not None:
             if not line.strip():

@@ -10,22 +10,22 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.console import Console, RenderableType
 from typer.core import TyperCommand, TyperGroup
 
 from edgec import files
 from edgec.cli import config, trusted
-from edgec.errors import CheckError, EdgecError, UsageError
-from edgec.execute.invariants import InvariantError
-from edgec.ir.verify import VerifyError
+from edgec.errors import CheckError, EdgecError, InternalError, UsageError
 from edgec.options import OPTIONS, Option, Settings
 from edgec.options.renamed import new_flag
 from edgec.report import record as records
 from edgec.report.record import Record
 from edgec.text import printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 #: Commands that take the shared options: each may have a table of its own in edgec.toml.
 _SECTIONS: set[str] = set()
@@ -259,6 +259,8 @@ def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 def answer(title: str, work: Callable[[], Answer], as_json: bool) -> int:
     """Do the work, print what it found (or the one error it ended in), and give the exit code."""
+    from rich.console import Console
+
     err = Console(stderr=True, highlight=False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -298,9 +300,11 @@ def refused(title: str, problem: EdgecError, as_json: bool) -> int:
     """Print the error a command ended in; gives the exit code."""
     if as_json:
         _print_json(records.error(title, problem))
+    from rich.console import Console
+
     text = records.shown(f"error: {problem}")
     Console(stderr=True, highlight=False).print(text, style="red", markup=False, soft_wrap=True)
-    if isinstance(problem, (VerifyError, InvariantError)):
+    if isinstance(problem, InternalError):
         return MISTAKE
     return CHECK_FAILED if isinstance(problem, CheckError) else BAD_INPUT
 

@@ -19,13 +19,11 @@ from typing import Any
 
 from typer.models import OptionInfo
 
-from edgec.compress import FIGURES
-from edgec.emit.project import LOCK
+from edgec.artifact.names import LOCK
 from edgec.errors import UsageError
-from edgec.frontend.hugging import is_folder
 from edgec.options import OPTIONS
+from edgec.options.budgets import BUDGETS
 from edgec.options.renamed import new_flag
-from edgec.report.budget import BUDGETS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -65,6 +63,8 @@ def is_config(given: str) -> bool:
     path = Path(given)
     if not path.is_dir() or (path / FILE).is_file():
         return given.endswith(".toml") or path.is_dir()
+    from edgec.frontend.hugging.folder import is_folder
+
     return not (path / LOCK).is_file() and not is_folder(path)
 
 
@@ -146,6 +146,8 @@ def _budgets(given: Any, where: str) -> list[str]:
     if not isinstance(given, Mapping):
         hint = 'write latency_ms = 5 in a table [budget]; what compression may lose is max_loss = "top1_drop=0.5"'
         raise UsageError("the budgets of a build are a table", hint=hint, where=where)
+    from edgec.compress.max_loss import FIGURES
+
     for name, bound in given.items():
         if name in FIGURES:
             hint = f'what compression may lose is max_loss = "{name}={_text(bound)}"'

@@ -5,23 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Optional
 
-import numpy as np
 import typer
 
-from edgec import api, files
-from edgec.artifact.folder import refuse_existing
 from edgec.cli.command import Answer, CommandGroup, command
 from edgec.cli.shared import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
-from edgec.device.load import list_devices, load_device
-from edgec.device.probe import probe_host
-from edgec.ir.types import plain
-from edgec.link.choose import FORMS
+from edgec.link.forms import FORMS
 from edgec.options import Settings
-from edgec.report import bench as bench_report
-from edgec.report import check as check_report
-from edgec.report import device as device_report
-from edgec.report import device_run, score
-from edgec.report import farm as farm_report
 from edgec.report.progress import shown
 from edgec.report.record import head
 
@@ -44,6 +33,9 @@ Keep = Annotated[
 @command(app, "list")
 def list_all(devices: DeviceFolders = None) -> Answer:
     """List the machines that are known."""
+    from edgec.device.load import list_devices
+    from edgec.report import device as device_report
+
     found = [device_report.record(d) for d in list_devices(devices or ())]
     return Answer({**head("device list"), "devices": found}, lambda r: device_report.draw_list(r["devices"]))
 
@@ -54,6 +46,9 @@ def show_one(
     devices: DeviceFolders = None,
 ) -> Answer:
     """Show every fact that is known of a machine."""
+    from edgec.device.load import load_device
+    from edgec.report import device as device_report
+
     found = device_report.record(load_device(name, devices or ()))
     return Answer({**head("device show"), "device": found}, lambda r: device_report.draw(r["device"]))
 
@@ -61,6 +56,9 @@ def show_one(
 @command(app, "probe")
 def probe() -> Answer:
     """Show what this machine says of itself."""
+    from edgec.device.probe import probe_host
+    from edgec.report import device as device_report
+
     found = device_report.record(probe_host())
     return Answer({**head("device probe"), "device": found}, lambda r: device_report.draw(r["device"]))
 
@@ -76,6 +74,13 @@ def run(
     timeout: Patience = 600.0,
 ) -> Answer:
     """Run MODEL on its device, and write what it gives to a .npz file."""
+    import numpy as np
+
+    from edgec import api, files
+    from edgec.artifact.folder import refuse_existing
+    from edgec.ir.types import plain
+    from edgec.report import device_run
+
     refuse_existing(out)
     with shown() as progress:
         ran = api.run_on_device(
@@ -109,6 +114,10 @@ def check(
     timeout: Patience = 600.0,
 ) -> Answer:
     """Hold what MODEL gives on its device against what onnxruntime (LiteRT) gives here."""
+    from edgec import api
+    from edgec.report import check as check_report
+    from edgec.report import score
+
     if data is not None:
         with shown() as progress:
             scored = api.score(
@@ -133,6 +142,9 @@ def bench(
     timeout: Patience = 600.0,
 ) -> Answer:
     """Time MODEL on its device, as a whole and kernel by kernel, by the device's clock."""
+    from edgec import api
+    from edgec.report import bench as bench_report
+
     with shown() as progress:
         benched = api.bench(model, seconds=seconds, link=link, timeout=timeout, progress=progress, **settings)
     found = bench_report.record(benched, str(settings["device"]))
@@ -159,6 +171,7 @@ def farm(
 ) -> Answer:
     """Check, time and tune MODEL on several devices side by side; one that is lost costs its own line alone."""
     from edgec.bench import farm as devices
+    from edgec.report import farm as farm_report
 
     places = [devices.place(text) for text in on]
     with shown() as progress:

@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
-from rich.console import Group
 
-from edgec import api, pipeline
-from edgec.artifact.folder import refuse_existing
+from edgec.artifact.names import is_built
 from edgec.cli import bench as bench_verb
 from edgec.cli import chat as chat_verbs
 from edgec.cli import device as device_verbs
 from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
+from edgec.cli import rules as rule_verbs
 from edgec.cli import train as train_verb
 from edgec.cli import trust as trust_verb
-from edgec.cli.command import Answer, Asked, CommandGroup, command, refused
+from edgec.cli.command import OK, Answer, Asked, CommandGroup, command, refused
 from edgec.cli.shared import (
     BuiltFrom,
     Data,
@@ -32,29 +31,11 @@ from edgec.cli.shared import (
     refuse_source,
 )
 from edgec.emit.extras import APPS, BINDINGS
-from edgec.emit.picture import preparation
 from edgec.errors import UsageError
-from edgec.frontend import source as reader
-from edgec.options import Settings, resolve
-from edgec.options.said import said
-from edgec.pipeline.context import Context
-from edgec.report import build as build_report
-from edgec.report import built as built_report
-from edgec.report import check as check_report
-from edgec.report import doctor as doctor_report
-from edgec.report import explain as explain_report
-from edgec.report import inspect as inspect_report
-from edgec.report import launches, ledger, measure, next_steps
-from edgec.report import rules as rules_report
-from edgec.report import score as score_report
-from edgec.report import tune as tune_report
-from edgec.report.budget import BUDGETS, held, read_budgets
-from edgec.report.fit import fit
+from edgec.options import Settings
+from edgec.options.budgets import BUDGETS, read_budgets
 from edgec.report.progress import shown
 from edgec.report.record import head
-from edgec.reuse import is_built
-from edgec.rewrite import load_rules
-from edgec.tune.on_device import tune_on_device
 from edgec.version import __version__
 
 app = typer.Typer(
@@ -68,15 +49,11 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(device_verbs.app, name="device")
-rules_app = typer.Typer(cls=CommandGroup, help="Rules that models are rewritten by.", no_args_is_help=True)
-app.add_typer(rules_app, name="rules")
+app.add_typer(rule_verbs.app, name="rules")
 app.add_typer(profile_verbs.app, name="profiles")
 
 ModelPath = Annotated[
     str, typer.Argument(metavar="[MODEL]", help="An ONNX or TensorFlow Lite file, or a folder with an edgec.toml.")
-]
-RuleFolders = Annotated[
-    Optional[list[Path]], typer.Option("--rules", metavar="DIR", help="Folder of rewrite rules of your own.")
 ]
 Out = Annotated[Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")]
 
@@ -138,6 +115,14 @@ def build(
     ] = None,
 ) -> Answer:
     """Compile MODEL: by default into the folder MODEL-edgec."""
+    from edgec import api
+    from edgec.artifact.folder import refuse_existing
+    from edgec.emit.picture import preparation
+    from edgec.options.said import said
+    from edgec.report import build as build_report
+    from edgec.report import measure, next_steps
+    from edgec.report.budget import held
+
     budgets = read_budgets(budget or ())
     if report and start == "emit":
         raise UsageError(
@@ -186,6 +171,10 @@ def _lines(path: Path | None) -> list[str]:
 
 
 def _partial(model: str, settings: Settings, start: str, until: str, save: Path | None) -> Answer:
+    from edgec import pipeline
+    from edgec.options import resolve
+    from edgec.pipeline.context import Context
+
     with shown() as progress:
         run = pipeline.run(model, Context(resolve(settings), progress), start, until, save)
     text = run.steps[-1].stage.show(run.result, run.context).text
@@ -220,6 +209,10 @@ def check(
     source: BuiltFrom = None,
 ) -> Answer:
     """Hold what MODEL compiles to, or a built folder, against onnxruntime (LiteRT for .tflite), stage by stage."""
+    from edgec import api
+    from edgec.report import check as check_report
+    from edgec.report import score as score_report
+
     refuse_source(source, model)
     if train_verb.is_training(model):
         return train_verb.check_built(Path(model), vs, steps, seed, settings)
@@ -254,6 +247,17 @@ def inspect(
     ] = False,
 ) -> Answer:
     """Show what is in MODEL, and every operator that is not supported."""
+    from rich.console import Group
+
+    from edgec import pipeline
+    from edgec.frontend import source as reader
+    from edgec.options import resolve
+    from edgec.pipeline.context import Context
+    from edgec.report import built as built_report
+    from edgec.report import inspect as inspect_report
+    from edgec.report import launches, ledger, measure
+    from edgec.report.fit import fit
+
     if is_built(model):
         return Answer(built_report.record(Path(model)), built_report.draw)
     options = resolve(settings)
@@ -290,6 +294,10 @@ def tune(
     ] = None,
 ) -> Answer:
     """Measure the kernels that fusing MODEL has choices about, and keep their times in the profile database."""
+    from edgec import api
+    from edgec.report import tune as tune_report
+    from edgec.tune.on_device import tune_on_device
+
     with shown() as progress:
         if link is not None:
             done = tune_on_device(model, seconds, link=link, progress=progress, **settings)
@@ -310,6 +318,12 @@ def explain(
 
     Of a rule: where it changed the network, and why it does not apply to what is left.
     """
+    from edgec import pipeline
+    from edgec.frontend import source as reader
+    from edgec.options import resolve
+    from edgec.pipeline.context import Context
+    from edgec.report import explain as explain_report
+
     with shown() as progress:
         parsed = reader.read(model)
         run = pipeline.run(parsed, Context(resolve(settings), progress), until="schedule")
@@ -336,44 +350,18 @@ def demo(settings: Settings, out: Out = None) -> Answer:
 @command(app)
 def doctor() -> Answer:
     """Show which compilers and packages are here."""
+    from edgec.report import doctor as doctor_report
+
     found = doctor_report.doctor()
     return Answer(found, doctor_report.draw, bool(found["ok"]))
-
-
-@command(rules_app, "list")
-def list_rules(rules: RuleFolders = None) -> Answer:
-    """List every rule: its family, what it does to numbers, what it says."""
-    return Answer(rules_report.listed(load_rules(rules or ())), rules_report.draw_list)
-
-
-@command(rules_app, "show")
-def show_rule(
-    name: Annotated[str, typer.Argument(metavar="RULE", help="Name of a rule.")],
-    rules: RuleFolders = None,
-) -> Answer:
-    """Show one rule and how it is proved."""
-    return Answer(rules_report.shown(load_rules(rules or ()), name), rules_report.draw_one)
-
-
-@command(rules_app, "prove")
-def prove_rules(
-    names: Annotated[
-        Optional[list[str]], typer.Argument(metavar="[RULE...]", help="Names of rules; all of them by default.")
-    ] = None,
-    rules: RuleFolders = None,
-) -> Answer:
-    """Prove rules on generated instances, and their scalar identities where z3 and sympy are installed."""
-    known = load_rules(rules or ())
-    chosen = [r for r in known if not names or r.name in names]
-    for name in names or ():
-        if name not in {r.name for r in known}:
-            rules_report.shown(known, name)  # says what there is instead
-    return Answer(rules_report.proved(chosen), rules_report.draw_proofs)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """The entry point. With --json, a mistake in the command line is one JSON object too."""
     given = sys.argv[1:] if arguments is None else arguments
+    if given == ["--version"]:  # no option needs to be converted
+        print(f"edgec {__version__}")
+        sys.exit(OK)
     if "--json" not in given:
         app(args=given)
     try:

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
-from rich.console import RenderableType
 
-from edgec import api, files
-from edgec.artifact.folder import refuse_existing
-from edgec.cli import config, toml_text
+from edgec.artifact.names import is_built
 from edgec.cli.command import Answer, command, settings_of
 from edgec.cli.shared import BuiltFrom, Seconds, refuse_source
 from edgec.errors import UsageError
 from edgec.options import Settings
-from edgec.report import diff, measure
-from edgec.report import profile as profile_report
-from edgec.report import trace as traces
-from edgec.report.document import read_document
-from edgec.report.document.build import PAGE
-from edgec.report.page import diff_page, page
 from edgec.report.progress import shown
 from edgec.report.record import Record, head
-from edgec.reuse import is_built, remembered
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a build with a report, or its report.json.")]
 
@@ -37,6 +29,11 @@ def register(app: typer.Typer) -> None:
     @command(app)
     def report(folder: Folder = Path()) -> Answer:
         """Write report.html of a build that has a report.json; --json prints the whole document."""
+        from edgec import files
+        from edgec.report.document import read_document
+        from edgec.report.document.build import PAGE
+        from edgec.report.page import page
+
         found = read_document(folder)
         path = (folder.parent if folder.is_file() else folder) / PAGE
         files.replace(path, page(found))
@@ -60,6 +57,15 @@ def register(app: typer.Typer) -> None:
         source: BuiltFrom = None,
     ) -> Answer:
         """Time every kernel of what MODEL compiles to, or of a built folder, in a run on one thread."""
+        import json
+
+        from edgec import api, files
+        from edgec.artifact.folder import refuse_existing
+        from edgec.report import measure
+        from edgec.report import profile as profile_report
+        from edgec.report import trace as traces
+        from edgec.reuse import remembered
+
         refuse_source(source, model)
         if not seconds > 0:
             raise UsageError("nothing to time", hint="give it some seconds")
@@ -109,6 +115,12 @@ def register(app: typer.Typer) -> None:
         html: Annotated[Optional[Path], typer.Option("--html", metavar="FILE", help="Write a page too.")] = None,
     ) -> Answer:
         """Compare two builds that have reports: kernels, bytes, latency, error, size."""
+        from edgec import files
+        from edgec.artifact.folder import refuse_existing
+        from edgec.report import diff
+        from edgec.report.document import read_document
+        from edgec.report.page import diff_page
+
         if html is not None:
             refuse_existing(html)
         found = diff.diff(read_document(before), read_document(after))
@@ -119,6 +131,10 @@ def register(app: typer.Typer) -> None:
 
 def _configuration(folder: Path) -> Path:
     """The edgec.toml of a folder; one is written for a build that has a report and no such file yet."""
+    from edgec import files
+    from edgec.cli import config, toml_text
+    from edgec.report.document import read_document
+
     path = folder if folder.suffix == ".toml" else folder / config.FILE
     if not path.is_file():
         said = read_document(folder)["settings"]

@@ -7,8 +7,8 @@ from typing import Annotated, Optional
 
 import typer
 
+from edgec.artifact.names import is_built
 from edgec.errors import UsageError
-from edgec.reuse import is_built
 
 BuiltFrom = Annotated[
     Optional[Path],

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
-from rich.console import Group, RenderableType
 
-from edgec import api
-from edgec.artifact.folder import read_lock, refuse_existing
-from edgec.artifact.trainer import Trainer
-from edgec.bench.training import bench_training
-from edgec.build import Built
-from edgec.check.training import check_training
+from edgec.artifact.names import is_built
 from edgec.cli.command import Answer, Asked, command
 from edgec.errors import UsageError
 from edgec.options import Settings
-from edgec.report import build as build_report
-from edgec.report import next_steps
-from edgec.report import training as training_report
 from edgec.report.progress import shown
 from edgec.report.record import Record
-from edgec.report.terminal import pairs, size
-from edgec.reuse import is_built
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from edgec.artifact.trainer import Trainer
+    from edgec.build import Built
 
 
 def register(app: typer.Typer) -> None:
@@ -49,6 +44,12 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> Answer:
         """Build MODEL with a step that trains it (--loss), and train it where --data are given."""
+        from edgec import api
+        from edgec.artifact.folder import read_lock, refuse_existing
+        from edgec.artifact.trainer import Trainer
+        from edgec.report import build as build_report
+        from edgec.report import next_steps
+
         if settings.get("loss") is None:
             raise UsageError("what is to be trained is not said", hint="give --loss cross_entropy, or another loss")
         if write_onnx is not None:
@@ -82,6 +83,11 @@ def _compiled(built: Built) -> Path:
 
 def _draw(found: Record, model: str) -> RenderableType:
     """The build, then what is trained."""
+    from rich.console import Group
+
+    from edgec.report import build as build_report
+    from edgec.report.terminal import pairs, size
+
     training = found["training"]
     rows: list[tuple[str, RenderableType]] = [
         ("loss", training["loss"]),
@@ -97,6 +103,9 @@ def _draw(found: Record, model: str) -> RenderableType:
 
 def check_built(folder: Path, vs: str | None, steps: int, seed: int, settings: Settings) -> Answer:
     """Check the step of a built folder."""
+    from edgec.check.training import check_training
+    from edgec.report import training as training_report
+
     with shown() as progress, _opened(folder, settings) as trainer:
         found = check_training(trainer, vs=vs, steps=steps, seed=seed, progress=progress)
     return Answer(training_report.checked(found, folder), training_report.draw_checked, found.ok)
@@ -104,6 +113,9 @@ def check_built(folder: Path, vs: str | None, steps: int, seed: int, settings: S
 
 def bench_built(folder: Path, vs: str | None, seconds: float, rounds: int, settings: Settings) -> Answer:
     """Time the step of a built folder."""
+    from edgec.bench.training import bench_training
+    from edgec.report import training as training_report
+
     threads = int(settings.get("threads", 1))
     with shown() as progress, _opened(folder, settings) as trainer:
         found = bench_training(
@@ -114,8 +126,14 @@ def bench_built(folder: Path, vs: str | None, seconds: float, rounds: int, setti
 
 def is_training(given: str) -> bool:
     """True for a folder that was built with a training step."""
-    return is_built(given) and "training" in read_lock(Path(given))
+    if not is_built(given):
+        return False
+    from edgec.artifact.folder import read_lock
+
+    return "training" in read_lock(Path(given))
 
 
 def _opened(folder: Path, settings: Settings) -> Trainer:
+    from edgec.artifact.trainer import Trainer
+
     return Trainer(folder, int(settings.get("threads", 1)))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Group, RenderableType
-from rich.markup import escape
 
 from edgec.cli import config, trusted
 from edgec.cli.command import Answer, command
 from edgec.report.record import Record, head
-from edgec.report.terminal import table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def register(app: typer.Typer) -> None:
@@ -34,6 +34,11 @@ def register(app: typer.Typer) -> None:
 
 
 def _draw(record: Record) -> RenderableType:
+    from rich.console import Group
+    from rich.markup import escape
+
+    from edgec.report.terminal import table
+
     if not record["lines"]:
         return f"nothing in {record['file']} needs trust\n"
     drawn = table("line", "value")

@@ -19,16 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgec.device.device import Device
+from edgec.device.names import ABI
 from edgec.device.toolchain import compile_objects, pick_compiler
 from edgec.errors import ToolchainError
 from edgec.resources import data_folder
 
-#: Android's names of the architectures.
-ABI = {"aarch64": "arm64-v8a"}
 #: Pages of Android 15 and later may have 16 KiB.
 PAGE_BYTES = 16_384
-#: The oldest Android that the library is for.
-MIN_SDK = 24
 #: What the code may ask a phone for, by library.
 SYSTEM = {
     "c": (

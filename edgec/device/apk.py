@@ -16,6 +16,7 @@ from pathlib import Path
 from edgec.device import android
 from edgec.device.android import Progress
 from edgec.device.device import Device
+from edgec.device.names import ABI
 from edgec.errors import ToolchainError
 from edgec.link.base import tool
 
@@ -44,12 +45,12 @@ def assemble(folder: Path, name: str, device: Device, sources: Sequence[str], pr
         _call(smali, "a", "-o", work / "classes.dex", *sorted(own.glob("*.smali")))
         _call(aapt, "link", "-I", _FRAMEWORK, "--manifest", own / "AndroidManifest.xml", "-o", work / "base.apk")
         with zipfile.ZipFile(folder / "android" / f"{name}.aar") as aar:
-            shared = aar.read(f"jni/{android.ABI[device.arch]}/{library}")
+            shared = aar.read(f"jni/{ABI[device.arch]}/{library}")
         with zipfile.ZipFile(work / "base.apk") as base, zipfile.ZipFile(work / "whole.apk", "w") as archive:
             for entry in base.namelist():
                 _add(archive, entry, base.read(entry), 4)
             _add(archive, "classes.dex", (work / "classes.dex").read_bytes(), 4)
-            _add(archive, f"lib/{android.ABI[device.arch]}/{library}", shared, android.PAGE_BYTES)
+            _add(archive, f"lib/{ABI[device.arch]}/{library}", shared, android.PAGE_BYTES)
         store = ["-storepass", "android", "-keypass", "android", "-alias", "trial"]
         _call(
             keys, "-genkeypair", "-keystore", work / "keys", *store, "-keyalg", "RSA", "-keysize", "2048",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from edgec.device.costs import Costs, usual_costs
-from edgec.ir.vector import NARROWEST
+from edgec.ir.lanes import NARROWEST
 
 Language = Literal["c", "opencl", "cuda"]
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]

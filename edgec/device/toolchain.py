@@ -19,13 +19,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 from edgec.device.device import Device
+from edgec.device.names import CompilerKind
 from edgec.device.probe import host_arch
 from edgec.errors import ToolchainError
 
-CompilerKind = Literal["gcc", "clang", "zig"]
 Progress = Callable[[Path, int, int], None]
 """Called as (source, number of sources compiled so far, number of sources)."""
 

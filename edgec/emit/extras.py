@@ -8,15 +8,15 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from edgec.device import android
-from edgec.device.device import Device
-from edgec.emit.language import language_of
-from edgec.emit.language_model import Session
+from edgec.device.names import ABI, MIN_SDK
 from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, steps
 from edgec.errors import UsageError
-from edgec.frontend.language.facts import KEY
+
+if TYPE_CHECKING:
+    from edgec.device.device import Device
+    from edgec.emit.language_model import Session
 
 _FIXED = {"int8_t": 1, "int16_t": 2, "int32_t": 4, "int64_t": 8}
 #: Bytes of the types that callers see.
@@ -111,7 +111,7 @@ BINDINGS: Mapping[str, Extra] = {
 APPS: Mapping[str, Extra] = {
     "android": Extra(
         _ANDROID,
-        arches=tuple(android.ABI),
+        arches=tuple(ABI),
         needs=("java",),
         steps=("gradle -p {folder}/android assembleRelease",),
         of_conversations={
@@ -134,7 +134,7 @@ APPS: Mapping[str, Extra] = {
     ),
     "apk": Extra(
         _below("android/apk", "apps/apk", "AndroidManifest.xml", "Network.smali", "Trial.smali"),
-        arches=tuple(android.ABI),
+        arches=tuple(ABI),
         needs=("java", "android"),
         fixed=True,
         steps=("adb install {folder}/android/{name}.apk",),
@@ -204,6 +204,8 @@ def chosen(names: Iterable[str], device: Device, prefix: str) -> list[Extra]:
 
 
 def _refuse(name: str, extra: Extra, device: Device, prefix: str) -> None:
+    from edgec.emit.language import language_of
+
     if language_of(device).name != extra.language:
         wanted = {"c": "C", "cuda": "CUDA"}[extra.language]
         raise UsageError(f"'{name}' is for networks in {wanted}; '{device.name}' is programmed in {device.language}")
@@ -257,6 +259,8 @@ def pages(
 
     Raises UsageError where a network has to look at pictures and does not.
     """
+    from edgec.frontend.language.facts import KEY
+
     hears = is_keyword_spotter(inputs, outputs)
     picture = None if hears else picture_of(inputs, outputs, prepared)
     flow = flow_of(inputs, outputs, prepared)
@@ -298,5 +302,5 @@ def pages(
         "least": -128 if inputs and inputs[0].dtype == "i8" else 0,
         "most": 127 if inputs and inputs[0].dtype == "i8" else 255,
         "purpose": "pictures" if model is None else "chat",
-        "abi": android.ABI.get(device.arch), "min_sdk": android.MIN_SDK,
+        "abi": ABI.get(device.arch), "min_sdk": MIN_SDK,
     }  # fmt: skip

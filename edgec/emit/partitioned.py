@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgec.artifact.names import LOCK
 from edgec.device.device import Device
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.function_comment import comment_text
 from edgec.emit.interface import Port, ports
 from edgec.emit.license import licensed
-from edgec.emit.project import LOCK, files, sealed
+from edgec.emit.project import files, sealed
 from edgec.emit.render import render
 from edgec.emit.weights import Weights
 from edgec.errors import UsageError

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from edgec.artifact.names import LOCK
 from edgec.device.device import Device
 from edgec.emit import extras
 from edgec.emit.host_values import decoder_of
@@ -30,8 +31,6 @@ from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Program
 from edgec.version import __version__
 
-#: The lock file; only a folder that contains one is overwritten.
-LOCK = "edgec.lock"
 #: Headers that generated sources include, and thus no names for a project: its own header would hide them.
 _HEADERS = frozenset([
     "assert", "ctype", "errno", "float", "immintrin", "inttypes", "limits", "math", "pthread", "sched", "signal",

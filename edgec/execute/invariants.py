@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from math import prod
 
-from edgec.errors import EdgecError
+from edgec.errors import InternalError
 from edgec.fuse import Block, Plan
 from edgec.fuse.cost_model import operations
 from edgec.fuse.join import AGAIN, CHOSEN
@@ -27,7 +27,7 @@ MOST_DECIDED = 2.5
 LEAST_OPERATIONS = 10_000
 
 
-class InvariantError(EdgecError):
+class InvariantError(InternalError):
     """A stage left a result that contradicts itself: a mistake in edgec, not in the model."""
 
     def __init__(self, message: str, where: str) -> None:

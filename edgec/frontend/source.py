@@ -20,9 +20,9 @@ from edgec.frontend.language.cache import Kind
 from edgec.frontend.onnx import decoder, importer, support
 from edgec.frontend.onnx import model as onnx_model
 from edgec.frontend.onnx.external import locations
-from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.graph import Graph, Node
+from edgec.options.texts import DimensionRange
 from edgec.text import printable
 from edgec.untrusted import reason
 

@@ -12,11 +12,11 @@ from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_formula, evaluate_node
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula, Meaning, Node, Procedure
+from edgec.ir.lanes import NARROWEST
 from edgec.ir.loads import replace_loads
 from edgec.ir.nest import Split, coefficient, most, split_formula
 from edgec.ir.sizes import NO_SIZES, Sizes
 from edgec.ir.types import is_float
-from edgec.ir.vector import NARROWEST
 from edgec.ops import formula
 
 

@@ -28,8 +28,9 @@ from edgec.fuse.draft import BLOCK_LIMIT, Draft
 from edgec.fuse.pooled import is_pooled_product
 from edgec.ir import expr as X
 from edgec.ir.graph import Node
+from edgec.ir.lanes import NARROWEST
 from edgec.ir.nest import Split, split_formula
-from edgec.ir.vector import LANES, NARROWEST, has_vector_form
+from edgec.ir.vector import LANES, has_vector_form
 from edgec.ops import is_procedure
 
 #: From this many bytes on, the scores of one head are never stored, regardless of cost: memory should grow with the

@@ -33,10 +33,6 @@ LANES = {
 }
 
 
-#: The narrowest vector of ec_simd.h; a machine without vectors computes its lanes one by one.
-NARROWEST = 4
-
-
 def has_vector_form(op: str, dtype: str, argument: str) -> bool:
     """Can a function with a result of this type run on lanes, its last operand being of the type ``argument``?"""
     kind = LANES.get(dtype)

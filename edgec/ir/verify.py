@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from edgec.errors import EdgecError, ModelError
+from edgec.errors import InternalError, ModelError
 from edgec.ir.expr import Expr, free_variables
 from edgec.ir.graph import Array, Graph, Node, sizes_in
 from edgec.ir.index import bounds, is_static
@@ -16,7 +16,7 @@ from edgec.ir.types import DTYPES, Type, dtype_name
 Found = Iterable[tuple["Node | None", str]]
 
 
-class VerifyError(EdgecError):
+class VerifyError(InternalError):
     """A stage left a graph that breaks an invariant."""
 
 

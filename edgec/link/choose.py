@@ -7,12 +7,10 @@ from edgec.errors import LinkError, UsageError
 from edgec.link.adb import Adb
 from edgec.link.base import Link
 from edgec.link.board import Board
+from edgec.link.forms import FORMS
 from edgec.link.local import Local, emulated
 from edgec.link.node import node
 from edgec.link.ssh import Ssh
-
-#: How links are written, with what stands behind the colon.
-FORMS = "local, qemu[:PROCESSOR], board[:MACHINE], node, ssh:HOST[:PORT], adb[:SERIAL]"
 
 
 def open_link(device: Device, text: str | None = None) -> Link:

@@ -1,7 +1,7 @@
 """The one table of options: the fields of `Settings`, each with its `Option`.
 
 The Python keywords, the command line, the keys of edgec.toml, the defaults and the list in the guide all come from it.
-A new option is a field here and its resolved value in `edgec.options.resolve`.
+A new option is a field here and its resolved value in `edgec.options.resolved`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, Union, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Union, get_args, get_type_hints
 
-from edgec.device.device import Device
-from edgec.device.toolchain import CompilerKind
-from edgec.frontend.onnx.inputs import DimensionRange
+from edgec.device.names import CompilerKind
 from edgec.options import texts
+from edgec.options.texts import DimensionRange
+
+if TYPE_CHECKING:
+    from edgec.device.device import Device
 
 Folders = Iterable[Union[str, Path]]
 
@@ -290,7 +292,7 @@ class Settings(TypedDict, total=False):
 
 def _rows() -> dict[str, Option]:
     found = {}
-    for key, hint in get_type_hints(Settings, include_extras=True).items():
+    for key, hint in get_type_hints(Settings, localns={"Device": object}, include_extras=True).items():
         option = next(m for m in get_args(hint) if isinstance(m, Option))
         found[key] = replace(option, flag=option.flag or key)
     return found

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from edgec.errors import UsageError
 from edgec.text import printable
-from edgec.untrusted import read_array
+
+#: Extents of an open dimension: least, most, step.
+DimensionRange = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,23 @@ def _shape(text: str) -> tuple[int, ...]:
     return tuple(int(d) for d in text.split(",") if d.strip())
 
 
-def _dim(text: str) -> tuple[int, int, int]:
+def _dim(text: str) -> DimensionRange:
     least, most, step = _matched(r"(\d+)(?:\.\.(\d+)(?::(\d+))?)?", text)
     return int(least), int(most or least), int(step or 1)
 
 
-def _dim_text(given: tuple[int, int, int] | range) -> str:
+def _dim_text(given: DimensionRange | range) -> str:
     least, most, step = (given.start, given.stop - 1, given.step) if isinstance(given, range) else given
     return f"{least}..{most}:{step}"
 
 
 def _value(text: str) -> Any:
     """A number, numbers separated by commas, true or false, nested lists of them, or the name of a .npy file."""
+    import numpy as np
+
     if text.endswith(".npy"):
+        from edgec.untrusted import read_array
+
         return read_array(text)
     words = {"true": True, "false": False}
     if text.startswith("["):
@@ -75,6 +79,8 @@ def _value(text: str) -> Any:
 
 
 def _value_text(value: Any) -> str:
+    import numpy as np
+
     return json.dumps(np.asarray(value).tolist())
 
 

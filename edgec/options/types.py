@@ -8,9 +8,10 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from edgec.device.device import Device
 from edgec.options.table import Settings
 
-_HINTS = get_type_hints(Settings)
+_HINTS = get_type_hints(Settings, localns={"Device": Device})
 #: Types of numbers that count as others: those of numpy, and whole numbers where there may be fractions.
 _NUMBERS: Mapping[Any, Any] = {int: Integral, float: Real}
 _WORDS = {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -12,8 +11,7 @@ from edgec.bench.timing import Benched
 from edgec.build import Built
 from edgec.check.fidelity import Fidelity
 from edgec.check.network import Checked
-from edgec.compress import FIGURES
-from edgec.errors import UsageError
+from edgec.options.budgets import Budget
 from edgec.report import traffic
 from edgec.report.fit import fit
 from edgec.report.kernels import kernel_record
@@ -21,43 +19,8 @@ from edgec.report.record import Record
 from edgec.report.terminal import duration, number, size
 from edgec.text import printable
 
-#: Every budget, and the figure that it bounds.
-BUDGETS = {
-    "latency_ms": "median milliseconds of one run on this machine",
-    "ram_kb": "KiB of the arena, inputs and outputs",
-    "flash_kb": "KiB of weights; code comes on top",
-    "traffic_kb": "KiB that a run reads and writes, each element once a kernel",
-    "max_error": "largest difference from the reference, of the largest value",
-}
 #: Number of contributors that are named.
 NAMED = 3
-
-
-@dataclass(frozen=True)
-class Budget:
-    """A bound by its name."""
-
-    name: str
-    limit: float
-
-
-def read_budgets(texts: Iterable[str]) -> tuple[Budget, ...]:
-    """Budgets as the command line has them, NAME=NUMBER; raises UsageError for a name or a number that is none."""
-    found = []
-    for text in texts:
-        name, equals, rest = text.partition("=")
-        if name not in BUDGETS:
-            known = ", ".join(BUDGETS)
-            hint = f"it is one of {known}" if name not in FIGURES else f"what compression may lose is --max-loss {text}"
-            raise UsageError(f"there is no budget '{printable(name)}'", hint=printable(hint, 200))
-        try:
-            limit = float(rest) if equals else -1.0
-        except ValueError:
-            limit = -1.0
-        if not 0 <= limit < float("inf"):
-            raise UsageError(f"'{printable(text)}' is no budget", hint=f"write {name}=NUMBER")
-        found.append(Budget(name, limit))
-    return tuple(found)
 
 
 def needs(budgets: Sequence[Budget], name: str) -> bool:

@@ -24,9 +24,10 @@ from edgec.emit.source import generate
 from edgec.errors import CheckError, UsageError
 from edgec.frontend.language.facts import facts_of
 from edgec.frontend.tflite.model import TfliteModel
+from edgec.options.budgets import Budget
 from edgec.pipeline.run import Run
 from edgec.progress import Progress, silent
-from edgec.report.budget import Budget, needs
+from edgec.report.budget import needs
 from edgec.report.document import document, write_document
 from edgec.report.document.build import PAGE
 from edgec.report.kernels import kernel_record

@@ -6,10 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
 from edgec import progress as told
 from edgec.text import printable
 
@@ -17,6 +13,13 @@ from edgec.text import printable
 @contextmanager
 def shown() -> Iterator[told.Progress]:
     """Progress that draws a bar on standard error, or in a notebook; nothing is drawn where nobody would see it."""
+    if not sys.stderr.isatty() and "IPython" not in sys.modules:  # nor can it be a notebook
+        yield told.silent
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     if not sys.stderr.isatty() and not Console().is_jupyter:
         yield told.silent
         return

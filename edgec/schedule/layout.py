@@ -16,8 +16,8 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Formula, Node
 from edgec.ir.index import upper
+from edgec.ir.lanes import NARROWEST
 from edgec.ir.nest import most
-from edgec.ir.vector import NARROWEST
 from edgec.schedule.program import Buffer, View
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgec.artifact.language_model import Drawing, Generation, LanguageModel
-from edgec.artifact.sampler import Sampling
+from edgec.artifact.sampling import Sampling
 from edgec.errors import UsageError
 
 #: Fields that change nothing of an answer.

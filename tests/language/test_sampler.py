@@ -11,7 +11,8 @@ import pytest
 from chance import RANDOM
 from compiled import STRICT
 
-from edgec.artifact.sampler import Sampler, Sampling
+from edgec.artifact.sampler import Sampler
+from edgec.artifact.sampling import Sampling
 from edgec.errors import UsageError
 
 LANGUAGE = Path(__file__).resolve().parents[2] / "codegen_templates" / "language"

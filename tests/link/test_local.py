@@ -21,7 +21,7 @@ from edgec.bench import remote
 from edgec.cli.main import main
 from edgec.device.load import load_device
 from edgec.errors import DeviceError, EdgecError, LinkError, UsageError
-from edgec.link import open_link
+from edgec.link.choose import open_link
 from edgec.schedule.variants import Product
 from edgec.tune import on_device
 from edgec.tune.database import Measured, Profiles

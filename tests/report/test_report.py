@@ -14,9 +14,10 @@ import pytest
 
 import edgec
 from edgec.errors import UsageError
+from edgec.options.budgets import read_budgets
 from edgec.report import measure
 from edgec.report import page as pages
-from edgec.report.budget import held, read_budgets
+from edgec.report.budget import held
 from edgec.report.document import read_document, write_document
 from edgec.report.page import page
 

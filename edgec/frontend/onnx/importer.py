@@ -18,7 +18,6 @@ from edgec.frontend.onnx import call as registry
 from edgec.frontend.onnx.call import Call, ModelWarning, Results, load_operators
 from edgec.frontend.onnx.implied import as_one, implied, lone_batch
 from edgec.frontend.onnx.inputs import (
-    DimensionRange,
     OpenShapes,
     bind_inputs,
     declared_shapes,
@@ -35,6 +34,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.graph import Graph, Node, sizes_in
 from edgec.ir.index import lesser, upper
+from edgec.options.texts import DimensionRange
 from edgec.text import listed, printable
 
 #: The exceptions that a lowering function may raise for a node that violates the standard.

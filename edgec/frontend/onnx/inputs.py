@@ -21,12 +21,11 @@ from edgec.ir.graph import Node, placeholder
 from edgec.ir.index import upper
 from edgec.ir.sizes import Dimension
 from edgec.ir.types import DTYPES, Type
+from edgec.options.texts import DimensionRange
 from edgec.text import listed, printable
 
 #: A dimension as the model declares it: a size, a symbol, or nothing.
 Open = int | str | None
-#: What the user says of a dimension: the least, the most, and the step between.
-DimensionRange = tuple[int, int, int]
 
 
 class OpenShapes(UsageError):

@@ -20,11 +20,11 @@ from edgec.device.load import load_device
 from edgec.emit.weights import PLACES as WEIGHT_PLACES
 from edgec.errors import UsageError
 from edgec.frontend.language.cache import KINDS, Kind
-from edgec.frontend.onnx.inputs import DimensionRange
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
 from edgec.options.keywords import unknown
 from edgec.options.table import OPTIONS, Folders, Settings
+from edgec.options.texts import DimensionRange
 from edgec.options.training import Training, training_of
 from edgec.options.types import expected, value_fits
 from edgec.rewrite.rule import Numeric
