@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from functools import cache
 from typing import Any
 
@@ -21,14 +22,14 @@ _LARGE = (
 @cache
 def torchvision() -> Any:
     """The package; of its own operators, those that its import asks for are declared where they were not compiled."""
-    if not hasattr(torch.ops.torchvision, "nms"):
+    try:
+        return importlib.import_module("torchvision")
+    except RuntimeError:  # the operators that it describes are not there
         library = torch.library.Library("torchvision", "DEF")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        torchvision.library = library  # type: ignore[attr-defined]  # what it declares goes with it
-    import torchvision as package
-
-    return package
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    torchvision.library = library  # type: ignore[attr-defined]  # what it declares goes with it
+    return importlib.import_module("torchvision")
 
 
 @cache
