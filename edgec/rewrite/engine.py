@@ -18,7 +18,7 @@ from edgec.errors import Undecided
 from edgec.ir.graph import Graph, Node, topological
 from edgec.ir.loads import reduces
 from edgec.ir.types import FLOATS
-from edgec.rewrite.applied import Applied, Considered
+from edgec.rewrite.applied import Applied, Considered, term
 from edgec.rewrite.facts import is_static
 from edgec.rewrite.measure import NOTHING, Measure, OpCosts, height, measure
 from edgec.rewrite.rule import Numeric, Proposal, Rule, View
@@ -29,9 +29,6 @@ STEPS_PER_NODE = 50
 
 #: Values with more readers than this are not removed by rewriting all readers at once.
 MOST_READERS = 6
-
-#: Depth to which the terms of an applied rule are printed.
-_SHOWN_DEPTH = 6
 
 #: Discontinuous functions: a difference in the last place of an operand may change their result by a whole step.
 _JUMPS = frozenset({"floor", "ceil", "trunc", "round", "floordiv", "floormod", "fmod"})
@@ -123,7 +120,8 @@ class _Rewriter:
     """Rewrites sweep by sweep.
 
     ``counts`` is a reference count: for every live node among those already swept, the number of nodes (swept or still
-    to be swept) and outputs that read it. Nodes that come to life or die by a step give its gain.
+    to be swept) and outputs that read it. Nodes that come to life or die by a step give its gain. Until the next sweep
+    ``replaced`` maps the readers of freed values to what they became: who reads one reads, and counts for, the other.
     """
 
     def __init__(self, rules: Sequence[Rule], origin: Mapping[Node, tuple[str, ...]], prices: OpCosts) -> None:
@@ -135,11 +133,12 @@ class _Rewriter:
         self.origin = dict(origin)
         self.applied: list[Applied] = []
         self.counts: dict[Node, int] = {}
+        self.replaced: dict[Node, Node] = {}
         self.delicate: frozenset[Node] = frozenset()
         self.steps = 0
 
     def uses(self, node: Node) -> int:
-        return self.counts.get(node, 0)
+        return self.counts.get(self.standing(node), 0)
 
     def rules_for(self, node: Node) -> Iterator[Rule]:
         """The rules that may apply to a node, by its operator and those of its arguments."""
@@ -155,6 +154,7 @@ class _Rewriter:
         for _, n in outputs:
             readers[n] += 1
         self.counts = {}
+        self.replaced = {}
         self.delicate = _delicate(nodes)
         new = self.process(nodes, readers)
         return tuple((name, new[n]) for name, n in outputs)
@@ -206,7 +206,7 @@ class _Rewriter:
             self.release(proposal, readers)
             return None
         origin = self.inherit(born, dead, proposal)
-        before, after = _term(node, set(dead)), _term(proposal, set(born))
+        before, after = term(node, set(dead)), term(proposal, set(born))
         self.applied.append(Applied(r.name, r.family, r.numeric, origin, before, after, gain))
         if not born:
             return proposal
@@ -222,8 +222,8 @@ class _Rewriter:
             for a in dict.fromkeys(n.args):
                 users[a].append(n)
         place = {n: k for k, n in enumerate(nodes)}
-        replaced: dict[Node, Node] = {}
-        stale: set[Node] = set()  # replaced nodes and all that is computed from them: their reference counts are old
+        replaced = self.replaced = {}
+        needed: set[Node] = set()  # what the replacements are computed from, which none of the next may change
         for value in nodes:
             readers = users[value]
             if not 2 <= len(readers) <= MOST_READERS or value in named or not value.args or is_static(value):
@@ -232,10 +232,13 @@ class _Rewriter:
             later = _readers_of((u for r in readers for u in users[r]), users, place, last)
             if later.intersection(readers):
                 continue  # one reader is computed from another, whose replacement is not known yet
-            if not stale.intersection((value, *readers)) and len(self.applied) < self.steps:
+            if not needed.isdisjoint(readers) or not all(n in self.counts for n in (value, *readers)):
+                continue
+            if len(self.applied) < self.steps:
                 found = self.free(value, readers, place)
                 replaced.update(found)
-                stale.update(_readers_of(found, users))
+                for proposal in found.values():
+                    needed.update((proposal, *(a for m in topological([proposal], known=place) for a in m.args)))
         if not replaced:
             return outputs
         new: dict[Node, Node] = {}
@@ -282,7 +285,7 @@ class _Rewriter:
             return {}
         for k, (reader, (r, proposal)) in enumerate(chosen.items()):
             origin = self.inherit([n for n in born if n in self.counts], [reader, value], proposal)
-            before, after = _term(reader, {reader, value}), _term(proposal, set(born))
+            before, after = term(reader, {reader, value}), term(proposal, set(born))
             own = gain if k + 1 == len(chosen) else NOTHING  # the gain is common: it is recorded once, at the last step
             self.applied.append(Applied(r.name, r.family, r.numeric, origin, before, after, own))
         return {reader: proposal for reader, (_, proposal) in chosen.items()}
@@ -316,6 +319,7 @@ class _Rewriter:
         stack = [(node, readers)]
         while stack:
             n, more = stack.pop()
+            n = self.standing(n)
             if n in self.counts:
                 self.counts[n] += more
             else:
@@ -324,12 +328,19 @@ class _Rewriter:
                 stack += [(a, 1) for a in dict.fromkeys(n.args)]
         return born
 
+    def standing(self, node: Node) -> Node:
+        """The node, or what it was replaced by when a value was freed."""
+        while node in self.replaced:
+            node = self.replaced[node]
+        return node
+
     def release(self, node: Node, readers: int) -> list[Node]:
         """Take readers from ``node``; returns the nodes that have none left."""
         dead: list[Node] = []
         stack = [(node, readers)]
         while stack:
             n, fewer = stack.pop()
+            n = self.standing(n)
             self.counts[n] -= fewer
             if not self.counts[n]:
                 del self.counts[n]
@@ -375,19 +386,3 @@ def _arguments_first(root: Node, inside: set[Node]) -> Iterator[Node]:
         if a in inside:
             yield from _arguments_first(a, inside)
     yield root
-
-
-def _term(node: Node, inside: set[Node]) -> str:
-    """The part of a node's term that is ``inside``, on one line; other operands are shown by type."""
-    names: dict[Node, str] = {}
-
-    def show(n: Node, depth: int) -> str:
-        if n in inside and n.args and depth:
-            attributes = [f"{k}={v!r}" for k, v in n.attrs]
-            return f"{n.op}({', '.join([*(show(a, depth - 1) for a in n.args), *attributes])})"
-        if n not in names:
-            names[n] = f"{'c' if is_static(n) else 'x'}{len(names)}"
-            return f"{names[n]}: {n.type}"
-        return names[n]
-
-    return show(node, _SHOWN_DEPTH)

@@ -16,7 +16,7 @@ from edgec.ir.graph import Graph, Node, constant, placeholder
 from edgec.ir.text import parse, show
 from edgec.ir.types import Type
 from edgec.ir.verify import verify
-from edgec.rewrite import consider, load_rules, simplify
+from edgec.rewrite import consider, engine, load_rules, simplify
 from edgec.rewrite.measure import total
 from edgec.rewrite.rule import Numeric
 
@@ -137,6 +137,57 @@ def test_a_long_chain_is_fast() -> None:
     result, _ = simplify(Graph((x,), (("y", y),)))
     assert len(result.operations()) == 450
     assert time.perf_counter() - begin < 10
+
+
+def chained_steps(count: int) -> Graph:
+    """Steps that each compute more than their two readers take; the next step is computed from both."""
+    y = x = placeholder("x", Type("f32", (4, 8)))
+    weights = np.random.default_rng(1).standard_normal((count, 3, 8)).astype(np.float32)
+    for of_step in weights:
+        wide = ops.node("tanh", y)
+        parts = (ops.node("slice", wide, starts=(0, k), shape=(4, 3), steps=(1, 1)) for k in (0, 5))
+        y = ops.node("matmul", ops.node("mul", *parts), constant(of_step))
+    return Graph((x,), (("y", y),))
+
+
+def nested_halves(count: int) -> Graph:
+    """Functions of halves of functions, from which a column is missing: what one step frees, the next one reads."""
+    y = x = placeholder("x", Type("f32", (4, 8 << count)))
+    outputs = []
+    for k in range(count):
+        wide, half = ops.node("tanh" if k % 2 else "exp", y), y.type.shape[1] // 2 - 1
+        y, other = (
+            ops.node("slice", wide, starts=(0, start), shape=(4, half), steps=(1, 1)) for start in (0, half + 1)
+        )
+        outputs.append((f"y{k}", other))
+    return Graph((x,), (*outputs, ("y", y)))
+
+
+@pytest.mark.parametrize(
+    ("graph", "most"), [(chained_steps(2), 6), (chained_steps(40), 6), (nested_halves(5), 7)], ids=["2", "40", "nested"]
+)
+def test_values_are_freed_in_as_many_sweeps_however_often_they_occur(
+    graph: Graph, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweeps: list[int] = []
+    usual = engine._Rewriter.sweep
+
+    def counted(self: engine._Rewriter, outputs: tuple[tuple[str, Node], ...]) -> tuple[tuple[str, Node], ...]:
+        sweeps.append(len(self.applied))
+        return usual(self, outputs)
+
+    monkeypatch.setattr(engine._Rewriter, "sweep", counted)
+    result, applied = simplify(graph)
+    verify(result)
+    assert len(sweeps) <= most
+    computed = [sum(n.type.elements for n in g.operations() if n.op in ("tanh", "exp")) for g in (result, graph)]
+    assert computed[0] < computed[1]
+    gained = [sum(column) for column in zip(*(a.gain for a in applied))]
+    assert gained[:4] == [b - a for a, b in zip(total(result), total(graph))][:4]
+    value = {"x": np.random.default_rng(2).standard_normal(graph.inputs[0].type.shape).astype(np.float32)}
+    found, expected = run(result, value), run(graph, value)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5)
 
 
 # ---- random graphs: the same values before and after
