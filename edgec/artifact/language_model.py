@@ -9,7 +9,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from edgec.artifact.adapter import Adapter, layout_for
+from edgec.artifact.adapter import read as read_adapter
 from edgec.artifact.conversation import Conversation
+from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.artifact.sampler import Mask, Sampler
 from edgec.artifact.sampling import Sampling
@@ -18,6 +21,7 @@ from edgec.artifact.text_stream import GOING
 from edgec.artifact.tokenizer import Tokenizer
 from edgec.errors import UsageError
 from edgec.frontend.language.chat_template import Message
+from edgec.text import printable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -81,8 +85,10 @@ class Generation:
         return "".join(self)
 
     def _generate(self, model: LanguageModel, tokens: Sequence[int], request: _Request) -> Generator[str, None, None]:
-        session = request.session or model._take(tokens)
+        session = request.session or model._take(tokens, request.adapter)
         try:
+            if request.session is None or request.adapter is not None:
+                session.use_adapter(request.adapter)
             yield from self._run(session, tokens, request)
         finally:
             if request.session is None:
@@ -123,6 +129,7 @@ class _Request:
     stops: Sequence[str]
     mask: Mask | None
     session: Session | None
+    adapter: Adapter | None
 
 
 class LanguageModel:
@@ -140,6 +147,8 @@ class LanguageModel:
         self.tokenizer = Tokenizer(self.network)
         self.context, self.vocabulary = self._idle[0].context, self._idle[0].vocabulary
         self._conversation: Conversation | None = None
+        self._adapters: dict[str, Adapter] = {}
+        self._adapter: Adapter | None = None
 
     @property
     def conversation(self) -> Conversation:
@@ -147,6 +156,27 @@ class LanguageModel:
         if self._conversation is None:
             self._conversation = Conversation(self.network, self.tokenizer)
         return self._conversation
+
+    @property
+    def adapters(self) -> list[str]:
+        """The names of the adapters that `add_adapter` has read."""
+        return list(self._adapters)
+
+    def add_adapter(self, name: str, path: str | Path) -> None:
+        """Read an adapter, for generations that name it: a folder or file of PEFT's, GGUF, or one of `edgec adapter`.
+
+        Raises ModelError for one that does not fit the model, UsageError where the model has no room for adapters;
+        those that were there stay.
+        """
+        self._adapters[name] = self._read(path)
+
+    def adapter(self, path: str | Path | None) -> None:
+        """Use this adapter (None: none) for generations from now on that name no other; errors as of `add_adapter`."""
+        self._adapter = None if path is None else self._read(path)
+
+    def _read(self, path: str | Path) -> Adapter:
+        facts = read_lock(self.network.folder)["language_model"]
+        return Adapter(read_adapter(path, layout_for(facts, str(self.network.folder))))
 
     def session(self) -> Session:
         """A session of one's own, to give to `generate` and `chat`; it can be saved, restored and forked."""
@@ -161,16 +191,19 @@ class LanguageModel:
         mask: Mask | None = None,
         session: Session | None = None,
         special: bool = False,
+        adapter: str = "",
         **sampling: Unpack[Drawing],
     ) -> Generation:
         """The continuation of a text, or of tokens: at most ``max_tokens``, up to a stop string, which is not shown.
 
-        ``special``: texts of control tokens in the prompt become these tokens. The remaining keywords are those of
-        `Sampling`. Raises UsageError for a prompt that does not fit the context, and for values outside their ranges.
+        ``special``: texts of control tokens in the prompt become these tokens. ``adapter``: the name of one that was
+        added, in place of the one in use; a session that is given keeps its own where none is named. The remaining
+        keywords are those of `Sampling`. Raises UsageError for a prompt that does not fit the context, for an adapter
+        that is not there, and for values outside their ranges.
         """
         is_text = isinstance(prompt, str)
         tokens = self.tokenizer.encode(prompt, begin=True, special=special) if is_text else [*prompt]  # type: ignore
-        return self._generation(tokens, max_tokens, stop, mask, session, sampling)
+        return self._generation(tokens, max_tokens, stop, mask, session, adapter, sampling)
 
     def chat(
         self,
@@ -180,10 +213,11 @@ class LanguageModel:
         stop: str | Sequence[str] = (),
         mask: Mask | None = None,
         session: Session | None = None,
+        adapter: str = "",
         **sampling: Unpack[Drawing],
     ) -> Generation:
         """The answer to messages with ``role`` (system, user, assistant) and ``content``; keywords as in `generate`."""
-        return self._generation(self.conversation.tokens(messages), max_tokens, stop, mask, session, sampling)
+        return self._generation(self.conversation.tokens(messages), max_tokens, stop, mask, session, adapter, sampling)
 
     def _generation(
         self,
@@ -192,6 +226,7 @@ class LanguageModel:
         stop: str | Sequence[str],
         mask: Mask | None,
         session: Session | None,
+        adapter: str,
         sampling: Drawing,
     ) -> Generation:
         unknown = sorted(set(sampling) - {f.name for f in fields(Sampling)})
@@ -208,15 +243,19 @@ class LanguageModel:
             raise UsageError(
                 f"the prompt has {len(tokens)} tokens, the context {self.context}", hint="build with a larger --context"
             )
+        if adapter and adapter not in self._adapters:
+            known = ", ".join(self._adapters) or "none"
+            raise UsageError(f"there is no adapter '{printable(adapter)}'", hint=f"those that were added: {known}")
+        chosen = self._adapters[adapter] if adapter else self._adapter if session is None else None
         stops = (stop,) if isinstance(stop, str) else tuple(stop)
-        return Generation(self, tokens, _Request(Sampling(**sampling), max_tokens, stops, mask, session))
+        return Generation(self, tokens, _Request(Sampling(**sampling), max_tokens, stops, mask, session, chosen))
 
-    def _take(self, tokens: Sequence[int]) -> Session:
-        """The idle session with the longest common beginning; a new one where all are used."""
+    def _take(self, tokens: Sequence[int], adapter: Adapter | None) -> Session:
+        """The idle session of this adapter with the longest common beginning; a new one where all are used."""
         with self._lock:
             if not self._idle:
                 return Session(self.network)
-            best = max(self._idle, key=lambda s: s.common(tokens))
+            best = max(self._idle, key=lambda s: s.common(tokens) if s.adapter is adapter else -1)
             self._idle.remove(best)
             return best
 

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
+from edgec.artifact.adapter import Adapter, layout_for
+from edgec.artifact.adapter import read as read_adapter
 from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.errors import UsageError
+from edgec.frontend.language.lora import read_layout
 
-_FULL, _LOST, _NOT_SAVED = 17, 18, 24
+_FULL, _LOST, _NOT_SAVED, _NOT_ADAPTER = 17, 18, 24, 25
 _ALIGNMENT = 64
 
 
@@ -25,6 +28,7 @@ class _Fields(ctypes.Structure):
         ("pool", ctypes.c_void_p),
         ("cache", ctypes.c_void_p),
         ("past", ctypes.c_int64),
+        ("adapter", ctypes.c_void_p),  # where the model has room for one; others read the fields before it alone
     ]
 
 
@@ -44,6 +48,8 @@ class Session:
         self._cache = raw[-raw.ctypes.data % _ALIGNMENT :]
         self._held = np.empty(self.context, np.int32)
         net = network._net
+        self._layout = read_layout(facts["lora"]) if facts.get("lora") else None
+        self._adapter: Adapter | None = None
         self._fields = _Fields(net._weights.ctypes.data, net._arena.ctypes.data, net._pool, self._cache.ctypes.data, 0)
 
     @property
@@ -103,12 +109,43 @@ class Session:
         """Append one token; the logits of the one after it."""
         return self.prefill([token])
 
+    @property
+    def adapter(self) -> Adapter | None:
+        """The adapter in use."""
+        return self._adapter
+
+    def use_adapter(self, adapter: Adapter | str | Path | None) -> None:
+        """Compute with an adapter from now on (None: without one); with another one than before, the text is empty.
+
+        Raises ModelError for a file that does not fit the model, UsageError where it has no room for adapters; nothing
+        is changed then.
+        """
+        if adapter is self._adapter:
+            return
+        if isinstance(adapter, (str, Path)):
+            adapter = self.read_adapter(adapter)
+        elif self._layout is None:
+            layout_for({}, str(self.network.folder))
+        content = adapter.content if adapter is not None else None
+        pointer = ctypes.c_void_p(content.ctypes.data if content is not None else None)
+        status = self._call("adapter", pointer, ctypes.c_size_t(content.size if content is not None else 0))
+        if status == _NOT_ADAPTER:
+            raise UsageError("the adapter was read for another model", where=str(self.network.folder))
+        self._check(status)
+        self._adapter = adapter
+
+    def read_adapter(self, path: str | Path) -> Adapter:
+        """An adapter from a folder or file of PEFT's, a GGUF file, or a file of `edgec adapter`."""
+        layout = self._layout or layout_for({}, str(self.network.folder))
+        return Adapter(read_adapter(path, layout))
+
     def fork(self) -> Session:
-        """Another session with the same text."""
+        """Another session with the same text and adapter."""
         other = Session(self.network)
         with self.network._lock:
             self._function("fork")(ctypes.byref(other._fields), ctypes.byref(self._fields))
         other._held[...] = self._held
+        other._adapter = self._adapter
         return other
 
     def rewind(self, past: int = 0) -> None:
@@ -153,7 +190,9 @@ class Session:
         )  # fmt: skip
         if status == _NOT_SAVED:
             raise UsageError(
-                "was not saved by this model, or is not all there", hint="save the text again", where=str(path)
+                "was not saved by this model, with another adapter, or is not all there",
+                hint="save the text again",
+                where=str(path),
             )
         self._check(status)
 

@@ -134,7 +134,7 @@ def _traced(built: Built) -> tuple[Graph, dict[str, Node]]:
     named: dict[str, Node] = {}
     graph = import_graph(
         built.parsed, o.shapes, values=o.values, dims=o.dims, rounds=o.loops, context=o.context, cache=o.cache,
-        ops_folders=o.operators, tensors=named,
+        lora=o.lora, ops_folders=o.operators, tensors=named,
     )  # fmt: skip
     return replace(graph, outputs=tuple(named.items())), named
 

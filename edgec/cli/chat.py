@@ -14,7 +14,9 @@ import typer
 from edgec.artifact.sampling import Sampling
 from edgec.cli.command import Answer, command
 from edgec.errors import UsageError
+from edgec.files import replace
 from edgec.report.record import Record, head
+from edgec.text import printable
 
 if TYPE_CHECKING:
     from edgec.artifact.language_model import Drawing, Generation, LanguageModel, Usage
@@ -49,6 +51,10 @@ def register(app: typer.Typer) -> None:
         stop: Annotated[
             Optional[list[str]], typer.Option("--stop", metavar="TEXT", help="The answer ends before this text.")
         ] = None,
+        adapter: Annotated[
+            Optional[Path],
+            typer.Option(metavar="FILE", help="Low-rank adapter: PEFT's folder, GGUF, or a file of edgec adapter."),
+        ] = None,
         threads: Threads = None,
         as_json: bool = False,
     ) -> Answer:
@@ -62,6 +68,7 @@ def register(app: typer.Typer) -> None:
         if raw and (system is not None or prompt is None):
             raise UsageError("without a chat template there is a --prompt alone", hint="leave out --raw, or --system")
         with _opened(folder, threads) as model:
+            model.adapter(adapter)
             talk = _Talk(model, drawing, max_tokens, tuple(stop or ()), system, is_shown=not as_json)
             if prompt is None:
                 return talk.converse(folder)
@@ -79,14 +86,49 @@ def register(app: typer.Typer) -> None:
         ] = None,
         parallel: Annotated[int, typer.Option(help="Generations at the same time, each with a cache.")] = 1,
         waiting: Annotated[int, typer.Option(help="Requests that may wait for their turn.")] = 16,
+        adapter: Annotated[
+            Optional[list[str]],
+            typer.Option(metavar="NAME=FILE", help="A low-rank adapter, which requests name as their model."),
+        ] = None,
         threads: Threads = None,
     ) -> Answer:
         """Serve the language model in DIR to clients of OpenAI's interface (completions, chat, streaming)."""
         from edgec.serve.language_model import Limits, run
 
         with _opened(folder, threads) as model:
+            for word in adapter or ():
+                _add_adapter(model, word)
             url = run(model, host, port, key_file, Limits(parallel, waiting))
         return Answer({**head("serve-lm"), "folder": str(folder), "url": url}, lambda r: "")
+
+    @command(app, "adapter")
+    def convert(
+        folder: Folder,
+        source: Annotated[Path, typer.Argument(metavar="FILE", help="PEFT's folder or file, or GGUF.")],
+        out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write.")],
+        as_json: bool = False,
+    ) -> Answer:
+        """Write a low-rank adapter as C programs of the language model in DIR take it (NAME_adapter)."""
+        from edgec.artifact.adapter import layout_for
+        from edgec.artifact.adapter import read as read_adapter
+        from edgec.artifact.folder import read_lock
+        from edgec.report.terminal import size
+
+        layout = layout_for(read_lock(folder).get("language_model") or {}, str(folder))
+        content = read_adapter(source, layout)
+        replace(out, content)
+        record = {**head("adapter"), "folder": str(folder), "file": str(out), "bytes": len(content)}
+        return Answer(record, lambda r: f"{out}: {size(len(content))}, for ranks up to {layout.rank}")
+
+
+def _add_adapter(model: LanguageModel, word: str) -> None:
+    """Add the adapter of ``NAME=FILE``."""
+    name, is_given, path = word.partition("=")
+    if not (name and is_given and path):
+        raise UsageError(f"'{printable(word)}' is no name and file", hint="for example --adapter formal=formal/")
+    if name in (model.network.name, *model.adapters):
+        raise UsageError(f"two models have the name '{printable(name)}'", hint="choose another", where="--adapter")
+    model.add_adapter(name, path)
 
 
 def _opened(folder: Path, threads: int | None) -> LanguageModel:

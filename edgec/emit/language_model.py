@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from math import prod
+from typing import Any
 
 from edgec.frontend.language.cache import REACHED
 from edgec.frontend.language.chat import Chat, chat_of
 from edgec.frontend.language.chat_form import END, ROLES, START
 from edgec.frontend.language.facts import TOKENS, LanguageModel, facts_of
+from edgec.frontend.language.lora import GIVEN, NUMBERS, Layout, layout_in
 from edgec.frontend.language.table import read
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
@@ -52,14 +54,16 @@ class Session:
     reached: int | None  # where in the cache is the number of positions ever written, if layers have rings of rows
     tokens: bytes | None  # the table of the tokenizer
     chat: Chat | None
+    lora: Layout | None  # the room for adapters
 
     @property
-    def described(self) -> dict[str, int | bool | str | None]:
+    def described(self) -> dict[str, Any]:
         """Its entry in the lock file."""
         return {
             **asdict(self.facts), "cache_bytes": self.cache_bytes, "read_bytes": self.read_bytes,
             "has_tokens": self.tokens is not None,
             "chat": None if self.chat is None else "python" if self.chat.form is None else "c",
+            **({"lora": self.lora.described} if self.lora is not None else {}),
         }  # fmt: skip
 
     def digest(self, weights: bytes) -> bytes:
@@ -69,6 +73,18 @@ class Session:
             found.update(len(part).to_bytes(8, "little"))
             found.update(part)
         return found.digest()
+
+    @property
+    def lora_hash(self) -> bytes:
+        """A hash of the places in an adapter."""
+        assert self.lora is not None
+        return self.lora.digest
+
+    @property
+    def adapter_bytes(self) -> int:
+        """The bytes of an adapter with its head."""
+        assert self.lora is not None
+        return self.lora.bytes
 
     @property
     def between(self) -> list[list[str | None]]:
@@ -130,7 +146,7 @@ def session_of(program: Program, fields: Mapping[str, str], ctypes: Mapping[Buff
     if facts is None:
         return None
     places, size = _places([b for _, b, _ in program.inputs if b in program.states.values()])
-    given = {"tokens": "tokens", "past": "&session->past", "logits": "logits"}
+    given = {"tokens": "tokens", "past": "&session->past", "logits": "logits", GIVEN: "&adapted", NUMBERS: "adapter"}
 
     def argument(name: str, buffer: Buffer) -> str:
         state = program.states.get(buffer, buffer)
@@ -148,7 +164,7 @@ def session_of(program: Program, fields: Mapping[str, str], ctypes: Mapping[Buff
     return Session(
         facts, fields.get("tokens"), tuple(argument(*entry) for entry in entries), size, sum(b.bytes for b in products),
         states, next((places[b] for name, b, _ in program.inputs if name == REACHED and b in places), None),
-        read(table) if table is not None else None, chat_of(program.graph),
+        read(table) if table is not None else None, chat_of(program.graph), layout_in(program.graph),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from edgec.frontend.hugging.folder import HuggingModel
 from edgec.frontend.hugging.tokenizer import BESIDE, TEMPLATE
 from edgec.frontend.hugging.tokenizer import FILE as TOKENIZER
 from edgec.frontend.language.cache import Kind
+from edgec.frontend.language.lora import LoraOption
 from edgec.frontend.onnx import decoder, importer, support
 from edgec.frontend.onnx import model as onnx_model
 from edgec.frontend.onnx.external import locations
@@ -72,6 +73,7 @@ def import_graph(
     rounds: Mapping[str, int] | None = None,
     context: int | None = None,
     cache: Kind | None = None,
+    lora: LoraOption | None = None,
     ops_folders: Iterable[str | Path] = (),
     tensors: dict[str, Node] | None = None,
 ) -> Graph:
@@ -80,8 +82,11 @@ def import_graph(
         if shapes or dims or values:
             raise UsageError("a language model has no shapes to choose", hint="give --context")
         if isinstance(model, HuggingModel):
-            return hugging.import_folder(model, context, cache or "fp32")
-        return gguf.import_gguf(model, context, cache or "fp32")
+            return hugging.import_folder(model, context, cache or "fp32", lora)
+        return gguf.import_gguf(model, context, cache or "fp32", lora)
+    if lora is not None:
+        hint = "leave out --lora, or build the model from a GGUF file or a folder of Hugging Face's"
+        raise UsageError("only the products of a language model with names have adapters", hint=hint, where="--lora")
     if isinstance(model, onnx_model.Model) and not (shapes or dims or values) and decoder.is_decoder(model):
         if cache not in (None, "fp32"):
             hint = "leave out --cache, or build the model from a GGUF file or a folder of Hugging Face's"

@@ -229,10 +229,27 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
     return None
 
 
+def _chooses_after_sums(draft: Draft, node: Node, members: Collection[Node]) -> bool:
+    """Is ``node`` a choice between a stored value and a constant, for operators after the sums of a block?
+
+    The choice is the same for all elements: the block reads one operand more, or none.
+    """
+    if node.op != "branch" or not any(side.is_const or _is_constant(side) for side in node.args[1:]):
+        return False
+    return all(
+        u in members and classify.is_elementwise(u) and u.type.shape == node.type.shape for u in draft.users[node]
+    )
+
+
+def _is_constant(node: Node) -> bool:
+    """Is it one constant number, repeated?"""
+    return node.op == "broadcast" and node.args[0].is_const
+
+
 def _repeats(draft: Draft, node: Node, members: Collection[Node], contraction: bool) -> Refusal | None:
     """Reason why the block of ``members`` would repeat the work of an element-wise ``node``; None if it would not."""
     if contraction:
-        if narrow.follows_sums(node, members, draft.users, draft.inlined):
+        if narrow.follows_sums(node, members, draft.users, draft.inlined) or _chooses_after_sums(draft, node, members):
             return None
         return Refusal("recompute", "a sum reads each element several times and would repeat the work on it")
     if any(n.op == "pool" for n in members):

@@ -20,9 +20,11 @@ from edgec.device.load import load_device
 from edgec.emit.weights import PLACES as WEIGHT_PLACES
 from edgec.errors import UsageError
 from edgec.frontend.language.cache import KINDS, Kind
+from edgec.frontend.language.lora import LoraOption, option_of
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
 from edgec.options.keywords import unknown
+from edgec.options.language import check_device, context_of
 from edgec.options.table import OPTIONS, Folders, Settings
 from edgec.options.texts import DimensionRange
 from edgec.options.training import Training, training_of
@@ -58,6 +60,7 @@ class Options:
     context: int | None
     chat_template: Path | None
     cache: Kind | None
+    lora: LoraOption | None
     numeric: Numeric
     error: float  # of mixed precision: at most, over the largest value; 0 where precision is not mixed
     quantize: str
@@ -106,9 +109,7 @@ def resolve(settings: Settings) -> Options:
     threads = _threads(given["threads"])
     if threads > 1 and not device.hosted:
         raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
-    if device.is_gpu and given["cache"] not in (None, "fp32"):
-        hint = "leave out --cache, or build for a processor: edgec device list"
-        raise UsageError(f"kernels for '{device.name}' read no cache in {given['cache']}", hint=hint, where="--cache")
+    check_device(given, device, gpu)
     prune, sparsity = _pruning(given, device)
     return Options(
         device=device,
@@ -195,12 +196,6 @@ def _ram(given: int | str | None) -> int | None:
     if size < 1:
         raise UsageError(f"{size} bytes of RAM hold nothing", hint="give 1 or more")
     return size
-
-
-def _context(given: int | None) -> int | None:
-    if given is not None and given < 1:
-        raise UsageError(f"a context of {given} tokens holds nothing", hint="give 1 or more", where="--context")
-    return given
 
 
 def _limits(given: Mapping[str, float] | None) -> Limits:
@@ -381,9 +376,10 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "values": lambda values: dict(values or {}),
     "states": lambda states: dict(states or {}),
     "loops": lambda loops: {n: _rounds(n, k) for n, k in (loops or {}).items()},
-    "context": _context,
+    "context": context_of,
     "chat_template": lambda given: None if given is None else Path(given),
     "cache": lambda kind: None if kind is None else _one_of("cache", kind, KINDS),
+    "lora": lambda given: None if given is None else option_of(given),
     "numeric": _numeric,
     "observer": lambda name: _one_of("observer", name, OBSERVERS),
     "corrections": _corrections,

@@ -156,6 +156,14 @@ class Settings(TypedDict, total=False):
         Option("What a language model stores keys and values as: fp32, fp16, int8; fp32 by default.", SHAPES),
     ]
 
+    lora: Annotated[
+        int | str | None,
+        Option(
+            "Room for low-rank adapters of a language model: largest rank, and products (default: all).", SHAPES,
+            kind=str, metavar="RANK[:q,v]",
+        ),
+    ]  # fmt: skip
+
     chat_template: Annotated[
         str | Path | None,
         Option(

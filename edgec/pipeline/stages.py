@@ -65,7 +65,7 @@ def import_(source: Any, context: Context) -> Graph:
         parsed = read(source)
         graph = import_graph(
             parsed, o.shapes, values=o.values, dims=o.dims, rounds=o.loops, context=o.context,
-            cache=o.cache, ops_folders=o.operators,
+            cache=o.cache, lora=o.lora, ops_folders=o.operators,
         )  # fmt: skip
     if o.device.is_gpu or o.gpu is not None:
         graph = without_checks(graph)

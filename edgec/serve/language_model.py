@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.artifact.language_model import Generation, LanguageModel
 from edgec.errors import EdgecError, UsageError
-from edgec.serve.requests import BadRequestError, Request, request_of
+from edgec.serve.requests import BadRequestError, Request, missing, request_of
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -79,12 +79,13 @@ def application(
     begun = int(time.time())
 
     async def models(http: HttpRequest) -> Response:
-        return JSONResponse({"object": "list", "data": [_described(name, begun)]})
+        return JSONResponse({"object": "list", "data": [_described(n, begun, name) for n in (name, *model.adapters)]})
 
     async def one_model(http: HttpRequest) -> Response:
-        if http.path_params["name"] != name:
-            raise BadRequestError(f"there is no such model; the one here is '{name}'", "model", 404)
-        return JSONResponse(_described(name, begun))
+        wanted = http.path_params["name"]
+        if wanted not in (name, *model.adapters):
+            raise BadRequestError(missing(name, model), "model", 404)
+        return JSONResponse(_described(wanted, begun, name))
 
     def generating(is_chat: bool) -> Callable[[HttpRequest], Awaitable[Response]]:
         async def answer(http: HttpRequest) -> Response:
@@ -92,7 +93,7 @@ def application(
 
             body = await _body(http)
             request = await run_in_threadpool(request_of, body, model, name, is_chat)
-            return await _answered(http, request, name, turns)
+            return await _answered(http, request, turns)
 
         return answer
 
@@ -191,11 +192,11 @@ async def _body(http: HttpRequest) -> Any:
         raise BadRequestError("the body is not JSON") from None
 
 
-async def _answered(http: HttpRequest, request: Request, name: str, turns: _Turns) -> Response:
+async def _answered(http: HttpRequest, request: Request, turns: _Turns) -> Response:
     from starlette.concurrency import iterate_in_threadpool
     from starlette.responses import JSONResponse, StreamingResponse
 
-    about = _about(request, name)
+    about = _about(request)
     generation = request.generation
     if request.is_stream:
         turns.check()
@@ -242,17 +243,20 @@ async def _events(request: Request, about: Mapping[str, Any], turns: _Turns) -> 
         yield "data: [DONE]\n\n"
 
 
-def _about(request: Request, name: str) -> dict[str, Any]:
+def _about(request: Request) -> dict[str, Any]:
     kind = "chat.completion" if request.is_chat else "text_completion"
     chunk = ".chunk" if request.is_chat and request.is_stream else ""
     mark = "chatcmpl" if request.is_chat else "cmpl"
     return {
-        "id": f"{mark}-{secrets.token_hex(12)}", "object": kind + chunk, "created": int(time.time()), "model": name,
+        "id": f"{mark}-{secrets.token_hex(12)}", "object": kind + chunk, "created": int(time.time()),
+        "model": request.model,
     }  # fmt: skip
 
 
-def _described(name: str, begun: int) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": begun, "owned_by": "edgec"}
+def _described(name: str, begun: int, base: str) -> dict[str, Any]:
+    """A model, or an adapter of the one that is its ``parent``."""
+    about = {"id": name, "object": "model", "created": begun, "owned_by": "edgec"}
+    return about if name == base else {**about, "parent": base}
 
 
 def _usage(generation: Generation) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from edgec.artifact.language_model import Drawing, Generation, LanguageModel
 from edgec.artifact.sampling import Sampling
 from edgec.errors import UsageError
+from edgec.text import listed
 
 #: Fields that change nothing of an answer.
 _SILENT = frozenset({"model", "user", "metadata", "store", "stream", "stream_options", "service_tier"})
@@ -35,9 +36,13 @@ class BadRequestError(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """A generation that is asked for, as a stream or as a whole; ``with_usage``: the stream ends with the usage."""
+    """A generation that is asked for, of the model or of an adapter by its name (``model``).
+
+    It is a stream or a whole; ``with_usage``: the stream ends with the usage.
+    """
 
     generation: Generation
+    model: str
     is_stream: bool
     with_usage: bool
     is_chat: bool
@@ -47,8 +52,10 @@ def request_of(body: Any, model: LanguageModel, name: str, is_chat: bool) -> Req
     """The generation that a body in JSON asks for; raises BadRequestError."""
     if not isinstance(body, dict):
         raise BadRequestError("the body is no JSON object")
-    if body.get("model", name) != name:
-        raise BadRequestError(f"there is no such model; the one here is '{name}'", "model", 404)
+    wanted = body.get("model", name)
+    if wanted not in (name, *model.adapters):
+        raise BadRequestError(missing(name, model), "model", 404)
+    adapter = wanted if wanted != name else ""
     own = {"messages"} if is_chat else {"prompt"}
     for field, value in body.items():
         if field in _NEUTRAL and value is not None and not any(_same(value, v) for v in _NEUTRAL[field]):
@@ -79,13 +86,20 @@ def request_of(body: Any, model: LanguageModel, name: str, is_chat: bool) -> Req
     try:
         Sampling(**drawing).check()
         generation = (
-            model.chat(_messages(body), max_tokens=most, stop=stop, **drawing)
+            model.chat(_messages(body), max_tokens=most, stop=stop, adapter=adapter, **drawing)
             if is_chat
-            else model.generate(_prompt(body), max_tokens=most, stop=stop, **drawing)
+            else model.generate(_prompt(body), max_tokens=most, stop=stop, adapter=adapter, **drawing)
         )
     except UsageError as problem:
         raise BadRequestError(problem.message) from None
-    return Request(generation, is_stream, bool(options.get("include_usage")), is_chat)
+    return Request(generation, wanted, is_stream, bool(options.get("include_usage")), is_chat)
+
+
+def missing(name: str, model: LanguageModel) -> str:
+    """The message for a model that is not there."""
+    if not model.adapters:
+        return f"there is no such model; the one here is '{name}'"
+    return f"there is no such model; those here are {listed([name, *model.adapters])}"
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -27,7 +27,7 @@ GIVEN: dict[str, Any] = {
     "device": "sub/mine.toml", "place": "cpu", "threads": 3, "ram": "4K", "weights": "array", "name": "seven",
     "precision": "fp16", "compiler": "clang -m32", "shapes": {"a/b:0": (1, 3), "x": ()}, "dims": {"rows": (8, 64, 8)},
     "values": {"flag": np.asarray(True), "table": np.asarray([[1.5, 2.0], [3.0, 4.0]])}, "states": {"h": "h_next"},
-    "loops": {"Loop_1": 16}, "context": 512, "cache": "int8", "chat_template": Path("own.jinja"),
+    "loops": {"Loop_1": 16}, "context": 512, "cache": "int8", "lora": "8:q,v", "chat_template": Path("own.jinja"),
     "quantize": "mixed", "calibrate": "data/samples.npz", "observer": "best",
     "max_loss": "top1_drop=0.5", "corrections": "none", "prune": "2:4", "sparsity": "auto", "prune_by": "wanda",
     "masks": Path("masks.npz"), "loss": "mse:logits", "update": "last:2", "optimizer": "adam:lr=0.1", "batch": 8,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -11,10 +12,13 @@ from edgec.frontend.gguf.architectures import config_of
 from edgec.frontend.gguf.blocks import Blocks, Scaled
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.gguf.vocabulary import vocabulary_of
+from edgec.frontend.hugging.architectures import module_of
 from edgec.frontend.language.cache import Kind
 from edgec.frontend.language.chat import chat_metadata
+from edgec.frontend.language.config import DecoderConfig
 from edgec.frontend.language.decoder import CONTEXT, decoder
 from edgec.frontend.language.facts import TOKENS
+from edgec.frontend.language.lora import LoraOption, Reserve
 from edgec.frontend.language.stored import stored
 from edgec.frontend.language.table import table_of, written
 from edgec.frontend.values import Value, build, dequantized
@@ -23,8 +27,11 @@ from edgec.ir.graph import constant as constant_node
 from edgec.ir.types import DTYPES, ends
 
 
-def import_gguf(model: GgufModel, context: int | None = None, cache: Kind = "fp32") -> Graph:
-    """The decoder for prompt and answer of at most ``context`` tokens, with a cache stored as ``cache`` says.
+def import_gguf(
+    model: GgufModel, context: int | None = None, cache: Kind = "fp32", lora: LoraOption | None = None
+) -> Graph:
+    """The decoder for prompt and answer of at most ``context`` tokens, with a cache stored as ``cache`` says
+    and room for adapters as ``lora`` says.
 
     Raises ModelError for architectures and tensors that are not supported, UsageError for a context beyond the model's.
     """
@@ -37,7 +44,8 @@ def import_gguf(model: GgufModel, context: int | None = None, cache: Kind = "fp3
         return weight_of(model, name) if name in model.tensors else None
 
     try:
-        graph = decoder(config, weight, context or min(CONTEXT, trained), name=model.name, cache=cache)
+        reserve = None if lora is None else Reserve(lora, partial(module_of, model.architecture), _is_paired)
+        graph = decoder(config, weight, context or min(CONTEXT, trained), name=model.name, cache=cache, lora=reserve)
         vocabulary = vocabulary_of(model)
         if vocabulary is None:
             return graph
@@ -50,6 +58,11 @@ def import_gguf(model: GgufModel, context: int | None = None, cache: Kind = "fp3
     except ModelError as error:
         error.where = error.where or model.where
         raise
+
+
+def _is_paired(config: DecoderConfig) -> bool:
+    """Are the features of a head in the order in which GGUF files of Llamas have them?"""
+    return any(layer.rotary is not None and layer.rotary.is_interleaved for layer in config.layers)
 
 
 def weight_of(model: GgufModel, name: str) -> Value:

@@ -255,6 +255,11 @@ def name_of(architecture: str, name: str) -> str:
     return f"layers.{number}.{layers.get(part, part)}.{kind}"
 
 
+def module_of(architecture: str, name: str) -> str:
+    """The module of the weight ``name`` of a product, for an architecture by its name here or in GGUF files."""
+    return name_of(architecture, name).removesuffix(".weight")
+
+
 def is_turned(architecture: str, name: str) -> bool:
     """Is the weight of a product stored as [inputs, outputs]?"""
     return architecture == "gpt2" and name.startswith("blk.") and name.endswith(".weight") and "norm" not in name

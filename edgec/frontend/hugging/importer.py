@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from edgec.errors import ModelError, UsageError
-from edgec.frontend.hugging.architectures import adds_one, config_of, is_turned, name_of
+from edgec.frontend.hugging.architectures import adds_one, config_of, is_turned, module_of, name_of
 from edgec.frontend.hugging.folder import HuggingModel
 from edgec.frontend.hugging.tokenizer import tokens_beside
 from edgec.frontend.language.cache import Kind
 from edgec.frontend.language.decoder import CONTEXT, decoder
+from edgec.frontend.language.lora import LoraOption, Reserve
 from edgec.frontend.language.stored import stored
 from edgec.frontend.values import Value
 from edgec.ir.graph import Graph
@@ -18,8 +20,11 @@ from edgec.text import printable
 _HEAD = "lm_head.weight"
 
 
-def import_folder(model: HuggingModel, context: int | None = None, cache: Kind = "fp32") -> Graph:
-    """The decoder for prompt and answer of at most ``context`` tokens, with a cache stored as ``cache`` says.
+def import_folder(
+    model: HuggingModel, context: int | None = None, cache: Kind = "fp32", lora: LoraOption | None = None
+) -> Graph:
+    """The decoder for prompt and answer of at most ``context`` tokens, with a cache stored as ``cache`` says
+    and room for adapters as ``lora`` says.
 
     Raises ModelError for architectures and tensors that are not supported, UsageError for a context beyond the model's.
     """
@@ -42,7 +47,8 @@ def import_folder(model: HuggingModel, context: int | None = None, cache: Kind =
         return found + 1.0 if adds_one(model.architecture, name) else found
 
     try:
-        graph = decoder(config, weight, context or min(CONTEXT, trained), name=model.name, cache=cache)
+        reserve = None if lora is None else Reserve(lora, partial(module_of, model.architecture))
+        graph = decoder(config, weight, context or min(CONTEXT, trained), name=model.name, cache=cache, lora=reserve)
         return replace(graph, metadata={**graph.metadata, **tokens_beside(model.path, config.vocabulary)})
     except ModelError as error:
         error.where = error.where or model.where

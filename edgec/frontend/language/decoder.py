@@ -7,6 +7,7 @@ stored with their features outermost, so that the scores of neighboring keys are
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -15,6 +16,7 @@ from edgec.errors import ModelError
 from edgec.frontend.language.cache import Cache, Kind, Positions, products_of, shares_of
 from edgec.frontend.language.config import DecoderConfig, Layer, Rotary
 from edgec.frontend.language.facts import LanguageModel
+from edgec.frontend.language.lora import LowRank, Reserve, layout_of
 from edgec.frontend.values import Value, concat, constant, emit, select
 from edgec.ir import expr as X
 from edgec.ir.graph import Graph, placeholder
@@ -32,8 +34,9 @@ CONTEXT = 2048
 class _Decoder:
     """One decoder under construction."""
 
-    def __init__(self, config: DecoderConfig, weights: Weights, cache: Cache) -> None:
+    def __init__(self, config: DecoderConfig, weights: Weights, cache: Cache, low_rank: LowRank | None) -> None:
         self.config, self.weights, self.cache, self.at = config, weights, cache, cache.at
+        self.low_rank = low_rank
 
     def weight(self, name: str, *shape: int) -> Value:
         found = self.optional(name, *shape)
@@ -48,8 +51,9 @@ class _Decoder:
         return found
 
     def linear(self, x: Value, name: str, outputs: int) -> Value:
-        """``x`` [.., inputs] times the transposed weight, with its bias where there is one."""
+        """``x`` [.., inputs] times the transposed weight, with its bias and its low-rank path where there are."""
         y = x @ self.weight(f"{name}.weight", outputs, x.shape[-1]).swap(0, 1)
+        y = y if self.low_rank is None else self.low_rank.added(y, x, f"{name}.weight")
         bias = self.optional(f"{name}.bias", outputs)
         return y if bias is None else y + bias
 
@@ -142,12 +146,20 @@ class _Decoder:
 
 
 def decoder(
-    config: DecoderConfig, weights: Weights, context: int, chunk: int = CHUNK, name: str = "lm", cache: Kind = "fp32"
+    config: DecoderConfig,
+    weights: Weights,
+    context: int,
+    chunk: int = CHUNK,
+    name: str = "lm",
+    cache: Kind = "fp32",
+    lora: Reserve | None = None,
 ) -> Graph:
     """The graph of a decoder for at most ``context`` tokens, of which a run takes at most ``chunk``.
 
     Inputs: ``tokens`` i32 [tokens], ``past`` i64 (the number of tokens in the cache), and the cache of every layer,
-    which is stored as ``cache`` says. Outputs: ``logits`` f32 [vocabulary] of the last token, and the renewed cache.
+    which is stored as ``cache`` says; where ``lora`` reserves room for adapters, ``adapted`` (is there one?) and
+    ``adapter`` f32 (its numbers, `edgec.frontend.language.lora`) stand before the cache. Outputs: ``logits`` f32
+    [vocabulary] of the last token, and the renewed cache.
     Raises ModelError for weights that are missing or of another shape.
     """
     config.check()
@@ -155,14 +167,17 @@ def decoder(
     at = Positions(X.size("past", 0, context - 1), Dimension("tokens", 1, chunk).extent, context, chunk)
     kept = Cache(at, cache)
     tokens, past = placeholder("tokens", Type("i32", (at.count,))), placeholder("past", Type("i64", ()))
-    logits = _Decoder(config, weights, kept).logits(Value(tokens))
+    weights = functools.cache(weights)
+    layout = None if lora is None else layout_of(config, lora, lambda weight: weights(weight) is not None)
+    low_rank = None if layout is None else LowRank(layout)
+    logits = _Decoder(config, weights, kept, low_rank).logits(Value(tokens))
     kept.finish()
     facts = LanguageModel(context, chunk, config.vocabulary, cache, kept.ring)
     return Graph(
-        (tokens, past, *kept.inputs),
+        (tokens, past, *(low_rank.inputs if low_rank is not None else ()), *kept.inputs),
         (("logits", logits.node), *kept.outputs),
         name,
-        metadata={**facts.described(), **kept.described},
+        metadata={**facts.described(), **kept.described, **(low_rank.described if low_rank is not None else {})},
         sizes=((at.past, past),),
     )
 

@@ -10,8 +10,10 @@ from edgec.ir.graph import Graph
 #: The keys of the metadata: the facts, the table of the tokenizer (`edgec.frontend.language.table`), and the chat
 #: template (`edgec.frontend.language.chat`).
 KEY, TOKENS, CHAT = "language model", "tokens", "chat"
+#: Likewise the places in an adapter (`edgec.frontend.language.lora`).
+LORA = "lora"
 #: Keys whose values are not for people.
-LONG = frozenset({TOKENS, CHAT})
+LONG = frozenset({TOKENS, CHAT, LORA})
 
 
 @dataclass(frozen=True)
