@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.version import __version__
 
 if TYPE_CHECKING:
-    from edgec.api import bench, build, check, load, masks, reopen, score, tune
+    from edgec.api import bench, build, check, from_torch, load, masks, reopen, score, tune
     from edgec.artifact.language_model import LanguageModel
     from edgec.artifact.network import Network
     from edgec.artifact.sampling import Sampling
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Built", "LanguageModel", "Model", "Network", "Sampling", "Session", "Tokenizer", "Trainer", "__version__", "bench",
-    "build", "check", "load", "masks", "reopen", "score", "tune",
+    "build", "check", "from_torch", "load", "masks", "reopen", "score", "tune",
 ]  # fmt: skip
 
 #: The modules of the public names.
 _MODULES = {
-    **dict.fromkeys(("bench", "build", "check", "load", "masks", "reopen", "score", "tune"), "edgec.api"),
+    **dict.fromkeys(("bench", "build", "check", "from_torch", "load", "masks", "reopen", "score", "tune"), "edgec.api"),
     **dict.fromkeys(("Built", "Model"), "edgec.build"),
     "LanguageModel": "edgec.artifact.language_model",
     "Network": "edgec.artifact.network",

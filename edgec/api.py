@@ -47,6 +47,7 @@ from edgec.options import Settings, resolve
 from edgec.options.keywords import takes_options
 from edgec.pipeline.context import Context
 from edgec.progress import Progress, silent
+from edgec.pytorch.export import exported
 from edgec.report.progress import shown
 from edgec.reuse import remembered, reopened
 from edgec.tune import local
@@ -145,6 +146,36 @@ def build(
         model, out, compile=compile, extras=extras, preprocessing=preprocessing, save_stages=save_stages, start=start,
         lock=lock, variants=variants, progress=progress, **settings,
     )  # fmt: skip
+
+
+@_interface
+def from_torch(
+    module: Any,
+    example_inputs: Any = None,
+    out: str | Path | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    compile: bool = True,
+    bindings: Sequence[str] | str = (),
+    app: Sequence[str] | str = (),
+    progress: Progress = silent,
+    **settings: Unpack[Settings],
+) -> Built:
+    """`build` of a torch.nn.Module with tensors of its inputs' shapes, or of a torch.export.ExportedProgram.
+
+    The module is exported in evaluation mode by torch.export; ``kwargs`` are inputs by name, ``dynamic_shapes`` is
+    passed on, and a dimension with a range there stays open. Needs PyTorch (pip install 'edgec[torch]'). Raises
+    ModelError for what PyTorch cannot export and UsageError for a size without a largest value.
+    """
+    known = resolve(settings).dims
+    progress("export", "PyTorch")
+    proto, ranges = exported(
+        module, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, bounded=tuple(known)
+    )  # fmt: skip
+    if ranges:
+        settings["dims"] = {**ranges, **(settings.get("dims") or {})}
+    return build(proto, out, compile=compile, bindings=bindings, app=app, progress=progress, **settings)
 
 
 def _names(given: Sequence[str] | str) -> list[str]:
