@@ -1,8 +1,8 @@
 """The backend of torch.compile: `torch.compile(module, backend="edgec")` runs graphs of a module by edgec.
 
-A graph is built for the shapes that it is called with, once for each, with the weights of that moment as constants. What
-edgec does not take (gradients, devices other than the processor, operators) runs as PyTorch runs it, with a warning
-that says why. Source of the interface: PyTorch's documentation of custom backends.
+A graph is built for the shapes that it is called with, once for each, with the weights of that moment as constants.
+What edgec does not take (gradients, devices other than the processor, operators) runs as PyTorch runs it, with a
+warning that says why. Source of the interface: PyTorch's documentation of custom backends.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class _Graph:
             raise ModelError(f"numpy has no {unusual}")
         fixed = _Fixed(torch, self.module, given, places)
         with torch.no_grad():
-            shape = fixed.pattern(*(given[k] for k in places))
-            proto, _ = exported(fixed.module(), tuple(given[k] for k in places))
+            shape = fixed.pattern()
+            proto, _ = exported(fixed.module(), tuple(fixed.given[k] for k in places))
         network = api.build(proto, **self.settings).network
         if len(network.inputs) != len(places):
             raise ModelError(f"{len(places) - len(network.inputs)} inputs are lost on the way to ONNX")
@@ -114,12 +114,14 @@ class _Fixed:
     """A graph with all that is no tensor of the call fixed: weights, and numbers that are sizes."""
 
     def __init__(self, torch: Any, graph: Any, given: Sequence[Any], places: Sequence[int]) -> None:
-        self.torch, self.graph, self.given, self.places = torch, graph, list(given), list(places)
+        self.torch, self.graph, self.places = torch, graph, list(places)
+        # Copies: a graph that changes its tensors in place is refused, after a run that shows it.
+        self.given = [g.detach().clone() if isinstance(g, torch.Tensor) else g for g in given]
         self.kept: list[int] = []
 
-    def pattern(self, *tensors: Any) -> Any:
+    def pattern(self) -> Any:
         """The results by kind, of one run: None for a tensor, the number itself otherwise."""
-        results = self._run(tensors)
+        results = self._run([self.given[k] for k in self.places])
         held = [r if not isinstance(r, self.torch.Tensor) else None for r in results]
         self.kept = [k for k, r in enumerate(results) if isinstance(r, self.torch.Tensor)]
         if not self.kept:

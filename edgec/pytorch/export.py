@@ -41,8 +41,8 @@ def exported(
     """An onnx.ModelProto and the ranges (least, most, step) of its open dimensions by name.
 
     ``module`` is a torch.nn.Module, exported as it is in evaluation, or a torch.export.ExportedProgram. A dimension
-    has the name of its torch.export.Dim; those named in ``bounded`` get a range elsewhere. Raises UsageError for a dimension without an end, ModelError for a module
-    that PyTorch does not export.
+    has the name of its torch.export.Dim; those named in ``bounded`` get a range elsewhere. Raises UsageError for a
+    dimension without an end, ModelError for a module that PyTorch does not export.
     """
     torch = torch_or_refuse()
     program = module if isinstance(module, torch.export.ExportedProgram) else None

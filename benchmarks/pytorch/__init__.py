@@ -1,0 +1,1 @@
+"""Modules of PyTorch through edgec, beside PyTorch."""
