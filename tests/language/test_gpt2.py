@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from math import erf
 from pathlib import Path
+from typing import Any
 
+import lora_files
 import numpy as np
 import plain
 import pytest
 from chance import RANDOM
+from gguf_files import gguf_file
 from test_decoder import close, decoded
+from test_lora import numbers, run_tokens
 
 import edgec
 from edgec.artifact.network import Network
@@ -36,7 +42,17 @@ def drawn() -> plain.Arrays:
     return {k: (RANDOM.standard_normal(shape) * shape[0] ** -0.5).astype(np.float32) for k, shape in found.items()}
 
 
-def evaluate(weights: plain.Arrays, tokens: list[int]) -> np.ndarray:
+def tanh_gelu(y: np.ndarray) -> np.ndarray:
+    return np.asarray(0.5 * y * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y**3))))
+
+
+def exact_gelu(y: np.ndarray) -> np.ndarray:
+    return np.asarray(0.5 * y * (1 + np.vectorize(erf)(y * 0.5**0.5)))
+
+
+def evaluate(
+    weights: plain.Arrays, tokens: list[int], gelu: Callable[[np.ndarray], np.ndarray] = tanh_gelu
+) -> np.ndarray:
     """The logits of every position in fp64, from the definition."""
     w = {k: v.astype(np.float64) for k, v in weights.items()}
     n, head = len(tokens), WIDTH // HEADS
@@ -57,7 +73,7 @@ def evaluate(weights: plain.Arrays, tokens: list[int]) -> np.ndarray:
         y = (shares / shares.sum(-1, keepdims=True) @ v).transpose(1, 0, 2).reshape(n, WIDTH)
         x = x + linear(y, f"h.{layer}.attn.c_proj")
         y = linear(norm(x, f"h.{layer}.ln_2"), f"h.{layer}.mlp.c_fc")
-        y = 0.5 * y * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y**3)))
+        y = gelu(y)
         x = x + linear(y, f"h.{layer}.mlp.c_proj")
     return norm(x, "ln_f") @ w["wte.weight"].T
 
@@ -79,6 +95,69 @@ def test_every_position(prefix: str, tmp_path: Path) -> None:
             close(logits, want[end - 1])
 
 
+def test_exact_gelu(tmp_path: Path) -> None:
+    """The two differ by more than the tolerance where values are large."""
+    weights, tokens = drawn(), RANDOM.integers(0, VOCABULARY, 9).tolist()
+    weights |= {key: 3 * value for key, value in weights.items() if "mlp.c" in key}
+    graph = edgec.load(write(tmp_path / "lm", weights, activation_function="gelu")).graph
+    (got,) = decoded(graph, lambda fed: run_graph(graph, fed), tokens, [9])
+    want = evaluate(weights, tokens, exact_gelu)[-1]
+    close(got, want, 1e-5)
+    assert np.abs(want - evaluate(weights, tokens)[-1]).max() > 1e-4 * np.abs(want).max()
+
+
+_GGUF = {
+    "wte": "token_embd", "wpe": "position_embd", "ln_f": "output_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm",
+    "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
+}  # fmt: skip
+
+
+def gguf(weights: plain.Arrays, **more: Any) -> bytes:
+    """As llama.cpp's converter writes it: matrices the other way round, the table as the head too."""
+    metadata = {
+        "general.architecture": "gpt2", "gpt2.block_count": LAYERS, "gpt2.context_length": POSITIONS,
+        "gpt2.embedding_length": WIDTH, "gpt2.feed_forward_length": HIDDEN, "gpt2.attention.head_count": HEADS,
+        "gpt2.attention.layer_norm_epsilon": CONFIG["layer_norm_epsilon"], **more,
+    }  # fmt: skip
+    tensors = {"output.weight": ("F32", (VOCABULARY, WIDTH), weights["wte.weight"].tobytes())}
+    for key, value in weights.items():
+        body, _, kind = key.rpartition(".")
+        layer, part = (body.split(".")[1], body.split(".", 2)[2]) if body.startswith("h.") else ("", body)
+        array = np.ascontiguousarray(value.T if ".c_" in body and kind == "weight" else value)
+        name = f"{f'blk.{layer}.' if layer else ''}{_GGUF[part]}.{kind}"
+        tensors[name] = ("F32", array.shape, array.tobytes())
+    return gguf_file(metadata, tensors)
+
+
+def test_from_gguf() -> None:
+    weights, tokens = drawn(), RANDOM.integers(0, VOCABULARY, POSITIONS).tolist()
+    graph, want = edgec.load(gguf(weights)).graph, evaluate(weights, tokens)
+    parts = [7, 1, 1, 5, 10]
+    got = decoded(graph, lambda fed: run_graph(graph, fed), tokens, parts)
+    for logits, end in zip(got, np.cumsum(parts)):
+        close(logits, want[end - 1])
+    with pytest.raises(EdgecError, match="no table of positions"):
+        edgec.load(gguf({key: value for key, value in weights.items() if key != "wpe.weight"}))
+
+
+@pytest.mark.parametrize("is_gguf", [False, True], ids=["folder", "gguf"])
+def test_low_rank_adapters(is_gguf: bool, tmp_path: Path) -> None:
+    """The modules of GPT-2's layers, of which PEFT's matrices are not the other way round."""
+    weights, tokens = drawn(), RANDOM.integers(0, VOCABULARY, 7).tolist()
+    found, changed = {}, dict(weights)
+    for key in [k for k in weights if ".c_" in k and k.endswith("weight")]:
+        inputs, outputs = weights[key].shape
+        a, b = (RANDOM.standard_normal(shape).astype(np.float32) * 0.2 for shape in ((2, inputs), (outputs, 2)))
+        changed[key] = weights[key] + lora_files.ALPHA / 2 * (b @ a).T
+        body = f"base_model.model.transformer.{key.removesuffix('.weight')}"
+        found |= {f"{body}.lora_A.weight": a, f"{body}.lora_B.weight": b}
+    model = gguf(weights) if is_gguf else write(tmp_path / "lm", weights)
+    graph = edgec.load(model, lora=3).graph
+    folder = lora_files.peft_folder(tmp_path / "adapter", found, fan_in_fan_out=True)
+    close(run_tokens(graph, tokens, numbers(folder, graph)), evaluate(changed, tokens)[-1])
+    close(run_tokens(graph, tokens, None), evaluate(weights, tokens)[-1])
+
+
 def test_session(tmp_path: Path) -> None:
     """Compiled; up to the last position, beyond which no context goes."""
     weights, tokens = drawn(), RANDOM.integers(0, VOCABULARY, POSITIONS).tolist()
@@ -96,7 +175,7 @@ def test_session(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"activation_function": "gelu"}, "the activation is 'gelu'"),
+        ({"activation_function": "relu"}, "the activation is 'relu'"),
         ({"scale_attn_by_inverse_layer_idx": True}, "'scale_attn_by_inverse_layer_idx' is set"),
         ({"add_cross_attention": True}, "'add_cross_attention' is set"),
         ({"n_positions": 25}, "'position_embd.weight' is"),

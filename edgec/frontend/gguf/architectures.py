@@ -50,7 +50,9 @@ def unsupported(model: GgufModel) -> list[tuple[str, str, str]]:
     return []
 
 
-def _config(model: GgufModel, *, is_interleaved: bool = False) -> DecoderConfig:
+def _config(
+    model: GgufModel, *, is_interleaved: bool = False, epsilon: str = "layer_norm_rms_epsilon"
+) -> DecoderConfig:
     """The configuration that all architectures have in common."""
     name = model.architecture
     count = model.integer(f"{name}.block_count")
@@ -77,7 +79,7 @@ def _config(model: GgufModel, *, is_interleaved: bool = False) -> DecoderConfig:
         kv_heads=model.integer(f"{name}.attention.head_count_kv", heads),
         head=head,
         hidden=model.integer(f"{name}.feed_forward_length"),
-        epsilon=model.number(f"{name}.attention.layer_norm_rms_epsilon"),
+        epsilon=model.number(f"{name}.attention.{epsilon}"),
         layers=(Layer(rotary),) * count,
     )
 
@@ -150,6 +152,19 @@ def _gemma3(model: GgufModel) -> DecoderConfig:
     base = model.number("gemma3.rope.freq_base_swa", 10000.0)
     local = [replace(y.rotary, base=base, scale=1.0) if y.rotary and y.window else y.rotary for y in config.layers]
     return replace(config, layers=tuple(replace(y, rotary=r) for y, r in zip(config.layers, local)))
+
+
+@_reads("gpt2")
+def _gpt2(model: GgufModel) -> DecoderConfig:
+    """Centered norms, learned positions, one matrix for queries, keys and values, and no gate."""
+    table = model.tensors.get("position_embd.weight")
+    if table is None or len(table.shape) != 2:
+        raise ModelError("the file has no table of positions 'position_embd.weight'", where=model.where)
+    config = _config(model, epsilon="layer_norm_epsilon")
+    return replace(
+        config, layers=tuple(replace(y, rotary=None) for y in config.layers), activation="gelu",
+        positions=table.shape[0], is_centered=True, is_gated=False,
+    )  # fmt: skip
 
 
 def _windowed(config: DecoderConfig, model: GgufModel, is_local: Callable[[int], bool]) -> DecoderConfig:

@@ -12,7 +12,9 @@ from edgec.frontend.language.config import MOST, DecoderConfig, Layer, Rotary
 from edgec.text import listed, printable
 
 _READERS: dict[str, Callable[[Document], DecoderConfig]] = {}
-_ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu_pytorch_tanh": "gelu", "gelu_new": "gelu"}
+_ACTIVATIONS = {
+    "silu": "silu", "swish": "silu", "gelu_pytorch_tanh": "gelu", "gelu_new": "gelu", "gelu": "exact gelu",
+}  # fmt: skip
 _LOCAL, _WHOLE = "sliding_attention", "full_attention"
 
 

@@ -51,7 +51,7 @@ class DecoderConfig:
     hidden: int
     epsilon: float
     layers: tuple[Layer, ...]
-    activation: str = "silu"  # of the gate: "silu" or "gelu"
+    activation: str = "silu"  # of the gate: "silu", "gelu" (with tanh) or "exact gelu"
     embedding_scale: float = 1.0
     query_scale: float = 0.0  # 0: the inverse root of the size of a head
     attention_softcap: float = 0.0

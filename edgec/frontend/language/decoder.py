@@ -183,9 +183,11 @@ def decoder(
 
 
 def activation(x: Value, kind: str) -> Value:
-    """SiLU, or GELU by its approximation with tanh."""
+    """SiLU, GELU, or its approximation with tanh."""
     if kind == "silu":
         return x * emit("sigmoid", x)
+    if kind == "exact gelu":
+        return x * 0.5 * (emit("erf", x * float(np.sqrt(0.5))) + 1.0)
     return x * 0.5 * (emit("tanh", (x + x * x * x * 0.044715) * float(np.sqrt(2 / np.pi))) + 1.0)
 
 
