@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from typing import Any
+
 import chance
 import pytest
 
+from edgec.cli import command
 from edgec.device import toolchain
+from edgec.report import record as records
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -30,6 +35,22 @@ def nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "nobody" / "data"))
     monkeypatch.setenv("EDGEC_COMPILE_CACHE", "off")
     monkeypatch.setenv("EDGEC_PROFILES", str(tmp_path_factory.getbasetemp() / "nobody" / "profiles.sqlite"))
+
+
+@pytest.fixture(autouse=True)
+def answers_have_their_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every object that the command line prints in a test is held against the schema of its command."""
+    if find_spec("jsonschema") is None:
+        return
+    printed = command._print_json
+
+    def checked(record: dict[str, Any]) -> None:
+        from answer_schemas import refuse_other
+
+        printed(record)
+        refuse_other(records.finite(record))
+
+    monkeypatch.setattr(command, "_print_json", checked)
 
 
 @pytest.fixture

@@ -195,7 +195,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
                     given["as_json"] = as_json
                 return verb(**given)
 
-            raise typer.Exit(answer(title, work, as_json))
+            raise typer.Exit(answer(_full_name(invocation), work, as_json))
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own.values(), *shared.values())]
         context = inspect.Parameter("invocation", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -220,6 +220,16 @@ def _asked(arguments: Mapping[str, Any], context: typer.Context, shared: config.
     return tuple(words)
 
 
+def _full_name(context: typer.Context) -> str:
+    """The name of a command with its group: "device list"."""
+    words: list[str] = []
+    place: Any = context
+    while place.parent is not None:
+        words.insert(0, str(place.info_name))
+        place = place.parent
+    return " ".join(words)
+
+
 def _is_given(context: typer.Context, key: str) -> bool:
     """True for a parameter of the command line itself."""
     source = context.get_parameter_source(key)
@@ -240,13 +250,8 @@ def _configure(
     """Fill in what edgec.toml says and the command line does not, the model first."""
     found = config.load(arguments["model"])
     arguments["model"] = found.model
-    groups: list[str] = []
-    place: Any = context
-    while place.parent is not None:  # "device", then "check"
-        groups.insert(0, str(place.info_name))
-        place = place.parent
     taken = {}
-    for key, value in config.arguments(found, "_".join(groups), own, shared, _SECTIONS).items():
+    for key, value in config.arguments(found, _full_name(context).replace(" ", "_"), own, shared, _SECTIONS).items():
         if not _is_given(context, key):
             taken[key] = value
     trusted.require(found, taken)

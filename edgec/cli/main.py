@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -15,6 +15,7 @@ from edgec.cli import device as device_verbs
 from edgec.cli import profiles as profile_verbs
 from edgec.cli import report as report_verbs
 from edgec.cli import rules as rule_verbs
+from edgec.cli import schema as schema_verb
 from edgec.cli import train as train_verb
 from edgec.cli import trust as trust_verb
 from edgec.cli.command import OK, Answer, Asked, CommandGroup, command, refused
@@ -335,6 +336,7 @@ report_verbs.register(app)
 train_verb.register(app)
 chat_verbs.register(app)
 trust_verb.register(app)
+schema_verb.register(app)
 
 
 @command(app)
@@ -371,5 +373,18 @@ def main(arguments: list[str] | None = None) -> None:
         if explain_usage is None:
             raise
         problem = UsageError(str(explain_usage()), hint="see edgec --help")
-        name = next((word for word in given if not word.startswith("-")), "edgec")
-        sys.exit(refused(name, problem, as_json=True))
+        sys.exit(refused(_command_in(given), problem, as_json=True))
+
+
+def _command_in(given: list[str]) -> str:
+    """The command that a command line names, with its group; "edgec" where it names none that there is."""
+    words = [word for word in given if not word.startswith("-")]
+    place: Any = typer.main.get_command(app)
+    named: list[str] = []
+    for word in words:
+        inner = getattr(place, "commands", {}).get(word)
+        if inner is None:
+            break
+        named.append(word)
+        place = inner
+    return " ".join(named) if named and not hasattr(place, "commands") else "edgec"

@@ -1,0 +1,162 @@
+"""Answers of the commands about devices, profiles, language models and this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict, Union
+
+from edgec.report.answers.device import DeviceFacts
+from edgec.report.answers.frame import Answered, Figure
+
+
+class DevicesAnswer(Answered):
+    """The answer of `edgec device list`."""
+
+    devices: Annotated[list[DeviceFacts], "the facts of every TOML file"]
+
+
+class DeviceAnswer(Answered):
+    """The answer of `edgec device show` and `edgec device probe`."""
+
+    device: Annotated[DeviceFacts, "the facts from its TOML file, or of this machine"]
+
+
+class ArrayType(TypedDict):
+    """The type of an array."""
+
+    dtype: str
+    shape: Annotated[list[int], "samples first"]
+
+
+class DeviceRunAnswer(Answered):
+    """The answer of `edgec device run`."""
+
+    file: Annotated[str, "the file with the outputs"]
+    outputs: Annotated[dict[str, ArrayType], "types by name"]
+    milliseconds: Annotated[list[float], "of every sample"]
+
+
+class FarmDevice(TypedDict):
+    """A device of a farm."""
+
+    place: Annotated[str, "`DEVICE@LINK`"]
+    ok: bool
+    seconds: Annotated[float, "in total"]
+    measured: Annotated[Union[int, None], "variants of matmuls that were timed there; `null` without `--tune`"]
+    max_rel: Annotated[Figure, "the worst output's largest difference over its largest value"]
+    median_ms: Annotated[Figure, "of a run, by the device's clock"]
+    error: Annotated[Union[str, None], "the reason why the device was lost"]
+
+
+class FarmAnswer(Answered):
+    """The answer of `edgec device farm`."""
+
+    ok: Annotated[bool, "whether all are right"]
+    devices: Annotated[list[FarmDevice], "every device"]
+
+
+class DoctorRow(TypedDict):
+    """A tool."""
+
+    name: str
+    ok: bool
+    optional: bool
+    serves: Annotated[str, "features that need it"]
+    detail: Annotated[str, "what was found"]
+    hint: Annotated[str, "the command that installs it"]
+
+
+class DoctorAnswer(Answered):
+    """The answer of `edgec doctor`."""
+
+    ok: Annotated[bool, "whether edgec can build and run a network here"]
+    checks: Annotated[list[DoctorRow], "every program and package that a feature can use"]
+
+
+class KnownTime(TypedDict):
+    """A time of the profile database."""
+
+    block: Annotated[str, "its fingerprint"]
+    what: str
+    us: float
+    device: str
+    compiler: str
+    target: str
+
+
+class ProfilesAnswer(Answered):
+    """The answer of `edgec profiles list`."""
+
+    file: Annotated[str, "the database"]
+    times: Annotated[list[KnownTime], "every time"]
+
+
+class MovedProfilesAnswer(Answered):
+    """The answer of `edgec profiles export`, `import` and `clear`."""
+
+    database: Annotated[str, "the database"]
+    times: Annotated[int, "their number"]
+    file: Annotated[
+        Union[str, None], "the file that was written or read, an object too: `edgec_profiles` (1) and `times`"
+    ]
+
+
+class TrustAnswer(Answered):
+    """The answer of `edgec trust`."""
+
+    file: Annotated[str, "the `edgec.toml`"]
+    trusted: Annotated[bool, "false after `--revoke`"]
+    lines: Annotated[
+        dict[str, Any],
+        'values that need trust by their place in the file, such as `"build.save_stages": "../stages"`',
+    ]
+
+
+class ServeAnswer(Answered):
+    """The answer of `edgec serve`, when it was stopped."""
+
+    file: Annotated[str, "the file with the decisions"]
+    url: Annotated[str, "the address"]
+
+
+class ServeLmAnswer(Answered):
+    """The answer of `edgec serve-lm`, when it was stopped."""
+
+    folder: Annotated[str, "the folder of the language model"]
+    url: Annotated[str, "the address"]
+
+
+class UsageFacts(TypedDict):
+    """Tokens, seconds and speed."""
+
+    prompt_tokens: int
+    reused_tokens: Annotated[int, "of them, those that the cache had"]
+    completion_tokens: int
+    prefill_seconds: float
+    decode_seconds: float
+    tokens_per_second: Annotated[float, "behind the first token of the answer"]
+
+
+class ChatAnswer(Answered):
+    """The answer of `edgec chat --prompt`."""
+
+    folder: Annotated[str, "the folder of the language model"]
+    text: Annotated[str, "the answer"]
+    finish: Annotated[str, "`stop`: a stop string or a token that ends a text; `length`"]
+    seed: Annotated[int, "gives the same answer again"]
+    usage: Annotated[UsageFacts, "tokens, seconds and speed"]
+
+
+class AdapterAnswer(Answered):
+    """The answer of `edgec adapter`."""
+
+    folder: Annotated[str, "the folder of the language model"]
+    file: Annotated[str, "the file that was written"]
+    bytes: Annotated[int, "its size"]
+
+
+class SchemaAnswer(Answered):
+    """The answer of `edgec schema`."""
+
+    schema_of: Annotated[Union[str, None], "the command; `null` for all"]
+    json_schema: Annotated[Union[dict[str, Any], None], "the schema; `null` with `--markdown`"]
+    markdown: Annotated[Union[str, None], "with `--markdown`, the tables"]

@@ -1,0 +1,44 @@
+"""The answers of every command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgec.report.answers import build, check, document, inspect, others, timing
+
+#: The types of what a command prints, by its name; each may print `frame.Refused` too.
+ANSWERS: Mapping[str, tuple[Any, ...]] = {
+    "build": (build.BuildAnswer, build.UntilAnswer),
+    "check": (check.CheckAnswer, check.ScoreAnswer, check.TrainingCheckAnswer),
+    "bench": (timing.BenchAnswer, timing.DecodingAnswer, timing.StepsAnswer),
+    "inspect": (inspect.InspectAnswer, inspect.InspectBuiltAnswer),
+    "explain": (inspect.ExplainAnswer,),
+    "tune": (timing.TuneAnswer,),
+    "profile": (timing.ProfileAnswer,),
+    "report": (document.ReportAnswer,),
+    "diff": (document.DiffAnswer,),
+    "serve": (others.ServeAnswer,),
+    "train": (build.TrainAnswer,),
+    "chat": (others.ChatAnswer,),
+    "serve-lm": (others.ServeLmAnswer,),
+    "adapter": (others.AdapterAnswer,),
+    "trust": (others.TrustAnswer,),
+    "demo": (build.DemoAnswer,),
+    "doctor": (others.DoctorAnswer,),
+    "schema": (others.SchemaAnswer,),
+    "rules list": (inspect.RulesAnswer,),
+    "rules show": (inspect.RuleAnswer,),
+    "rules prove": (inspect.ProofsAnswer,),
+    "profiles list": (others.ProfilesAnswer,),
+    "profiles export": (others.MovedProfilesAnswer,),
+    "profiles import": (others.MovedProfilesAnswer,),
+    "profiles clear": (others.MovedProfilesAnswer,),
+    "device list": (others.DevicesAnswer,),
+    "device show": (others.DeviceAnswer,),
+    "device probe": (others.DeviceAnswer,),
+    "device run": (others.DeviceRunAnswer,),
+    "device check": (check.CheckedOnDevice, check.ScoreAnswer),
+    "device bench": (timing.BenchAnswer,),
+    "device farm": (others.FarmAnswer,),
+}
