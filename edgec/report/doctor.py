@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -52,8 +53,20 @@ def draw(found: Record) -> RenderableType:
     """A line a check, and what each missing one is for; then the verdict."""
     drawn = table("", "", "", "")
     for c in found["checks"]:
-        mark = Text("ok", style="green") if c["ok"] else Text("missing", style="yellow" if c["optional"] else "red")
+        absent = Text("optional", style="yellow") if c["optional"] else Text("missing", style="red")
+        mark = Text("ok", style="green") if c["ok"] else absent
         told = c["detail"] if c["ok"] else c["hint"]
         drawn.add_row(escape(c["name"]), mark, escape(c["serves"]), escape(told))
-    last = "everything that is needed is here" if found["ok"] else "something that is needed is missing"
-    return Group(drawn, Text(last, style="green" if found["ok"] else "red"))
+    return Group(drawn, Text(verdict(found["checks"]), style="green" if found["ok"] else "red"))
+
+
+def verdict(checks: Sequence[Record]) -> str:
+    """The rows in a sentence: tools that must be there, else how many are not that single features need."""
+    needed = [c["name"] for c in checks if not c["ok"] and not c["optional"]]
+    if needed:
+        return f"edgec cannot build and run a network here without: {', '.join(needed)}"
+    absent = sum(not c["ok"] for c in checks)
+    if not absent:
+        return "everything is here"
+    which = "1 optional tool is" if absent == 1 else f"{absent} optional tools are"
+    return f"edgec can build and run a network here; {which} not here, for the features beside them"

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import edgec
 from edgec.device.load import list_devices
 from edgec.emit.extras import APPS, BINDINGS
-from edgec.report.doctor import doctor
+from edgec.report.doctor import doctor, draw, verdict
 from edgec.report.tools import NEEDS, Need, compilers_of_devices
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: Packages that others bring with them, and one that type checkers alone need.
+COME_WITH_OTHERS = {"anyio", "dask", "flatbuffers", "google", "markupsafe", "typing_extensions"}
 SOURCES = "\n".join(p.read_text() for p in Path(edgec.__file__).parent.rglob("*.py"))
 
 
@@ -25,11 +36,46 @@ def test_every_program_that_edgec_starts_is_known() -> None:
     assert started - known == {"qemu-x86_64"}  # of this machine's own kind
 
 
+def test_every_package_that_is_imported_is_known() -> None:
+    """But those that edgec itself depends on."""
+    imported = set()
+    for source in Path(edgec.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                imported.add((node.module or "").partition(".")[0])
+            elif isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+    project = tomllib.loads((Path(edgec.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    own = {re.split(r"[^\w-]", line)[0] for line in project["dependencies"]}
+    known = {package for need in NEEDS for package in need.packages}
+    assert {"torch", "onnxruntime_genai"} <= imported & known
+    assert imported - known - own - set(sys.stdlib_module_names) - {"edgec"} == COME_WITH_OTHERS
+
+
+def test_the_verdict_agrees_with_the_rows() -> None:
+    here, optional = {"name": "a", "ok": True, "optional": False}, {"name": "b", "ok": False, "optional": True}
+    assert verdict([here]) == "everything is here"
+    assert verdict([here, optional]).endswith("1 optional tool is not here, for the features beside them")
+    assert "2 optional tools are not here" in verdict([optional, here, optional])
+    assert verdict([here, optional, {**here, "ok": False}]).endswith("without: a")
+
+
+def test_a_row_that_is_optional_is_not_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = doctor()
+    console = Console(width=300, record=True, file=io.StringIO())
+    console.print(draw(found))
+    lines = {line.split("  ")[0].strip(): line for line in console.export_text().splitlines()}
+    for row in found["checks"]:
+        word = "ok" if row["ok"] else "optional" if row["optional"] else "missing"
+        assert re.search(rf"\s{word}\s", lines[row["name"]]), row["name"]
+
+
 def test_every_app_binding_and_extra_is_served() -> None:
     told = " ".join(need.serves for need in NEEDS)
     assert [name for name in APPS if name not in told] == []
     assert [name for name in BINDINGS if name not in ("cpp", "python") and name not in told] == []
-    for extra in ("farm", "prove", "serve", "tflite", "zig"):
+    for extra in ("farm", "prove", "serve", "tflite", "torch", "zig"):
         assert any(f"edgec[{extra}]" in need.install for need in NEEDS), extra
 
 

@@ -62,7 +62,7 @@ class _Tables:
     def rows(self, kind: Any, without: Iterable[str] = ()) -> list[str]:
         """The table of a record, without some of its keys."""
         lines = ["| key | type | meaning |", "|---|---|---|"]
-        optional = getattr(kind, "__optional_keys__", frozenset())
+        optional: frozenset[str] = getattr(kind, "__optional_keys__", frozenset())
         for key, hint in get_type_hints(kind, include_extras=True).items():
             if key in without:
                 continue
