@@ -21,8 +21,11 @@ from edgec.ir.loads import replace_loads
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
 from edgec.schedule.contract.sparse import has_zeros
 from edgec.schedule.flat import Flat, Weights
-from edgec.schedule.storage import memory_type
+from edgec.schedule.storage import HALF, memory_type
 from edgec.schedule.window import Window, window
+
+#: Floats that lanes load, widened where they are narrower.
+_FLOATS = frozenset({"f32", *HALF})
 
 
 def grouped(flat: Flat, device: Device, weights: Weights) -> Window | None:
@@ -30,7 +33,7 @@ def grouped(flat: Flat, device: Device, weights: Weights) -> Window | None:
     sums = [e for e in X.walk(flat.body) if e.op == "reduce"]
     if len(sums) != 1 or device.precision != "fp32" or flat.tile is not None or has_zeros(flat):
         return None
-    if any(t != "f32" for t in (flat.store.dtype, *map(memory_type, X.loads(flat.body)))):
+    if any(t not in _FLOATS for t in (flat.store.dtype, *map(memory_type, X.loads(flat.body)))):
         return None
     for groups, channel in product(flat.loops, repeat=2):
         size = most(channel)
