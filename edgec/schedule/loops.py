@@ -36,8 +36,15 @@ def in_wide_sums(flat: Flat) -> Flat | None:
     if len(sums) != 1 or sums[0].value[0] != "add" or sums[0].dtype not in HALF or sums[0].args[0].op != "mul":
         return None
     names, product = X.opened(sums[0])
-    a, b = (X.cast(factor, "f32") for factor in product.args)
+    a, b = map(_widened, product.args)
     return replace(flat, body=X.substitute(flat.body, {sums[0]: X.cast(X.reduce("add", names, a * b), sums[0].dtype)}))
+
+
+def _widened(factor: Expr) -> Expr:
+    """A factor of 16 bits as a float: a load widens what is stored in fewer bits, as all loads do."""
+    if factor.op == "load" and getattr(factor.value, "dtype", None) in HALF:
+        return X.load(factor.value, factor.args, "f32")
+    return X.cast(factor, "f32")
 
 
 def in_order_of_sum(flat: Flat, weights: Weights) -> Flat:

@@ -53,7 +53,7 @@ def in_halves(dtype: str) -> Graph:
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_groups_of_halves(dtype: str, tmp_path: Path) -> None:
-    """Widened when they are loaded, rounded when they are stored: where a sum is rounded, others may round otherwise."""
+    """Widened when they are loaded, rounded when they are stored: sums may round otherwise."""
     network = in_halves(dtype)
     assert groups(network, "x86_64_avx512") == {4}
     given = {"x": RANDOM.standard_normal((1, 5, 6, 9)).astype(np.float32)}
