@@ -19,9 +19,10 @@ from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.loads import replace_loads
 from edgec.ir.nest import coefficient, is_fixed, mergeable, most, used_as_values
+from edgec.ir.vector import HALF
 from edgec.schedule.contract.sparse import has_zeros
 from edgec.schedule.flat import Flat, Weights
-from edgec.schedule.storage import HALF, memory_type
+from edgec.schedule.storage import memory_type
 from edgec.schedule.window import Window, window
 
 #: Floats that lanes load, widened where they are narrower.
