@@ -78,15 +78,20 @@ def resources(folder: Path) -> dict[str, KernelReport]:
 
 def compiled_executor(project: Project, context: Context) -> Executor:
     """Compile a project in a folder of its own, gone with the executor, and run it on all its threads."""
+    return compiled_network(project, context).executor()
+
+
+def compiled_network(project: Project, context: Context) -> Network:
+    """Compile a project in a folder of its own, gone with the network, which has all its threads."""
     options = context.options
     folder = Path(tempfile.mkdtemp(prefix="edgec-"))
     try:
         publish(project.files, folder)
         compiler = compiler_for(options.device, options.compiler)
         compile_library(folder, options.device, compiler, lambda path, *n: context.progress("compile", path.name))
-        run = Network(folder, options.threads).executor()
+        network = Network(folder, options.threads)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    weakref.finalize(run, shutil.rmtree, folder, True)
-    return run
+    weakref.finalize(network, shutil.rmtree, folder, True)
+    return network

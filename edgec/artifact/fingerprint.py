@@ -64,6 +64,8 @@ def _plain(value: Any) -> Any:
 
 def _told(path: Path) -> list[Any]:
     """A file or folder by its place, size and time of change; the facts of the lock have its content."""
+    if not path.exists():  # one that the build writes
+        return [os.path.realpath(path)]
     found = path.stat()
     return [os.path.realpath(path), found.st_size, found.st_mtime_ns]
 

@@ -69,6 +69,15 @@ def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str,
             "max_loss": options.max_loss,
             "masks": sha256(options.masks.read_bytes()).hexdigest() if options.masks is not None else None,
         }
+    if options.retraining is not None:
+        asked = options.retraining
+        facts["retrain"] = {
+            "by": sha256(asked.data.read_bytes()).hexdigest(),
+            "steps": asked.steps,
+            "optimizer": str(asked.optimizer),
+            "batch": asked.batch,
+            "augments": asked.augments,
+        }
     if parsed is not None:
         facts["model"] = {"name": parsed.name, "sha256": reader.digest(parsed)}
     for what in ("rules", "templates", "micro_kernels", "operators"):

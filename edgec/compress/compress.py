@@ -18,6 +18,7 @@ from edgec.compress.observe import OBSERVERS as _OBSERVERS
 from edgec.compress.prune.prune import Pruned
 from edgec.compress.quantize import quantized
 from edgec.compress.report import LayerReport, Report
+from edgec.compress.retrain import Retrained
 from edgec.device.device import Device
 from edgec.device.load import load_device
 from edgec.errors import CheckError, UsageError
@@ -64,12 +65,14 @@ class Compressed:
 
     ``report`` has the precision of every layer with the reason, ``pruned`` the weights that were kept. ``bf16_layers``
     are the layers that multiply in bf16 where the device's precision is fp32; None: all as that precision says.
+    ``retrained`` tells what retraining came to.
     """
 
     graph: Graph
     report: Report | None = None
     bf16_layers: frozenset[str] | None = None
     pruned: Pruned | None = None
+    retrained: Retrained | None = None
 
     @property
     def is_changed(self) -> bool:
@@ -138,6 +141,11 @@ def compress(graph: Graph, request: Request) -> Compressed:
     report = Report(request.precision, request.observer, len(data), measured, rows, told, value, drawn)
     names = frozenset(layer.name for layer in bf16) if bf16 else None
     return Compressed(quantized(graph, chosen, found), report, names)
+
+
+def rounded_layers(graph: Graph, device: Device) -> list[Layer]:
+    """The layers that int8 is for on a device. Raises UsageError where there are none."""
+    return _gaining(layers_of(graph), device)[1]
 
 
 def _bf16_candidates(layers: Sequence[Layer], verdicts: _Verdicts) -> list[Layer]:

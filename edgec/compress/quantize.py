@@ -7,7 +7,7 @@ of bytes are what the rules of quantized arithmetic make of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -18,13 +18,23 @@ from edgec.compress.readers import readers_of
 from edgec.ir.graph import Graph, Node, constant, rewrite
 
 
-def quantized(graph: Graph, chosen: Collection[Layer], found: Calibration, halves: Collection[Layer] = ()) -> Graph:
+def quantized(
+    graph: Graph,
+    chosen: Collection[Layer],
+    found: Calibration,
+    halves: Collection[Layer] = (),
+    pair: Callable[[Node, float, int], Node] | None = None,
+    weights: Callable[[Layer, Calibration], Node] | None = None,
+) -> Graph:
     """``graph`` with the ``chosen`` layers on bytes, and with what ``halves`` multiply rounded to bf16.
+
+    ``pair`` and ``weights`` make the rounded operand and weights of a layer in place of bytes.
 
     A tensor that only layers in bytes multiply is stored as bytes for everyone who reads it, which saves most of what
     a residual moves. One that a layer in floats reads too stays as it is for all but those; so does one that matrix
     products read and others too: what runs through a transformer is small, and would be rounded again in every block.
     """
+    pair, weights = pair or _pair, weights or _weights
     layers = {layer.node: layer for layer in chosen}
     both = {layer.source for layer in layers_of(graph) if layer.node not in layers}
     both |= {source for source, own in readers_of(graph).items() if own.kind == "matmul" and not own.is_alone}
@@ -33,12 +43,12 @@ def quantized(graph: Graph, chosen: Collection[Layer], found: Calibration, halve
     made: dict[Node, Node] = {}
 
     def change(old: Node, args: tuple[Node, ...]) -> Node:
-        given = [_pair(a, *found.ranges[o]) if o in stored else a for o, a in zip(old.args, args)]
+        given = [pair(a, *found.ranges[o]) if o in stored else a for o, a in zip(old.args, args)]
         layer = layers.get(old)
         if layer is not None:
-            given[layer.side] = _weights(layer, found)
+            given[layer.side] = weights(layer, found)
             if layer.source in both:
-                given[1 - layer.side] = _through(layer.operand, layer.source, found, made)
+                given[1 - layer.side] = _through(layer.operand, layer.source, found, made, pair)
         elif old in rounded:
             given = [_half(a) for a in given]
         new = old if tuple(given) == old.args else ops.node(old.op, *given, **old.attributes)
@@ -50,11 +60,13 @@ def quantized(graph: Graph, chosen: Collection[Layer], found: Calibration, halve
     return rewrite(graph, change)
 
 
-def _through(operand: Node, source: Node, found: Calibration, made: dict[Node, Node]) -> Node:
+def _through(
+    operand: Node, source: Node, found: Calibration, made: dict[Node, Node], pair: Callable[[Node, float, int], Node]
+) -> Node:
     """The operand made of the quantized source, for one reader alone."""
     if operand is source:
-        return _pair(made[source], *found.ranges[source])
-    return ops.node(operand.op, _through(operand.args[0], source, found, made), **operand.attributes)
+        return pair(made[source], *found.ranges[source])
+    return ops.node(operand.op, _through(operand.args[0], source, found, made, pair), **operand.attributes)
 
 
 def _pair(x: Node, scale: float, zero: int) -> Node:

@@ -7,7 +7,7 @@ their definition (``edgec.ops``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgec.differentiate.composites import composite
@@ -33,9 +33,17 @@ class Cut:
 
 
 def gradients(
-    result: Node, by: Sequence[Node], *, seed: Node | None = None, origin: Origin = _UNNAMED
+    result: Node,
+    by: Sequence[Node],
+    *,
+    seed: Node | None = None,
+    origin: Origin = _UNNAMED,
+    through: Collection[str] = (),
 ) -> tuple[Node | None, ...]:
     """d sum(result * seed) / d each of ``by``; None where nothing depends on it but by way of what ``cut_paths`` tells.
+
+    Operators named in ``through`` hand their gradient on as it is, as if they changed nothing: the straight-through
+    estimator of Bengio et al. (2013), for ``round``.
 
     Raises ModelError for a result that is no float, a seed of another type, and an operator without a derivative, with
     the names that ``origin`` has for it.
@@ -45,7 +53,7 @@ def gradients(
     if seed is not None and seed.type != result.type:
         raise ModelError(f"a seed of {seed.type} for a result of {result.type}")
     order = list(topological([result]))
-    reached = _reached(order, by)
+    reached = _reached(order, by, through)
     received: dict[Node, list[Node]] = {n: [] for n in reached}
     if result in reached:
         received[result].append(full(1, result.type.dtype, result.type.shape) if seed is None else seed)
@@ -61,9 +69,9 @@ def gradients(
                 received[operand].append(part)
             continue
         for k, a in enumerate(n.args):
-            if a not in reached or blocked(n, k) is not None:
+            if a not in reached or (n.op not in through and blocked(n, k) is not None):
                 continue
-            handed = _handed(n, totals[n], k, origin)
+            handed = totals[n] if n.op in through else _handed(n, totals[n], k, origin)
             if handed is not None:
                 assert handed.type == a.type, f"{n.op}: a gradient of {handed.type} for {a.type}"
                 received[a].append(handed)
@@ -96,11 +104,11 @@ def _is_real(n: Node) -> bool:
     return n.type.dtype in FLOATS and n.type.dtype not in STORED
 
 
-def _reached(order: Sequence[Node], by: Sequence[Node]) -> set[Node]:
+def _reached(order: Sequence[Node], by: Sequence[Node], through: Collection[str]) -> set[Node]:
     """The nodes that a gradient has to pass, or to end at."""
     found = {b for b in by if _is_real(b)}
     for n in order:
-        if any(a in found and blocked(n, k) is None for k, a in enumerate(n.args)):
+        if any(a in found and (n.op in through or blocked(n, k) is None) for k, a in enumerate(n.args)):
             found.add(n)
     return found
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from edgec.differentiate.gradient import cut_paths, gradients
 from edgec.differentiate.losses import LOSSES
-from edgec.differentiate.optimizers import Optimizer, advanced, clipped, stepped
+from edgec.differentiate.optimizers import Optimizer
+from edgec.differentiate.updates import Names, updated
 from edgec.errors import UsageError
-from edgec.frontend.states import describe
-from edgec.frontend.values import Value, emit, select
-from edgec.ir.graph import Graph, Node, placeholder
+from edgec.frontend.values import Value, emit
+from edgec.ir.graph import Graph, placeholder
 from edgec.ir.types import Type
 from edgec.text import listed, printable
 
@@ -57,7 +55,7 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     ((name, node),) = graph.outputs
     answers = Value(node)
     axis = _axis(answers, choices.axis, loss.has_classes, name)
-    names = _Names(inputs)
+    names = Names(inputs)
     target = placeholder(names.fresh(TARGET), loss.target(node.type, axis))
     rate = placeholder(names.fresh(RATE), Type("f32", ()))
     cost = loss.compute(answers, Value(target), axis)
@@ -69,36 +67,18 @@ def training_step(graph: Graph, choices: Choices) -> Step:
         hint = "; ".join(cuts) if cuts else "choose weights on the way to the output that the loss judges"
         raise UsageError(f"no trained weight changes the output '{printable(name)}'", hint=hint, where="--update")
     kept = [(w, Value(s)) for w, s in zip(choices.trained, found) if s is not None]
-    slopes, broken = clipped([g for _, g in kept], o)
-    fine = _is_finite(cost.loss) & broken.equals(0.0)
-    made = _States(names, fine if cost.valid is None else fine & cost.valid)
-    powers = {p: made.begin(p, Type("f32", ())) for p in o.powers}
-    now = advanced(o, powers)
-    for w, slope in zip((w for w, _ in kept), slopes):
-        weight = Value(inputs[w])
-        moments = {m: made.begin(f"{w}_{m}", weight.type) for m in o.moments}
-        after, later = stepped(o, weight, slope, moments, now, Value(rate))
-        made.renew(weight, after)
-        for m, value in later.items():
-            made.renew(moments[m], value)
-    for p, value in now.items():
-        made.renew(powers[p], value)
+    fine = _is_finite(cost.loss) if cost.valid is None else _is_finite(cost.loss) & cost.valid
+    made = updated([inputs[w] for w, _ in kept], [g for _, g in kept], o, Value(rate), fine, names)
     trained = [inputs[w] for w, _ in kept]
-    states = {str(n.attributes["name"]): made.outputs[n][0] for n in (*trained, *made.begun)}
     untrained = [n for n in graph.inputs if n not in trained and str(n.attributes["name"]) not in choices.trained]
-    start = {s: (new, np.zeros(1, np.float32)) for s, new in states.items()}
     step = replace(
         graph,
         inputs=(*untrained, target, rate, *trained, *made.begun),
-        outputs=(
-            (names.fresh(LOSS), cost.loss.node),
-            (names.fresh(BROKEN), broken.node),
-            *(made.outputs[n] for n in (*trained, *made.begun)),
-        ),
-        metadata={**graph.metadata, **describe(start)},
+        outputs=((names.fresh(LOSS), cost.loss.node), (names.fresh(BROKEN), made.broken.node), *made.outputs),
+        metadata={**graph.metadata, **made.described},
         demands=(*graph.demands, *([(NO_CLASS, cost.valid.node)] if cost.valid is not None else [])),
     )
-    return Step(step, states, int(answers.shape[axis]) if loss.has_classes else None)
+    return Step(step, made.states, int(answers.shape[axis]) if loss.has_classes else None)
 
 
 def _axis(answers: Value, axis: int, has_classes: bool, name: str) -> int:
@@ -116,35 +96,3 @@ def _axis(answers: Value, axis: int, has_classes: bool, name: str) -> int:
 
 def _is_finite(x: Value) -> Value:
     return emit("abs", x) < float("inf")
-
-
-class _Names:
-    """Names of inputs and outputs, none twice."""
-
-    def __init__(self, taken: Mapping[str, Node]) -> None:
-        self.taken = set(taken)
-
-    def fresh(self, wanted: str) -> str:
-        name, k = wanted, 2
-        while name in self.taken:
-            name, k = f"{wanted}_{k}", k + 1
-        self.taken.add(name)
-        return name
-
-
-class _States:
-    """The states in the making: inputs that begin as zero, and the next value of each, unchanged unless ``fine``."""
-
-    def __init__(self, names: _Names, fine: Value) -> None:
-        self.names, self.fine = names, fine
-        self.begun: list[Node] = []
-        self.outputs: dict[Node, tuple[str, Node]] = {}
-
-    def begin(self, name: str, type: Type) -> Value:
-        node = placeholder(self.names.fresh(name), type)
-        self.begun.append(node)
-        return Value(node)
-
-    def renew(self, old: Value, new: Value) -> None:
-        name = self.names.fresh(f"{old.node.attributes['name']}_next")
-        self.outputs[old.node] = name, select(self.fine, new, old).node

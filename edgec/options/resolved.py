@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from edgec.compress import CORRECTIONS, OBSERVERS, PRECISIONS
-from edgec.compress.calibrate import RANDOM
-from edgec.compress.max_loss import parsed as parsed_max_loss
 from edgec.compress.prune import METHODS
 from edgec.compress.prune.scheme import Scheme
-from edgec.compress.prune.scheme import parsed as scheme_of
+from edgec.compress.retrain import Retraining
 from edgec.device.device import Device, Precision
 from edgec.device.load import load_device
 from edgec.emit.weights import PLACES as WEIGHT_PLACES
@@ -23,8 +21,10 @@ from edgec.frontend.language.cache import KINDS, Kind
 from edgec.frontend.language.lora import LoraOption, option_of
 from edgec.fuse.modes import MODES, ModeName, mode_of
 from edgec.limits import Limits
+from edgec.options.compression import calibration_of, masks_of, max_loss_of, pruning_of
 from edgec.options.keywords import unknown
 from edgec.options.language import check_device, context_of
+from edgec.options.retraining import retraining_of
 from edgec.options.table import OPTIONS, Folders, Settings
 from edgec.options.texts import DimensionRange
 from edgec.options.training import Training, training_of
@@ -88,6 +88,7 @@ class Options:
     tiles: Mapping[str, tuple[int, int]]
     limits: Limits
     training: Training | None
+    retraining: Retraining | None
 
     @property
     def room(self) -> int:
@@ -110,7 +111,7 @@ def resolve(settings: Settings) -> Options:
     if threads > 1 and not device.hosted:
         raise UsageError(f"'{device.name}' has no operating system and so no threads", hint="leave out --threads")
     check_device(given, device, gpu)
-    prune, sparsity = _pruning(given, device)
+    prune, sparsity = pruning_of(given, device)
     return Options(
         device=device,
         gpu=gpu,
@@ -119,11 +120,12 @@ def resolve(settings: Settings) -> Options:
         threads=threads,
         prune=prune,
         sparsity=sparsity,
-        masks=_masks(given["masks"], prune),
-        max_loss=_max_loss(given["max_loss"], given["quantize"], prune),
-        calibrate=_calibration(given, quantize, error),
+        masks=masks_of(given["masks"], prune),
+        max_loss=max_loss_of(given["max_loss"], given["quantize"], prune),
+        calibrate=calibration_of(given, quantize, error),
         compiler=given["compiler"],
         training=training_of(given),
+        retraining=retraining_of(given, quantize, prune),
         **{key: _read(key, given[key]) for key in _CHECKS},
         rules=_folders(given["rules"], "rules"),
         templates=_folders(given["templates"], "templates"),
@@ -286,66 +288,6 @@ def _mode(fuse: bool | str) -> ModeName:
         return mode_of(fuse)
     except KeyError:
         raise UsageError(f"there is no way to fuse called '{fuse}'", hint=f"it is one of {', '.join(MODES)}") from None
-
-
-def _pruning(given: Mapping[str, Any], device: Device) -> tuple[Scheme | None, float | None]:
-    """The scheme and the share of zeros; without a share it is what --max-loss allows."""
-    text, wanted = given["prune"], given["sparsity"]
-    if text is None and given["masks"] is not None:
-        text = "vector"
-    if text is None:
-        if wanted is not None:
-            raise UsageError("zeros of no kind are asked for", hint="give --prune vector with --sparsity")
-        return None, None
-    if text == "vector" and device.language == "cuda":  # a panel, and 16 bytes of what it is multiplied with
-        text = f"block=32x{8 if device.precision == 'fp16' else 4}"
-    scheme = scheme_of(text, device.vector_lanes)
-    if wanted in (None, "auto"):
-        return scheme, scheme.share if scheme.of and given["max_loss"] is None else None
-    try:
-        share = float(wanted)
-    except ValueError:
-        share = 1.0
-    if not 0 < share < 1:
-        raise UsageError(f"'{wanted}' is no share of zeros", hint="give one between 0 and 1, or auto with --max-loss")
-    if share < scheme.share - 0.01 or (scheme.kind == "nm" and share > scheme.share + 0.01):
-        raise UsageError(f"'{scheme}' makes {scheme.share:.0%} zeros, not {share:.0%}", hint="leave out --sparsity")
-    return scheme, share
-
-
-def _masks(given: str | Path | None, scheme: Scheme | None) -> Path | None:
-    if given is None:
-        return None
-    if scheme is not None and scheme.kind == "channel":
-        raise UsageError("masks say which weights stay, not which channels", hint="leave out --prune channel")
-    if not Path(given).is_file():
-        hint = "give an .npz file as --write-masks writes it"
-        raise UsageError("cannot be read: there is no such file of masks", hint=hint, where=str(given))
-    return Path(given)
-
-
-def _max_loss(text: str | None, precision: str, prune: Scheme | None) -> str | None:
-    if text is None:
-        return None
-    if precision not in ("int8", "mixed") and prune is None:
-        hint = "give --quantize mixed, or int8, or --prune with it"
-        raise UsageError("there is nothing whose loss could be bounded", hint=hint)
-    return str(parsed_max_loss(text))
-
-
-def _calibration(given: Mapping[str, Any], quantize: str, error: float) -> str | Path:
-    """The data to compress by: required where they decide ranges, or what a bound on the loss allows."""
-    if given["calibrate"] is not None:
-        return given["calibrate"]  # type: ignore[no-any-return]
-    asked = f"--quantize {quantize}" if quantize in ("int8", "mixed") else None
-    asked = "--precision mixed" if error else "--max-loss" if asked is None and given["max_loss"] is not None else asked
-    if asked is not None:
-        hint = (
-            "give --calibrate DATA.npz, with some 100 real inputs by name (or a folder of such files); "
-            "--calibrate random takes drawn ones, which cost accuracy"
-        )
-        raise UsageError(f"{asked} needs inputs like those that the network will see", hint=hint)
-    return RANDOM
 
 
 def _corrections(text: str) -> tuple[str, ...] | None:

@@ -217,6 +217,25 @@ class Settings(TypedDict, total=False):
         ),
     ]  # fmt: skip
 
+    retrain: Annotated[
+        str | Path | None,
+        Option(
+            "After --prune or --quantize int8, learn the dense network's answers: an .npz of inputs.",
+            COMPRESSION, kind=Path, metavar="FILE", is_path=lambda value: True,
+        ),
+    ]  # fmt: skip
+    retrain_steps: Annotated[int, Option("Steps of --retrain.", COMPRESSION, 1000, int, metavar="N")]
+    retrain_state: Annotated[
+        str | Path | None,
+        Option(
+            "Save what --retrain has learned there, and go on from it.", COMPRESSION, kind=Path, metavar="FILE",
+            is_path=lambda value: True,
+        ),
+    ]  # fmt: skip
+    augment: Annotated[
+        str | None, Option("Changes to samples of --retrain at random: mirror, mix.", COMPRESSION, metavar="WORDS")
+    ]
+
     loss: Annotated[
         str | None,
         Option(

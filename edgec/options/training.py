@@ -35,19 +35,25 @@ class Training:
 
 def training_of(given: Mapping[str, Any]) -> Training | None:
     """The training that options ask for; None without a loss. Raises UsageError for what cannot be trained."""
-    update, optimizer, batch = update_of(given["update"]), optimizer_of(given["optimizer"]), given["batch"]
-    if batch is not None and not 1 <= batch <= MAX_BATCH:
-        raise UsageError(f"a batch of {batch}", hint=f"give 1 to {MAX_BATCH}", where="--batch")
+    update, optimizer, batch = update_of(given["update"]), optimizer_of(given["optimizer"]), batch_of(given["batch"])
     if given["loss"] is None:
-        asked = next((k for k in ("update", "optimizer", "batch") if given[k] != OPTIONS[k].default), None)
+        keys = ("update", "optimizer", "batch") if given["retrain"] is None else ("update",)
+        asked = next((k for k in keys if given[k] != OPTIONS[k].default), None)
         if asked is not None:
             hint = "give --loss cross_entropy, or another loss"
             raise UsageError("nothing is trained without a loss", hint=hint, where=f"--{asked}")
         return None
-    refused = {"quantize": "float", "prune": None, "place": None, "precision": None, "dims": None}
+    refused = {"quantize": "float", "prune": None, "retrain": None, "place": None, "precision": None, "dims": None}
     for key, usual in refused.items():
         if given[key] not in (usual, {}, ()):
             hint = f"leave out --{key.rstrip('s')}, and compress what export_onnx writes"
             raise UsageError(f"a training step takes no --{key.rstrip('s')}", hint=hint, where="--loss")
     loss, output = loss_of(given["loss"])
     return Training(loss, output, update, optimizer, batch)
+
+
+def batch_of(given: int | None) -> int | None:
+    """The samples of a step. Raises UsageError for a number that makes no sense."""
+    if given is not None and not 1 <= given <= MAX_BATCH:
+        raise UsageError(f"a batch of {given}", hint=f"give 1 to {MAX_BATCH}", where="--batch")
+    return given

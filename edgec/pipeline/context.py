@@ -29,3 +29,5 @@ class Context:
     prices: BlockCosts | None = None
     #: Measured and frozen variants of matmuls; None: those of the profile database.
     variants: Variants | None = None
+    #: The model that a run began with; None where it began with a saved stage.
+    model: Any = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -205,6 +205,7 @@ def run(
     chosen = _between(start, until)
     load_micro_kernels(context.options.micro_kernels)
     value = source if start == "import" else _left_before(start, source, context)
+    context = replace(context, model=source) if start == "import" else context
     given = None if start == "import" else (NAMES[NAMES.index(start) - 1], value)
     steps: list[Step] = []
     graph = value if start == "import" else graph_of(value)

@@ -7,16 +7,22 @@ from itertools import count
 from typing import Any
 
 from edgec import limits
+from edgec.artifact.compile import compiled_network
 from edgec.compress import Compressed, Request
 from edgec.compress import compress as compress_graph
 from edgec.compress.max_loss import parsed as parsed_max_loss
 from edgec.compress.prune import Pruning, prune
+from edgec.compress.retrain.train import Bind
+from edgec.device.load import load_device
+from edgec.device.probe import usable_cores
 from edgec.emit.partitioned import partitioned_files
 from edgec.emit.project import Project, files
 from edgec.errors import UsageError
 from edgec.execute.mixed_precision import mixed
 from edgec.frontend.language.chat import with_chat
 from edgec.frontend.onnx.indices import without_checks
+from edgec.frontend.onnx.model import Model
+from edgec.frontend.onnx.trainable import with_batch
 from edgec.frontend.source import digest, import_graph, read
 from edgec.frontend.states import with_states
 from edgec.fuse import Plan
@@ -30,6 +36,7 @@ from edgec.options import Options
 from edgec.options.overrides import require_known, require_offered
 from edgec.partition import Segment, assign, divide
 from edgec.pipeline.context import Context
+from edgec.pipeline.retraining import Rounding, Tools, retrained
 from edgec.report.fit import fit
 from edgec.rewrite import load_rules
 from edgec.rewrite import simplify as simplify_graph
@@ -84,19 +91,51 @@ def simplify(graph: Graph, context: Context) -> Simplified:
 
 
 def compress(simplified: Simplified, context: Context) -> Compressed:
-    """Prune, then quantize, where the options ask for it; the graph is simplified again after each."""
+    """Prune, retrain, then quantize, where the options ask for it; the graph is simplified again after each."""
     o = context.options
-    graph, pruned = simplified.graph, None
+    graph, pruned, learned = simplified.graph, None, None
     if o.prune is not None:
         max_loss = parsed_max_loss(o.max_loss) if o.max_loss is not None else None
         wanted = Pruning(o.prune, o.sparsity, o.prune_by, o.calibrate, max_loss, o.masks)
         pruned = prune(graph, wanted, lambda trial: _offers(trial, context))
         graph = simplify(pruned.graph, context).graph
+    if o.retraining is not None:
+        rounding = Rounding(o.device, o.calibrate, o.observer) if o.quantize == "int8" else None
+        tools = Tools(
+            lambda samples: _widened(samples, context),
+            lambda pruned: simplify(pruned, context).graph,
+            lambda step: _bound(step, context),
+        )
+        graph, learned = retrained(simplified.graph, graph, pruned, rounding, o.retraining, tools, context.progress)
     asked = Request(o.quantize, o.calibrate, o.observer, o.max_loss, o.corrections, o.device)
     compressed = compress_graph(graph, asked)
     if compressed.graph is not graph:
         graph = simplify(compressed.graph, context).graph
-    return replace(compressed, graph=graph, pruned=pruned)
+    return replace(compressed, graph=graph, pruned=pruned, retrained=learned)
+
+
+def _widened(samples: int, context: Context) -> Graph:
+    """The simplified network for so many samples. Raises ModelError or UsageError where it takes one alone."""
+    model = read(context.model) if context.model is not None else None
+    if not isinstance(model, Model):
+        raise UsageError("only an ONNX model is read again for several samples")
+    inputs = import_(model, context).inputs
+    shapes = {str(n.attributes["name"]): (samples, *(int(d) for d in n.type.shape[1:])) for n in inputs}
+    options = replace(context.options, shapes={**context.options.shapes, **shapes})
+    wider = replace(context, options=options)
+    return simplify(import_(with_batch(model, shapes), wider), wider).graph
+
+
+def _bound(step: Graph, context: Context) -> Bind:
+    """A training step, compiled for this machine."""
+    options = replace(
+        context.options, device=load_device("host"), gpu=None, threads=usable_cores(), quantize="float", prune=None,
+        retraining=None, ram=None, weights="incbin", name="step", materialize=frozenset(), overrides={}, tiles={},
+        error=0.0, micro_kernels=(), templates=(),
+    )  # fmt: skip
+    own = Context(options, context.progress)
+    program = schedule(fuse(Compressed(simplify(step, own).graph), own), own)
+    return compiled_network(emit(program, own), own).bind
 
 
 def _offers(graph: Graph, context: Context) -> dict[str, Any]:

@@ -59,6 +59,7 @@ def record(built: Built) -> Record:
         "seconds": {**built.seconds, "total": sum(built.seconds.values())},
         "compression": compression.record(found.report if found else None),
         "pruned": sparsity.layers(found.pruned.report if found and found.pruned else None),
+        "retrained": sparsity.retraining(found.retrained if found else None),
         "sparsity": sparsity.kernels(program),
         "partition": partition.record(built),
     }
@@ -116,6 +117,7 @@ def draw(found: Record, model: str) -> RenderableType:
         *((*partition.draw(found["partition"]), "") if found["partition"] else ()),
         *((*compression.draw(found["compression"]), "") if found["compression"] else ()),
         *((*sparsity.draw(found["sparsity"], found["pruned"]), "") if found["sparsity"] or found["pruned"] else ()),
+        *((sparsity.draw_retraining(found["retrained"]), "") if found["retrained"] else ()),
         f"{done} [bold]{escape(found['folder'])}/[/], API in {found['name']}.h",
         *next_steps.draw(found["next"]),
     ]

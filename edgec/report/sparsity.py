@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from edgec.compress.prune.report import PruneReport
+from edgec.compress.retrain import Retrained
 from edgec.report.record import Record
 from edgec.report.terminal import table
 from edgec.schedule.program import Program
@@ -35,6 +36,24 @@ def layers(report: PruneReport | None) -> Record | None:
         return None
     rows = [{**asdict(row), "name": printable(row.name)} for row in report.layers]
     return {**asdict(report), "zeros": report.zeros, "layers": rows}
+
+
+def retraining(found: Retrained | None) -> Record | None:
+    """Steps and losses of a retraining; None where there was none."""
+    if found is None:
+        return None
+    return {
+        "steps": found.steps, "batch": found.batch, "samples": found.samples,
+        "first_loss": found.first, "last_loss": found.last,
+    }  # fmt: skip
+
+
+def draw_retraining(record: Record) -> RenderableType:
+    """One line."""
+    return (
+        f"retrained in {record['steps']} steps of {record['batch']} of {record['samples']} samples: "
+        f"loss {record['first_loss']:.4f} at first, {record['last_loss']:.4f} at last"
+    )
 
 
 def draw(found: Sequence[Record], pruned: Record | None) -> tuple[RenderableType, ...]:

@@ -54,11 +54,15 @@ class Pruning:
 
 @dataclass(frozen=True)
 class Pruned:
-    """A network with zeros (or fewer channels), and by layer the truth of what stayed: [outputs, inputs, taps..]."""
+    """A network with zeros (or fewer channels), and by layer the truth of what stayed: [outputs, inputs, taps..].
+
+    ``new`` has the weights of every layer that was pruned, by its name.
+    """
 
     graph: Graph
     report: PruneReport
     masks: Mapping[str, np.ndarray] = field(default_factory=dict)
+    new: Mapping[str, Chosen] = field(default_factory=dict)
 
 
 def prune(graph: Graph, asked: Pruning, worth: Worth | None) -> Pruned:
@@ -142,7 +146,7 @@ def _done(
     method = asked.method if data else "magnitude"
     report = PruneReport(str(asked.scheme), method, asked.sparsity, len(data), rows, told, value)
     masks = {layer.name: _natural(layer, made.mask) for layer, made in new.items()}
-    return Pruned(replaced(graph, new), report, masks)
+    return Pruned(replaced(graph, new), report, masks, {layer.name: made for layer, made in new.items()})
 
 
 def _kept(

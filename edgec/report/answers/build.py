@@ -150,6 +150,16 @@ class Pruned(TypedDict):
     layers: Annotated[list[PrunedLayer], "every layer that could be pruned"]
 
 
+class RetrainedNetwork(TypedDict):
+    """A network that learned the answers of the dense one."""
+
+    steps: int
+    batch: Annotated[int, "samples of a step"]
+    samples: Annotated[int, "samples of the data"]
+    first_loss: Annotated[Figure, "mean of the first twentieth of the steps"]
+    last_loss: Annotated[Figure, "mean of the last twentieth"]
+
+
 class SparseKernel(TypedDict):
     """A matmul or convolution whose weights have many zeros."""
 
@@ -265,6 +275,7 @@ class BuildRecord(Head):
     ]
     compression: Annotated[Union[Compression, None], "`null` without `--quantize`"]
     pruned: Annotated[Union[Pruned, None], "`null` without `--prune`"]
+    retrained: Annotated[Union[RetrainedNetwork, None], "`null` without `--retrain`"]
     partition: Annotated[Union[Partition, None], "`null` without `--place auto`"]
     sparsity: Annotated[list[SparseKernel], "matmuls and convolutions whose weights have many zeros"]
 
