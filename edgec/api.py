@@ -131,11 +131,19 @@ def build(
     progress: Progress = silent,
     **settings: Unpack[Settings],
 ) -> Built:
-    """`edgec.build.build`, after measuring for ``tune`` seconds what its planner asks for.
+    """A network compiled to C in the folder ``out``, and a function on arrays: ``scores = build("model.onnx")(image)``.
 
-    ``bindings`` and ``app`` are names, or texts with commas, as the command line has them; ``extras`` holds both.
-    ``normalize`` ("127/128") and ``labels`` make ``preprocessing`` of a picture for apps. The times are kept in the
-    profile database. Nothing is measured where ``lock`` or ``variants`` decide already.
+    Without ``out`` the folder is a temporary one that goes with the result; ``compile=False`` leaves the sources
+    uncompiled. ``settings`` are the long options of the command line (``device``, ``threads``, ``quantize``...), which
+    the guide lists. ``bindings`` and ``app`` are names, or texts with commas, as the command line has them; ``extras``
+    holds both. ``normalize`` ("127/128") and ``labels`` make ``preprocessing`` of a picture for apps.
+
+    ``save_stages`` is a folder for the text of every stage; such a text is the ``model`` when the build is to ``start``
+    at a later stage. ``lock`` is an earlier artefact (or its edgec.lock) whose choices are made again; ``variants`` are
+    those of matmuls by their keys. Where neither decides, ``tune`` seconds are spent on measuring what the planner has
+    choices about; the times are kept in the profile database.
+
+    Raises EdgecError (see `edgec.errors`); nothing is written then.
     """
     extras = (*extras, *_names(bindings), *_names(app))
     if normalize or labels:

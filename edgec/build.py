@@ -180,6 +180,8 @@ class Built:
         rows += [("out", name, n.type) for name, n in self.graph.outputs]
         return "\n".join([f"network in {self.folder}", *(f"  {kind:3} {name}  {type}" for kind, name, type in rows)])
 
+    __repr__ = __str__
+
 
 @files.system()
 def build(

@@ -141,6 +141,10 @@ class Network:
         Raises UsageError or ModelError for inputs that do not fit.
         """
         names = [p.onnx_name for p in self.inputs]
+        if len(arrays) == 1 and isinstance(arrays[0], Mapping):
+            if named:
+                raise UsageError("inputs are given in a dictionary and by keywords", hint="give all in one of them")
+            named, arrays = dict(arrays[0]), ()
         if len(arrays) > len(names):
             raise UsageError(f"{len(arrays)} arrays are given, and the network has {len(names)} inputs")
         inputs = dict(zip(names, arrays))
@@ -154,6 +158,8 @@ class Network:
         """The name, and a line for every input and output with its type."""
         ports = [(kind, port) for kind, group in (("in", self.inputs), ("out", self.outputs)) for port in group]
         return "\n".join([f"network {self.name}", *(f"  {kind:3} {p.onnx_name}  {p}" for kind, p in ports)])
+
+    __repr__ = __str__
 
     @staticmethod
     def _place(port: Port, array: np.ndarray) -> np.ndarray:
@@ -172,7 +178,8 @@ class Network:
             isinstance(extent, str) or n == extent for n, extent in zip(given.shape, port.shape)
         )
         if not fits or given.dtype != DTYPES[port.dtype]:
-            raise ModelError(f"input '{port.onnx_name}' is {given.dtype}{list(given.shape)}, expected {port}")
+            told = f"input '{port.onnx_name}' is {given.dtype}{list(given.shape)}, expected {port}"
+            raise ModelError(told, hint=_remedy(port, given, fits))
         return np.ascontiguousarray(given)
 
     def close(self) -> None:
@@ -185,6 +192,16 @@ class Network:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _remedy(port: Port, given: np.ndarray, fits: bool) -> str | None:
+    """Code that makes an array one for an input; None where there is none."""
+    lacks_batch = len(given.shape) + 1 == len(port.shape) and port.shape[0] == 1 and given.shape == port.shape[1:]
+    steps = ["[numpy.newaxis]"] if lacks_batch else []
+    wanted = np.dtype(DTYPES[port.dtype])
+    if given.dtype != wanted and given.dtype.kind in "biuf" and wanted.kind == "f":
+        steps.append(f'.astype("{wanted.name}")')
+    return f"array{''.join(steps)} is one" if steps and (fits or lacks_batch) else None
 
 
 #: Which file was loaded under a name in this process.

@@ -252,7 +252,7 @@ def _alone(compiler: Compiler, device: Device) -> tuple[Compiler, tuple[str, ...
 def board_flags(device: Device, script: Path) -> tuple[str, ...]:
     """Linker options of an image for a board, with newlib and its semihosting."""
     if not device.has_board:
-        hint = "write ram_bytes, and flash_bytes, flash_origin, ram_origin and clock_hz of [board], into a device file"
+        hint = "write ram_bytes, board.flash_bytes, .flash_origin, .ram_origin and .clock_hz into a device file"
         raise UsageError(f"where memory lies on '{device.name}' is not known", hint=hint)
     return "-nostartfiles", "--specs=rdimon.specs", f"-Wl,-T,{script}", "-lm"
 

@@ -79,7 +79,7 @@ def build(
         str, typer.Option("--bindings", metavar="LIST", help=f"Other languages: {', '.join(BINDINGS)}, with commas.")
     ] = "",
     app: Annotated[
-        Optional[list[str]], typer.Option("--app", metavar="KIND", help=f"A program around it: {', '.join(APPS)}.")
+        Optional[list[str]], typer.Option("--app", metavar="LIST", help=f"Programs around it: {', '.join(APPS)}.")
     ] = None,
     normalize: Annotated[
         str,
@@ -134,7 +134,7 @@ def build(
     if until != "emit":
         return _partial(model, settings, start, until, save_stages)
     folder = out if out is not None else Path(f"{Path(model).stem.lstrip('.') or 'model'}-edgec")
-    extras = (*(word.strip() for word in bindings.split(",") if word.strip()), *(app or ()))
+    extras = tuple(word.strip() for given in (bindings, *(app or ())) for word in given.split(",") if word.strip())
     with shown() as progress:
         built = api.build(
             model,

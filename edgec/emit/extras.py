@@ -217,8 +217,8 @@ def _refuse(name: str, extra: Extra, device: Device, prefix: str) -> None:
     if extra.with_board and not device.has_board:
         hint = (
             "take a --device of a board, such as mps2_an500 or stm32h743, or a device file of your own with ram_bytes, "
-            "and flash_bytes, flash_origin, ram_origin and clock_hz of [board]; or build without --app and add the "
-            "folder's C to a project of the chip's own development kit"
+            "board.flash_bytes, board.flash_origin, board.ram_origin and board.clock_hz; or build without --app and "
+            "add the folder's C to a project of the chip's own development kit"
         )
         raise UsageError(f"'{name}' needs the memory map of a board, which '{device.name}' does not have", hint=hint)
     for language in (name, *extra.needs):

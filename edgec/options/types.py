@@ -14,7 +14,8 @@ from edgec.options.table import Settings
 _HINTS = get_type_hints(Settings, localns={"Device": Device})
 #: Types of numbers that count as others: those of numpy, and whole numbers where there may be fractions.
 _NUMBERS: Mapping[Any, Any] = {int: Integral, float: Real}
-_WORDS = {
+#: Types in words, for errors.
+WORDS: Mapping[Any, str] = {
     int: "a whole number", float: "a number", str: "a text", Path: "a path", bool: "True or False",
     Mapping: "a dictionary", Sequence: "a list", Iterable: "a list",
 }  # fmt: skip
@@ -39,6 +40,11 @@ def _fits(part: Any, value: Any) -> bool:
             return True
         is_list = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
         return is_list and all(any(_fits(i, item) for i in get_args(inside[0]) or inside) for item in value)
+    return fits_kind(value, kind)
+
+
+def fits_kind(value: Any, kind: type) -> bool:
+    """True for a value of a plain type: a truth value is no number, a whole number is one with a fraction of 0."""
     if isinstance(value, bool) and kind in _NUMBERS:
         return False
     return isinstance(value, _NUMBERS.get(kind, kind))
@@ -47,4 +53,4 @@ def _fits(part: Any, value: Any) -> bool:
 def expected(key: str) -> str:
     """The types of an option in words."""
     kinds = [get_origin(part) or part for part in _parts(key)]
-    return " or ".join(dict.fromkeys(_WORDS.get(kind, f"a {kind.__name__}") for kind in kinds))
+    return " or ".join(dict.fromkeys(WORDS.get(kind, f"a {kind.__name__}") for kind in kinds))

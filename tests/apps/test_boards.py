@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from needed import need
+from onnx.numpy_helper import from_array
 from small_models import model, node, tensor_input
 
 import edgec
@@ -57,6 +58,32 @@ def test_pictures_on_a_microcontroller(tmp_path: Path) -> None:
     for path, digit in pictures(tmp_path, 2):
         (out / "embedded" / path.name).write_bytes(path.read_bytes())
         assert make(out / "embedded", "run", f"FILE={path.name}").splitlines()[0] == DIGIT_NAMES[digit]
+
+
+#: A Cortex-M0 with the memory of a Cortex-M3's board, which runs its instructions.
+CORTEX_M0 = """
+base = "mps2_an385"
+vector_registers = 8
+
+[toolchain]
+cflags = ["-mcpu=cortex-m0", "-mthumb"]
+zig_mcpu = "cortex_m0"
+"""
+
+
+def test_a_board_of_its_users_with_the_smallest_core(tmp_path: Path) -> None:
+    """The smallest core lacks instructions that the start of a program could use by accident."""
+    need_board()
+    device = tmp_path / "my micro bit.toml"
+    device.write_text(CORTEX_M0)
+    ramp = np.arange(8, dtype=np.float32).reshape(4, 2)
+    small = model([node("MatMul", ["x", "w"], ["y"])], [tensor_input("x", (1, 4))], ["y"], [from_array(ramp, "w")])
+    out = tmp_path / "small"
+    edgec.build(small, out, device=device, extras=["embedded"])
+    make(out / "embedded")
+    (out / "embedded" / "x.bin").write_bytes(np.array([0, 0, 1, 2], np.float32).tobytes())
+    assert make(out / "embedded", "run", "FILE=x.bin").splitlines()[0] == "class 1"
+    assert edgec.check(small, device=device, link="device").ok
 
 
 def test_a_spoken_word_on_a_microcontroller(tmp_path: Path) -> None:

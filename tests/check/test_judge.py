@@ -142,6 +142,8 @@ def test_a_graph_that_means_something_else_is_not_excused() -> None:
         (np.full((5,), 0.25, FLOATS), "0.25 everywhere"),
         (np.eye(4, dtype=FLOATS), "saturated"),
         (np.array([0.1, 0.9], FLOATS), ""),
+        (f32(4) * FLOATS(1e-8), ""),  # an untrained network's: held against its own largest value
+        (np.array([1e-9, 0, 3e-8, 0], FLOATS), ""),
         (np.array([1, 0, 1, 1], np.int64), ""),
         (np.array([np.nan, 1.0, 2.0], FLOATS), ""),
     ],

@@ -53,6 +53,13 @@ def test_pasted_commands_ask_for_the_same_build(shell: Shell, options: list[str]
     assert lock[0] == lock[1]
 
 
+def test_apps_and_bindings_are_lists_with_commas(shell: Shell) -> None:
+    words = ("--no-compile", "--json", "--device", "raspberry_pi_5")
+    built = json.loads(shell("build", "my net.onnx", "-o", "out", "--app", "pi, android", "--bindings", "cpp", *words))
+    assert {"pi", "android"} <= {step["for"] for step in built["next"]}
+    assert Path("out", "pi").is_dir() and Path("out", "android").is_dir() and Path("out", "net.hpp").is_file()
+
+
 def test_no_line_is_broken(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     lines = shell("build", "my net.onnx", "-o", "a b", "--no-compile", "--numeric", "exact").splitlines()

@@ -10,7 +10,7 @@ import pytest
 
 import edgec
 from edgec import api
-from edgec.errors import UsageError
+from edgec.errors import ModelError, UsageError
 from edgec.options import OPTIONS, resolve
 from edgec.options.keywords import FLAGS
 from edgec.options.types import value_fits
@@ -64,6 +64,47 @@ def test_a_network_is_a_function_and_says_what_it_takes(tmp_path: Path) -> None:
         lines = str(network).splitlines()
     assert lines == ["network net", "  in  image  f32[1,1,8,8]", "  out probabilities  f32[1,10]"]
     assert str(built).splitlines()[1:] == ["  in  image  f32[1,1,8,8]", "  out probabilities  f32[1,10]"]
+
+
+def test_inputs_that_do_not_fit_are_told_what_would(tmp_path: Path) -> None:
+    built = edgec.build(DIGITS, tmp_path / "net")
+    image = np.random.default_rng(0).random((1, 1, 8, 8), dtype=np.float32)
+    assert np.array_equal(built({"image": image}), built(image)) and repr(built) == str(built)
+    for given in (image.astype(np.float64), image[0], image[0].astype(np.float16)):
+        with pytest.raises(ModelError) as told:
+            built(given)
+        code = str(told.value.hint).removesuffix(" is one")
+        assert np.allclose(built(eval(code, {"array": given, "numpy": np})), built(image), atol=1e-3)
+    for given in (image[0, 0], image.repeat(2, 0), image.astype(complex)):
+        with pytest.raises(ModelError) as told:
+            built(given)
+        assert not told.value.hint
+    with pytest.raises(UsageError, match="dictionary and by keywords"):
+        built({"image": image}, image=image)
+
+
+@pytest.mark.parametrize(
+    ("function", "keywords"),
+    [
+        ("check", {"tolerance": "small"}),
+        ("check", {"samples": 2.5}),
+        ("check", {"locate": "yes"}),
+        ("bench", {"seconds": "1"}),
+        ("bench", {"vs": 1}),
+        ("build", {"out": 3}),
+        ("build", {"tune": "long"}),
+        ("score", {"data": ["data.npz"]}),
+    ],
+)
+def test_keywords_of_a_function_have_types(function: str, keywords: dict[str, Any]) -> None:
+    (name,) = keywords
+    with pytest.raises(UsageError, match=f"'{name}' cannot be"):
+        getattr(edgec, function)(DIGITS, **keywords)
+
+
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(UsageError, match="a model cannot be an object of type int"):
+        edgec.build(3)  # type: ignore[arg-type]
 
 
 def test_long_work_shows_a_bar_unless_told_not_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

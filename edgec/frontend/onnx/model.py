@@ -80,6 +80,9 @@ def read(source: Source) -> Model:
         model = Model(source, identifier(source.graph.name), "model", None)
     elif isinstance(source, bytes):
         model = _parse(source, "model", None)
+    elif not isinstance(source, (str, Path)):
+        hint = "give the path of a file, its bytes, or a ModelProto"
+        raise UsageError(f"a model cannot be an object of type {type(source).__name__}", hint=hint)
     else:
         path = Path(source)
         try:
