@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +23,8 @@ def replace(path: str | Path, content: str | bytes) -> None:
     A symbolic link stays one, and what it leads to is replaced; permissions stay. Raises UsageError for a text that
     cannot be stored, and for what the system refuses; ``path`` is as before then.
     """
+    import tempfile
+
     target = Path(os.path.realpath(path))
     try:
         data = content.encode() if isinstance(content, str) else content
@@ -46,8 +46,13 @@ def replace(path: str | Path, content: str | bytes) -> None:
             raise
 
 
-def npz(arrays: Mapping[str, np.ndarray], compression: int = zipfile.ZIP_STORED) -> bytes:
-    """Content of an .npz file for any names: as keywords of numpy.savez some of them would have another meaning."""
+def npz(arrays: Mapping[str, np.ndarray], compression: int = 0) -> bytes:
+    """Content of an .npz file for any names: as keywords of numpy.savez some of them would have another meaning.
+
+    ``compression`` is one of `zipfile`; 0 stores arrays as they are.
+    """
+    import zipfile
+
     from numpy.lib.format import write_array
 
     content = io.BytesIO()

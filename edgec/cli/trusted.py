@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +96,8 @@ def require(found: config.Config, used: Collection[str]) -> None:
 
 def _record_of(found: config.Config) -> Path:
     """The file whose presence says that the lines of an edgec.toml are trusted."""
+    from hashlib import sha256
+
     said = json.dumps([os.path.realpath(found.path), statements(found)], sort_keys=True, default=str)
     return files.user_folder("XDG_DATA_HOME", ".local/share") / "trusted" / sha256(said.encode()).hexdigest()
 

@@ -45,6 +45,7 @@ def test_nothing_large_is_imported(code: str) -> None:
     found = imported(code)
     assert "edgec.version" in found
     assert _slow(found) == set()
+    assert found & {"hashlib", "tempfile", "zipfile"} == set()
 
 
 def test_version_and_completion_import_nothing_large() -> None:

@@ -45,7 +45,7 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     if step == "rename":
         monkeypatch.setattr(Path, "replace", full)
     if step == "write":
-        monkeypatch.setattr(files.tempfile, "mkstemp", full)
+        monkeypatch.setattr("tempfile.mkstemp", full)
     with pytest.raises(UsageError) as refused:
         files.replace(path, "\ud800" if step == "encode" else "new")
     assert refused.value.where == str(path) and path.read_text() == "mine"
