@@ -15,7 +15,7 @@ from edgec.options.training import batch_of
 from edgec.text import printable
 
 #: The optimizers where none is said, of pruned networks and of others; rates are parts of a weight's size.
-OPTIMIZER, FINE = "adam:lr=0.01", "adam:lr=0.001"
+OPTIMIZER, FINE = "adam:lr=0.002", "adam:lr=0.001"
 #: More steps than this are a slip of the finger.
 MAX_STEPS = 10_000_000
 

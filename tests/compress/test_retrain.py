@@ -237,7 +237,7 @@ def error(built: Built, dense: Built) -> float:
 
 def test_a_pruned_network_learns_what_it_lost(files: tuple[Path, Path]) -> None:
     pruned = {"prune": "vector=16", "sparsity": 0.75, "device": "host"}
-    learned = {"retrain": files[0], "retrain_steps": 150}
+    learned = {"retrain": files[0], "retrain_steps": 150, "optimizer": "adam:lr=0.01"}
     plain = edgec.build(convolutions())
     before = edgec.build(convolutions(), **pruned)  # type: ignore[arg-type]
     after = edgec.build(convolutions(), **pruned, **learned)  # type: ignore[arg-type]
