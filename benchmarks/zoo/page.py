@@ -230,11 +230,13 @@ def _command(rows: Sequence[Row], note: str) -> str:
     dates = sorted({r["date"] for r in rows})
     timed = sum("ratio_1" in r for r in rows)
     between = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "no date"
+    counts = [str(n) for n in (1, 2) if any(f"ratio_{n}" in r for r in rows)]
+    on = f"{' and '.join(counts) or 'no'} thread{'s' * (counts != ['1'])}"
     lines = [
         "## Provenance",
         "",
         f"{between}; edgec {edgec.__version__}, onnxruntime {onnxruntime.__version__}, Python",
-        f"{platform.python_version()}, {_processor()}; fp32 unless the file says otherwise, batch 1, 1 and 2 threads.",
+        f"{platform.python_version()}, {_processor()}; fp32 unless the file says otherwise, batch 1, {on}.",
         f"{timed} networks were timed, the others compared only (`--seconds 0`). {note}".strip(),
         "",
         "```sh",
