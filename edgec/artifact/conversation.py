@@ -30,9 +30,8 @@ class Conversation:
         """Raises UsageError where the model has no chat template."""
         kind = (read_lock(network.folder).get("language_model") or {}).get("chat")
         if kind is None:
-            raise UsageError(
-                "the model has no chat template", hint="build it with --chat-template FILE", where=str(network.folder)
-            )
+            hint = "build it with --chat-template FILE, or continue a text: edgec chat --raw, generate() in Python"
+            raise UsageError("the model has no chat template", hint=hint, where=str(network.folder))
         self.tokenizer = tokenizer
         path = network.folder / f"{network.name}_chat.json"
         try:

@@ -150,6 +150,12 @@ class LanguageModel:
         self._adapters: dict[str, Adapter] = {}
         self._adapter: Adapter | None = None
 
+    def __str__(self) -> str:
+        """The name, and the sizes of the context and the vocabulary in tokens."""
+        return f"language model {self.network.name}\n  context {self.context} tokens, vocabulary {self.vocabulary}"
+
+    __repr__ = __str__
+
     @property
     def conversation(self) -> Conversation:
         """The chat template; raises UsageError where the model has none."""

@@ -149,6 +149,15 @@ class Trainer:
             history.losses.append(total / count)
         return history
 
+    def __str__(self) -> str:
+        """The network, a line for every input, the target and every output, and what a step does."""
+        rows = [("in", p) for p in self.inputs] + [("target", self.target)] + [("out", p) for p in self.network.outputs]
+        step = ", ".join(f"{key} {value}" for key, value in self.said.items())
+        lines = (f"  {kind:6} {port.onnx_name}  {port}" for kind, port in rows)
+        return "\n".join([f"training of {self.network.name}", *lines, f"  step   {step}"])
+
+    __repr__ = __str__
+
     def __call__(self, *arrays: np.ndarray) -> Any:
         """Run the network once on inputs in order, with the weights as they are now: the output, or all by name."""
         trained = self.weights

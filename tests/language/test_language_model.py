@@ -248,5 +248,8 @@ def test_folders_that_are_loaded(folder: Path, tmp_path: Path) -> None:
     lock = json.loads((folder / "edgec.lock").read_text())
     lock["language_model"]["chat"] = None
     (tmp_path / "out" / "edgec.lock").write_text(json.dumps(lock))
-    with edgec.load(tmp_path / "out") as model, pytest.raises(UsageError, match="has no chat template"):
-        model.chat([{"role": "user", "content": "x"}])
+    with edgec.load(tmp_path / "out") as model:
+        assert repr(model).splitlines()[0] == f"language model {model.network.name}"
+        with pytest.raises(UsageError, match="has no chat template") as told:
+            model.chat([{"role": "user", "content": "x"}])
+        assert "--raw" in str(told.value.hint)
