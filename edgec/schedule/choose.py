@@ -128,7 +128,7 @@ SCHEDULES: tuple[tuple[frozenset[str], Callable[[Request], Found | None]], ...] 
 def choose(r: Request) -> Found:
     """The schedule of a block; `edgec.schedule.gpu.choose` has the table for GPUs."""
     if r.device.is_gpu:
-        return Found(*gpu.found(r.block, r.flat, r.device, r.weights, r.variant))
+        return Found(*gpu.found(r.block, r.flat, r.device, r.weights, r.variant, r.numeric))
     wide = in_wide_sums(r.flat)
     own = {r.block.kind} if wide is None else {r.block.kind, "contract"}
     r = r if wide is None else replace(r, flat=wide)

@@ -27,6 +27,7 @@ from edgec.schedule.gpu.early_keys import with_early_keys
 from edgec.schedule.gpu.few_queries import GpuFewQueries
 from edgec.schedule.gpu.together import together
 from edgec.schedule.options import ScheduleOptions
+from edgec.schedule.program import Kernel
 
 CONTEXT = 80
 CASES = [("F32", "cuda_sm90", "fp32"), ("Q4_1", "cuda_sm90", "fp16"), ("Q8_0", "host_pocl", "fp32")]
@@ -173,3 +174,22 @@ def test_kernels_of_a_token_do_not_spill(tmp_path: Path) -> None:
     sources = [tmp_path / path for path in written if path.endswith(".cu") and "kernels" in path]
     reports = compile_cuda(compiler, device, sources, tmp_path / "lm.so", link=False)
     assert len(reports) >= 5 and [r for r in reports if r.spill_bytes or r.registers > 128] == []
+
+
+def test_keys_are_not_read_early_while_a_kernel_that_writes_them_may_run() -> None:
+    """Another writer of the cache, two places before attention, behind a product that starts attention early."""
+    device = replace(load_device("cuda_sm90"), precision="fp16")
+    single = single_plan(import_gguf(parse(llama("F32", layers=1)), CONTEXT), largest_head(device))
+    assert single is not None
+    program = together(schedule(single, device, ScheduleOptions(fp32_blocks=0)))
+    kernels = list(program.kernels)
+    (at,) = [k for k, kernel in enumerate(kernels) if isinstance(kernel.schedule, GpuFewQueries)]
+
+    def known(before: list[Kernel]) -> bool:
+        changed = replace(program, kernels=(*kernels[: at - 1], *before, *kernels[at - 1 :]))
+        (found,) = [k.schedule for k in with_early_keys(changed).kernels if isinstance(k.schedule, GpuFewQueries)]
+        return found.fresh is not None
+
+    (copy, *_) = [k for k in kernels if k.schedule.copied is not None and k.writes in kernels[at].reads]
+    gather = kernels[at - 2]
+    assert known([]) and known([copy, gather]) and not known([copy])

@@ -45,6 +45,13 @@ static inline void ec_launch(bool overlaps, void (*kernel)(P...), unsigned group
 #include "ec_scalar.h"
 
 #define restrict __restrict__
+/* For pointers to what kernels before this one write. Where a kernel may start before those end, the compiler must not know
+ * that it is constant in this kernel: it would move loads of constants to before ec_wait. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define EC_WAITED
+#else
+#define EC_WAITED restrict
+#endif
 #define EC_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #define EC_DEVICE static __device__ __forceinline__
 /* Shared memory: EC_SHARED declares an array in it, EC_IN_SHARED begins the type of a pointer into it (nothing is needed
@@ -71,6 +78,7 @@ EC_DEVICE float ec_exp2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "
 EC_DEVICE int ec_group(void) { return (int)blockIdx.x; }
 EC_DEVICE int ec_thread(void) { return (int)threadIdx.x; }
 EC_DEVICE void ec_barrier(void) { __syncthreads(); }
+EC_DEVICE void ec_warp_barrier(void) { __syncwarp(); }
 /* The value of the lane whose number differs in these bits. */
 EC_DEVICE float ec_shuffle(float x, int bits) { return __shfl_xor_sync(0xffffffffu, x, bits); }
 /* Reads memory that another thread block has written; and memory that nobody has written since the kernel began.
@@ -146,8 +154,10 @@ EC_DEVICE bool ec_is_last(int *lock, int groups) {
 
 /* Clusters of thread blocks (compute capability 9.0). After ec_cluster_sync, a barrier for all threads of the cluster, the
  * shared memory of every block is visible to the others. ec_remote reads four numbers from the shared memory of block
- * ``rank``, at the place that ``p`` has in this one; ec_to_remote writes them there. No block may begin to write before all others have
- * begun, or end before the others have read. The barrier's two halves are ec_cluster_arrive and ec_cluster_wait. */
+ * ``rank``, at the place that ``p`` has in this one; no block may end before the others have read. ec_cluster_arrive and
+ * ec_cluster_wait are the halves of a barrier that orders nothing but the initialization of mbarriers. After it,
+ * ec_to_remote writes four numbers to the shared memory of a block, and counts their bytes there: ec_remote_wait waits for
+ * those that ec_mbarrier_expect announced to an mbarrier, once. */
 #ifndef EC_ON_CPU
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 EC_DEVICE void ec_cluster_sync(void) {
@@ -160,11 +170,20 @@ template <class T> EC_DEVICE void ec_remote(T (&numbers)[4], const T *p, int ran
                : "r"((unsigned)__cvta_generic_to_shared(p)), "r"(rank) : "memory");
   for (int i = 0; i < 4; ++i) memcpy(&numbers[i], &bits[i], 4);
 }
-EC_DEVICE void ec_cluster_arrive(void) { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
+EC_DEVICE void ec_cluster_arrive(void) { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
 EC_DEVICE void ec_cluster_wait(void) { asm volatile("barrier.cluster.wait;" ::: "memory"); }
-EC_DEVICE void ec_to_remote(float *p, const float (&numbers)[4], int rank) {
-  asm volatile("{\n.reg .u32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nst.shared::cluster.v4.f32 [there], {%2, %3, %4, %5};\n}"
-               :: "r"((unsigned)__cvta_generic_to_shared(p)), "r"(rank), "f"(numbers[0]), "f"(numbers[1]), "f"(numbers[2]), "f"(numbers[3]) : "memory");
+EC_DEVICE void ec_to_remote(float *p, const float (&numbers)[4], int rank, unsigned long long *mbarrier) {
+  asm volatile("{\n.reg .u32 there, counter;\nmapa.shared::cluster.u32 there, %0, %1;\nmapa.shared::cluster.u32 counter, %2, %1;\n"
+               "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [there], {%3, %4, %5, %6}, [counter];\n}"
+               :: "r"((unsigned)__cvta_generic_to_shared(p)), "r"(rank), "r"((unsigned)__cvta_generic_to_shared(mbarrier)),
+                  "f"(numbers[0]), "f"(numbers[1]), "f"(numbers[2]), "f"(numbers[3]) : "memory");
+}
+EC_DEVICE void ec_remote_wait(unsigned long long *mbarrier) {
+  unsigned over;
+  do
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0;\nselp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(over) : "r"((unsigned)__cvta_generic_to_shared(mbarrier)) : "memory");
+  while (!over);
 }
 #endif
 #endif
@@ -209,6 +228,7 @@ typedef unsigned long long ec_mbarrier;
 #ifdef EC_ON_CPU
 EC_DEVICE void ec_mbarrier_init(ec_mbarrier *) {}
 EC_DEVICE void ec_mbarriers_fence(void) {}
+EC_DEVICE void ec_mbarrier_expect(ec_mbarrier *, int) {}
 EC_DEVICE void ec_mbarrier_wait(ec_mbarrier *, unsigned) {}
 EC_DEVICE void ec_bulk_copy(void *to, const void *from, int bytes, ec_mbarrier *) { memcpy(to, from, (size_t)bytes); }
 #elif !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -218,6 +238,10 @@ EC_DEVICE void ec_mbarrier_init(ec_mbarrier *mbarrier) {
 }
 EC_DEVICE void ec_mbarriers_fence(void) {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+/* Announces so many bytes, and arrives. */
+EC_DEVICE void ec_mbarrier_expect(ec_mbarrier *mbarrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ec_place_of(mbarrier)), "r"(bytes) : "memory");
 }
 EC_DEVICE void ec_mbarrier_wait(ec_mbarrier *mbarrier, unsigned phase) {
   unsigned over;
@@ -383,10 +407,25 @@ EC_DEVICE ec_four ec_piece_of(const void *p, int at) {
 }
 #endif
 EC_DEVICE ec_pair ec_pair_f32(const float *p, int at) { return {p[2 * at], p[2 * at + 1]}; }
-EC_DEVICE ec_pair ec_pair_f16(const ec_f16 *p, int at) {
-  const unsigned two = ((const unsigned *)(const void *)p)[at];
-  return {ec_from_f16((ec_f16)two), ec_from_f16((ec_f16)(two >> 16))};
+EC_DEVICE ec_pair ec_pair_of(unsigned two) { return {ec_from_f16((ec_f16)two), ec_from_f16((ec_f16)(two >> 16))}; }
+EC_DEVICE ec_pair ec_pair_f16(const ec_f16 *p, int at) { return ec_pair_of(((const unsigned *)(const void *)p)[at]); }
+/* The same, requested where this is called; ec_pair_of waits for it. */
+#ifdef EC_ON_CPU
+EC_DEVICE ec_pair ec_request_f32(const float *p, int at) { return ec_pair_f32(p, at); }
+EC_DEVICE unsigned ec_request_f16(const ec_f16 *p, int at) { return ((const unsigned *)(const void *)p)[at]; }
+#else
+EC_DEVICE ec_pair ec_request_f32(const float *p, int at) {
+  ec_pair r;
+  asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(r.x), "=f"(r.y) : "l"((const float2 *)(const void *)p + at));
+  return r;
 }
+EC_DEVICE unsigned ec_request_f16(const ec_f16 *p, int at) {
+  unsigned two;
+  asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(two) : "l"((const unsigned *)(const void *)p + at));
+  return two;
+}
+#endif
+EC_DEVICE ec_pair ec_pair_of(ec_pair a) { return a; }
 EC_DEVICE ec_vf ec_quarter_f32(const ec_four &a, int) {
   return ec_make(ec_bits_to_float(a.words[0]), ec_bits_to_float(a.words[1]), ec_bits_to_float(a.words[2]), ec_bits_to_float(a.words[3]));
 }

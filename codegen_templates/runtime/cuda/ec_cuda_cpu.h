@@ -142,6 +142,7 @@ struct ec_fibers {
 
 #define threadIdx (ec_fibers::all().thread)
 #define blockIdx (ec_fibers::all().group)
+static inline __attribute__((unused)) void __syncwarp() {}
 static inline __attribute__((unused)) void __syncthreads() { ec_fibers::all().barrier(); }
 static inline __attribute__((unused)) void __threadfence() {}
 static inline __attribute__((unused)) float __shfl_xor_sync(unsigned, float x, int bits) { return ec_fibers::all().exchange(x, bits); }
@@ -159,7 +160,8 @@ template <class T> static inline __attribute__((unused)) void ec_remote(T (&numb
 }
 static inline __attribute__((unused)) void ec_cluster_arrive(void) {}
 static inline __attribute__((unused)) void ec_cluster_wait(void) { ec_cluster_sync(); }
-static inline __attribute__((unused)) void ec_to_remote(float *p, const float (&numbers)[4], int rank) {
+static inline __attribute__((unused)) void ec_remote_wait(unsigned long long *) { ec_cluster_sync(); }
+static inline __attribute__((unused)) void ec_to_remote(float *p, const float (&numbers)[4], int rank, unsigned long long *) {
   const ec_fibers &f = ec_fibers::all();
   const unsigned mine = f.group.x - f.first;
   memcpy((unsigned char *)p + ((long)rank - (long)mine) * 227 * 1024, numbers, 16);

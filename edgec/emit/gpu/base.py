@@ -114,7 +114,12 @@ class GpuView(View, ABC):
 
     @property
     def declarations(self) -> dict[str, str]:
-        return {name: f"{self.qualifier}{kind}" for name, kind in super().declarations.items()}
+        """Pointers as parameters; the compiler may move loads of what is constant to before ``ec_wait``."""
+        found = super().declarations
+        if self.language == "cuda":
+            earlier = [self.pointers[b] for b in self.buffers[:-1] if b.space not in ("weights", "input")]
+            found |= {name: found[name].replace(" *restrict ", " *EC_WAITED ") for name in earlier}
+        return {name: f"{self.qualifier}{kind}" for name, kind in found.items()}
 
     @property
     def kernel_parameters(self) -> str:

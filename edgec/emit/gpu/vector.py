@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cached_property
 
 from edgec.emit.c_expression import extent_text
 from edgec.emit.gpu.base import GpuView, numbered
 from edgec.emit.gpu.loops import Pass, ReduceView
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
+from edgec.ir.extent import sizes
 from edgec.ir.nest import extent
+from edgec.ir.vector import free
 from edgec.schedule.gpu.kernel import LANES
 from edgec.schedule.gpu.vector import PIECE, WARPS, Factor, GpuVector, VectorTile, total
+from edgec.schedule.loops import reduced
 
 
 class VectorView(GpuView):
@@ -53,9 +59,14 @@ class VectorView(GpuView):
         return -(-self.depth // self.piece)
 
     @property
+    def is_even(self) -> bool:
+        """Do all lanes of all steps have pieces?"""
+        return self.pieces % (32 * self.tile.ways) == 0
+
+    @property
     def shared_bytes(self) -> int:
-        """S in whole pieces."""
-        return 4 * self.pieces * self.piece
+        """S in whole pieces; none where it is in registers."""
+        return 0 if self.tile.in_registers else 4 * self.pieces * self.piece
 
     @property
     def kind(self) -> str:
@@ -118,7 +129,47 @@ class VectorView(GpuView):
         """(lines before the loop over S, lines inside it, value) of element ``j``, or of LANES from there on."""
         return self.stage.row_value
 
+    @cached_property
+    def scale(self) -> tuple[list[str], str]:
+        """(lines, value) of the factor of all sums, over the reductions ``r0``, ``r1``, ...; no value without one."""
+        if self.params.scale is None:
+            return [], ""
+        printer = self.printer({})
+        printer.prefix = "f"
+        for k in range(len(self.params.stage.reductions)):
+            printer.define(reduced(k, "f32"), f"r{k}")
+        value = printer.value(self.params.scale)
+        return printer.lines, value
+
     # ---- the result
+
+    @cached_property
+    def kept(self) -> tuple[Expr, ...]:
+        """What the result loads at places that are known before the sums are: requested early, one a thread."""
+        p = self.params
+        loops = frozenset(p.loops)
+        return tuple(load for load in _certain(p.body) if load.dtype == "f32" and load.args and free(load) <= loops)
+
+    @property
+    def kept_names(self) -> list[str]:
+        return [f"kept{k}" for k in range(len(self.kept))]
+
+    def requested(self, is_early: bool) -> list[str]:
+        """Statements that load what is kept for the result ``v``, before or after the kernels before this one end."""
+        names, lines = numbered(self.params.loops, "v", "i")
+        printer = self.printer(names)
+        printer.prefix = "o"
+        stores = [(f"kept{k}", load) for k, load in enumerate(self.kept) if self._is_constant(load) == is_early]
+        values = [f"{name} = {printer.value(load)};" for name, load in stores]
+        text = " ".join([*printer.lines, *values])
+        used = [line for line, name in zip(lines, names.values()) if re.search(rf"\b{name}\b", text)]
+        return [*used, *printer.lines, *values] if values else []
+
+    def _is_constant(self, load: Expr) -> bool:
+        """Do both the buffer and the place depend on no kernel?"""
+        read = self.kernel.read_sizes
+        known = all(read[s].space == "input" for s in sizes(load.args[0]) if s in read)
+        return load.value.space == "weights" and known
 
     @cached_property
     def finish(self) -> list[str]:
@@ -128,12 +179,28 @@ class VectorView(GpuView):
         printer = self.printer(names)
         for j in range(len(p.factors)):
             printer.define(total(j), f"sum{j}")
+        ready = {load: X.load(("kept", k), (), "f32") for k, load in enumerate(self.kept)}
+        for k, value in enumerate(ready.values()):
+            printer.define(value, f"kept{k}")
         heads = []
         for k, v in enumerate(p.inside):
             printer.enter(v, f"e{k}", k + 2)
             heads.append(f"{'  ' * k}for (ec_int e{k} = 0; e{k} < {extent_text(extent(v))}; ++e{k}) {{")
-        store = self.store_line(printer, p.address, printer.value(p.body), None, None)
+        store = self.store_line(printer, p.address, printer.value(X.substitute(p.body, ready)), None, None)
         printer.scopes[-1].lines.append("  " * len(p.inside) + store)
         nested = [line for head, scope in zip(heads, printer.scopes[1:]) for line in (head, *scope.lines)]
         ends = ["  " * k + "}" for k in reversed(range(len(heads)))]
         return [*lines, *printer.lines, *nested, *ends]
+
+
+def _certain(e: Expr) -> dict[Expr, None]:
+    """The loads that every evaluation makes, in order: those of both sides of a select, not those of one."""
+    if e.op == "load":
+        return {e: None} if not any(X.loads(a) for a in e.args) else {}
+    if e.op == "select":
+        condition, then, otherwise = map(_certain, e.args)
+        return condition | {load: None for load in then if load in otherwise}
+    found: dict[Expr, None] = {}
+    for a in e.args:
+        found |= _certain(a)
+    return found

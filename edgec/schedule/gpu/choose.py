@@ -8,6 +8,7 @@ from functools import cached_property
 
 from edgec.device.device import Device
 from edgec.fuse import Block
+from edgec.rewrite.rule import Numeric
 from edgec.schedule.flat import Flat, Weights
 from edgec.schedule.gpu.attention import attention
 from edgec.schedule.gpu.contract import contract
@@ -29,6 +30,7 @@ class _Request:
     device: Device
     weights: Weights
     variant: str | None
+    numeric: Numeric
 
     @cached_property
     def exact(self) -> Flat:
@@ -70,7 +72,7 @@ def _contract(r: _Request) -> _Found | None:
 
 
 def _vector(r: _Request) -> _Found | None:
-    found = vector(r.flat, r.device, r.weights)
+    found = vector(r.flat, r.device, r.weights, r.numeric)
     return None if found is None else (found, None)
 
 
@@ -97,12 +99,15 @@ SCHEDULES: tuple[tuple[frozenset[str], Callable[[_Request], _Found | None]], ...
 )
 
 
-def found(block: Block, flat: Flat, device: Device, weights: Weights, variant: str | None = None) -> _Found:
+def found(
+    block: Block, flat: Flat, device: Device, weights: Weights,
+    variant: str | None = None, numeric: Numeric = "reassociates",
+) -> _Found:  # fmt: skip
     """The schedule of a block, with the offer of leaving out zeros where weights have any.
 
     A product takes the ``variant`` of that name where there is one.
     """
-    request = _Request(replace(flat, body=of_floats(flat.body)), device, weights, variant)
+    request = _Request(replace(flat, body=of_floats(flat.body)), device, weights, variant, numeric)
     for kinds, attempt in SCHEDULES:
         chosen = attempt(request) if block.kind in kinds else None
         if chosen is not None:

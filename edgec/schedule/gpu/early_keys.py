@@ -6,8 +6,10 @@ that is stored to lies in one row, the same for all elements that are stored.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from edgec.ir import expr as X
 from edgec.ir import index
 from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
@@ -16,6 +18,7 @@ from edgec.ir.vector import free
 from edgec.schedule.gpu.few_queries import GpuFewQueries
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.gpu.together import GpuTogether, meet
+from edgec.schedule.gpu.vector import GpuVector
 from edgec.schedule.program import Kernel, Program
 
 
@@ -26,8 +29,29 @@ def with_early_keys(program: Program) -> Program:
         record, before = kernels[k].schedule, kernels[k - 1]
         if isinstance(record, GpuFewQueries) and not before.guards and before.schedule.copied is None:
             fresh = _fresh(record, kernels[k], before, program)
-            kernels[k] = replace(kernels[k], schedule=replace(record, fresh=fresh))
+            if fresh is not None and not any(
+                _writes(earlier, record, program) for earlier in _unfinished(kernels[: k - 1])
+            ):
+                kernels[k] = replace(kernels[k], schedule=replace(record, fresh=fresh))
     return replace(program, kernels=tuple(kernels))
+
+
+def _unfinished(kernels: Sequence[Kernel]) -> Iterator[Kernel]:
+    """The last of the kernels, which may still run when the kernel two places behind them starts.
+
+    Products of one vector start the next kernel before they wait for the one before. Others have waited for that.
+    """
+    for kernel in reversed(kernels):
+        yield kernel
+        if not isinstance(kernel.schedule, (GpuVector, GpuTogether, GpuFewQueries)):
+            return
+
+
+def _writes(kernel: Kernel, record: GpuFewQueries, program: Program) -> bool:
+    """Does a kernel write what attention reads early?"""
+    written = [k.writes for k in getattr(kernel.schedule, "kernels", (kernel,))]
+    read = [load.value for e in (record.key, record.value) for load in X.loads(e)]
+    return any(meet(w, r, program) for w in written for r in read)
 
 
 def _fresh(record: GpuFewQueries, kernel: Kernel, before: Kernel, program: Program) -> Expr | None:

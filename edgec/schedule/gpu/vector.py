@@ -4,12 +4,15 @@
 any formula (a norm, say), and keeps it in shared memory; then its warps walk over results. Weights are [v, k] in the
 order in which lanes load 16 bytes each: fp32, fp16, or codes of 4 or 8 bits with a scale and an offset for each group.
 The first weights are requested before the kernels before this one end.
+
+Where S is cheap, every warp computes the elements that its lanes multiply, in registers. A factor of S that is the same
+for all of its elements (that of a norm) then multiplies the sums, so that its own sum is computed beside them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import ClassVar, Literal
 
@@ -21,6 +24,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import DTYPES
 from edgec.ir.vector import free
+from edgec.rewrite.rule import Numeric
 from edgec.schedule.contract.codes import Codes, codes_of
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.gpu.kernel import LANES, GpuKernel, Prefetch, on_lanes, packed_as
@@ -34,6 +38,12 @@ PIECE: dict[Kind, int] = {"f32": 4, "f16": 8, "c8": 16, "c4": 32}
 WARPS = 8
 #: Most pieces of a thread that are on their way at once, and most bytes of S: parts of sums need shared memory too.
 FLYING, ROOM = 12, 44 << 10
+#: Products whose weights take fewer bytes last about as long as a launch.
+LIGHT = 4 << 20
+#: Most elements of S that a thread keeps in registers, and most operations and loads of one that every warp computes.
+KEPT, CHEAP = 24, 8
+#: The part of the device that the warps of such a product should fill: sums of several warps meet behind a barrier.
+FEWER = 0.1
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,7 @@ class VectorTile:
     ways: int
     steps: int
     groups: int  # thread blocks
+    in_registers: bool = False  # S: a thread computes the elements of its own pieces
 
     @property
     def rows(self) -> int:
@@ -71,8 +82,10 @@ class GpuVector(GpuKernel):
     stage: GpuReduce
     factors: tuple[Factor, ...]
     body: Expr  # over ``total(j)``
+    scale: Expr | None  # of the sums, over ``reduced(k)``
     tile: VectorTile
     is_part: bool = False  # of a launch that it shares with others
+    starts_next: bool = False  # the next kernel may start before the one before this one ends
     prefetch: Prefetch = ()
 
     @property
@@ -93,7 +106,7 @@ class GpuVector(GpuKernel):
 
     @property
     def bodies(self) -> list[Expr]:
-        return [*self.stage.bodies, self.body]
+        return [*self.stage.bodies, *([] if self.scale is None else [self.scale]), self.body]
 
     @property
     def at_store(self) -> list[Expr]:
@@ -106,7 +119,9 @@ class GpuVector(GpuKernel):
     @property
     def describe(self) -> str:
         t, many = self.tile, f"{len(self.factors)} x " * (len(self.factors) > 1)
-        return f"vector of {self.depth} times {many}{self.results} in {self.kind}, {t.columns} at once, {t.ways} warps"
+        where = ", in registers" * t.in_registers
+        product = f"vector of {self.depth} times {many}{self.results} in {self.kind}"
+        return f"{product}, {t.columns} at once, {t.ways} warps{where}"
 
 
 def total(j: int) -> Expr:
@@ -114,7 +129,7 @@ def total(j: int) -> Expr:
     return X.load(("sum", j), (), "f32")
 
 
-def vector(flat: Flat, device: Device, weights: Weights) -> GpuVector | None:
+def vector(flat: Flat, device: Device, weights: Weights, numeric: Numeric = "reassociates") -> GpuVector | None:
     """Schedule ``flat`` as products of one vector with constants; None where it is something else."""
     flat = merge_reductions(flat)
     sums = _outermost(flat.body)
@@ -138,8 +153,18 @@ def vector(flat: Flat, device: Device, weights: Weights) -> GpuVector | None:
     if len({(f.kind, f.group, f.numbers.dtype if f.numbers is not None else "") for f in factors}) > 1:
         return None
     body = X.substitute(flat.body, {s: total(j) for j, s in enumerate(sums)})
-    tile = _tile(prod(map(most, loops)), most(stage.row), factors, device)
-    return GpuVector(flat.store, flat.address, loops, inside, stage, factors, body, tile)
+    apart = _scale_apart(stage) if numeric != "exact" or not stage.reductions else None
+    can_keep = (
+        apart is not None
+        and sum(f.words.bytes for f in factors) <= LIGHT
+        and all(f.numbers is None for f in factors)
+        and most(stage.row) % PIECE[factors[0].kind] == 0
+    )
+    tile = _tile(prod(map(most, loops)), most(stage.row), factors, device, can_keep)
+    scale = None
+    if tile.in_registers and apart is not None:
+        stage, scale = apart
+    return GpuVector(flat.store, flat.address, loops, inside, stage, factors, body, scale, tile)
 
 
 def _outermost(e: Expr) -> list[Expr]:
@@ -194,6 +219,46 @@ def _stage(flat: Flat, s: Expr, names: tuple[Expr, ...], weights: Weights) -> Gp
     )  # fmt: skip
 
 
+def _scale_apart(stage: GpuReduce) -> tuple[GpuReduce, Expr | None] | None:
+    """(S without a factor that is the same for all elements, that factor); None where S is not cheap without it."""
+    factor, rest = _common_factor(stage.result, stage.row)
+    is_one_pass = not any(_needs_reductions(e) for e in (rest, *(body for _, body in stage.reductions)))
+    is_cheap = sum(_operations(e) for e in (rest, *(body for _, body in stage.reductions))) <= CHEAP
+    if not (stage.lanes and is_one_pass and is_cheap):
+        return None
+    return replace(stage, result=rest), factor
+
+
+def _common_factor(e: Expr, row: Expr) -> tuple[Expr | None, Expr]:
+    """(the product of the factors that do not depend on the row, that of the others)."""
+    if row not in free(e):
+        return e, X.const(1.0, "f32")
+    if e.op == "div" and row not in free(e.args[1]):
+        factor, rest = _common_factor(e.args[0], row)
+        return X.call("div", X.const(1.0, "f32") if factor is None else factor, e.args[1]), rest
+    if e.op != "mul":
+        return None, e
+    (one, left), (other, right) = (_common_factor(a, row) for a in e.args)
+    factors, rests = [f for f in (one, other) if f is not None], [r for r in (left, right) if row in free(r)]
+    rest = rests[0] if len(rests) == 1 else X.call("mul", *rests)
+    return (X.call("mul", *factors) if len(factors) == 2 else factors[0] if factors else None), rest
+
+
+def _needs_reductions(e: Expr) -> bool:
+    return any(load.value[0] == "reduction" for load in X.loads(e) if isinstance(load.value, tuple))
+
+
+def _operations(e: Expr) -> int:
+    """Operations and loads of an element; more than any number of cheap ones where there is an expensive one."""
+    places = {x for load in X.loads(e) for place in load.args for x in X.walk(place)}
+    inside = [x for x in X.walk(e) if x not in places]
+    return (
+        len(inside)
+        if all(x.op in ("load", "const", "var", "add", "sub", "mul", "neg", "max", "min") for x in inside)
+        else CHEAP + 1
+    )
+
+
 def _weights(l: Expr, loops: tuple[Expr, ...], names: tuple[Expr, ...], weights: Weights, device: Device) -> Factor:
     """The constant factor as [v, k], packed."""
     found = _codes(l, loops, names)
@@ -238,17 +303,24 @@ def _coded(found: Codes, weights: Weights) -> Factor:
     return Factor(kind, weights.add(packed.view(np.int32)), weights.add(numbers), group)
 
 
-def _tile(results: int, depth: int, factors: tuple[Factor, ...], device: Device) -> VectorTile:
-    """Enough warps to fill the device, each with a few pieces on their way."""
+def _tile(results: int, depth: int, factors: tuple[Factor, ...], device: Device, can_keep: bool) -> VectorTile:
+    """Enough warps to fill the device, each with a few pieces on their way; S in registers where it fits there."""
     piece, wanted = PIECE[factors[0].kind], device.gpu.multiprocessors * WARPS
     columns = 1
     while columns < (4 if factors[0].numbers is not None else 2) and results >= 4 * columns * wanted:
         columns *= 2
     pieces = ceil(ceil(depth / piece) / 32)
     flying = max(1, FLYING // (columns * len(factors)))
-    ways = 1
-    while ways < WARPS and (ceil(pieces / ways) > flying or results * ways < columns * wanted) and ways < pieces:
-        ways *= 2
+
+    def ways_of(steps: int, warps: float) -> int:
+        ways = 1
+        while ways < min(WARPS, pieces) and (ceil(pieces / ways) > steps or results * ways < columns * warps):
+            ways *= 2
+        return ways
+
+    ways = ways_of(min(flying, max(1, KEPT // piece)), wanted * FEWER) if can_keep else 1
+    in_registers = can_keep and ceil(pieces / ways) * piece <= KEPT
+    ways = ways if in_registers else ways_of(flying, wanted)
     groups = ceil(results / (columns * (WARPS // ways)))
     rounds = ceil(groups / (3 * device.gpu.multiprocessors))
-    return VectorTile(columns, ways, ceil(pieces / ways), ceil(groups / rounds))
+    return VectorTile(columns, ways, ceil(pieces / ways), ceil(groups / rounds), in_registers)

@@ -1,0 +1,41 @@
+"""Products of one vector that start the next kernel before the kernel before them ends.
+
+A launch takes as long as a small product, so that several kernels are on their way at once; all but one of them wait. A
+large product neither needs that nor is started so early: its thread blocks would share the few multiprocessors that
+have room while others are still busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from edgec.schedule.gpu.few_queries import GpuFewQueries
+from edgec.schedule.gpu.together import GpuTogether
+from edgec.schedule.gpu.vector import LIGHT, GpuVector
+from edgec.schedule.program import Kernel
+
+
+def early_launches(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """``kernels``, of which light products of one vector start light ones and attention early."""
+    result = [starting_next(k) if _is_light(k) and _is_light(following) else k for k, following in pairwise(kernels)]
+    return [*result, *kernels[-1:]]
+
+
+def _is_light(kernel: Kernel) -> bool:
+    """Is it attention, or products with few bytes of weights?"""
+    if isinstance(kernel.schedule, GpuFewQueries):
+        return True
+    steps = kernel.schedule.kernels if isinstance(kernel.schedule, GpuTogether) else (kernel,)
+    records = [step.schedule for step in steps]
+    tables = {b for record in records if isinstance(record, GpuVector) for b in record.tables}
+    return all(isinstance(r, GpuVector) for r in records) and sum(b.bytes for b in tables) <= LIGHT
+
+
+def starting_next(kernel: Kernel) -> Kernel:
+    """The kernel, which starts the next one early if it consists of products of one vector."""
+    record = kernel.schedule
+    if isinstance(record, GpuTogether):
+        return replace(kernel, schedule=replace(record, kernels=tuple(map(starting_next, record.kernels))))
+    return replace(kernel, schedule=replace(record, starts_next=True)) if isinstance(record, GpuVector) else kernel
