@@ -12,6 +12,8 @@ from edgec.cli import command
 from edgec.device import toolchain
 from edgec.report import record as records
 
+pytest_plugins = ("skips",)
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collectstart(collector: pytest.Collector) -> None:
