@@ -27,7 +27,7 @@ NUDGE = 0.1
 def scaled(graph: Graph, arrays: Mapping[str, np.ndarray], scale: float) -> Arrays:
     """The same arrays, with the floats among them times ``scale``; states and integers stay."""
     names = _floats(graph)
-    return {n: (a * np.asarray(scale, a.dtype)).astype(a.dtype) if n in names else a for n, a in arrays.items()}
+    return {n: np.asarray(a * np.asarray(scale, a.dtype), a.dtype) if n in names else a for n, a in arrays.items()}
 
 
 def telling_scale(graph: Graph, execute: Executor, arrays: Mapping[str, np.ndarray], least: float) -> float:
@@ -76,7 +76,7 @@ def unmoved(
 def _nudged(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
     wide = array.astype(np.float64)
     step = NUDGE * float(np.abs(wide).max(initial=0.0))
-    return (wide + step * random.standard_normal(array.shape)).astype(array.dtype)
+    return np.asarray(wide + step * random.standard_normal(array.shape), array.dtype)
 
 
 def _floats(graph: Graph) -> set[str]:

@@ -24,6 +24,7 @@ import numpy as np
 from edgec import ops
 from edgec.fuse.block import Block, Composer
 from edgec.fuse.choice import BlockCosts, Choice
+from edgec.fuse.cost_model import CostModel
 from edgec.fuse.horizontal import until_one
 from edgec.fuse.kind import kind_of
 from edgec.ir.graph import Graph, Node, constant, rewrite, topological
@@ -73,11 +74,21 @@ def divided(graph: Graph, prices: BlockCosts) -> tuple[Graph, list[Choice]]:
         variants = _variants(head, head.window)
         if len(variants) > 1:
             blocks = {name: _blocks(v, head.window) for name, v in variants.items()}
+            if _waits_for_weights(prices, head.window, blocks["whole"]):
+                continue
             blocks["whole"] += _padding(head.window)
             choices.append(prices.choose("taps", head.window, blocks))
             if choices[-1].taken.name != "whole":
                 taken[head.end] = (head, choices[-1].taken.name)
     return (_rebuilt(graph, taken) if taken else graph), choices
+
+
+def _waits_for_weights(prices: BlockCosts, window: Node, whole: Sequence[Block]) -> bool:
+    """True where the processor waits for the weights, which pieces read too, and nobody asks for pieces."""
+    model = prices.model
+    if not isinstance(model, CostModel) or f"taps {window.key}" in prices.frozen:
+        return False
+    return any(map(model.waits_for_weights, whole))
 
 
 def _heads(graph: Graph) -> list[_Head]:

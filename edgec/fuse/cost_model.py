@@ -42,6 +42,18 @@ class CostModel:
     def __call__(self, block: Block) -> float:
         if self.device is not None and self.device.gpu.multiply_adds:
             return self._on_gpu(block, self.device)
+        return self._costs.kernel.launch_s + max(self._limits(block))
+
+    def waits_for_weights(self, block: Block) -> bool:
+        """True where a CPU waits for the constants of a block: fewer uses of the same constants save nothing there."""
+        if self.device is not None and self.device.gpu.multiply_adds:
+            return False
+        arithmetic, transfers = self._limits(block)
+        constants = sum(i.type.bytes for i in block.inputs if i.is_const)
+        return transfers * constants > arithmetic * bytes_of(block)
+
+    def _limits(self, block: Block) -> tuple[float, float]:
+        """Seconds of the arithmetic and of the bytes of a block on a CPU, of which the larger counts."""
         lanes = self.device.lanes(4) if self.device is not None else 4
         cache = (self.device.l2_bytes if self.device is not None else 0) or 256 << 10
         figure = self.device.figure if self.device is not None else lambda name: None
@@ -51,7 +63,7 @@ class CostModel:
         near = costs.clock_ghz * costs.cache_bytes * 1e9 * self.threads
         rate = (figure("read_gbps") or costs.clock_ghz * costs.memory_bytes) * 1e9 if moved > cache else near
         speed = peak * self._share(block) / (1 if runs_on_lanes(block) else lanes)
-        return costs.launch_s + max(operations(block) / speed, moved / rate)
+        return operations(block) / speed, moved / rate
 
     @staticmethod
     def _on_gpu(block: Block, device: Device) -> float:

@@ -6,12 +6,11 @@ import pytest
 
 from benchmarks.fusion.counts import measure, page
 from benchmarks.published.figures import NETWORKS
-from edgec.options import resolve
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_against_onnxruntime(name: str) -> None:
-    row = measure(name, resolve({"device": "generic"}), small=True, check=True)
+    row = measure(name, "generic", small=True, check=True)
     assert row.error is not None and row.is_right, (row.error, row.spread)
     assert row.kernels < row.operators
     assert f"| {name} |" in page([row], "command", "generic")

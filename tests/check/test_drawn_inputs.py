@@ -82,3 +82,16 @@ def test_bench_takes_a_sample(tmp_path: Path) -> None:
     for name, words in (("wrong", "and the array|expected"), ("other", "no array for input 'image'")):
         with pytest.raises(EdgecError, match=words):
             folder_bench(tmp_path / f"{name}.npz")
+
+
+def test_a_number_alone_is_drawn_smaller_too(tmp_path: Path) -> None:
+    values = [helper.make_tensor("big", TensorProto.FLOAT, [], [4e4])]
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "big"], ["z"]), helper.make_node("Tanh", ["z"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])], values,
+    )  # fmt: skip
+    path = tmp_path / "number.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    checked = edgec.check(path, samples=1)
+    assert checked.ok and "y" in checked.unproven
