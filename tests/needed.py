@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from functools import cache
 
 import pytest
@@ -47,3 +48,20 @@ def need_opencl() -> None:
     """Skip where there is no OpenCL device."""
     if not driver():
         pytest.skip("no OpenCL here: apt-get install pocl-opencl-icd ocl-icd-libopencl1")
+
+
+def fuzzer() -> None:
+    """Clang with the library of its fuzzer, installed now where it is missing; skips with the command otherwise."""
+    clang = need("clang", "clang")
+    if not _fuzzes(clang):
+        told = subprocess.run([clang, "-dumpversion"], capture_output=True, text=True, check=False).stdout
+        package = f"libclang-rt-{told.partition('.')[0]}-dev"
+        if not _installable(package) or not _fuzzes(clang):
+            pytest.skip(f"clang's fuzzer is missing and cannot be installed here: apt install {package}")
+
+
+def _fuzzes(clang: str) -> bool:
+    source = "int LLVMFuzzerTestOneInput(const char *data, unsigned long size) { return (int)size * 0 * !data; }\n"
+    with tempfile.TemporaryDirectory() as folder:
+        command = [clang, "-fsanitize=fuzzer,address,undefined", "-x", "c", "-", "-o", f"{folder}/fuzzer"]
+        return subprocess.run(command, input=source, text=True, capture_output=True, check=False).returncode == 0

@@ -12,7 +12,7 @@ KNOWN = (
     r"pip install [\w\[\]' -]+", r"could not import '\w[\w.]*'.*", r"[\w -]+ is not installed( here)?(: .*)?",
     r"the \w+ package is not installed", r"the extra '\w+' is not installed",
     r"the package that reads TensorFlow Lite files is not installed",
-    r"\w[\w+.-]* is missing( and cannot be installed here)?: .*", r".* is missing", r"no OpenCL here: .*",
+    r"\w[\w+.'s -]* is missing( and cannot be installed here)?: .*", r".* is missing", r"no OpenCL here: .*",
     r"no \w+ here; Intel's runtime has it: .*", r"no sub-groups here; Intel's runtime has them: .*",
     r"no clang for OpenCL C here: .*", r"oclgrind is not here: .*", r"there is no (cmake|git) here",
     r"there is no Chromium: .*", r"no nvcc\b.*", r".*\bnvcc\b.*", r"no compiler or processor for \w+",

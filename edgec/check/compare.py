@@ -28,7 +28,6 @@ _MOVED = ("reshape", "transpose", "slice", "concat", "update")
 def tolerance_of(graph: Graph, precision: Precision) -> float:
     """Tolerance of a build of ``precision``; a model that itself computes in 16 bits has the tolerance of its type."""
     computed = {n.type.dtype for n in graph.operations()}
-    facts = facts_of(graph)
     found = [precision, *(_NARROW[t] for t in computed if t in _NARROW)]
     facts = facts_of(graph)
     if facts is not None and facts.cache == "int8":  # a code that is rounded the other way is a larger difference

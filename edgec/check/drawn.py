@@ -20,6 +20,8 @@ from edgec.ir.types import is_float
 Arrays = dict[str, np.ndarray]
 #: Factors on floats from a standard normal distribution, in the order in which they are tried.
 SCALES = (1.0, 0.1, 0.01)
+#: A change of the outputs, relative to their largest, that shows however large the tolerance is.
+SHOWS = 1e-4
 #: Change of the inputs, as a part of their largest value, that has to show in an output.
 NUDGE = 0.1
 
@@ -68,7 +70,7 @@ def unmoved(
         result = results.get(name)
         if name in reached and is_float(node.type.dtype) and result is not None and result.size:
             same = moved[name].shape == result.shape
-            if same and compare(name, moved[name], result).max_rel <= least:
+            if same and compare(name, moved[name], result).max_rel <= min(least, SHOWS):
                 found.append(name)
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,8 @@ from edgec.check.judge import Judge, says_nothing
 from edgec.check.ledger import Entry, ledger
 from edgec.check.reference import open_reference
 from edgec.check.unavailable import Unavailable
+from edgec.compress.calibrate import RANDOM
+from edgec.compress.calibrate import samples as calibration_samples
 from edgec.device.compilers import runs_here
 from edgec.errors import EdgecError, UsageError
 from edgec.execute.executor import Executor, executor, run_graph
@@ -63,6 +66,8 @@ class Checked:
     link: str | None = None  # to the device it ran on
     #: Outputs that say nothing on these inputs, and why: a saturated softmax is right whatever came before it.
     unproven: Mapping[str, str] = field(default_factory=dict)
+    #: Of a compressed network, how far its graph is from the floats: the worst of every output. It fails nothing.
+    compression: tuple[Difference, ...] = ()
     #: What a cache in fewer bits adds to the error of a language model.
     cache: CacheError | None = None
 
@@ -132,18 +137,27 @@ def check(
     if not tolerance >= 0:
         raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
     notes: list[str] = []
-    sets = inputs_for(built.run.graph, inputs, samples, seed)
+    real = None if inputs is not None else _calibration(built, samples)
+    sets = real or inputs_for(built.run.graph, inputs, samples, seed)
+    if real:
+        notes.append(f"inputs are the first {len(real)} of the calibration data")
     progress("check", "reference")
     name, reference = reference_for(built, notes)
-    if inputs is None and (scale := telling_scale(built.run.graph, reference, sets[0], tolerance)) != 1:
+    if inputs is None and not real and (scale := telling_scale(built.run.graph, reference, sets[0], tolerance)) != 1:
         sets = [scaled(built.run.graph, arrays, scale) for arrays in sets]
         notes.append(f"inputs were drawn {scale} times as large as usual: more outputs depend on those")
     sets, wanted = followed(built.run.graph, reference, sets)
-    judge = Judge(built.run.graph, tolerance, mismatch_tolerance, quantized_outputs(built.run.graph), is_usual=is_usual)
+    # The code of a compressed network is held against the compressed graph; a tolerance of one's own, against floats.
+    smaller = _compressed(built) if is_usual else None
+    graph, held = built.run.graph, wanted
+    if smaller is not None:
+        progress("check", "the compressed graph")
+        graph, held = smaller[0], [smaller[1](arrays) for arrays in sets]
+    judge = Judge(graph, tolerance, mismatch_tolerance, quantized_outputs(graph), is_usual=is_usual)
     found: dict[str, Difference] = {}
     executors, threads = _executors(built, notes) if on is None else _there(built, on, sets)
     for label, execute in executors.items():
-        for k, (arrays, want) in enumerate(zip(sets, wanted), 1):
+        for k, (arrays, want) in enumerate(zip(sets, held), 1):
             progress("check", f"{label}, sample {k}/{len(sets)}")
             for d in judge.differences(execute(arrays), want, arrays):
                 if d.name not in found or _farther(d, found[d.name], judge):
@@ -158,7 +172,7 @@ def check(
     fixed = unmoved(built.run.graph, reference, sets[0], wanted[0], tolerance)
     unproven = dict.fromkeys(fixed, f"does not depend on the inputs: {NUDGE:.0%} of change in them does not show")
     unproven |= {name: why for name in found if name in wanted[0] and (why := says_nothing([w[name] for w in wanted]))}
-    if not ok:
+    if not ok and smaller is None:
         notes += _conditioning(built, found, tolerance, sets, wanted)
     if blocks and built.program.parts:
         hint = "check it with --place cpu, then gpu"
@@ -172,7 +186,35 @@ def check(
         located = search(built, stages, sets[worst], tolerance, folder, progress)
     outputs, link = tuple(found.values()), on.link.name if on is not None else None
     return Checked(ok, outputs, stages, name, executed_stage, len(sets), threads, tolerance, mismatch_tolerance,
-                   tuple(notes), located, alone, link, unproven)  # fmt: skip
+                   tuple(notes), located, alone, link, unproven,
+                   compression=_cost(held, wanted) if smaller is not None else ())  # fmt: skip
+
+
+def _calibration(built: Built, most: int) -> list[Arrays]:
+    """The first real inputs that the network was compressed with; none where it was not, or they were drawn."""
+    source = built.options.calibrate
+    if source is None or str(source) == RANDOM or built.run.compressed is None:
+        return []
+    return [dict(arrays) for arrays in islice(calibration_samples(source, built.run.graph), max(most, 0))]
+
+
+def _compressed(built: Built) -> tuple[Graph, Executor] | None:
+    """The graph that a compressed network computes, and its meaning in numpy; None where nothing was compressed."""
+    found = built.run.compressed
+    if found is None or not found.is_changed:
+        return None
+    step = next(s for s in built.run.steps if s.stage.name == "compress")
+    return found.graph, step.stage.executor(step.value, built.run.context)
+
+
+def _cost(compressed: list[Arrays], floats: list[Arrays]) -> tuple[Difference, ...]:
+    """The worst difference of every output over all samples."""
+    worst: dict[str, Difference] = {}
+    for got, want in zip(compressed, floats):
+        for d in compare_all(got, want):
+            if d.name not in worst or d.max_rel > worst[d.name].max_rel:
+                worst[d.name] = d
+    return tuple(worst.values())
 
 
 def _conditioning(

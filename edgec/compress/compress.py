@@ -65,7 +65,7 @@ class Compressed:
 
     ``report`` has the precision of every layer with the reason, ``pruned`` the weights that were kept. ``bf16_layers``
     are the layers that multiply in bf16 where the device's precision is fp32; None: all as that precision says.
-    ``retrained`` tells what retraining came to.
+    ``retrained`` tells what retraining came to, ``has_rounded_weights`` that weights alone were rounded, to few bits.
     """
 
     graph: Graph
@@ -73,11 +73,12 @@ class Compressed:
     bf16_layers: frozenset[str] | None = None
     pruned: Pruned | None = None
     retrained: Retrained | None = None
+    has_rounded_weights: bool = False
 
     @property
     def is_changed(self) -> bool:
         """Was anything quantized or pruned, so that the network is another one than the model?"""
-        return self.report is not None or self.pruned is not None
+        return self.report is not None or self.pruned is not None or self.has_rounded_weights
 
 
 @dataclass
@@ -170,7 +171,7 @@ def _four_bits(graph: Graph, layers: Sequence[Layer], group: int) -> Compressed:
     if not chosen:
         hint = "int4-weight is for matrix products whose sums are of a multiple of 32 terms"
         raise UsageError(f"there are no weights in groups of {group}", hint=hint)
-    return Compressed(four_bits(graph, chosen, group))
+    return Compressed(four_bits(graph, chosen, group), has_rounded_weights=True)
 
 
 def _dynamic(graph: Graph, layers: Sequence[Layer], device: Device) -> Compressed:

@@ -13,6 +13,9 @@ from edgec.check.network import Checked
 from edgec.report.record import Record, head
 from edgec.report.terminal import error_text, pairs, table, verdict
 
+#: A cost of compression, relative to the largest value, that is shown as a warning.
+LARGE = 0.1
+
 
 def record(checked: Checked) -> Record:
     """Errors as absolute values and relative to the largest value of the tensor."""
@@ -22,6 +25,7 @@ def record(checked: Checked) -> Record:
         "ok": checked.ok,
         "verdict": checked.verdict,
         "unproven": dict(checked.unproven),
+        "compression": [{"name": d.name, "max_abs": d.max_abs, "max_rel": d.max_rel} for d in checked.compression],
         "reference": checked.reference,
         "executed_stage": checked.executed_stage,
         "samples": checked.samples,
@@ -58,8 +62,9 @@ def draw(found: Record) -> RenderableType:
     threads = " and ".join(map(str, found["threads"])) or "no"
     said = found["verdict"]
     mark = verdict(found["ok"]) if said in ("ok", "FAILED") else Text(said, style="bold yellow")
+    beside = "the compressed graph" if found["compression"] else found["reference"]
     line = Text.assemble(
-        mark, f"  {found['samples']} sample(s) beside {found['reference']}, "
+        mark, f"  {found['samples']} sample(s) beside {beside}, "
         f"{threads} thread(s), tolerance {found['tolerance']:.0e}",
     )  # fmt: skip
     parts: list[RenderableType] = [line, outputs, "", stages]
@@ -67,6 +72,10 @@ def draw(found: Record) -> RenderableType:
         parts += ["", _draw_kernels(found["blocks"])]
     if found["cache"]:
         parts += ["", _draw_cache(found["cache"])]
+    for d in found["compression"]:
+        told = f"compression costs {error_text(d['max_rel'])} of the largest value of '{d['name']}'"
+        told += f" beside {found['reference']}; that fails nothing: --max-loss bounds it, --data scores it"
+        parts.append(Text(told, style="yellow" if d["max_rel"] > LARGE else ""))
     parts += [Text(f"note: {note}", style="yellow") for note in found["notes"]]
     for name, why in found["unproven"].items():
         advice = "give --inputs REAL.npz to check what came before it"

@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from needed import need
+from needed import fuzzer
 
 from benchmarks.robustness import readers
 
 
 @pytest.mark.parametrize("name", readers.READERS)
 def test_nothing_is_found(name: str, tmp_path: Path) -> None:
-    need("clang", "clang")
+    fuzzer()
     cases, found = readers.run(name, tmp_path, 2)
     assert cases > 20 and not found, found
 
 
 def test_what_is_planted_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A tokenizer that writes one token more than it has room for."""
-    need("clang", "clang")
+    fuzzer()
 
     def planted(folder: Path) -> list[str]:
         (folder / "planted.c").write_text(

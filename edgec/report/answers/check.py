@@ -75,10 +75,22 @@ class CacheAdds(TypedDict):
     fp32_bytes: int
 
 
+class CompressionCost(TypedDict):
+    """An output of the compressed graph beside that of the floats."""
+
+    name: str
+    max_abs: Figure
+    max_rel: Annotated[Figure, "relative to the largest value of the output"]
+
+
 class CheckRecord(Head):
     """A check against a reference."""
 
-    ok: Annotated[bool, "whether every output is within `tolerance`"]
+    ok: Annotated[
+        bool,
+        "whether every output is within `tolerance`; of a compressed network, beside the compressed graph, unless "
+        "`--tolerance` was given",
+    ]
     verdict: Annotated[
         Literal["ok", "FAILED", "not run", "proves nothing"],
         "`ok`, `FAILED`, `not run` (the code is for another machine; its program was evaluated in numpy) or "
@@ -88,6 +100,10 @@ class CheckRecord(Head):
         dict[str, str],
         "outputs that say nothing on these inputs, and why: saturated, constant, not a number, empty, or independent "
         "of the inputs",
+    ]
+    compression: Annotated[
+        list[CompressionCost],
+        "what compression costs: every output of the compressed graph beside the floats; it fails nothing",
     ]
     reference: Annotated[
         str,
