@@ -15,13 +15,15 @@ from chance import RANDOM
 from compiled import STRICT
 from gguf_files import gguf_file
 from talking_model import CONTEXT, compiled_with_less_optimization, gguf
-from test_chat_command import FIXED, run  # noqa: F401 # a fixture
+from test_chat_command import run  # noqa: F401 # a fixture
 
 import edgec
 from edgec.artifact.language_model import LanguageModel
 from edgec.errors import UsageError
 
-DRAWN: dict[str, Any] = {"max_tokens": 6, "temperature": 1.5, "seed": 4}
+#: So hot that every token is likely, whatever the drawn weights prefer: then other logits make another text.
+DRAWN: dict[str, Any] = {"max_tokens": 12, "temperature": 30.0, "seed": 4}
+FIXED = ("--temperature", "30", "--seed", "4", "--max-tokens", "12")
 HELLO = [{"role": "user", "content": "hello"}]
 MAIN = r"""
 #include <stdio.h>
