@@ -143,7 +143,13 @@ def check(
         notes.append(f"inputs are the first {len(real)} of the calibration data")
     progress("check", "reference")
     name, reference = reference_for(built, notes)
-    if inputs is None and not real and (scale := telling_scale(built.run.graph, reference, sets[0], tolerance)) != 1:
+    remembers = bool(states.initial(built.run.graph))  # a reference that keeps states is not run out of order
+    if (
+        inputs is None
+        and not real
+        and not remembers
+        and (scale := telling_scale(built.run.graph, reference, sets[0], tolerance)) != 1
+    ):
         sets = [scaled(built.run.graph, arrays, scale) for arrays in sets]
         notes.append(f"inputs were drawn {scale} times as large as usual: more outputs depend on those")
     sets, wanted = followed(built.run.graph, reference, sets)
@@ -169,7 +175,7 @@ def check(
     stages = ledger(run, sets[worst], wanted[worst], {"emit": last} if threads else {},
                     lambda step: progress("check", f"stage {step.stage.name}"))  # fmt: skip
     ok = all(judge.within(d) for d in found.values())
-    fixed = unmoved(built.run.graph, reference, sets[0], wanted[0], tolerance)
+    fixed = [] if remembers else unmoved(built.run.graph, reference, sets[0], wanted[0], tolerance)
     unproven = dict.fromkeys(fixed, f"does not depend on the inputs: {NUDGE:.0%} of change in them does not show")
     unproven |= {name: why for name in found if name in wanted[0] and (why := says_nothing([w[name] for w in wanted]))}
     if not ok and smaller is None:
