@@ -53,7 +53,7 @@ def result(graph: Graph, layer: Layer) -> Node:
 
 
 def _bias(graph: Graph, layer: Layer) -> Node | None:
-    """What is added to the result of a layer: floats with one extent at most that is not 1."""
+    """The bias of a layer, which is added to its result: floats with one extent at most that is not 1."""
     added = result(graph, layer)
     if added is layer.node:
         return None

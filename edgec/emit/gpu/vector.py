@@ -145,7 +145,7 @@ class VectorView(GpuView):
 
     @cached_property
     def kept(self) -> tuple[Expr, ...]:
-        """What the result loads at places that are known before the sums are: requested early, one a thread."""
+        """Loads of the result at places that are known before its sums: requested early, one a thread."""
         p = self.params
         loops = frozenset(p.loops)
         return tuple(load for load in _certain(p.body) if load.dtype == "f32" and load.args and free(load) <= loops)

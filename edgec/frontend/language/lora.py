@@ -39,7 +39,7 @@ MOST_RANK = 1024
 
 @dataclass(frozen=True)
 class LoraOption:
-    """What is reserved: the largest rank, and the products by their names in `MODULES` (none: all)."""
+    """Room for adapters: their largest rank, and the products by their names in `MODULES` (none: all)."""
 
     rank: int
     modules: tuple[str, ...] = ()

@@ -185,7 +185,7 @@ class ExplainedKernel(TypedDict):
 
 
 class RuleFacts(TypedDict):
-    """What a rule says of itself."""
+    """A rule: its name, family, and proof."""
 
     name: str
     family: str

@@ -38,7 +38,7 @@ def schema_of_type(kind: Any) -> dict[str, Any]:
 
 
 def _answers(command: str, definitions: Definitions) -> list[dict[str, Any]]:
-    """What a command may print: each of its answers has the command's name."""
+    """The schema of all answers of a command, each of which has the name of the command."""
     named = {"properties": {"command": {"const": command}}}
     return [{**definitions.of(kind), **named} for kind in (*ANSWERS[command], Refused)]
 
