@@ -73,5 +73,9 @@ class LinkError(EdgecError):
     """A device cannot be reached, or went away in the middle."""
 
 
+class EmulatorError(EdgecError):
+    """An emulator ended by a mistake of its own, so that nothing is known of the program that it ran."""
+
+
 class Undecided(EdgecError):
     """A question whose answer depends on sizes that are known only at run time."""

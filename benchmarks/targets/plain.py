@@ -17,7 +17,7 @@ from edgec.build import Built
 from edgec.device.compilers import runs_here
 from edgec.device.device import Device
 from edgec.device.toolchain import compile_objects, newlib, pick_compiler
-from edgec.errors import CheckError, ToolchainError
+from edgec.errors import CheckError, EmulatorError, ToolchainError
 
 #: Warnings that kernels in OpenCL C have to be free of.
 _KERNELS = ("-x", "cl", "--target=spir64", "-Xclang", "-finclude-default-header", "-Wall", "-Wextra", "-Werror",
@@ -39,7 +39,11 @@ def check(model: Path, device: Device, sample: Sample, settings: Mapping[str, An
     more: dict[str, Any] = {"compiler": "emulated"} if device.language == "cuda" else {}
     if settings.get("quantize"):
         more["tolerance"] = LOSS
-    checked = edgec.check(model, inputs={"image": sample.image}, link=link, **settings, **more)
+    try:
+        checked = edgec.check(model, inputs={"image": sample.image}, link=link, **settings, **more)
+    except EmulatorError as problem:
+        edgec.build(model, folder, **settings)
+        return Outcome("built", f"a library; {problem.message.partition(chr(10))[0]} ({how})")
     worst = max(max(d.max_rel, d.group_rel) for d in checked.outputs)
     if checked.verdict != "ok":
         raise CheckError(f"{checked.verdict}: {worst:.1e} beside {checked.reference}")

@@ -6,6 +6,7 @@ vanished say, then goes on behind the last batch that came back.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from edgec.device.cuda import compile_cuda, pick_cuda_compiler
 from edgec.device.device import Device
 from edgec.device.probe import host_arch, usable_cores
 from edgec.device.toolchain import Compiler, compile_image, compile_program, pick_compiler
-from edgec.errors import CheckError, DeviceError, LinkError, ToolchainError, UsageError
+from edgec.errors import CheckError, DeviceError, EmulatorError, LinkError, ToolchainError, UsageError
 from edgec.execute.executor import Executor, checked_input
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
@@ -41,6 +42,8 @@ Arrays = Mapping[str, np.ndarray]
 BATCH_BYTES = 16 * 2**20
 #: What the runner ends with on a processor that lacks what the code was compiled for.
 _WRONG_CPU = 4
+#: What qemu says where it ends by itself, and not the program in it.
+_EMULATORS_OWN = re.compile(r"^qemu-[\w-]+: .*: Assertion ", re.MULTILINE)
 #: How many runs the runner can count.
 _MOST_RUNS = 100_000
 
@@ -154,6 +157,11 @@ class Remote:
                 f"the processor lacks what the code was built for: {device.needs or 'nothing special'}",
                 hint="build for the device that is there: edgec device list",
                 where=self.link.name,
+            )
+        if ended.code != 0 and _EMULATORS_OWN.search(ended.errors):
+            hint = "take a newer one: qemu before 8.1 knows not every vector instruction of RISC-V"
+            raise EmulatorError(
+                f"the emulator failed an assertion of its own{told(ended)}", hint=hint, where=self.link.name
             )
         if ended.code != 0:
             died = signalled(ended.code)

@@ -5,6 +5,7 @@ Each is a set of files by path (``{name}`` is the prefix) and the templates that
 
 from __future__ import annotations
 
+import difflib
 import keyword
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.device.names import ABI, MIN_SDK
 from edgec.emit.picture import Preparation, detector_of, flow_of, is_keyword_spotter, picture_of, steps
 from edgec.errors import UsageError
+from edgec.text import printable
 
 if TYPE_CHECKING:
     from edgec.device.device import Device
@@ -197,7 +199,10 @@ def chosen(names: Iterable[str], device: Device, prefix: str) -> list[Extra]:
     for name in names:
         extra = EXTRAS.get(name)
         if extra is None:
-            raise UsageError(f"there is no '{name}' to write", hint=f"it is one of {', '.join(EXTRAS)}")
+            close = difflib.get_close_matches(name, EXTRAS, n=1)
+            known = f"apps are {', '.join(APPS)}; bindings are {', '.join(BINDINGS)}"
+            hint = f"did you mean '{close[0]}'?" if close else known
+            raise UsageError(f"there is no app or binding '{printable(name)}'", hint=hint)
         _refuse(name, extra, device, prefix)
         found |= {need: EXTRAS[need] for need in extra.needs} | {name: extra}
     return list(found.values())

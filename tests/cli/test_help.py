@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from edgec.cli.main import app
 from edgec.device.load import list_devices, load_device
-from edgec.errors import DeviceError
+from edgec.emit.extras import EXTRAS, chosen
+from edgec.errors import DeviceError, UsageError
 from edgec.options import OPTIONS
 
 RUN = CliRunner(env={"COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"})
@@ -55,3 +56,16 @@ def test_a_device_like_none_is_answered_with_all() -> None:
     with pytest.raises(DeviceError) as refusal:
         load_device("qqq")
     assert all(device.name in str(refusal.value) for device in list_devices())
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("embeded", "embedded"), ("andriod", "android"), ("pyton", "python"), ("qqq", None)]
+)
+def test_an_app_or_binding_by_another_name(word: str, meant: str | None) -> None:
+    with pytest.raises(UsageError) as refusal:
+        chosen([word], load_device("generic"), "net")
+    assert refusal.value.hint is not None
+    if meant is None:
+        assert all(name in refusal.value.hint for name in EXTRAS)
+    else:
+        assert f"did you mean '{meant}'?" == refusal.value.hint

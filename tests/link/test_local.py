@@ -20,7 +20,7 @@ from edgec import api
 from edgec.bench import remote
 from edgec.cli.main import main
 from edgec.device.load import load_device
-from edgec.errors import DeviceError, EdgecError, LinkError, UsageError
+from edgec.errors import DeviceError, EdgecError, EmulatorError, LinkError, UsageError
 from edgec.link.choose import open_link
 from edgec.schedule.variants import Product
 from edgec.tune import on_device
@@ -238,6 +238,19 @@ def test_a_program_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _killed(built: object, output: Path, profile: bool = False) -> Path:
     output.write_text("#!/bin/sh\nkill -ILL $$\n")
+    return output
+
+
+def test_an_emulator_that_fails_by_itself_is_no_mistake_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "compile_runner", _failed_by_the_emulator)
+    with pytest.raises(EmulatorError, match="an assertion of its own") as failed:
+        api.run_on_device(str(DIGITS), random_picture(), device="generic", link="local")
+    assert "insn_start" in str(failed.value) and "hint: take a newer one" in str(failed.value)
+
+
+def _failed_by_the_emulator(built: object, output: Path, profile: bool = False) -> Path:
+    text = "qemu-riscv64: ../../target/riscv/translate.c:213: decode: Assertion `ctx->insn_start != NULL' failed."
+    output.write_text(f'#!/bin/sh\necho "{text.replace("`", chr(92) + "`")}" >&2\nkill -SEGV $$\n')
     return output
 
 
