@@ -80,6 +80,21 @@ def test_rows_and_pictures_have_scales_of_their_own(kind: str) -> None:
         assert np.abs(got - want).max() <= 0.03 * np.abs(want).max(), k
 
 
+@pytest.mark.parametrize("is_rectified", [False, True])
+def test_operands_are_rounded_to_the_nearest_level(is_rectified: bool) -> None:
+    """Weights of an identity matrix show the operand as it is stored: off by half a level, and in the mean by none."""
+    x = placeholder("x", Type("f32", (3, 40)))
+    y: Node = ops.node("max", x, constant(np.zeros((), np.float32))) if is_rectified else x
+    graph = Graph((x,), (("y", ops.node("matmul", y, constant(np.eye(40, dtype=np.float32)))),))
+    narrow = compress(graph, Request("int8-dynamic", device=DEVICE)).graph
+    given = np.random.default_rng(8).uniform(-1, 1, (3, 40)).astype(np.float32)
+    want, got = run(graph, {"x": given})["y"], run(narrow, {"x": given})["y"]
+    level = np.abs(want).max(axis=1, keepdims=True) / (255 if is_rectified else 127)
+    assert (got != want).any()
+    assert (np.abs(got - want) <= 0.5001 * level).all()
+    assert np.abs(((got - want) / level).mean()) < 0.1
+
+
 def imported(batch: int | str) -> Graph:
     """A padded convolution, a squeeze and two matmuls, over a batch of this size or one between 1 and 3."""
     random = np.random.default_rng(7)

@@ -68,6 +68,22 @@ def test_all_products_are_of_bytes_and_results_stay_near(observer: str) -> None:
     assert max(errors) < 0.1 * size
 
 
+def test_operands_are_rounded_to_the_nearest_level() -> None:
+    """Weights of an identity matrix show the operand as it is stored: off by half a level, and in the mean by none."""
+    x = placeholder("x", Type("f32", (4, 50)))
+    graph = Graph((x,), (("y", ops.node("matmul", x, constant(np.eye(50, dtype=np.float32)))),))
+    narrow = compress(graph, "int8", "random", "minmax")
+    calibrated = list(samples("random", graph))
+    low, high = (float(end(a["x"].min() if k == 0 else a["x"].max() for a in calibrated))
+                 for k, end in enumerate((min, max)))  # fmt: skip
+    level = (max(high, 0.0) - min(low, 0.0)) / 255
+    given = calibrated[0]["x"]
+    off = run(narrow, {"x": given})["y"] - given
+    assert np.abs(off).max() > 0.3 * level
+    assert np.abs(off).max() <= 0.501 * level + 1e-6
+    assert np.abs(off.mean()) < 0.1 * level
+
+
 def test_the_residual_reads_what_the_next_layer_reads() -> None:
     """A tensor is stored once: as bytes."""
     graph, _ = simplify(compress(GRAPH, "int8"))

@@ -159,3 +159,61 @@ I, J = VARIABLES["i"], VARIABLES["j"]
 )
 def test_known_forms(written: Expr, simplified: Expr) -> None:
     assert written is simplified
+
+
+@st.composite
+def digits(draw: st.DrawFn) -> tuple[int, Tree, int]:
+    """A divisor, and a sum of multiples of its divisors and a constant, as reshapes leave them."""
+    step, times, more = (draw(st.integers(1, 6)) for _ in range(3))
+    terms: Tree = ("const", draw(st.integers(-40, 40)))
+    for name in draw(st.permutations(sorted(EXTENTS))):
+        factor = draw(st.sampled_from([1, step, step * times, step * times * more]))
+        terms = ("add", terms, ("mul", ("var", name), ("const", factor * draw(st.sampled_from([1, 1, 1, -1, 2])))))
+    return step * times, terms, step
+
+
+@settings(deadline=None, max_examples=400)
+@given(digits())
+def test_quotients_and_remainders_of_sums_of_multiples(drawn: tuple[int, Tree, int]) -> None:
+    divisor, terms, step = drawn
+    for tree in (("mod", terms, ("const", divisor)), ("div", terms, ("const", divisor)),
+                 ("mod", ("div", terms, ("const", step)), ("const", divisor))):  # fmt: skip
+        e = built(tree)
+        for place in places():
+            assert value(e, place) == meaning(tree, place)
+
+
+N = X.size("n", 1, 9)
+
+
+def at_size(e: Expr, values: dict[str, int], n: int) -> int:
+    """The value of an index in which a size may stand."""
+    if e is N:
+        return n
+    if e.op in ("const", "var"):
+        return value(e, values)
+    a, b = (at_size(x, values, n) for x in (e.args * 2)[:2])
+    return {
+        "add": lambda: a + b, "sub": lambda: a - b, "mul": lambda: a * b, "floordiv": lambda: a // b,
+        "floormod": lambda: a % b, "neg": lambda: -a, "min": lambda: min(a, b), "max": lambda: max(a, b),
+    }[e.op]()  # fmt: skip
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.data())
+def test_quotients_and_remainders_by_a_size(data: st.DataObject) -> None:
+    """(step * big + small) by step * (n + c), for terms that are multiples of the size or not."""
+    step, times = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
+    plus = data.draw(st.sampled_from([0, 0, 1, 3]))
+    numbers = [data.draw(st.integers(0, 5)) for _ in range(4)]
+    kept = X.var("m", N)  # a loop of n iterations
+    of_variables = (J * (step * numbers[0]) + I * numbers[1], kept * (step * numbers[2]), N * (step * numbers[3]))
+    dividend = sum(of_variables, X.const(data.draw(st.integers(0, 12))))
+    divisor = (N + plus) * (step * times)
+    quotient, remainder = X.call("floordiv", dividend, divisor), X.call("floormod", dividend, divisor)
+    for n in (1, 2, 5, 9):
+        for place in places()[:: data.draw(st.integers(1, 5))]:
+            for m in range(n):
+                at = {**place, "m": m}
+                a, b = at_size(dividend, at, n), at_size(divisor, at, n)
+                assert (at_size(quotient, at, n), at_size(remainder, at, n)) == divmod(a, b)
