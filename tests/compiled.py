@@ -14,6 +14,7 @@ import numpy as np
 
 from edgec.device.device import Device
 from edgec.device.load import load_device
+from edgec.device.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS
 from edgec.emit.project import files
 from edgec.errors import EdgecError
 from edgec.fuse import plan
@@ -26,7 +27,9 @@ from edgec.schedule.build import schedule
 from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Program
 
-STRICT = ["-std=gnu11", "-O1", "-g0", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Werror"]
+#: The options that ship; `EDGEC_TEST_OPTIMIZATION=-O1` compiles in half the time while a change is being made.
+OPTIMIZATION = os.environ.get("EDGEC_TEST_OPTIMIZATION", "-O3")
+STRICT = [*(OPTIMIZATION if f == "-O3" else f for f in LANGUAGE_FLAGS), "-g0", *WARNING_FLAGS]
 FLAGS = [*STRICT, "-march=native"]
 GUARD = 64  # bytes of known content around every buffer a test passes
 
