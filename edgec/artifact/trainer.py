@@ -15,6 +15,7 @@ from edgec import files
 from edgec.artifact.folder import read_lock
 from edgec.artifact.names import LOCK
 from edgec.artifact.network import Network, Port
+from edgec.artifact.trained_adapter import write_adapter
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.model import read
 from edgec.frontend.onnx.trainable import with_values
@@ -52,6 +53,7 @@ class Trainer:
             self.learning_rate = float(facts["learning_rate"])
             self.classes: int | None = facts["classes"]
             self.said = {key: str(facts[key]) for key in ("loss", "update", "optimizer")}
+            self.accumulate = int(facts["accumulate"])
             self.inputs, self.target = tuple(_port(p) for p in facts["inputs"]), _port(facts["target"])
             self._held = {p["onnx_name"]: (int(p["at"]), bool(p["trained"]), _port(p)) for p in facts["state"]}
             self._state, self._arena = _aligned(int(facts["state_bytes"])), _aligned(int(facts["arena_bytes"]))
@@ -128,6 +130,7 @@ class Trainer:
         """Train on samples: arrays by name (or in order, targets last), or an .npz file of them; their first
         dimension counts samples.
 
+        With gradients accumulated (``accumulate``), a call of `step` is one of those whose gradients are added up.
         Every epoch takes them in another order drawn from ``seed`` (None: as they are), and leaves out those that fill
         no batch. ``learning_rate`` may be a function of the number of the step.
         """
@@ -183,6 +186,14 @@ class Trainer:
         """Write the model with its trained weights, in one file."""
         model = with_values(read(self.network.folder / f"{self.network.name}_model.onnx"), self.weights)
         files.replace(path, model.SerializeToString())
+
+    def save_adapter(self, folder: str | Path) -> None:
+        """Write trained adapters as PEFT reads them; raises UsageError for a training of other weights."""
+        kind, _, rank = self.said["update"].partition("=")
+        if kind != "lora":
+            hint = "build with --update lora=8, or write the network with export_onnx"
+            raise UsageError("no adapter is trained", hint=hint, where=str(self.network.folder))
+        write_adapter(folder, self.weights, int(rank))
 
     def delta(self) -> np.ndarray:
         """The change of the trained weights, as `NAME_export_delta` writes it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ _LOSSES: dict[str, Any] = {
 class TorchTraining:
     """A training that begins as the one in ``trainer`` does, in floats of 64 bits if ``is_double``.
 
-    ``compiled`` has the answers and the loss compiled by torch.compile.
+    ``compiled`` has the answers and the loss compiled by torch.compile. Answers are those of the ONNX model, operator
+    by operator, or of ``module``, whose parameters have the names of the trained weights.
     """
 
     def __init__(
@@ -38,24 +40,35 @@ class TorchTraining:
         compiled: bool = False,
         threads: int | None = None,
         rate: float | None = None,
+        module: torch.nn.Module | None = None,
     ) -> None:
         if threads is not None:
             torch.set_num_threads(threads)
         self.version = f"PyTorch {torch.__version__}{', compiled' if compiled else ''}"
         self.wide = torch.float64 if is_double else torch.float32
-        model, weights = model_of(trainer)
-        self.parameters = {
-            name: torch.tensor(value, dtype=self.wide, requires_grad=True) for name, value in weights.items()
-        }
-        self.names = [p.onnx_name for p in trainer.inputs]
-        answers, judge = prepared(model.proto, self.wide), _LOSSES[loss_of(trainer.said["loss"])[0]]
+        judge = _LOSSES[loss_of(trainer.said["loss"])[0]]
+        if module is None:
+            model, weights = model_of(trainer)
+            self.parameters = {
+                name: torch.tensor(value, dtype=self.wide, requires_grad=True) for name, value in weights.items()
+            }
+            names, run = [p.onnx_name for p in trainer.inputs], prepared(model.proto, self.wide)
+
+            def by_operators(*given: Any) -> Any:
+                return run({**dict(zip(names, given)), **self.parameters})[0]
+
+            answers: Any = by_operators
+        else:
+            own = deepcopy(module).to(self.wide)
+            self.parameters = {n: p for n, p in own.named_parameters() if n in trainer.weights}
+            answers = own
 
         def loss(given: Sequence[Any], target: Any) -> Any:
-            (found,) = answers({**dict(zip(self.names, given)), **self.parameters})
-            return judge(found, target)
+            return judge(answers(*given), target)
 
         self._loss = torch.compile(loss) if compiled else loss
         o = optimizer_of(trainer.said["optimizer"])
+        self.accumulate, self._steps = trainer.accumulate, 0
         known, self.clip = list(self.parameters.values()), o.clip
         rate = o.lr if rate is None else rate
         if o.name == "sgd":
@@ -71,9 +84,13 @@ class TorchTraining:
 
     def advance(self, given: Sequence[Any]) -> Any:
         """One step on inputs and targets; the loss before it."""
-        self.optimizer.zero_grad(set_to_none=True)
+        if self._steps % self.accumulate == 0:
+            self.optimizer.zero_grad(set_to_none=True)
+        self._steps += 1
         loss = self._loss(given[:-1], given[-1])
-        loss.backward()
+        (loss / self.accumulate if self.accumulate > 1 else loss).backward()
+        if self._steps % self.accumulate:
+            return loss
         if self.clip:
             torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), self.clip)
         self.optimizer.step()
@@ -100,10 +117,11 @@ class TorchTraining:
         return float(self.advance(self.tensors(*arrays)).detach())
 
     def gradients(self) -> dict[str, np.ndarray]:
-        """The gradients of the last step by the names of the weights."""
+        """The gradients of the last step by the names of the weights, of several steps with gradients accumulated the
+        first."""
         found = {}
         for name, p in self.parameters.items():
-            found[name] = p.grad.numpy() if p.grad is not None else np.zeros(p.shape)
+            found[name] = p.grad.numpy() * self.accumulate if p.grad is not None else np.zeros(p.shape)
         return found
 
     def weights(self) -> dict[str, np.ndarray]:

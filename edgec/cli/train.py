@@ -42,6 +42,9 @@ def register(app: typer.Typer) -> None:
         write_onnx: Annotated[
             Optional[Path], typer.Option("--write-onnx", metavar="FILE", help="Write the trained network as ONNX.")
         ] = None,
+        write_adapter: Annotated[
+            Optional[Path], typer.Option("--write-adapter", metavar="DIR", help="Write adapters (lora=R) as PEFT does.")
+        ] = None,
     ) -> Answer:
         """Build MODEL with a step that trains it (--loss), and train it where --data are given."""
         from edgec import api
@@ -52,10 +55,13 @@ def register(app: typer.Typer) -> None:
 
         if settings.get("loss") is None:
             raise UsageError("what is to be trained is not said", hint="give --loss cross_entropy, or another loss")
-        if write_onnx is not None:
-            refuse_existing(write_onnx)
-            if data is None:
-                raise UsageError("nothing is trained without data", hint="give --data FILE.npz", where="--write-onnx")
+        for option, written in (("--write-onnx", write_onnx), ("--write-adapter", write_adapter)):
+            if written is not None:
+                refuse_existing(written)
+                if data is None:
+                    raise UsageError("nothing is trained without data", hint="give --data FILE.npz", where=option)
+        if write_adapter is not None and not str(settings.get("update", "all")).startswith("lora"):
+            raise UsageError("no adapter is trained", hint="give --update lora=8", where="--write-adapter")
         folder = out if out is not None else Path(f"{Path(model).stem.lstrip('.') or 'model'}-edgec")
         with shown() as progress:
             built = api.build(model, folder, compile=compile, progress=progress, **settings)
@@ -65,6 +71,8 @@ def register(app: typer.Typer) -> None:
                     losses = trainer.fit(data, epochs=epochs, seed=seed, progress=progress).losses
                     if write_onnx is not None:
                         trainer.export_onnx(write_onnx)
+                    if write_adapter is not None:
+                        trainer.save_adapter(write_adapter)
         found = {**build_report.record(built), "command": "train", "budgets": [], "report": None}
         facts = read_lock(folder)["training"]
         kept = ("loss", "update", "optimizer", "trained", "state_bytes", "arena_bytes", "kernels")

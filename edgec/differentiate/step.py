@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from edgec.differentiate.gradient import cut_paths, gradients
 from edgec.differentiate.losses import LOSSES
 from edgec.differentiate.optimizers import Optimizer
+from edgec.differentiate.unrolled import unrolled
 from edgec.differentiate.updates import Names, updated
 from edgec.errors import UsageError
 from edgec.frontend.values import Value, emit
@@ -27,12 +28,14 @@ NO_CLASS = "a target is no class of the network"
 
 @dataclass(frozen=True)
 class Choices:
-    """The making of a step: the loss along ``axis`` of the answers, the optimizer, the inputs that are trained."""
+    """The making of a step: the loss along ``axis`` of the answers, the optimizer, the inputs that are trained, and
+    the number of steps whose gradients change weights together."""
 
     loss: str
     optimizer: Optimizer
     trained: tuple[str, ...]
     axis: int = 1
+    accumulate: int = 1
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     Raises UsageError where the answers do not fit the loss or no trained weight changes them, and ModelError for an
     operator without a derivative.
     """
-    loss, o = LOSSES[choices.loss], choices.optimizer
+    loss, o, graph = LOSSES[choices.loss], choices.optimizer, unrolled(graph)
     inputs = {str(n.attributes["name"]): n for n in graph.inputs}
     ((name, node),) = graph.outputs
     answers = Value(node)
@@ -68,13 +71,15 @@ def training_step(graph: Graph, choices: Choices) -> Step:
         raise UsageError(f"no trained weight changes the output '{printable(name)}'", hint=hint, where="--update")
     kept = [(w, Value(s)) for w, s in zip(choices.trained, found) if s is not None]
     fine = _is_finite(cost.loss) if cost.valid is None else _is_finite(cost.loss) & cost.valid
-    made = updated([inputs[w] for w, _ in kept], [g for _, g in kept], o, Value(rate), fine, names)
+    made, broken = updated(
+        [inputs[w] for w, _ in kept], [g for _, g in kept], o, Value(rate), fine, names, accumulate=choices.accumulate
+    )
     trained = [inputs[w] for w, _ in kept]
     untrained = [n for n in graph.inputs if n not in trained and str(n.attributes["name"]) not in choices.trained]
     step = replace(
         graph,
         inputs=(*untrained, target, rate, *trained, *made.begun),
-        outputs=((names.fresh(LOSS), cost.loss.node), (names.fresh(BROKEN), made.broken.node), *made.outputs),
+        outputs=((names.fresh(LOSS), cost.loss.node), (names.fresh(BROKEN), broken.node), *made.outputs),
         metadata={**graph.metadata, **made.described},
         demands=(*graph.demands, *([(NO_CLASS, cost.valid.node)] if cost.valid is not None else [])),
     )

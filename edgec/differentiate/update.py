@@ -7,22 +7,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.errors import UsageError
+from edgec.frontend.onnx.adapters import DOWN, UP
 from edgec.frontend.onnx.trainable import Weight
 from edgec.text import listed, printable
 
-_HINT = "write all, bias, norm, last:2 (layers), or names of nodes with commas"
+_HINT = "write all, bias, norm, last:2 (layers), lora=8 (rank), or names of nodes with commas"
+#: Adapters of a higher rank are a slip of the finger.
+MAX_RANK = 4096
 
 
 @dataclass(frozen=True)
 class Update:
-    """The choice of ``--update``: all, bias, norm, last (of so many layers) or nodes (of these names)."""
+    """The choice of ``--update``: all, bias, norm, last (of so many layers), lora (adapters of that rank) or nodes."""
 
     kind: str
     layers: int = 0
     nodes: tuple[str, ...] = ()
+    rank: int = 0
 
     def __str__(self) -> str:
-        return {"last": f"last:{self.layers}", "nodes": ",".join(self.nodes)}.get(self.kind, self.kind)
+        texts = {"last": f"last:{self.layers}", "nodes": ",".join(self.nodes), "lora": f"lora={self.rank}"}
+        return texts.get(self.kind, self.kind)
 
 
 def update_of(text: str) -> Update:
@@ -34,6 +39,12 @@ def update_of(text: str) -> Update:
         if found is None:
             raise UsageError(f"'{printable(text)}' is no number of layers", hint="write last:2", where="--update")
         return Update("last", layers=int(found[1]))
+    if text == "lora" or text.startswith("lora="):
+        found = re.fullmatch(r"lora=([1-9]\d{0,3})", text)
+        if found is None or int(found[1]) > MAX_RANK:
+            hint = f"write lora=8; ranks are 1 to {MAX_RANK}"
+            raise UsageError(f"'{printable(text)}' is no rank of adapters", hint=hint, where="--update")
+        return Update("lora", rank=int(found[1]))
     nodes = tuple(name.strip() for name in text.split(",") if name.strip())
     if not nodes:
         raise UsageError("no weight is to be trained", hint=_HINT, where="--update")
@@ -47,6 +58,8 @@ def trained(weights: Sequence[Weight], update: Update, where: str) -> list[Weigh
         raise UsageError("the model has no trainable weight", hint=hint, where=where)
     if update.kind == "nodes":
         return _of_nodes(weights, update.nodes)
+    if update.kind == "lora":
+        return [w for w in weights if w.name.endswith((DOWN, UP))]
     first = max(w.layer for w in weights) + 1 - update.layers
     found = [w for w in weights if update.kind in ("all", w.kind) or (update.kind == "last" and w.layer >= first)]
     if not found:

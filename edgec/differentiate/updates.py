@@ -13,6 +13,9 @@ from edgec.frontend.values import Value, select
 from edgec.ir.graph import Node, placeholder
 from edgec.ir.types import Type
 
+#: What the names of sums of gradients end in.
+GRADIENT = "gradient"
+
 
 class Names:
     """Names of inputs and outputs, none twice."""
@@ -32,11 +35,10 @@ class Names:
 @dataclass
 class Updates:
     """States in the making: inputs that ``begun`` as zero beside the weights, and the next value of each state, which
-    is the one before unless ``fine``. ``broken`` is the number of gradients that are no finite numbers."""
+    is the one before unless ``fine``."""
 
     names: Names
     fine: Value
-    broken: Value
     begun: list[Node] = field(default_factory=list)
     renewed: dict[Node, tuple[str, Node]] = field(default_factory=dict)
 
@@ -64,6 +66,7 @@ class Updates:
         return Value(node)
 
     def renew(self, old: Value, new: Value) -> None:
+        assert old.node not in self.renewed
         name = self.names.fresh(f"{old.node.attributes['name']}_next")
         self.renewed[old.node] = name, select(self.fine, new, old).node
 
@@ -76,23 +79,41 @@ def updated(
     fine: Value,
     names: Names,
     sizes: Sequence[float] | None = None,
-) -> Updates:
-    """The weights, which are inputs, a step later, where ``fine`` and all gradients are finite.
+    accumulate: int = 1,
+) -> tuple[Updates, Value]:
+    """The weights, which are inputs, a step later, where ``fine`` and all gradients are finite; and how many are not.
 
-    ``sizes`` are factors of the learning rate, one a weight.
+    ``sizes`` are factors of the learning rate, one a weight. With ``accumulate`` gradients are added up, and weights
+    change by their mean in every step of that number.
     """
-    slopes, broken = clipped(slopes, o)
-    made = Updates(names, fine & broken.equals(0.0), broken)
+    made = Updates(names, fine)
+    sums: list[Value] = []
+    due = None
+    if accumulate > 1:
+        count = made.begin("accumulated", Type("f32", ()))
+        due = (count + 1.0).equals(float(accumulate))
+        sums = [made.begin(f"{w.attributes['name']}_{GRADIENT}", w.type) for w in weights]
+        slopes = [before + slope * (1.0 / accumulate) for before, slope in zip(sums, slopes)]
+    clean, broken = clipped(slopes, o)
+    made.fine = fine & broken.equals(0.0)
+    if due is not None:
+        made.renew(count, select(due, 0.0, count + 1.0))
+        for before, slope in zip(sums, slopes):
+            made.renew(before, select(due, 0.0, slope))
+
+    def renew(old: Value, new: Value) -> None:
+        made.renew(old, new if due is None else select(due, new, old))
+
     powers = {p: made.begin(p, Type("f32", ())) for p in o.powers}
     now = advanced(o, powers)
-    for k, (node, slope) in enumerate(zip(weights, slopes)):
+    for k, (node, slope) in enumerate(zip(weights, clean)):
         weight, name = Value(node), str(node.attributes["name"])
         moments = {m: made.begin(f"{name}_{m}", weight.type) for m in o.moments}
         own = rate if sizes is None else rate * sizes[k]
         after, later = stepped(o, weight, slope, moments, now, own)
-        made.renew(weight, after)
+        renew(weight, after)
         for m, value in later.items():
-            made.renew(moments[m], value)
+            renew(moments[m], value)
     for p, value in now.items():
-        made.renew(powers[p], value)
-    return made
+        renew(powers[p], value)
+    return made, broken

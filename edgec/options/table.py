@@ -246,7 +246,7 @@ class Settings(TypedDict, total=False):
     update: Annotated[
         str,
         Option(
-            "Weights that are trained: all, bias, norm, last:N (layers), or nodes with commas.",
+            "Weights that are trained: all, bias, norm, last:N (layers), lora=R (adapters), or nodes with commas.",
             TRAINING, "all", metavar="WEIGHTS",
         ),
     ]  # fmt: skip
@@ -260,6 +260,10 @@ class Settings(TypedDict, total=False):
     batch: Annotated[
         int | None,
         Option("Samples of a training step; those of the model by default.", TRAINING, kind=int, metavar="N"),
+    ]
+    accumulate: Annotated[
+        int,
+        Option("Training steps whose gradients change weights together, by their mean.", TRAINING, 1, int, metavar="N"),
     ]
 
     numeric: Annotated[

@@ -18,26 +18,29 @@ MAX_BATCH = 65536
 
 @dataclass(frozen=True)
 class Training:
-    """A loss (of ``output``, or the first one), the weights that are trained, the optimizer, and samples a step."""
+    """A loss (of ``output``, or the first one), the weights that are trained, the optimizer, samples a step, and
+    the steps whose gradients change weights together."""
 
     loss: str
     output: str | None
     update: Update
     optimizer: Optimizer
     batch: int | None
+    accumulate: int = 1
 
     @property
     def said(self) -> dict[str, str]:
         """The options as texts."""
         loss = f"{self.loss}:{self.output}" if self.output is not None else self.loss
-        return {"loss": loss, "update": str(self.update), "optimizer": str(self.optimizer)}
+        chosen = {"loss": loss, "update": str(self.update), "optimizer": str(self.optimizer)}
+        return {**chosen, "accumulate": str(self.accumulate)}
 
 
 def training_of(given: Mapping[str, Any]) -> Training | None:
     """The training that options ask for; None without a loss. Raises UsageError for what cannot be trained."""
     update, optimizer, batch = update_of(given["update"]), optimizer_of(given["optimizer"]), batch_of(given["batch"])
     if given["loss"] is None:
-        keys = ("update", "optimizer", "batch") if given["retrain"] is None else ("update",)
+        keys = ("update", "accumulate", *(("optimizer", "batch") if given["retrain"] is None else ()))
         asked = next((k for k in keys if given[k] != OPTIONS[k].default), None)
         if asked is not None:
             hint = "give --loss cross_entropy, or another loss"
@@ -49,7 +52,13 @@ def training_of(given: Mapping[str, Any]) -> Training | None:
             hint = f"leave out --{key.rstrip('s')}, and compress what export_onnx writes"
             raise UsageError(f"a training step takes no --{key.rstrip('s')}", hint=hint, where="--loss")
     loss, output = loss_of(given["loss"])
-    return Training(loss, output, update, optimizer, batch)
+    return Training(loss, output, update, optimizer, batch, _accumulate_of(given["accumulate"]))
+
+
+def _accumulate_of(given: int) -> int:
+    if not 1 <= given <= MAX_BATCH:
+        raise UsageError(f"gradients of {given} steps", hint=f"give 1 to {MAX_BATCH}", where="--accumulate")
+    return given
 
 
 def batch_of(given: int | None) -> int | None:

@@ -11,6 +11,7 @@ from edgec.differentiate.optimizers import Optimizer
 from edgec.differentiate.step import Choices, Step, training_step
 from edgec.differentiate.update import Update, trained
 from edgec.errors import ModelError, UsageError
+from edgec.frontend.onnx.adapters import with_adapters
 from edgec.frontend.onnx.model import Model
 from edgec.frontend.onnx.trainable import Weight, answers_of, weights_of, with_batch, with_inputs, with_values
 from edgec.frontend.source import Parsed, digest
@@ -37,6 +38,8 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     if context.options.device.language != "c":
         hint = "train for a processor: edgec device list"
         raise UsageError(f"training is not written for '{context.options.device.name}' yet", hint=hint, where="--loss")
+    if asked.update.kind == "lora":
+        parsed = with_adapters(parsed, asked.update.rank)
     chosen = trained(weights_of(parsed), asked.update, parsed.where)
     step, opened, weights = _step(parsed, chosen, asked, context)
     done = run(opened, context, until="schedule")
@@ -67,7 +70,8 @@ def _hold_ram(step: Program, parsed: Model, asked: Asked, context: Context) -> N
     room, needed = context.options.room, _ram(step)
     if not room or needed <= room:
         return
-    small = replace(asked, update=Update("last", 1), optimizer=Optimizer("sgd", asked.optimizer.lr), batch=None)
+    sgd = Optimizer("sgd", asked.optimizer.lr)
+    small = replace(asked, update=Update("last", 1), optimizer=sgd, batch=None, accumulate=1)
     graph, _, _ = _step(parsed, trained(weights_of(parsed), small.update, parsed.where), small, context)
     least = min(needed, _ram(_program(run(graph.graph, context, "simplify", "schedule"))))
     hint = f"the least is {least} bytes, by --update last:1 --optimizer sgd and no --batch"
@@ -99,12 +103,16 @@ def _step(
     graph = _imported(judged, context)
     if asked.batch is not None:
         graph = _batched(judged, graph, weights, asked.batch, context)
-    step = training_step(graph, Choices(asked.loss, asked.optimizer, tuple(w.name for w in weights), axis))
+    step = training_step(graph, _choices(asked, weights, axis))
     kept = [w for w in weights if w.name in step.states]
     if len(kept) < len(weights):
         return _step(parsed, kept, asked, context)
     step = replace(step, graph=replace(step.graph, metadata={**step.graph.metadata, MODEL_SHA256: digest(parsed)}))
     return step, with_inputs(parsed, weights), weights
+
+
+def _choices(asked: Asked, weights: Sequence[Weight], axis: int) -> Choices:
+    return Choices(asked.loss, asked.optimizer, tuple(w.name for w in weights), axis, asked.accumulate)
 
 
 def _imported(model: Model, context: Context) -> Graph:

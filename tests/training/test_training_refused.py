@@ -27,6 +27,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no node": ({"update": ","}, "no weight is to be trained"),
     "layers": ({"update": "last:0"}, "no number of layers"),
     "batch": ({"batch": 0}, "a batch of 0"),
+    "accumulate": ({"accumulate": 0}, "gradients of 0 steps"),
+    "rank": ({"update": "lora=0"}, "'lora=0' is no rank"),
     "device": ({"device": "cuda_sm90"}, "training is not written"),
     "quantize": ({"quantize": "int8-dynamic"}, "takes no --quantize"),
     "prune": ({"prune": "vector", "sparsity": 0.5}, "takes no --prune"),
@@ -43,7 +45,7 @@ def test_options(case: str, tmp_path: Path) -> None:
 
 
 def test_options_of_training_without_a_loss() -> None:
-    for given in ({"update": "bias"}, {"optimizer": "adam"}, {"batch": 2}):
+    for given in ({"update": "bias"}, {"optimizer": "adam"}, {"batch": 2}, {"accumulate": 2}):
         with pytest.raises(UsageError, match="nothing is trained without a loss"):
             edgec.build(convolutions(), compile=False, **given)
 

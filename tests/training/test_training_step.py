@@ -64,13 +64,17 @@ def test_cross_entropy_of_large_answers() -> None:
 
 
 def step_of(
-    loss: str, optimizer: Optimizer, update: str = "all", model: onnx.ModelProto | None = None
+    loss: str,
+    optimizer: Optimizer,
+    update: str = "all",
+    model: onnx.ModelProto | None = None,
+    accumulate: int = 1,
 ) -> tuple[Step, Arrays]:
     """A step of a network, by default the linear one, and its states at the start."""
     parsed = read(linear() if model is None else model)
     chosen = trained(weights_of(parsed), update_of(update), "model")
     graph = import_model(with_inputs(parsed, chosen))
-    step = training_step(graph, Choices(loss, optimizer, tuple(w.name for w in chosen)))
+    step = training_step(graph, Choices(loss, optimizer, tuple(w.name for w in chosen), accumulate=accumulate))
     verify(step.graph)
     types = {str(n.attributes["name"]): n.type for n in step.graph.inputs}
     start = {name: np.zeros(types[name].shape, np.float32) for name in step.states}
@@ -190,3 +194,37 @@ def test_updates_prune_the_graph() -> None:
         counts[update] = sum(n.op == "conv" for n in step.graph.operations())
     assert counts["last:1"] == counts["bias"] == 2
     assert counts["all"] > 4
+
+
+@pytest.mark.parametrize("text", ["sgd:lr=0.1,momentum=0.9", "adam:lr=0.1,clip=0.5"])
+def test_accumulated_gradients(text: str) -> None:
+    """Three steps on five samples each are one on all fifteen; the steps between change no weight."""
+    small = linear()
+    big = onnx.ModelProto()
+    big.CopyFrom(small)
+    big.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 15
+    parts, states = step_of("mse", optimizer_of(text), model=small, accumulate=3)
+    whole, wanted = step_of("mse", optimizer_of(text), model=big)
+    for _ in range(2):
+        x = RANDOM.standard_normal((15, 4)).astype(np.float32)
+        given = {"x": x, "target": RANDOM.standard_normal((15, 3)).astype(np.float32)}
+        rate = {"learning_rate": np.float32(0.1)}
+        found = run(whole.graph, {**given, **rate, **wanted})
+        wanted = {name: found[new] for name, new in whole.states.items()}
+        for k in range(3):
+            before = states
+            part = {name: array[5 * k : 5 * k + 5] for name, array in given.items()}
+            found = run(parts.graph, {**part, **rate, **states})
+            states = {name: found[new] for name, new in parts.states.items()}
+            assert all(np.array_equal(states[n], before[n]) for n in ("w", "b")) == (k < 2)
+    for name, value in wanted.items():
+        np.testing.assert_allclose(states[name], value, rtol=0, atol=1e-6)
+    assert states["accumulated"] == 0 and not states["w_gradient"].any()
+
+
+def test_a_broken_step_between_counts_for_nothing() -> None:
+    step, states = step_of("mse", optimizer_of("sgd:momentum=0.9"), accumulate=2)
+    given = {"x": np.full((5, 4), np.nan, np.float32), "target": np.zeros((5, 3), np.float32)}
+    found = run(step.graph, {**given, "learning_rate": np.float32(0.1), **states})
+    for name, new in step.states.items():
+        assert np.array_equal(found[new], states[name]), name

@@ -60,6 +60,7 @@ class Unopened:
         facts = read_lock(folder)["training"]
         self.network = SimpleNamespace(folder=folder, name="net")
         self.said, self.classes = {key: facts[key] for key in ("loss", "optimizer")}, facts["classes"]
+        self.accumulate = int(facts["accumulate"])
         self.inputs = tuple(_port(p) for p in facts["inputs"])
         self.target = _port(facts["target"])
         self.weights = [p["onnx_name"] for p in facts["state"] if p["trained"]]

@@ -104,10 +104,10 @@ def lesson(
     fine = emit("abs", judged) < float("inf")
     sizes = [_size(learnable[name].value) for name, _ in kept]
     trained = [inputs[name] for name, _ in kept]
-    after = updated(trained, slopes, optimizer, Value(rate), fine, names, sizes)
+    after, broken = updated(trained, slopes, optimizer, Value(rate), fine, names, sizes)
     graph = Graph(
         (*student.inputs, rate, *masked, *trained, *after.begun),
-        ((names.fresh(LOSS), judged.node), (names.fresh(BROKEN), after.broken.node), *after.outputs),
+        ((names.fresh(LOSS), judged.node), (names.fresh(BROKEN), broken.node), *after.outputs),
         origin={**dense.origin, **made.origin},
         metadata=dict(after.described),
     )

@@ -22,8 +22,10 @@ _LAYERS = {
 _NORMS = dict.fromkeys(
     ("BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization"), ("norm", "norm")
 )
-#: Operators that take a weight on either side.
-_EITHER = {"MatMul": "weight", "Add": "bias", "Mul": "norm", "PRelu": "norm"}
+#: Operators that take a weight on any side.
+_EITHER = {"MatMul": "weight", "Add": "bias", "Mul": "norm", "PRelu": "norm", "Concat": "weight"}
+#: Operators that move the elements of their first operand; Concat moves those of all.
+_MOVES = {"Identity", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Split", "Expand"}
 
 
 @dataclass(frozen=True)
@@ -41,20 +43,36 @@ class Weight:
 
 
 def weights_of(model: Model) -> list[Weight]:
-    """The weights of the main graph in the order of the nodes that read them: several floats of 32 bits each."""
+    """The weights of the main graph in the order of the nodes that read them: several floats of 32 bits each.
+
+    A node may read a weight transposed, in parts, or joined with others, as exporters write it.
+    """
     held = _floats(model)
+    moved = {name: (name,) for name in held}
     found: dict[str, Weight] = {}
     layer = -1
     for node in model.proto.graph.node:
-        kinds = dict(_kinds(node))
-        read = [name for name in kinds if name in held]
-        if any(kinds[name] == "weight" for name in read):
+        if (sources := _moved(node, moved)) is not None:
+            moved.update(dict.fromkeys(node.output, sources))
+            continue
+        kinds = [(name, kind) for operand, kind in _kinds(node) for name in moved.get(operand, ())]
+        if any(kind == "weight" for _, kind in kinds):
             layer += 1
-        for name in read:
+        for name, kind in kinds:
             if name not in found:
                 value = tensor(held[name], model.folder)
-                found[name] = Weight(name, label_of(node), kinds[name], max(layer, 0), value)
+                found[name] = Weight(name, label_of(node), kind, max(layer, 0), value)
     return list(found.values())
+
+
+def _moved(node: NodeProto, moved: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
+    """The weights whose elements are all that the results of a node have; None where they have others."""
+    if node.op_type != "Concat" and node.op_type not in _MOVES:
+        return None
+    operands = node.input if node.op_type == "Concat" else node.input[:1]
+    if not operands or any(name not in moved for name in operands):
+        return None
+    return tuple(dict.fromkeys(name for operand in operands for name in moved[operand]))
 
 
 def _kinds(node: NodeProto) -> Iterable[tuple[str, str]]:

@@ -7,13 +7,14 @@ products are kernels like all others, which threads share; a loop does not grow 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from edgec.errors import ModelError
 from edgec.frontend.onnx.call import Call, onnx
 from edgec.frontend.onnx.indices import require_inside
 from edgec.frontend.values import Value, concat, emit, full, select
 from edgec.ir.expr import Expr, Extent
+from edgec.ir.graph import Node
 from edgec.ir.types import extent_text
 from edgec.ops.cells import Cell, activation
 from edgec.ops.recurrence import PANEL
@@ -237,6 +238,23 @@ class _Direction:
         ).cast(dtype)
         last = (y.part(0, self.steps + k, self.steps + k + 1).squeeze(0) for k in range(self.cell.states))
         return y.part(0, 0, self.steps), tuple(last)
+
+
+def steps_of(loop: Node) -> Node:
+    """What the procedure ``recurrence`` computes, as graphs of its steps."""
+    given = loop.attributes
+    cell = Cell(**{f.name: given[f.name] for f in fields(Cell)})
+    gates, bias, *rest = map(Value, loop.args)
+    hidden, products = gates.shape[2] // cell.gates, len(cell.products)
+    weights = [
+        panels.transpose(1, 0, 2).reshape(hidden, panels.shape[0] * PANEL).part(1, 0, count * hidden)
+        for panels, count in zip(rest, cell.products)
+    ]
+    states, rest = tuple(rest[products : products + cell.states]), rest[products + cell.states :]
+    peepholes, lengths = rest[0] if cell.peepholes else None, rest[-1] if given["lengths"] else None
+    one = _Direction(cell, gates, concat(weights, 1), bias, states, peepholes, lengths, bool(given["backwards"]))
+    y, last = one.unrolled()
+    return concat([y, *(state.unsqueeze(0) for state in last)], 0).node
 
 
 def _panels(weights: Value) -> Value:
