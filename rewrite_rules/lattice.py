@@ -1,7 +1,7 @@
 """The lattice of greater and smaller: absorption, distribution, and what preserves order."""
 
 from edgec.ops import node
-from edgec.rewrite import absolute, greatest, maximum, minimum, rule, rule_on, static, uniform
+from edgec.rewrite import absolute, greatest, maximum, minimum, nonnegative, rule, rule_on, static, uniform
 from edgec.rewrite.facts import least
 from edgec.rewrite.sample import extents, fixed, given
 
@@ -119,6 +119,8 @@ def minimum_of_lesser(x, c):
 
 #: Functions that preserve order where they are defined.
 _RISING = ("exp", "sigmoid", "tanh", "erf", "log", "log1p", "expm1", "sqrt", "atan", "sinh", "asinh")
+#: Those of them that are not a number below zero (below -1): what compares their results keeps it, and must.
+_PARTLY_DEFINED = ("log", "log1p", "sqrt")
 
 
 def rising_pairs(random):
@@ -142,6 +144,8 @@ def compare_before_rising(n, view):
     a, b = n.args
     if a.op != b.op or a.op not in _RISING or a.type != b.type:
         return "the operands are not results of one order-preserving function"
+    if a.op in _PARTLY_DEFINED and nonnegative(*a.args, *b.args) is not True:
+        return "one operand alone may be below what the function is defined for"
     return node(a.op, node(n.op, *a.args, *b.args))
 
 
@@ -157,6 +161,8 @@ def reduce_before_rising(n, view):
     (x,) = n.args
     if n.attributes["combine"] not in ("max", "min") or x.op not in _RISING:
         return "it is no extreme of an order-preserving function"
+    if x.op in _PARTLY_DEFINED and nonnegative(*x.args) is not True:
+        return "some elements may be below what the function is defined for"
     return node(x.op, node("reduce", *x.args, **n.attributes))
 
 

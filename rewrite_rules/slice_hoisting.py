@@ -187,8 +187,9 @@ def slice_before_movement(n, view):
 
 def last_of_prefix(random):
     a, b = extents(random, 2)
-    running = node("prefix", given("x", a, b + 1), combine="add", axis=1)
-    yield node("slice", running, starts=(0, b), steps=(1, 1), shape=(a, 1))
+    reverse = random.random() < 0.5
+    running = node("prefix", given("x", a, b + 1), combine="add", axis=1, reverse=reverse)
+    yield node("slice", running, starts=(0, 0 if reverse else b), steps=(1, 1), shape=(a, 1))
 
 
 @rule_on("slice", family="reduction", numeric="reassociates", examples=last_of_prefix)

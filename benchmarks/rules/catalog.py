@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks import ROOT
 from benchmarks.networks import catalog as networks
+from benchmarks.rules import guards
 from benchmarks.rules.simplify import shortened
 from edgec.frontend.onnx import import_model
 from edgec.report import rules as rule_records
@@ -53,6 +54,17 @@ def benefits(found: Sequence[networks.Network]) -> dict[str, Found]:
     return used
 
 
+def conditions() -> dict[str, int]:
+    """Conditions of guards: all, those found necessary, those found to refuse only what would be right, the others."""
+    every = {str(c) for file in guards.FOLDER.glob("*.py") for c in guards.clauses(file)}
+    listed = (ROOT / "tests" / "rules" / "harmless_clauses.txt").read_text(encoding="utf-8").splitlines()
+    economy = sum("\t" in line for line in listed)
+    return {
+        "clauses": len(every), "bite": len(every) - len(listed),
+        "economy": economy, "unreached": len(listed) - economy,
+    }  # fmt: skip
+
+
 def page(rules: Sequence[Rule], data: Mapping[str, Any]) -> str:
     """The Markdown page; everything in it is in the rules themselves or in ``data``."""
     about, measured = data["rules"], data["networks"]
@@ -62,7 +74,7 @@ def page(rules: Sequence[Rule], data: Mapping[str, Any]) -> str:
     parts = [
         _HEAD.format(
             rules=len(rules), identities=identities, used=used, networks=len(measured),
-            names="those of docs/results/simplification.md", **levels,
+            names="those of docs/results/simplification.md", tested=len(rules) - identities, **levels, **conditions(),
         )
     ]  # fmt: skip
     for family in sorted({r.family for r in rules}):
@@ -96,12 +108,16 @@ _HEAD = """\
 Written by `python -m benchmarks.rules.catalog`. {rules} rules: {exact} keep every bit, {reassociates} reassociate,
 {approximates} approximate.
 
-Every rule is proved, none is assumed:
+{identities} rules are proved for all values, {tested} are tested on instances alone; none is assumed:
 
 * **Instances**: both sides are evaluated on generated graphs of sizes 1 to 4 with broadcasting, for all element types
   that the rule claims, with values chosen to break almost-correct rules. An exact rule has to keep every bit, NaN and
   signs of zeros included; the others agree up to rounding. On some instance the rule must reduce the cost, and below
   what all other rules achieve.
+* **Guards** (`tests/rules/test_guards.py`): each condition under which a rule refuses is taken away, and neighbors of
+  the instances tell whether the rule is then wrong. Of {clauses} conditions {bite} are needed: without each of them
+  there is a counterexample. Without {economy} others the rule stays right on every neighbor (they refuse what gains
+  nothing), and {unreached} are reached by no neighbor yet; `tests/rules/harmless_clauses.txt` names both.
 * **Identity**: {identities} rules are scalar identities that z3 or sympy proves for all values, under the conditions
   that the identity needs. Tests compare these conditions with the cases that the guard of the rule accepts.
 

@@ -1,0 +1,84 @@
+"""Guards refuse what they have to: without one of its clauses a rule is found wrong."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.rules import guards
+from benchmarks.rules.guards import FOLDER, RULES, clauses, tried, wrong
+from edgec import ops
+from edgec.ir.graph import Node
+from edgec.rewrite.sample import given
+
+#: Clauses without which nothing was found wrong, one a line: of those that follow a tab and a number, so many instances
+#: are then changed, all rightly (they refuse what would gain nothing, or would not end); the others were not reached.
+HARMLESS = Path(__file__).with_name("harmless_clauses.txt")
+
+
+def harmless() -> set[str]:
+    return {line.partition("\t")[0] for line in HARMLESS.read_text(encoding="utf-8").splitlines()}
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    """Neighbors of instances overflow and divide by zero, on both sides alike."""
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.py")), ids=lambda f: f.stem)
+def test_a_clause_less_is_found_wrong(file: Path, tmp_path: Path) -> None:
+    listed = harmless()
+    lived = [str(c) for c in clauses(file) if str(c) not in listed and tried(c, tmp_path).counterexample is None]
+    assert not lived
+
+
+def test_what_is_listed_as_harmless_is_there() -> None:
+    there = {str(c) for file in FOLDER.glob("*.py") for c in clauses(file)}
+    assert harmless() <= there
+    assert len(harmless()) < 0.6 * len(there)
+
+
+def running(exclusive: bool) -> Node:
+    sums = ops.node("prefix", given("x", 2, 4), combine="add", axis=1, exclusive=exclusive, reverse=False)
+    return ops.node("slice", sums, starts=(0, 3), steps=(1, 1), shape=(2, 1))
+
+
+def adjacent(step: int) -> Node:
+    x = given("x", 2, 9)
+    parts = (ops.node("slice", x, starts=(0, at), steps=(1, by), shape=(2, 2)) for at, by in ((0, 1), (2, step)))
+    return ops.node("concat", *parts, axis=1)
+
+
+def padded(start: int) -> Node:
+    around = ops.node("pad", given("x", 2, 4), before=(0, 2), after=(0, 2), value=3.0)
+    return ops.node("slice", around, starts=(0, start), steps=(1, 1), shape=(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("rule", "just_inside", "just_outside"),
+    [
+        ("last_of_running_sum", [running(False)], [running(True)]),
+        ("join_adjacent_slices", [adjacent(1)], [adjacent(2), adjacent(3), adjacent(-1)]),
+        ("slice_inside_padding", [padded(2), padded(3)], [padded(0), padded(1), padded(4), padded(5)]),
+    ],
+)
+def test_at_the_border(rule: str, just_inside: list[Node], just_outside: list[Node]) -> None:
+    for node in just_inside:
+        (replacement,) = guards.proposed(RULES[rule], node)
+        assert wrong(RULES[rule], node, replacement) is None
+    for node in just_outside:
+        assert not guards.proposed(RULES[rule], node)
+
+
+@pytest.mark.parametrize("rule", ["compare_before_rising", "reduce_before_rising"])
+@pytest.mark.parametrize("function", ["sqrt", "log", "log1p"])
+def test_results_that_are_no_numbers_are_kept(rule: str, function: str) -> None:
+    """The greatest of sqrt(-1) and sqrt(4) is no number; sqrt of the greatest would be one."""
+    x, y = (ops.node(function, given(name, 2, 3)) for name in "xy")
+    single = ops.node("max", x, y) if rule.startswith("compare") else ops.node("reduce", x, combine="max", axes=(1,))
+    assert not guards.proposed(RULES[rule], single)
