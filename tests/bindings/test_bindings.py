@@ -149,7 +149,7 @@ def test_names_types_and_sizes_of_every_kind(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     for settings, message in (
-        ({"extras": ["cobol"]}, "no 'cobol'"),
+        ({"extras": ["cobol"]}, "no app or binding 'cobol'"),
         ({"extras": ["java"], "name": "native"}, "'native' cannot be a name in java"),
         ({"extras": ["python"], "name": "lambda"}, "'lambda' cannot be a name in python"),
         ({"extras": ["cpp"], "name": "EOF"}, "'EOF' cannot be a name in cpp"),
