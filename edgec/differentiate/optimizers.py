@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -114,34 +114,25 @@ def advanced(optimizer: Optimizer, powers: Mapping[str, Value]) -> dict[str, Val
     return {name: powers[name] * beta + (1.0 - beta) for name, beta in zip(optimizer.powers, betas)}
 
 
-def stepped(
+def moments_after(o: Optimizer, weight: Value, gradient: Value, moments: Mapping[str, Value]) -> dict[str, Value]:
+    """What is kept for a weight, one step later."""
+    g = _decayed(o, weight, gradient)
+    if o.name != "sgd":
+        first, second = moments["first"] * o.beta1, moments["second"] * o.beta2
+        return {"first": first + g * (1.0 - o.beta1), "second": second + g * g * (1.0 - o.beta2)}
+    return {"velocity": moments["velocity"] * o.momentum + g} if o.momentum else {}
+
+
+def weight_after(
     o: Optimizer, weight: Value, gradient: Value, moments: Mapping[str, Value], powers: Mapping[str, Value], rate: Value
-) -> tuple[Value, dict[str, Value]]:
-    """A weight and its moments after a step; ``powers`` are those of this step."""
-    return _STEPS[o.name](o, weight, gradient, moments, powers, rate)
+) -> Value:
+    """A weight after a step, from the moments and the ``powers`` of this step."""
+    if o.name != "sgd":
+        weight = weight * (1.0 - rate * o.weight_decay) if o.weight_decay and o.name == "adamw" else weight
+        size = emit("sqrt", moments["second"]) / emit("sqrt", powers["correction2"]) + o.eps
+        return weight - (rate / powers["correction1"]) * (moments["first"] / size)
+    return weight - (moments["velocity"] if o.momentum else _decayed(o, weight, gradient)) * rate
 
 
-def _sgd(
-    o: Optimizer, weight: Value, gradient: Value, moments: Mapping[str, Value], powers: Mapping[str, Value], rate: Value
-) -> tuple[Value, dict[str, Value]]:
-    gradient = gradient + weight * o.weight_decay if o.weight_decay else gradient
-    if not o.momentum:
-        return weight - gradient * rate, {}
-    velocity = moments["velocity"] * o.momentum + gradient
-    return weight - velocity * rate, {"velocity": velocity}
-
-
-def _adam(
-    o: Optimizer, weight: Value, gradient: Value, moments: Mapping[str, Value], powers: Mapping[str, Value], rate: Value
-) -> tuple[Value, dict[str, Value]]:
-    if o.weight_decay and o.name == "adam":
-        gradient = gradient + weight * o.weight_decay
-    elif o.weight_decay:
-        weight = weight * (1.0 - rate * o.weight_decay)
-    first = moments["first"] * o.beta1 + gradient * (1.0 - o.beta1)
-    second = moments["second"] * o.beta2 + gradient * gradient * (1.0 - o.beta2)
-    size = emit("sqrt", second) / emit("sqrt", powers["correction2"]) + o.eps
-    return weight - (rate / powers["correction1"]) * (first / size), {"first": first, "second": second}
-
-
-_STEPS: dict[str, Callable[..., tuple[Value, dict[str, Value]]]] = {"sgd": _sgd, "adam": _adam, "adamw": _adam}
+def _decayed(o: Optimizer, weight: Value, gradient: Value) -> Value:
+    return gradient + weight * o.weight_decay if o.weight_decay and o.name != "adamw" else gradient

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgec.differentiate.optimizers import Optimizer, advanced, clipped, stepped
+from edgec.differentiate.optimizers import Optimizer, advanced, clipped, moments_after, weight_after
 from edgec.frontend.states import describe
 from edgec.frontend.values import Value, select
 from edgec.ir.graph import Node, placeholder
@@ -65,10 +65,12 @@ class Updates:
         self.begun.append(node)
         return Value(node)
 
-    def renew(self, old: Value, new: Value) -> None:
+    def renew(self, old: Value, new: Value) -> Value:
+        """The next value, which later ones may be computed from: it is stored in any case."""
         assert old.node not in self.renewed
-        name = self.names.fresh(f"{old.node.attributes['name']}_next")
-        self.renewed[old.node] = name, select(self.fine, new, old).node
+        name, value = self.names.fresh(f"{old.node.attributes['name']}_next"), select(self.fine, new, old)
+        self.renewed[old.node] = name, value.node
+        return value
 
 
 def updated(
@@ -101,8 +103,8 @@ def updated(
         for before, slope in zip(sums, slopes):
             made.renew(before, select(due, 0.0, slope))
 
-    def renew(old: Value, new: Value) -> None:
-        made.renew(old, new if due is None else select(due, new, old))
+    def renew(old: Value, new: Value) -> Value:
+        return made.renew(old, new if due is None else select(due, new, old))
 
     powers = {p: made.begin(p, Type("f32", ())) for p in o.powers}
     now = advanced(o, powers)
@@ -110,10 +112,8 @@ def updated(
         weight, name = Value(node), str(node.attributes["name"])
         moments = {m: made.begin(f"{name}_{m}", weight.type) for m in o.moments}
         own = rate if sizes is None else rate * sizes[k]
-        after, later = stepped(o, weight, slope, moments, now, own)
-        renew(weight, after)
-        for m, value in later.items():
-            renew(moments[m], value)
+        later = {m: renew(moments[m], new) for m, new in moments_after(o, weight, slope, moments).items()}
+        renew(weight, weight_after(o, weight, slope, later, now, own))
     for p, value in now.items():
         renew(powers[p], value)
     return made, broken

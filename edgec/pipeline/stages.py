@@ -28,6 +28,7 @@ from edgec.frontend.states import with_states
 from edgec.fuse import Plan
 from edgec.fuse import plan as plan_graph
 from edgec.fuse.assignment import Assignment
+from edgec.fuse.order import in_less_memory
 from edgec.fuse.single import one_token, single_plan
 from edgec.fuse.stripes import Lives, fitting
 from edgec.ir.graph import MODEL_SHA256, Graph
@@ -186,6 +187,8 @@ def _planned(compressed: Compressed, context: Context) -> Plan:
     )
     require_offered(o.overrides, plan)
     plan = replace(plan, bf16_layers=compressed.bf16_layers)
+    if o.training is not None:
+        plan = in_less_memory(plan)
     if o.gpu is None:
         return plan
     assignment = assign(plan, o.device, o.gpu, o.threads)
