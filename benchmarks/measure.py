@@ -97,7 +97,7 @@ def measure(network: Network, settings: Settings) -> Measured:
     built = edgec.build(
         network.path, shapes=shapes, threads=max(settings.threads), device=settings.device, compiler=settings.compiler
     )
-    graph = built.run.graph
+    graph = built.stages.graph
     sets = [random_inputs(graph, seed) for seed in range(SAMPLES)] + ([given] if given else [])
     timed, errors = [], [0.0] * len(sets)
     for threads in settings.threads:

@@ -155,7 +155,7 @@ def _build(path: Path, options: argparse.Namespace, cache: Path) -> dict[str, An
         found[_label(compiler)] = {
             "folder": str(folder.absolute()),
             "compiler": built.compiler,
-            "macs": macs(built.run.graph),
+            "macs": macs(built.stages.graph),
             "kernels": built.kernels,
             "weights_bytes": built.weights_bytes,
             "arena_bytes": built.arena_bytes,

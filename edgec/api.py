@@ -61,8 +61,8 @@ Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 
-def _interface(function: Callable[Given, Found]) -> Callable[Given, Found]:
-    """A function of this interface: its options have all their names, and long work shows a bar.
+def interface(function: Callable[Given, Found]) -> Callable[Given, Found]:
+    """A function of the Python interface: its options have all their names, and long work shows a bar.
 
     The bar is drawn in a terminal or a notebook, unless ``progress`` is given.
     """
@@ -84,7 +84,7 @@ def _interface(function: Callable[Given, Found]) -> Callable[Given, Found]:
 def load(source: str | Path, **settings: Unpack[Settings]) -> Any: ...
 @overload
 def load(source: Source, **settings: Unpack[Settings]) -> Model: ...
-@_interface
+@interface
 def load(source: Source, **settings: Unpack[Settings]) -> Model | LanguageModel | Network | Trainer:
     """Read a model: the path of an ONNX, TensorFlow Lite or GGUF file, its bytes, or an ONNX ModelProto.
 
@@ -111,7 +111,7 @@ def _opened(folder: Path, threads: int = 1, **settings: Any) -> LanguageModel | 
     return LanguageModel(folder, threads) if has_tokens else Network(folder, threads)
 
 
-@_interface
+@interface
 def build(
     model: Buildable,
     out: str | Path | None = None,
@@ -156,7 +156,7 @@ def build(
     )  # fmt: skip
 
 
-@_interface
+@interface
 def from_torch(
     module: Any,
     example_inputs: Any = None,
@@ -190,7 +190,7 @@ def _names(given: Sequence[str] | str) -> list[str]:
     return [n.strip() for n in given.split(",") if n.strip()] if isinstance(given, str) else list(given)
 
 
-@_interface
+@interface
 def tune(
     model: Buildable,
     seconds: float = 60.0,
@@ -211,7 +211,7 @@ def tune(
 tune_model = tune
 
 
-@_interface
+@interface
 def masks(model: Buildable, **settings: Unpack[Settings]) -> dict[str, np.ndarray]:
     """Weights that a training loop should keep: Boolean arrays [outputs, inputs, taps..] by the names of layers.
 
@@ -227,7 +227,7 @@ def masks(model: Buildable, **settings: Unpack[Settings]) -> dict[str, np.ndarra
     return dict(prune_graph(graph, asked, None).masks)
 
 
-def _built(model: Buildable | Built, progress: Progress, settings: Settings) -> Built:
+def built_of(model: Buildable | Built, progress: Progress, settings: Settings) -> Built:
     """The build to be checked or timed: as it is, in its folder, from the compile cache, or built now."""
     if isinstance(model, Built):
         if settings:
@@ -241,13 +241,13 @@ def _built(model: Buildable | Built, progress: Progress, settings: Settings) -> 
 def _written(model: Buildable | Built, progress: Progress, settings: Settings) -> Built:
     """The sources of what is to run elsewhere."""
     return (
-        _built(model, progress, settings)
+        built_of(model, progress, settings)
         if isinstance(model, Built) or is_built(model)
         else build(model, compile=False, progress=progress, **settings)
     )
 
 
-@_interface
+@interface
 def reopen(
     folder: str | Path, model: str | Path | None = None, *, progress: Progress = silent, **settings: Unpack[Settings]
 ) -> Built:
@@ -259,7 +259,7 @@ def reopen(
     return reopened(Path(folder), settings, model, progress)
 
 
-@_interface
+@interface
 def run_on_device(
     model: Buildable | Built,
     inputs: str | Path | Mapping[str, np.ndarray],
@@ -273,12 +273,12 @@ def run_on_device(
     """Run a network on its device: the outputs of every sample that ``inputs`` hold, and the nanoseconds it took."""
 
     built = _written(model, progress, settings)
-    sets = inputs_for(built.run.graph, inputs, 1, 0)
+    sets = inputs_for(built.stages.graph, inputs, 1, 0)
     with connect(built, link, keep, timeout, progress) as on:
         return on.run(sets)
 
 
-@_interface
+@interface
 def check(
     model: Buildable | Built,
     *,
@@ -315,7 +315,7 @@ def check(
         )  # fmt: skip
 
     if link is None:
-        built = _built(model, progress, settings)
+        built = built_of(model, progress, settings)
         return replace(judge(built), cache=_cache_error(built, seed, progress))
     with connect(built := _written(model, progress, settings), link, keep, timeout, progress) as on:
         return judge(built, on)
@@ -332,7 +332,7 @@ def _cache_error(built: Built, seed: int, progress: Progress) -> CacheError | No
     return cache_error(facts.cache, built.network, exact.network, seed, progress)
 
 
-@_interface
+@interface
 def score(
     model: Buildable,
     data: str | Path,
@@ -369,7 +369,7 @@ def score(
     return scored(floats, narrow, Path(data), metric, known, output, drop, progress)
 
 
-@_interface
+@interface
 def bench(
     model: Buildable | Built,
     *,
@@ -393,8 +393,8 @@ def bench(
         if vs is not None:
             raise UsageError("a peer is timed on this machine only", hint="leave out --vs, or the link")
         built = _written(model, progress, settings)
-        arrays = inputs_for(built.run.graph, inputs, 1, seed)[0] if inputs is not None else None
+        arrays = inputs_for(built.stages.graph, inputs, 1, seed)[0] if inputs is not None else None
         with connect(built, link, None, timeout, progress, profile=True) as on:
             return latency.bench_on_device(built, on, seconds=seconds, seed=seed, inputs=arrays)
-    built = _built(model, progress, settings)
+    built = built_of(model, progress, settings)
     return latency.bench(built, inputs=inputs, vs=vs, seconds=seconds, rounds=rounds, seed=seed, progress=progress)

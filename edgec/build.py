@@ -82,11 +82,12 @@ class Built:
     """A network as C in ``folder``, and as a function on numpy arrays.
 
     Call it with arrays in the order of the model's inputs, or by their names; it returns the output, or a dictionary of
-    all of them by name. ``seconds`` are those of every stage and of the C compiler.
+    all of them by name. `run` takes and gives a dictionary. ``stages`` holds the results of the pipeline's stages,
+    ``seconds`` the time of each and of the C compiler.
     """
 
     parsed: Parsed | None
-    run: Run = field(repr=False)
+    stages: Run = field(repr=False)
     folder: Path
     seconds: Mapping[str, float]
     compiler: str | None = None
@@ -94,7 +95,7 @@ class Built:
 
     @property
     def options(self) -> Options:
-        return self.run.options
+        return self.stages.options
 
     @property
     def onnx(self) -> OnnxModel | None:
@@ -103,14 +104,14 @@ class Built:
 
     @property
     def program(self) -> Program:
-        found: Program = self.run["emit"].program if "emit" in self.run else self.run["schedule"]
+        found: Program = self.stages["emit"].program if "emit" in self.stages else self.stages["schedule"]
         return found
 
     @property
     def files(self) -> dict[str, int]:
         """Bytes of every file of the artefact by its path."""
-        if "emit" in self.run:
-            return {path: len(content) for path, content in self.run["emit"].files.items()}
+        if "emit" in self.stages:
+            return {path: len(content) for path, content in self.stages["emit"].files.items()}
         return {name: (self.folder / name).stat().st_size for name in (*read_lock(self.folder)["files"], LOCK)}
 
     @property
@@ -127,7 +128,7 @@ class Built:
     def operators(self) -> int:
         """Operators of the model, or those of the saved graph that the build started from."""
         if self.parsed is None:
-            return len(self.run.graph.operations())
+            return len(self.stages.graph.operations())
         return sum(operator_counts(self.parsed).values())
 
     @property
@@ -154,14 +155,14 @@ class Built:
 
         Raises UsageError for operators that have no ONNX form here, and where the build started behind that network.
         """
-        if "compress" not in self.run:
+        if "compress" not in self.stages:
             raise UsageError("no network was read, but a plan of it", hint="start at fuse or before")
-        files.replace(path, runnable(self.run["compress"].graph).SerializeToString())
+        files.replace(path, runnable(self.stages["compress"].graph).SerializeToString())
 
     @property
     def masks(self) -> Mapping[str, np.ndarray]:
         """By layer, which weights stayed ([outputs, inputs, taps..] of truth); empty where nothing was pruned."""
-        found = self.run.compressed
+        found = self.stages.compressed
         return found.pruned.masks if found is not None and found.pruned is not None else {}
 
     def write_masks(self, path: str | Path) -> None:
@@ -173,6 +174,10 @@ class Built:
     def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> Any:
         """Run once, as `Network` does. Raises UsageError or ModelError for inputs that do not fit."""
         return self.network(*arrays, **named)
+
+    def run(self, inputs: Mapping[str, np.ndarray], into: Mapping[str, np.ndarray] = {}) -> dict[str, np.ndarray]:
+        """Run once on inputs by name: `Network.run`."""
+        return self.network.run(inputs, into)
 
     def __str__(self) -> str:
         """The folder, and a line for every input and output with its type."""

@@ -73,7 +73,7 @@ def score(network: Network, examples: Iterator[Example], threads: int, **setting
     """Both on every example; a decision is the largest score."""
     built = edgec.build(network.path, shapes=network.shapes, threads=threads, **settings)  # type: ignore[arg-type]
     peer = Peer(network.path, network.shapes, threads)
-    name = next(iter(built.run.graph.inputs)).attributes["name"]
+    name = next(iter(built.stages.graph.inputs)).attributes["name"]
     count = ours = theirs = differing = 0
     for array, label in examples:
         got = int(np.argmax(built(array)))

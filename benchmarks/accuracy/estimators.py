@@ -113,7 +113,7 @@ def verdict(model: Any, x: np.ndarray) -> Verdict:
     with TemporaryDirectory() as folder:
         built = edgec.build(model, folder + "/built", shapes={name: x.shape})
         got = built.network.run({name: x})
-    judge = Judge(built.run["import"], CLOSE)
+    judge = Judge(built.stages["import"], CLOSE)
     found = judge.differences(got, wanted, {name: x})
     if not all(d.mismatches in (None, 0) for d in found):
         return Verdict(np.inf)

@@ -170,7 +170,7 @@ def _made(path: Path, case: Case, data: Path, folder: Path) -> Made:
         built = edgec.build(path, folder, **settings)  # type: ignore[arg-type]
     except EdgecError as error:
         return Made(None, str(error).splitlines()[0])
-    pruned, program = built.run["compress"].pruned, built.run["schedule"]
+    pruned, program = built.stages["compress"].pruned, built.stages["schedule"]
     zeros = pruned.report.zeros if pruned is not None else 0.0
     sparse = sum(k.sparsity is not None and k.sparsity.taken for k in program.kernels)
     told = f"{zeros:.0%} zeros, {sparse} sparse kernels ({time.monotonic() - begun:.0f} s)"

@@ -286,7 +286,7 @@ def run(found: Case, options: argparse.Namespace) -> tuple[list[str], bool]:
         built = edgec.build(found.path, Path(folder, "net"), shapes=found.shapes, **settings)  # type: ignore[arg-type]
         seconds = time.perf_counter() - begun
         narrow = [built.network.run(i) for i in found.inputs]
-        report = built.run["compress"].report
+        report = built.stages["compress"].report
     value = found.judge(narrow, floats)
     shipped = "-"
     if found.shipped is not None and found.shipped.is_file():

@@ -108,8 +108,8 @@ MobileNetV2 (224 x 224) takes 488 KiB of its 512 in eight stripes, 1.6 MiB witho
 def measured(network: str, path: Path, core: str, library: Path | None = None, room: int | None = None) -> Row:
     device = load_device(BOARDS[core])
     built = edgec.build(str(path), device=device, compile=False, ram=room)
-    striped = built.run.stripes
-    arrays = random_inputs(built.run.graph, 0)
+    striped = built.stages.stripes
+    arrays = random_inputs(built.stages.graph, 0)
     assert built.parsed is not None
     reference = open_reference(built.parsed, {}, {})
     want = reference.run(arrays)
@@ -133,7 +133,7 @@ def measured(network: str, path: Path, core: str, library: Path | None = None, r
         if symbol.startswith(f"{name}_") and symbol != f"{name}_weights"
     )
     return Row(
-        network, core, lsb, float(np.median(ran.nanoseconds)), macs(built.run.graph), memory["ram"]["arena"],
+        network, core, lsb, float(np.median(ran.nanoseconds)), macs(built.stages.graph), memory["ram"]["arena"],
         memory["ram"]["inputs_and_outputs"], remote.stack_bytes or 0, memory["flash"]["bytes"], code,
         path.stat().st_size, theirs.instructions if theirs is not None else None, their_lsb, room,
         striped.count if striped is not None else 1,

@@ -57,7 +57,7 @@ def compared(network: networks.Network, share: float) -> tuple[float, list[str]]
         small = Path(folder) / "small.onnx"
         built = edgec.build(network.path, Path(folder) / "c", shapes=network.shapes, prune="channel", sparsity=share)
         built.write_onnx(small)
-        inputs = random_inputs(built.run.graph, 0)
+        inputs = random_inputs(built.stages.graph, 0)
         session = onnxruntime.InferenceSession(str(small), providers=["CPUExecutionProvider"])
         wanted = session.run(None, dict(zip((i.name for i in session.get_inputs()), inputs.values(), strict=True)))
         got = built.network.run(inputs).values()

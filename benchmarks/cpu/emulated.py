@@ -90,7 +90,7 @@ def cell(path: Path, shapes: dict[str, tuple[int, ...]], device: str, link: str)
 def refusal(path: Path, device: str, processor: str) -> tuple[bool, str]:
     built = edgec.build(str(path), device=device, compile=False)
     try:
-        api.run_on_device(built, random_inputs(built.run.graph, 0), link=f"qemu:{processor}", progress=silent)
+        api.run_on_device(built, random_inputs(built.stages.graph, 0), link=f"qemu:{processor}", progress=silent)
     except DeviceError as error:
         return True, error.message
     return False, "it ran"

@@ -44,7 +44,7 @@ def seen(count: int) -> tuple[int, int, int, int]:
     path = wheels.network("efficientnet_lite0", wheels.default_cache())
     built = edgec.build(str(path), device=DEVICE, precision="fp16")
     peer = Peer(path, {}, 1)
-    (entry,) = built.run.graph.inputs
+    (entry,) = built.stages.graph.inputs
     name = entry.attributes["name"]
     examples = list(islice(pictures(networks.models_folder() / "imagenet_even"), count))
     with connect(built, LINK, None, 600.0, silent) as on:

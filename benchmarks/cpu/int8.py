@@ -173,7 +173,7 @@ def _beside_litert(results: Path, options: argparse.Namespace) -> None:
         if options.again or not (folder / "edgec.lock").is_file():
             folder.parent.mkdir(exist_ok=True)
             built = edgec.build(source, folder, threads=max(options.threads), device="host")
-            given = random_inputs(built.run.graph, 0)
+            given = random_inputs(built.stages.graph, 0)
             np.savez(folder.with_suffix(".in.npz"), **given)
             np.savez(folder.with_suffix(".out.npz"), **built.network.run(given))
         inputs, reference = (folder.with_suffix(suffix) for suffix in (".in.npz", ".out.npz"))

@@ -98,7 +98,7 @@ def show(options: argparse.Namespace, folder: Path) -> None:
     model = options.model
     if not given:
         model = folder / "random.onnx"
-        np.savez(model.with_suffix(".in.npz"), **random_inputs(built.run.graph, 0))
+        np.savez(model.with_suffix(".in.npz"), **random_inputs(built.stages.graph, 0))
     instrument(built.folder, len(built.program.kernels))
     again = [
         sys.executable,

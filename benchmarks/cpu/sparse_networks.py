@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         dense = edgec.build(network.path, shapes=network.shapes)
         pruning = {"prune": given.prune, "sparsity": given.sparsity, "prune_by": "magnitude"}
         sparse = edgec.build(network.path, shapes=network.shapes, **pruning)  # type: ignore[arg-type]
-        inputs = random_inputs(dense.run.graph, 0)
+        inputs = random_inputs(dense.stages.graph, 0)
         runs = {"dense": dense.network, "sparse": sparse.network}
         times: dict[str, list[float]] = {k: [] for k in runs}
         with _guarded(given.guard):

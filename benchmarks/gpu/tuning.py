@@ -44,7 +44,7 @@ def compared(name: str, models: Path, folder: Path, o: argparse.Namespace) -> st
     done = edgec.tune(path, o.seconds, **settings)
     plain, tuned = edgec.build(path, profiles=False, **settings), edgec.build(path, **settings)
     ways = {s: w for s, w in tuned.program.choices.items() if s.startswith("product ")}
-    first = edgec.build(path, compile=False, variants={}, **settings).run.context.variants
+    first = edgec.build(path, compile=False, variants={}, **settings).stages.context.variants
     assert isinstance(first, Variants)
     changed = sum(ways.get(key, product.usual) != product.usual for key, product in first.seen.items())
     networks = [edgec.Network(built.folder) for built in (plain, tuned)]

@@ -119,7 +119,7 @@ def _built(path: Path, job: Mapping[str, Any], option: Option, device: Target) -
 
 def _inputs(built: Built, option: Option, device: Target) -> list[Arrays]:
     count = EMULATED if device.link is not None else SAMPLES
-    return [random_inputs(built.run.graph, SEED + k) for k in range(count + option.has_open_batch)]
+    return [random_inputs(built.stages.graph, SEED + k) for k in range(count + option.has_open_batch)]
 
 
 def _results(built: Built, device: Target, sets: Sequence[Arrays], patience: float) -> list[Arrays]:
@@ -138,20 +138,20 @@ def _judge(
     precision = built.options.device.precision
     rough = TOLERANCES[precision] if precision != "fp32" else 0.0
     if option.kind == "same":
-        bound = tolerance_of(built.run.graph, precision)
+        bound = tolerance_of(built.stages.graph, precision)
         right, row["loss"] = _within(built, found, want, bound)
         if not right and precision == "fp32":
-            graph = built.run.graph
+            graph = built.stages.graph
             row["allowed"] = DOUBT * max(sensitivity(reference, a, w, graph) for a, w in zip(sets, want))
             right = row["loss"] <= row["allowed"]
         elif not right:
             row["allowed"] = ROUNDED * _worst(_peer(option.peer or precision, job, path, option, sets), want)
             right = row["loss"] <= row["allowed"]
     else:
-        own = [run_graph(built.run["compress"].graph, arrays) for arrays in sets]
+        own = [run_graph(built.stages["compress"].graph, arrays) for arrays in sets]
         row["loss"], row["own"] = loss(found, want), loss(found, own)
         if option.kind == "pruned":
-            right, row["own"] = _within(built, found, own, tolerance_of(built.run.graph, precision))
+            right, row["own"] = _within(built, found, own, tolerance_of(built.stages.graph, precision))
         else:
             peer = MIXED if option.peer == "mixed" else loss(_peer(option.peer, job, path, option, sets), want)
             row["peer"], row["allowed"] = peer, FLOOR + TIMES * peer + rough
@@ -161,7 +161,7 @@ def _judge(
 
 
 def _within(built: Built, found: list[Arrays], want: list[Arrays], bound: float) -> tuple[bool, float]:
-    steps = quantized_outputs(built.run.graph)
+    steps = quantized_outputs(built.stages.graph)
     differences = [d for f, w in zip(found, want) for d in compare_all(f, w, steps)]
     return all(d.within(bound) for d in differences), max((d.max_rel for d in differences), default=0.0)
 

@@ -122,8 +122,8 @@ def beginnings(path: Path, examples: Iterator[Example]) -> tuple[str, float]:
         shapes = networks.SHAPES.get(path.stem, {})
         plain, quick = (Peer(whole, shapes, 1, optimize=optimize) for optimize in (False, True))
         built = edgec.build(whole, Path(folder, "net"), shapes=shapes)
-        (x,) = built.run.graph.inputs
-        order = [name for name, _ in built.run.graph.outputs]
+        (x,) = built.stages.graph.inputs
+        order = [name for name, _ in built.stages.graph.outputs]
         ours = dict(zip([o.name for o in model.graph.output], order))
         for array, _ in examples:
             given = {x.attributes["name"]: array.reshape(x.type.shape)}
@@ -147,10 +147,10 @@ def row(path: Path, examples: Callable[[], Iterator[Example]]) -> tuple[list[str
     with TemporaryDirectory(prefix="edgec-int8-files-") as folder:
         built = edgec.build(path, folder, shapes=networks.SHAPES.get(path.stem, {}))
         name, reference = reference_for(built, [])
-        (x,) = built.run.graph.inputs
+        (x,) = built.stages.graph.inputs
         shapes = networks.SHAPES.get(path.stem, {})
         others = [reference, *([Peer(path, shapes, 1).run] if path.suffix == ".onnx" else [])]
-        steps = quantized_outputs(built.run.graph)
+        steps = quantized_outputs(built.stages.graph)
         worst, differing, count, ours, theirs, labelled = [0.0] * len(others), 0, 0, 0, 0, False
         for array, label in examples():
             given = {x.attributes["name"]: array.reshape(x.type.shape)}

@@ -32,7 +32,7 @@ def run(job: Mapping[str, Any], target: Path) -> None:
         planned = built_in(row, job, device=DEVICE, compile=False)
         seconds = [predicted(kernel, planned.options.device) for kernel in planned.program.kernels]
         row["predicted_ms"] = round(sum(seconds) * 1e3, 4)
-        row["macs"] = macs(planned.run.graph)
+        row["macs"] = macs(planned.stages.graph)
         if row["macs"] > job["most_macs"]:
             row["left_out"] = f"{row['macs'] / 1e6:.0f} million multiply-adds are too many to emulate"
         else:

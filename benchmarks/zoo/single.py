@@ -98,7 +98,7 @@ def check(built: Built, job: Mapping[str, Any], row: Row, runs: Sequence[Callabl
 
     Sets row["right"].
     """
-    graph = built.run.graph
+    graph = built.stages.graph
     quantized, bound = quantized_outputs(graph), tolerance_of(graph, built.options.device.precision)
     errors: dict[str, float] = {"plain": 0.0, "optimized": 0.0, "own": 0.0, "rounding": 0.0}
     is_right = {"plain": True, "optimized": True}
@@ -178,7 +178,7 @@ def _time(built: Built, job: Mapping[str, Any], row: Row) -> None:
     """Ours and the peer's in turns, on one thread and on two: minima, medians and spreads in milliseconds."""
     if not job["seconds"]:
         return
-    arrays = random_inputs(built.run.graph, 0, greatest=True)
+    arrays = random_inputs(built.stages.graph, 0, greatest=True)
     for threads in job["threads"]:
         with measure.on_cores(threads), Network(built.folder, threads) as network:
             ours, _ = network.bind(arrays)

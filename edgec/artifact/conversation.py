@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from edgec.artifact.folder import read_lock
@@ -57,6 +57,9 @@ class Conversation:
 
     def text(self, messages: Sequence[Message | Mapping[str, Any]]) -> tuple[bytes, list[tuple[int, int]]]:
         """The text of messages, and where their contents are in it."""
+        if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Iterable):
+            hint = 'one of the user is [{"role": "user", "content": "Hello"}]; generate() continues a text'
+            raise UsageError("messages are a list", hint=hint)
         checked = [_checked(k, m) for k, m in enumerate(messages)]
         if not checked:
             raise UsageError("there is no message")

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -21,6 +22,7 @@ from edgec.artifact.text_stream import GOING
 from edgec.artifact.tokenizer import Tokenizer
 from edgec.errors import UsageError
 from edgec.frontend.language.chat_template import Message
+from edgec.options.typed import typed
 from edgec.text import printable
 
 if TYPE_CHECKING:
@@ -139,6 +141,7 @@ class LanguageModel:
     conversation computes only what is new. Each session that is used at the same time has a cache of its own.
     """
 
+    @typed
     def __init__(self, folder: str | Path, threads: int = 1) -> None:
         """Open a built folder; raises UsageError where it holds no language model with a tokenizer."""
         self.network = Network(folder, threads)
@@ -168,6 +171,7 @@ class LanguageModel:
         """The names of the adapters that `add_adapter` has read."""
         return list(self._adapters)
 
+    @typed
     def add_adapter(self, name: str, path: str | Path) -> None:
         """Read an adapter, for generations that name it: a folder or file of PEFT's, GGUF, or one of `edgec adapter`.
 
@@ -176,6 +180,7 @@ class LanguageModel:
         """
         self._adapters[name] = self._read(path)
 
+    @typed
     def adapter(self, path: str | Path | None) -> None:
         """Use this adapter (None: none) for generations from now on that name no other; errors as of `add_adapter`."""
         self._adapter = None if path is None else self._read(path)
@@ -188,6 +193,7 @@ class LanguageModel:
         """A session of one's own, to give to `generate` and `chat`; it can be saved, restored and forked."""
         return Session(self.network)
 
+    @typed
     def generate(
         self,
         prompt: str | Sequence[int],
@@ -211,6 +217,7 @@ class LanguageModel:
         tokens = self.tokenizer.encode(prompt, begin=True, special=special) if is_text else [*prompt]  # type: ignore
         return self._generation(tokens, max_tokens, stop, mask, session, adapter, sampling)
 
+    @typed
     def chat(
         self,
         messages: Sequence[Message | Mapping[str, Any]],
@@ -235,9 +242,11 @@ class LanguageModel:
         adapter: str,
         sampling: Drawing,
     ) -> Generation:
-        unknown = sorted(set(sampling) - {f.name for f in fields(Sampling)})
-        if unknown:
-            raise UsageError(f"there is no '{unknown[0]}'", hint="see edgec.Sampling")
+        names = [f.name for f in fields(Sampling)]
+        for name in sorted(set(sampling) - set(names)):
+            near = get_close_matches(name, [*names, "max_tokens", "stop", "mask", "session", "adapter"], 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"the settings are {', '.join(names)}"
+            raise UsageError(f"there is no setting '{name}'", hint=hint)
         if max_tokens is not None and max_tokens < 1:
             raise UsageError(f"max_tokens is {max_tokens}: 1 or more are allowed")
         if not tokens:

@@ -20,6 +20,7 @@ from edgec.artifact.folder import library_name, read_lock
 from edgec.errors import ModelError, UsageError
 from edgec.execute.executor import POISON, Executor
 from edgec.ir.types import DTYPES, plain
+from edgec.options.typed import typed
 
 if TYPE_CHECKING:
     pass
@@ -45,6 +46,7 @@ class Network:
     open the artefact several times.
     """
 
+    @typed
     def __init__(self, folder: str | Path, threads: int = 1) -> None:
         """Open the artefact in ``folder``; raises UsageError where there is none, or no library for this machine."""
         self.folder = Path(folder).absolute()
@@ -126,6 +128,10 @@ class Network:
 
         ``into`` holds arrays for outputs of fixed shape; that of a state's next value may be the state's own.
         """
+        for given, what in ((inputs, "inputs"), (into, "arrays for outputs")):
+            if not isinstance(given, Mapping):
+                hint = "a network is called with arrays: network(x)"
+                raise UsageError(f"run() takes {what} by name, in a dictionary", hint=hint)
         unknown = [name for name in inputs if name not in {p.onnx_name for p in self.inputs}]
         if unknown:
             names = ", ".join(p.onnx_name for p in self.inputs) or "none"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from edgec.errors import UsageError
+from edgec.options.typed import plain_kinds, require
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,9 @@ class Sampling:
     seed: int | None = None
 
     def check(self) -> None:
-        """Raises UsageError for values outside their ranges."""
+        """Raises UsageError for values outside their ranges, or of other types."""
+        for field in fields(self):
+            require(field.name, getattr(self, field.name), plain_kinds(field.type))
         ranges = {"temperature": (0, 100), "top_k": (0, 1 << 20), "min_p": (0, 1), "window": (0, 1 << 16)}
         for name, (low, high) in {**ranges, "repetition_penalty": (0.01, 100), "top_p": (1e-6, 1)}.items():
             value = getattr(self, name)

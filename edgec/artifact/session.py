@@ -16,6 +16,7 @@ from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.errors import UsageError
 from edgec.frontend.language.lora import read_layout
+from edgec.options.typed import typed
 
 _FULL, _LOST, _NOT_SAVED, _NOT_ADAPTER = 17, 18, 24, 25
 _ALIGNMENT = 64
@@ -35,6 +36,7 @@ class _Fields(ctypes.Structure):
 class Session:
     """One text. Sessions of one network share its weights, arena and threads, and wait for one another."""
 
+    @typed
     def __init__(self, network: Network) -> None:
         """Begin an empty text; raises UsageError where the network is no language model."""
         facts = read_lock(network.folder).get("language_model")
@@ -68,6 +70,7 @@ class Session:
         differs = np.flatnonzero(self._held[:count] != np.asarray(tokens[:count], np.int32))
         return int(differs[0]) if differs.size else count
 
+    @typed
     def prefill(self, tokens: Sequence[int]) -> np.ndarray:
         """Append tokens; the logits [vocabulary] of the token after them.
 
@@ -83,6 +86,7 @@ class Session:
         self._held[past : past + len(given)] = given
         return logits
 
+    @typed
     def extend(self, tokens: Sequence[int]) -> np.ndarray:
         """Make the text these tokens; those at the start that are in the cache already are not computed again.
 
@@ -105,6 +109,7 @@ class Session:
             raise UsageError(f"token {outside[0]} is outside the vocabulary of {self.vocabulary}")
         return np.asarray(tokens, np.int32)
 
+    @typed
     def next(self, token: int) -> np.ndarray:
         """Append one token; the logits of the one after it."""
         return self.prefill([token])
@@ -114,6 +119,7 @@ class Session:
         """The adapter in use."""
         return self._adapter
 
+    @typed
     def use_adapter(self, adapter: Adapter | str | Path | None) -> None:
         """Compute with an adapter from now on (None: without one); with another one than before, the text is empty.
 
@@ -134,6 +140,7 @@ class Session:
         self._check(status)
         self._adapter = adapter
 
+    @typed
     def read_adapter(self, path: str | Path) -> Adapter:
         """An adapter from a folder or file of PEFT's, a GGUF file, or a file of `edgec adapter`."""
         layout = self._layout or layout_for({}, str(self.network.folder))
@@ -148,12 +155,14 @@ class Session:
         other._adapter = self._adapter
         return other
 
+    @typed
     def rewind(self, past: int = 0) -> None:
         """Go back to the first ``past`` tokens, which stay computed; raises UsageError for more than there are."""
         if not 0 <= past <= self.past:
             raise UsageError(f"there are {self.past} tokens, and {past} of them are to stay")
         self._fields.past = past
 
+    @typed
     def save(self, path: str | Path) -> None:
         """Write the text and its part of the cache to a file, which is replaced as a whole where there is one."""
         size = self._function("saved_bytes")
@@ -178,6 +187,7 @@ class Session:
         except OSError as error:
             raise UsageError(f"cannot write: {error.strerror or error}", where=str(path)) from None
 
+    @typed
     def restore(self, path: str | Path) -> None:
         """Continue from a file that `save` wrote; raises UsageError for one that this very model did not write."""
         try:

@@ -11,6 +11,7 @@ from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
 from edgec.artifact.text_stream import TextStream
 from edgec.errors import UsageError
+from edgec.options.typed import typed
 
 _PARSE_SPECIAL, _BEGIN = 1, 2
 _NONE = 0xFFFFFFFF
@@ -21,6 +22,7 @@ _BOS, _EOS = 5, 6
 class Tokenizer:
     """Texts as tokens, and back."""
 
+    @typed
     def __init__(self, network: Network) -> None:
         """Raises UsageError where the network has no tokenizer."""
         facts = read_lock(network.folder).get("language_model") or {}
@@ -55,6 +57,7 @@ class Tokenizer:
         found = ctypes.c_uint32.from_address(self._table.value + 4 * field).value
         return None if found == _NONE else found
 
+    @typed
     def encode(
         self, text: str | bytes, *, special: bool = False, begin: bool = False, plain: Sequence[tuple[int, int]] = ()
     ) -> list[int]:
@@ -71,6 +74,7 @@ class Tokenizer:
         )  # fmt: skip
         return [int(t) for t in tokens[:count]]
 
+    @typed
     def bytes_of(self, token: int, *, special: bool = False) -> bytes:
         """The bytes of a token, which may be a part of a character; raises UsageError outside the vocabulary."""
         length = ctypes.c_size_t()

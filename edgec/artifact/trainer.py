@@ -20,6 +20,7 @@ from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.model import read
 from edgec.frontend.onnx.trainable import with_values
 from edgec.ir.types import DTYPES
+from edgec.options.typed import typed
 from edgec.progress import Progress, silent
 from edgec.untrusted import read_arrays
 
@@ -44,6 +45,7 @@ class Trainer:
     It owns the state (trained weights, then what the optimizer keeps), an arena and threads; calls wait for each other.
     """
 
+    @typed
     def __init__(self, folder: str | Path, threads: int = 1) -> None:
         """Open a built folder; raises UsageError where it was built without a loss."""
         facts = read_lock(Path(folder)).get("training")
@@ -84,6 +86,7 @@ class Trainer:
         """Begin again with the weights of the model."""
         self._function("state_init", None)(ctypes.c_void_p(self._state.ctypes.data))
 
+    @typed
     def step(self, *arrays: Any, learning_rate: float | None = None) -> float:
         """One step on a batch: the inputs in order, then the targets; the loss before it.
 
@@ -118,6 +121,7 @@ class Trainer:
             raise UsageError(f"the step returned status {status}", where=str(self.network.folder))
         return float(self._loss.value)
 
+    @typed
     def fit(
         self,
         data: Mapping[str, np.ndarray] | Sequence[np.ndarray] | str | Path,
@@ -170,10 +174,12 @@ class Trainer:
         results = self.network.run({**dict(zip(names, arrays)), **trained})
         return next(iter(results.values())) if len(results) == 1 else results
 
+    @typed
     def save(self, path: str | Path) -> None:
         """Write the state as an .npz file, which is replaced as a whole where there is one."""
         files.replace(path, files.npz(self.state))
 
+    @typed
     def restore(self, path: str | Path) -> None:
         """Go on from a file that `save` wrote. Raises UsageError for one of another training, and changes nothing."""
         found, mine = read_arrays(path), self.state
@@ -182,11 +188,13 @@ class Trainer:
         for name, view in mine.items():
             view[...] = found[name]
 
+    @typed
     def export_onnx(self, path: str | Path) -> None:
         """Write the model with its trained weights, in one file."""
         model = with_values(read(self.network.folder / f"{self.network.name}_model.onnx"), self.weights)
         files.replace(path, model.SerializeToString())
 
+    @typed
     def save_adapter(self, folder: str | Path) -> None:
         """Write trained adapters as PEFT reads them; raises UsageError for a training of other weights."""
         kind, _, rank = self.said["update"].partition("=")

@@ -66,11 +66,11 @@ def bench(
             calls.append(theirs)
             ours()
             theirs()
-            graph = built.run.graph
+            graph = built.stages.graph
             judge = Judge(graph, tolerance_of(graph, built.options.device.precision), steps=quantized_outputs(graph))
             differences = judge.differences(results(), outputs(), arrays)
             found = next((d for d in differences if not judge.within(d)), worst(differences))
-            compressed = built.run.compressed
+            compressed = built.stages.compressed
             if not (compressed is not None and compressed.is_changed) and not judge.within(found):
                 far = (
                     f"by {max(found.max_rel, found.group_rel):.2e}"
@@ -92,7 +92,7 @@ def bench(
 
 def _inputs(built: Built, given: str | Path | Mapping[str, np.ndarray] | None, network: Network, seed: int) -> Arrays:
     """The first of the samples given; or random ones of the greatest sizes, on which the outputs depend."""
-    graph = built.run.graph
+    graph = built.stages.graph
     if given is not None:
         return {**states.initial(graph), **inputs_for(graph, given, 1, seed)[0]}
     drawn = random_inputs(graph, seed, greatest=True)
@@ -104,7 +104,7 @@ def bench_on_device(built: Built, on: Remote, *, seconds: float, seed: int, inpu
     """Time a network on its device, by the device's clock; on random ``inputs`` where none are given."""
     if not seconds > 0:
         raise UsageError("nothing to time", hint="give it some seconds")
-    graph = built.run.graph
+    graph = built.stages.graph
     arrays = random_inputs(graph, seed, greatest=True) if inputs is None else {**states.initial(graph), **inputs}
     timing = on.time(arrays, seconds)
     names = [describe(kernel) for kernel in built.program.kernels]

@@ -31,7 +31,7 @@ def kernel_seconds(built: Built, seconds: float = 0.5, seed: int = 0) -> list[fl
     """
     program = built.program
     kernels = Kernels(program, library_of(built), built.options.name, built.options.templates)
-    execution = ProgramRun(program, random_inputs(built.run.graph, seed, greatest=True))
+    execution = ProgramRun(program, random_inputs(built.stages.graph, seed, greatest=True))
     kernels.lend(execution)
     with pinned(1):
         calls = _first_run(program, kernels, execution)
@@ -50,7 +50,7 @@ def kernel_seconds(built: Built, seconds: float = 0.5, seed: int = 0) -> list[fl
 def launch_seconds(built: Built, seed: int = 0) -> list[float | None]:
     """Seconds of every launch of a network on a GPU, each many times in a row by the device's clock."""
     network = built.network
-    network.run(random_inputs(built.run.graph, seed, greatest=True))
+    network.run(random_inputs(built.stages.graph, seed, greatest=True))
     return [ms * 1e-3 if ms >= 0 else None for ms in network.profile()]
 
 

@@ -91,7 +91,7 @@ def _reduce(
     built: Built, stage: str, suspect: Suspect, tensors: Arrays, tolerance: float
 ) -> tuple[Cut, float | None] | None:
     """The smallest cut that is wrong by itself, else the suspects' own nodes; None where nothing can be cut."""
-    model, context = built.onnx, built.run.context
+    model, context = built.onnx, built.stages.context
     assert model is not None
     suspects = nodes_of(model.proto, suspect.origins)
     everything = [k for k, n in enumerate(model.proto.graph.node) if n.op_type != "Constant"]
@@ -148,12 +148,12 @@ def _suspect(
     if stage == "import":
         return _first(_import_steps(built, inputs, tensors), tolerance)
     if stage == "fuse":
-        return _first(_plan_steps(built.run, inputs), tolerance)
+        return _first(_plan_steps(built.stages, inputs), tolerance)
     if stage == "schedule":
-        return _first(_program_steps(built.run, inputs), tolerance)
+        return _first(_program_steps(built.stages, inputs), tolerance)
     if stage == "emit":
         return _first(_code_steps(built, inputs, progress), tolerance)
-    rules = sorted({a.rule for a in built.run.applied}) if stage == "simplify" else []
+    rules = sorted({a.rule for a in built.stages.applied}) if stage == "simplify" else []
     return Suspect(f"the rules {', '.join(rules)}" if rules else f"the stage {stage}", (), math.inf)
 
 

@@ -37,7 +37,7 @@ class Fidelity:
 
 def fidelity(built: Built) -> Fidelity | None:
     """Run both; None for a network that was not compressed or does not run here, or with states or open dimensions."""
-    found, graph, source = built.run.compressed, built.run.graph, built.options.calibrate
+    found, graph, source = built.stages.compressed, built.stages.graph, built.options.calibrate
     runs = built.compiler is not None and runs_here(built.options.device, built.compiler)
     if found is None or found.report is None or not runs or built.program.parts:
         return None

@@ -41,7 +41,7 @@ Arrays = dict[str, np.ndarray]
 ROUNDING = 1e-2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Checked:
     """The result of a check. ``outputs`` are the worst over all samples and numbers of threads.
 
@@ -80,6 +80,22 @@ class Checked:
             return "not run"
         return "proves nothing" if self.outputs and len(self.unproven) == len(self.outputs) else "ok"
 
+    def __str__(self) -> str:
+        """The verdict, and a line for every output: its largest difference, and what is to be said of it."""
+        threads = " and ".join(map(str, self.threads)) or "no"
+        beside = "the compressed graph" if self.compression else self.reference
+        told = f"{self.samples} sample(s) beside {beside}, {threads} thread(s)"
+        rows = [f"check {self.verdict}: {told}, tolerance {self.tolerance:.0e}"]
+        for o in self.outputs:
+            row = f"  {o.name}  max|d| {o.max_abs:.1e}, relative {o.max_rel:.1e}"
+            row += f", {o.mismatches} of {o.elements} differ" if o.mismatches else ""
+            said = (o.note, o.excused, self.unproven.get(o.name, ""))
+            fails = not o.within(self.tolerance, self.mismatch_tolerance)
+            rows.append(": ".join(filter(None, (row, *said, "FAILED" if fails else ""))))
+        return "\n".join(rows)
+
+    __repr__ = __str__
+
 
 def inputs_for(
     graph: Graph, given: str | Path | Mapping[str, np.ndarray] | None, samples: int, seed: int
@@ -104,7 +120,7 @@ def followed(graph: Graph, reference: Executor, sets: list[Arrays]) -> tuple[lis
 
 def reference_for(built: Built, notes: list[str]) -> tuple[str, Executor]:
     """Reference results by name: from the model's own runtime if it runs the model, else from the imported graph."""
-    graph = built.run.graph
+    graph = built.stages.graph
     if built.parsed is not None:
         try:
             if facts_of(graph) is not None:
@@ -133,29 +149,29 @@ def check(
 ) -> Checked:
     """See `edgec.check`; ``on`` is the network on its device, where it is to run there."""
     is_usual, mismatch_tolerance = tolerance is None, tolerance or 0.0
-    tolerance = tolerance_of(built.run.graph, built.options.device.precision) if tolerance is None else tolerance
+    tolerance = tolerance_of(built.stages.graph, built.options.device.precision) if tolerance is None else tolerance
     if not tolerance >= 0:
         raise UsageError(f"{tolerance} is no tolerance", hint="give a small positive number")
     notes: list[str] = []
     real = None if inputs is not None else _calibration(built, samples)
-    sets = real or inputs_for(built.run.graph, inputs, samples, seed)
+    sets = real or inputs_for(built.stages.graph, inputs, samples, seed)
     if real:
         notes.append(f"inputs are the first {len(real)} of the calibration data")
     progress("check", "reference")
     name, reference = reference_for(built, notes)
-    remembers = bool(states.initial(built.run.graph))  # a reference that keeps states is not run out of order
+    remembers = bool(states.initial(built.stages.graph))  # a reference that keeps states is not run out of order
     if (
         inputs is None
         and not real
         and not remembers
-        and (scale := telling_scale(built.run.graph, reference, sets[0], tolerance)) != 1
+        and (scale := telling_scale(built.stages.graph, reference, sets[0], tolerance)) != 1
     ):
-        sets = [scaled(built.run.graph, arrays, scale) for arrays in sets]
+        sets = [scaled(built.stages.graph, arrays, scale) for arrays in sets]
         notes.append(f"inputs were drawn {scale} times as large as usual: more outputs depend on those")
-    sets, wanted = followed(built.run.graph, reference, sets)
+    sets, wanted = followed(built.stages.graph, reference, sets)
     # The code of a compressed network is held against the compressed graph; a tolerance of one's own, against floats.
     smaller = _compressed(built) if is_usual else None
-    graph, held = built.run.graph, wanted
+    graph, held = built.stages.graph, wanted
     if smaller is not None:
         progress("check", "the compressed graph")
         graph, held = smaller[0], [smaller[1](arrays) for arrays in sets]
@@ -171,11 +187,11 @@ def check(
     last = list(executors.values())[-1]
     executed_stage = "emit" if threads else "schedule"
     worst = max(range(len(sets)), key=lambda k: _error(last, sets[k], wanted[k])) if len(sets) > 1 and locate else 0
-    run = _with_emit(built.run) if threads else _without_emit(built.run)
+    run = _with_emit(built.stages) if threads else _without_emit(built.stages)
     stages = ledger(run, sets[worst], wanted[worst], {"emit": last} if threads else {},
                     lambda step: progress("check", f"stage {step.stage.name}"))  # fmt: skip
     ok = all(judge.within(d) for d in found.values())
-    fixed = [] if remembers else unmoved(built.run.graph, reference, sets[0], wanted[0], tolerance)
+    fixed = [] if remembers else unmoved(built.stages.graph, reference, sets[0], wanted[0], tolerance)
     unproven = dict.fromkeys(fixed, f"does not depend on the inputs: {NUDGE:.0%} of change in them does not show")
     unproven |= {name: why for name in found if name in wanted[0] and (why := says_nothing([w[name] for w in wanted]))}
     if not ok and smaller is None:
@@ -199,18 +215,18 @@ def check(
 def _calibration(built: Built, most: int) -> list[Arrays]:
     """The first real inputs that the network was compressed with; none where it was not, or they were drawn."""
     source = built.options.calibrate
-    if source is None or str(source) == RANDOM or built.run.compressed is None:
+    if source is None or str(source) == RANDOM or built.stages.compressed is None:
         return []
-    return [dict(arrays) for arrays in islice(calibration_samples(source, built.run.graph), max(most, 0))]
+    return [dict(arrays) for arrays in islice(calibration_samples(source, built.stages.graph), max(most, 0))]
 
 
 def _compressed(built: Built) -> tuple[Graph, Executor] | None:
     """The graph that a compressed network computes, and its meaning in numpy; None where nothing was compressed."""
-    found = built.run.compressed
+    found = built.stages.compressed
     if found is None or not found.is_changed:
         return None
-    step = next(s for s in built.run.steps if s.stage.name == "compress")
-    return found.graph, step.stage.executor(step.value, built.run.context)
+    step = next(s for s in built.stages.steps if s.stage.name == "compress")
+    return found.graph, step.stage.executor(step.value, built.stages.context)
 
 
 def _cost(compressed: list[Arrays], floats: list[Arrays]) -> tuple[Difference, ...]:
@@ -231,7 +247,7 @@ def _conditioning(
     if any(d.max_rel > ROUNDING for d in late):
         return []
     try:
-        own = [rounding(built.run.graph, arrays, want) for arrays, want in zip(sets, wanted)]
+        own = [rounding(built.stages.graph, arrays, want) for arrays, want in zip(sets, wanted)]
     except EdgecError:
         return []  # an operator that has no meaning in double precision
     notes = []
@@ -259,8 +275,8 @@ def _executors(built: Built, notes: list[str]) -> tuple[dict[str, Executor], tup
     """The compiled network on one thread and on all; the program in numpy where the code does not run here."""
     if built.compiler is None or not runs_here(built.options.device, built.compiler):
         notes.append(f"code for '{built.options.device.name}' does not run here: its program was run in numpy instead")
-        step = next(s for s in built.run.steps if s.stage.name == "schedule")
-        return {"schedule": step.stage.executor(step.value, built.run.context)}, ()
+        step = next(s for s in built.stages.steps if s.stage.name == "schedule")
+        return {"schedule": step.stage.executor(step.value, built.stages.context)}, ()
     threads = tuple(sorted({1, built.options.threads}))
     return {f"{t} thread{'s' if t > 1 else ''}": Network(built.folder, t).executor() for t in threads}, threads
 

@@ -94,7 +94,7 @@ def score(
     """See `edgec.score`; ``on`` is the network on its device, where it is to run there."""
     if metric not in known:
         raise UsageError(f"there is no metric '{metric}'", hint=f"it is one of {', '.join(known)}")
-    graph = floats.run.graph
+    graph = floats.stages.graph
     outputs = [name for name, _ in graph.outputs]
     output = outputs[0] if output is None else output
     if output not in outputs:

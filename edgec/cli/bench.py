@@ -10,7 +10,7 @@ import typer
 from edgec.artifact.names import is_built
 from edgec.cli import train as train_verb
 from edgec.cli.command import Answer, command
-from edgec.cli.shared import Seconds
+from edgec.cli.shared import OrBuilt, Seconds
 from edgec.errors import UsageError
 from edgec.options import OPTIONS, Settings
 from edgec.report.progress import shown
@@ -22,10 +22,7 @@ def register(app: typer.Typer) -> None:
     @command(app)
     def bench(
         settings: Settings,
-        model: Annotated[
-            str,
-            typer.Argument(metavar="[MODEL]", help="A model, a folder with an edgec.toml, or one that was built."),
-        ] = ".",
+        model: OrBuilt = ".",
         vs: Annotated[
             Optional[str],
             typer.Option(

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from edgec.cli.command import Answer, CommandGroup, command
-from edgec.cli.shared import Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
+from edgec.cli.shared import KINDS, Data, Inputs, Metric, Samples, Seconds, Seed, Tolerance
 from edgec.link.forms import FORMS
 from edgec.options import Settings
 from edgec.report.progress import shown
@@ -18,7 +18,7 @@ app = typer.Typer(
     cls=CommandGroup, help="Machines that code can be built for, and networks at work on them.", no_args_is_help=True
 )
 
-ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="An ONNX or TensorFlow Lite file.")]
+ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help=f"The model: {KINDS}.")]
 DeviceFolders = Annotated[
     Optional[list[Path]], typer.Option("--devices", metavar="DIR", help="Folder of devices of your own.")
 ]

@@ -24,6 +24,8 @@ from edgec.cli.shared import (
     Data,
     Inputs,
     Metric,
+    ModelPath,
+    OrBuilt,
     Samples,
     Seed,
     Steps,
@@ -53,9 +55,6 @@ app.add_typer(device_verbs.app, name="device")
 app.add_typer(rule_verbs.app, name="rules")
 app.add_typer(profile_verbs.app, name="profiles")
 
-ModelPath = Annotated[
-    str, typer.Argument(metavar="[MODEL]", help="An ONNX or TensorFlow Lite file, or a folder with an edgec.toml.")
-]
 Out = Annotated[Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")]
 
 
@@ -186,7 +185,7 @@ def _partial(model: str, settings: Settings, start: str, until: str, save: Path 
 @command(app)
 def check(
     settings: Settings,
-    model: ModelPath = ".",
+    model: OrBuilt = ".",
     inputs: Inputs = None,
     samples: Samples = 3,
     seed: Seed = 0,
@@ -241,48 +240,18 @@ bench_verb.register(app)
 @command(app)
 def inspect(
     settings: Settings,
-    model: ModelPath = ".",
+    model: OrBuilt = ".",
     traffic: Annotated[bool, typer.Option("--traffic", help="Plan it too: bytes that each kernel moves.")] = False,
     kernels: Annotated[
         bool, typer.Option("--kernels", help="Compile it for its GPU too: what each kernel takes of it.")
     ] = False,
 ) -> Answer:
     """Show what is in MODEL, and every operator that is not supported."""
-    from rich.console import Group
+    from edgec.report import look
 
-    from edgec import pipeline
-    from edgec.frontend import source as reader
-    from edgec.options import resolve
-    from edgec.pipeline.context import Context
-    from edgec.report import built as built_report
-    from edgec.report import inspect as inspect_report
-    from edgec.report import launches, ledger, measure
-    from edgec.report.fit import fit
-
-    if is_built(model):
-        return Answer(built_report.record(Path(model)), built_report.draw)
-    options = resolve(settings)
-    parsed = reader.read(model)
-    missing = reader.unsupported(parsed, options.operators)
-    graph, problem = None, None
-    if not missing:
-        try:
-            graph = pipeline.import_(parsed, Context(options))
-        except UsageError as error:  # shapes are missing: what the file says can be shown all the same
-            problem = error
-    moved, memory = None, None
-    if graph is not None and (traffic or options.room):  # where memory is scarce, say whether it fits
-        with shown() as progress:
-            run = pipeline.run(parsed, Context(options, progress), until="schedule")
-        moved = ledger.record(run) if traffic else None
-        memory = fit(run["schedule"], options.device, options.room, run.stripes)
-    found = inspect_report.record(parsed, graph, missing, problem, moved, memory)
-    if kernels and graph is not None:
-        with shown() as progress:
-            rows = measure.gpu_kernels(pipeline.run(parsed, Context(options, progress)), progress)
-        found |= {"kernels": rows, "resources": launches.totals([row["launch"] for row in rows])}
-        return Answer(found, lambda r: Group(inspect_report.draw(r), "", launches.draw(r["kernels"])))
-    return Answer(found, inspect_report.draw)
+    with shown() as progress:
+        found = look.inspect(model, traffic=traffic, kernels=kernels, progress=progress, **settings)
+    return Answer(found, found.draw)
 
 
 @command(app)
@@ -309,27 +278,25 @@ def tune(
 
 @command(app)
 def explain(
-    model: ModelPath,
+    model: OrBuilt,
     node: Annotated[
         str, typer.Argument(metavar="NODE|KERNEL|RULE", help="A node of the model, the number of a kernel, or a rule.")
     ],
     settings: Settings,
+    source: BuiltFrom = None,
 ) -> Answer:
     """Say what became of NODE: its kernels, why they hold what they hold, and why their neighbors are others.
 
     Of a rule: where it changed the network, and why it does not apply to what is left.
     """
-    from edgec import pipeline
-    from edgec.frontend import source as reader
-    from edgec.options import resolve
-    from edgec.pipeline.context import Context
-    from edgec.report import explain as explain_report
+    from edgec import api
+    from edgec.report import look
 
+    refuse_source(source, model)
     with shown() as progress:
-        parsed = reader.read(model)
-        run = pipeline.run(parsed, Context(resolve(settings), progress), until="schedule")
-    found = explain_report.explain(run, parsed, node)
-    return Answer(found, explain_report.draw)
+        opened = api.reopen(model, source, progress=progress, **settings) if is_built(model) else None
+        found = look.explain(opened or model, node, progress=progress, **(settings if opened is None else {}))
+    return Answer(found, found.draw)
 
 
 report_verbs.register(app)

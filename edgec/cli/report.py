@@ -11,8 +11,7 @@ import typer
 
 from edgec.artifact.names import is_built
 from edgec.cli.command import Answer, command, settings_of
-from edgec.cli.shared import BuiltFrom, Seconds, refuse_source
-from edgec.errors import UsageError
+from edgec.cli.shared import BuiltFrom, OrBuilt, Seconds, refuse_source
 from edgec.options import Settings
 from edgec.report.progress import shown
 from edgec.report.record import Record, head
@@ -46,10 +45,7 @@ def register(app: typer.Typer) -> None:
     @command(app)
     def profile(
         settings: Settings,
-        model: Annotated[
-            str,
-            typer.Argument(metavar="[MODEL]", help="A model, a folder with an edgec.toml, or one that was built."),
-        ] = ".",
+        model: OrBuilt = ".",
         seconds: Seconds = 0.5,
         trace: Annotated[
             Optional[Path], typer.Option("--trace", metavar="FILE", help="Write it for Chrome's trace viewer.")
@@ -57,33 +53,15 @@ def register(app: typer.Typer) -> None:
         source: BuiltFrom = None,
     ) -> Answer:
         """Time every kernel of what MODEL compiles to, or of a built folder, in a run on one thread."""
-        import json
-
-        from edgec import api, files
-        from edgec.artifact.folder import refuse_existing
-        from edgec.report import measure
-        from edgec.report import profile as profile_report
-        from edgec.report import trace as traces
-        from edgec.reuse import remembered
+        from edgec import api
+        from edgec.report import look
 
         refuse_source(source, model)
-        if not seconds > 0:
-            raise UsageError("nothing to time", hint="give it some seconds")
-        if trace is not None:
-            refuse_existing(trace)
         with shown() as progress:
-            if is_built(model):
-                built = api.reopen(model, source, progress=progress, **settings)
-            else:
-                built = remembered(model, progress, **settings)
-            facts = measure.measure_times(built, progress, seconds)
-            document = measure.describe(built, facts)
-        if not facts["seconds"]:
-            where = built.options.device.name
-            raise UsageError(f"kernels for '{where}' cannot be timed here", hint="edgec device bench times them there")
-        if trace is not None:
-            files.replace(trace, json.dumps(traces.trace(document)))
-        return Answer(profile_report.record(document, trace), profile_report.draw)
+            opened = api.reopen(model, source, progress=progress, **settings) if is_built(model) else None
+            given = settings if opened is None else {}
+            found = look.profile(opened or model, seconds=seconds, trace=trace, progress=progress, **given)
+        return Answer(found, found.draw)
 
     @command(app)
     def serve(

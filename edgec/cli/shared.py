@@ -10,6 +10,15 @@ import typer
 from edgec.artifact.names import is_built
 from edgec.errors import UsageError
 
+#: What can be a model, for help.
+KINDS = "an ONNX, TensorFlow Lite or GGUF file, or a folder of Hugging Face's"
+ModelPath = Annotated[
+    str, typer.Argument(metavar="[MODEL]", help=f"The model: {KINDS}; or a folder with an edgec.toml.")
+]
+OrBuilt = Annotated[
+    str, typer.Argument(metavar="[MODEL]", help=f"The model: {KINDS}; or a folder with an edgec.toml, or of a build.")
+]
+
 BuiltFrom = Annotated[
     Optional[Path],
     typer.Option("--model", metavar="FILE", help="Of a built folder: its model, where that is not in its place."),

@@ -6,19 +6,16 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from edgec.errors import UsageError
 from edgec.options.renamed import new_keyword
 from edgec.options.table import OPTIONS
-from edgec.options.types import WORDS, fits_kind
+from edgec.options.typed import refusal_of
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
-#: Types that annotations of parameters name and that a value is held against.
-_PLAIN: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "Path": Path, "None": type(None)}
 #: Keywords by the names of long options that differ from them: ``shape`` for ``shapes``.
 FLAGS = {option.flag: key for key, option in OPTIONS.items() if option.flag != key}
 
@@ -30,7 +27,7 @@ def takes_options(function: Callable[Given, Found]) -> Callable[Given, Found]:
     """
     signature = inspect.signature(function)
     own = [name for name, p in signature.parameters.items() if p.kind is not p.VAR_KEYWORD]
-    plain = {name: kinds for name in own if (kinds := plain_kinds(signature.parameters[name].annotation))}
+    refuse = refusal_of(function)
 
     @functools.wraps(function)
     def run(*given: Given.args, **keywords: Given.kwargs) -> Found:
@@ -41,19 +38,10 @@ def takes_options(function: Callable[Given, Found]) -> Callable[Given, Found]:
             if key in keywords:
                 raise UsageError(f"'{name}' and '{key}' are one option, and both are given", hint="leave one out")
             keywords[key] = keywords.pop(name)
-        for name, value in (*zip(own, given), *keywords.items()):
-            if name in plain and not any(fits_kind(value, kind) for kind in plain[name]):
-                words = " or ".join(WORDS[kind] for kind in plain[name] if kind in WORDS)
-                raise UsageError(f"'{name}' cannot be {value!r}", hint=f"it is {words}")
+        refuse(given, keywords)
         return function(*given, **keywords)
 
     return run
-
-
-def plain_kinds(annotation: str) -> tuple[type, ...]:
-    """Types that the text of an annotation names ("float | None"); none where it names others than plain ones."""
-    kinds = [_PLAIN.get(word) for word in annotation.split(" | ")]
-    return tuple(kind for kind in kinds if kind is not None) if None not in kinds else ()
 
 
 def unknown(name: str, own: Iterable[str] = ()) -> UsageError:

@@ -39,7 +39,7 @@ def held(
 ) -> list[Record]:
     """Each budget with the figure found, and the largest contributors; a budget without a figure is not met."""
     memory = fit(built.program, built.options.device)
-    plan = built.run.plan if needs(budgets, "traffic_kb") else None
+    plan = built.stages.plan if needs(budgets, "traffic_kb") else None
     moved = traffic.of_plan(plan).together / 1024 if plan is not None else None
     worst = [d.max_rel for d in checked.outputs] if checked is not None else []
     amounts: Mapping[str, float | None] = {

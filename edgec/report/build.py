@@ -32,12 +32,12 @@ COMPILER_SHARE, LONG_BUILD = 0.5, 5.0
 def record(built: Built) -> Record:
     """The figures of a build; sizes in bytes, times in seconds."""
     program = built.program
-    found = built.run.compressed
+    found = built.stages.compressed
     return {
         **head("build"),
         "folder": str(built.folder),
         "replaced": built.replaced,
-        "started_at": built.run.steps[0].stage.name,
+        "started_at": built.stages.steps[0].stage.name,
         "name": built.options.name,
         "device": built.options.device.name,
         "runs_here": runs_here(built.options.device, built.compiler),
@@ -47,13 +47,13 @@ def record(built: Built) -> Record:
         "operators": built.operators,
         "core_operators": len(program.graph.operations()),
         "kernels": built.kernels,
-        "rules": len(built.run.applied),
+        "rules": len(built.stages.applied),
         "arena_bytes": built.arena_bytes,
         "arena_lower_bound_bytes": built.arena_lower_bound_bytes,
         "weights_bytes": built.weights_bytes,
-        "traffic": bytes_moved(built.run.plan) if built.run.plan is not None else None,
+        "traffic": bytes_moved(built.stages.plan) if built.stages.plan is not None else None,
         "language_model": _language_model(program),
-        "memory": fit(program, built.options.device, built.options.room, built.run.stripes),
+        "memory": fit(program, built.options.device, built.options.room, built.stages.stripes),
         "largest_kernels": largest(program),
         "files": built.files,
         "seconds": {**built.seconds, "total": sum(built.seconds.values())},

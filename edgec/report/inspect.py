@@ -19,7 +19,7 @@ from edgec.frontend.source import Parsed
 from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.expr import Extent
 from edgec.ir.graph import Graph
-from edgec.report import facts, ledger, memory
+from edgec.report import facts, launches, ledger, memory
 from edgec.report.record import Record, head
 from edgec.report.terminal import number, pairs, size, table
 from edgec.text import printable
@@ -141,4 +141,6 @@ def draw(found: Record) -> RenderableType:
         parts += ["", Text(f"cannot be built as it is: {found['problem']['message']}{hint}", style="yellow")]
     else:
         parts += ["", Text("every operator is supported", style="green")]
+    if found.get("kernels"):
+        parts += ["", launches.draw(found["kernels"])]
     return Group(*parts)

@@ -123,8 +123,8 @@ def _timed(built: Built, seconds: float, with_peer: bool, progress: Progress) ->
 def _real(built: Built) -> dict[str, Any] | None:
     """The first input of the calibration data, which is like those that the network will see; None where none is."""
     source = built.options.calibrate
-    is_here = str(source) != RANDOM and built.run.compressed is not None
-    return dict(next(samples(source, built.run.graph))) if is_here else None
+    is_here = str(source) != RANDOM and built.stages.compressed is not None
+    return dict(next(samples(source, built.stages.graph))) if is_here else None
 
 
 def measure_times(built: Built, progress: Progress = silent, seconds: float | None = None) -> Facts:

@@ -18,7 +18,7 @@ LARGEST = 8
 
 def record(built: Built) -> Record | None:
     """The partition of a build between two devices; None with one device."""
-    assignment = built.run.assignment
+    assignment = built.stages.assignment
     if assignment is None:
         return None
     graph = built.graph

@@ -22,7 +22,7 @@ def decidable(built: Built, decisions: Mapping[str, Any]) -> Record:
     A question has a ``kind`` and a ``key``, a ``title``, the ``values`` it can have (each with a ``text``; empty is
     what edgec would do) and the one it has ``now``.
     """
-    plan: Plan = built.run["fuse"]
+    plan: Plan = built.stages["fuse"]
     kernels = {}
     for k, kernel in enumerate(built.program.kernels):
         found = [*_materialized(plan, kernel, decisions), *_tile(built, kernel, decisions)]
@@ -87,7 +87,7 @@ def _choices(plan: Plan, kernel: Kernel, decisions: Mapping[str, Any]) -> list[R
 def _rules(built: Built, kernel: Kernel) -> list[Record]:
     """Rules that changed what this kernel computes; one is disabled in the whole network."""
     mine = set(kernel.names)
-    applied = dict.fromkeys(a.rule for a in built.run.applied if mine.intersection(a.origin))
+    applied = dict.fromkeys(a.rule for a in built.stages.applied if mine.intersection(a.origin))
     return [
         _question("disable_rule", rule, f"Rule {rule}", [("", "applied"), ("disable_rule", "disabled everywhere")], "")
         for rule in applied

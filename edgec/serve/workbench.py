@@ -121,7 +121,7 @@ def _error(built: Built) -> float | None:
     if built.compiler is None or not runs_here(built.options.device, built.options.compiler):
         return None
     _, reference = reference_for(built, [])
-    arrays = random_inputs(built.run.graph, 0)
+    arrays = random_inputs(built.stages.graph, 0)
     found = built.network.run(arrays)
     built.network.close()
-    return worst(compare_all(found, reference(arrays), quantized_outputs(built.run.graph))).max_rel
+    return worst(compare_all(found, reference(arrays), quantized_outputs(built.stages.graph))).max_rel

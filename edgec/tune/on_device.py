@@ -54,7 +54,7 @@ def tune_on_device(
     """
     begun = time.monotonic()
     first = build(model, compile=False, start=start, variants={}, progress=progress, **settings)
-    options, variants = first.options, first.run.context.variants
+    options, variants = first.options, first.stages.context.variants
     assert isinstance(variants, Variants)
     if first.program.parts:
         hint = "tune it with --place cpu and with --place gpu"
@@ -64,7 +64,7 @@ def tune_on_device(
     asked = {key: product.variants(options.numeric) for key, product in variants.seen.items()}
     new = {key: [variant for variant in names if entry(key, variant) not in known] for key, names in asked.items()}
     unknown = sum(map(len, new.values()))
-    arrays = random_inputs(first.run.graph, 0)
+    arrays = random_inputs(first.stages.graph, 0)
     with ExitStack() as links:
 
         def there(frozen: Mapping[str, str]) -> tuple[Sequence[Kernel], Remote]:

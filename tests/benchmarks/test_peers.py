@@ -32,7 +32,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("peers")
     built = edgec.build(DIGITS, folder / "digits", threads=2, device="host")
     assert built.onnx is not None
-    inputs = random_inputs(built.run.graph, 0)
+    inputs = random_inputs(built.stages.graph, 0)
     np.savez(folder / "in.npz", **inputs)
     np.savez(folder / "ref.npz", **Reference(built.onnx, built.options.values, 1).run(inputs))
     common = {"python": sys.executable, "threads": 1}

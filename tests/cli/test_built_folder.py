@@ -27,7 +27,7 @@ def test_a_build_is_timed_and_shown_without_its_model(shell: Shell, file: Path, 
         (["bench", "out", "--device", "arm64"], "cannot be changed after the build"),
         (["bench", "out", "--vs", "onnxruntime"], "with the model's file"),
         (["bench", "out", "--threads", "3"], "3 threads asked for"),
-        (["explain", "out", "node"], "a folder is no model"),
+        (["explain", "out", "node"], "there is no node called"),
     ],
 )
 def test_what_a_build_cannot_tell(words: list[str], told: str, shell: Shell, file: Path, elsewhere: Path) -> None:

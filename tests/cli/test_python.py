@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import edgec
 from edgec import api
+from edgec.cli.main import main
 from edgec.errors import ModelError, UsageError
 from edgec.options import OPTIONS, resolve
 from edgec.options.keywords import FLAGS
@@ -100,6 +102,44 @@ def test_keywords_of_a_function_have_types(function: str, keywords: dict[str, An
     (name,) = keywords
     with pytest.raises(UsageError, match=f"'{name}' cannot be"):
         getattr(edgec, function)(DIGITS, **keywords)
+
+
+def test_looking_inside_gives_what_the_commands_print(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    built = edgec.build(DIGITS, tmp_path / "net")
+    for found, words in (
+        (edgec.inspect(DIGITS, traffic=True), ["inspect", str(DIGITS), "--traffic"]),
+        (edgec.inspect(built), ["inspect", str(built.folder)]),
+        (edgec.explain(DIGITS, "Conv_3", fuse="operators"), ["explain", str(DIGITS), "Conv_3", "--fuse", "operators"]),
+        (edgec.explain(built.folder, 0), ["explain", str(built.folder), "0"]),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--json"])
+        assert not ended.value.code
+        printed = json.loads(capsys.readouterr().out)
+        assert {k: v for k, v in printed.items() if k != "warnings"} == json.loads(json.dumps(found))
+        assert len(str(found).splitlines()) > 4 and repr(found) == str(found)
+    trace = tmp_path / "trace.json"
+    timed = edgec.profile(built, seconds=0.01, trace=trace)
+    assert len(timed["kernels"]) == built.kernels and "Slowest first" in str(timed) and trace.is_file()
+    assert edgec.profile(built.folder, seconds=0.01)["median_ms"] > 0
+    with pytest.raises(UsageError, match="cannot be changed after the build"):
+        edgec.explain(built, "Conv_3", threads=2)
+    with pytest.raises(UsageError, match="did you mean 'traffic'"):
+        edgec.inspect(DIGITS, trafic=True)  # type: ignore[call-arg]
+
+
+def test_a_build_runs_on_dictionaries_and_says_how_it_was_checked(tmp_path: Path) -> None:
+    built = edgec.build(DIGITS, tmp_path / "net")
+    image = np.random.default_rng(0).random((1, 1, 8, 8), dtype=np.float32)
+    out = np.empty((1, 10), np.float32)
+    assert np.array_equal(built.run({"image": image}, {"probabilities": out})["probabilities"], built(image))
+    assert np.array_equal(out, built(image))
+    with pytest.raises(UsageError, match="by name, in a dictionary"):
+        built.run(image)  # type: ignore[arg-type]
+    checked = edgec.check(built, samples=1)
+    head, row = repr(checked).splitlines()
+    assert head.startswith("check ok: 1 sample(s) beside onnxruntime") and row.startswith("  probabilities  max|d| ")
+    assert "FAILED" not in row and "FAILED" in repr(edgec.check(built, samples=1, tolerance=0.0)).splitlines()[1]
 
 
 def test_what_is_no_model_is_refused() -> None:

@@ -153,12 +153,12 @@ def test_a_pruned_network_runs_on_sparse_kernels(tmp_path: Path) -> None:
         calibrate=data(tmp_path),
     )  # fmt: skip
     assert sum(k.template == "sparse" for k in built.program.kernels) >= 3
-    report = built.run["compress"].pruned.report
+    report = built.stages["compress"].pruned.report
     assert report.method == "obs" and report.samples == 12
     done = [row for row in report.layers if not row.reason]
     assert len(done) >= 3 and all(row.zeros == pytest.approx(0.8, abs=0.02) and row.gain > 1 for row in done)
     x = RANDOM.standard_normal((1, 16, 10, 10)).astype(np.float32)
-    (want,) = results(built.run["compress"].graph, [{"x": x}])
+    (want,) = results(built.stages["compress"].graph, [{"x": x}])
     assert np.abs(built(x) - want["y0"]).max() <= 1e-4 * np.abs(want["y0"]).max()
 
 
@@ -173,14 +173,14 @@ def test_data_make_up_for_what_is_lost(tmp_path: Path) -> None:
     options = {"start": "simplify", "compile": False, "prune": "vector", "sparsity": 0.5}
     by_data = edgec.build(GRAPH, tmp_path / "a", calibrate=path, **options)
     alone = edgec.build(GRAPH, tmp_path / "b", **options)
-    assert alone.run["compress"].pruned.report.method == "magnitude"
-    assert figure(by_data.run["compress"].graph, fresh) < 0.8 * figure(alone.run["compress"].graph, fresh)
+    assert alone.stages["compress"].pruned.report.method == "magnitude"
+    assert figure(by_data.stages["compress"].graph, fresh) < 0.8 * figure(alone.stages["compress"].graph, fresh)
 
 
 def test_as_much_as_the_budget_allows(tmp_path: Path) -> None:
     options = {"start": "simplify", "compile": False, "prune": "vector", "calibrate": data(tmp_path)}
-    loose = edgec.build(GRAPH, tmp_path / "a", max_loss="cosine=0.5", **options).run["compress"].pruned.report
-    tight = edgec.build(GRAPH, tmp_path / "b", max_loss="cosine=0.97", **options).run["compress"].pruned.report
+    loose = edgec.build(GRAPH, tmp_path / "a", max_loss="cosine=0.5", **options).stages["compress"].pruned.report
+    tight = edgec.build(GRAPH, tmp_path / "b", max_loss="cosine=0.97", **options).stages["compress"].pruned.report
     assert loose.value >= 0.5 and tight.value >= 0.97 and tight.max_loss == "cosine=0.97"
     assert loose.zeros > tight.zeros > 0
     with pytest.raises(CheckError, match="nothing within max_abs=1e-07 is faster"):
@@ -241,7 +241,7 @@ def test_masks_go_out_and_come_back(tmp_path: Path) -> None:
     again = edgec.build(GRAPH, tmp_path / "b", masks=tmp_path / "masks.npz", **options)
     assert {k: v.shape for k, v in built.masks.items()} == {k: v.shape for k, v in again.masks.items()}
     assert all((again.masks[k] == m).all() for k, m in built.masks.items())
-    assert again.run["compress"].graph.outputs == built.run["compress"].graph.outputs
+    assert again.stages["compress"].graph.outputs == built.stages["compress"].graph.outputs
     np.savez(tmp_path / "other.npz", nobody=np.ones(3))
     name, mask = next(iter(built.masks.items()))
     np.savez(tmp_path / "small.npz", **{name: mask[:-1]})

@@ -94,7 +94,7 @@ def test_the_residual_reads_what_the_next_layer_reads() -> None:
 def test_the_compiled_network_computes_the_same(tmp_path: Path) -> None:
     built = edgec.build(GRAPH, tmp_path / "net", start="compress", quantize="int8", calibrate="random")
     arrays = next(iter(samples("random", GRAPH)))
-    expected = run(built.run["compress"].graph, dict(arrays))["y"]
+    expected = run(built.stages["compress"].graph, dict(arrays))["y"]
     (got,) = built(arrays["x"])
     assert np.abs(got - expected).max() <= 1e-4 * np.abs(expected).max()
 
@@ -184,10 +184,10 @@ def test_real_inputs_are_asked_for(asked: dict[str, str]) -> None:
 def test_drawn_inputs_are_told_of(tmp_path: Path) -> None:
     with pytest.warns(CalibrationWarning, match="random inputs"):
         built = edgec.build(GRAPH, start="compress", quantize="int8", calibrate="random", compile=False)
-    assert record(built.run.compressed.report)["drawn"]
+    assert record(built.stages.compressed.report)["drawn"]
     path = tmp_path / "x.npz"
     np.savez(path, x=RANDOM.standard_normal((4, 1, 3, 8, 8)).astype(np.float32))
     with warnings.catch_warnings():
         warnings.simplefilter("error", CalibrationWarning)
         real = edgec.build(GRAPH, start="compress", quantize="int8", calibrate=path, compile=False)
-    assert not record(real.run.compressed.report)["drawn"]
+    assert not record(real.stages.compressed.report)["drawn"]

@@ -241,7 +241,7 @@ def test_a_pruned_network_learns_what_it_lost(files: tuple[Path, Path]) -> None:
     plain = edgec.build(convolutions())
     before = edgec.build(convolutions(), **pruned)  # type: ignore[arg-type]
     after = edgec.build(convolutions(), **pruned, **learned)  # type: ignore[arg-type]
-    found = after.run.compressed
+    found = after.stages.compressed
     assert found is not None and found.retrained is not None
     assert found.retrained.batch == 8 and found.retrained.last < 0.5 * found.retrained.first
     assert error(after, plain) < 0.6 * error(before, plain)
@@ -256,7 +256,7 @@ def test_weights_in_int8_are_retrained(files: tuple[Path, Path]) -> None:
     """The distance falls while operands and weights are rounded; what is built is int8."""
     asked = {"quantize": "int8", "calibrate": files[1], "retrain": files[0], "retrain_steps": 60}
     built = edgec.build(convolutions(), **asked)  # type: ignore[arg-type]
-    found = built.run.compressed
+    found = built.stages.compressed
     assert found is not None and found.retrained is not None and found.report is not None
     assert found.retrained.last < found.retrained.first
     assert any(row.precision == "int8" for row in found.report.layers)

@@ -58,7 +58,7 @@ def test_a_procedure(tmp_path: Path) -> None:
         want[:, i] += np.float32(0.75) * want[:, i - 1]
     assert np.allclose(net(x), want, atol=1e-6)
     assert edgec.check(net).ok
-    told = explain(net.run, read(path), "echo")
+    told = explain(net.stages, read(path), "echo")
     assert [core["formula"] for core in told["imported_as"]] == ["y = decay(x0, keep=0.75)"]
     assert [(k["kind"], k["flops"]) for k in told["kernels"]] == [("procedure", 60)]
     with pytest.raises(EdgecError, match="no c template renders a procedure 'decay'"):

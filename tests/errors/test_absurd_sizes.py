@@ -85,5 +85,5 @@ def test_a_concatenation_of_many_parts_is_no_deep_formula(fuse: str) -> None:
     ]
     built = edgec.build(model(nodes, [tensor_input("x", [count, 2])], opset=18), compile=False, fuse=fuse)
     x = np.arange(2 * count, dtype=np.float32).reshape(count, 2)
-    step = next(s for s in built.run.steps if s.stage.name == "schedule")
-    assert np.array_equal(step.stage.executor(step.value, built.run.context)({"x": x})["y"], -x[order])
+    step = next(s for s in built.stages.steps if s.stage.name == "schedule")
+    assert np.array_equal(step.stage.executor(step.value, built.stages.context)({"x": x})["y"], -x[order])

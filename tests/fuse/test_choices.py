@@ -239,7 +239,7 @@ def test_a_lock_freezes_choices_to_the_byte(database: Profiles, tmp_path: Path) 
         tuned = edgec.build(masked(), tmp_path / cheap, compile=False)
         database.clear()
         frozen = edgec.build(masked(), tmp_path / f"{cheap} again", compile=False, lock=tmp_path / cheap)
-        assert dict(tuned.run["emit"].files) == dict(frozen.run["emit"].files)
+        assert dict(tuned.stages["emit"].files) == dict(frozen.stages["emit"].files)
         assert read_lock(tmp_path / cheap)["choices"] == read_lock(tmp_path / f"{cheap} again")["choices"]
     chosen = [read_lock(tmp_path / name)["choices"] for name in ("map", "row")]
     assert chosen[0] != chosen[1], "the two databases decided alike: the lock was not put to the test"

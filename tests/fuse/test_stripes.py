@@ -53,10 +53,10 @@ def head(rows: int = 37, stride: int = 2) -> onnx.ModelProto:
 def test_a_head_in_stripes_gives_the_same_in_less_memory() -> None:
     source = head().SerializeToString()
     whole = edgec.build(source, device="generic", compile=False)
-    assert whole.run.stripes is None
+    assert whole.stages.stripes is None
     needed = fit(whole.program, whole.options.device)["ram"]["bytes"]
     built = edgec.build(source, device="generic", ram=needed * 6 // 10)
-    striped = built.run.stripes
+    striped = built.stages.stripes
     assert striped is not None and striped.count > 1 < striped.work and striped.whole_bytes == needed
     memory = fit(built.program, built.options.device, built.options.room, striped)
     assert memory["ram"]["fits"] and memory["ram"]["bytes"] == striped.ram_bytes <= needed * 6 // 10

@@ -80,7 +80,7 @@ def test_tuning_measures_variants_and_builds_take_the_quickest(database: Profile
     database.clear()
     assert taken() == usual
     again = edgec.build(convolutions(), tmp_path / "again", compile=False, lock=tmp_path / "tuned")
-    assert dict(built.run["emit"].files) == dict(again.run["emit"].files)
+    assert dict(built.stages["emit"].files) == dict(again.stages["emit"].files)
 
 
 def test_exact_sums_take_no_form_of_winograd(database: Profiles) -> None:
@@ -118,7 +118,7 @@ GPUS = (("jetson_nano", "fp32"), ("cuda_sm90", "fp32"), ("cuda_sm90", "fp16"), (
 def test_a_gpu_has_variants_too(device: str, precision: str, database: Profiles) -> None:
     """Every one that is proposed can be gone, and the one that was measured as the quickest is."""
     settings = {"device": device, "precision": precision, **({} if device == "mali_g78" else {"compiler": "emulated"})}
-    first = edgec.build(convolutions(), compile=False, variants={}, **settings).run
+    first = edgec.build(convolutions(), compile=False, variants={}, **settings).stages
     assert first.context.variants is not None
     products = first.context.variants.seen
     proposed = {key: product.variants("reassociates") for key, product in products.items()}

@@ -193,7 +193,7 @@ def test_up_to_the_end_of_the_context(model: LanguageModel) -> None:
         (lambda m: m.generate([]), "no token"),
         (lambda m: m.generate([3] * (CONTEXT + 1)), f"has {CONTEXT + 1} tokens, the context {CONTEXT}"),
         (lambda m: m.generate("a", max_tokens=0), "max_tokens is 0"),
-        (lambda m: m.generate("a", temprature=1), "no 'temprature'"),
+        (lambda m: m.generate("a", temprature=1), "no setting 'temprature'"),
         (lambda m: m.generate("a", stop=[""]), "stop strings"),
         (lambda m: m.chat([]), "no message"),
         (lambda m: m.chat(["hi"]), "message 0"),
@@ -253,3 +253,31 @@ def test_folders_that_are_loaded(folder: Path, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="has no chat template") as told:
             model.chat([{"role": "user", "content": "x"}])
         assert "--raw" in str(told.value.hint)
+
+
+def test_values_of_other_types_are_errors_of_edgec(model: LanguageModel) -> None:
+    session = Session(model.network)
+    calls = (
+        lambda: model.generate(3),
+        lambda: model.generate("he", max_tokens="ten"),
+        lambda: model.generate([1.5]),
+        lambda: model.generate("he", stop=3),
+        lambda: model.generate("he", temperature="hot").text(),
+        lambda: model.chat(3),
+        lambda: model.chat("Hello"),
+        lambda: Session(3),
+        lambda: Session(model),
+        lambda: session.prefill("he"),
+        lambda: session.next("he"),
+        lambda: session.rewind("all"),
+        lambda: model.tokenizer.encode(3),
+        lambda: edgec.Network(3),
+    )
+    for call in calls:
+        with pytest.raises(UsageError, match=r"cannot be|messages are a list") as told:
+            call()
+        assert told.value.hint
+    with pytest.raises(UsageError, match="no setting 'temprature'") as told:
+        model.generate("he", temprature=1)
+    assert told.value.hint == "did you mean 'temperature'?"
+    assert model.generate(np.array(model.tokenizer.encode("he")), max_tokens=np.int64(2)).text() is not None

@@ -144,7 +144,7 @@ def test_sums_of_bytes_on_boards_to_the_bit(device: str) -> None:
     nodes.append(node("ConvInteger", ["x3", "w3", "z"], ["y3"], pads=[1, 1, 1, 1]))
     made = model(nodes, inputs, [f"y{k}" for k in range(4)], kernels).SerializeToString()
     there = edgec.build(made, device=device, compile=False)
-    sources = "".join(f.decode() for name, f in there.run["emit"].files.items() if name.endswith(".c"))
+    sources = "".join(f.decode() for name, f in there.stages["emit"].files.items() if name.endswith(".c"))
     assert ("ec_dot_blocks" in sources and "ec_block_first" in sources) == (device == "mps3_an547")
     (ran,) = api.run_on_device(there, given, link="device")
     want = edgec.build(made, device="generic").network.run(given)

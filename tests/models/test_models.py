@@ -74,6 +74,6 @@ def test_threads_do_not_change_a_bit(name: str) -> None:
     if not found:
         pytest.skip(missing[0].reason)
     built = edgec.build(found[0].path, shapes=found[0].shapes, threads=3)
-    inputs = random_inputs(built.run.graph, 0)
+    inputs = random_inputs(built.stages.graph, 0)
     first, *others = (edgec.Network(built.folder, threads).run(inputs) for threads in (1, 2, 3))
     assert all(np.array_equal(first[k], other[k]) for other in others for k in first)

@@ -95,7 +95,7 @@ def test_restarts_give_the_same_bytes(name: str, tmp_path: Path) -> None:
     options: Mapping[str, Any] = BUILDS[name]
     saved = tmp_path / "stages"
     whole = edgec.build(network(), tmp_path / "whole", compile=False, save_stages=saved, **options)
-    assert name not in FINDINGS or FINDINGS[name](whole.run)
+    assert name not in FINDINGS or FINDINGS[name](whole.stages)
     wanted = files(whole.folder)
     for start, file in STARTS.items():
         again = edgec.build(saved / file, tmp_path / start, compile=False, start=start, **options)
@@ -105,7 +105,7 @@ def test_restarts_give_the_same_bytes(name: str, tmp_path: Path) -> None:
 def test_layers_in_bf16_are_saved(tmp_path: Path) -> None:
     """The one finding of compression that the graph itself does not hold."""
     built = edgec.build(network(), compile=False, save_stages=tmp_path, **BUILDS["bf16 layers"])
-    layers = built.run["compress"].bf16_layers
+    layers = built.stages["compress"].bf16_layers
     text = (tmp_path / STARTS["fuse"]).read_text()
     assert layers and text.startswith(f"bf16_layers {json.dumps(sorted(layers))}\n")
 

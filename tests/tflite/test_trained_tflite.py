@@ -71,13 +71,13 @@ def test_a_hundred_steps() -> None:
     path = model("kws_microwakeword/alexa")
     built = edgec.build(path)
     reference = LitertReference(parse(path.read_bytes()))
-    known = states.initial(built.run.graph)
+    known = states.initial(built.stages.graph)
     assert len(known) == 6
     for step in range(100):
-        inputs = {**random_inputs(built.run.graph, step), **known}
+        inputs = {**random_inputs(built.stages.graph, step), **known}
         got, want = built.network.run(inputs), reference.run(inputs)
         assert all(np.array_equal(got[name], want[name]) for name in want), step
-        known = states.advanced(built.run.graph, inputs, got)
+        known = states.advanced(built.stages.graph, inputs, got)
 
 
 def test_spoken_words() -> None:

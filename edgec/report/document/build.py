@@ -45,7 +45,7 @@ def document(
     settings: Mapping[str, Any] | None = None,
 ) -> Record:
     """Everything that is known of a build. ``seconds`` are those of its kernels, ``settings`` what it was asked for."""
-    run, plan = built.run, built.run["fuse"]
+    run, plan = built.stages, built.stages["fuse"]
     errors = {b.kernel: b.max_rel for b in checked.blocks} if checked is not None else {}
     rows, texts = parts.kernels(built, seconds, errors)
     numbers: dict[Node, int] = {}

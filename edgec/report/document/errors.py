@@ -19,7 +19,7 @@ def causes(built: Built, checked: Checked | None, fidelity: Fidelity | None) -> 
     """
     if checked is None:
         return None
-    found = built.run.compressed
+    found = built.stages.compressed
     is_compressed = found is not None and found.is_changed
     names = [e.stage for e in checked.stages]
     at = names.index("compress") if is_compressed and "compress" in names else -1

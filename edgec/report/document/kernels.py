@@ -29,7 +29,7 @@ FORMULA = 600
 
 def kernels(built: Built, seconds: Sequence[float | None], errors: Mapping[int, float]) -> tuple[list[Record], Record]:
     """All kernels in order, and the texts of their functions by name."""
-    program, plan = built.program, built.run["fuse"]
+    program, plan = built.program, built.stages["fuse"]
     calls = _sources(built)
     numbers = {b.output: k for k, b in enumerate(plan.blocks)}
     names, index = numbered(plan.graph.nodes()), why.Index(plan)

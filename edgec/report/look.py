@@ -1,0 +1,145 @@
+"""The view inside, in Python: the content of a model, the history of a node, the time of every kernel."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgec import files, pipeline
+from edgec.api import built_of, interface
+from edgec.artifact.folder import refuse_existing
+from edgec.artifact.names import is_built
+from edgec.build import Buildable, Built, read
+from edgec.errors import UsageError
+from edgec.frontend import source as reader
+from edgec.options import Settings, resolve
+from edgec.pipeline.context import Context
+from edgec.progress import Progress, silent
+from edgec.report import built as built_report
+from edgec.report import explain as explain_report
+from edgec.report import inspect as inspect_report
+from edgec.report import launches, ledger, measure
+from edgec.report import profile as profile_report
+from edgec.report import trace as traces
+from edgec.report.fit import fit
+from edgec.report.record import Record, shown
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from typing_extensions import Unpack
+
+#: Columns of a record as a text.
+WIDTH = 120
+
+
+class Looked(dict[str, Any]):
+    """The record of a command, as ``--json`` prints it; as a text it is what the command shows."""
+
+    def __init__(self, record: Record, draw: Callable[[Record], RenderableType]) -> None:
+        super().__init__(record)
+        self.draw = draw
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), width=WIDTH, highlight=False)
+        console.print(self.draw(shown(dict(self))))
+        return str(console.file.getvalue()).rstrip()  # type: ignore[attr-defined]
+
+    __repr__ = __str__
+
+
+@interface
+def inspect(
+    model: Buildable | Built,
+    *,
+    traffic: bool = False,
+    kernels: bool = False,
+    progress: Progress = silent,
+    **settings: Unpack[Settings],
+) -> Looked:
+    """The content of a model: inputs, outputs, sizes, operators, and every operator that is not supported.
+
+    ``traffic`` plans it too, for the bytes that each kernel moves; ``kernels`` compiles it for its GPU, for what each
+    kernel takes of it. Of a build, or its folder, only what its lock file says. Raises ModelError for a file that is no
+    model.
+    """
+    folder = _folder(model)
+    if folder is not None:
+        return Looked(built_report.record(folder), built_report.draw)
+    assert not isinstance(model, Built)
+    options = resolve(settings)
+    parsed = read(model)
+    missing = reader.unsupported(parsed, options.operators)
+    graph, problem = None, None
+    if not missing:
+        try:
+            graph = pipeline.import_(parsed, Context(options))
+        except UsageError as error:  # shapes are missing: what the file says can be shown all the same
+            problem = error
+    moved, memory = None, None
+    if graph is not None and (traffic or options.room):  # where memory is scarce, say whether it fits
+        run = pipeline.run(parsed, Context(options, progress), until="schedule")
+        moved = ledger.record(run) if traffic else None
+        memory = fit(run["schedule"], options.device, options.room, run.stripes)
+    found = inspect_report.record(parsed, graph, missing, problem, moved, memory)
+    if kernels and graph is not None:
+        rows = measure.gpu_kernels(pipeline.run(parsed, Context(options, progress)), progress)
+        found |= {"kernels": rows, "resources": launches.totals([row["launch"] for row in rows])}
+    return Looked(found, inspect_report.draw)
+
+
+@interface
+def explain(
+    model: Buildable | Built, node: str | int, *, progress: Progress = silent, **settings: Unpack[Settings]
+) -> Looked:
+    """The history of a node of a model (or of a kernel, by its number, or a rule), and why.
+
+    Raises UsageError where there is none of that name.
+    """
+    if isinstance(model, Built) or is_built(model):
+        built = built_of(model, progress, settings)
+        parsed, run = built.parsed, built.stages
+    else:
+        parsed = read(model)
+        run = pipeline.run(parsed, Context(resolve(settings), progress), until="schedule")
+    if parsed is None:
+        raise UsageError("the build began behind its model, whose nodes are explained", hint="build from the model")
+    return Looked(explain_report.explain(run, parsed, str(node)), explain_report.draw)
+
+
+@interface
+def profile(
+    model: Buildable | Built,
+    *,
+    seconds: float = 0.5,
+    trace: str | Path | None = None,
+    progress: Progress = silent,
+    **settings: Unpack[Settings],
+) -> Looked:
+    """The time of every kernel of a network, built or to be built, in a run on one thread.
+
+    ``trace`` is a file to write for Chrome's trace viewer. Raises UsageError for code of another machine.
+    """
+    if not seconds > 0:
+        raise UsageError("nothing to time", hint="give it some seconds")
+    if trace is not None:
+        refuse_existing(Path(trace))
+    built = built_of(model, progress, settings)
+    facts = measure.measure_times(built, progress, seconds)
+    document = measure.describe(built, facts)
+    if not facts["seconds"]:
+        where = built.options.device.name
+        raise UsageError(f"kernels for '{where}' cannot be timed here", hint="edgec device bench times them there")
+    if trace is not None:
+        files.replace(Path(trace), json.dumps(traces.trace(document)))
+    return Looked(profile_report.record(document, Path(trace) if trace is not None else None), profile_report.draw)
+
+
+def _folder(model: Buildable | Built) -> Path | None:
+    if isinstance(model, Built):
+        return model.folder
+    return Path(str(model)) if is_built(model) else None
