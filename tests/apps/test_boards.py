@@ -60,6 +60,42 @@ def test_pictures_on_a_microcontroller(tmp_path: Path) -> None:
         assert make(out / "embedded", "run", f"FILE={path.name}").splitlines()[0] == DIGIT_NAMES[digit]
 
 
+def test_stack_and_heap_are_as_large_as_asked_for_and_needed(tmp_path: Path) -> None:
+    need_board()
+    out = tmp_path / "digits"
+    edgec.build(str(DIGITS / "digits.onnx"), out, device="mps2_an386", extras=["embedded"])
+    folder = out / "embedded"
+    ((path, _),) = pictures(tmp_path, 1)
+    (folder / "text").write_text("no picture")
+    (folder / "picture").write_bytes(path.read_bytes())
+
+    def sizes(program: str) -> tuple[int, int]:
+        rows = subprocess.run(["arm-none-eabi-nm", folder / program], capture_output=True, text=True, check=True).stdout
+        at = {row.split()[-1]: int(row.split()[0], 16) for row in rows.splitlines() if len(row.split()) == 3}
+        return at["__stack"] - at["__stack_limit"], at["__heap_bytes"]
+
+    make(folder)
+    assert sizes("net.elf") == (16384, 4096)
+    make(folder, "clean")
+    make(folder, "STACK=2048")
+    assert sizes("net.elf") == (2048, 4096)
+    told = make(folder, "run", "STACK=2048", "FILE=picture")
+    assert 0 < int(told.split(" bytes of stack")[0].split()[-1]) < 2048
+    refused = subprocess.run(["make", "-s", "-C", folder, "run", "FILE=text"], capture_output=True, text=True)
+    assert refused.returncode and "text cannot be read: it is to be a binary PPM or PGM file" in refused.stderr
+    make(folder, "clean")
+    refused = subprocess.run(["make", "-s", "-C", folder, "STACK=99999999"], capture_output=True, text=True)
+    assert refused.returncode and "the network does not fit into RAM beside stack and heap" in refused.stderr
+    (folder / "main.c").write_text(
+        '#include "net.h"\n'
+        "static _Alignas(NET_ALIGNMENT) unsigned char arena[NET_ARENA_BYTES];\n"
+        "static float x[NET_IMAGE_ELEMENTS], y[NET_PROBABILITIES_ELEMENTS];\n"
+        "int main(void) { return net_run(net_weights, arena, x, y); }\n"
+    )
+    make(folder)
+    assert sizes("net.elf") == (16384, 0)
+
+
 #: A Cortex-M0 with the memory of a Cortex-M3's board, which runs its instructions.
 CORTEX_M0 = """
 base = "mps2_an385"
