@@ -115,7 +115,7 @@ def advanced(optimizer: Optimizer, powers: Mapping[str, Value]) -> dict[str, Val
 
 
 def moments_after(o: Optimizer, weight: Value, gradient: Value, moments: Mapping[str, Value]) -> dict[str, Value]:
-    """What is kept for a weight, one step later."""
+    """The moments of a weight, one step later."""
     g = _decayed(o, weight, gradient)
     if o.name != "sgd":
         first, second = moments["first"] * o.beta1, moments["second"] * o.beta2

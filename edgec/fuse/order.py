@@ -7,7 +7,7 @@ result takes comes right after the last value that it needs. The new order is ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
@@ -17,17 +17,20 @@ from edgec.ir.graph import Node
 from edgec.ir.index import upper
 from edgec.ir.types import DTYPES
 
+#: A result that takes this many times less than an operand is small beside it.
+SMALL = 8
+
 
 def in_less_memory(plan: Plan) -> Plan:
     """The plan with its blocks in an order in which no more is alive at once than now."""
     if plan.guards or plan.sizes:  # what a condition or a size needs is no operand of the block
         return plan
     uses = _Uses(plan)
-    usual = range(len(plan.blocks))
-    order = uses.freeing_early()
-    if uses.peak(order) >= uses.peak(usual):
-        return plan
-    return replace(plan, blocks=tuple(plan.blocks[k] for k in order))
+    usual = list(range(len(plan.blocks)))
+    early = uses.freeing_early(usual)
+    late = uses.delayed(uses.freeing_early(uses.delayed(usual)))
+    order = min(usual, early, late, key=uses.peak)
+    return plan if order is usual else replace(plan, blocks=tuple(plan.blocks[k] for k in order))
 
 
 @dataclass
@@ -75,8 +78,27 @@ class _Uses:
             held -= sum(self.bytes[r] for r in touched if last[r] == at)
         return most
 
-    def freeing_early(self) -> list[int]:
-        """The order of the plan, but for blocks that set free at least as much as they take."""
+    def delayed(self, order: Sequence[int]) -> list[int]:
+        """The order with blocks just before their first readers, where what they read is there until then anyway."""
+        _, then = self._dependencies()
+        backwards: list[int] = []
+        place: dict[int, int] = {}
+        touched: dict[Node, list[int]] = {}
+        for k in reversed(order):
+            readers = [place[j] for j in then[k]]
+            at = max(readers) + 1 if readers else len(backwards)
+            ended = [r for r in self.reads[k] if min((place[j] for j in touched.get(r, ())), default=at) >= at]
+            if sum(self.bytes.get(r, 0) for r in ended) >= self.bytes.get(self.writes[k], 0):
+                at = len(backwards)
+            backwards.insert(at, k)
+            for later in range(at, len(backwards)):
+                place[backwards[later]] = later
+            for root in {self.writes[k], *self.reads[k]}:
+                touched.setdefault(root, []).append(k)
+        return backwards[::-1]
+
+    def freeing_early(self, base: Sequence[int]) -> list[int]:
+        """The order ``base``, but for blocks that set free at least as much as they take."""
         waits, then = self._dependencies()
         left: dict[Node, int] = {}  # blocks that have still to touch a buffer
         for k in range(len(self.writes)):
@@ -110,21 +132,31 @@ class _Uses:
                     near += by_root.get(root, ())
             return near
 
-        for k in range(len(self.writes)):
+        for k in base:
             early = run(k) if not done[k] else []
             heap: list[int] = []
             for j in early:
                 heappush(heap, j)
             while heap:
                 j = heappop(heap)
-                if not done[j] and not waits[j] and self.bytes.keys() & self.reads[j] and taken(j) <= 0:
+                if not done[j] and not waits[j] and (self._is_sum(j) or taken(j) <= 0) and self._large(j):
                     for other in run(j):
                         heappush(heap, other)
         return order
 
+    def _large(self, k: int) -> int:
+        """The bytes of the largest intermediate value that a block reads."""
+        return max((self.bytes.get(r, 0) for r in self.reads[k]), default=0)
+
+    def _is_sum(self, k: int) -> bool:
+        """Tells whether the result is small beside what the block reads, which others may then set free."""
+        return self.bytes.get(self.writes[k], 0) * SMALL <= self._large(k)
+
     def _dependencies(self) -> tuple[list[int], list[list[int]]]:
-        """How many blocks each one waits for, and which wait for it: those that write what another touches stay in
-        their order, a state and its new value being one."""
+        """Numbers of blocks that each one waits for, and the blocks that wait for it.
+
+        Blocks that write what another touches stay in their order, a state and its new value being one.
+        """
         count = len(self.writes)
         waits, then = [0] * count, [[] for _ in range(count)]  # type: tuple[list[int], list[list[int]]]
         writers: dict[Node, list[int]] = {}

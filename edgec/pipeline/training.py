@@ -16,6 +16,7 @@ from edgec.frontend.onnx.model import Model
 from edgec.frontend.onnx.trainable import Weight, answers_of, weights_of, with_batch, with_inputs, with_values
 from edgec.frontend.source import Parsed, digest
 from edgec.frontend.states import states
+from edgec.fuse.recompute import ALL, Recomputing, recomputed
 from edgec.ir.graph import MODEL_SHA256, Graph
 from edgec.options.training import Training as Asked
 from edgec.pipeline.context import Context
@@ -24,6 +25,10 @@ from edgec.pipeline.run import Step as Done
 from edgec.schedule.program import Program, Training
 from edgec.schedule.sharing import sharing
 from edgec.text import printable
+
+#: What is tried to be computed again, the cheapest first; the first ``FREE`` trials, one without any, are always made.
+RECOMPUTINGS = (Recomputing(), *(Recomputing(ALL, longest) for longest in (4, 8, 16, 32, 64)))
+FREE = 2
 
 
 def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
@@ -44,9 +49,9 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     step, opened, weights = _step(parsed, chosen, asked, context)
     done = run(opened, context, until="schedule")
     begun = time.perf_counter()
-    stepping = run(step.graph, context, "simplify", "schedule")
-    _hold_ram(_program(stepping), parsed, asked, context)
-    program, taught = sharing(_program(done), _program(stepping))
+    stepping = _scheduled(step, context)
+    _hold_ram(stepping, parsed, asked, context)
+    program, taught = sharing(_program(done), stepping)
     said = {**asked.said, "trained": ", ".join(printable(w.name) for w in weights)}
     model = with_values(parsed, {}).SerializeToString(deterministic=True)
     values = {w.name: w.value for w in weights}
@@ -73,13 +78,29 @@ def _hold_ram(step: Program, parsed: Model, asked: Asked, context: Context) -> N
     sgd = Optimizer("sgd", asked.optimizer.lr)
     small = replace(asked, update=Update("last", 1), optimizer=sgd, batch=None, accumulate=1)
     graph, _, _ = _step(parsed, trained(weights_of(parsed), small.update, parsed.where), small, context)
-    least = min(needed, _ram(_program(run(graph.graph, context, "simplify", "schedule"))))
+    least = min(needed, _ram(_scheduled(graph, context)))
     hint = f"the least is {least} bytes, by --update last:1 --optimizer sgd and no --batch"
     raise UsageError(
         f"a training step takes {needed} bytes of RAM (arena, state, samples), and there are {room}",
         hint=hint if least <= room else f"{hint}: more than there is; name a device with more, or give more --ram",
         where="--ram" if context.options.ram is not None else context.options.device.name,
     )
+
+
+def _scheduled(step: Step, context: Context) -> Program:
+    """The program of a step: with what is cheap computed again where that takes less memory, and the rest as well where
+    there is less RAM than that takes; the least of all, where none fits."""
+    graph: Graph = run(step.graph, context, "simplify", "compress").result.graph
+    loss = dict(graph.outputs)[step.graph.outputs[0][0]]
+    found: list[tuple[int, Program]] = []
+    for limits in (None, *RECOMPUTINGS):
+        if len(found) >= FREE and (not context.options.room or min(b for b, _ in found) <= context.options.room):
+            break
+        trial = graph if limits is None else recomputed(graph, [loss], limits)
+        if limits is None or trial is not graph:
+            program = _program(run(trial, context, "fuse", "schedule"))
+            found.append((_ram(program), program))
+    return min(found, key=lambda f: f[0])[1]
 
 
 def _ram(step: Program) -> int:

@@ -13,6 +13,9 @@ from small_models import model, node, tensor_input, weights
 from trained_models import convolutions, floats, linear
 
 import edgec
+from edgec.artifact.folder import read_lock
+from edgec.artifact.trainer import Trainer
+from edgec.check.training import batch_of
 from edgec.cli.main import main
 from edgec.errors import EdgecError, UsageError
 
@@ -137,3 +140,32 @@ def test_broken_locks(tmp_path: Path) -> None:
         (built.folder / "edgec.lock").write_text(json.dumps({**lock, "training": broken}))
         with pytest.raises(UsageError, match="lock that edgec writes"):
             edgec.load(built.folder)
+
+
+def chain(layers: int = 6) -> Any:
+    """Convolutions with a factor and a ReLU behind each."""
+    made, held, x = [], [], "x"
+    for k in range(layers):
+        held += [weights(f"w{k}", floats(4, 4, 3, 3)), weights(f"s{k}", floats(1, 4, 1, 1))]
+        made += [node("Conv", [x, f"w{k}"], [f"c{k}"], f"conv{k}", pads=[1, 1, 1, 1])]
+        made += [node("Mul", [f"c{k}", f"s{k}"], [f"m{k}"]), node("Relu", [f"m{k}"], [f"r{k}"])]
+        x = f"r{k}"
+    return model(made, [tensor_input("x", [1, 4, 16, 16])], [x], held)
+
+
+def test_ram_has_convolutions_computed_again(tmp_path: Path) -> None:
+    """Where a step does not fit, one that does computes convolutions again, and learns the same."""
+    given: dict[str, Any] = {"loss": "mse", "optimizer": "sgd:lr=0.001"}
+    network = chain()
+    edgec.build(network, tmp_path / "usual", **given)
+    with pytest.raises(UsageError, match="a training step takes") as raised:
+        edgec.build(network, tmp_path / "small", ram=1000, **given)
+    least = re.search(r"takes (\d+) bytes", raised.value.message)
+    assert least is not None
+    edgec.build(network, tmp_path / "small", ram=int(least[1]), **given)
+    facts = [read_lock(tmp_path / name)["training"] for name in ("usual", "small")]
+    assert facts[1]["arena_bytes"] < facts[0]["arena_bytes"]
+    with Trainer(tmp_path / "usual") as usual, Trainer(tmp_path / "small") as small:
+        for k in range(5):
+            batch = batch_of(usual, k)
+            assert abs(usual.step(*batch) - small.step(*batch)) < 1e-5

@@ -1,0 +1,83 @@
+"""Values of the forward pass that the backward pass computes again, so that they are not kept in between.
+
+A gradient reads values of the forward pass: the operand of a convolution for the gradient of its weights, a sum for the
+mask of its ReLU. A value that follows from others that are kept anyway in a few steps is computed again just before it
+is read (Chen et al., 2016): with ``CHEAP`` element by element, with ``ALL`` through windows and matmuls too.
+
+Equal nodes are one, so that what is computed again reads the values that are kept through a broadcast to their own
+shape: an index in the kernel that reads it, and no work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from edgec import ops
+from edgec.ir.functions import FUNCTIONS
+from edgec.ir.graph import Graph, Node, rewrite, topological
+
+_MOVED = ("reshape", "transpose", "broadcast", "cast", "pad", "slice")
+CHEAP = frozenset((*FUNCTIONS, *_MOVED))
+ALL = CHEAP | {"conv", "pool", "concat", "reduce", "matmul"}
+#: Values smaller than this are kept: they take no memory to speak of.
+LEAST_BYTES = 1024
+#: A value that takes this many times less than another is small beside it.
+SMALL = 8
+
+
+@dataclass(frozen=True)
+class Recomputing:
+    """Bounds of computing again: the operators, and the most of them for a value."""
+
+    operators: frozenset[str] = CHEAP
+    longest: int = 8
+
+
+def recomputed(graph: Graph, results: Iterable[Node], limits: Recomputing) -> Graph:
+    """The graph with values on the way to ``results`` computed again where others read them; the same graph where
+    nothing is."""
+    forward = {n for n in topological(results) if n.op not in ("input", "const")}
+    order = graph.nodes()
+    read = {a for n in order if n not in forward for a in n.args if a in forward}
+    kept = set(read)
+    made: dict[Node, Node] = {}
+    copies: dict[Node, Node] = {}
+    for value in (n for n in order if n in read and n.type.bytes >= LEAST_BYTES):
+        chain = _chain(value, kept - {value}, forward, limits)
+        if chain is None:
+            continue
+        kept.discard(value)
+        for n in chain:
+            args = [copies[a] if a in chain else _again(a) if a in forward else a for a in n.args]
+            if args and not forward.intersection(n.args):
+                args[0] = _again(args[0])
+            copies[n] = ops.node(n.op, *args, **n.attributes)
+        made[value] = copies[value]
+    if not made:
+        return graph
+    origin = {**graph.origin, **{new: graph.names(old) for old, new in copies.items() if graph.names(old)}}
+
+    def change(n: Node, args: tuple[Node, ...]) -> Node:
+        if n in forward or n.op in ("input", "const"):
+            return n
+        args = tuple(made.get(old, new) for old, new in zip(n.args, args))
+        return n if args == n.args else ops.node(n.op, *args, **n.attributes)
+
+    changed = rewrite(graph, change)
+    return replace(changed, origin={**origin, **changed.origin})
+
+
+def _again(n: Node) -> Node:
+    return n if n.is_const else ops.node("broadcast", n, shape=n.type.shape)
+
+
+def _chain(value: Node, kept: set[Node], forward: set[Node], limits: Recomputing) -> list[Node] | None:
+    """The nodes that compute a value from what is kept, in order; None where they are too many or of other kinds.
+
+    What is small beside the value (the statistics of a normalization) is kept, too.
+    """
+    small = {n for n in forward if n.type.bytes * SMALL <= value.type.bytes}
+    found = [n for n in topological([value], known=kept | small) if n in forward]
+    is_allowed = len(found) <= limits.longest and all(n.op in limits.operators for n in found)
+    return found if is_allowed else None
