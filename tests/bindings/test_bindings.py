@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from small_models import model, node, tensor_input
 
 import edgec
 from edgec.errors import UsageError
@@ -88,6 +89,15 @@ def test_rust(made: Made, tmp_path: Path) -> None:
     shutil.copyfile(PROGRAMS / "classify.rs", crate / "src" / "main.rs")
     command = [cargo, "run", "-q", "--offline", "--manifest-path", crate / "Cargo.toml", "--", made.picture]
     made.agrees(run(command, CARGO_TARGET_DIR=str(tmp_path / "target")))
+
+
+def test_rust_keeps_names_without_warnings(tmp_path: Path) -> None:
+    cargo = program("cargo", "https://rustup.rs")
+    program("cc", "apt install gcc")
+    graph = model([node("Neg", ["Input"], ["Identity"])], [tensor_input("Input", [3])], ["Identity"])
+    made = edgec.build(graph, tmp_path / "net", compile=False, bindings="rust")
+    command = [cargo, "build", "-q", "--offline", "--manifest-path", made.folder / "rust" / "Cargo.toml"]
+    run(command, CARGO_TARGET_DIR=str(tmp_path / "target"), RUSTFLAGS="-D warnings")
 
 
 def test_java(made: Made, tmp_path: Path) -> None:
