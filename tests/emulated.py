@@ -55,7 +55,12 @@ class Emulated:
 
 
 def emulate(
-    graphs: Mapping[str, Graph], folder: Path, device: Device, fuse: bool = True, one_row: bool = False
+    graphs: Mapping[str, Graph],
+    folder: Path,
+    device: Device,
+    fuse: bool = True,
+    one_row: bool = False,
+    few_bits: bool = False,
 ) -> dict[str, Emulated | EdgecError]:
     """One library with all graphs; a graph that is refused gives its error instead."""
     made: dict[str, tuple[str, Program, bytes] | EdgecError] = {}
@@ -63,7 +68,9 @@ def emulate(
     for number, (name, graph) in enumerate(graphs.items()):
         prefix = f"g{number}"
         try:
-            planned = plan(graph, fuse, gpu=device.is_gpu, head=largest_head(device), one_row=one_row)
+            planned = plan(
+                graph, fuse, gpu=device.is_gpu, head=largest_head(device), one_row=one_row, few_bits=few_bits
+            )
             program = schedule(planned, device, ScheduleOptions(fp32_blocks=0))
             written = files(program, device, prefix)
         except EdgecError as error:

@@ -131,7 +131,9 @@ def program_of(model: Model, tensors: Tensors) -> Program:
     program = schedule(plan(graph, gpu=True, head=head, few_bits=True), device, options)
     single = single_plan(graph, head)
     assert single is not None
-    return with_single(program, schedule(single, device, options), device)
+    built = replace(model, layers=1).token_bytes / model.token_bytes
+    cache = replace(device.gpu, l2_bytes=int(device.gpu.l2_bytes * built))  # the part that the built weights would have
+    return with_single(program, schedule(single, device, options), replace(device, gpu=cache))
 
 
 def contents(program: Program, tensors: Tensors) -> Iterator[Rows | tuple[int, np.ndarray]]:

@@ -13,10 +13,11 @@ from emulated import Emulated, emulate
 
 from edgec.device.load import load_device
 from edgec.execute.executor import run_graph
-from edgec.frontend.values import Value, constant, emit
+from edgec.frontend.values import Value, constant, dequantized, emit
 from edgec.fuse import plan
 from edgec.ir.graph import Graph, placeholder
-from edgec.ir.types import Type
+from edgec.ir.graph import constant as constant_node
+from edgec.ir.types import DTYPES, Type
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.early_launch import early_launches
 from edgec.schedule.gpu.vector import GpuVector
@@ -85,6 +86,34 @@ def test_products_of_a_vector(precision: str, tmp_path: Path) -> None:
         want, got = run_graph(graphs[name], given)["y"], network(given)["y"]
         tolerance = 1e-4 if precision == "fp32" else 1e-2
         assert np.abs(got - want).max() <= tolerance * np.abs(want).max(), name
+
+
+def coded_product(bits: int, depth: int, results: int) -> Graph:
+    """A product of a norm with codes, a scale and an offset for every 32 of which follow one another in a row."""
+    random = np.random.default_rng(depth)
+    codes = random.integers(0, 1 << bits, (results, depth)).astype(DTYPES["u4" if bits == 4 else "u8"])
+    scale, base = (random.standard_normal((results, depth // 32)).astype(np.float16) for _ in range(2))
+    x = Value(placeholder("x", Type("f32", (1, depth))))
+    node, *numbers = (Value(constant_node(a)) for a in (codes, scale, base))
+    weights = dequantized(node, *numbers, axis=1, block=32)
+    return Graph((x.node,), (("y", (rms_norm(x) @ emit("transpose", weights, perm=(1, 0))).node),))
+
+
+def test_products_with_codes(tmp_path: Path) -> None:
+    """In registers a lane takes eight codes: some lanes have none, two warps share a row; a long row is not kept."""
+    device = load_device("cuda_sm90")
+    shapes = {(4, 96): (1, 1), (4, 1536): (2, 1), (8, 96): (1, 2), (8, 1536): (2, 2), (4, 6400): (1, 4)}
+    graphs = {f"{bits}_{depth}": coded_product(bits, depth, 70) for bits, depth in shapes}
+    made = emulate(graphs, tmp_path, device, one_row=True, few_bits=True)
+    for (bits, depth), (ways, words) in shapes.items():
+        network = made[f"{bits}_{depth}"]
+        assert isinstance(network, Emulated), network
+        (record,) = [k.schedule for k in network.program.kernels if isinstance(k.schedule, GpuVector)]
+        assert (record.kind, record.tile.words, record.tile.in_registers) == (f"c{bits}", words, words < 4), depth
+        assert record.tile.ways == ways or words == 4
+        given = {"x": RANDOM.standard_normal((1, depth)).astype(np.float32)}
+        want, got = run_graph(graphs[f"{bits}_{depth}"], given)["y"], network(given)["y"]
+        assert np.abs(got - want).max() <= 1e-4 * np.abs(want).max(), (bits, depth)
 
 
 def test_a_factor_stays_inside_the_sum_where_numerics_are_exact() -> None:

@@ -52,7 +52,9 @@ static inline void ec_launch(bool overlaps, void (*kernel)(P...), unsigned group
 #else
 #define EC_WAITED restrict
 #endif
-#define EC_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
+#define EC_KERNEL(threads) EC_KERNEL_BESIDE(threads, 1)
+/* A kernel with registers for so many thread blocks on a multiprocessor. */
+#define EC_KERNEL_BESIDE(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 #define EC_DEVICE static __device__ __forceinline__
 /* Shared memory: EC_SHARED declares an array in it, EC_IN_SHARED begins the type of a pointer into it (nothing is needed
  * here), EC_SHARED_MEMORY declares a pointer to the part whose size the launch gives. */
@@ -392,17 +394,28 @@ EC_DEVICE unsigned ec_four_bytes(ec_vf a) {
 EC_DEVICE void ec_store_u8(unsigned char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
 EC_DEVICE void ec_store_i8(signed char *p, ec_vf a) { *(unsigned *)(void *)p = ec_four_bytes(a); }
 
-/* Sixteen bytes of weights, requested where this is called, and not kept in L1; the four elements of quarter ``q``: floats,
- * fp16, or codes of 8 bits, by the bits of floats from 2^23 on; for a code of 4 bits, 1 + code / 16. A scale and an offset. */
-struct ec_four { unsigned words[4]; };
+/* 16, 8 or 4 bytes of weights, requested where this is called, and not kept in L1; the four elements of quarter ``q`` (of a
+ * 16 bytes' part): floats, fp16, or codes of 8 bits, by the bits of floats from 2^23 on; for a code of 4 bits,
+ * 1 + code / 16. A scale and an offset. */
+template <int WORDS> struct ec_words { unsigned words[WORDS]; };
 struct ec_pair { float x, y; };
 #ifdef EC_ON_CPU
-EC_DEVICE ec_four ec_piece_of(const void *p, int at) { ec_four r; memcpy(&r, (const char *)p + 16 * (size_t)at, 16); return r; }
+template <int WORDS> EC_DEVICE ec_words<WORDS> ec_piece_of(const void *p, int at) {
+  ec_words<WORDS> r;
+  memcpy(&r, (const char *)p + sizeof r * (size_t)at, sizeof r);
+  return r;
+}
 #else
-EC_DEVICE ec_four ec_piece_of(const void *p, int at) {
-  ec_four r;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r.words[0]), "=r"(r.words[1]), "=r"(r.words[2]), "=r"(r.words[3]) : "l"((const uint4 *)p + at));
+template <int WORDS> EC_DEVICE ec_words<WORDS> ec_piece_of(const void *p, int at) {
+  const ec_words<WORDS> *const from = (const ec_words<WORDS> *)p + at;
+  ec_words<WORDS> r;
+  if constexpr (WORDS == 4)
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r.words[0]), "=r"(r.words[1]), "=r"(r.words[2]), "=r"(r.words[3]) : "l"(from));
+  else if constexpr (WORDS == 2)
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(r.words[0]), "=r"(r.words[1]) : "l"(from));
+  else
+    asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(r.words[0]) : "l"(from));
   return r;
 }
 #endif
@@ -426,23 +439,31 @@ EC_DEVICE unsigned ec_request_f16(const ec_f16 *p, int at) {
 }
 #endif
 EC_DEVICE ec_pair ec_pair_of(ec_pair a) { return a; }
-EC_DEVICE ec_vf ec_quarter_f32(const ec_four &a, int) {
+template <int WORDS> EC_DEVICE ec_vf ec_quarter_f32(const ec_words<WORDS> &a, int) {
   return ec_make(ec_bits_to_float(a.words[0]), ec_bits_to_float(a.words[1]), ec_bits_to_float(a.words[2]), ec_bits_to_float(a.words[3]));
 }
-EC_DEVICE ec_vf ec_quarter_f16(const ec_four &a, int q) {
+template <int WORDS> EC_DEVICE ec_vf ec_quarter_f16(const ec_words<WORDS> &a, int q) {
   const unsigned low = a.words[2 * q], high = a.words[2 * q + 1];
   return ec_make(ec_from_f16((ec_f16)low), ec_from_f16((ec_f16)(low >> 16)), ec_from_f16((ec_f16)high), ec_from_f16((ec_f16)(high >> 16)));
 }
 EC_DEVICE float ec_from_code(unsigned code) { return ec_bits_to_float(0x4b000000u | code) - 8388608.0f; }
-EC_DEVICE ec_vf ec_quarter_c8(const ec_four &a, int q) {
+template <int WORDS> EC_DEVICE ec_vf ec_quarter_c8(const ec_words<WORDS> &a, int q) {
   const unsigned w = a.words[q];
   return ec_make(ec_from_code(w & 255), ec_from_code(w >> 8 & 255), ec_from_code(w >> 16 & 255), ec_from_code(w >> 24));
 }
-/* The code as the first bits behind the point of 1: 1 + code / 16, by a shift and one logical operation. */
+/* The code as the first bits behind the point of 1: 1 + code / 16, by a shift and one logical operation (of two constants
+ * in C++ the compiler would make two). */
 EC_DEVICE float ec_from_four_bits(unsigned word, int at) {
-  return ec_bits_to_float(((at <= 19 ? word << (19 - at) : word >> (at - 19)) & 0x00780000u) | 0x3f800000u);
+  const unsigned shifted = at <= 19 ? word << (19 - at) : word >> (at - 19);
+#ifdef EC_ON_CPU
+  return ec_bits_to_float((shifted & 0x00780000u) | 0x3f800000u);
+#else
+  unsigned r;
+  asm("lop3.b32 %0, %1, 0x00780000, %2, 0xea;" : "=r"(r) : "r"(shifted), "r"(0x3f800000u)); /* (a & b) | c */
+  return ec_bits_to_float(r);
+#endif
 }
-EC_DEVICE ec_vf ec_quarter_c4(const ec_four &a, int q) {
+template <int WORDS> EC_DEVICE ec_vf ec_quarter_c4(const ec_words<WORDS> &a, int q) {
   const unsigned w = a.words[q / 2];
   const int at = q % 2 * 16;
   return ec_make(ec_from_four_bits(w, at), ec_from_four_bits(w, at + 4), ec_from_four_bits(w, at + 8), ec_from_four_bits(w, at + 12));

@@ -9,6 +9,7 @@ from edgec.emit.c_literal import STORAGE
 from edgec.emit.gpu.base import GpuView
 from edgec.emit.views import View
 from edgec.schedule.gpu.together import GpuTogether
+from edgec.schedule.gpu.vector import BLOCKS
 from edgec.schedule.program import Buffer, Kernel
 
 
@@ -43,6 +44,11 @@ class TogetherView(GpuView):
     @property
     def threads(self) -> int:
         return self._views[0].threads
+
+    @property
+    def blocks(self) -> int:
+        """Thread blocks that a multiprocessor has registers for."""
+        return BLOCKS
 
     @property
     def shared_bytes(self) -> int:

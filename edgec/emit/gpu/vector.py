@@ -15,7 +15,7 @@ from edgec.ir.extent import sizes
 from edgec.ir.nest import extent
 from edgec.ir.vector import free
 from edgec.schedule.gpu.kernel import LANES
-from edgec.schedule.gpu.vector import PIECE, WARPS, Factor, GpuVector, VectorTile, total
+from edgec.schedule.gpu.vector import BLOCKS, WARPS, Factor, GpuVector, VectorTile, total
 from edgec.schedule.loops import reduced
 
 
@@ -41,6 +41,11 @@ class VectorView(GpuView):
         return 32 * WARPS
 
     @property
+    def blocks(self) -> int:
+        """Thread blocks that a multiprocessor has registers for."""
+        return BLOCKS
+
+    @property
     def results(self) -> int:
         return self.params.results
 
@@ -50,8 +55,8 @@ class VectorView(GpuView):
 
     @property
     def piece(self) -> int:
-        """Elements of 16 bytes of weights."""
-        return PIECE[self.params.kind]
+        """Elements of the weights that a lane loads at once."""
+        return self.params.piece
 
     @property
     def pieces(self) -> int:

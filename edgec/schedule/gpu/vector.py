@@ -5,8 +5,9 @@ any formula (a norm, say), and keeps it in shared memory; then its warps walk ov
 order in which lanes load 16 bytes each: fp32, fp16, or codes of 4 or 8 bits with a scale and an offset for each group.
 The first weights are requested before the kernels before this one end.
 
-Where S is cheap, every warp computes the elements that its lanes multiply, in registers. A factor of S that is the same
-for all of its elements (that of a norm) then multiplies the sums, so that its own sum is computed beside them.
+Where S is cheap, every warp computes the elements that its lanes multiply, in registers; of codes, a lane then loads as
+many at once as of fp16. A factor of S that is the same for all of its elements (that of a norm) then multiplies the
+sums, so that its own sum is computed beside them.
 """
 
 from __future__ import annotations
@@ -35,13 +36,16 @@ from edgec.schedule.program import Buffer
 Kind = Literal["f32", "f16", "c8", "c4"]
 #: Elements of 16 bytes of weights.
 PIECE: dict[Kind, int] = {"f32": 4, "f16": 8, "c8": 16, "c4": 32}
-WARPS = 8
+#: Warps of a thread block, and blocks that a multiprocessor runs at once.
+WARPS, BLOCKS = 8, 3
 #: Most pieces of a thread that are on their way at once, and most bytes of S: parts of sums need shared memory too.
 FLYING, ROOM = 12, 44 << 10
 #: Products whose weights take fewer bytes last about as long as a launch.
 LIGHT = 4 << 20
 #: Most elements of S that a thread keeps in registers, and most operations and loads of one that every warp computes.
 KEPT, CHEAP = 24, 8
+#: Most elements of a piece where S is in registers: more would leave lanes of short rows without a piece.
+SHORT = 8
 #: The part of the device that the warps of such a product should fill: sums of several warps meet behind a barrier.
 FEWER = 0.1
 
@@ -65,6 +69,7 @@ class VectorTile:
     steps: int
     groups: int  # thread blocks
     in_registers: bool = False  # S: a thread computes the elements of its own pieces
+    words: int = 4  # of 4 bytes, of a piece
 
     @property
     def rows(self) -> int:
@@ -103,6 +108,11 @@ class GpuVector(GpuKernel):
     @property
     def kind(self) -> Kind:
         return self.factors[0].kind
+
+    @property
+    def piece(self) -> int:
+        """Elements of the weights that a lane loads at once."""
+        return PIECE[self.kind] * self.tile.words // 4
 
     @property
     def bodies(self) -> list[Expr]:
@@ -157,8 +167,7 @@ def vector(flat: Flat, device: Device, weights: Weights, numeric: Numeric = "rea
     can_keep = (
         apart is not None
         and sum(f.words.bytes for f in factors) <= LIGHT
-        and all(f.numbers is None for f in factors)
-        and most(stage.row) % PIECE[factors[0].kind] == 0
+        and most(stage.row) % min(SHORT, PIECE[factors[0].kind]) == 0
     )
     tile = _tile(prod(map(most, loops)), most(stage.row), factors, device, can_keep)
     scale = None
@@ -305,22 +314,23 @@ def _coded(found: Codes, weights: Weights) -> Factor:
 
 def _tile(results: int, depth: int, factors: tuple[Factor, ...], device: Device, can_keep: bool) -> VectorTile:
     """Enough warps to fill the device, each with a few pieces on their way; S in registers where it fits there."""
-    piece, wanted = PIECE[factors[0].kind], device.gpu.multiprocessors * WARPS
+    whole, wanted = PIECE[factors[0].kind], device.gpu.multiprocessors * WARPS
     columns = 1
     while columns < (4 if factors[0].numbers is not None else 2) and results >= 4 * columns * wanted:
         columns *= 2
-    pieces = ceil(ceil(depth / piece) / 32)
     flying = max(1, FLYING // (columns * len(factors)))
 
-    def ways_of(steps: int, warps: float) -> int:
-        ways = 1
-        while ways < min(WARPS, pieces) and (ceil(pieces / ways) > steps or results * ways < columns * warps):
+    def tile(piece: int, most_steps: int, warps: float, in_registers: bool) -> VectorTile:
+        pieces, ways = ceil(ceil(depth / piece) / 32), 1
+        while ways < min(WARPS, pieces) and (ceil(pieces / ways) > most_steps or results * ways < columns * warps):
             ways *= 2
-        return ways
+        groups = ceil(results / (columns * (WARPS // ways)))
+        rounds = ceil(groups / (BLOCKS * device.gpu.multiprocessors))
+        return VectorTile(columns, ways, ceil(pieces / ways), ceil(groups / rounds), in_registers, 4 * piece // whole)
 
-    ways = ways_of(min(flying, max(1, KEPT // piece)), wanted * FEWER) if can_keep else 1
-    in_registers = can_keep and ceil(pieces / ways) * piece <= KEPT
-    ways = ways if in_registers else ways_of(flying, wanted)
-    groups = ceil(results / (columns * (WARPS // ways)))
-    rounds = ceil(groups / (3 * device.gpu.multiprocessors))
-    return VectorTile(columns, ways, ceil(pieces / ways), ceil(groups / rounds), in_registers)
+    if can_keep:
+        short = min(SHORT, whole)
+        kept = tile(short, min(flying, KEPT // short), wanted * FEWER, True)
+        if kept.steps * short <= KEPT:
+            return kept
+    return tile(whole, flying, wanted, False)
