@@ -235,7 +235,7 @@ def built_of(model: Buildable | Built, progress: Progress, settings: Settings) -
         return model
     if is_built(model):
         return reopened(Path(str(model)), settings, None, progress)
-    return remembered(model, progress, **settings)
+    return remembered(model, progress, **settings)[0]
 
 
 def _written(model: Buildable | Built, progress: Progress, settings: Settings) -> Built:

@@ -21,7 +21,7 @@ from edgec.artifact.origin import code_of, read_origin
 from edgec.build import Buildable, Built, build, read
 from edgec.device.compilers import compiler_for, runs_here
 from edgec.errors import UsageError
-from edgec.frontend.source import digest
+from edgec.frontend.source import digest, files_beside
 from edgec.options import OPTIONS, Settings, resolve
 from edgec.pipeline.context import Context
 from edgec.pipeline.deferred import DeferredRun
@@ -33,33 +33,34 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-def remembered(model: Buildable, progress: Progress = silent, **settings: Unpack[Settings]) -> Built:
-    """The compiled build of a model in a temporary folder: the compile cache's, or a new one, which is kept there.
+def remembered(model: Buildable, progress: Progress = silent, **settings: Unpack[Settings]) -> tuple[Built, str | None]:
+    """The compiled build of a model in a temporary folder, from the compile cache or new, and its name there.
 
-    Where its code does not run on this machine it is not compiled, and not kept. Raises EdgecError as `build` does.
+    A new one is kept. Where its code does not run on this machine it is not compiled, and has no name; neither has one
+    that depends on what no hash tells. Raises EdgecError as `build` does.
     """
     options = resolve(settings)
     runs = runs_here(options.device, options.compiler)
     if not runs or options.training is not None:  # the graph of a step is not that of the model
-        return build(model, compile=runs, progress=progress, **settings)
+        return build(model, compile=runs, progress=progress, **settings), None
     compiler = compiler_for(options.device, options.compiler)
     parsed = read(model)
     cache, facts = compile_cache(), lock_facts(options, parsed, "import")
     try:
-        key = fingerprint(options, parsed, facts, compiler.command, str(compiler)) if cache is not None else None
+        key = fingerprint(options, files_beside(parsed), facts, compiler) if cache is not None else None
     except TypeError:  # an option that has no fingerprint
         key = None
     if cache is None or key is None:
-        return build(parsed, progress=progress, **settings)
+        return build(parsed, progress=progress, **settings), None
     folder = Path(tempfile.mkdtemp(prefix="edgec-"))
     if cache.take(key, folder):
         found = Built(parsed, DeferredRun(parsed, Context(options, progress, facts)), folder, {}, str(compiler))
         weakref.finalize(found, shutil.rmtree, folder, True)
-        return found
+        return found, key
     folder.rmdir()
     built = build(parsed, progress=progress, **settings)
     cache.keep(key, built.folder)
-    return built
+    return built, key
 
 
 def reopened(

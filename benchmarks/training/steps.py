@@ -31,8 +31,8 @@ import edgec
 from benchmarks.training.modules import CASES, Case
 from edgec.artifact.folder import read_lock
 from edgec.artifact.trainer import Trainer
-from edgec.bench.latency import pinned, take_turns
 from edgec.bench.timing import Timing
+from edgec.bench.turns import pinned, take_turns
 from edgec.check.torch_training import TorchTraining
 from edgec.check.training import TrainingChecked, batch_of, check_training
 from edgec.errors import EdgecError

@@ -44,14 +44,13 @@ class CompileCache:
                 target = folder / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(entry / path, target)
-                if _digest(target) != digest:
+                if digest_of(target) != digest:
                     raise ValueError(path)
             os.utime(entry / NOTES)
         except (OSError, ValueError, EdgecError):
             for half in folder.iterdir():
                 shutil.rmtree(half) if half.is_dir() else half.unlink()
-            if entry.is_dir():
-                self._remove(entry)
+            self.drop(key)
             return False
         return True
 
@@ -71,7 +70,7 @@ class CompileCache:
                     target = fresh / name
                     target.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy2(path, target)
-                    hashes[name] = _digest(target)
+                    hashes[name] = digest_of(target)
                 (fresh / NOTES).write_text(json.dumps({"files": hashes}), "utf-8")
                 with suppress(OSError):  # another process was first
                     os.rename(fresh, self.root / key)
@@ -87,12 +86,13 @@ class CompileCache:
             if sum(sizes.values()) <= self.limit:
                 return
             del sizes[entry]
-            self._remove(entry)
+            self.drop(entry.name)
 
-    def _remove(self, entry: Path) -> None:
-        """Rename an entry, so that nobody finds half of it, and delete it."""
-        with suppress(OSError), hidden(self.root) as away:
-            os.rename(entry, away / "gone")
+    def drop(self, key: str) -> None:
+        """Remove an entry, if there is one: it is renamed, so that nobody finds half of it, and deleted."""
+        if (self.root / key).is_dir():
+            with suppress(OSError), hidden(self.root) as away:
+                os.rename(self.root / key, away / "gone")
 
 
 def compile_cache() -> CompileCache | None:
@@ -128,7 +128,8 @@ def _hashes(entry: Path) -> dict[str, str]:
     return found
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file."""
     with path.open("rb") as file:
         digest = sha256()
         while block := file.read(1 << 20):

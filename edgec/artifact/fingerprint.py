@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgec.frontend.source import Parsed, files_beside
-from edgec.options import Options
 from edgec.resources import data_folder
-from edgec.tune.database import Profiles
+from edgec.tune.database import default_path
 from edgec.version import __version__
+
+if TYPE_CHECKING:
+    from edgec.device.cuda import CudaCompiler
+    from edgec.device.toolchain import Compiler
+    from edgec.options import Options
 
 #: Variables that compilers read.
 _VARIABLES = (
@@ -26,32 +29,41 @@ _VARIABLES = (
 )  # fmt: skip
 
 
-def fingerprint(options: Options, parsed: Parsed, facts: Mapping[str, Any], command: tuple[str, ...], kind: str) -> str:
+def fingerprint(
+    options: Options, beside: Iterable[Path], facts: Mapping[str, Any], compiler: Compiler | CudaCompiler
+) -> str:
     """The name of a build: of edgec itself, the model's files, all options, measured times and the compiler.
 
-    ``facts`` are those of the lock, ``command`` and ``kind`` the compiler's.
+    ``facts`` are those of the lock, ``beside`` the files that the model is read from in addition to its own.
     """
-    program = Path(os.path.realpath(command[0])).stat()
     known = {
-        "edgec": [__version__, _own_sources()],
         "facts": facts,
         "options": {f.name: getattr(options, f.name) for f in fields(options) if f.name != "device"},
-        "model": [_told(path) for path in files_beside(parsed)],
-        "times": _times() if options.profiles else None,
-        "compiler": [command, kind, program.st_size, program.st_mtime_ns],
+        "model": [stamp(path) for path in beside],
+        "around": surroundings(compiler, options.profiles),
+    }
+    return sha256(json.dumps(known, sort_keys=True, default=plain).encode()).hexdigest()
+
+
+def surroundings(compiler: Compiler | CudaCompiler, profiles: bool) -> dict[str, Any]:
+    """Everything that a build depends on beside its model and options: edgec, measured times and the compiler."""
+    program = Path(os.path.realpath(compiler.command[0])).stat()
+    return {
+        "edgec": [__version__, _own_sources()],
+        "times": _times() if profiles else None,
+        "compiler": [compiler.command, str(compiler), program.st_size, program.st_mtime_ns],
         "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
     }
-    return sha256(json.dumps(known, sort_keys=True, default=_plain).encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Data for JSON of what options hold. Raises TypeError for anything else: such a build is not remembered."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, (frozenset, set)):
         return sorted(value)
     if isinstance(value, Path):
-        return _told(value)
+        return stamp(value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -62,7 +74,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no fingerprint")
 
 
-def _told(path: Path) -> list[Any]:
+def stamp(path: Path) -> list[Any]:
     """A file or folder by its place, size and time of change; the facts of the lock have its content."""
     if not path.exists():  # one that the build writes
         return [os.path.realpath(path)]
@@ -72,8 +84,8 @@ def _told(path: Path) -> list[Any]:
 
 def _times() -> list[Any]:
     """The state of the profile database."""
-    path = Profiles().path
-    return [_told(p) for p in (path, path.with_name(f"{path.name}-wal")) if p.is_file()]
+    path = default_path()
+    return [stamp(p) for p in (path, path.with_name(f"{path.name}-wal")) if p.is_file()]
 
 
 @cache

@@ -12,7 +12,7 @@ from edgec import files as files_of_user
 from edgec.artifact.names import LOCK
 from edgec.artifact.publish import hidden, put, turn
 from edgec.errors import UsageError
-from edgec.ir.types import DTYPES
+from edgec.ir.dtypes import DTYPES
 from edgec.text import printable
 from edgec.untrusted import read_json, reason
 

@@ -18,12 +18,11 @@ import numpy as np
 
 from edgec.artifact.folder import library_name, read_lock
 from edgec.errors import ModelError, UsageError
-from edgec.execute.executor import POISON, Executor
-from edgec.ir.types import DTYPES, plain
+from edgec.ir.dtypes import DTYPES, POISON, plain
 from edgec.options.typed import typed
 
 if TYPE_CHECKING:
-    pass
+    from edgec.execute.executor import Executor
 
 
 @dataclass(frozen=True)

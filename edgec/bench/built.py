@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from edgec.artifact.network import Network, Port
-from edgec.bench.latency import pinned, take_turns
 from edgec.bench.timing import Benched, Timing
+from edgec.bench.turns import pinned, take_turns
 from edgec.errors import UsageError
-from edgec.ir.types import DTYPES, is_float
+from edgec.ir.dtypes import DTYPES, is_float
 from edgec.progress import Progress
 from edgec.untrusted import read_arrays
 
@@ -24,9 +24,12 @@ def bench_built(
     rounds: int,
     progress: Progress,
     inputs: str | Path | None = None,
+    ready: Mapping[str, np.ndarray] | None = None,
     seed: int = 0,
 ) -> Benched:
     """Time the network in ``folder`` on ``threads`` threads: on the first sample of ``inputs``, or on a random one.
+
+    Arrays that are ``ready`` are taken as they are.
 
     Raises UsageError where inputs are missing or do not fit, and for open dimensions without ``inputs``.
     """
@@ -35,7 +38,7 @@ def bench_built(
     random = np.random.default_rng(seed)
     with pinned(threads) as is_pinned, Network(folder, threads) as network:
         known = read_arrays(inputs) if inputs is not None else None
-        arrays = {
+        arrays = ready or {
             port.onnx_name: _drawn(port, random, folder) if known is None else _given(port, known, str(inputs), network)
             for port in network.inputs
         }

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +10,7 @@ import numpy as np
 from edgec.artifact.network import Network
 from edgec.bench.remote import Remote
 from edgec.bench.timing import Benched, Timing
+from edgec.bench.turns import pinned, take_turns
 from edgec.build import Built
 from edgec.check.compare import quantized_outputs, tolerance_of, worst
 from edgec.check.drawn import Arrays, scaled, telling_scale
@@ -30,12 +28,6 @@ from edgec.progress import Progress
 
 #: The peers that `bench` knows.
 PEERS = ("onnxruntime", "litert")
-#: Calls before the clock starts: caches, page tables and clock frequency settle.
-WARM_UP = 5
-#: Calls of one turn at least, and in all at most.
-_LEAST, _MOST = 3, 20_000
-#: Seconds between turns, in which the threads of the other one stop spinning.
-_PAUSE = 0.02
 
 
 def bench(
@@ -47,8 +39,12 @@ def bench(
     rounds: int,
     seed: int,
     progress: Progress,
+    ready: Arrays | None = None,
 ) -> Benched:
-    """See `edgec.bench`. A compressed network is another one than its peer's: how far they are apart is no mistake."""
+    """See `edgec.bench`; arrays that are ``ready`` are taken in place of those that `inputs_of` makes of ``inputs``.
+
+    A compressed network is another one than its peer's: how far they are apart is no mistake.
+    """
     if vs is not None and vs not in PEERS:
         raise UsageError(f"'{vs}' is no known peer", hint=f"it is one of {', '.join(PEERS)}")
     if rounds < 1 or not seconds > 0:
@@ -57,7 +53,7 @@ def bench(
         raise UsageError(f"code for '{built.options.device.name}' does not run here", hint="bench --device host")
     threads = built.options.threads
     with pinned(threads) as is_pinned, Network(built.folder, threads) as network:
-        arrays = _inputs(built, inputs, network, seed)
+        arrays = ready if ready is not None else inputs_of(built, inputs, network, seed)
         ours, results = network.bind(arrays)
         calls = [ours]
         difference = None
@@ -90,7 +86,7 @@ def bench(
     return Benched(timing, threads, is_pinned, rounds, peer, other, timing.median_ms / other.median_ms, difference)
 
 
-def _inputs(built: Built, given: str | Path | Mapping[str, np.ndarray] | None, network: Network, seed: int) -> Arrays:
+def inputs_of(built: Built, given: str | Path | Mapping[str, np.ndarray] | None, network: Network, seed: int) -> Arrays:
     """The first of the samples given; or random ones of the greatest sizes, on which the outputs depend."""
     graph = built.stages.graph
     if given is not None:
@@ -110,28 +106,6 @@ def bench_on_device(built: Built, on: Remote, *, seconds: float, seed: int, inpu
     names = [describe(kernel) for kernel in built.program.kernels]
     kernels = tuple((name, n / 1e6) for name, n in zip(names, on.kernels))
     return Benched(timing, built.options.threads, False, 1, link=on.link.name, kernels=kernels)
-
-
-def take_turns(calls: list[Callable[[], None]], seconds: float, rounds: int, progress: Progress) -> list[list[float]]:
-    """Seconds of every single call, each function getting its share of every round."""
-    times: list[list[float]] = [[] for _ in calls]
-    for call in calls:
-        for _ in range(WARM_UP):
-            call()
-    share = seconds / rounds / len(calls)
-    for k in range(rounds):
-        progress("bench", f"round {k + 1} of {rounds}", k / rounds)
-        for call, taken in zip(calls, times):
-            time.sleep(_PAUSE)
-            call()  # the other one had the caches
-            end = time.perf_counter() + share
-            count = 0
-            while count < _LEAST or (time.perf_counter() < end and count < _MOST // rounds):
-                begun = time.perf_counter()
-                call()
-                taken.append(time.perf_counter() - begun)
-                count += 1
-    return times
 
 
 def _onnxruntime(
@@ -173,20 +147,3 @@ def _litert(
     reference = LitertReference(built.parsed, built.options.shapes, built.options.values, threads, fast=True)
     first = reference.run(arrays)  # falls back to other kernels where the model needs it
     return reference.invoke, reference.name, lambda: first
-
-
-@contextmanager
-def pinned(threads: int) -> Iterator[bool]:
-    """Keep this process, and the threads it starts meanwhile, on as many cores as there are threads."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield False
-        return
-    before = os.sched_getaffinity(0)
-    if threads >= len(before):
-        yield False
-        return
-    os.sched_setaffinity(0, set(sorted(before)[:threads]))
-    try:
-        yield True
-    finally:
-        os.sched_setaffinity(0, before)

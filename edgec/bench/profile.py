@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from statistics import median
 
-from edgec.bench.latency import pinned
 from edgec.bench.timing import thread_seconds
+from edgec.bench.turns import pinned
 from edgec.build import Built
 from edgec.execute.executor import ProgramRun
 from edgec.execute.kernels import Kernels, library_of

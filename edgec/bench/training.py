@@ -8,8 +8,8 @@ from typing import Any
 
 from edgec.artifact.folder import read_lock
 from edgec.artifact.trainer import Trainer
-from edgec.bench.latency import pinned, take_turns
 from edgec.bench.timing import Timing
+from edgec.bench.turns import pinned, take_turns
 from edgec.check.training import batch_of
 from edgec.errors import ToolchainError, UsageError
 from edgec.progress import Progress

@@ -86,6 +86,12 @@ def register(app: typer.Typer) -> None:
                     progress=progress, inputs=inputs,
                 )  # fmt: skip
             return Answer(bench_report.record(alone, str(read_lock(Path(model)).get("device"))), bench_report.draw)
+        if vs is None and inputs is None:
+            from edgec.bench.again import bench_again
+
+            with shown() as progress:
+                alone = bench_again(model, settings, seconds=seconds, rounds=turns, progress=progress)
+            return Answer(bench_report.record(alone, str(settings["device"])), bench_report.draw)
         from edgec import api
 
         with shown() as progress:

@@ -16,6 +16,7 @@ import numpy as np
 from edgec.errors import ModelError
 from edgec.fuse import Plan
 from edgec.ir import evaluate
+from edgec.ir.dtypes import POISON
 from edgec.ir.evaluate import check_demands
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Graph, Node
@@ -25,8 +26,6 @@ from edgec.schedule.program import Buffer, Kernel, Program
 
 Arrays = Mapping[str, np.ndarray]
 Executor = Callable[[Arrays], dict[str, np.ndarray]]
-#: What no computation leaves behind: a NaN in every float type.
-POISON = 0xFF
 
 
 def poisoned(dtype: str, elements: int) -> np.ndarray:

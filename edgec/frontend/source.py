@@ -137,11 +137,14 @@ def digest(model: Parsed) -> str:
 
 
 def files_beside(model: Parsed) -> list[Path]:
-    """The files that a model is read from beside those that its digest is of: weights, and what describes its texts."""
+    """The files that a model is read from beside those that its digest is of: weights, and what describes its texts.
+
+    Those that describe texts need not be there.
+    """
     if isinstance(model, HuggingModel):
         return [p for p in sorted(model.path.iterdir()) if p.is_file()]
     if isinstance(model, (TfliteModel, GgufModel)) or model.folder is None:
         return []
     weights = [model.folder.path / name for name in sorted(locations(model.proto))]
     texts = [model.folder.path / name for name in (TOKENIZER, TEMPLATE, *BESIDE)]
-    return [p for p in (*weights, *texts) if p.is_file()]
+    return [*weights, *texts]

@@ -31,6 +31,8 @@ DTYPES: dict[str, np.dtype] = {
     "i2": np.dtype(ml_dtypes.int2),
     "u2": np.dtype(ml_dtypes.uint2),
 }
+#: The byte that no computation leaves behind: a NaN in every float type.
+POISON = 0xFF
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 MINIFLOATS = frozenset({"f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0", "f4e2m1"})
 FLOATS = frozenset({"f16", "bf16", "f32", "f64"}) | MINIFLOATS

@@ -11,14 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from test_commands import Shell, elsewhere, file, shell
 
 import edgec
 from edgec import reuse
-from edgec.artifact.cache import NOTES, CompileCache, compile_cache
-from edgec.artifact.fingerprint import _plain, fingerprint
+from edgec.artifact.cache import NOTES, CompileCache, compile_cache, digest_of
+from edgec.artifact.fingerprint import fingerprint, plain
 from edgec.artifact.lock import lock_facts
+from edgec.artifact.network import Network
+from edgec.artifact.request import request
+from edgec.device.toolchain import Compiler
 from edgec.errors import UsageError
 from edgec.frontend import source
 from edgec.options import resolve
@@ -137,9 +141,8 @@ def test_whatever_a_build_depends_on_is_in_its_name(
 
     def name(model: Path = file, command: str = "gcc", **settings: object) -> str:
         options, parsed = resolve(settings), source.read(model)  # type: ignore[arg-type]
-        return fingerprint(
-            options, parsed, lock_facts(options, parsed, "import"), (shutil.which(command) or "",), "gcc 12"
-        )
+        compiler = Compiler("gcc", (shutil.which(command) or "",), "12", "x86_64-linux-gnu")
+        return fingerprint(options, source.files_beside(parsed), lock_facts(options, parsed, "import"), compiler)
 
     usual = name()
     assert name() == usual
@@ -163,9 +166,93 @@ def test_whatever_a_build_depends_on_is_in_its_name(
     assert len(set(found)) == len(found)
 
 
+def test_a_second_bench_reads_no_model(
+    shell: Shell, file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, uncompiled: list[str]
+) -> None:
+    """Neither the model nor the pipeline: the build and the inputs of the first time, bit by bit, and its warnings."""
+    reads: list[str] = []
+    real_read = reuse.read
+
+    def read(model: str) -> object:
+        reads.append(model)
+        return real_read(model)
+
+    monkeypatch.setattr(reuse, "read", read)
+    given: list[dict[str, np.ndarray]] = []
+    real_bind = Network.bind
+
+    def bind(self: Network, inputs: dict[str, np.ndarray], *more: object) -> object:
+        given.append(dict(inputs))
+        return real_bind(self, inputs, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Network, "bind", bind)
+    words = ("bench", file, "--seconds", "0.01", "--rounds", "1")
+    first = shell.json(*words)
+    timed = given[-1]
+    second = shell.json(*words)
+    assert len(uncompiled) == len(reads) == 1 and first["warnings"] == second["warnings"]
+    assert {key: first[key] for key in ("device", "threads")} == {key: second[key] for key in ("device", "threads")}
+    assert timed.keys() == given[-1].keys()
+    assert all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in zip(timed.values(), given[-1].values()))
+    shell.json(*words, "--threads", "2")
+    assert len(uncompiled) == 2
+
+
+def test_a_bench_whose_files_changed_is_anew(shell: Shell, elsewhere: Path, cache: Path, uncompiled: list[str]) -> None:
+    """The model's bytes, weights in a file of their own, and a request of another version."""
+    network, weights = elsewhere / "net.onnx", elsewhere / "net.bin"
+    x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["batch", 4]) for n in "xy")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Mul", ["x", "w"], ["y"])], "net", [x], [y],
+        [onnx.numpy_helper.from_array(np.arange(4, dtype=np.float32), "w")],
+    )  # fmt: skip
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    onnx.save(proto, network, save_as_external_data=True, location=weights.name, size_threshold=0)
+    words = ("bench", network, "--seconds", "0.01", "--rounds", "1")
+    told = shell.json(*words)["warnings"]
+    assert "batch" in told[0] and shell.json(*words)["warnings"] == told and len(uncompiled) == 1
+    weights.write_bytes(np.ones(4, np.float32).tobytes())
+    assert shell.json(*words)["warnings"] == told and len(uncompiled) == 2
+    network.write_bytes(network.read_bytes() + b"\x0a\x00")
+    shell.json(*words)
+    assert len(uncompiled) == 3
+    shell.json(*words)
+    assert len(uncompiled) == 3
+    for entry in cache.glob("request-*"):
+        (entry / "request.json").write_text("{}")
+        hashes = json.loads((entry / NOTES).read_text())
+        hashes["files"]["request.json"] = digest_of(entry / "request.json")
+        (entry / NOTES).write_text(json.dumps(hashes))
+    assert shell.json(*words)["warnings"] == told
+
+
+def test_a_request_is_of_all_that_was_asked(
+    file: Path, tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def name(model: Path = file, **settings: object) -> str | None:
+        return request(str(model), settings)
+
+    usual = name()
+    assert usual is not None and usual == name(device="host", threads=1)
+    other = tmp_path / file.name
+    other.write_bytes(file.read_bytes() + b"\x0a\x00")
+    changes: list[dict[str, object]] = [
+        {"threads": 2}, {"numeric": "exact"}, {"name": "other"}, {"weights": "array"}, {"ram": "1M"},
+        {"device": "generic"}, {"profiles": False}, {"values": {"image": np.zeros(3)}}, {"shapes": {"image": (1, 2)}},
+    ]  # fmt: skip
+    found = [usual, name(other), request(str(file), {}, seed=1), *(name(**change) for change in changes)]  # type: ignore[arg-type]
+    monkeypatch.setenv("CPATH", "/nowhere")
+    found.append(name())
+    assert None not in found and len(set(found)) == len(found)
+    (elsewhere / "rules").mkdir()
+    for outside in ({"calibrate": str(file)}, {"rules": [str(elsewhere / "rules")]}, {"device": "mps2_an386"}):
+        assert name(**outside) is None  # type: ignore[arg-type]
+    assert name(elsewhere / "rules") is None and name(elsewhere / "nothing.onnx") is None
+
+
 def test_an_option_without_a_name_is_built_each_time() -> None:
     with pytest.raises(TypeError, match="no fingerprint"):
-        _plain(object())
+        plain(object())
 
 
 def test_a_damaged_entry_is_a_miss(file: Path, cache: Path, uncompiled: list[str], elsewhere: Path) -> None:

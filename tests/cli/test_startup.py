@@ -55,6 +55,16 @@ def test_version_and_completion_import_nothing_large() -> None:
     assert _slow(found) == set()
 
 
+def test_a_second_bench_imports_no_stage(tmp_path: Path) -> None:
+    model = ROOT / "apps" / "digits" / "digits.onnx"
+    cache = {"EDGEC_COMPILE_CACHE": str(tmp_path / "cache")}
+    words = f"from edgec.cli.main import main; main(['bench', {str(model)!r}, '--seconds', '0.01', '--rounds', '1'])"
+    assert "edgec.schedule.build" in _slow(imported(words, **cache))
+    again = imported(words, **cache)
+    assert "edgec.bench.again" in again
+    assert _slow(again) <= {"numpy", "ml_dtypes", "rich.console"}
+
+
 def test_the_rule_finds_what_is_slow() -> None:
     """The pipeline, where it is used, has all of it."""
     found = _slow(imported("import edgec; edgec.build"))

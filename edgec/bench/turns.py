@@ -1,0 +1,56 @@
+"""Functions timed in turns, on cores of their own, so that all of them see the same machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from edgec.progress import Progress
+
+#: Calls before the clock starts: caches, page tables and clock frequency settle.
+WARM_UP = 5
+#: Calls of one turn at least, and in all at most.
+_LEAST, _MOST = 3, 20_000
+#: Seconds between turns, in which the threads of the other one stop spinning.
+_PAUSE = 0.02
+
+
+def take_turns(calls: list[Callable[[], None]], seconds: float, rounds: int, progress: Progress) -> list[list[float]]:
+    """Seconds of every single call, each function getting its share of every round."""
+    times: list[list[float]] = [[] for _ in calls]
+    for call in calls:
+        for _ in range(WARM_UP):
+            call()
+    share = seconds / rounds / len(calls)
+    for k in range(rounds):
+        progress("bench", f"round {k + 1} of {rounds}", k / rounds)
+        for call, taken in zip(calls, times):
+            time.sleep(_PAUSE)
+            call()  # the other one had the caches
+            end = time.perf_counter() + share
+            count = 0
+            while count < _LEAST or (time.perf_counter() < end and count < _MOST // rounds):
+                begun = time.perf_counter()
+                call()
+                taken.append(time.perf_counter() - begun)
+                count += 1
+    return times
+
+
+@contextmanager
+def pinned(threads: int) -> Iterator[bool]:
+    """Keep this process, and the threads it starts meanwhile, on as many cores as there are threads."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield False
+        return
+    before = os.sched_getaffinity(0)
+    if threads >= len(before):
+        yield False
+        return
+    os.sched_setaffinity(0, set(sorted(before)[:threads]))
+    try:
+        yield True
+    finally:
+        os.sched_setaffinity(0, before)
