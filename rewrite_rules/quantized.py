@@ -183,6 +183,8 @@ def centered_by_inputs(random):
     x, z = given("x", 4, 6, dtype="u8"), node("cast", given("z", 1, dtype="u8"), to="i32")
     centered = node("sub", widened(x), z)
     yield node("matmul", centered, widened(bytes_of(random, 6, 5)))
+    unsigned = widened(bytes_of(random, 6, 5, dtype="u8"))
+    yield node("matmul", centered, node("sub", unsigned, constant(np.array(random.randint(1, 255), np.int32))))
     flat = node("reshape", centered, shape=(1, 3, 4, 2))
     yield node("conv", flat, widened(bytes_of(random, 6, 3, 2, 2)), **PLAIN)
     around = {k: (0, 0, *(random.randint(0, 2) for _ in range(2))) for k in ("before", "after")}
@@ -203,16 +205,22 @@ def draw_out_zero_point(n, view):
     while x.op in ("reshape", "transpose") or (n.op == "conv" and not chain and _is_zero_padding(x)):
         chain.append(x)
         x = x.args[0]
-    if n.type.dtype != "i32" or not is_static(w) or not _is_plain(w) or x.op != "sub" or not _is_plain(x.args[0]):
-        return "nothing is taken off the operand, or the weights are not constant integers"
+    if n.type.dtype != "i32" or not is_static(w) or x.op != "sub" or not _is_plain(x.args[0]):
+        return "nothing is taken off the operand, or the weights are not constant"
+    weights = affine(w)
+    if weights is None or weights.scale is not None:
+        return "the weights are not narrow integers"
+    values = value_of(weights.q).astype(np.int64) - weights.zero
+    narrow = integers(values)
+    if narrow is None:
+        return "the weights are not narrow integers"
     q, z = x.args
     if z.type.elements != 1:
         return "there are several zero points"
     for step in reversed(chain):
         q = node(step.op, q.args[0], **step.attributes)
         q = widened(q)
-    values = value_of(w.args[0]).astype(np.int64)
-    product = node(n.op, q, w, **n.attributes)
+    product = node(n.op, q, widened(narrow), **n.attributes)
     if n.op == "conv":
         return node("sub", product, _times_weights_inside(n, chain, values, z))
     sums = constant(values.sum(axis=-2, keepdims=True).astype(np.int32))

@@ -27,15 +27,19 @@ SHAPES: dict[str, Shape] = {
 }
 
 
-def dynamic(shape: Shape, relu: bool) -> onnx.ModelProto:
-    """The scaled convolution of a tensor that is quantized by its own extremes."""
+def dynamic(shape: Shape, relu: bool, zero: int | None = None) -> onnx.ModelProto:
+    """The scaled convolution of a tensor that is quantized by its own extremes.
+
+    Weights are signed, or unsigned with a ``zero`` point, as quantizers of older opsets write them.
+    """
     channels, outputs, groups, extents, kernel, pads, strides, dilations = shape
-    w = RANDOM.integers(-127, 128, (outputs, channels // groups, *kernel)).astype(np.int8)
+    low, dtype = (-127, np.int8) if zero is None else (0, np.uint8)
+    w = RANDOM.integers(low, low + 255, (outputs, channels // groups, *kernel)).astype(dtype)
     bias = RANDOM.standard_normal((1, outputs, *(1,) * len(kernel))).astype(np.float32)
     geometry = {"kernel_shape": kernel, "pads": pads, "strides": strides, "dilations": dilations, "group": groups}
     nodes = [
         node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
-        node("ConvInteger", ["q", "w", "z"], ["c"], **geometry),
+        node("ConvInteger", ["q", "w", "z", *(["zw"] if zero is not None else [])], ["c"], **geometry),
         node("Cast", ["c"], ["f"], to=onnx.TensorProto.FLOAT),
         node("Mul", ["s", "sw"], ["m"]),
         node("Mul", ["f", "m"], ["g"]),
@@ -43,13 +47,15 @@ def dynamic(shape: Shape, relu: bool) -> onnx.ModelProto:
         node("Relu" if relu else "Identity", ["h"], ["y"]),
     ]
     constants = [weights("w", w), weights("sw", np.float32(0.003)), weights("b", bias)]
+    constants += [] if zero is None else [weights("zw", np.uint8(zero))]
     return model(nodes, [tensor_input("x", [1, channels, *extents])], initializers=constants)
 
 
+@pytest.mark.parametrize("zero", [None, 137])
 @pytest.mark.parametrize("name", SHAPES)
-def test_as_onnxruntime(name: str, tmp_path: Path) -> None:
+def test_as_onnxruntime(name: str, zero: int | None, tmp_path: Path) -> None:
     shape = SHAPES[name]
-    proto = dynamic(shape, relu=name != "groups")
+    proto = dynamic(shape, relu=name != "groups", zero=zero)
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     net = edgec.build(proto, tmp_path / "net", threads=2)
     multiplied = [n for n in net.graph.operations() if n.op == "conv"]
@@ -60,8 +66,11 @@ def test_as_onnxruntime(name: str, tmp_path: Path) -> None:
         assert np.abs(net(x) - want).max() <= 1e-5 * np.abs(want).max()
 
 
-def test_no_loop_over_single_products() -> None:
+@pytest.mark.parametrize("zero", [None, 137])
+def test_no_loop_over_single_products(zero: int | None) -> None:
     """A product with one more term must not end in a kernel that multiplies element by element."""
-    net = edgec.build(dynamic(SHAPES["wide"], relu=True), compile=False)
+    net = edgec.build(dynamic(SHAPES["wide"], relu=True, zero=zero), compile=False)
     kinds = {k.main.template for k in net.program.kernels if any(n.op == "conv" for n in k.block.nodes)}
     assert kinds == {"contract"}
+    (product,) = (n for n in net.graph.operations() if n.op == "conv")
+    assert {a.args[0].type.dtype for a in product.args if a.op == "cast"} <= {"u8", "i8"}
