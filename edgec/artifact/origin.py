@@ -61,10 +61,10 @@ def read_origin(folder: Path, lock: Mapping[str, Any]) -> tuple[Path | None, dic
 
 
 def code_of(settings: Mapping[str, Any]) -> list[str]:
-    """The keywords of settings whose values name programs, or code of the user's own."""
+    """The keywords of settings whose values name programs, code of the user's own, or files to write."""
     named = []
     for key, value in settings.items():
         values = value if isinstance(value, (list, tuple)) else (value,)
-        if any(v is not None and OPTIONS[key].runs(str(v)) for v in values):
+        if any(v is not None and (OPTIONS[key].writes or OPTIONS[key].runs(str(v))) for v in values):
             named.append(key)
     return named

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec import files
+from edgec.artifact.names import is_built
 from edgec.cli import config
 from edgec.errors import UsageError
 from edgec.options import OPTIONS, Option
@@ -34,6 +35,11 @@ def _elsewhere(value: str, folder: Path) -> bool:
     return re.search(r"(^|@)(ssh|adb)\b", value) is not None
 
 
+def _is_file_of_a_peer(value: str, folder: Path) -> bool:
+    """Of peers: is one given a model of its own, which may name libraries to load?"""
+    return "=" in value
+
+
 def _outside(value: str, folder: Path) -> bool:
     """Of something that is written: is it outside of the folder?"""
     return not Path(os.path.realpath(folder / value)).is_relative_to(os.path.realpath(folder))
@@ -41,12 +47,15 @@ def _outside(value: str, folder: Path) -> bool:
 
 #: Options of single commands; those that all share say it in their table (`edgec.options.table`).
 _OWN: Mapping[str, Needs] = {
-    "metrics": _always,
-    "scheduler": _always,
+    **dict.fromkeys(("metrics", "python", "scheduler"), _always),
+    "vs": _is_file_of_a_peer,
     "link": _elsewhere,
     "on": _elsewhere,
-    **dict.fromkeys(("html", "keep", "out", "save_stages", "trace", "write_masks", "write_onnx"), _outside),
+    **dict.fromkeys(("html", "keep", "out", "save_stages", "trace"), _outside),
+    **dict.fromkeys(("write_adapter", "write_masks", "write_onnx"), _outside),
 }
+#: The line with the model: a built folder is a library that is loaded.
+MODEL = "model"
 
 
 def _needs() -> dict[str, tuple[str, Needs]]:
@@ -59,7 +68,7 @@ def _needs() -> dict[str, tuple[str, Needs]]:
 
 
 def _as_said(option: Option) -> Needs:
-    return lambda value, folder: option.runs(value)
+    return lambda value, folder: option.runs(value) or (option.writes and _outside(value, folder))
 
 
 def statements(found: config.Config) -> dict[str, Any]:
@@ -71,6 +80,8 @@ def _walk(found: config.Config) -> Iterator[tuple[str, str, Any]]:
     """(place in the file, parameter, value) of every line that needs trust."""
     needs, folder = _needs(), found.path.parent
     inner = {k: v for k, v in found.values.items() if isinstance(v, Mapping) and k.replace("-", "_") not in needs}
+    if isinstance(model := found.values.get(MODEL), str) and is_built(folder / model):
+        yield MODEL, MODEL, model
     tables = [("", found.values), *((f"{key}.", table) for key, table in inner.items())]
     for prefix, entries in tables:
         for key, value in entries.items():
@@ -81,8 +92,8 @@ def _walk(found: config.Config) -> Iterator[tuple[str, str, Any]]:
 
 
 def require(found: config.Config, used: Collection[str]) -> None:
-    """Raises UsageError where lines of a file for the parameters ``used`` need trust and have none."""
-    needed = {place: value for place, name, value in _walk(found) if name in used}
+    """Raises UsageError where lines of a file for the parameters ``used``, or its model, need trust and have none."""
+    needed = {place: value for place, name, value in _walk(found) if name in (*used, MODEL)}
     if needed and not _record_of(found).is_file():
         shown = ", ".join(
             printable(f"{place} = {json.dumps(value, default=str)}", 200) for place, value in needed.items()

@@ -42,7 +42,8 @@ class Option:
     none); ``short`` are further names. ``pair`` reads and writes an
     option of the form NAME=VALUE, ``write`` turns another value into what edgec.toml holds. ``is_path`` tells whether a
     value is a path, which edgec.toml has relative to itself; ``takes_number`` lets a text be a number there. ``runs``
-    tells whether a value names a program or code to be run: in edgec.toml, such a line has to be trusted.
+    tells whether a value names a program or code to be run, ``writes`` that it is a file that is written: a line of
+    edgec.toml of the first kind has to be trusted, one of the second where the file is outside of the folder.
     """
 
     help: str
@@ -57,6 +58,7 @@ class Option:
     is_path: Callable[[str], bool] = lambda value: False
     takes_number: bool = False
     runs: Callable[[str], bool] = lambda value: False
+    writes: bool = False
 
     @property
     def long(self) -> str:
@@ -229,7 +231,7 @@ class Settings(TypedDict, total=False):
         str | Path | None,
         Option(
             "Save what --retrain has learned there, and go on from it.", COMPRESSION, kind=Path, metavar="FILE",
-            is_path=lambda value: True,
+            is_path=lambda value: True, writes=True,
         ),
     ]  # fmt: skip
     augment: Annotated[

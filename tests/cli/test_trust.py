@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from edgec.cli import config, trusted
-from edgec.cli.main import main
+from edgec.cli.main import app, main
 from edgec.device.load import load_device
 from edgec.errors import DeviceError
 from edgec.files import user_folder
@@ -58,6 +59,7 @@ HOSTILE = {
     "of a command": '[build]\ncompiler = "{}/cc"',
     "written above": 'out = "../elsewhere"',
     "written by its whole path": '[build]\nsave_stages = "/tmp/elsewhere"',
+    "written by retraining": 'retrain_state = "../elsewhere"',
 }
 
 
@@ -84,6 +86,9 @@ def test_nothing_runs_before_it_is_trusted(folder: Path, capsys: pytest.CaptureF
         ('[device_bench]\nlink = "adb"', ("device", "bench")),
         ('[device_farm]\non = ["host@local"]\nscheduler = "tcp://evil.example:1"', ("device", "farm", "--on", "host")),
         ('[profile]\ntrace = "../t.json"', ("profile",)),
+        ('[bench]\npython = "./cc"', ("bench",)),
+        ('[bench]\nvs = "llama.cpp=lm.gguf"', ("bench",)),
+        ('[train]\nwrite_adapter = "../adapter"', ("train",)),
     ],
 )
 def test_options_of_single_commands(
@@ -93,6 +98,18 @@ def test_options_of_single_commands(
     place = 2 if words[0] == "device" else 1
     code, found = run(capsys, *words[:place], folder, *words[place:])
     assert code == 2 and "not trusted" in found["error"]["message"]
+
+
+def test_a_built_folder_is_code(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its library, and its module in Python, were run by `edgec check DIR` as the model that a file names."""
+    (folder / "built").mkdir()
+    (folder / "built" / "edgec.lock").write_text("{}")
+    (folder / "edgec.toml").write_text('model = "built"\n')
+    for words in (("check",), ("bench",), ("profile",)):
+        code, found = run(capsys, *words, folder)
+        assert code == 2 and "not trusted: model" in found["error"]["message"]
+    trusted.trust(config.load(folder))
+    trusted.require(config.load(folder), ())
 
 
 def test_the_command_line_needs_no_trust(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,6 +152,25 @@ def test_harmless_lines_need_none(folder: Path) -> None:
         '[tune]\nlink = "qemu"\n[build]\nsave_stages = "stages"\n',
     )
     assert trusted.statements(config.load(folder)) == {}
+
+
+#: Options of single commands that name what is only read.
+READ = {"data", "inputs", "labels", "lock", "source"}
+
+
+def test_every_path_of_a_command_is_judged() -> None:
+    """What is written has to be known to `trusted`, so that a new option of a command is not forgotten."""
+    told = {}
+    for kept in typer.main.get_command(app).commands.values():  # type: ignore[attr-defined]
+        for each in getattr(kept, "commands", {"": kept}).values():
+            if any(p.name == "device" for p in each.params):  # it takes the shared options, and so an edgec.toml
+                told.update({p.name: p for p in each.params if p.param_type_name == "option"})
+    paths = {n for n, p in told.items() if p.metavar in ("DIR", "FILE", "PATH", "LINK", "PYTHON", "ADDRESS", "PEER")}
+    own = {n for n in paths if n not in OPTIONS}
+    assert {"python", "keep", "write_adapter"} <= own and own == (READ & own) | (set(trusted._OWN) & own)
+    shared = {k for k, o in OPTIONS.items() if o.metavar in ("FILE", "PATH")}
+    written = {k for k, o in OPTIONS.items() if o.writes}
+    assert shared == written | {"calibrate", "chat_template", "masks", "retrain"} and "retrain_state" in written
 
 
 def test_every_option_that_takes_code_says_so() -> None:
