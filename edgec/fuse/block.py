@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from edgec.fuse.kind import Kind
 from edgec.ir import expr as X
 from edgec.ir.evaluate import evaluate_formula, evaluate_node
 from edgec.ir.expr import Expr
@@ -24,14 +25,13 @@ from edgec.ops import formula
 class Block:
     """Operators computed by one kernel, as one formula whose loads name the nodes in ``inputs``.
 
-    A procedure is a block of its own. ``kind`` is the most specialized schedule that may accept the block: contract,
-    attention, window, row, map or procedure.
+    A procedure is a block of its own. ``kind`` is the most specialized schedule that may accept the block.
     """
 
     output: Node
     nodes: tuple[Node, ...]
     meaning: Meaning
-    kind: str
+    kind: Kind
 
     @property
     def formula(self) -> Formula:

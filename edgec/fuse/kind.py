@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from edgec.fuse.attention import attention_of
 from edgec.fuse.pooled import pooled_of
 from edgec.ir import expr as X
@@ -9,6 +11,8 @@ from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula
 from edgec.ir.index import upper
 
+#: The schedules, the most specialized first.
+Kind = Literal["contract", "attention", "window", "row", "map", "procedure"]
 #: A window of more elements than this is a reduction over rows, not a window.
 WINDOW_LIMIT = 64
 
@@ -22,7 +26,7 @@ def contraction_factors(body: Expr) -> tuple[Expr, Expr] | None:
     return left, right
 
 
-def kind_of(derived: Formula) -> str:
+def kind_of(derived: Formula) -> Kind:
     """The schedule a formula asks for."""
     if attention_of(derived.body) is not None:
         return "attention"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Literal, Union, get_args
 from weakref import WeakValueDictionary
 
 from edgec.errors import Undecided
@@ -270,7 +270,8 @@ def bitcast(value: Expr, dtype: str) -> Expr:
 
 
 #: Combining functions of reductions and their neutral elements (for floats; integers take their own limits).
-COMBINES = ("add", "mul", "max", "min", "and", "or")
+Combine = Literal["add", "mul", "max", "min", "and", "or"]
+COMBINES: tuple[Combine, ...] = get_args(Combine)
 
 
 def reduce(combine: str, variables: Sequence[Expr], body: Expr) -> Expr:

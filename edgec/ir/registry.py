@@ -116,6 +116,8 @@ def over(*extents: Extent) -> tuple[Expr, ...]:
 
 
 def reduce_over(combine: str, variables: Sequence[Expr], body: Expr) -> Expr:
+    if combine not in X.COMBINES:
+        raise ModelError(f"nothing is combined by '{combine}'", hint=f"but by {', '.join(X.COMBINES)}")
     if body.dtype in STORED:
         raise ModelError(f"a reduction of {body.dtype}", hint="cast to a wider type, compute, cast back")
     return X.reduce(combine, variables, body)

@@ -13,7 +13,7 @@ import numpy as np
 from edgec.errors import ModelError
 from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.graph import Array, Graph, Node, intern, placeholder
+from edgec.ir.graph import MODEL_SHA256, Array, Graph, Node, intern, placeholder
 from edgec.ir.registry import node
 from edgec.ir.types import DTYPES, Type, dtype_name
 
@@ -131,6 +131,15 @@ def _value(tokens: _Tokens) -> Any:
         raise ModelError(f"expected a value and found {text}") from None
 
 
+def _words(value: Any) -> Iterator[str]:
+    """The strings of an attribute."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _words(item)
+
+
 _ARITHMETIC = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "floormod"}
 
 
@@ -228,6 +237,8 @@ class GraphReader:
             key = _string(tokens)
             tokens.expect("=")
             self.metadata[key] = _string(tokens)
+            if key == MODEL_SHA256 and not re.fullmatch(r"[0-9a-f]{64}", self.metadata[key]):
+                raise ModelError("the hash of the model is none")  # it ends in C
         elif tokens.accept("return"):
             self.result(tokens)
         else:
@@ -312,6 +323,8 @@ class GraphReader:
                 key = tokens.next()
                 tokens.expect("=")
                 attributes[key] = _value(tokens)
+                if wrong := [w for w in _words(attributes[key]) if not re.fullmatch(r"\w*", w, re.ASCII)]:
+                    raise ModelError(f"'{wrong[0]}' is no plain word")  # attributes end in C
             else:
                 args.append(self.reference(tokens))
         if op == "input":  # one that the graph does not declare

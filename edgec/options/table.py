@@ -39,9 +39,9 @@ class Option:
     ``help`` is one sentence and ``group`` the panel of ``--help`` it is shown in. ``default`` counts where nothing is
     given. ``kind`` is the type of a value on the command line, in brackets of `list` where an option may be repeated.
     ``flag`` is the long name with underscores, which is also the key of edgec.toml (the keyword, if the row gives
-    none); ``short`` are further names. ``pair`` reads and writes an
-    option of the form NAME=VALUE, ``write`` turns another value into what edgec.toml holds. ``is_path`` tells whether a
-    value is a path, which edgec.toml has relative to itself; ``takes_number`` lets a text be a number there. ``runs``
+    none); ``short`` are further names. ``pair`` reads and writes an option of the form NAME=VALUE, ``write`` turns
+    another value into what edgec.toml holds. ``is_path`` tells whether a value is a path, which edgec.toml has relative
+    to itself; ``takes_number`` lets a text be a number there. ``runs``
     tells whether a value names a program or code to be run, ``writes`` that it is a file that is written: a line of
     edgec.toml of the first kind has to be trusted, one of the second where the file is outside of the folder.
     """

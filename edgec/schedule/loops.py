@@ -70,7 +70,7 @@ class Parts:
     loops: tuple[Expr, ...]
     walk: tuple[Expr, ...]
     row: Expr
-    reductions: tuple[tuple[str, Expr], ...]
+    reductions: tuple[tuple[X.Combine, Expr], ...]
     result: Expr
     keeps_row: bool
     address: Expr

@@ -31,7 +31,7 @@ class Row(BlockSchedule):
     loops: tuple[Expr, ...]
     row: Expr
     lanes: int  # of one vector
-    reductions: tuple[tuple[str, Expr], ...]
+    reductions: tuple[tuple[X.Combine, Expr], ...]
     result: Expr
     keeps_row: bool  # the result has the dimensions of the walk and the row; else it is one number
     saved: tuple[Expr, ...]

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from edgec.fuse.text import complaint as of_plans
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
 from edgec.ir.graph import Array
 from edgec.ir.records.classes import Classes, reachable
 from edgec.ir.records.reader import read
@@ -35,7 +37,15 @@ def complaint(record: object) -> str | None:
         wrong = [w for w in words if not re.fullmatch(r"\w*", w, re.ASCII)]
         if isinstance(record, Contract) and not is_known(record.micro_kernel):
             return f"there is no micro-kernel {printable(record.micro_kernel)}: name its folder with --micro-kernels"
-        return f"{printable(wrong[0])} is no plain word" if wrong else None
+        if wrong:
+            return f"{printable(wrong[0])} is no plain word"
+        if any(isinstance(e, Expr) and e.op != "var" for e in getattr(record, "loops", ())):
+            return "loops are over variables"
+        reduced = len(getattr(record, "reductions", ()))
+        slots = [e.value for value in vars(record).values() for root in _expressions(value) for e in X.loads(root)]
+        if any(isinstance(s, tuple) and not (s[0] == "reduction" and s[1] in range(reduced)) for s in slots):
+            return "a formula loads a reduction that is none of its row"
+        return None
     return of_plans(record)
 
 
@@ -45,6 +55,14 @@ def _strings(value: object) -> Iterator[str]:
     elif isinstance(value, tuple):
         for item in value:
             yield from _strings(item)
+
+
+def _expressions(value: object) -> Iterator[Expr]:
+    if isinstance(value, Expr):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _expressions(item)
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from edgec.device.load import load_device
 from edgec.errors import EdgecError, ModelError
 from edgec.execute.invariants import verify_plan, verify_program
 from edgec.fuse.text import read_plan, write_plan
+from edgec.ir.graph import MODEL_SHA256
 from edgec.ir.records.writer import Written
+from edgec.ir.text import parse, show
 from edgec.ir.verify import verify
 from edgec.schedule.text import read_program, write_program
 
@@ -80,6 +83,45 @@ def test_changes_are_refused(name: str) -> None:
         read_program(head + new + rest, PROGRAM.arrays)
     line = int(str(raised.value.where).removeprefix("line "))
     assert abs(line - 1 - head.count("\n")) <= 25  # a record is refused where it begins
+
+
+#: Texts of graphs whose words would end in C: what is replaced, by what, and what is said then.
+WORDS = {
+    "combine": ('combine="max"', 'combine="max(a); abort();//"', "no plain word"),
+    "combine of another kind": ('combine="max"', 'combine="most"', "nothing is combined by 'most'"),
+    "hash": (f'"{"0" * 64}"', '"0\\"\\n#x"', "hash of the model"),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words_of_a_graph_reach_no_code(name: str) -> None:
+    """Attributes and the hash of the model became C as they were, from `edgec build --from simplify FILE`."""
+    old, new, message = WORDS[name]
+    pooled = ops.node("pool", value("x", 1, 4), combine="max", kernel=(2,), strides=(2,), dilations=(1,))
+    given = replace(graph(pooled), metadata={MODEL_SHA256: "0" * 64})
+    text = show(given)
+    assert old in text and parse(text).metadata == given.metadata
+    with pytest.raises(ModelError, match=message):
+        parse(text.replace(old, new))
+
+
+def test_a_row_loads_its_own_reductions() -> None:
+    """Another one ended in a KeyError, as did blocks of a kind that there is not in an AttributeError."""
+    x = value("x", 4, 8)
+    powers = ops.node("exp", ops.node("sub", x, ops.node("reduce", x, combine="max", axes=(1,))))
+    shares = ops.node("div", powers, ops.node("reduce", powers, combine="add", axes=(1,)))
+    found = made(graph(shares), load_device("x86_64_avx512"))
+    assert found is not None
+    plan, program = write_plan(found[0]), write_program(found[1])
+    for old, new, message in (
+        ('("reduction", 0)', '("reduction", 7)', "none of its row"), ('("reduction", 0)', '("x", 0)', "none of its row"),
+        ('reductions=(("max"', 'reductions=(("most"', "cannot hold"), ("loops=(`i0:4`", "loops=(`4`", "over variables"),
+    ):  # fmt: skip
+        assert old in program.text, program.text
+        with pytest.raises(ModelError, match=message):
+            read_program(program.text.replace(old, new), program.arrays)
+    with pytest.raises(ModelError, match="kind of Block cannot hold"):
+        read_plan(re.sub('kind="row"', 'kind="rows"', plan.text), plan.arrays)
 
 
 @pytest.mark.parametrize(

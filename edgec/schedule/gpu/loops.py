@@ -74,7 +74,7 @@ class GpuReduce(GpuKernel):
     template: ClassVar[str] = "reduce"
     loops: tuple[Expr, ...]  # one result, or one row of them, an iteration
     row: Expr
-    reductions: tuple[tuple[str, Expr], ...]
+    reductions: tuple[tuple[X.Combine, Expr], ...]
     result: Expr
     keeps_row: bool  # the result has the row's dimension; else it is one number a row
     lanes: bool  # a thread reads LANES neighbors of the row at once
