@@ -115,7 +115,7 @@ def test_a_row_loads_its_own_reductions() -> None:
     plan, program = write_plan(found[0]), write_program(found[1])
     for old, new, message in (
         ('("reduction", 0)', '("reduction", 7)', "none of its row"), ('("reduction", 0)', '("x", 0)', "none of its row"),
-        ('reductions=(("max"', 'reductions=(("most"', "cannot hold"), ("loops=(`i0:4`", "loops=(`4`", "over variables"),
+        ('reductions=(("max"', 'reductions=(("most"', "cannot hold"), ("loops=(`i0:4`", "loops=(`i0:4 + 1`", "over variables"),
     ):  # fmt: skip
         assert old in program.text, program.text
         with pytest.raises(ModelError, match=message):
