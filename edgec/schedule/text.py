@@ -41,9 +41,9 @@ def complaint(record: object) -> str | None:
             return f"{printable(wrong[0])} is no plain word"
         if any(isinstance(e, Expr) and e.op != "var" for e in getattr(record, "loops", ())):
             return "loops are over variables"
-        reduced = len(getattr(record, "reductions", ()))
+        own = {"reduction": len(getattr(record, "reductions", ())), "sum": len(getattr(record, "factors", ()))}
         slots = [e.value for value in vars(record).values() for root in _expressions(value) for e in X.loads(root)]
-        if any(isinstance(s, tuple) and not (s[0] == "reduction" and s[1] in range(reduced)) for s in slots):
+        if any(isinstance(s, tuple) and s[1] not in range(own.get(s[0], 0)) for s in slots):
             return "a formula loads a reduction that is none of its row"
         return None
     return of_plans(record)
