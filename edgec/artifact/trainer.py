@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from edgec import files
 from edgec.artifact.folder import read_lock
 from edgec.artifact.names import LOCK
 from edgec.artifact.network import Network, Port
+from edgec.artifact.stepping import ALIGNMENT, OnCuda, OnProcessor, Piece, Stepping
 from edgec.artifact.trained_adapter import write_adapter
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.model import read
@@ -25,7 +24,6 @@ from edgec.progress import Progress, silent
 from edgec.untrusted import read_arrays
 
 _BAD_TARGET, _NOT_FINITE, _BROKEN = 32, 33, 34
-_ALIGNMENT = 64
 
 
 class LossError(ModelError):
@@ -42,13 +40,15 @@ class History:
 class Trainer:
     """A built network with a training step: ``step``, ``fit``, and calls that use the weights as they are now.
 
-    It owns the state (trained weights, then what the optimizer keeps), an arena and threads; calls wait for each other.
+    It owns the state (trained weights, then what the optimizer keeps), an arena and threads, on a GPU where the folder
+    was built for one; calls wait for each other.
     """
 
     @typed
     def __init__(self, folder: str | Path, threads: int = 1) -> None:
         """Open a built folder; raises UsageError where it was built without a loss."""
-        facts = read_lock(Path(folder)).get("training")
+        lock = read_lock(Path(folder))
+        facts = lock.get("training")
         if not isinstance(facts, dict):
             raise UsageError("the folder has no training step", hint="build it with --loss", where=str(folder))
         try:
@@ -57,14 +57,19 @@ class Trainer:
             self.said = {key: str(facts[key]) for key in ("loss", "update", "optimizer")}
             self.accumulate = int(facts["accumulate"])
             self.inputs, self.target = tuple(_port(p) for p in facts["inputs"]), _port(facts["target"])
-            self._held = {p["onnx_name"]: (int(p["at"]), bool(p["trained"]), _port(p)) for p in facts["state"]}
-            self._state, self._arena = _aligned(int(facts["state_bytes"])), _aligned(int(facts["arena_bytes"]))
-            _ = self.state  # every piece lies in it
+            pieces = {p["onnx_name"]: Piece(int(p["at"]), bool(p["trained"]), _port(p)) for p in facts["state"]}
+            size, arena = int(facts["state_bytes"]), int(facts["arena_bytes"])
+            if any(piece.at < 0 or piece.end > size for piece in pieces.values()):
+                raise ValueError("a piece lies outside of the state")
         except (KeyError, TypeError, ValueError):
             where = str(Path(folder) / LOCK)
             raise UsageError("is no lock that edgec writes", hint="build it again", where=where) from None
         self.network = Network(folder, threads)
-        self._loss = ctypes.c_float()
+        self.stepping: Stepping
+        if lock.get("language") == "cuda":
+            self.stepping = OnCuda(self.network, size, pieces)
+        else:
+            self.stepping = OnProcessor(self.network, size, pieces, arena)
         self.reset()
 
     @property
@@ -74,17 +79,21 @@ class Trainer:
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
-        """The trained weights by name, as views of the state: what is written to them counts."""
-        return {name: self._view(at, port) for name, (at, is_trained, port) in self._held.items() if is_trained}
+        """The trained weights by name, as views of the state: what is written to them counts.
+
+        On a GPU the views are of a copy, which is handed back with the next step or call, and is old after it.
+        """
+        return self.stepping.weights
 
     @property
     def state(self) -> dict[str, np.ndarray]:
         """All that training changes by name: the weights, and what the optimizer keeps for them."""
-        return {name: self._view(at, port) for name, (at, _, port) in self._held.items()}
+        state = self.stepping.state
+        return {name: piece.of(state) for name, piece in self.stepping.pieces.items()}
 
     def reset(self) -> None:
         """Begin again with the weights of the model."""
-        self._function("state_init", None)(ctypes.c_void_p(self._state.ctypes.data))
+        self.stepping.reset()
 
     @typed
     def step(self, *arrays: Any, learning_rate: float | None = None) -> float:
@@ -99,27 +108,23 @@ class Trainer:
             raise UsageError(f"{len(arrays)} arrays are given, a step takes {len(ports)}", hint=names)
         given = [self._fitting(p, a) for p, a in zip(ports, arrays)]
         rate = self.learning_rate if learning_rate is None else learning_rate
-        net = self.network._net
-        pointers = (net._weights.ctypes.data, self._state.ctypes.data, self._arena.ctypes.data, net._pool)
         with self.network._lock:
-            status = self._function("step")(
-                *(ctypes.c_void_p(p) for p in (*pointers, *(a.ctypes.data for a in given))),
-                ctypes.c_float(rate), ctypes.byref(self._loss),
-            )  # fmt: skip
+            status = self.stepping.step(given, rate)
+        loss = self.stepping.loss.value
         if status == _BAD_TARGET:
             raise UsageError("a target is no class of the network", hint=f"classes are 0 to {(self.classes or 1) - 1}")
         if status == _NOT_FINITE:
             hint = "lower the learning rate, or look for such numbers in the data"
-            raise LossError(f"the loss is {self._loss.value}, and the weights are as they were", hint=hint)
+            raise LossError(f"the loss is {loss}, and the weights are as they were", hint=hint)
         if status == _BROKEN:
             hint = "lower the learning rate, or look for the operator whose slope is infinite, such as a root of 0"
             raise LossError(
-                f"a gradient is no finite number (the loss is {self._loss.value:g}), and the weights are as they were",
+                f"a gradient is no finite number (the loss is {loss:g}), and the weights are as they were",
                 hint=hint,
             )
         if status:
             raise UsageError(f"the step returned status {status}", where=str(self.network.folder))
-        return float(self._loss.value)
+        return float(loss)
 
     @typed
     def fit(
@@ -167,11 +172,10 @@ class Trainer:
 
     def __call__(self, *arrays: np.ndarray) -> Any:
         """Run the network once on inputs in order, with the weights as they are now: the output, or all by name."""
-        trained = self.weights
-        names = [p.onnx_name for p in self.network.inputs if p.onnx_name not in trained]
+        names = [p.onnx_name for p in self.network.inputs if p.onnx_name not in self.stepping.pieces]
         if len(arrays) != len(names):
             raise UsageError(f"{len(arrays)} arrays are given, and the network has {len(names)} inputs")
-        results = self.network.run({**dict(zip(names, arrays)), **trained})
+        results = self.stepping.predict(dict(zip(names, arrays)))
         return next(iter(results.values())) if len(results) == 1 else results
 
     @typed
@@ -205,15 +209,14 @@ class Trainer:
 
     def delta(self) -> np.ndarray:
         """The change of the trained weights, as `NAME_export_delta` writes it."""
-        trained = max(at + port_bytes(port) for at, is_trained, port in self._held.values() if is_trained)
-        found = np.empty(-(-trained // _ALIGNMENT) * _ALIGNMENT // 4, np.float32)
-        self._function("export_delta", None)(
-            ctypes.c_void_p(self._state.ctypes.data), ctypes.c_void_p(found.ctypes.data)
-        )
+        trained = max(piece.end for piece in self.stepping.pieces.values() if piece.is_trained)
+        found = np.empty(-(-trained // ALIGNMENT) * ALIGNMENT // 4, np.float32)
+        self.stepping.delta(found)
         return found
 
     def close(self) -> None:
-        """Stop the threads; nothing can be trained afterwards."""
+        """Stop the threads, or free the memory of the GPU; nothing can be trained afterwards."""
+        self.stepping.close()
         self.network.close()
 
     def __enter__(self) -> Trainer:
@@ -221,16 +224,6 @@ class Trainer:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def _function(self, name: str, result: Any = ctypes.c_int) -> Any:
-        found = getattr(self.network._net._library, f"{self.network.name}_{name}")
-        found.restype = result
-        return found
-
-    def _view(self, at: int, port: Port) -> np.ndarray:
-        size = port_bytes(port)
-        shape: Any = port.shape
-        return self._state[at : at + size].view(DTYPES[port.dtype]).reshape(shape)
 
     def _fitting(self, port: Port, given: Any) -> np.ndarray:
         """An array of a port's type; numbers of classes may be integers of any width, floats of 64 bits are rounded."""
@@ -260,15 +253,5 @@ class Trainer:
         return made
 
 
-def port_bytes(port: Port) -> int:
-    return prod(int(n) for n in port.shape) * DTYPES[port.dtype].itemsize
-
-
 def _port(entry: Mapping[str, Any]) -> Port:
     return Port(entry["onnx_name"], entry["name"], entry["dtype"], tuple(entry["shape"]))
-
-
-def _aligned(size: int) -> np.ndarray:
-    raw = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start : start + size]

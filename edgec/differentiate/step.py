@@ -14,16 +14,15 @@ from edgec.differentiate.optimizers import Optimizer
 from edgec.differentiate.unrolled import unrolled
 from edgec.differentiate.updates import Names, updated
 from edgec.errors import UsageError
-from edgec.frontend.values import Value, emit
+from edgec.frontend.values import Value, emit, select
 from edgec.ir.graph import Graph, placeholder
 from edgec.ir.types import Type
 from edgec.text import listed, printable
 
 #: Names of the inputs and the outputs that a step has beside those of the network: the second output is the number of
-#: gradients that are no finite numbers, as a float.
+#: gradients that are no finite numbers, as a float, or `BAD_TARGET` where a target is no class of the network.
 TARGET, RATE, LOSS, BROKEN = "target", "learning_rate", "loss", "broken_gradients"
-#: The runtime assertion of a step.
-NO_CLASS = "a target is no class of the network"
+BAD_TARGET = -1.0
 
 
 @dataclass(frozen=True)
@@ -74,14 +73,14 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     made, broken = updated(
         [inputs[w] for w, _ in kept], [g for _, g in kept], o, Value(rate), fine, names, accumulate=choices.accumulate
     )
+    status = broken if cost.valid is None else select(cost.valid, broken, BAD_TARGET)
     trained = [inputs[w] for w, _ in kept]
     untrained = [n for n in graph.inputs if n not in trained and str(n.attributes["name"]) not in choices.trained]
     step = replace(
         graph,
         inputs=(*untrained, target, rate, *trained, *made.begun),
-        outputs=((names.fresh(LOSS), cost.loss.node), (names.fresh(BROKEN), broken.node), *made.outputs),
+        outputs=((names.fresh(LOSS), cost.loss.node), (names.fresh(BROKEN), status.node), *made.outputs),
         metadata={**graph.metadata, **made.described},
-        demands=(*graph.demands, *([(NO_CLASS, cost.valid.node)] if cost.valid is not None else [])),
     )
     return Step(step, made.states, int(answers.shape[axis]) if loss.has_classes else None)
 

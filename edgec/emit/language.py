@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgec.device.device import Device
 from edgec.emit.gpu.attention import AttentionView
@@ -46,6 +46,7 @@ class Language:
     refuse: Callable[[Program], None] = lambda program: None
     shared: tuple[str, ...] = ()  # folders of templates that it shares with other languages
     compiles_kernels: bool = True  # else the driver does, when the network is opened
+    training: Mapping[str, str] = field(default_factory=dict)  # pages of a training, ``{step}`` being its program
 
     @property
     def shelves(self) -> tuple[tuple[str, str], ...]:
@@ -104,6 +105,13 @@ C = Language(
     ("project/kernels.c.jinja", "{name}_kernels_{k}.c"),
     ("ec_*",),
     ("{name}.c", "ec_pool.c"),
+    training={
+        "{step}.h": "project/net.h.jinja",
+        "{step}_kernels.h": "project/kernels.h.jinja",
+        "{step}.c": "project/net.c.jinja",
+        "{name}_training.h": "training/training.h.jinja",
+        "{name}_training.c": "training/training.c.jinja",
+    },
 )
 
 CUDA = Language(
@@ -134,6 +142,13 @@ CUDA = Language(
     ("{name}.cu",),
     _refuse_data_on_the_host,
     shared=("gpu",),
+    training={
+        "{step}.h": "project/cuda/net.h.jinja",
+        "{step}_kernels.h": "project/cuda/kernels.h.jinja",
+        "{step}.cu": "project/cuda/net.cu.jinja",
+        "{name}_training.h": "training/cuda/training.h.jinja",
+        "{name}_training.cu": "training/cuda/training.cu.jinja",
+    },
 )
 
 OPENCL = Language(

@@ -1,4 +1,4 @@
-"""The training of a network in C: the program of a step, and a state that holds trained weights and moments."""
+"""The training of a network: the program of a step, and a state that holds trained weights and moments."""
 
 from __future__ import annotations
 
@@ -48,14 +48,13 @@ class TrainingFiles:
 def training_files(
     program: Program, device: Device, name: str, templates: Sequence[Path], values: Mapping[str, Any]
 ) -> TrainingFiles:
-    """The files of the training of a program. Raises UsageError for a device that is not programmed in C."""
+    """The files of the training of a program. Raises UsageError for a device whose language has none."""
     training = program.training
     assert training is not None
     language = language_of(device)
-    if language.name != "c":
-        raise UsageError(
-            f"training is not written in {device.language} yet", hint="train for a processor: edgec device list"
-        )
+    if not language.training:
+        hint = "train for a processor or CUDA: edgec device list"
+        raise UsageError(f"training is not written in {device.language} yet", hint=hint)
     if values["weights"].place == "stream":
         raise UsageError("weights are not streamed through a training", hint="leave out --weights stream")
     step = described(training.step, f"{name}_step", templates, language)
@@ -74,12 +73,15 @@ def training_files(
         initial[held.at : held.at + raw.size] = raw
     inputs_of = {b: n for n, b, _ in training.step.inputs}
     arguments = [_pointer(places[p.onnx_name], p, True) if p.onnx_name in places else p.name for p in step["inputs"]]
-    arguments[step["inputs"].index(rate)] = "&rate"
-    arguments += ["loss", "&broken"]  # the first outputs; all others are next values of states
+    on_device = language.name != "c"
+    arguments[step["inputs"].index(rate)] = "training->rate" if on_device else "&rate"
+    #  The first outputs; all others are next values of states.
+    arguments += ["training->loss", "training->broken"] if on_device else ["loss", "&broken"]
     for port, (_, buffer, _) in list(zip(step["outputs"], training.step.outputs))[2:]:
         arguments.append(_pointer(places[inputs_of[training.step.states[buffer]]], port, False))
     more = {
         **values, **step, "shares_weights": name, "model": None, "network": name, "NETWORK": name.upper(),
+        "single": None, "decoder": None,
         "trained": trained, "state_bytes": state_bytes, "trained_bytes": trained_bytes,
         "given": given, "target": target,
         "rate": f"{np.float32(training.rate)!s}f", "said": training.said,
@@ -89,21 +91,16 @@ def training_files(
             _pointer(places[p.onnx_name], p, True) if p.onnx_name in places else p.name for p in values["inputs"]
         ],
         "run_free": [p.onnx_name for p in values["inputs"] if p.onnx_name not in places],
-        "checks_targets": bool(step["demands"]), "tables": [Weights(values["weights"].linked, name, b"", "initial")],
+        "tables": [Weights(values["weights"].linked, name, b"", "initial")],
     }  # fmt: skip
     groups = grouped(step["sources"].functions)
     prefix = f"{name}_step"
-    kernels = [f"{prefix}_kernels_{k}.c" for k in range(len(groups))]
-    pages = {
-        f"{prefix}.h": "project/net.h.jinja",
-        f"{prefix}_kernels.h": "project/kernels.h.jinja",
-        f"{prefix}.c": "project/net.c.jinja",
-        f"{name}_training.h": "training/training.h.jinja",
-        f"{name}_training.c": "training/training.c.jinja",
-    }
+    template, pattern = language.kernels
+    kernels = [pattern.format(name=prefix, k=k) for k in range(len(groups))]
+    pages = {path.format(name=name, step=prefix): page for path, page in language.training.items()}
     files = {path: render(page, templates, **more).encode() for path, page in pages.items()}
     for path, group in zip(kernels, groups):
-        files[path] = render(language.kernels[0], templates, **more, group=group).encode()
+        files[path] = render(template, templates, **more, group=group).encode()
     files[f"{name}_model.onnx"] = training.model
     entry = {
         **training.said, "state_bytes": state_bytes, "arena_bytes": training.step.arena_bytes,
@@ -111,8 +108,9 @@ def training_files(
         "inputs": [_described(p) for p in given], "target": _described(target),
         "state": [{**_described(h.port), "at": h.at, "trained": h.is_trained} for h in state],
     }  # fmt: skip
-    sources = [f"{prefix}.c", f"{name}_training.c", *kernels]
-    return TrainingFiles(files, sources, [f"{prefix}.h", f"{name}_training.h"], initial.tobytes(), entry)
+    sources = [*(path for path in pages if not path.endswith(".h")), *kernels]
+    headers = [path for path in pages if path.endswith(".h") and not path.endswith("_kernels.h")]
+    return TrainingFiles(files, sources, headers, initial.tobytes(), entry)
 
 
 def _placed(ports: Sequence[tuple[Port, bool]]) -> list[Held]:

@@ -4,13 +4,16 @@ A gradient reads values of the forward pass: the operand of a convolution for th
 mask of its ReLU. A value that follows from others that are kept anyway in a few steps is computed again just before it
 is read (Chen et al., 2016): with ``CHEAP`` element by element, with ``ALL`` through windows and matmuls too.
 
+What is compared for equality is kept: the gradient of a maximum goes to the element that equals it, and a kernel of
+another shape may round the same formula to its neighbor.
+
 Equal nodes are one, so that what is computed again reads the values that are kept through a broadcast to their own
 shape: an index in the kernel that reads it, and no work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from edgec import ops
@@ -40,10 +43,10 @@ def recomputed(graph: Graph, results: Iterable[Node], limits: Recomputing) -> Gr
     forward = {n for n in topological(results) if n.op not in ("input", "const")}
     order = graph.nodes()
     read = {a for n in order if n not in forward for a in n.args if a in forward}
-    kept = set(read)
+    kept, compared = set(read), _compared(order)
     made: dict[Node, Node] = {}
     copies: dict[Node, Node] = {}
-    for value in (n for n in order if n in read and n.type.bytes >= LEAST_BYTES):
+    for value in (n for n in order if n in read - compared and n.type.bytes >= LEAST_BYTES):
         chain = _chain(value, kept - {value}, forward, limits)
         if chain is None:
             continue
@@ -66,6 +69,15 @@ def recomputed(graph: Graph, results: Iterable[Node], limits: Recomputing) -> Gr
 
     changed = rewrite(graph, change)
     return replace(changed, origin={**origin, **changed.origin})
+
+
+def _compared(order: Sequence[Node]) -> set[Node]:
+    """Values that are compared for equality with others that are computed, wherever they are moved in between."""
+    found: set[Node] = set()
+    for n in reversed(order):
+        if (n.op == "eq" and not any(a.is_const for a in n.args)) or (n in found and n.op in _MOVED):
+            found.update(n.args)
+    return found
 
 
 def _again(n: Node) -> Node:

@@ -10,6 +10,7 @@ from edgec.differentiate.losses import LOSSES
 from edgec.differentiate.optimizers import Optimizer
 from edgec.differentiate.step import Choices, Step, training_step
 from edgec.differentiate.update import Update, trained
+from edgec.emit.language import language_of
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.adapters import with_adapters
 from edgec.frontend.onnx.model import Model
@@ -40,8 +41,8 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     assert asked is not None
     if not isinstance(parsed, Model):
         raise UsageError("only ONNX models are trained", hint="export the network to ONNX", where=parsed.where)
-    if context.options.device.language != "c":
-        hint = "train for a processor: edgec device list"
+    if not language_of(context.options.device).training:
+        hint = "train for a processor or CUDA: edgec device list"
         raise UsageError(f"training is not written for '{context.options.device.name}' yet", hint=hint, where="--loss")
     if asked.update.kind == "lora":
         parsed = with_adapters(parsed, asked.update.rank)

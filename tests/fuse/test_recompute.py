@@ -12,6 +12,7 @@ from edgec.fuse.order import _Uses, in_less_memory
 from edgec.fuse.recompute import ALL, Recomputing, recomputed
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, Node, placeholder, topological
+from edgec.ir.registry import node
 from edgec.ir.types import Type
 from tests.chance import SEED
 
@@ -75,3 +76,18 @@ def test_less_is_alive_at_once() -> None:
 def test_nothing_is_computed_again_where_nothing_follows() -> None:
     graph = _network(3)
     assert recomputed(graph, [dict(graph.outputs)["loss"]], Recomputing(longest=0)) is graph
+
+
+def test_what_is_compared_for_equality_is_kept() -> None:
+    """A kernel of another shape may round it to its neighbor, which is no maximum."""
+    x = placeholder("x", Type("f32", (1, 4, 16, 16)))
+    s = placeholder("s", Type("f32", (4, 1, 1)))
+    y = maximum(Value(x) * Value(s) + 1.0, 0.0)
+    pooled = Value(node("pool", y.node, combine="max", kernel=(2, 2), strides=(2, 2), dilations=(1, 1)))
+    loss = (pooled * pooled).sum([0, 1, 2, 3], keep=False)
+    (found,) = gradients(loss.node, [s])
+    assert found is not None
+    graph = Graph((x, s), (("loss", loss.node), ("d", found)))
+    again = recomputed(graph, [loss.node], Recomputing())
+    compared = [a for n in topological([dict(again.outputs)["d"]]) if n.op == "eq" for a in n.args]
+    assert any(y.node in topological([a]) for a in compared)

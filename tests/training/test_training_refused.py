@@ -32,7 +32,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "batch": ({"batch": 0}, "a batch of 0"),
     "accumulate": ({"accumulate": 0}, "gradients of 0 steps"),
     "rank": ({"update": "lora=0"}, "'lora=0' is no rank"),
-    "device": ({"device": "cuda_sm90"}, "training is not written"),
+    "device": ({"device": "host_pocl"}, "training is not written"),
     "quantize": ({"quantize": "int8-dynamic"}, "takes no --quantize"),
     "prune": ({"prune": "vector", "sparsity": 0.5}, "takes no --prune"),
 }

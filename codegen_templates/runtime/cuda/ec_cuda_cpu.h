@@ -254,7 +254,7 @@ EC_DOT(ec_dot_u8_u8, uint8_t, uint8_t)
 #undef EC_DOT
 
 /* Functions of the host. */
-typedef int cudaError_t;
+typedef int cudaError_t, cudaMemcpyKind;
 typedef struct CUstream_st *cudaStream_t;
 typedef std::vector<std::function<void()>> *cudaGraph_t, *cudaGraphExec_t;
 enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
