@@ -21,15 +21,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
@@ -166,10 +163,10 @@ def peers(name: str, folder: Path, precision: str, modes: tuple[str, ...], until
     """
     import torch
 
+    from benchmarks.gpu import torch_modes
     from benchmarks.networks import make as make_networks
 
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    torch.backends.cudnn.benchmark = True
+    torch_modes.no_tf32(precision != "tf32")
     torch.manual_seed(zlib.crc32(name.encode()))
     dtype = torch.float16 if precision == "fp16" else torch.float32
     recipe = make_networks.RECIPES.get(name)
@@ -183,70 +180,15 @@ def peers(name: str, folder: Path, precision: str, modes: tuple[str, ...], until
     if recipe and recipe.picture and len(recipe.picture) == 3:
         module = module.to(memory_format=torch.channels_last)
         arrays = [a.to(memory_format=torch.channels_last) for a in arrays]
-    ways: dict[str, Callable[[], Any]] = {"eager": partial(module, *arrays)} if EAGER in modes else {}
-    result: dict[str, Any] = {}
-
-    tensor = torch.tensor
-
-    def scalar(value: Any, **more: Any) -> Any:
-        """A number on the GPU is filled in there: a copy from the processor cannot be captured."""
-        on_gpu = torch.device(more.get("device") or "cpu").type == "cuda" and isinstance(value, (int, float))
-        return torch.full((), value, **more) if on_gpu else tensor(value, **more)
-
-    def captured() -> None:
-        aside = torch.cuda.Stream()
-        with torch.cuda.stream(aside):  # what is made on a first call there must not be captured
-            for _ in range(3):
-                module(*arrays)
-        aside.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph), patch.object(torch, "tensor", scalar):
-            module(*arrays)
-        ways["graph"] = graph.replay
-
-    def compiled_for(mode: str) -> None:
-        begun = time.perf_counter()
-        faster = torch.compile(module, mode=mode)
-        for _ in range(4):  # the first is compiled, the next are recorded
-            faster(*arrays)
-        torch.cuda.synchronize()
-        ways[mode], result[f"{mode}_first_s"] = partial(faster, *arrays), time.perf_counter() - begun
-
-    def milliseconds(run: Callable[[], Any]) -> float:
-        found = []
-        for _ in range(10):
-            run()
-        for _ in range(7):
-            a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda.synchronize()
-            a.record()
-            for _ in range(30):
-                run()
-            b.record()
-            torch.cuda.synchronize()
-            found.append(a.elapsed_time(b) / 30)
-        return sorted(found)[3]
-
-    def too_late(*_: Any) -> None:
-        raise TimeoutError("not compiled in time")
-
-    signal.signal(signal.SIGALRM, too_late)
     with torch.inference_mode():
-        for mode in (m for m in modes if m != EAGER):
-            try:
-                signal.setitimer(signal.ITIMER_REAL, max(until - time.time(), 0.001))
-                captured() if mode == "graph" else compiled_for(mode)
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            except Exception as error:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                result[mode] = f"{type(error).__name__}: {error}"[:200] + traceback.format_exc()[-600:]
+        ways, result = torch_modes.ways_of(module, arrays, modes, until)
         (folder / f"ready_{name}_{precision}_{modes[-1]}").touch()
         while time.time() < until and len(list(folder.glob("ready_*"))) < others:
             time.sleep(0.2)
         with alone_on_the_gpu(folder):
             for mode, run in ways.items():
                 try:
-                    result[mode] = milliseconds(run)
+                    result[mode] = torch_modes.milliseconds(run)
                 except Exception as error:
                     result[mode] = f"{type(error).__name__}: {error}"[:200]
                 print(json.dumps(result), flush=True)

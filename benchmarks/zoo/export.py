@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from benchmarks.zoo import hugging, vision, weights
 from benchmarks.zoo.entries import Entry
@@ -32,9 +33,9 @@ MAKERS = {"timm": vision.make_timm, "torchvision": vision.make_torchvision, "tra
 _COPIES = multiprocessing.get_context("fork")
 
 
-def export(entry: Entry, path: Path) -> None:
+def made(entry: Entry) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A module with random weights and its inputs, the same at every call; raises ValueError where results overflow."""
     torch.manual_seed(zlib.crc32(entry.model.encode()))
-    torch.set_num_threads(1)
     network, inputs = MAKERS[entry.source](entry.model)
     network.eval()
     with torch.no_grad():
@@ -44,6 +45,11 @@ def export(entry: Entry, path: Path) -> None:
         parts = [found] if isinstance(found, torch.Tensor) else [v for v in found if isinstance(v, torch.Tensor)]
         if not all(bool(torch.isfinite(v).all()) for v in parts if v.is_floating_point()):
             raise ValueError("its results are not finite with random weights")
+    return network, inputs
+
+
+def export(entry: Entry, network: nn.Module, inputs: tuple[Tensor, ...], path: Path) -> None:
+    with torch.no_grad():
         dynamo = entry.exporter == "dynamo"
         settings = {"external_data": False} if dynamo else {}
         torch.onnx.export(network, inputs, str(path), opset_version=entry.opset, dynamo=dynamo, **settings)  # type: ignore[arg-type]
@@ -74,7 +80,8 @@ def _made(job: dict[str, Any], answer: Connection) -> None:
     path = Path(job["path"])
     part = path.with_suffix(".part")
     try:
-        export(Entry(**job["entry"]), part)
+        entry = Entry(**job["entry"])
+        export(entry, *made(entry), part)
     except Exception as problem:  # whatever an exporter meets is what there is to say about it
         lines = [line for line in str(problem).splitlines() if line.strip()] or [""]
         part.unlink(missing_ok=True)

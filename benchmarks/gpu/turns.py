@@ -1,0 +1,91 @@
+"""Processes that make networks ready side by side, and then take turns in being timed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks import environment
+from benchmarks.alone import Row
+from benchmarks.zoo.entries import Entry
+
+#: Seconds that a process is told to be ready before it is ended.
+GRACE = 15
+#: Workers of each process: there are as many processes as cores.
+FEW = {"TORCHINDUCTOR_COMPILE_THREADS": "2", "OMP_NUM_THREADS": "1"}
+
+
+class Turns:
+    """``module`` runs one network as a process: it says "ready", waits for a line, and answers with a row.
+
+    ``jobs`` processes get ready at once. Those that are not ready at ``until`` (epoch) are ended; timing ends at
+    ``end``.
+    """
+
+    def __init__(self, module: str, jobs: int, until: float, end: float) -> None:
+        self.module, self.until, self.end = module, until, end
+        self.free = threading.Semaphore(jobs)
+        self.ready: dict[str, subprocess.Popen[str]] = {}
+        self.found: dict[str, Row] = {}
+
+    def rows(self, entries: Sequence[Entry], is_dry: bool) -> Iterator[Row]:
+        with tempfile.TemporaryDirectory(prefix="edgec-zoo-", ignore_cleanup_errors=True) as folder:
+            places = [Path(folder) / str(k) for k in range(len(entries))]
+            threads = [
+                threading.Thread(target=self._prepare, args=(e, where, is_dry), daemon=True)
+                for e, where in zip(entries, places)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            for entry in entries:
+                yield self.found.get(entry.name) or self._timed(entry)
+
+    def _prepare(self, entry: Entry, where: Path, is_dry: bool) -> None:
+        with self.free:
+            left = self.until - time.time()
+            if left <= 0:
+                self.found[entry.name] = {"name": entry.name, "late": "there was no time for it"}
+                return
+            where.mkdir()
+            job = {"entry": asdict(entry), "folder": str(where), "is_dry": is_dry, "until": self.until - GRACE}
+            said = (where / "said").open("w")
+            process = subprocess.Popen(
+                [sys.executable, "-m", self.module, "--one", json.dumps(job)], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=said, text=True, env={**environment(), **FEW}, start_new_session=True,
+            )  # fmt: skip
+            late = threading.Timer(left, _end, (process,))
+            late.start()
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            late.cancel()
+            if line.strip() == "ready":
+                self.ready[entry.name] = process
+            elif line:
+                self.found[entry.name] = json.loads(line)
+            else:
+                self.found[entry.name] = {"name": entry.name, "late": "it was not ready in time, or ended"}
+
+    def _timed(self, entry: Entry) -> Row:
+        process = self.ready[entry.name]
+        late = threading.Timer(max(self.end - time.time(), 0), _end, (process,))
+        late.start()
+        line, _ = process.communicate("go\n")
+        late.cancel()
+        return json.loads(line) if line else {"name": entry.name, "late": "it was not timed in time"}
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Kill a process and those that it started, which share its group."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
