@@ -18,6 +18,7 @@ import edgec
 from benchmarks.engines.peer import Arrays, Peer
 from benchmarks.networks.catalog import Network, models_folder
 from benchmarks.networks.real_inputs import real_input
+from benchmarks.spoiled import Times, reasons
 from edgec.artifact.folder import read_lock
 from edgec.bench.timing import Timing, wall_seconds
 from edgec.check.compare import TOLERANCE, compare_all, worst
@@ -83,6 +84,15 @@ class Measured:
     weights_bytes: int
     edgec_seconds: float
     compile_seconds: float
+
+    def spoiled(self) -> list[str]:
+        """Reasons why the measurement is spoiled, in words."""
+
+        def of(t: Timing) -> Times:
+            return Times(t.median_ms, t.p10_ms, t.p90_ms)
+
+        by_threads = {t.threads: {"edgec": of(t.ours), "onnxruntime": of(t.theirs)} for t in self.timed}
+        return reasons(by_threads, {"onnxruntime"})
 
     @property
     def ok(self) -> bool:

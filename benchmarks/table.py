@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 
+from benchmarks import spoiled
 from benchmarks.measure import BLOCK, PAUSE, Measured, Timed
 from benchmarks.networks.catalog import Missing
 from edgec.check.compare import TOLERANCE
@@ -53,7 +54,7 @@ class Report:
         return next(t for t in m.timed if t.threads == threads)
 
     def mean_ratio(self, threads: int) -> float:
-        return geometric_mean([self.of(m, threads).ratio for m in self.measured])
+        return geometric_mean([self.of(m, threads).ratio for m in self.measured if not m.spoiled()])
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -70,6 +71,8 @@ def page(report: Report) -> str:
         "## Latency",
         _means(report),
         *(f"### {_threads(t).capitalize()}\n\n{_latency(report, t)}" for t in report.threads),
+        "## Spoiled measurements",
+        "\n".join([spoiled.RULE, "", *_spoiled(report)]),
         "## Memory, size and build time",
         "The lower bound of the arena is the most bytes that are alive at once, after results have taken the place of "
         "operands where that is possible. Weights are as the generated code stores them. Seconds are of edgec itself, "
@@ -81,6 +84,10 @@ def page(report: Report) -> str:
     if report.missing:
         parts += ["## Not measured", _reasons(report.missing)]
     return "\n\n".join(parts) + "\n"
+
+
+def _spoiled(report: Report) -> list[str]:
+    return [f"* {m.name}: {'; '.join(why)}" for m in report.measured if (why := m.spoiled())] or ["None is."]
 
 
 def _method() -> str:
@@ -170,8 +177,8 @@ def section(report: Report) -> str:
         [
             f"Medians on {facts['CPU']}, {report.date}, beside onnxruntime {facts['onnxruntime']} in one run:",
             markdown(heads, rows),
-            f"These are {len(chosen)} of {len(report.measured)} networks. Over all of them the geometric mean of\n"
-            f"edgec's time over onnxruntime's is {means}.\n"
+            f"These are {len(chosen)} of {len(report.measured)} networks. Over all that were not spoiled the\n"
+            f"geometric mean of edgec's time over onnxruntime's is {means}.\n"
             "All of them, and how they were measured, are on the page that the command writes.",
             f"```\n{report.command}\n```",
         ]

@@ -95,6 +95,30 @@ def test_imports_have_no_circles() -> None:
     assert circles == {frozenset({"edgec.ir.expr", "edgec.ir.index", "edgec.ir.linear"})}
 
 
+def _imported_at_once() -> dict[str, set[str]]:
+    """The modules that importing each one imports before its own classes and functions are there: its parents too."""
+    names = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p for p in MODULES}
+    found: dict[str, set[str]] = {}
+    for name, path in names.items():
+        taken = set()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "edgec":
+                taken |= {str(node.module)} | ({f"{node.module}.{a.name}" for a in node.names} & set(names))
+            elif isinstance(node, ast.Import):
+                taken |= {a.name for a in node.names} & set(names)
+        parents = {m.rsplit(".", k)[0] for m in taken for k in range(1, m.count(".") + 1)}
+        ours = {name.rsplit(".", k)[0] for k in range(name.count(".") + 1)}  # those are being imported already
+        found[name] = (taken | parents) - ours
+    return found
+
+
+def test_every_module_can_be_imported_first() -> None:
+    imports = _imported_at_once()
+    reached = {name: _reached(name, imports) for name in imports}
+    circles = {frozenset(n for n in reached[name] if name in reached[n]) for name in imports if name in reached[name]}
+    assert circles == set()
+
+
 def test_ir_imports_nothing_else() -> None:
     for name, taken in _imports().items():
         if name.split(".")[1:2] == ["ir"]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import spoiled
+from benchmarks.spoiled import Times
 from benchmarks.table import geometric_mean
 from edgec.check.compare import TOLERANCE
 
@@ -58,6 +60,11 @@ class Entry:
     def fastest(self) -> str | None:
         return min(filter(self.counts, self.peers), key=self.time, default=None)
 
+    def times(self) -> dict[str, Times]:
+        """Medians of the rounds of every engine that ran, with their percentiles."""
+        blocks = {e: np.array(x["blocks"]["median"]) for e, x in self.engines.items() if "failed" not in x}
+        return {e: Times(*map(float, np.percentile(b, [50, 10, 90]))) for e, b in blocks.items() if b.size}
+
     def ratio(self, engine: str, to: str) -> np.ndarray:
         """10th, 50th and 90th percentile over the rounds of one's time over another's."""
         ours, theirs = (np.array(self.engines[e]["blocks"]["median"]) for e in (engine, to))
@@ -90,6 +97,12 @@ class Table:
         for name in self.names:
             if (name, threads) in self.entries:
                 yield name, self.entries[name, threads]
+
+    def spoiled(self, name: str) -> list[str]:
+        """Reasons why the measurement of a network is spoiled."""
+        found = {t: self.entries[name, t] for t in self.threads if (name, t) in self.entries}
+        peers = {p for e in found.values() for p in e.peers}
+        return spoiled.reasons({t: e.times() for t, e in found.items()}, peers)
 
     @property
     def is_right(self) -> bool:
@@ -128,7 +141,11 @@ def summary(table: Table) -> str:
     """The geometric means, a line a number of threads."""
     lines = []
     for t in table.threads:
-        compared = [(e, e.fastest) for _, e in table.of(t) if e.fastest and e.time("edgec") < float("inf")]
+        compared = [
+            (e, e.fastest)
+            for name, e in table.of(t)
+            if e.fastest and e.time("edgec") < float("inf") and not table.spoiled(name)
+        ]
         best = [e.ratio("edgec", fastest)[1] for e, fastest in compared]
         ort = [e.ratio("edgec", "onnxruntime")[1] for e, _ in compared if e.time("onnxruntime") < float("inf")]
         lines.append(
@@ -157,6 +174,8 @@ def page(table: Table, command: str) -> str:
         _METHOD.format(peers=PEERS_TOLERANCE),
         summary(table).replace("\n", "  \n"),
         *(f"## {t} thread{'s' * (t > 1)}\n\n{_latency(table, t)}" for t in table.threads),
+        "## Spoiled measurements",
+        "\n".join([spoiled.RULE, "", *_spoiled(table)]),
         "## Starting",
         "Milliseconds from an imported package to the end of the first run, with the files in the page cache, and the "
         "peak memory of the process up to then, in MB, which includes Python with numpy and the inputs (the column "
@@ -168,6 +187,11 @@ def page(table: Table, command: str) -> str:
         *_absent(table),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _spoiled(table: Table) -> list[str]:
+    lines = [f"* {name}: {'; '.join(why)}" for name in table.names if (why := table.spoiled(name))]
+    return lines or ["None is."]
 
 
 def _rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgec.artifact.folder import RESOURCES, library_name, publish, read_lock
 from edgec.artifact.network import Network
@@ -21,8 +22,10 @@ from edgec.device.toolchain import Compiler, compile_shared
 from edgec.emit.project import Project
 from edgec.errors import UsageError
 from edgec.execute.executor import Executor
-from edgec.pipeline.context import Context
 from edgec.untrusted import read_json
+
+if TYPE_CHECKING:  # the pipeline runs what is compiled here
+    from edgec.pipeline.context import Context
 
 #: (what is being compiled, how many are done, of how many)
 Compiling = Callable[[Path, int, int], None]

@@ -91,7 +91,7 @@ def read(folder: Path, found: dict[str, Any]) -> peer_page.Table:
 
 def test_the_page_compares_with_the_fastest_that_is_right(tmp_path: Path) -> None:
     engines = {
-        "edgec": timed(1.0, 2.0, 3.0), "litert": timed(2.0, 4.0, 6.0), "ncnn": timed(0.5, 0.5, 0.5, error=0.1),
+        "edgec": timed(1.9, 2.0, 2.1), "litert": timed(3.8, 4.0, 4.2), "ncnn": timed(0.5, 0.5, 0.5, error=0.1),
         "openvino": {"failed": "of no use"},
     }  # fmt: skip
     table = read(tmp_path, entry(**engines))
@@ -99,7 +99,15 @@ def test_the_page_compares_with_the_fastest_that_is_right(tmp_path: Path) -> Non
     assert table.is_right and table.names == ["net"]
     assert "| net | 2 | 4 | [0.5] | failed | litert | 0.500 (0.500–0.500) | 1% | 1.0e-06 |" in text
     assert "geometric mean 2.00x the fastest peer" in text
+    assert "None is." in text
     assert "openvino: of no use (net)" in text and "mnn: no such package (net)" in text
+
+
+def test_a_spoiled_measurement_counts_in_no_mean(tmp_path: Path) -> None:
+    table = read(tmp_path, entry(edgec=timed(1.0, 2.0, 3.0), litert=timed(3.8, 4.0, 4.2)))
+    text = peer_page.page(table, "peers.py")
+    assert "* net: edgec on 1 thread: times vary by 80%" in text
+    assert "on 0 of 0 networks" in text
 
 
 @pytest.mark.parametrize("error", [1e-3, "not a number"])

@@ -67,7 +67,7 @@ def test_indices_that_come_at_run_time_stay_what_they_are() -> None:
 
 
 def test_places_counted_from_an_open_end_are_computed() -> None:
-    """What is read depends on a run-time size: no table."""
+    """The operand depends on a run-time size: no table."""
     n = X.size("n", 7, 13)
     x = placeholder("x", Type("f32", (3, n)))
     g = Graph((x,), (("y", ops.node("gather", x, constant(np.array([[-4, -5, 3]])), axis=1)),))

@@ -119,7 +119,7 @@ def renamed(change: Callable[[onnx.ModelProto], None]) -> bytes:
 
 
 def test_other_names() -> None:
-    """What is appended to which cache is found in the graph."""
+    """The graph tells the value that is appended to each cache."""
 
     def shuffle(model: onnx.ModelProto) -> None:
         rest = list(model.graph.output[1:])
