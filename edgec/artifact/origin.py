@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgec import files
-from edgec.artifact.folder import ORIGIN
+from edgec.artifact.folder import ORIGIN, read_lock
 from edgec.errors import UsageError
 from edgec.options import OPTIONS, Settings
 from edgec.options.said import said, told_again
@@ -58,6 +58,14 @@ def read_origin(folder: Path, lock: Mapping[str, Any]) -> tuple[Path | None, dic
     if not isinstance(found, dict) or not isinstance(found.get("model"), str):
         raise UsageError("does not say what the folder was built from", hint="build it again", where=str(path))
     return folder / found["model"], told_again(found, folder, str(path))
+
+
+def reopens(folder: Path) -> bool:
+    """Is a built folder all that its model can be checked by again: no code of the user's, and no training step?"""
+    lock = read_lock(folder)
+    if not (folder / ORIGIN).is_file() or "training" in lock:
+        return False
+    return not code_of(read_origin(folder, lock)[1])
 
 
 def code_of(settings: Mapping[str, Any]) -> list[str]:

@@ -128,25 +128,33 @@ def compare_all(
 def quantized_outputs(graph: Graph) -> dict[str, float]:
     """Step between neighboring values of the outputs that were rounded to integers.
 
-    That is 1 for integers that stand for real numbers (rounded and clamped into the whole range of their type; in a
-    graph that tells scales, all of 8 and 16 bits), and the scale for the real numbers that the network dequantizes
-    last.
+    In a graph that tells scales, all integers of 8 and 16 bits were.
     """
     tells = any(key.startswith(SCALES) for key in graph.metadata)
-    steps: dict[str, float] = {}
-    for name, node in graph.outputs:
-        if node.type.dtype in ("i8", "u8", "i16", "u16"):
-            if tells or _is_saturated(node):
-                steps[name] = 1.0
-        elif node.type.dtype == "f32" and (found := affine(node)) is not None and found.scale is not None:
-            steps[name] = float(np.abs(value_of(found.scale)).max(initial=0.0))
-    return steps
+    steps = {name: step_of(node, tells) for name, node in graph.outputs}
+    return {name: step for name, step in steps.items() if step is not None}
+
+
+def step_of(node: Node, tells: bool = False) -> float | None:
+    """Step between neighboring values of what was rounded to integers; None for anything else.
+
+    That is 1 for integers that stand for real numbers (rounded and clamped into the whole range of their type; with
+    ``tells``, all of 8 and 16 bits), and the scale for the real numbers that the network dequantizes last.
+    """
+    if node.type.dtype in ("i8", "u8", "i16", "u16"):
+        return 1.0 if tells or _is_saturated(node) else None
+    if node.type.dtype == "f32" and (found := affine(node)) is not None and found.scale is not None:
+        return float(np.abs(value_of(found.scale)).max(initial=0.0))
+    return None
 
 
 def _is_saturated(node: Node) -> bool:
-    """Was this rounded, and clamped into the range of its type? What QuantizeLinear is, here and in other spellings."""
+    """Was this rounded, and clamped into the range of its type? What QuantizeLinear is, here and in other spellings.
+
+    The ends are integers, so that clamping to one of them before rounding is the same as after it.
+    """
     bounds, rounded = set(map(float, ends(node.type.dtype))), False
-    while node.op in _MOVED or (node.op in ("cast", "add", "min", "max", "round") and not rounded):
+    while node.op in (*_MOVED, "min", "max") or (node.op in ("cast", "add", "round") and not rounded):
         if node.op in ("min", "max"):
             bounds -= {float(v) for a in node.args if a.is_const and a.type.elements == 1 for v in a.value.reshape(-1)}
         rounded = rounded or node.op == "round"

@@ -9,8 +9,8 @@ import typer
 
 from edgec.artifact.names import is_built
 from edgec.cli import train as train_verb
-from edgec.cli.command import Answer, command
-from edgec.cli.shared import OrBuilt, Seconds
+from edgec.cli.command import Answer, Asked, command
+from edgec.cli.shared import BuiltFrom, OrBuilt, Seconds, refuse_source
 from edgec.errors import UsageError
 from edgec.options import OPTIONS, Settings
 from edgec.report.progress import shown
@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
     @command(app)
     def bench(
         settings: Settings,
+        asked: Asked,
         model: OrBuilt = ".",
         vs: Annotated[
             Optional[str],
@@ -47,11 +48,13 @@ def register(app: typer.Typer) -> None:
         python: Annotated[
             Optional[str], typer.Option("--python", metavar="PYTHON", help="The Python that has its peers.")
         ] = None,
+        source: BuiltFrom = None,
     ) -> Answer:
         """Time what MODEL compiles to, alone or beside a peer; a built folder as it is."""
         from edgec.artifact.folder import read_lock
         from edgec.report import bench as bench_report
 
+        refuse_source(source, model)
         if is_built(model):
             _refuse_changes(settings, model)
         if is_built(model) and read_lock(Path(model)).get("language_model"):
@@ -74,31 +77,36 @@ def register(app: typer.Typer) -> None:
                 hint = "edgec build MODEL -o DIR, then edgec bench DIR"
                 raise UsageError("is for the folder of a built language model", hint=hint, where=name)
         turns = 5 if rounds is None else rounds
-        if is_built(model):
-            if vs is not None:
-                hint = f"edgec bench MODEL --vs {vs}, with the model's file"
-                raise UsageError("a peer runs the model's file, not what it was built to", hint=hint, where=model)
+        lock = read_lock(Path(model)) if is_built(model) else {}
+        device = str(lock.get("device", settings["device"]))
+        is_given = OPTIONS["threads"].long in asked
+        if is_built(model) and vs is None:
             from edgec.bench.built import bench_built
 
+            threads = int(settings["threads"] if is_given else lock.get("threads", 1))
             with shown() as progress:
                 alone = bench_built(
-                    Path(model), threads=settings.get("threads", 1), seconds=seconds, rounds=turns,
-                    progress=progress, inputs=inputs,
-                )  # fmt: skip
-            return Answer(bench_report.record(alone, str(read_lock(Path(model)).get("device"))), bench_report.draw)
+                    Path(model), threads=threads, seconds=seconds, rounds=turns, progress=progress, inputs=inputs
+                )
+            return Answer(bench_report.record(alone, device), bench_report.draw)
         if vs is None and inputs is None:
             from edgec.bench.again import bench_again
 
             with shown() as progress:
                 alone = bench_again(model, settings, seconds=seconds, rounds=turns, progress=progress)
-            return Answer(bench_report.record(alone, str(settings["device"])), bench_report.draw)
+            return Answer(bench_report.record(alone, device), bench_report.draw)
         from edgec import api
 
+        if lock and is_given and settings["threads"] != lock.get("threads"):
+            hint = f"leave it out: they are {lock.get('threads')}"
+            raise UsageError("a peer is timed on the threads of the build", hint=hint, where="--threads")
         with shown() as progress:
+            opened = api.reopen(model, source, progress=progress) if is_built(model) else None
             benched = api.bench(
-                model, vs=vs, inputs=inputs, seconds=seconds, rounds=turns, progress=progress, **settings
-            )
-        return Answer(bench_report.record(benched, str(settings["device"])), bench_report.draw)
+                opened or model, vs=vs, inputs=inputs, seconds=seconds, rounds=turns, progress=progress,
+                **(settings if opened is None else {}),
+            )  # fmt: skip
+        return Answer(bench_report.record(benched, device), bench_report.draw)
 
 
 def _refuse_changes(settings: Settings, folder: str) -> None:

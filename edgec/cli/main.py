@@ -117,6 +117,7 @@ def build(
     """Compile MODEL: by default into the folder MODEL-edgec."""
     from edgec import api
     from edgec.artifact.folder import refuse_existing
+    from edgec.artifact.origin import reopens
     from edgec.emit.picture import preparation
     from edgec.options.said import said
     from edgec.report import build as build_report
@@ -159,7 +160,7 @@ def build(
             settled = said(settings, model, folder)
             written = measure.write(measure.describe(built, facts, budgets=budgeted, settings=settled), folder)
     found = {**build_report.record(built), "budgets": budgeted, "report": str(written) if written is not None else None}
-    found["next"] = next_steps.steps(found, asked, extras, start)
+    found["next"] = next_steps.steps(found, asked, extras, start, built.compiler is not None and reopens(folder))
     return Answer(found, lambda r: build_report.draw(r, model), all(b["ok"] for b in budgeted))
 
 

@@ -14,14 +14,14 @@ from edgec.report.record import Record
 Steps = list[dict[str, str]]
 
 
-def steps(found: Record, asked: Sequence[str], extras: Sequence[str], start: str) -> Steps:
+def steps(found: Record, asked: Sequence[str], extras: Sequence[str], start: str, reopens: bool = False) -> Steps:
     """What can be done with the build of the record ``found``: the purpose and the command, quoted for a shell.
 
-    ``asked`` are the words that make the same build again: the model, then options. ``extras`` are its bindings and
-    apps. A build that did not ``start`` at a model has nothing to be compared with.
+    ``asked`` are the words that make the same build again, where the folder does not `reopen`: the model, then options.
+    ``extras`` are its bindings and apps. A build that did not ``start`` at a model has nothing to be compared with.
     """
     folder, here = found["folder"], found["runs_here"]
-    again = shlex.join(asked)
+    again = shlex.quote(folder) if reopens else shlex.join(asked)
     made: list[tuple[str, str]] = []
     if found["report"]:
         made.append(("look", shlex.quote(found["report"])))

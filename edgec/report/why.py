@@ -125,6 +125,14 @@ def _prices(choice: Choice | None) -> str:
 
 
 def title(plan: Plan, node: Node) -> str:
-    """A value by the last ONNX node it comes from, else by its operator."""
+    """A value by the last ONNX node it comes from, else by its operator and the nearest such node or input before."""
     names = plan.graph.names(node)
-    return f"{node.op} '{printable(names[-1])}'" if names else node.op
+    if names:
+        return f"{node.op} '{printable(names[-1])}'"
+    reached = [a for a in node.args if not a.is_const]
+    for before in reached:
+        known = plan.graph.names(before) or ((str(before.attributes["name"]),) if before.op == "input" else ())
+        if known:
+            return f"{node.op} after '{printable(known[-1])}'"
+        reached += [a for a in before.args if not a.is_const and a not in reached]
+    return node.op

@@ -72,9 +72,14 @@ def test_what_is_rounded_into_its_whole_type_may_be_one_step_off() -> None:
         )
         return node("transpose", node("cast", y, to="u8"), perm=(1, 0))
 
+    def clamped_first(low: float) -> Node:
+        y = node("round", node("max", x, constant(np.float32(low))))
+        return node("cast", node("min", y, constant(np.float32(255))), to="u8")
+
     labels = node("cast", node("reduce", x, axes=(1,), combine="max"), to="u8")
     outputs = {"q": rounded(0.0, 255.0), "mask": rounded(0.0, 1.0), "labels": labels}
-    assert quantized_outputs(Graph((x,), tuple(outputs.items()))) == {"q": 1.0}
+    outputs |= {"r": clamped_first(0.0), "part": clamped_first(3.0)}
+    assert quantized_outputs(Graph((x,), tuple(outputs.items()))) == {"q": 1.0, "r": 1.0}
 
 
 def test_the_note_says_what_is_strange() -> None:

@@ -25,7 +25,7 @@ def test_a_build_is_timed_and_shown_without_its_model(shell: Shell, file: Path, 
     ("words", "told"),
     [
         (["bench", "out", "--device", "arm64"], "cannot be changed after the build"),
-        (["bench", "out", "--vs", "onnxruntime"], "with the model's file"),
+        (["bench", "out", "--vs", "onnxruntime", "--model", "none.onnx"], "is not at none.onnx"),
         (["bench", "out", "--threads", "3"], "3 threads asked for"),
         (["explain", "out", "node"], "there is no node called"),
     ],

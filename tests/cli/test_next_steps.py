@@ -53,6 +53,26 @@ def test_pasted_commands_ask_for_the_same_build(shell: Shell, options: list[str]
     assert lock[0] == lock[1]
 
 
+def test_commands_of_a_compiled_build_are_of_its_folder(shell: Shell, tmp_path: Path) -> None:
+    """Nothing is built again; code of the user's own is named once more."""
+    built = json.loads(shell("build", "my net.onnx", "-o", "a b", "--json", "--threads", "2"))
+    commands = {step["for"]: shlex.split(step["command"]) for step in built["next"]}
+    assert commands["check"] == ["edgec", "check", "a b"]
+    assert commands["time"] == ["edgec", "bench", "a b", "--vs", "onnxruntime"]
+    assert json.loads(shell(*commands["check"][1:], "--json"))["threads"] == [1, 2]
+    words = ("--json", "--seconds", "0.01", "--rounds", "1")
+    timed = json.loads(shell(*commands["time"][1:], *words))
+    assert timed["threads"] == 2 and timed["ratio"] > 0
+    assert json.loads(shell("bench", "a b", *words))["threads"] == 2
+    assert json.loads(shell("bench", "a b", *words, "--threads", "1"))["threads"] == 1
+    (tmp_path / "rules").mkdir()
+    own = json.loads(shell("build", "my net.onnx", "-o", "own", "--json", "--rules", "rules"))
+    assert {"for": "check", "command": "edgec check 'my net.onnx' --rules rules"} in own["next"]
+    with pytest.raises(SystemExit) as left:
+        app(args=["bench", "a b", *words, "--threads", "1", "--vs", "onnxruntime"], standalone_mode=True)
+    assert left.value.code == 2
+
+
 def test_apps_and_bindings_are_lists_with_commas(shell: Shell) -> None:
     words = ("--no-compile", "--json", "--device", "raspberry_pi_5")
     built = json.loads(shell("build", "my net.onnx", "-o", "out", "--app", "pi, android", "--bindings", "cpp", *words))

@@ -62,6 +62,7 @@ def test_the_document_has_errors_by_cause_and_roofs(report: Path) -> None:
     assert 0 < errors["fidelity"]["rms"] < 0.2
     roofs = {r["computes"]: r["gflops"] for r in document["roofline"]["roofs"]}
     assert roofs["int8"] > roofs["fp32"] and {k["computes"] for k in document["kernels"]} <= set(roofs)
+    assert errors["kernels_right"] == errors["kernels_run"] > 3
     assert document["code_bytes"] > 1000
     assert document["bench"]["peer"]["name"].startswith("onnxruntime") and not document["bench"]["peer_missing"]
     assert [p["kind"] for p in document["ports"]] == ["input", "output"]

@@ -58,7 +58,7 @@ class KernelAlone(TypedDict):
     nodes: list[str]
     max_abs: Figure
     max_rel: Figure
-    ok: bool
+    ok: Annotated[bool, "within the tolerance; integers that were rounded may be one step off"]
 
 
 class CacheAdds(TypedDict):

@@ -5,10 +5,20 @@ import { el } from "../dom.mjs";
 import { known, size } from "../figures.mjs";
 import { facts, table } from "../table.mjs";
 
+const isTable = (v) => typeof v === "object" && v !== null && !Array.isArray(v);
+const text = (value) => (Array.isArray(value) ? value.map((v) => (isTable(v) ? v.onnx_name || JSON.stringify(v) : v)).join(", ") : String(value));
+
+/** The facts of a record, of tables inside it as well, by their path; what is empty or zero is left out. */
+function leaves(record, path = "") {
+  return Object.entries(record).filter(([, v]) => known(v) && v !== "" && v !== 0 && !(typeof v === "object" && !Object.keys(v).length)).flatMap(([k, v]) => {
+    const name = path + k.replaceAll("_", " ");
+    return isTable(v) ? leaves(v, `${name}: `) : [[name, k.endsWith("_bytes") && typeof v === "number" && k !== "vector_bytes" ? size(v) : text(v)]];
+  });
+}
+
 export function buildView() {
   const { build, provenance, device } = doc;
-  const text = (value) => (Array.isArray(value) ? value.map((v) => (typeof v === "object" && v ? v.onnx_name || JSON.stringify(v) : v)).join(", ") : typeof value === "object" && value ? JSON.stringify(value) : String(value));
-  const rows = (record) => facts(Object.entries(record).filter(([, v]) => known(v) && v !== "" && v !== 0 && !(typeof v === "object" && !Object.keys(v).length)).map(([k, v]) => [k.replaceAll("_", " "), k.endsWith("_bytes") && typeof v === "number" && k !== "vector_bytes" ? size(v) : text(v)]));
+  const rows = (record) => facts(leaves(record));
   const files = Object.entries(build.files).map(([path, bytes]) => ({ path, bytes }));
   return [
     el("h2", {}, "Seconds"), facts(Object.entries(build.seconds).map(([k, s]) => [k, `${s.toFixed(2)} s`])),

@@ -14,7 +14,7 @@ export function kernelsView() {
     el("p", { class: "quiet" }, measured ? "Times of each kernel in a run on one thread; their sum leaves out what lies between kernels. A kernel marked slow takes more than 4 times its predicted time, beyond the pace of this machine." : "Times are predictions of the device's model: nothing was measured."),
     table("Kernels", [
       { title: "#", number: true, value: (k) => k.kernel, cell: (k) => el("button", { class: "link", type: "button", onclick: () => openKernel(k.kernel) }, String(k.kernel)) },
-      { title: "operators", value: (k) => k.operators.join(" "), cell: (k) => short(k.operators.join(" "), 44) },
+      { title: "operators", kind: "words", value: (k) => k.operators.join(" "), cell: (k) => short(k.operators.join(" "), 44) },
       { title: "name", kind: "names", value: nameOf, cell: nameOf },
       { title: "nodes of the model", kind: "names", value: (k) => k.nodes.join(), cell: (k) => namesOf(k.nodes) },
       { title: "schedule", value: (k) => k.kind, cell: (k) => k.kind },
