@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,22 @@ import numpy as np
 from edgec.errors import UsageError
 
 
+def regular(path: str | Path) -> Path:
+    """The path of a file; raises OSError where there is none, or a device, a pipe or a socket, which may never end."""
+    found = Path(path)
+    mode = found.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a folder says what it is itself
+        raise OSError(errno.EINVAL, "this is a device, a pipe or a socket, not a file", str(path))
+    return found
+
+
 def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
     """The arrays of an .npz file by name, or that of an .npy file by the name "".
 
     Raises UsageError for what cannot be read, and for arrays that hold no numbers or truth values.
     """
     try:
-        loaded = np.load(path, allow_pickle=False)
+        loaded = np.load(regular(path), allow_pickle=False)
         if isinstance(loaded, np.lib.npyio.NpzFile):
             with loaded:
                 arrays = {name: np.asarray(loaded[name]) for name in loaded.files}
@@ -46,7 +57,7 @@ def read_array(path: str | Path) -> np.ndarray:
 def read_json(path: Path) -> Any:
     """Content of a JSON file; raises UsageError for invalid JSON, OSError if it cannot be opened."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(regular(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"cannot be read: {reason(error)}", where=str(path)) from None
 

@@ -16,7 +16,7 @@ from edgec.frontend.hugging.adapter import read_adapter
 from edgec.frontend.language.adapter import arranged, check_arranged, is_arranged
 from edgec.frontend.language.lora import Layout, read_layout
 from edgec.text import printable
-from edgec.untrusted import reason
+from edgec.untrusted import reason, regular
 
 #: Cache lines, in bytes.
 _ALIGNMENT = 64
@@ -47,7 +47,7 @@ def read(path: str | Path, layout: Layout) -> bytes:
     try:
         if path.is_dir():
             return arranged(read_adapter(path), layout)
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             start = file.read(8)
             if is_arranged(start):
                 content = start + file.read(layout.bytes)

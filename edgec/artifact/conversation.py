@@ -13,6 +13,7 @@ from edgec.errors import ModelError, UsageError
 from edgec.frontend.language.chat import read_chat
 from edgec.frontend.language.chat_form import ROLES
 from edgec.frontend.language.chat_template import Message, render
+from edgec.untrusted import reason, regular
 
 #: Bytes of all messages together.
 LONGEST = 1 << 24
@@ -35,9 +36,11 @@ class Conversation:
         self.tokenizer = tokenizer
         path = network.folder / f"{network.name}_chat.json"
         try:
-            self._chat = read_chat(path.read_text(encoding="utf-8"))
+            self._chat = read_chat(regular(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot be read: {error}", hint="build the model again", where=str(path)) from None
+            raise UsageError(
+                f"cannot be read: {reason(error)}", hint="build the model again", where=str(path)
+            ) from None
         self._library = network._net._library if kind == "c" else None
         if self._library is not None:
             self._template = ctypes.c_void_p(

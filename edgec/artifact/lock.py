@@ -16,6 +16,7 @@ from edgec.errors import UsageError
 from edgec.frontend import source as reader
 from edgec.frontend.source import Parsed
 from edgec.options import Options
+from edgec.untrusted import regular
 
 
 def locked(path: Path, facts: Mapping[str, Any]) -> Mapping[str, str]:
@@ -67,12 +68,12 @@ def lock_facts(options: Options, parsed: Parsed | None, start: str) -> dict[str,
             "chosen_by": options.prune_by,
             "by": digest(options.calibrate),
             "max_loss": options.max_loss,
-            "masks": sha256(options.masks.read_bytes()).hexdigest() if options.masks is not None else None,
+            "masks": sha256(regular(options.masks).read_bytes()).hexdigest() if options.masks is not None else None,
         }
     if options.retraining is not None:
         asked = options.retraining
         facts["retrain"] = {
-            "by": sha256(asked.data.read_bytes()).hexdigest(),
+            "by": sha256(regular(asked.data).read_bytes()).hexdigest(),
             "steps": asked.steps,
             "optimizer": str(asked.optimizer),
             "batch": asked.batch,

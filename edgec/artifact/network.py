@@ -69,7 +69,7 @@ class Network:
                 self._net = _module(self.folder, self.name).Net(library=path, threads=threads)
         except OSError as error:
             raise UsageError(f"cannot load the library: {error}", where=str(library)) from None
-        except ValueError as error:
+        except (AttributeError, ValueError) as error:  # the library lacks a function, or is of another build
             raise UsageError(str(error), hint="build it again", where=str(folder)) from None
         self._guard = os.getpid(), threading.RLock()
 

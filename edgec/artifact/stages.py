@@ -25,7 +25,7 @@ from edgec.ir.types import CODED, DTYPES, plain
 from edgec.schedule.program import Program
 from edgec.schedule.text import read_program as parse_program
 from edgec.schedule.text import write_program
-from edgec.untrusted import read_array
+from edgec.untrusted import read_array, reason, regular
 
 #: The folder of constants beside the saved texts, one file each, named by digest.
 CONSTANTS = "constants"
@@ -116,9 +116,9 @@ def _in(path: Path, read: Callable[[], Read]) -> Read:
 
 def _content(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return regular(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the saved stage: {error}", where=str(path)) from None
+        raise UsageError(f"cannot read the saved stage: {reason(error)}", where=str(path)) from None
 
 
 def _named(content: str, path: Path) -> dict[str, Array]:

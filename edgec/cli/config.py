@@ -24,6 +24,7 @@ from edgec.errors import UsageError
 from edgec.options import OPTIONS
 from edgec.options.budgets import BUDGETS
 from edgec.options.renamed import new_flag
+from edgec.untrusted import regular
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -78,7 +79,7 @@ def load(given: str | Path) -> Config:
 def text_of(path: Path) -> str:
     """The text of a file. Raises UsageError where there is none, or where it is larger than any that was written."""
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
             raise UsageError(f"is larger than {LARGEST:,} bytes", where=str(path))

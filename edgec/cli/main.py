@@ -39,6 +39,7 @@ from edgec.options import Settings
 from edgec.options.budgets import BUDGETS, read_budgets
 from edgec.report.progress import shown
 from edgec.report.record import head
+from edgec.untrusted import reason, regular
 from edgec.version import __version__
 
 app = typer.Typer(
@@ -166,9 +167,9 @@ def build(
 
 def _lines(path: Path | None) -> list[str]:
     try:  # splitlines would also split at what is no end of a line, and the classes behind would be others
-        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n") if path is not None else []
+        return regular(path).read_text(encoding="utf-8").removesuffix("\n").split("\n") if path is not None else []
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot be read: {error}", where=str(path)) from None
+        raise UsageError(f"cannot be read: {reason(error)}", where=str(path)) from None
 
 
 def _partial(model: str, settings: Settings, start: str, until: str, save: Path | None) -> Answer:

@@ -13,7 +13,7 @@ from edgec.errors import UsageError
 from edgec.execute.samples import fits, random_inputs
 from edgec.ir.graph import Graph
 from edgec.ir.types import DTYPES
-from edgec.untrusted import read_arrays
+from edgec.untrusted import read_arrays, regular
 
 Arrays = Mapping[str, np.ndarray]
 #: Inputs that are drawn where there are no data.
@@ -72,7 +72,7 @@ def digest(source: str | Path) -> str:
     """Digest of calibration data, for the lock of a build."""
     if str(source) == RANDOM:
         return RANDOM
-    return sha256(b"".join(sha256(file.read_bytes()).digest() for file in _files(source))).hexdigest()
+    return sha256(b"".join(sha256(regular(file).read_bytes()).digest() for file in _files(source))).hexdigest()
 
 
 def _files(source: str | Path) -> list[Path]:

@@ -23,6 +23,7 @@ from edgec.device.device import Board, Device, Gpu, Measured, Names, Toolchain
 from edgec.device.probe import probe_host
 from edgec.errors import DeviceError
 from edgec.resources import data_folder
+from edgec.untrusted import reason, regular
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -195,9 +196,9 @@ _WANTED = {
 def _read(path: Path) -> dict[str, Any]:
     """The facts one file gives, each of the type `Device` declares."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(regular(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError, OSError) as error:
-        raise DeviceError(f"not valid TOML: {error}", where=str(path)) from error
+        raise DeviceError(f"not valid TOML: {reason(error)}", where=str(path)) from error
     for key in table:
         _refuse_unknown(key, _KINDS, path)
     return {key: _checked(key, value, path) for key, value in table.items()}

@@ -25,7 +25,7 @@ from edgec.frontend.tflite.model import TfliteModel
 from edgec.ir.graph import Graph, Node
 from edgec.options.texts import DimensionRange
 from edgec.text import printable
-from edgec.untrusted import reason
+from edgec.untrusted import reason, regular
 
 #: A model that was read.
 Parsed = Union[onnx_model.Model, TfliteModel, GgufModel, HuggingModel]
@@ -52,7 +52,7 @@ def read(source: Source | Parsed) -> Parsed:
             hint = "name the model's file; a folder that edgec built works with edgec bench, inspect and chat"
             raise UsageError("a folder is no model", hint=hint, where=printable(str(source)))
         try:
-            with path.open("rb") as file:
+            with regular(path).open("rb") as file:
                 start = file.read(8)
             if tflite.is_tflite(start):
                 return tflite.parse(path.read_bytes(), printable(str(source)), path)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.artifact.language_model import Generation, LanguageModel
 from edgec.errors import EdgecError, UsageError
 from edgec.serve.requests import BadRequestError, Request, missing, request_of
+from edgec.untrusted import reason, regular
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -169,9 +170,9 @@ def _is_loopback(host: str) -> bool:
 
 def _key(path: Path) -> str:
     try:
-        key = path.read_text(encoding="utf-8").strip()
+        key = regular(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot be read: {error}", where=str(path)) from None
+        raise UsageError(f"cannot be read: {reason(error)}", where=str(path)) from None
     if len(key) < 8:
         raise UsageError("a key has 8 characters at least", where=str(path))
     return key

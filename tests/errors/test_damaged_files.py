@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from needed import need
 
 import edgec
 from edgec.artifact.network import Network
@@ -108,6 +110,22 @@ def test_what_a_folder_says_of_itself(text: str, tmp_path: Path) -> None:
     assert (tmp_path / "mine.txt").read_text(encoding="latin-1") == text
     with pytest.raises(UsageError):
         Profiles(tmp_path / "times").import_(read_json(tmp_path / "edgec.lock"), "times")
+
+
+def test_a_library_of_something_else(tmp_path: Path) -> None:
+    """One without the network's functions ended in an AttributeError."""
+    built = edgec.build(MODEL, tmp_path / "out", compile=False)
+    empty = tmp_path / "empty.c"
+    empty.write_text("int nothing;\n")
+    library = built.folder / "libnet.so"
+    subprocess.run([need("cc", "gcc"), "-shared", "-fPIC", str(empty), "-o", str(library)], check=True)
+    with pytest.raises(UsageError, match="undefined symbol") as refused:
+        Network(built.folder)
+    assert refused.value.hint == "build it again"
+    for content in (b"", b"\x7fELF", library.read_bytes()[:4000]):
+        library.write_bytes(content)
+        with pytest.raises(UsageError):
+            Network(built.folder)
 
 
 def test_times_that_are_none(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from edgec.compress.retrain.samples import Samples
 from edgec.differentiate.optimizers import Optimizer
 from edgec.errors import UsageError
 from edgec.progress import Progress
-from edgec.untrusted import read_arrays
+from edgec.untrusted import read_arrays, regular
 
 Array = np.ndarray
 #: From inputs and arrays for outputs to a function that computes a step, and one that gives its outputs.
@@ -95,7 +95,7 @@ def _key(own: Lesson, asked: Retraining) -> Array:
     """Digest of everything that decides what a retraining comes to."""
     found = sha256(repr((asked.steps, str(asked.optimizer), asked.augments, asked.seed)).encode())
     found.update(repr([(str(n.attributes["name"]), str(n.type)) for n in own.graph.inputs]).encode())
-    found.update(asked.data.read_bytes())
+    found.update(regular(asked.data).read_bytes())
     for name in sorted(own.initial):
         found.update(np.ascontiguousarray(own.initial[name]).tobytes())
     return np.frombuffer(found.digest(), np.uint8)

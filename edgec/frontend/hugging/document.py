@@ -12,6 +12,7 @@ from typing import Any
 
 from edgec.errors import ModelError, UsageError
 from edgec.text import printable
+from edgec.untrusted import regular
 
 #: A file of more bytes is none that describes a model or a vocabulary.
 MOST_BYTES = 1 << 26
@@ -92,7 +93,7 @@ def opened(path: Path) -> Document:
     """`parsed` of a file; raises UsageError where it cannot be read."""
     where = printable(str(path))
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             size = min(fstat(file.fileno()).st_size, MOST_BYTES) + 1  # no buffer is larger than the file
             return parsed(file.read(size), where)
     except OSError as error:

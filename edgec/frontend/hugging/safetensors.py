@@ -19,6 +19,7 @@ from edgec.errors import ModelError, UsageError
 from edgec.frontend.hugging.document import MOST_BYTES, Document, parsed
 from edgec.ir.types import DTYPES
 from edgec.text import listed, printable
+from edgec.untrusted import reason, regular
 
 #: Element types that are taken, by their names in the file.
 TYPES = {"F64": "f64", "F32": "f32", "F16": "f16", "BF16": "bf16"}
@@ -51,10 +52,10 @@ def read(path: Path) -> dict[str, Stored]:
     """The tensors of a file by name; raises ModelError for a damaged one, UsageError for one that cannot be read."""
     where = printable(str(path))
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read the weights: {error}", where=where) from None
+        raise UsageError(f"cannot read the weights: {reason(error)}", where=where) from None
     return tensors_of(content, where)
 
 

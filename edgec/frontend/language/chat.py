@@ -13,6 +13,7 @@ from edgec.frontend.language.facts import CHAT, facts_of
 from edgec.frontend.language.vocabulary import Vocabulary
 from edgec.ir.graph import Graph
 from edgec.text import printable
+from edgec.untrusted import reason, regular
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,8 @@ def with_chat(graph: Graph, given: Path | None = None) -> Graph:
 def read_template(path: Path) -> str:
     """The text of a template's file; raises UsageError where it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             raw = file.read(4 * MOST_CHARACTERS + 1)
         return raw.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot be read: {error}", where=str(path)) from None
+        raise UsageError(f"cannot be read: {reason(error)}", where=str(path)) from None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgec.errors import ModelError
 from edgec.frontend.language.vocabulary import BYTE, CONTROL, NORMAL, SPLITTERS, UNKNOWN, Vocabulary, sentence_pieces
-from edgec.untrusted import reason
+from edgec.untrusted import reason, regular
 
 FILE = "tokenizer.bin"
 #: A longer token is a mistake or an attack.
@@ -22,7 +22,7 @@ def read_vocabulary(path: Path, count: int) -> Vocabulary:
     Raises ModelError where the file is not of this form.
     """
     try:
-        if path.stat().st_size > 4 + count * (8 + _LONGEST):
+        if regular(path).stat().st_size > 4 + count * (8 + _LONGEST):
             raise _refused(path, f"it is longer than {count} tokens can be")
         content = path.read_bytes()
     except OSError as error:

@@ -18,7 +18,7 @@ from edgec.frontend.onnx.external import Folder, external_bytes, mapped
 from edgec.frontend.values import MAX_ELEMENTS
 from edgec.ir.types import dtype_name
 from edgec.text import identifier, printable
-from edgec.untrusted import reason
+from edgec.untrusted import reason, regular
 
 Source = str | Path | bytes | onnx.ModelProto
 
@@ -86,7 +86,7 @@ def read(source: Source) -> Model:
     else:
         path = Path(source)
         try:
-            content, folder = path.read_bytes(), Folder.of(path)
+            content, folder = regular(path).read_bytes(), Folder.of(path)
         except (OSError, ValueError) as error:  # a ValueError: a path that cannot be one
             raise UsageError(f"cannot read the model: {reason(error)}", where=printable(str(source))) from None
         model = replace(_parse(content, printable(str(source)), path), folder=folder)
