@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.artifact.language_model import Generation, LanguageModel
 from edgec.errors import EdgecError, UsageError
 from edgec.serve.requests import BadRequestError, Request, missing, request_of
+from edgec.text import printable
 from edgec.untrusted import reason, regular
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a request's body.
 MOST_BYTES = 1 << 20
+#: Seconds that it may take to arrive.
+BODY_SECONDS = 30.0
 #: Seconds that generations have to end when the server stops.
 _LAST_SECONDS = 1
 _EXTRA = "pip install 'edgec[serve]'"
@@ -126,6 +129,8 @@ def run(model: LanguageModel, host: str, port: int, key_file: Path | None, limit
     """Serve until the user stops it; gives the address. Raises UsageError for an address that cannot be served."""
     try:
         import uvicorn
+
+        from edgec.serve.patience import Patient
     except ImportError:
         raise UsageError("the server needs packages that are not installed", hint=_EXTRA) from None
     if limits.parallel < 1 or limits.waiting < 0:
@@ -146,8 +151,9 @@ def run(model: LanguageModel, host: str, port: int, key_file: Path | None, limit
     sys.stderr.write(f"{url} serves '{name}' (stop with Ctrl-C)\n")
     sys.stderr.flush()
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=_LAST_SECONDS
-    )
+        app, http=Patient, ws="none", log_level="warning", access_log=False, server_header=False,
+        timeout_graceful_shutdown=_LAST_SECONDS,
+    )  # fmt: skip
     try:
         uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:
@@ -182,11 +188,17 @@ async def _body(http: HttpRequest) -> Any:
     """The body in JSON, of bounded size."""
     if http.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise BadRequestError("the type of the content is not application/json", status=415)
-    raw = b""
-    async for part in http.stream():
-        raw += part
-        if len(raw) > MOST_BYTES:
-            raise BadRequestError(f"the body has more than {MOST_BYTES} bytes", status=413)
+    import anyio
+
+    raw = bytearray()
+    try:
+        with anyio.fail_after(BODY_SECONDS):
+            async for part in http.stream():
+                raw += part
+                if len(raw) > MOST_BYTES:
+                    raise BadRequestError(f"the body has more than {MOST_BYTES} bytes", status=413)
+    except TimeoutError:
+        raise BadRequestError("the body takes too long", status=408) from None
     try:
         return json.loads(raw)
     except (ValueError, RecursionError):
@@ -271,4 +283,6 @@ def _usage(generation: Generation) -> dict[str, Any]:
 
 def _error(problem: BadRequestError) -> dict[str, Any]:
     kind = "server_error" if problem.status >= 500 else "invalid_request_error"
-    return {"error": {"message": problem.message, "type": kind, "param": problem.field, "code": None}}
+    message = printable(problem.message, 2000)
+    field = None if problem.field is None else printable(problem.field)  # of the request, and so any text
+    return {"error": {"message": message, "type": kind, "param": field, "code": None}}

@@ -6,21 +6,32 @@ no other origin, and (where it changes something) carry the token that is in the
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import secrets
+import socket
+import sys
 import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgec.errors import EdgecError, UsageError
 from edgec.report.page import page
 from edgec.report.record import finite
 from edgec.serve.workbench import Workbench
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 #: A decision is a few names; whatever is longer is none.
 LONGEST = 1 << 16
+#: Seconds that a request may take to arrive, and an answer to be taken; requests at the same time.
+PATIENCE, MOST = 30, 64
 
 
 class Server(ThreadingHTTPServer):
@@ -36,6 +47,25 @@ class Server(ThreadingHTTPServer):
         self.workbench = workbench
         self.token = secrets.token_urlsafe(24)
         self.lock = threading.Lock()  # one build at a time
+        self._room = threading.Semaphore(MOST)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Each request has a thread; one too many is not answered."""
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever asked has gone, or is too slow; anything else is a mistake, and shown as such."""
+        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:
@@ -47,11 +77,33 @@ class Server(ThreadingHTTPServer):
         return f"127.0.0.1:{port}", f"localhost:{port}"
 
 
+class _Arriving(io.RawIOBase):
+    """The bytes of a request, for `PATIENCE` seconds in all, however slowly they come."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._end = connection, time.monotonic() + PATIENCE
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request takes too long")
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     server_version = "edgec"
     sys_version = ""
-    timeout = 30
+
+    def setup(self) -> None:
+        super().setup()
+        with suppress(OSError):
+            self.rfile.close()
+        self.rfile = io.BufferedReader(_Arriving(self.connection))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: the page says what happens."""
@@ -90,9 +142,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not all(value.isascii() for value in self.headers.values()):
             self._refuse(HTTPStatus.BAD_REQUEST, "a header is no ASCII text")
             return False
-        origin = self.headers.get("Origin")
+        origin, named = self.headers.get("Origin"), self.headers.get_all("Host", [])
         own = [f"http://{host}" for host in self.server.hosts]
-        if self.headers.get("Host") not in self.server.hosts or (origin is not None and origin not in own):
+        if len(named) != 1 or named[0] not in self.server.hosts or (origin is not None and origin not in own):
             self._refuse(HTTPStatus.FORBIDDEN, "this server talks to its own page only")
             return False
         return True
@@ -104,8 +156,9 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _decision(self) -> dict[str, str] | None:
+        said = self.headers.get("Content-Length", "")
+        length = int(said) if re.fullmatch("[0-9]{1,9}", said) else 0
         try:
-            length = int(self.headers.get("Content-Length") or "")
             given = json.loads(self.rfile.read(length)) if 0 < length <= LONGEST else None
         except (ValueError, RecursionError):
             given = None
@@ -122,6 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, json.dumps(finite(value), ensure_ascii=False).encode(), "application/json")
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        self.connection.settimeout(PATIENCE)
         self.send_response(status)
         headers = {
             "Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store",

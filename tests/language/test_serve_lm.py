@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -26,6 +27,8 @@ from edgec.errors import UsageError
 from edgec.serve import language_model as server
 
 uvicorn = pytest.importorskip("uvicorn", reason="the extra 'serve' is not installed")
+from edgec.serve import patience  # noqa: E402  (it needs uvicorn)
+
 HELLO = [{"role": "user", "content": "hello"}]
 
 
@@ -38,15 +41,24 @@ def model(folder: Path) -> Iterator[LanguageModel]:
 @contextlib.contextmanager
 def serving(model: LanguageModel, **more: Any) -> Iterator[int]:
     """The port of a server that runs while the context is open."""
-    app = server.application(model, "lm", **more)
+    with running(server.application(model, "lm", **more)) as port:
+        yield port
+
+
+@contextlib.contextmanager
+def running(app: Any) -> Iterator[int]:
+    """The port of a server of any application."""
     listening = socket.create_server(("127.0.0.1", 0))
-    running = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
+    config = uvicorn.Config(
+        app, http=patience.Patient, lifespan="off", log_level="error", access_log=False, timeout_graceful_shutdown=1
+    )
+    started = uvicorn.Server(config)
+    thread = threading.Thread(target=started.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
         yield listening.getsockname()[1]
     finally:
-        running.should_exit = True
+        started.should_exit = True
         thread.join()
 
 
@@ -147,6 +159,8 @@ BAD: list[tuple[str, Any, int, str | None, str]] = [
     ("chat/", {**CHAT, "stop": 3}, 400, "stop", "no text"),
     ("chat/", {**CHAT, "stop": [""]}, 400, None, "stop strings"),
     ("chat/", {**CHAT, "stream": "yes"}, 400, "stream", "true or false"),
+    ("", {"prompt": "a", "\ud800": 1}, 400, "\\ud800", "no such field"),
+    ("", {"prompt": "a", "x" * 5000: 1}, 400, "x" * 117 + "...", "no such field"),
     ("", {"prompt": 3}, 400, "prompt", "no text"), ("", {"prompt": ["a", "b"]}, 400, "prompt", "one prompt"),
     ("", {"prompt": [10**9]}, 400, None, "outside the vocabulary"), ("", {"prompt": []}, 400, None, "no token"),
     ("", {"messages": HELLO}, 400, "messages", "no such field"),
@@ -169,6 +183,67 @@ def test_who_is_served(port: int, model: LanguageModel) -> None:
     with serving(model, key="long secret") as guarded:
         assert ask(guarded, "/v1/models")[0] == 401 == ask(guarded, "/v1/models", Authorization="Bearer é")[0]
         assert ask(guarded, "/v1/models", Authorization="Bearer long secret")[0] == 200
+
+
+def opened(port: int, text: str) -> socket.socket:
+    """A connection on which so much of a request was sent."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=20)
+    connection.sendall(text.encode())
+    return connection
+
+
+SLOW = {
+    "head": "GET /v1/models HTTP/1.1\r\nHost: local",
+    "nothing": "",
+    "second head": "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\nGET /v1",
+    "body": "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    "Content-Length: 99\r\n\r\n{",
+}
+
+
+@pytest.mark.parametrize("text", SLOW.values(), ids=SLOW)
+def test_a_client_that_does_not_go_on_is_left(model: LanguageModel, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """They were kept until there were no more connections for others."""
+    monkeypatch.setattr(patience, "SECONDS", 0.4)
+    monkeypatch.setattr(server, "BODY_SECONDS", 0.4)
+    with serving(model) as port, opened(port, text) as connection:
+        found = b""
+        with contextlib.suppress(ConnectionError):
+            while part := connection.recv(1 << 16):
+                found += part
+    assert (b"408" in found) == (text == SLOW["body"])
+
+
+def test_connections_are_counted(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "CONNECTIONS", 3)
+    with serving(model) as port, contextlib.ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(opened(port, "GET "))
+        more = stack.enter_context(opened(port, ""))
+        with contextlib.suppress(ConnectionError):
+            assert more.recv(1) == b""
+
+
+def test_an_answer_that_nobody_reads_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its turn was kept from all others for as long as the connection stood."""
+    monkeypatch.setattr(patience, "SECONDS", 0.4)
+    ended = threading.Event()
+
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        async def wait() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            ended.set()
+
+        gone = asyncio.create_task(wait())
+        while not ended.is_set():
+            await send({"type": "http.response.body", "body": b"x" * (1 << 16), "more_body": True})
+        await gone
+
+    with running(endless) as port, opened(port, SLOW["head"] + "host\r\n\r\n"):
+        assert ended.wait(20)
 
 
 def test_turns(model: LanguageModel) -> None:

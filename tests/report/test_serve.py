@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import socket
+import struct
 import threading
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -16,6 +20,7 @@ from edgec.cli import config
 from edgec.cli.command import settings_of
 from edgec.errors import UsageError
 from edgec.report import measure
+from edgec.serve import server as serve
 from edgec.serve.server import Server
 from edgec.serve.workbench import Workbench, decided
 
@@ -100,6 +105,63 @@ def test_deep_json_is_refused(server: Server) -> None:
     connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
     connection.request("POST", "/api/decide", "[" * 60_000, {"Host": server.hosts[0], "X-Edgec": server.token})
     assert connection.getresponse().status == 400
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Host: {0}\r\nHost: evil.example", "Host: {0}\r\nX-Edgec: {1}\r\nContent-Length: 1_0",
+        "Host: {0}\r\nX-Edgec: {1}\r\nContent-Length: +2", "Host: {0}\r\nX-Edgec: {1}\r\nContent-Length: 9\u00b2",
+    ],
+)  # fmt: skip
+def test_headers_are_what_they_have_to_be(server: Server, lines: str) -> None:
+    head = f"POST /api/decide HTTP/1.1\r\n{lines.format(server.hosts[0], server.token)}\r\n\r\n"
+    with socket.create_connection(server.server_address[:2], timeout=20) as connection:
+        connection.sendall(head.encode("latin-1"))
+        assert connection.recv(12) in (b"HTTP/1.0 400", b"HTTP/1.0 403")
+
+
+@pytest.mark.parametrize(
+    "text", ["GET", "POST /api/decide HTTP/1.1\r\nHost: {}\r\nX-Edgec: {}\r\nContent-Length: 9\r\n\r\n"]
+)
+def test_a_client_that_does_not_go_on_is_left(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], text: str
+) -> None:
+    """Each byte gave it half a minute more, and a thread; whoever left made a traceback."""
+    monkeypatch.setattr(serve, "PATIENCE", 0.6)
+    with socket.create_connection(server.server_address[:2], timeout=20) as connection:
+        connection.sendall(text.format(server.hosts[0], server.token).encode())
+        begun = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < begun + 10:
+                connection.sendall(b"x" if len(text) > 3 and time.monotonic() < begun + 0.4 else b"")
+                connection.settimeout(0.1)
+                with contextlib.suppress(TimeoutError):
+                    if not connection.recv(1):
+                        break
+        assert time.monotonic() < begun + 5
+    for _ in range(20):  # it asks, and is gone before it is answered
+        with socket.create_connection(server.server_address[:2]) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.sendall(f"GET / HTTP/1.1\r\nHost: {server.hosts[0]}\r\n\r\n".encode())
+    assert ask(server, "GET", "/")[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_requests_are_counted(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_room", threading.Semaphore(2))
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(socket.create_connection(server.server_address[:2], 20)) for _ in range(3)]
+        assert opened[2].recv(1) == b""
+        for connection in opened[:2]:
+            connection.close()
+        for _ in range(100):
+            with contextlib.suppress(ConnectionError):
+                assert ask(server, "GET", "/")[0] == 200
+                break
+            time.sleep(0.05)
+        else:
+            raise AssertionError("their places are not free again")
 
 
 def test_an_edit_during_a_build_is_kept(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
