@@ -54,7 +54,7 @@ class Trainer:
         try:
             self.learning_rate = float(facts["learning_rate"])
             self.classes: int | None = facts["classes"]
-            self.said = {key: str(facts[key]) for key in ("loss", "update", "optimizer")}
+            self.said = {key: str(facts[key]) for key in ("loss", "update", "optimizer", "dropout")}
             self.accumulate = int(facts["accumulate"])
             self.inputs, self.target = tuple(_port(p) for p in facts["inputs"]), _port(facts["target"])
             pieces = {p["onnx_name"]: Piece(int(p["at"]), bool(p["trained"]), _port(p)) for p in facts["state"]}
@@ -111,6 +111,8 @@ class Trainer:
         with self.network._lock:
             status = self.stepping.step(given, rate)
         loss = self.stepping.loss.value
+        if status == _BAD_TARGET and self.classes is None:
+            raise UsageError("a target is outside of what the loss takes", hint="look for an index beyond its bounds")
         if status == _BAD_TARGET:
             raise UsageError("a target is no class of the network", hint=f"classes are 0 to {(self.classes or 1) - 1}")
         if status == _NOT_FINITE:

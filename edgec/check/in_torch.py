@@ -11,6 +11,10 @@ import torch
 from onnx import helper, numpy_helper
 from torch.nn import functional as F
 
+from edgec.ir.evaluate import evaluate_node
+from edgec.ir.graph import constant
+from edgec.ops import node
+
 #: Tensors of PyTorch, which need not be installed where types are checked.
 Tensor = Any
 Attributes = dict[str, Any]
@@ -156,8 +160,22 @@ def _lstm(
     return torch.stack(outputs)[:, None], h[None], c[None]
 
 
+def _dropped(a: Attributes, x: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+    """The elements that edgec's own generator keeps in this step."""
+    count = step.numpy()
+    numbers = node("random", constant(count), shape=tuple(x.shape), stream=a["stream"], seed=a["seed"])
+    drawn = evaluate_node(numbers, [count])
+    kept = torch.from_numpy(drawn >= np.float32(a["ratio"]))
+    return torch.where(kept, x / (1 - a["ratio"]), 0), kept
+
+
 def _concat(a: Attributes, *parts: Tensor) -> Tensor:
     return torch.cat(parts, a["axis"])
+
+
+def _reduced(a: Attributes, x: Tensor, axes: Tensor | None, function: Callable[..., Any]) -> Tensor:
+    chosen = axes.tolist() if axes is not None else a.get("axes", list(range(x.ndim)))
+    return function(x, dim=tuple(chosen), keepdim=bool(a.get("keepdims", 1)))
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -165,12 +183,16 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "AveragePool": _average_pool,
     "BatchNormalization": _normalized,
     "Clip": _clip,
+    "Abs": lambda a, x: torch.abs(x),
     "Concat": _concat,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
+    "CountedDropout": _dropped,
     "DequantizeLinear": _dequantized,
     "Div": lambda a, x, y: x / y,
+    "Dropout": lambda a, x, *rest: x,
     "Erf": lambda a, x: torch.erf(x),
+    "Exp": lambda a, x: torch.exp(x),
     "Flatten": _flatten,
     "Gather": lambda a, x, i: x.index_select(a.get("axis", 0), i.reshape(-1)).reshape(*i.shape, *x.shape[1:]),
     "Gelu": lambda a, x: F.gelu(x, approximate=a.get("approximate", b"none").decode()),
@@ -178,14 +200,20 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "GlobalAveragePool": lambda a, x: x.mean(tuple(range(2, x.ndim)), keepdim=True),
     "LSTM": _lstm,
     "LayerNormalization": _layer_norm,
+    "Log": lambda a, x: torch.log(x),
     "LogSoftmax": lambda a, x: F.log_softmax(x, a.get("axis", -1)),
     "MatMul": lambda a, x, y: x @ y,
     "MaxPool": _max_pool,
     "Mul": lambda a, x, y: x * y,
+    "Neg": lambda a, x: -x,
+    "Pow": lambda a, x, y: x**y,
+    "ReduceMean": lambda a, x, axes=None: _reduced(a, x, axes, torch.mean),
+    "ReduceSum": lambda a, x, axes=None: _reduced(a, x, axes, torch.sum),
     "Relu": lambda a, x: F.relu(x),
     "Reshape": _reshape,
     "Sigmoid": lambda a, x: torch.sigmoid(x),
     "Softmax": lambda a, x: F.softmax(x, a.get("axis", -1)),
+    "Sqrt": lambda a, x: torch.sqrt(x),
     "Squeeze": lambda a, x, axes: x.squeeze(tuple(axes.tolist())),
     "Sub": lambda a, x, y: x - y,
     "Tanh": lambda a, x: torch.tanh(x),

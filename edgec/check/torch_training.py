@@ -15,6 +15,7 @@ from edgec.check.in_torch import prepared
 from edgec.check.trained_model import model_of
 from edgec.differentiate.losses import loss_of
 from edgec.differentiate.optimizers import optimizer_of
+from edgec.frontend.onnx.model import Model
 
 _LOSSES: dict[str, Any] = {
     "cross_entropy": F.cross_entropy,
@@ -46,16 +47,21 @@ class TorchTraining:
             torch.set_num_threads(threads)
         self.version = f"PyTorch {torch.__version__}{', compiled' if compiled else ''}"
         self.wide = torch.float64 if is_double else torch.float32
-        judge = _LOSSES[loss_of(trainer.said["loss"])[0]]
+        judge: Any = _LOSSES.get(loss_of(trainer.said["loss"])[0])
+        self._counter = None
         if module is None:
-            model, weights = model_of(trainer)
+            judged = model_of(trainer)
+            if judged.own is not None:
+                judge = _of_model(judged.own, self.wide)
+            self._counter = judged.counter
             self.parameters = {
-                name: torch.tensor(value, dtype=self.wide, requires_grad=True) for name, value in weights.items()
+                name: torch.tensor(value, dtype=self.wide, requires_grad=True) for name, value in judged.weights.items()
             }
-            names, run = [p.onnx_name for p in trainer.inputs], prepared(model.proto, self.wide)
+            names, run = [p.onnx_name for p in trainer.inputs], prepared(judged.model.proto, self.wide)
 
             def by_operators(*given: Any) -> Any:
-                return run({**dict(zip(names, given)), **self.parameters})[0]
+                number = {} if self._counter is None else {self._counter: torch.tensor(self._steps, dtype=torch.int32)}
+                return run({**dict(zip(names, given)), **number, **self.parameters})[0]
 
             answers: Any = by_operators
         else:
@@ -86,8 +92,8 @@ class TorchTraining:
         """One step on inputs and targets; the loss before it."""
         if self._steps % self.accumulate == 0:
             self.optimizer.zero_grad(set_to_none=True)
-        self._steps += 1
         loss = self._loss(given[:-1], given[-1])
+        self._steps += 1
         (loss / self.accumulate if self.accumulate > 1 else loss).backward()
         if self._steps % self.accumulate:
             return loss
@@ -126,3 +132,11 @@ class TorchTraining:
 
     def weights(self) -> dict[str, np.ndarray]:
         return {name: p.detach().numpy() for name, p in self.parameters.items()}
+
+
+def _of_model(own: Model, wide: torch.dtype) -> Any:
+    """A loss of the user's own, from answers and targets."""
+    held = {t.name for t in own.proto.graph.initializer}
+    names = [i.name for i in own.proto.graph.input if i.name not in held]
+    run = prepared(own.proto, wide)
+    return lambda answers, target: run(dict(zip(names, (answers, target))))[0].reshape(())

@@ -14,16 +14,14 @@ import numpy as np
 
 from edgec.artifact.trainer import Trainer
 from edgec.check.trained_model import model_of
-from edgec.differentiate.losses import LOSSES, loss_of
 from edgec.differentiate.optimizers import Optimizer, optimizer_of
+from edgec.differentiate.own_loss import loss_for
 from edgec.differentiate.step import Choices, training_step
 from edgec.differentiate.updates import GRADIENT
 from edgec.errors import ToolchainError, UsageError
 from edgec.frontend.onnx.importer import import_model
-from edgec.frontend.onnx.model import read
-from edgec.frontend.onnx.trainable import answers_of
 from edgec.ir.evaluate import run
-from edgec.ir.types import Type
+from edgec.ir.types import DTYPES, Type
 from edgec.progress import Progress, silent
 
 #: The largest difference that passes: of gradients over the largest of a weight, of losses over the larger of 1 and
@@ -185,18 +183,21 @@ class InNumpy:
     version = "the step's graph in numpy"
 
     def __init__(self, trainer: Trainer) -> None:
-        model, weights = model_of(trainer)
-        loss, output = loss_of(trainer.said["loss"])
-        parsed = read(trainer.network.folder / f"{trainer.network.name}_model.onnx")
-        _, axis = answers_of(parsed, output, LOSSES[loss].takes_in)
-        self.o, self.trained = optimizer_of(trainer.said["optimizer"]), weights
-        self.made = training_step(import_model(model), Choices(loss, self.o, tuple(weights), axis, trainer.accumulate))
+        judged = model_of(trainer)
+        self.o, self.trained = optimizer_of(trainer.said["optimizer"]), judged.weights
+        graph = import_model(judged.model)
+        loss = loss_for(judged.loss, graph.outputs[0][1].type, judged.own)
+        trained = tuple(judged.weights)
+        choices = Choices(loss, self.o, trained, judged.axis, trainer.accumulate, judged.counter)
+        self.made = training_step(graph, choices)
         self.accumulate = trainer.accumulate
         types: dict[str, Type] = {str(n.attributes["name"]): n.type for n in self.made.graph.inputs}
         self.rate = next(name for name in types if name.startswith("learning_rate"))
         self.names = [*(p.onnx_name for p in trainer.inputs), trainer.target.onnx_name]
-        self.state: dict[str, np.ndarray] = {n: np.zeros(types[n].shape, np.float32) for n in self.made.states}
-        self.state |= weights
+        self.state: dict[str, np.ndarray] = {
+            n: np.zeros(types[n].shape, DTYPES[types[n].dtype]) for n in self.made.states
+        }
+        self.state |= judged.weights
         self.start = self.state
 
     def step(self, *arrays: np.ndarray, rate: float | None = None) -> float:

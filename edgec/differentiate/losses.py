@@ -33,9 +33,13 @@ class Loss:
     compute: Callable[[Value, Value, int], Cost]
     takes_in: tuple[str, ...] = ()
     has_classes: bool = False
+    target_type: Type | None = None
 
     def target(self, answers: Type, axis: int) -> Type:
-        """The type of the targets of ``answers``: numbers of classes along ``axis``, or as many floats."""
+        """The type of the targets of ``answers``: numbers of classes along ``axis``, or as many floats; or the one that
+        a loss has stated."""
+        if self.target_type is not None:
+            return self.target_type
         if not self.has_classes:
             return answers
         return Type("i64", tuple(n for d, n in enumerate(answers.shape) if d != axis))
@@ -90,9 +94,22 @@ LOSSES = {
 
 
 def loss_of(text: str) -> tuple[str, str | None]:
-    """(loss, output or None) behind a text such as mse:logits. Raises UsageError for a loss that there is not."""
+    """(loss, output or None) behind a text such as mse:logits, or loss.onnx:logits: a name, or the path of a model.
+
+    Raises UsageError for a loss that there is not.
+    """
     name, _, output = text.partition(":")
-    if name not in LOSSES or not re.fullmatch(r"[^:]*(:.+)?", text):
-        hint = f"it is one of {', '.join(LOSSES)}; an output may follow, as in mse:logits"
+    if not (name in LOSSES or is_own(name)) or not re.fullmatch(r"[^:]*(:.+)?", text):
+        hint = f"it is one of {', '.join(LOSSES)}, or an ONNX file; an output may follow, as in mse:logits"
         raise UsageError(f"there is no loss '{printable(text)}'", hint=hint, where="--loss")
     return name, output or None
+
+
+def is_own(name: str) -> bool:
+    """True for the path of a loss of the user's own."""
+    return name.endswith(".onnx")
+
+
+def taken_in(name: str) -> tuple[str, ...]:
+    """The operators of ONNX that belong to a loss where a network ends with one."""
+    return LOSSES[name].takes_in if name in LOSSES else ()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from edgec.differentiate.gradient import cut_paths, gradients
-from edgec.differentiate.losses import LOSSES
+from edgec.differentiate.losses import Loss
 from edgec.differentiate.optimizers import Optimizer
 from edgec.differentiate.unrolled import unrolled
 from edgec.differentiate.updates import Names, updated
@@ -27,14 +27,15 @@ BAD_TARGET = -1.0
 
 @dataclass(frozen=True)
 class Choices:
-    """The making of a step: the loss along ``axis`` of the answers, the optimizer, the inputs that are trained, and
-    the number of steps whose gradients change weights together."""
+    """The making of a step: the loss along ``axis`` of the answers, the optimizer, the inputs that are trained, the
+    number of steps whose gradients change weights together, and the input that counts the steps, if there is one."""
 
-    loss: str
+    loss: Loss
     optimizer: Optimizer
     trained: tuple[str, ...]
     axis: int = 1
     accumulate: int = 1
+    counter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     Raises UsageError where the answers do not fit the loss or no trained weight changes them, and ModelError for an
     operator without a derivative.
     """
-    loss, o, graph = LOSSES[choices.loss], choices.optimizer, unrolled(graph)
+    loss, o, graph = choices.loss, choices.optimizer, unrolled(graph)
     inputs = {str(n.attributes["name"]): n for n in graph.inputs}
     ((name, node),) = graph.outputs
     answers = Value(node)
@@ -74,8 +75,11 @@ def training_step(graph: Graph, choices: Choices) -> Step:
         [inputs[w] for w, _ in kept], [g for _, g in kept], o, Value(rate), fine, names, accumulate=choices.accumulate
     )
     status = broken if cost.valid is None else select(cost.valid, broken, BAD_TARGET)
+    if choices.counter is not None:
+        made.count(inputs[choices.counter])
     trained = [inputs[w] for w, _ in kept]
-    untrained = [n for n in graph.inputs if n not in trained and str(n.attributes["name"]) not in choices.trained]
+    left_out = {*choices.trained, choices.counter}
+    untrained = [n for n in graph.inputs if str(n.attributes["name"]) not in left_out]
     step = replace(
         graph,
         inputs=(*untrained, target, rate, *trained, *made.begun),

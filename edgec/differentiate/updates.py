@@ -65,6 +65,11 @@ class Updates:
         self.begun.append(node)
         return Value(node)
 
+    def count(self, counter: Node) -> None:
+        """Have an input, which begins as zero, count the steps."""
+        self.begun.append(counter)
+        self.renew(Value(counter), Value(counter) + 1)
+
     def renew(self, old: Value, new: Value) -> Value:
         """The next value, which later ones may be computed from: it is stored in any case."""
         assert old.node not in self.renewed

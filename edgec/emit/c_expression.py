@@ -20,7 +20,7 @@ from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import coefficient, group_of
 from edgec.ir.types import CODED, FLOATS
-from edgec.ir.vector import LANES, chosen, free, parts_beyond_choice
+from edgec.ir.vector import LANES, chosen, free, parts_beyond_choice, places
 from edgec.schedule.storage import memory_type
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -155,9 +155,7 @@ class Printer:
         if e.op == "select":
             return self._select(e)
         text = self.text(e)
-        if not e.args or self._is_trivial(e):
-            return text
-        return self._bind(e, text)
+        return text if not e.args or self._is_trivial(e) else self._bind(e, text)
 
     def vector(self, e: Expr) -> str:
         text = self.value(e)
@@ -200,9 +198,7 @@ class Printer:
             return self._vector_cast(e) if self.is_vector(e) else self._cast(e)
         if e.op == "bitcast":
             return self._bitcast(e)
-        if self.is_vector(e):
-            return self._vector_call(e)
-        return self._scalar_call(e)
+        return self._vector_call(e) if self.is_vector(e) else self._scalar_call(e)
 
     def _load(self, e: Expr) -> str:
         pointer, address, lies = self.parameters[e.value], e.args[0], memory_type(e)
@@ -258,6 +254,8 @@ class Printer:
         return f"({C_TYPES[to]}){raw}"
 
     def _vector_cast(self, e: Expr) -> str:
+        if (step := places(e, self.lane)) is not None:
+            return c_lanes.counted(f"(int32_t){self.position(e.args[0])}", step)
         found = c_lanes.rounded_and_clamped(e) if LANES[e.dtype] == "integer" and e.dtype != "i32" else None
         if found is None:
             return c_lanes.cast(e, self.vector(e.args[0]))

@@ -27,6 +27,14 @@ def broadcast(text: str, dtype: str) -> str:
     return f"{_BROADCAST[LANES[dtype]]}({text})"
 
 
+def counted(first: str, step: int) -> str:
+    """Integers with a step from lane to lane."""
+    steps = "ec_to_int(ec_iota())"
+    if step != 1:
+        steps = f"ec_mul_i({steps}, {broadcast(str(step), 'i32')})"
+    return f"ec_add_i({broadcast(first, 'i32')}, {steps})"
+
+
 def access(name: str, dtype: str, count: str | None) -> str:
     """The function that loads, stores, gathers, picks or scatters values, all lanes or the first ``count``."""
     return f"ec_{name}{'' if dtype == 'f32' else '_' + dtype}{'_n' if count else ''}"

@@ -102,6 +102,8 @@ def training_files(
     for path, group in zip(kernels, groups):
         files[path] = render(template, templates, **more, group=group).encode()
     files[f"{name}_model.onnx"] = training.model
+    if training.loss is not None:
+        files[f"{name}_loss.onnx"] = training.loss
     entry = {
         **training.said, "state_bytes": state_bytes, "arena_bytes": training.step.arena_bytes,
         "kernels": len(training.step.kernels), "classes": training.classes, "learning_rate": training.rate,

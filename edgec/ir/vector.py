@@ -79,6 +79,12 @@ def chosen(address: Expr, lane: Expr) -> tuple[Expr, Expr] | None:
     return build({e: k for e, k in terms.items() if e is not found[0]}, constant), table
 
 
+def places(e: Expr, lane: Expr | None) -> int | None:
+    """The step from lane to lane of an integer of 32 bits that is a position; None for anything else."""
+    is_position = lane is not None and e.op == "cast" and e.dtype == "i32" and e.args[0].dtype == "i64"
+    return coefficient(e.args[0], lane) if is_position and lane is not None else None
+
+
 def _has_lanes(e: Expr, lane: Expr) -> bool:
     if e.dtype == "i64":  # a position
         return e.op in ("var", "add", "mul", "const", "sub") or (e.op == "cast" and e.args[0].op == "load")
@@ -89,7 +95,7 @@ def _has_lanes(e: Expr, lane: Expr) -> bool:
     if e.op == "select":
         return e.dtype in LANES
     if e.op == "cast":
-        return e.dtype in LANES and e.args[0].dtype in LANES
+        return e.dtype in LANES and (e.args[0].dtype in LANES or places(e, lane) is not None)
     return e.op not in ("const", "bitcast") and has_vector_form(e.op, e.dtype, e.args[-1].dtype)
 
 

@@ -241,8 +241,8 @@ class Settings(TypedDict, total=False):
     loss: Annotated[
         str | None,
         Option(
-            "Train too: cross_entropy, mse, l1, bce or hinge, and of which output, as in mse:logits.",
-            TRAINING, metavar="LOSS",
+            "Train too: cross_entropy, mse, l1, bce, hinge or an ONNX file, and of which output, as in mse:logits.",
+            TRAINING, metavar="LOSS", is_path=lambda value: value.partition(":")[0].endswith(".onnx"),
         ),
     ]  # fmt: skip
     update: Annotated[
@@ -267,6 +267,13 @@ class Settings(TypedDict, total=False):
         int,
         Option("Training steps whose gradients change weights together, by their mean.", TRAINING, 1, int, metavar="N"),
     ]
+    dropout: Annotated[
+        str,
+        Option(
+            "Part that Dropout drops in training: model (what it says), or one for all, as in 0.1,seed=7.",
+            TRAINING, "model", metavar="PART", takes_number=True,
+        ),
+    ]  # fmt: skip
 
     numeric: Annotated[
         str,

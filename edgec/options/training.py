@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from edgec.differentiate.losses import loss_of
 from edgec.differentiate.optimizers import Optimizer, optimizer_of
 from edgec.differentiate.update import Update, update_of
 from edgec.errors import UsageError
+from edgec.frontend.onnx.dropout import Dropping, dropping_of
 from edgec.options.table import OPTIONS
 
 #: More samples a step than this are a slip of the finger.
@@ -18,29 +20,31 @@ MAX_BATCH = 65536
 
 @dataclass(frozen=True)
 class Training:
-    """A loss (of ``output``, or the first one), the weights that are trained, the optimizer, samples a step, and
-    the steps whose gradients change weights together."""
+    """A loss (by name, or the path of a model; of ``output``, or the first one), the weights that are trained, the
+    optimizer, samples a step, the steps whose gradients change weights together, and what dropout drops."""
 
     loss: str
     output: str | None
     update: Update
     optimizer: Optimizer
     batch: int | None
-    accumulate: int = 1
+    accumulate: int
+    dropping: Dropping
 
     @property
     def said(self) -> dict[str, str]:
         """The options as texts."""
-        loss = f"{self.loss}:{self.output}" if self.output is not None else self.loss
+        loss = Path(self.loss).name + (f":{self.output}" if self.output is not None else "")
         chosen = {"loss": loss, "update": str(self.update), "optimizer": str(self.optimizer)}
-        return {**chosen, "accumulate": str(self.accumulate)}
+        return {**chosen, "accumulate": str(self.accumulate), "dropout": str(self.dropping)}
 
 
 def training_of(given: Mapping[str, Any]) -> Training | None:
     """The training that options ask for; None without a loss. Raises UsageError for what cannot be trained."""
     update, optimizer, batch = update_of(given["update"]), optimizer_of(given["optimizer"]), batch_of(given["batch"])
+    dropping = dropping_of(given["dropout"])
     if given["loss"] is None:
-        keys = ("update", "accumulate", *(("optimizer", "batch") if given["retrain"] is None else ()))
+        keys = ("update", "accumulate", "dropout", *(("optimizer", "batch") if given["retrain"] is None else ()))
         asked = next((k for k in keys if given[k] != OPTIONS[k].default), None)
         if asked is not None:
             hint = "give --loss cross_entropy, or another loss"
@@ -52,7 +56,7 @@ def training_of(given: Mapping[str, Any]) -> Training | None:
             hint = f"leave out --{key.rstrip('s')}, and compress what export_onnx writes"
             raise UsageError(f"a training step takes no --{key.rstrip('s')}", hint=hint, where="--loss")
     loss, output = loss_of(given["loss"])
-    return Training(loss, output, update, optimizer, batch, _accumulate_of(given["accumulate"]))
+    return Training(loss, output, update, optimizer, batch, _accumulate_of(given["accumulate"]), dropping)
 
 
 def _accumulate_of(given: int) -> int:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from edgec.differentiate.losses import LOSSES
+from edgec.differentiate.losses import is_own, taken_in
 from edgec.differentiate.optimizers import Optimizer
+from edgec.differentiate.own_loss import loss_for
 from edgec.differentiate.step import Choices, Step, training_step
 from edgec.differentiate.update import Update, trained
 from edgec.emit.language import language_of
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.adapters import with_adapters
-from edgec.frontend.onnx.model import Model
+from edgec.frontend.onnx.dropout import with_dropout, without_dropout
+from edgec.frontend.onnx.model import Model, read
 from edgec.frontend.onnx.trainable import Weight, answers_of, weights_of, with_batch, with_inputs, with_values
 from edgec.frontend.source import Parsed, digest
 from edgec.frontend.states import states
@@ -56,7 +58,8 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     said = {**asked.said, "trained": ", ".join(printable(w.name) for w in weights)}
     model = with_values(parsed, {}).SerializeToString(deterministic=True)
     values = {w.name: w.value for w in weights}
-    program = replace(program, training=Training(taught, values, step.classes, asked.optimizer.lr, said, model))
+    own = read(asked.loss).proto.SerializeToString(deterministic=True) if is_own(asked.loss) else None
+    program = replace(program, training=Training(taught, values, step.classes, asked.optimizer.lr, said, model, own))
     spent = time.perf_counter() - begun
     emit = STAGES[-1]
     context.progress(emit.name)
@@ -119,22 +122,19 @@ def _step(
     parsed: Model, weights: Sequence[Weight], asked: Asked, context: Context
 ) -> tuple[Step, Model, Sequence[Weight]]:
     """The step, the model with the trained weights as inputs, and those weights: without any that change no answer."""
-    loss = LOSSES[asked.loss]
-    answers, axis = answers_of(parsed, asked.output, loss.takes_in)
-    judged = with_inputs(parsed, weights, [answers])
+    answers, axis = answers_of(parsed, asked.output, taken_in(asked.loss))
+    judged, counter = with_dropout(with_inputs(parsed, weights, [answers]), asked.dropping)
     graph = _imported(judged, context)
     if asked.batch is not None:
-        graph = _batched(judged, graph, weights, asked.batch, context)
-    step = training_step(graph, _choices(asked, weights, axis))
+        graph = _batched(judged, graph, {*(w.name for w in weights), counter}, asked.batch, context)
+    loss = loss_for(asked.loss, graph.outputs[0][1].type, read(asked.loss) if is_own(asked.loss) else None)
+    trained = tuple(w.name for w in weights)
+    step = training_step(graph, Choices(loss, asked.optimizer, trained, axis, asked.accumulate, counter))
     kept = [w for w in weights if w.name in step.states]
     if len(kept) < len(weights):
         return _step(parsed, kept, asked, context)
     step = replace(step, graph=replace(step.graph, metadata={**step.graph.metadata, MODEL_SHA256: digest(parsed)}))
-    return step, with_inputs(parsed, weights), weights
-
-
-def _choices(asked: Asked, weights: Sequence[Weight], axis: int) -> Choices:
-    return Choices(asked.loss, asked.optimizer, tuple(w.name for w in weights), axis, asked.accumulate)
+    return step, without_dropout(with_inputs(parsed, weights)), weights
 
 
 def _imported(model: Model, context: Context) -> Graph:
@@ -145,9 +145,9 @@ def _imported(model: Model, context: Context) -> Graph:
     return graph
 
 
-def _batched(model: Model, one: Graph, weights: Sequence[Weight], batch: int, context: Context) -> Graph:
-    """The network for ``batch`` samples: the first dimension of all of its inputs, which is 1 or open."""
-    own = {w.name for w in weights}
+def _batched(model: Model, one: Graph, own: Collection[str | None], batch: int, context: Context) -> Graph:
+    """The network for ``batch`` samples: the first dimension of all of its inputs but its ``own``, which is 1 or
+    open."""
     inputs = [n for n in one.inputs if n.attributes["name"] not in own]
     fixed = [n for n in inputs if not n.type.rank or n.type.shape[0] not in (1, batch)]
     if fixed:

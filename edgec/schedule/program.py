@@ -393,3 +393,4 @@ class Training:
     rate: float  # the learning rate where the caller gives none
     said: Mapping[str, str]  # the options that chose it
     model: bytes  # the file that trained weights are written back to
+    loss: bytes | None = None  # the file of a loss of the user's own

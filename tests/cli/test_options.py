@@ -32,7 +32,8 @@ GIVEN: dict[str, Any] = {
     "max_loss": "top1_drop=0.5", "corrections": "none", "prune": "2:4", "sparsity": "auto", "prune_by": "wanda",
     "masks": Path("masks.npz"), "retrain": Path("train.npz"), "retrain_steps": 50, "augment": "mirror",
     "retrain_state": Path("state.npz"),
-    "loss": "mse:logits", "update": "last:2", "optimizer": "adam:lr=0.1", "batch": 8, "accumulate": 4,
+    "loss": "own.onnx", "update": "last:2", "optimizer": "adam:lr=0.1", "batch": 8, "accumulate": 4,
+    "dropout": "0.1,seed=7",
     "numeric": "exact", "fuse": "none", "profiles": False, "disable_rules": ["factor"],
     "materialize": ["Conv_3"], "overrides": {"attention MatMul_1": "whole"}, "tiles": {"Conv_3": (8, 3)},
     "limits": {"seconds": 60.5, "nodes": 1000},
@@ -47,7 +48,7 @@ def _plain(value: Any, folder: Path) -> Any:
         return {k: _plain(v, folder) for k, v in value.items()}
     if isinstance(value, (list, tuple)) and not (value and isinstance(value[0], int)):
         return [_plain(v, folder) for v in value]
-    if isinstance(value, Path) or str(value).endswith((".toml", ".npz")):
+    if isinstance(value, Path) or str(value).endswith((".toml", ".npz", ".onnx")):
         return str((folder / value).resolve())
     return value.tolist() if isinstance(value, np.ndarray) else value
 
@@ -75,8 +76,8 @@ def test_defaults_are_not_written(tmp_path: Path) -> None:
 def test_every_option_is_resolved() -> None:
     """An option without a field of its own becomes part of the device, or selects it."""
     assert {*OPTIONS} - {f.name for f in fields(Options)} == {
-        "place", "precision", "devices", "loss", "update", "optimizer", "batch", "accumulate", "retrain",
-        "retrain_steps", "retrain_state", "augment",
+        "place", "precision", "devices", "loss", "update", "optimizer", "batch", "accumulate", "dropout",
+        "retrain", "retrain_steps", "retrain_state", "augment",
     }  # fmt: skip
     assert {f.name for f in fields(Options)} - {*OPTIONS} == {"gpu", "error", "training", "retraining"}
     assert resolve({}).threads == 1 and resolve({}).profiles

@@ -21,6 +21,7 @@ from edgec import Trainer
 from edgec.artifact.folder import read_lock
 from edgec.check.training import InNumpy, batch_of, check_training
 from edgec.cli.main import main
+from edgec.differentiate.losses import LOSSES
 from edgec.differentiate.optimizers import optimizer_of
 from edgec.differentiate.step import Choices, training_step
 from edgec.differentiate.update import trained, update_of
@@ -61,7 +62,7 @@ def test_steps_are_those_of_the_executor(network: onnx.ModelProto, trainer: Trai
     parsed = read(network)
     chosen = trained(weights_of(parsed), update_of("all"), "model")
     opened = with_batch(with_inputs(parsed, chosen, ["g"]), {"image": (4, 2, 8, 8)})
-    choices = Choices("cross_entropy", optimizer_of(ADAM), tuple(w.name for w in chosen))
+    choices = Choices(LOSSES["cross_entropy"], optimizer_of(ADAM), tuple(w.name for w in chosen))
     step = training_step(import_model(opened), choices)
     types = {str(n.attributes["name"]): n.type for n in step.graph.inputs}
     states = {name: np.zeros(types[name].shape, np.float32) for name in step.states}

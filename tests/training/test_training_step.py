@@ -74,7 +74,7 @@ def step_of(
     parsed = read(linear() if model is None else model)
     chosen = trained(weights_of(parsed), update_of(update), "model")
     graph = import_model(with_inputs(parsed, chosen))
-    step = training_step(graph, Choices(loss, optimizer, tuple(w.name for w in chosen), accumulate=accumulate))
+    step = training_step(graph, Choices(LOSSES[loss], optimizer, tuple(w.name for w in chosen), accumulate=accumulate))
     verify(step.graph)
     types = {str(n.attributes["name"]): n.type for n in step.graph.inputs}
     start = {name: np.zeros(types[name].shape, np.float32) for name in step.states}
@@ -190,7 +190,8 @@ def test_updates_prune_the_graph() -> None:
     for update in ("all", "last:1", "bias"):
         chosen = trained(weights_of(parsed), update_of(update), "model")
         graph = import_model(with_inputs(parsed, chosen, ["g"]))
-        step = training_step(graph, Choices("cross_entropy", optimizer_of("sgd"), tuple(w.name for w in chosen)))
+        choices = Choices(LOSSES["cross_entropy"], optimizer_of("sgd"), tuple(w.name for w in chosen))
+        step = training_step(graph, choices)
         counts[update] = sum(n.op == "conv" for n in step.graph.operations())
     assert counts["last:1"] == counts["bias"] == 2
     assert counts["all"] > 4

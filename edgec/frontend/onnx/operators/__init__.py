@@ -6,6 +6,7 @@ from edgec.frontend.onnx.operators import (  # noqa: F401  (they register)
     classical_models,
     control,
     conv,
+    dropping,
     einsum,
     linear,
     logic,

@@ -22,7 +22,6 @@ from edgec.frontend.values import (
 )
 from edgec.ir import expr as X
 from edgec.ir.expr import Extent
-from edgec.ir.types import DTYPES
 
 
 @onnx("Constant")
@@ -114,17 +113,3 @@ def one_hot(call: Call) -> Value:
     hit = iota(depth, axis, positions.rank).equals(positions)
     off, on = values.part(0, 0, 1).squeeze(0), values.part(0, 1, 2).squeeze(0)
     return select(hit, on, off)
-
-
-@onnx("Dropout")
-def dropout(call: Call) -> tuple[Value, Value]:
-    """At inference nothing is dropped."""
-    if call.opset < 7 and not call.attribute("is_test"):
-        raise call.error("dropout in training mode is not supported", "export the model for inference")
-    training = call.optional(2)
-    if training is not None and bool(call.constant(2).reshape(-1)[0]):
-        ratio = float(call.constant(1).reshape(-1)[0]) if call.optional(1) else 0.5
-        if ratio:
-            raise call.error("dropout in training mode is not supported", "export the model for inference")
-    mask = constant(np.ones((), np.bool_) if call.opset >= 10 else np.ones((), DTYPES[call[0].dtype]))
-    return call[0], mask.broadcast(*call[0].shape)
