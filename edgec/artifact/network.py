@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,6 +73,11 @@ class Network:
         except (AttributeError, ValueError) as error:  # the library lacks a function, or is of another build
             raise UsageError(str(error), hint="build it again", where=str(folder)) from None
         self._guard = os.getpid(), threading.RLock()
+        self._closing: list[weakref.finalize[Any, Any]] = []
+
+    def before_closing(self, user: object, call: Callable[..., None], *given: object) -> None:
+        """Call a function once: when ``user`` is gone, or before the network closes."""
+        self._closing = [*(f for f in self._closing if f.alive), weakref.finalize(user, call, *given)]
 
     @property
     def _lock(self) -> threading.RLock:
@@ -190,6 +196,8 @@ class Network:
     def close(self) -> None:
         """Stop the threads; the network cannot run afterwards."""
         with self._lock:
+            for call in self._closing:
+                call()
             self._net.close()
 
     def __enter__(self) -> Network:

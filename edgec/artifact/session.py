@@ -14,23 +14,12 @@ from edgec.artifact.adapter import Adapter, layout_for
 from edgec.artifact.adapter import read as read_adapter
 from edgec.artifact.folder import read_lock
 from edgec.artifact.network import Network
+from edgec.artifact.session_memory import memory_of
 from edgec.errors import UsageError
 from edgec.frontend.language.lora import read_layout
 from edgec.options.typed import typed
 
 _FULL, _LOST, _NOT_SAVED, _NOT_ADAPTER = 17, 18, 24, 25
-_ALIGNMENT = 64
-
-
-class _Fields(ctypes.Structure):
-    _fields_ = [
-        ("weights", ctypes.c_void_p),
-        ("arena", ctypes.c_void_p),
-        ("pool", ctypes.c_void_p),
-        ("cache", ctypes.c_void_p),
-        ("past", ctypes.c_int64),
-        ("adapter", ctypes.c_void_p),  # where the model has room for one; others read the fields before it alone
-    ]
 
 
 class Session:
@@ -46,18 +35,15 @@ class Session:
         self.context, self.vocabulary = int(facts["context"]), int(facts["vocabulary"])
         self.chunk = int(facts["chunk"])
         self.cache_bytes = int(facts["cache_bytes"])
-        raw = np.empty(self.cache_bytes + _ALIGNMENT, np.uint8)
-        self._cache = raw[-raw.ctypes.data % _ALIGNMENT :]
+        self._memory = memory_of(network, self.cache_bytes)
         self._held = np.empty(self.context, np.int32)
-        net = network._net
         self._layout = read_layout(facts["lora"]) if facts.get("lora") else None
         self._adapter: Adapter | None = None
-        self._fields = _Fields(net._weights.ctypes.data, net._arena.ctypes.data, net._pool, self._cache.ctypes.data, 0)
 
     @property
     def past(self) -> int:
         """The number of tokens so far."""
-        return int(self._fields.past)
+        return self._memory.past
 
     @property
     def tokens(self) -> list[int]:
@@ -150,17 +136,21 @@ class Session:
         """Another session with the same text and adapter."""
         other = Session(self.network)
         with self.network._lock:
-            self._function("fork")(ctypes.byref(other._fields), ctypes.byref(self._fields))
+            other._check(int(self._function("fork")(other._memory.pointer, self._memory.pointer)))
         other._held[...] = self._held
         other._adapter = self._adapter
         return other
 
     @typed
     def rewind(self, past: int = 0) -> None:
-        """Go back to the first ``past`` tokens, which stay computed; raises UsageError for more than there are."""
+        """Go back to the first ``past`` tokens, which stay computed; raises UsageError for more than there are.
+
+        Where windows keep no rows from which these could go on, the next tokens raise it, or on a GPU this.
+        """
         if not 0 <= past <= self.past:
             raise UsageError(f"there are {self.past} tokens, and {past} of them are to stay")
-        self._fields.past = past
+        with self.network._lock:
+            self._check(self._memory.rewind(past), past)
 
     @typed
     def save(self, path: str | Path) -> None:
@@ -212,7 +202,7 @@ class Session:
 
     def _call(self, name: str, *arguments: object) -> int:
         with self.network._lock:
-            return int(self._function(name)(ctypes.byref(self._fields), *arguments))
+            return int(self._function(name)(self._memory.pointer, *arguments))
 
     def _check(self, status: int, past: int = 0, count: int = 0) -> None:
         if status == _FULL:
@@ -226,4 +216,5 @@ class Session:
                 hint=f"go back by {self.chunk} tokens at most, or to 0",
             )
         if status:
-            raise UsageError(f"the model returned status {status}", where=str(self.network.folder))
+            why = f": {net._why().decode(errors='replace')}" if hasattr(net := self.network._net, "_why") else ""
+            raise UsageError(f"the model returned status {status}{why}", where=str(self.network.folder))

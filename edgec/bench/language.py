@@ -108,6 +108,8 @@ def bench_language_model(
     reads, why = [], None
     with tempfile.TemporaryDirectory(prefix="edgec-bench-") as scratch:
         try:
+            if lock.get("language", "c") != "c":
+                raise ToolchainError("weights and cache are in the memory of a GPU")
             device = load_device("host")
             reader = peak.programs(device, pick_compiler(device), Path(scratch))[:1]
         except ToolchainError as problem:

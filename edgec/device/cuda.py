@@ -135,6 +135,9 @@ def _compile(compiler: CudaCompiler, device: Device, more: Sequence[str], source
     if source.suffix == ".S":  # the weights
         flags = ["-Xcompiler", beside] if compiler.kind == "nvcc" else ["-fPIC", beside]
         return _run(compiler, [*flags, "-c", str(source), "-o", str(target)], source)
+    if source.suffix == ".c":  # of the host, in C
+        flags = ["-O2", "-Xcompiler", "-fPIC"] if compiler.kind == "nvcc" else ["-x", "c", "-O2", "-fPIC"]
+        return _run(compiler, [*flags, *more, beside, "-c", str(source), "-o", str(target)], source)
     own = (*NVCC_FLAGS, "-Xptxas", "-v") if compiler.kind == "nvcc" else CPU_FLAGS
     return _run(compiler, [*own, *more, *_arch(compiler, device), beside, "-c", str(source), "-o", str(target)], source)
 

@@ -180,7 +180,6 @@ APPS: Mapping[str, Extra] = {
         of_conversations={
             "jetson/main.c": "apps/pi/chat.c.jinja",
             "jetson/CMakeLists.txt": "apps/jetson/chat.cmake.jinja",
-            **{f"jetson/{{name}}_conversation.{end}": f"language/conversation.{end}.jinja" for end in "hc"},
         },
         only_pictures=True,
         steps=("cmake -S {folder}/jetson -B {folder}/jetson/build && cmake --build {folder}/jetson/build",),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.emit.c_text import size_name
-from edgec.frontend.language.facts import facts_of
 from edgec.ir.expr import Expr
 from edgec.schedule.program import Buffer, Program
 
@@ -65,29 +63,6 @@ class Computed:
     @property
     def python(self) -> str:
         return f'"{self.name}"'
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """A language model on a GPU: its facts, the field for the number of tokens, and the numbers of its ports."""
-
-    context: int
-    chunk: int
-    vocabulary: int
-    ring: int  # rows of the smallest ring; 0: there is none
-    count: str | None  # None: a run takes one token
-    ports: tuple[int, int, int]  # tokens, past, logits
-
-
-def decoder_of(program: Program, dimensions: Sequence[Open]) -> Decoder | None:
-    """The language model that a program is; None where it is none."""
-    facts = facts_of(program.graph)
-    names = [name for name, _, _ in (*program.inputs, *program.outputs)]
-    if facts is None or len(dimensions) > 1 or not {"tokens", "past", "logits"} <= set(names):
-        return None
-    tokens, past, logits = (names.index(name) for name in ("tokens", "past", "logits"))
-    field = dimensions[0].field if dimensions else None
-    return Decoder(facts.context, facts.chunk, facts.vocabulary, facts.ring, field, (tokens, past, logits))
 
 
 def shared_ports(program: Program) -> dict[int, int]:

@@ -55,6 +55,7 @@ class Session:
     tokens: bytes | None  # the table of the tokenizer
     chat: Chat | None
     lora: Layout | None  # the room for adapters
+    on_gpu: bool = False
 
     @property
     def described(self) -> dict[str, Any]:
@@ -111,8 +112,9 @@ class Session:
 
     @property
     def pages(self) -> dict[str, str]:
-        """The files that are its own, and the templates that they are rendered from."""
-        parts = ("session", *(("conversation",) if self.converses else ()))
+        """The files that are its own, and the templates that they are rendered from; on a GPU the host of the network
+        has the session's functions."""
+        parts = [*([] if self.on_gpu else ["session"]), *(["conversation"] if self.converses else [])]
         return {f"{{name}}_{part}.{end}": f"language/{part}.{end}.jinja" for part in parts for end in "hc"}
 
     def sources(self, name: str) -> list[str]:
@@ -137,7 +139,9 @@ class Session:
         return self.facts.vocabulary
 
 
-def session_of(program: Program, fields: Mapping[str, str], ctypes: Mapping[Buffer, str]) -> Session | None:
+def session_of(
+    program: Program, fields: Mapping[str, str], ctypes: Mapping[Buffer, str], on_gpu: bool = False
+) -> Session | None:
     """The session of a program; None where it is no language model.
 
     ``fields`` are the C names of dimensions by name, ``ctypes`` the C types of inputs and outputs.
@@ -165,6 +169,7 @@ def session_of(program: Program, fields: Mapping[str, str], ctypes: Mapping[Buff
         facts, fields.get("tokens"), tuple(argument(*entry) for entry in entries), size, sum(b.bytes for b in products),
         states, next((places[b] for name, b, _ in program.inputs if name == REACHED and b in places), None),
         read(table) if table is not None else None, chat_of(program.graph), layout_in(program.graph),
+        on_gpu,
     )  # fmt: skip
 
 

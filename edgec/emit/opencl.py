@@ -12,7 +12,7 @@ from edgec.emit.gpu.opencl import IMAGES, OpenClView, place_widths
 from edgec.emit.source import CallSite, Function, Sources
 from edgec.ir.index import upper
 from edgec.schedule.gpu.loops import SUB_GROUPS
-from edgec.schedule.program import Buffer, Program
+from edgec.schedule.program import Buffer, Kernel, Program
 
 #: Options of the driver's compiler; multiply-adds may be fused.
 BUILD_OPTIONS = "-cl-std=CL{version} -cl-mad-enable"
@@ -44,6 +44,9 @@ class Launch:
     most: int  # work-groups, for the greatest sizes
     sizes: tuple[str, ...]
     comment: str
+    copied: tuple[
+        int, int
+    ]  # the objects of a state and its next value, where it only copies one to the other; else 0, 0
 
 
 @dataclass(frozen=True)
@@ -106,12 +109,20 @@ def _launches(program: Program, sources: Sources, file: Mapping[str, int]) -> li
                 Launch(
                     len(found), number, f"{name}{suffix}", file[name], first, tuple(objects.values()), from_place,
                     tuple(places), len(objects) + len(widths), view.threads, extent_text(groups), upper(groups),
-                    tuple(view.given_sizes), call.comment,
+                    tuple(view.given_sizes), call.comment, _copied(kernel, program, ports),
                 )
             )  # fmt: skip
             first += len(objects)
             from_place += len(places)
     return found
+
+
+def _copied(kernel: Kernel, program: Program, ports: Sequence[Buffer]) -> tuple[int, int]:
+    """The objects of a state and its next value, where a kernel copies one to the other and no more."""
+    source = kernel.schedule.copied
+    if source is None or program.states.get(kernel.writes) is not source:
+        return 0, 0
+    return 2 + ports.index(source), 2 + ports.index(kernel.writes)
 
 
 def _object(name: str, buffer: Buffer, ports: Sequence[Buffer]) -> int:

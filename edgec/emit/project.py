@@ -12,7 +12,7 @@ from typing import Any
 from edgec.artifact.names import LOCK
 from edgec.device.device import Device
 from edgec.emit import extras
-from edgec.emit.host_values import decoder_of
+from edgec.emit.device_session import device_session
 from edgec.emit.identifiers import identifier
 from edgec.emit.interface import Port, described
 from edgec.emit.language import language_of, refuse_large
@@ -78,20 +78,16 @@ def files(
         "weights_bytes": len(weights.blob), "weights": weights, "vector_lanes": device.vector_lanes,
         "shares_weights": False,
     }  # fmt: skip
-    values["decoder"] = decoder_of(program, values["dimensions"]) if language.name == "cuda" else None
     values["has_board"] = device.has_board
     values["device_flags"] = "".join(f" {flag}" for flag in device.toolchain.cflags)
     values["cross"] = cross_options(device)
     types = {b: p.ctype for p, (_, b, _) in zip((*inputs, *outputs), (*program.inputs, *program.outputs))}
     names = {d.name: identifier(d.name, set(), "size") for d in values["dimensions"]}
-    model = session_of(program, names, types) if language.name == "c" else None
-    talk = model  # the model that an app talks to
-    if language.name == "cuda" and any(extra.of_conversations for extra in wanted):
-        talk = session_of(program, names, types)
+    model = session_of(program, names, types, device.is_gpu)
+    values["decoder"] = device_session(program, model) if model is not None and device.is_gpu else None
     added = model.sources(name) if model else []
     tables = [weights]
-    beside_it = [Weights(weights.linked, name, talk.tokens, "tokens")] if talk and talk.tokens is not None else []
-    tables += beside_it if model else []
+    tables += [Weights(weights.linked, name, model.tokens, "tokens")] if model and model.tokens is not None else []
     added += weights.runtime_sources
     training = training_files(program, device, name, templates, values) if program.training is not None else None
     if training is not None:
@@ -104,7 +100,13 @@ def files(
         *(f"{m}.h" for m in modules),
         *(training.headers if training is not None else ()),
     ]
-    values |= {"model": model, "on_gpu": False, "added_sources": added, "tables": tables, "public_headers": headers}
+    values |= {
+        "model": model,
+        "on_gpu": device.is_gpu,
+        "added_sources": added,
+        "tables": tables,
+        "public_headers": headers,
+    }
     values["model_hash"] = model.digest(weights.blob) if model else b""
     result: dict[str, bytes] = {}
 
@@ -113,7 +115,7 @@ def files(
 
     if training is not None:
         result |= training.files
-    for table in (*tables, *(t for t in beside_it if t not in tables)):
+    for table in tables:
         result |= table.files
         put(table.source, table.template, table=table)
     if model and model.chat is not None:
@@ -133,12 +135,11 @@ def files(
         *added,
         *(table.source for table in tables),
     ]
-    pages, of_extras = extras.pages(wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, talk)
-    values |= {"model": talk, "on_gpu": language.name == "cuda"}
+    pages, of_extras = extras.pages(wanted, device, inputs, outputs, compiled, prepared, program.graph.metadata, model)
     for path, page in pages.items():
         put(path.format(name=name), page, **of_extras)
     runtime = [*(f"runtime/{shape}" for shape in language.runtime), *(f"runtime/weights/{f}" for f in weights.runtime)]
-    runtime += [f"language/{module}.[ch]" for module in (talk.modules if talk else ())]
+    runtime += [f"language/{module}.[ch]" for module in (model.modules if model else ())]
     if device.has_board:
         has_fpu = any(s.startswith(("fpv", "mve")) for s in device.instruction_sets)
         put("ec_board.c", "board/cortex_m.c.jinja", has_fpu=has_fpu)

@@ -64,12 +64,12 @@ def attention_of(body: Expr) -> Attention | None:
 def is_attention(split: Split, gpu: bool = False) -> bool:
     """Is the nest of a whole block attention that a kernel can compute: features known now, plain keys and values?
 
-    On a processor, keys and values of few queries may also be narrower numbers with factors.
+    Those of few queries, and all on a GPU, may also be narrower numbers with factors.
     """
     found = attention_of(split.body)
     if found is None or not is_fixed(*found.features):
         return False
-    if not found.is_plain and (gpu or not has_few_queries(split.variables, split.body)):
+    if not (found.is_plain or gpu or has_few_queries(split.variables, split.body)):
         return False
     others = X.free_variables(found.query) | X.free_variables(found.key) | X.free_variables(found.weight)
     return any(is_fixed(v) for v in split.variables if v in X.free_variables(found.value) - others)

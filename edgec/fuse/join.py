@@ -224,7 +224,7 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
         composed = draft.block(reader, members, node).formula
         if not is_affine(composed):
             return Refusal("index", "the composed index would not be linear in the loops of the sum any more")
-        if reader in draft.attentions and not is_attention(split_formula(composed)):
+        if reader in draft.attentions and not is_attention(split_formula(composed), draft.mode.gpu):
             return Refusal("index", "the kernel of attention would not find its queries and keys any more")
     return None
 

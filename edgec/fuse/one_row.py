@@ -14,6 +14,7 @@ from edgec.fuse.block import Block
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
 from edgec.ir import expr as X
 from edgec.ir.graph import Node
+from edgec.ir.types import is_float
 from edgec.rewrite.facts import is_static
 
 #: A vector of more elements is stored rather than computed in every thread block; most sums of one kernel.
@@ -98,8 +99,15 @@ def _with_what_follows(draft: Draft, blocks: dict[Node, Block], output: Node) ->
     order = sorted((n for n in inside if n not in draft.inlined or n is end), key=draft.order.__getitem__)
     blocks[end] = draft.block(end, order)
     (reader,) = readers if len(readers := _readers(blocks, end)) == 1 else (None,)
-    if reader is not None and all(classify.is_movement(n) for n in reader.nodes) and len(reader.inputs) == 1:
+    if reader is not None and all(map(_is_stored_form, reader.nodes)) and len(reader.inputs) == 1:
         _into_readers(draft, blocks, end, "it is the way its result is stored")
+
+
+def _is_stored_form(node: Node) -> bool:
+    """Does it only say where elements are stored, or as floats of how many bits?"""
+    return classify.is_movement(node) or (
+        node.op == "cast" and is_float(node.type.dtype) and is_float(node.args[0].type.dtype)
+    )
 
 
 def _is_known(node: Node) -> bool:

@@ -156,6 +156,6 @@ def _stays(draft: Draft, blocks: dict[Node, Block], source: Node, output: Node) 
         return Refusal("index", "the composed index would not be linear in the loops any more")
     if blocks[source].kind in ("contract", "window") and not stores_in_lanes(split_formula(derived)):
         return Refusal("registers", "vectors of results would be stored lane by lane")
-    if source in draft.attentions and not is_attention(split_formula(derived)):
+    if source in draft.attentions and not is_attention(split_formula(derived), draft.mode.gpu):
         return Refusal("index", "the kernel of attention would not find its queries and keys any more")
     return None

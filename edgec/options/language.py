@@ -11,9 +11,6 @@ from edgec.errors import UsageError
 
 def check_device(given: Mapping[str, Any], device: Device, gpu: Device | None) -> None:
     """Raises UsageError for what the sessions of a GPU do not have."""
-    if device.is_gpu and given["cache"] not in (None, "fp32"):
-        hint = "leave out --cache, or build for a processor: edgec device list"
-        raise UsageError(f"kernels for '{device.name}' read no cache in {given['cache']}", hint=hint, where="--cache")
     if given["lora"] is not None and (device.is_gpu or gpu is not None):
         hint = "leave out --lora, or build for a processor: edgec device list"
         raise UsageError(f"sessions on '{(gpu or device).name}' take no adapters", hint=hint, where="--lora")

@@ -267,15 +267,8 @@ def test_check_says_what_the_cache_adds(tmp_path: Path) -> None:
     assert 0 < found.cache.max_rel < 0.1 and 0 < found.cache.divergence < 0.1 and found.cache.agrees > 0.9
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"cache": "fp8"}, "there is no cache 'fp8'"),
-        ({"cache": "int8", "device": "opencl_h200"}, "read no cache in int8"),
-    ],
-)
-def test_refused(settings: dict[str, str], message: str, tmp_path: Path) -> None:
+def test_refused(tmp_path: Path) -> None:
     (tmp_path / "lm.gguf").write_bytes(llama())
-    with pytest.raises(UsageError, match=message):
-        edgec.build(tmp_path / "lm.gguf", tmp_path / "out", **settings)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="there is no cache 'fp8'"):
+        edgec.build(tmp_path / "lm.gguf", tmp_path / "out", cache="fp8")
     assert not (tmp_path / "out").exists()

@@ -165,7 +165,7 @@ def test_on_a_jetson(tmp_path: Path) -> None:
     edgec.build(path, out, context=CONTEXT, name="lm", device="jetson", extras=["jetson"], compile=False)
     with compiled_with_less_optimization():
         edgec.build(path, here, context=CONTEXT, name="lm", device="generic")
-    plain = [*out.glob("ec_*.c"), out / "jetson" / "lm_conversation.c", out / "jetson" / "main.c"]
+    plain = [*out.glob("ec_*.c"), out / "lm_conversation.c", out / "jetson" / "main.c"]
     flags = ["-O0", "-Wall", "-Wextra", "-Werror", f"-I{out}"]
     for source in plain:
         command = ["gcc", "-std=c11", *flags, "-c", source, "-o", tmp_path / f"{source.stem}.o"]
@@ -181,7 +181,7 @@ def test_on_a_jetson(tmp_path: Path) -> None:
     want = answers(here, None, SAID[:1])[0]
     assert len(want) > 2 and ran.stdout[:20].rstrip("\n") == want[:20].rstrip("\n")
     assert ran.returncode == 1 and f"longer than {CONTEXT} tokens" in ran.stderr
-    assert "lm_tokens.S" in (out / "jetson" / "CMakeLists.txt").read_text()
+    assert "lm_tokens.S" in (out / "CMakeLists.txt").read_text()
 
 
 #: Of every app, a device that it is for, and what a model gets with a chat template and without one: a file of its

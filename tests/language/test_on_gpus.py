@@ -20,7 +20,9 @@ from edgec.device.load import load_device
 from edgec.emit.project import files
 from edgec.errors import ToolchainError
 from edgec.frontend.gguf import import_gguf, parse
+from edgec.frontend.language.cache import Kind
 from edgec.fuse.single import single_plan
+from edgec.ir.types import DTYPES
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.gpu.early_keys import with_early_keys
@@ -30,52 +32,84 @@ from edgec.schedule.options import ScheduleOptions
 from edgec.schedule.program import Kernel
 
 CONTEXT = 80
-CASES = [("F32", "cuda_sm90", "fp32"), ("Q4_1", "cuda_sm90", "fp16"), ("Q8_0", "host_pocl", "fp32")]
+CASES = [
+    ("F32", "cuda_sm90", "fp32", "fp32"), ("Q4_1", "cuda_sm90", "fp16", "fp16"), ("F16", "cuda_sm90", "fp32", "int8"),
+    ("F32", "jetson", "fp16", "int8"), ("Q8_0", "host_pocl", "fp32", "fp32"), ("F32", "host_pocl", "fp32", "fp16"),
+    ("F32", "host_pocl", "fp32", "int8"),
+]  # fmt: skip
+#: How far logits may be from those of a processor: a number may be rounded the other way when it is stored.
+TOLERANCE = {"fp32": 1e-4, "fp16": 2e-3, "int8": 3e-2}
 
 
-@pytest.mark.parametrize(("format", "device", "precision"), CASES)
-def test_logits_are_those_of_a_processor(format: str, device: str, precision: str, tmp_path: Path) -> None:
+def states_of(network: Network) -> dict[str, np.ndarray]:
+    """Random contents of a cache; bytes with scales are about as large as floats are."""
+    random, found = np.random.default_rng(), {}
+    for port in network.inputs[2:]:
+        drawn = random.standard_normal(port.shape)
+        drawn = (
+            np.abs(drawn) / 64
+            if "scale" in port.onnx_name
+            else np.clip(drawn * 40, -127, 127)
+            if port.dtype == "i8"
+            else drawn
+        )
+        found[port.onnx_name] = drawn.astype(DTYPES[port.dtype])
+    return found
+
+
+def difference(got: np.ndarray, want: np.ndarray) -> float:
+    """The largest, of the largest wanted."""
+    exact = want.astype(np.float64)
+    return float(np.abs(got - exact).max() / np.abs(exact).max())
+
+
+@pytest.mark.parametrize(("format", "device", "precision", "cache"), CASES)
+def test_logits_are_those_of_a_processor(format: str, device: str, precision: str, cache: str, tmp_path: Path) -> None:
     """At the beginning, in the middle and at the end of the context; one token and several."""
     (tmp_path / "lm.gguf").write_bytes(llama(format, layers=1))
-    is_cuda = device.startswith("cuda")
+    is_cuda = device != "host_pocl"
     more = {"compiler": "emulated"} if is_cuda else {}
-    edgec.build(tmp_path / "lm.gguf", tmp_path / "cpu", context=CONTEXT)
-    edgec.build(tmp_path / "lm.gguf", tmp_path / "gpu", context=CONTEXT, device=device, precision=precision, **more)
-    random, tolerance = np.random.default_rng(), 1e-4 if precision == "fp32" else 1e-2
+    options = {"device": device, "precision": precision, **more}
+    edgec.build(tmp_path / "lm.gguf", tmp_path / "cpu", context=CONTEXT, cache=cache)
+    edgec.build(tmp_path / "lm.gguf", tmp_path / "gpu", context=CONTEXT, cache=cache, **options)
+    random, tolerance = np.random.default_rng(), max(TOLERANCE[cache], 1e-4 if precision == "fp32" else 1e-2)
     with Network(tmp_path / "cpu") as cpu, Network(tmp_path / "gpu") as gpu:
         for past, count in ((0, 1), (7, 64), (31, 1), (CONTEXT - 1, 1)):
-            given = {p.onnx_name: random.standard_normal(p.shape).astype(np.float32) for p in cpu.inputs[2:]}
+            given = states_of(cpu)
             given |= {"tokens": random.integers(0, 40, count).astype(np.int32), "past": np.array(past, np.int64)}
             want = cpu.run(given)
             for name, got in gpu.run(given).items():
-                assert np.abs(got - want[name]).max() <= tolerance * np.abs(want[name]).max(), (name, past, count)
+                assert difference(got, want[name]) <= tolerance, (name, past, count)
         if is_cuda:
             compare_sessions(gpu, Session(cpu), tolerance)
 
 
 @pytest.mark.parametrize(
-    ("context", "device", "sharing"),
-    [(60, "cuda_sm90", "64 keys a block"), (150, "cuda_sm90", "64 keys a block of a cluster"),
-     (700, "cuda_sm90", "128 keys a block of a cluster"), (2500, "cuda_sm90", "64 keys a block"),
-     (700, "jetson", "64 keys a block")],
+    ("context", "device", "cache", "sharing"),
+    [(60, "cuda_sm90", "fp32", "64 keys a block"), (150, "cuda_sm90", "fp16", "64 keys a block of a cluster"),
+     (700, "cuda_sm90", "fp32", "128 keys a block of a cluster"),
+     (700, "cuda_sm90", "int8", "128 keys a block of a cluster"),
+     (2500, "cuda_sm90", "fp16", "64 keys a block"), (700, "jetson", "int8", "64 keys a block")],
 )  # fmt: skip
-def test_a_token_attends_to_any_number_of_keys(context: int, device: str, sharing: str, tmp_path: Path) -> None:
+def test_a_token_attends_to_any_number_of_keys(
+    context: int, device: str, cache: str, sharing: str, tmp_path: Path
+) -> None:
     """Thread blocks that share the keys are a cluster or meet in memory; where the last one has none, one, or all."""
     (tmp_path / "lm.gguf").write_bytes(llama("F32", layers=1, **{"llama.context_length": context}))
-    edgec.build(tmp_path / "lm.gguf", tmp_path / "cpu", context=context)
+    edgec.build(tmp_path / "lm.gguf", tmp_path / "cpu", context=context, cache=cache)
     options = {"device": device, "precision": "fp32", "compiler": "emulated"}
-    built = edgec.build(tmp_path / "lm.gguf", tmp_path / "gpu", context=context, **options)
+    built = edgec.build(tmp_path / "lm.gguf", tmp_path / "gpu", context=context, cache=cache, **options)
     single = built.program.single
     assert single is not None
     assert [k.describe.rsplit(", ")[-1] for k in single.kernels if k.template == "few_queries"] == [sharing]
     random = np.random.default_rng()
     with Network(tmp_path / "cpu") as cpu, Network(tmp_path / "gpu") as gpu:
         for past in sorted({0, 1, 62, 63, 64, context // 2, context - 1} & set(range(context))):
-            given = {p.onnx_name: random.standard_normal(p.shape).astype(np.float32) for p in cpu.inputs[2:]}
+            given = states_of(cpu)
             given |= {"tokens": random.integers(0, 40, 1).astype(np.int32), "past": np.array(past, np.int64)}
             want = cpu.run(given)
             for name, got in gpu.run(given).items():
-                assert np.abs(got - want[name]).max() <= 1e-4 * np.abs(want[name]).max(), (name, past)
+                assert difference(got, want[name]) <= TOLERANCE[cache], (name, past)
 
 
 def compare_sessions(gpu: Network, cpu: Session, tolerance: float) -> None:
@@ -147,23 +181,24 @@ def test_a_decoder_of_one_token(tmp_path: Path) -> None:
         assert reads(gpu, tokens[:1], logits) == 17
 
 
-@pytest.mark.parametrize("format", ["F16", "Q4_K", "Q8_0"])
-def test_a_token_takes_five_launches_a_layer(format: str) -> None:
+@pytest.mark.parametrize(("format", "cache"), [("F16", "fp32"), ("Q4_K", "fp16"), ("Q8_0", "fp32")])
+def test_a_token_takes_five_launches_a_layer(format: str, cache: Kind) -> None:
     layers, device = 3, replace(load_device("cuda_sm90"), precision="fp16")
-    single = single_plan(import_gguf(parse(llama(format, layers=layers)), CONTEXT), largest_head(device))
+    single = single_plan(import_gguf(parse(llama(format, layers=layers)), CONTEXT, cache), largest_head(device))
     assert single is not None
     program = together(schedule(single, device, ScheduleOptions(fp32_blocks=0)))
     kinds = [k.template for k in program.kernels if k.schedule.copied not in program.states.values()]
     assert kinds == ["map", *["together", "few_queries", "vector", "vector", "vector"] * layers, "vector"]
 
 
-def test_kernels_of_a_token_do_not_spill(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cache", ["fp32", "fp16"])
+def test_kernels_of_a_token_do_not_spill(cache: Kind, tmp_path: Path) -> None:
     device = replace(load_device("cuda_sm90"), precision="fp16")
     try:
         compiler = pick_cuda_compiler(device)
     except ToolchainError as missing:
         pytest.skip(str(missing))
-    single = single_plan(import_gguf(parse(llama("Q4_1", layers=1)), CONTEXT), largest_head(device))
+    single = single_plan(import_gguf(parse(llama("Q4_1", layers=1)), CONTEXT, cache), largest_head(device))
     assert single is not None
     program = with_early_keys(together(schedule(single, device, ScheduleOptions(fp32_blocks=0))))
     assert [k.schedule.fresh is not None for k in program.kernels if isinstance(k.schedule, GpuFewQueries)] == [True]

@@ -271,6 +271,10 @@ EC_CPU cudaHostAlloc(void **p, size_t bytes, unsigned) { return cudaMalloc(p, by
 EC_CPU cudaFreeHost(void *p) { free(p); return cudaSuccess; }
 EC_CPU cudaFree(void *p) { free(p); return cudaSuccess; }
 EC_CPU cudaMemcpyAsync(void *to, const void *from, size_t bytes, int, cudaStream_t) { memcpy(to, from, bytes); return cudaSuccess; }
+EC_CPU cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t bytes, size_t rows, int, cudaStream_t) {
+  for (size_t row = 0; row < rows; ++row) memcpy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, bytes);
+  return cudaSuccess;
+}
 EC_CPU cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) { memset(to, value, bytes); return cudaSuccess; }
 EC_CPU cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) { *stream = nullptr; return cudaSuccess; }
 EC_CPU cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }

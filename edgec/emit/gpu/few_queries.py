@@ -9,7 +9,7 @@ from edgec.emit.gpu.slots import Slot, SlotView
 from edgec.fuse.attention import DOT, MIXED
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent
-from edgec.schedule.gpu.few_queries import KEYS, PARTS, GpuFewQueries
+from edgec.schedule.gpu.few_queries import KEYS, PARTS, GpuFewQueries, stored
 
 
 class FewQueriesView(SlotView):
@@ -33,7 +33,7 @@ class FewQueriesView(SlotView):
     def shared_bytes(self) -> int:
         """The struct of the template: of each query features, dots, shares, parts, three facts; parts from others."""
         p = self.params
-        each = p.features + (self.parts + 1) * KEYS + self.value_parts * p.width + 3
+        each = p.features + (self.parts + 1 + p.is_weighted) * KEYS + self.value_parts * p.width + 3
         return 4 * (p.queries * each + 2 + (p.blocks * (self.share + p.queries) * 4 if p.is_cluster else 0))
 
     @property
@@ -67,7 +67,7 @@ class FewQueriesView(SlotView):
 
     @property
     def slots(self) -> list[Slot]:
-        return [self.query, self.key, self.value, self.score]
+        return [self.query, self.key, self.value, self.score, *([self.weight] if self.params.is_weighted else [])]
 
     @cached_property
     def query(self) -> Slot:
@@ -86,13 +86,19 @@ class FewQueriesView(SlotView):
 
     def _source(self, what: str, loops: Mapping[str, Sequence[Expr]], value: Expr) -> Slot:
         """The slot of an element; of its address, where some are read before the kernels before this one end."""
-        return self.slot(what, loops, value, None) if self.fresh is None else self.place(what, loops, value)
+        return self.slot(what, loops, value, None) if self.fresh is None else self.place(what, loops, stored(value))
 
     def read(self, source: Slot, is_early: bool) -> str:
         """The value of an element, before or after the kernels before this one end: L1 may hold what was before."""
         if self.fresh is None:
             return source.call()
         return f"{'ec_read' if is_early else 'ec_fresh'}({source.call()})"
+
+    @cached_property
+    def weight(self) -> Slot:
+        """The factor of a value beside its share."""
+        p = self.params
+        return self.slot("weight", {"batch": p.batch, "n": (p.n,)}, p.weight, None)
 
     @property
     def fresh(self) -> Extent | None:

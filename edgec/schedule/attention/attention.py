@@ -102,15 +102,21 @@ class Parts:
     query: Expr
     key: Expr
     value: Expr
+    weight: Expr
     score: Expr
     result: Expr
     seen: MaskRange | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Are keys and values floats in memory, without factors of their own?"""
+        return self.key.op == self.value.op == "load" and self.weight.op == "const"
 
 
 def parts_of(flat: Flat, weights: Weights) -> Parts | None:
     """``flat`` taken apart, results contiguous along features; None when it is no attention."""
     found = attention_of(flat.body)
-    if found is None or not found.is_plain or not is_fixed(*found.features):
+    if found is None or not is_fixed(*found.features):
         return None
     mine = {part: X.free_variables(part) for part in (found.query, found.key, found.value)}
     ours = [v for v in flat.loops if v in mine[found.query] and v not in mine[found.key] | mine[found.value]]
@@ -122,7 +128,7 @@ def parts_of(flat: Flat, weights: Weights) -> Parts | None:
     d = max(theirs, key=lambda v: (coefficient(flat.address, v) == 1, most(v)))
     return Parts(
         tuple(v for v in flat.loops if v is not m and v is not d), m, found.keys, d, found.features,
-        found.query, found.key, found.value, found.score,
+        found.query, found.key, found.value, found.weight, found.score,
         with_contiguous_weights(found.result, flat.loops, d, weights), visible(found.score, m, found.keys),
     )  # fmt: skip
 
@@ -130,7 +136,7 @@ def parts_of(flat: Flat, weights: Weights) -> Parts | None:
 def attention(flat: Flat, device: Device, weights: Weights) -> Attention | None:
     """Schedule ``flat`` as attention; None when it is not."""
     p = parts_of(flat, weights)
-    if p is None:
+    if p is None or not p.is_plain:
         return None
     lanes = device.vector_lanes
     vectors, rows = (4, 8) if device.vectors_in_registers >= 32 else (2, 4)

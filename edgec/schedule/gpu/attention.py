@@ -168,10 +168,11 @@ def attention(flat: Flat, device: Device, weights: Weights) -> GpuAttention | No
     score = as_toeplitz(score, p.n, p.m, weights)
     score = with_contiguous_weights(score, (*flat.loops, p.n), p.n, weights)
     whole = X.substitute(p.result, {MIXED: X.load("mixed", (p.d,), "f32")})
+    value = p.value if p.weight.op == "const" else p.value * p.weight
     return GpuAttention(
-        flat.store, flat.address, p.loops, p.m, p.n, p.d, p.k, p.query, p.key, p.value, score, p.result,
-        loads_lanes(p.query, last), loads_lanes(p.key, last), loads_lanes(p.value, p.d),
-        _is_copied(p.query, last, tile), _is_copied(p.key, last, tile), _is_copied(p.value, p.d, tile),
+        flat.store, flat.address, p.loops, p.m, p.n, p.d, p.k, p.query, p.key, value, score, p.result,
+        loads_lanes(p.query, last), loads_lanes(p.key, last), loads_lanes(value, p.d),
+        _is_copied(p.query, last, tile), _is_copied(p.key, last, tile), _is_copied(value, p.d, tile),
         has_lanes(whole, flat.store, flat.address, p.d), tile,
         p.seen.of_blocks(tile.queries, weights) if p.seen is not None else None,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from edgec.ir.expr import Expr
 from edgec.ir.extent import sizes
 from edgec.ir.nest import coefficient
 from edgec.ir.vector import free
-from edgec.schedule.gpu.few_queries import GpuFewQueries
+from edgec.schedule.gpu.few_queries import GpuFewQueries, stored
 from edgec.schedule.gpu.kernel import GpuKernel
 from edgec.schedule.gpu.together import GpuTogether, meet
 from edgec.schedule.gpu.vector import GpuVector
@@ -58,7 +58,7 @@ def _fresh(record: GpuFewQueries, kernel: Kernel, before: Kernel, program: Progr
     """The one row of keys and values that ``before`` writes; None where it is not known to be one."""
     steps = before.schedule.kernels if isinstance(before.schedule, GpuTogether) else (before,)
     found: set[Expr | None] = set()
-    for load in (record.key, record.value):
+    for load in map(stored, (record.key, record.value)):
         if load.op != "load" or load.value.dtype not in ("f32", "f16"):
             return None
         writers = [step for step in steps if meet(step.writes, load.value, program)]

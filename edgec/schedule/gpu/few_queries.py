@@ -46,6 +46,7 @@ class GpuFewQueries(GpuKernel):
     query: Expr
     key: Expr
     value: Expr
+    weight: Expr  # a factor of each value beside its share; 1 where there is none
     score: Expr
     result: Expr
     blocks: int  # that share the keys of a batch, at most
@@ -55,7 +56,12 @@ class GpuFewQueries(GpuKernel):
 
     @property
     def bodies(self) -> list[Expr]:
-        return [self.query, self.key, self.value, self.score, self.result]
+        return [self.query, self.key, self.value, self.weight, self.score, self.result]
+
+    @property
+    def is_weighted(self) -> bool:
+        """Has each value a factor beside its share?"""
+        return self.weight.op != "const"
 
     @property
     def batches(self) -> int:
@@ -102,10 +108,16 @@ class GpuFewQueries(GpuKernel):
         return f"{self.batches} x {sizes}, {KEYS * self.rounds} keys a block{together}"
 
 
+def stored(number: Expr) -> Expr:
+    """The load of a key or value, which may be narrower than what is multiplied."""
+    lies: Expr = number.args[0] if number.op == "cast" else number
+    return lies
+
+
 def few_queries(flat: Flat, device: Device) -> GpuFewQueries | None:
     """Schedule ``flat`` as attention of few queries; None when it is none, or has many."""
     found = attention_of(flat.body)
-    if found is None or not found.is_plain or device.language != "cuda" or not is_fixed(*found.features, *flat.loops):
+    if found is None or device.language != "cuda" or not is_fixed(*found.features, *flat.loops):
         return None
     query, key, value = (X.free_variables(e) for e in (found.query, found.key, found.value))
     theirs = [v for v in flat.loops if v in value and v not in query | key]
@@ -123,6 +135,6 @@ def few_queries(flat: Flat, device: Device) -> GpuFewQueries | None:
     blocks = min(CLUSTER, 1 << (parts - 1).bit_length()) if is_cluster else ceil(parts / ceil(parts / BLOCKS))
     return GpuFewQueries(
         flat.store, flat.address, batch, m, found.keys, d, found.features,
-        found.query, found.key, found.value, found.score, found.result,
+        found.query, found.key, found.value, found.weight, found.score, found.result,
         blocks, is_cluster,
     )  # fmt: skip
