@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from edgec.artifact.tokenizer import Tokenizer
     from edgec.artifact.trainer import Trainer
     from edgec.build import Built, Model
+    from edgec.certify.interface import certify
     from edgec.report.look import explain, inspect, profile
 
 __all__ = [
     "Built", "LanguageModel", "Model", "Network", "Sampling", "Session", "Tokenizer", "Trainer", "__version__", "bench",
-    "build", "check", "explain", "from_torch", "inspect", "load", "masks", "profile", "reopen", "score", "tune",
+    "build", "certify", "check", "explain", "from_torch", "inspect", "load", "masks", "profile", "reopen", "score",
+    "tune",
 ]  # fmt: skip
 
 #: The modules of the public names.
@@ -33,6 +35,7 @@ _MODULES = {
     **dict.fromkeys(("bench", "build", "check", "from_torch", "load", "masks", "reopen", "score", "tune"), "edgec.api"),
     **dict.fromkeys(("Built", "Model"), "edgec.build"),
     **dict.fromkeys(("explain", "inspect", "profile"), "edgec.report.look"),
+    "certify": "edgec.certify.interface",
     "LanguageModel": "edgec.artifact.language_model",
     "Network": "edgec.artifact.network",
     "Sampling": "edgec.artifact.sampling",

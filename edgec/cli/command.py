@@ -104,7 +104,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
 _USUAL = frozenset(
     (
         "out", "device", "threads", "name", "precision", "quantize", "calibrate", "shapes", "dims", "context", "app",
-        "bindings", "report", "inputs", "link", "vs", "seconds", "prompt", "temperature", "json",
+        "bindings", "report", "inputs", "link", "vs", "seconds", "prompt", "temperature", "json", "eps", "property",
     )
 )  # fmt: skip
 _SHORT_HELP = "edgec.short_help"

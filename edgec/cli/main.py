@@ -10,6 +10,7 @@ import typer
 
 from edgec.artifact.names import is_built
 from edgec.cli import bench as bench_verb
+from edgec.cli import certify as certify_verb
 from edgec.cli import chat as chat_verbs
 from edgec.cli import device as device_verbs
 from edgec.cli import profiles as profile_verbs
@@ -237,6 +238,7 @@ def check(
 
 
 bench_verb.register(app)
+certify_verb.register(app)
 
 
 @command(app)

@@ -11,6 +11,8 @@ with z = x - m, e = exp(z) and s = sum(e), where m is the same for all that is s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from edgec.frontend.values import Value, emit
 from edgec.ir.graph import Node
 
@@ -18,10 +20,10 @@ from edgec.ir.graph import Node
 def composite(n: Node, g: Node) -> tuple[Node, Node] | None:
     """The operand of a composite that ends in ``n``, and the gradient for it; None for any other node."""
     y, seed = Value(n), Value(g)
-    if n.op == "div":
-        z, axes = _summed(n.args[1])
-        if z is not None and n.args[0] is _powers(n.args[1]):
-            return _unshifted(z, axes), (y * (seed - (seed * y).sum(axes))).node
+    softmax = softmax_operand(n)
+    if softmax is not None:
+        x, axes = softmax
+        return x, (y * (seed - (seed * y).sum(axes))).node
     if n.op == "sub" and n.args[1].op == "log":
         z, axes = _summed(n.args[1].args[0])
         if z is not None and z is n.args[0]:
@@ -33,6 +35,25 @@ def composite(n: Node, g: Node) -> tuple[Node, Node] | None:
                 s = log.args[0]
                 return z.args[0], (seed * (Value(_powers(s)) / Value(s))).node
     return None
+
+
+def softmax_operand(n: Node) -> tuple[Node, tuple[int, ...]] | None:
+    """The operand and the dimensions of a softmax that ends in ``n``, e / s or e * (1 / s); None for any other node."""
+    for powers, total in _quotients(n):
+        z, axes = _summed(total)
+        if z is not None and powers is _powers(total):
+            return _unshifted(z, axes), axes
+    return None
+
+
+def _quotients(n: Node) -> Iterator[tuple[Node, Node]]:
+    """The pairs (a, b) for which the node is a / b."""
+    if n.op == "div":
+        yield n.args[0], n.args[1]
+    if n.op == "mul":
+        for a, b in (n.args, n.args[::-1]):
+            if b.op == "div" and b.args[0].is_const and (b.args[0].value == 1).all():
+                yield a, b.args[1]
 
 
 def _powers(total: Node) -> Node:

@@ -1,10 +1,11 @@
-"""Scalar functions of the formula language: the one table of their meaning, price, result type and derivatives."""
+"""Scalar functions of the formula language: the one table of their meaning, price, result type, derivatives, shape."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,32 @@ Array = Any
 
 
 @dataclass(frozen=True, slots=True)
+class Curve:
+    """The shape of a function of one argument, from which bounds follow (``edgec.certify``).
+
+    ``pieces`` has a letter for each piece between ``turns``, from left to right: v where it is convex, n where it is
+    concave. It is monotone between ``extremes``, and defined above ``start``. Of a function that steps, ``steps`` are
+    the least and the greatest of f(x) - x. ``ulp`` is the largest error of the C code, in units in the last place of
+    the result, with fused multiply-adds or without (docs/results/vector-math.md; that of log1p holds for softplus, that
+    of sigmoid for silu).
+    """
+
+    pieces: str = ""
+    turns: tuple[float, ...] = ()
+    extremes: tuple[float, ...] = ()
+    start: float = -inf
+    steps: tuple[float, float] | None = None
+    ulp: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """A scalar function: ``numpy`` is its meaning, ``flops`` its price, ``result`` its type when not its argument's.
 
     ``only`` is the type of its arguments where it is defined for one alone. ``derivatives`` has a formula for each
     argument (a, b, c): what a change ``g`` of the result ``y`` means for it, that is g * dy/da. "0" stands where the
-    function is constant but for steps; truth values and functions of integers have none.
+    function is constant but for steps; truth values and functions of integers have none. ``curve`` is the shape of a
+    function of one argument.
     """
 
     numpy: Callable[..., Array]
@@ -26,6 +47,7 @@ class Function:
     result: str | None = None
     only: str | None = None
     derivatives: tuple[str | None, ...] = ()
+    curve: Curve | None = None
 
 
 def _erf(x: Array) -> Array:
@@ -89,20 +111,25 @@ FUNCTIONS: dict[str, Function] = {
         "max": Function(np.maximum, derivatives=("winner(g, y > b, a, b)", "winner(g, y > a, b, a)")),
         "min": Function(np.minimum, derivatives=("winner(g, y < b, a, b)", "winner(g, y < a, b, a)")),
         "neg": Function(np.negative, derivatives=("-g",)),
-        "abs": Function(np.abs, derivatives=("g * sign(a)",)),
+        "abs": Function(np.abs, derivatives=("g * sign(a)",), curve=Curve("v", extremes=(0.0,))),
         "sign": Function(np.sign, derivatives=("0",)),
-        "floor": Function(np.floor, derivatives=("0",)),
-        "ceil": Function(np.ceil, derivatives=("0",)),
-        "trunc": Function(np.trunc, derivatives=("0",)),
-        "round": Function(np.rint, derivatives=("0",)),
-        "sqrt": Function(np.sqrt, 4, derivatives=("g / (2 * y)",)),
-        "exp": Function(np.exp, 10, derivatives=("g * y",)),
-        "log": Function(np.log, 10, derivatives=("g / a",)),
-        "log1p": Function(np.log1p, 12, derivatives=("g / (a + 1)",)),
-        "expm1": Function(np.expm1, 12, derivatives=("g * (y + 1)",)),
-        "sigmoid": Function(_sigmoid, 14, derivatives=("g * (y * (1 - y))",)),
-        "tanh": Function(np.tanh, 14, derivatives=("g * (1 - y * y)",)),
-        "erf": Function(_erf, 16, derivatives=("g * (1.1283791670955126 * exp(-(a * a)))",)),
+        "floor": Function(np.floor, derivatives=("0",), curve=Curve(steps=(-1.0, 0.0))),
+        "ceil": Function(np.ceil, derivatives=("0",), curve=Curve(steps=(0.0, 1.0))),
+        "trunc": Function(np.trunc, derivatives=("0",), curve=Curve(steps=(-1.0, 1.0))),
+        "round": Function(np.rint, derivatives=("0",), curve=Curve(steps=(-0.5, 0.5))),
+        "sqrt": Function(np.sqrt, 4, derivatives=("g / (2 * y)",), curve=Curve("n", start=0.0, ulp=0.5)),
+        "exp": Function(np.exp, 10, derivatives=("g * y",), curve=Curve("v", ulp=1.1)),
+        "log": Function(np.log, 10, derivatives=("g / a",), curve=Curve("n", start=0.0, ulp=0.9)),
+        "log1p": Function(np.log1p, 12, derivatives=("g / (a + 1)",), curve=Curve("n", start=-1.0, ulp=2.8)),
+        "expm1": Function(np.expm1, 12, derivatives=("g * (y + 1)",), curve=Curve("v", ulp=1.6)),
+        "sigmoid": Function(_sigmoid, 14, derivatives=("g * (y * (1 - y))",), curve=Curve("vn", (0.0,), ulp=3.2)),
+        "tanh": Function(np.tanh, 14, derivatives=("g * (1 - y * y)",), curve=Curve("vn", (0.0,), ulp=7.0)),
+        "erf": Function(
+            _erf,
+            16,
+            derivatives=("g * (1.1283791670955126 * exp(-(a * a)))",),
+            curve=Curve("vn", (0.0,), ulp=7.5),
+        ),
         "sin": Function(np.sin, 14, derivatives=("g * cos(a)",)),
         "cos": Function(np.cos, 14, derivatives=("-(g * sin(a))",)),
         "tan": Function(np.tan, 20, derivatives=("g * (y * y + 1)",)),

@@ -1,0 +1,1 @@
+"""Bounds that hold for the code that runs: of every output, for every input of a set."""

@@ -1,0 +1,121 @@
+"""The rule of every operator of a network; what has none is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from edgec.certify.elementwise import RANGES, Place
+from edgec.certify.maps import Map, Move
+from edgec.certify.ranges import Array
+from edgec.certify.reductions import Extreme, Product, window_parts
+from edgec.certify.rules import Elementwise, Leaky, Moved, Rule, Weighted
+from edgec.ir.graph import Node
+from edgec.ir.types import FLOATS
+
+#: Operators that only move elements.
+MOVEMENTS = frozenset(
+    {"reshape", "transpose", "broadcast", "slice", "pad", "concat", "update", "gather", "gather_elements", "gather_nd"}
+)
+#: Those whose second operand says where to read.
+_GATHERS = frozenset({"gather", "gather_elements", "gather_nd"})
+_COMPARISONS = {"lt": False, "le": False, "gt": True, "ge": True}
+
+
+def rule(n: Node, varies: Collection[Node], fixed: Mapping[Node, Array], settles: bool, is_whole: bool) -> Rule | None:
+    """The rule of a node, of whose operands those in ``varies`` are not known; None where there is none.
+
+    ``fixed`` are the values of all others; ``settles`` and ``is_whole`` are what `Place` says.
+    """
+    operands = tuple(k for k, a in enumerate(n.args) if a in varies)
+    place = Place(n, settles, is_whole)
+    values = {k: _wide(n, k, fixed[a]) for k, a in enumerate(n.args) if a not in varies}
+    if n.op in RANGES:
+        leaky = _leaky(n, fixed)
+        if leaky is not None:
+            return _with(Leaky(place, (leaky[0],)), slopes=leaky[1])
+        found: Rule = Elementwise(place, operands)
+        found.is_linear = n.op in ("add", "sub", "neg") or (n.op in ("mul", "div") and len(operands) == 1)
+        found.is_linear &= not place.is_of_one
+        return found
+    if n.op in MOVEMENTS:
+        if n.op in _GATHERS and 1 in operands:
+            return None
+        found = _with(Moved(place, operands), move=Move(n, operands, values))
+        found.is_linear = True
+        return found
+    combine = n.attributes.get("combine")
+    if n.op in ("reduce", "pool") and combine in ("max", "min"):
+        return _with(Extreme(place, operands), parts=window_parts(n))
+    is_weighted = (n.op in ("matmul", "conv") and len(operands) == 1) or (
+        n.op in ("reduce", "pool") and combine == "add"
+    )
+    if is_weighted:
+        k = operands[0]
+        sizes = {j: np.abs(v) for j, v in values.items()}
+        found = _with(Weighted(place, operands), terms=_terms(n), map=Map(n, k, values), magnitudes=Map(n, k, sizes))
+        found.is_linear = True
+        return found
+    if n.op == "matmul" and n.args[0] is not n.args[1]:
+        return _with(Product(place, operands), terms=_terms(n))
+    return None
+
+
+def _with(made: Rule, **facts: Any) -> Rule:
+    """The rule with the facts that its kind has."""
+    for name, value in facts.items():
+        setattr(made, name, value)
+    return made
+
+
+def _wide(n: Node, k: int, value: Array) -> Array:
+    """A constant operand in double precision; positions stay integers."""
+    return np.asarray(value) if n.op in _GATHERS and k == 1 else np.asarray(value).astype(np.float64)
+
+
+def _terms(n: Node) -> int:
+    """Terms of a sum."""
+    if n.op == "matmul":
+        return int(n.args[0].type.shape[-1])
+    if n.op == "conv":
+        return prod(n.args[1].type.shape[1:])
+    if n.op == "pool":
+        return prod(n.attributes["kernel"])
+    return prod(n.args[0].type.shape[a] for a in n.attributes["axes"])
+
+
+def _leaky(n: Node, fixed: Mapping[Node, Array]) -> tuple[int, tuple[Array, Array]] | None:
+    """The number of the operand that is x, and the slopes behind and before zero of a choice between x and its
+    multiple by its sign."""
+    if n.op != "select" or n.args[0].op not in _COMPARISONS or n.type.dtype not in FLOATS:
+        return None
+    (x, limit), sides = n.args[0].args, n.args[1:]
+    if limit not in fixed or np.any(fixed[limit]) or x.type.shape != n.type.shape or x not in sides:
+        return None
+    k = sides.index(x)
+    other = sides[1 - k]
+    if other.op != "mul" or x not in other.args:
+        return None
+    factor = next((a for a in other.args if a is not x), x)
+    if factor not in fixed:
+        return None
+    slopes = [np.ones((1,)), np.ones((1,))]
+    value = np.asarray(fixed[factor], np.float64)
+    slopes[1 - k] = value.reshape(1, *(1,) * (n.type.rank - value.ndim), *value.shape)
+    then, otherwise = slopes
+    return 1 + k, (then, otherwise) if _COMPARISONS[n.args[0].op] else (otherwise, then)
+
+
+def is_whole(n: Node, known: Mapping[Node, bool], fixed: Mapping[Node, Array]) -> bool:
+    """Are all values of a node whole numbers, given that of its operands?"""
+    if n in fixed:
+        return (
+            bool(np.all(np.asarray(fixed[n]) == np.rint(fixed[n]))) if np.asarray(fixed[n]).dtype.kind in "fV" else True
+        )
+    if n.type.dtype not in FLOATS or n.op in ("round", "floor", "ceil", "trunc"):
+        return True
+    passing = n.op in MOVEMENTS or n.op in ("add", "sub", "mul", "neg", "max", "min", "cast", "reduce", "pool")
+    return passing and n.op != "input" and all(known[a] for a in n.args)

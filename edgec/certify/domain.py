@@ -1,0 +1,67 @@
+"""Sets of inputs: boxes, and balls within them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.certify.ranges import U64, Array
+from edgec.ir.graph import Node
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Boxes [boxes, elements...] by input, and where ``radius`` is given, the ball of it around ``center`` within them.
+
+    The ball is that of the Euclidean norm over all inputs together.
+    """
+
+    low: Mapping[Node, Array]
+    high: Mapping[Node, Array]
+    center: Mapping[Node, Array] | None = None
+    radius: float | None = None
+
+    @property
+    def boxes(self) -> int:
+        return int(next(iter(self.low.values())).shape[0])
+
+    def of(self, n: Node) -> tuple[Array, Array]:
+        """The box of an input."""
+        return self.low[n], self.high[n]
+
+    def least(self, rows: Mapping[Node, Array], shape: tuple[int, ...]) -> Array:
+        """Lower bounds [boxes, rows] of the sum of rows times inputs."""
+        total = np.zeros(shape)
+        for n, row in rows.items():
+            low, high = self.low[n], self.high[n]
+            middle = (low + high) / 2
+            radius = np.maximum(high - middle, middle - low)
+            size = np.maximum(np.abs(low), np.abs(high))
+            flat = (row.reshape(*shape, -1), *(x.reshape(x.shape[0], -1, 1) for x in (middle, radius, size)))
+            slack = 4 * U64 * (flat[0].shape[-1] + 8)
+            absolute = np.abs(flat[0])
+            total += (flat[0] @ flat[1] - absolute @ (flat[2] + slack * flat[3]))[..., 0]
+        if self.radius is None or self.center is None or not rows:
+            return total
+        around, squares = np.zeros(shape), np.zeros(shape)
+        for n, row in rows.items():
+            flat_row, center = row.reshape(*shape, -1), self.center[n].reshape(self.center[n].shape[0], -1, 1)
+            slack = 4 * U64 * (flat_row.shape[-1] + 8)
+            around += (flat_row @ center - np.abs(flat_row) @ (slack * np.abs(center)))[..., 0]
+            squares += (flat_row * flat_row).sum(-1) * (1 + slack)
+        ball = around - self.radius * np.sqrt(squares) * (1 + 8 * U64)
+        return np.maximum(total, ball - 8 * U64 * np.abs(around))
+
+    def corner(self, rows: Mapping[Node, Array]) -> dict[Node, Array]:
+        """The inputs [boxes, rows, elements...] at which the sum of rows times inputs is least."""
+        if self.radius is not None and self.center is not None:
+            norm = np.sqrt(sum((r * r).reshape(*r.shape[:2], -1).sum(-1) for r in rows.values()))
+            norm = np.where(norm > 0, norm, 1.0)
+            found = {}
+            for n, row in rows.items():
+                scale = (self.radius / norm).reshape(*norm.shape, *(1,) * (row.ndim - 2))
+                found[n] = np.clip(self.center[n][:, None] - row * scale, self.low[n][:, None], self.high[n][:, None])
+            return found
+        return {n: np.where(row > 0, self.low[n][:, None], self.high[n][:, None]) for n, row in rows.items()}

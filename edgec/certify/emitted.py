@@ -1,0 +1,63 @@
+"""The code that bounds are about: a build, and what of it has bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from edgec.certify.network import Network
+from edgec.errors import ModelError
+from edgec.fuse import Plan
+from edgec.ir.types import FLOATS
+from edgec.options import Options
+from edgec.schedule.program import Kernel, Program
+from edgec.text import listed
+
+#: Kernels that compute each element by its formula, with the terms of its sums in any order.
+_BY_FORMULA = frozenset({"contract", "sparse", "row", "window", "map", "halo_fill", "chain", "procedure"})
+#: The other kernels of a CPU, what they do otherwise, and how to have none of them.
+_OTHERS = {
+    "winograd": ("multiplies in another domain, of which the rounding is not bounded", "build with --numeric exact"),
+    "few_bits": ("rounds its operands to few bits", "build with --numeric exact, or from weights in fp32"),
+    "attention": ("rescales its sums on the way", "build with --no-fuse"),
+    "few_queries": ("rescales its sums on the way", "build with --no-fuse"),
+}
+
+
+def network_of(plan: Plan | None, program: Program, options: Options) -> Network:
+    """The network whose bounds hold for the code of a program.
+
+    Raises ModelError for kernels, types and devices whose rounding has no bound, in words.
+    """
+    if plan is None:
+        raise ModelError("the build began after its plan, which bounds are made of", hint="certify the model itself")
+    if program.parts or options.gpu is not None or options.device.is_gpu:
+        raise ModelError("code for a GPU has no bounds", hint="bounds are those of the C for a CPU")
+    if options.device.precision != "fp32" or plan.bf16_layers:
+        raise ModelError("sums in fp16 and bf16 have no bounds", hint="build with --precision fp32")
+    if program.states or program.training is not None:
+        raise ModelError("a network with states has no bounds", hint="bounds are those of one run from its inputs")
+    for kernel in _all(program.kernels):
+        if kernel.template in _OTHERS:
+            what, hint = _OTHERS[kernel.template]
+            raise ModelError(
+                f"kernel '{kernel.template}' {what}", hint=hint, where=listed(list(kernel.names[:3])) or None
+            )
+        if kernel.template not in _BY_FORMULA or _is_narrow(kernel):
+            raise ModelError(f"kernel '{kernel.template}' has no bounds: {kernel.describe}")
+    return Network(plan)
+
+
+def _all(kernels: Iterable[Kernel]) -> Iterable[Kernel]:
+    for kernel in kernels:
+        yield from kernel.steps if kernel.steps != (kernel,) else (kernel,)
+
+
+def _is_narrow(kernel: Kernel) -> bool:
+    """Does a sum of floats run on an instruction that multiplies narrower numbers?"""
+    micro = getattr(kernel.schedule, "micro", None)
+    block = kernel.block
+    if kernel.schedule.uses_tiles:
+        return True
+    if micro is None or block is None or block.output.type.dtype not in FLOATS:
+        return False
+    return "fp32" not in micro.factors and "int8" not in micro.factors

@@ -1,0 +1,173 @@
+"""Operators as linear maps in double precision: applied to many arrays at once, and transposed.
+
+A map is an operator with one operand that varies and others that are constant. Its formula gets one more variable,
+which runs over the arrays. Transposed, it is the adjoint that stands beside the operator's definition (`edgec.ops`):
+what the gradient is made with is what bounds are carried back with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from edgec import ops
+from edgec.certify.ranges import Array
+from edgec.ir import expr as X
+from edgec.ir.evaluate import evaluate_formula, evaluate_node
+from edgec.ir.expr import Expr
+from edgec.ir.graph import Formula, Node, constant, placeholder, topological
+from edgec.ir.loads import replace_loads
+from edgec.ir.registry import adjoint_of, formula, is_procedure
+from edgec.ir.types import Type
+
+#: Bytes that a map may take for its arrays at a time.
+_ROOM = 1 << 27
+
+
+class Map:
+    """The operator of a node, from its operand ``k``, with all others constant.
+
+    ``constants`` are the values of the other operands in double precision; integer positions stay integers.
+    """
+
+    def __init__(self, node: Node, k: int, constants: Mapping[int, Array]) -> None:
+        self.operand = placeholder("x", Type("f64", node.args[k].type.shape))
+        args = [self.operand if j == k else constant(constants[j]) for j in range(len(node.args))]
+        attributes = {n: "f64" if n == "to" else v for n, v in node.attributes.items()}
+        self.node = ops.node(node.op, *args, **attributes)
+        self.k = k
+
+    def __call__(self, x: Array) -> Array:
+        """The results [n, ...] for operands ``x`` [n, ...]."""
+        return _in_pieces(x, self.node.type.shape, lambda part: _applied(self.node, {self.operand: part}))
+
+    @cached_property
+    def _back(self) -> tuple[Node, Node]:
+        """The seed, and the graph that carries it back; made in terms of constants alone."""
+        seed = placeholder("g", self.node.type)
+        adjoint = adjoint_of(self.node.op)
+        assert adjoint is not None, f"{self.node.op} has no adjoint"
+        back = adjoint(self.node, seed, self.k)
+        assert back is not None
+        return seed, _folded(back)
+
+    def transposed(self, g: Array) -> Array:
+        """The rows [n, operand's shape] that the rows ``g`` [n, result's shape] are behind the map."""
+        if self.node.op == "conv" and self.k == 0:
+            return _in_pieces(g, self.operand.type.shape, self._by_taps)
+        seed, back = self._back
+        return _in_pieces(g, self.operand.type.shape, lambda part: _applied(back, {seed: part}))
+
+    def _by_taps(self, g: Array) -> Array:
+        """A convolution transposed: one matrix product for all taps, whose results are added where each tap reads."""
+        weights, strides, dilations = self.node.args[1].value, self._of("strides"), self._of("dilations")
+        groups: int = self.node.attributes["groups"]
+        (outputs, per_group, *kernel), space = weights.shape, g.shape[3:]
+        count = g.shape[0] * g.shape[1]
+        taps = list(product(*(range(k) for k in kernel)))
+        apart = weights.reshape(groups, outputs // groups, per_group, len(taps))
+        turned = apart.transpose(0, 3, 2, 1).reshape(groups, len(taps) * per_group, outputs // groups)
+        rows = g.reshape(count, groups, outputs // groups, prod(space))
+        # Of one channel a group it is a product of numbers, which matrix products are slow for.
+        found = turned * rows if outputs == groups == per_group * groups else turned @ rows
+        split = found.reshape(count, groups, len(taps), per_group, *space)
+        result = np.zeros((count, groups, per_group, *self.operand.type.shape[2:]))
+        for k, tap in enumerate(taps):
+            steps = zip(tap, dilations, strides, space)
+            place = (slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in steps)
+            result[(slice(None), slice(None), slice(None), *place)] += split[:, :, k]
+        return result.reshape(g.shape[0], *self.operand.type.shape)
+
+    def _of(self, name: str) -> tuple[int, ...]:
+        found: tuple[int, ...] = self.node.attributes[name]
+        return found
+
+
+def _in_pieces(x: Array, shape: Sequence[int], work: Any) -> Array:
+    """Work on as many arrays at a time as there is room for."""
+    count = max(1, _ROOM // (8 * max(1, prod(x.shape[1:]), prod(shape)) * 4))
+    if x.shape[0] <= count:
+        return np.asarray(work(x))
+    return np.concatenate([work(x[k : k + count]) for k in range(0, x.shape[0], count)])
+
+
+def _folded(back: Node) -> Node:
+    """The graph with everything that is made of constants alone computed."""
+    new: dict[Node, Node] = {}
+    for n in topological([back]):
+        args = tuple(new[a] for a in n.args)
+        if n.op in ("input", "const"):
+            new[n] = n
+        elif all(a.is_const for a in args):
+            new[n] = constant(evaluate_node(n, [a.value for a in args]))
+        else:
+            new[n] = ops.node(n.op, *args, **n.attributes)
+    return new[back]
+
+
+def _applied(result: Node, given: Mapping[Node, Array]) -> Array:
+    """The values [n, ...] of a node, from those of the placeholders that it is computed from."""
+    values: dict[Node, Array] = dict(given)
+    count = next(iter(given.values())).shape[0]
+    for n in topological([result]):
+        if n in values:
+            continue
+        if n.is_const:
+            values[n] = n.value
+        elif n.op == "matmul" and n.args[1].is_const and n.args[1].type.rank == 2:
+            values[n] = values[n.args[0]] @ n.args[1].value
+        elif is_procedure(n.op):
+            rows = ([values[a] if a.is_const else values[a][k] for a in n.args] for k in range(count))
+            values[n] = np.stack([evaluate_node(n, row) for row in rows])
+        else:
+            values[n] = evaluate_formula(lifted(n, count), [values[a] for a in n.args].__getitem__)
+    return values[result]
+
+
+def lifted(node: Node, count: int) -> Formula:
+    """The formula of a node for ``count`` arrays at once: operands that are not constant have one more dimension."""
+    own = formula(node)
+    along = X.var("array", count)
+
+    def placed(slot: Any, place: tuple[Expr, ...]) -> Expr:
+        arg = node.args[slot]
+        return X.load(slot, place if arg.is_const else (along, *place), arg.type.dtype)
+
+    body = replace_loads(own.body, placed)
+    return Formula(Type(own.type.dtype, (count, *own.type.shape)), (along, *own.variables), body)
+
+
+class Move:
+    """An operator that moves elements of its operands ``varying``; ``offset`` is what it puts beside them.
+
+    ``constants`` are the other operands in double precision.
+    """
+
+    def __init__(self, node: Node, varying: Sequence[int], constants: Mapping[int, Array]) -> None:
+        zeros = {k: np.zeros(node.args[k].type.shape) for k in varying}
+        self.maps = {k: Map(node, k, {**constants, **{j: z for j, z in zeros.items() if j != k}}) for k in varying}
+        self.given = [placeholder(f"x{k}", Type("f64", node.args[k].type.shape)) for k in varying]
+        self.node = self._made(node, varying, constants, node.attributes)
+        without = {k: v if v.dtype.kind == "i" else np.zeros_like(v) for k, v in constants.items()}
+        blank = {**node.attributes, "value": 0.0} if "value" in node.attributes else node.attributes
+        self.silent = self._made(node, varying, without, blank)
+        beside = self([zeros[k][None] for k in varying])[0]
+        self.offset: Array | None = beside if beside.any() else None
+
+    def _made(self, node: Node, varying: Sequence[int], constants: Mapping[int, Array], attributes: Any) -> Node:
+        places = dict(zip(varying, self.given))
+        args = [places[k] if k in places else constant(constants[k]) for k in range(len(node.args))]
+        return ops.node(node.op, *args, **attributes)
+
+    def __call__(self, x: Sequence[Array]) -> Array:
+        """The results [n, ...] for operands [n, ...]."""
+        return _applied(self.node, dict(zip(self.given, x)))
+
+    def plain(self, x: Sequence[Array]) -> Array:
+        """The same with zeros for everything that is put beside the operands."""
+        return _applied(self.silent, dict(zip(self.given, x)))

@@ -1,0 +1,284 @@
+"""Bounds of a planned network: ranges forward, linear bounds back.
+
+What a kernel stores is the exact function of what it reads from memory, with an error that its rounding bounds. So
+bounds are those of exact functions between stored values, each of which adds its error once; within a kernel errors
+are carried along (`Range.error`), as what it computes there may differ from one reader to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from edgec.certify.choose import MOVEMENTS, is_whole, rule
+from edgec.certify.domain import Domain
+from edgec.certify.elementwise import RANGES
+from edgec.certify.ranges import U64, Array, Range, exact, met
+from edgec.certify.rules import Leaky, Rule, dot, lost
+from edgec.differentiate.composites import softmax_operand
+from edgec.errors import ModelError
+from edgec.fuse import Plan
+from edgec.ir.evaluate import evaluate_node
+from edgec.ir.graph import Node, sizes_in
+from edgec.text import listed, printable
+
+#: Types that the code computes with as its formulas say.
+_TYPES = frozenset({"f32", "f64", "bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64"})
+#: Bytes of rows that pass back at a time, and the most numbers of rows in all of them for which ranges are tightened.
+_ROOM, _MOST = 1 << 27, 1 << 33
+#: Free slopes by node: [boxes, 1 or rows, elements...].
+Shares = Mapping[Node, Array]
+#: Bounds that a search knows better, by node.
+Known = Mapping[Node, tuple[Array, Array]]
+
+
+@dataclass
+class Bounds:
+    """Facts about every value of a network for some boxes of its inputs.
+
+    ``exact`` are the ranges of the exact functions, ``seen`` what their readers see, ``noise`` the errors of what is
+    stored.
+    """
+
+    domain: Domain
+    exact: dict[Node, Range] = field(default_factory=dict)
+    seen: dict[Node, Range] = field(default_factory=dict)
+    noise: dict[Node, Array] = field(default_factory=dict)
+
+
+class Network:
+    """A plan, with a rule for every node. Raises ModelError for what has no bounds, by name."""
+
+    def __init__(self, plan: Plan) -> None:
+        graph = plan.graph
+        self.graph = graph
+        self.order = graph.nodes()
+        self.inputs = {str(n.attributes["name"]): n for n in graph.inputs if n in set(self.order)}
+        self.outputs = dict(graph.outputs)
+        #: The operands of softmaxes that outputs end with, by a name that no output has.
+        self.before: dict[str, Node] = {}
+        for name, n in graph.outputs:
+            found = softmax_operand(n)
+            if found is not None and found[0].type.shape == n.type.shape:
+                self.before[f"before {name}"] = found[0]
+        self.stored = _stored(plan)
+        self.fixed: dict[Node, Array] = {}
+        self.rules: dict[Node, Rule] = {}
+        _refuse_kinds(plan)
+        self._make(graph.users())
+
+    def _make(self, users: Mapping[Node, list[Node]]) -> None:
+        varies: set[Node] = set()
+        whole: dict[Node, bool] = {}
+        refused: dict[str, list[str]] = {}
+        settles = _settling(self.order, users, self.stored)
+        for n in self.order:
+            if n.is_const:
+                self.fixed[n] = n.value
+            elif n.op == "iota" or ((n.op in MOVEMENTS or n.op == "cast") and all(a in self.fixed for a in n.args)):
+                self.fixed[n] = evaluate_node(n, [self.fixed[a] for a in n.args])
+            elif n.op == "input":
+                varies.add(n)
+            else:
+                takes = all(whole[a] for a in n.args)
+                made = None if n.type.dtype not in _TYPES else rule(n, varies, self.fixed, n in settles, takes)
+                if made is None:
+                    name = n.op if n.type.dtype in _TYPES else f"{n.op} of {n.type.dtype}"
+                    combine = n.attributes.get("combine")
+                    refused.setdefault(f"{name} by {combine}" if combine else name, []).extend(self.graph.names(n)[:1])
+                else:
+                    self.rules[n] = made
+                varies.add(n)
+            whole[n] = is_whole(n, whole, self.fixed)
+        if refused:
+            named = [f"{op} ({listed(names[:3])})" if names else op for op, names in sorted(refused.items())]
+            hint = "docs/guide/certify.md lists the operators that have bounds"
+            raise ModelError(f"there are no bounds for {listed(named)}", hint=hint)
+
+    def bounds(self, domain: Domain, known: Known | None = None, tighten: bool = True) -> Bounds:
+        """The ranges of all values; with ``tighten``, those that planes are made of by linear bounds too."""
+        found, known = Bounds(domain), known or {}
+        wanted = self._wanted() if tighten else set()
+        for n in self.order:
+            if n in self.fixed:
+                found.seen[n] = found.exact[n] = exact(self.fixed[n])
+                continue
+            if n.op == "input":
+                low, high = domain.of(n)
+                found.seen[n] = found.exact[n] = Range(low, high, np.zeros((1,) * low.ndim))
+                continue
+            args = [found.seen[a] for a in n.args]
+            with np.errstate(all="ignore"):
+                own = self.rules[n].range(args)
+                found.exact[n] = own
+                if n in wanted:
+                    own = self._tightened(n, own, found)
+                if n in known:
+                    own = met(own, *known[n])
+            self._keep(n, own, found)
+        return found
+
+    def _keep(self, n: Node, own: Range, found: Bounds) -> None:
+        found.exact[n] = own
+        if n in self.stored:
+            found.noise[n] = own.error
+            found.seen[n] = own.computed
+        else:
+            found.seen[n] = own
+
+    def _wanted(self) -> set[Node]:
+        """The nodes whose ranges planes are made of, where intervals are not as tight already."""
+        operands = {n.args[k] for n, r in self.rules.items() if not r.is_linear for k in r.operands}
+        return {n for n in operands if n in self.rules and not self._is_chain(n)}
+
+    def _is_chain(self, n: Node) -> bool:
+        """Is it made of an input by linear operators with one operand each? Then its range is as tight as rows are."""
+        while n.op != "input":
+            varying = [a for a in n.args if a not in self.fixed]
+            if not self.rules[n].is_linear or len(varying) != 1:
+                return False
+            n = varying[0]
+        return True
+
+    def _tightened(self, n: Node, own: Range, found: Bounds) -> Range:
+        """The range with linear bounds of those elements that a plane is made of and does not know enough about."""
+        loose = np.zeros(own.low.shape, bool)
+        seen = {**found.seen, n: own}
+        for user, r in self.rules.items():
+            for k in r.operands:
+                if user.args[k] is n and not r.is_linear and all(a in seen for a in user.args):
+                    loose |= np.broadcast_to(r.loose([seen[a] for a in user.args], k), loose.shape)
+                elif user.args[k] is n and not r.is_linear:
+                    loose[...] = True
+        chosen = np.flatnonzero(loose.any(axis=0).reshape(-1))
+        boxes, elements = own.low.shape[0], prod(n.type.shape)
+        if not chosen.size or chosen.size * self._size(n) * boxes > _MOST:
+            return own
+        low, high = (x.reshape(boxes, -1).copy() for x in (own.low, own.high))
+        step = max(1, _ROOM // (16 * boxes * self._width(n)))
+        for start in range(0, chosen.size, step):
+            part = chosen[start : start + step]
+            rows = np.zeros((1, 2 * part.size, elements))
+            rows[0, np.arange(part.size), part] = 1
+            rows[0, part.size + np.arange(part.size), part] = -1
+            rows = np.broadcast_to(rows, (boxes, *rows.shape[1:])).reshape(boxes, 2 * part.size, *n.type.shape)
+            value, _ = self.back({n: rows}, found, noisy=False)
+            low[:, part], high[:, part] = value[:, : part.size], -value[:, part.size :]
+        return met(own, low.reshape(own.low.shape), high.reshape(own.high.shape))
+
+    def _size(self, n: Node) -> int:
+        return sum(prod(a.type.shape) for a in self._below(n))
+
+    def _width(self, n: Node) -> int:
+        return max((prod(a.type.shape) for a in self._below(n)), default=1)
+
+    def _below(self, n: Node) -> Iterable[Node]:
+        seen, stack = {n}, [n]
+        while stack:
+            for a in stack.pop().args:
+                if a not in seen and a not in self.fixed:
+                    seen.add(a)
+                    stack.append(a)
+        return seen
+
+    def back(
+        self, rows: Mapping[Node, Array], found: Bounds, shares: Shares | None = None, noisy: bool = True
+    ) -> tuple[Array, dict[Node, Array]]:
+        """Lower bounds [boxes, rows] of the sum of rows times the values of nodes, and what they are of the inputs.
+
+        ``noisy``: the values are what is computed, not those of the exact functions of what is stored before them.
+        """
+        waiting: dict[Node, Array] = dict(rows)
+        first = next(iter(rows.values()))
+        constant, mass, shares = np.zeros(first.shape[:2]), np.zeros(first.shape[:2]), shares or {}
+        reached: dict[Node, Array] = {}
+        for n in reversed(self.order):
+            if n not in waiting:
+                continue
+            here = waiting.pop(n)
+            if n in self.fixed:
+                constant = constant + dot(here, exact(self.fixed[n]).low)
+                continue
+            with np.errstate(all="ignore"):
+                terms: list[Array] = []
+                if noisy or n not in rows:
+                    error = found.noise.get(n)
+                    if error is None and n in rows and n in self.rules:
+                        error = found.exact[n].error
+                    if error is not None and error.any():
+                        terms.append(-dot(np.abs(here), error) * (1 + prod(n.type.shape) * 4 * U64))
+                if n.op == "input":
+                    reached[n] = here
+                else:
+                    args = [found.seen[a] for a in n.args]
+                    passed = self.rules[n].back(here, args, found.exact[n], shares.get(n))
+                    terms.append(passed.constant)
+                    for k, part in passed.parts.items():
+                        a = n.args[k]
+                        if a in waiting:
+                            part = waiting[a] + part
+                            terms.append(-lost(part, found.seen[a].magnitude, 1))
+                        waiting[a] = part
+                for t in terms:
+                    constant, mass = constant + t, mass + np.abs(t)
+        least = found.domain.least(reached, constant.shape)
+        total = constant + least
+        return total - 4 * U64 * len(self.order) * (mass + np.abs(least)), reached
+
+    def output_rows(self, weights: Mapping[str, Array]) -> dict[Node, Array]:
+        """Rows of outputs [boxes, rows, elements...] by their names, as rows of nodes."""
+        found: dict[Node, Array] = {}
+        for name, row in weights.items():
+            n = self.outputs[name] if name in self.outputs else self.before[name]
+            found[n] = found[n] + row if n in found else row
+        return found
+
+    def choices(self, found: Bounds) -> dict[Node, Array]:
+        """For every maximum, minimum or leaky choice, the elements whose side is open in each box."""
+        masks = {}
+        for n, r in self.rules.items():
+            if isinstance(r, Leaky) or n.op in ("max", "min"):
+                args = [found.seen[a] for a in n.args]
+                k = r.operands[0]
+                mask = np.broadcast_to(r.loose(args, k), args[k].low.shape)
+                if mask.any():
+                    masks[n] = mask
+        return masks
+
+
+def _stored(plan: Plan) -> set[Node]:
+    """Nodes whose values every reader takes from memory: none is computed again within a block of its readers."""
+    outputs = {b.output for b in plan.blocks}
+    within = {n for b in plan.blocks for n in b.nodes if n is not b.output}
+    return outputs - within
+
+
+def _settling(order: Iterable[Node], users: Mapping[Node, list[Node]], stored: set[Node]) -> set[Node]:
+    """Nodes each of whose elements goes into one stored element alone, by element-wise operators."""
+    found: set[Node] = set()
+    for n in reversed(list(order)):
+        readers = users.get(n, [])
+        if n in stored:
+            found.add(n)
+        elif len(readers) == 1 and readers[0] in found and readers[0].op in RANGES:
+            (reader,) = readers
+            if reader.type.shape == n.type.shape and list(reader.args).count(n) == 1:
+                found.add(n)
+    return found
+
+
+def _refuse_kinds(plan: Plan) -> None:
+    """Raises ModelError for networks whose results are not those of one graph of known sizes."""
+    graph = plan.graph
+    if graph.sizes or any(sizes_in(n) for n in graph.nodes()):
+        raise ModelError("sizes that are known only at run time have no bounds", hint="give them with --shape")
+    if graph.demands:
+        raise ModelError(f"a network that may refuse its inputs has no bounds: {graph.demands[0][0]}")
+    if plan.guards:
+        raise ModelError("a network with branches has no bounds")
+    for name, n in graph.outputs:
+        if n.op in ("input", "const"):
+            raise ModelError(f"output '{printable(name)}' is not computed")

@@ -1,0 +1,267 @@
+"""Rules of operators: how ranges pass forward, and how rows of linear bounds pass back.
+
+A row is a lower bound in terms of a value: row * value + constant. Behind an operator it becomes rows of its operands,
+with a constant that is no greater than it may be: of a linear operator by its adjoint, of any other by the plane that
+suits the sign of every element (CROWN: Zhang et al., 2018; DeepPoly: Singh et al., 2019).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from edgec.certify.elementwise import RANGES, Place, aligned, stretched
+from edgec.certify.maps import Map, Move
+from edgec.certify.planes import PLANES, Planes, extreme_planes
+from edgec.certify.ranges import TINY, U64, Array, Range, Sum, checked, gamma, whole
+
+Ranges = Sequence[Range]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of operands, [boxes, rows, elements...] by the number of the operand, and a constant [boxes, rows]."""
+
+    parts: dict[int, Array]
+    constant: Array
+
+
+@dataclass
+class Rule(ABC):
+    """The rule of one operator where it stands; ``operands`` are the numbers of those that vary."""
+
+    place: Place
+    operands: tuple[int, ...]
+    #: Is the operator linear in its operands? Then tighter ranges of them gain nothing for its rows.
+    is_linear: bool = field(default=False, init=False)
+
+    @abstractmethod
+    def range(self, args: Ranges) -> Range:
+        """The range of the result, with the error of what is computed from exact operands and theirs."""
+
+    @abstractmethod
+    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
+        """Rows of the operands; ``share`` is the free slope of an operator that has one."""
+
+    def loose(self, args: Ranges, k: int) -> Array:
+        """The elements of operand ``k`` of which tighter ranges would help."""
+        return np.full(args[k].low.shape, not self.is_linear)
+
+
+def dot(rows: Array, values: Array) -> Array:
+    """[boxes, rows] of the products of rows with one value for each element, [boxes, elements...]."""
+    if rows.ndim == 2:
+        return np.asarray(rows * (values[:, None] if values.ndim else values))
+    axes = tuple(range(2, rows.ndim))
+    full = np.broadcast_to(values, (values.shape[0] if values.ndim else 1, *rows.shape[2:]))
+    if full.shape[0] == 1:
+        return np.asarray(np.tensordot(rows, full[0], (axes, tuple(range(full.ndim - 1)))))
+    return np.asarray(np.matmul(rows.reshape(*rows.shape[:2], -1), full.reshape(full.shape[0], -1, 1))[..., 0])
+
+
+def lost(rows: Array, sizes: Array, terms: float) -> Array:
+    """The most that ``terms`` roundings of the analysis change rows times values of these ``sizes``."""
+    return np.asarray(2 * (terms + 8) * U64 * dot(np.abs(rows), sizes))
+
+
+def _row(values: Array) -> Array:
+    return values[:, None] if values.ndim else values
+
+
+def _summed(rows: Array, shape: Sequence[int]) -> Array:
+    """Rows of a result as those of an operand of ``shape``, which was broadcast."""
+    lead = rows.ndim - 2 - len(shape)
+    axes = [2 + d for d in range(rows.ndim - 2) if d < lead or (shape[d - lead] == 1 and rows.shape[2 + d] != 1)]
+    return (
+        rows.sum(axis=tuple(axes)).reshape(*rows.shape[:2], *shape) if axes else rows.reshape(*rows.shape[:2], *shape)
+    )
+
+
+class Elementwise(Rule):
+    """An operator on single elements."""
+
+    def range(self, args: Ranges) -> Range:
+        rank = self.place.node.type.rank
+        with np.errstate(all="ignore"):
+            found = RANGES[self.place.node.op](self.place, [stretched(a, rank) for a in args])
+        shape = (found.low.shape[0], *self.place.node.type.shape)
+        low, high, error = (np.broadcast_to(x, shape) for x in (found.low, found.high, found.error))
+        parts = found.sum
+        if parts is not None:
+            parts = Sum(np.broadcast_to(parts.carried, shape), np.broadcast_to(parts.mass, shape), parts.terms)
+        return Range(low, high, error, parts)
+
+    def planes(self, args: Ranges, share: Array | None = None) -> Planes:
+        """The planes between which the result is; the free slope of a maximum is ``share``."""
+        rank, op = self.place.node.type.rank, self.place.node.op
+        wide = [stretched(a, rank) for a in args]
+        with np.errstate(all="ignore"):
+            if share is not None and op in ("max", "min"):
+                return extreme_planes(op, wide[0], wide[1], share)
+            return PLANES[op](self.place, wide)
+
+    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
+        planes, rank = self.planes(args, share), self.place.node.type.rank
+        if planes.low is planes.high and planes.offset_low is planes.offset_high:
+            return self._exactly(rows, args, planes)
+        above, below = np.maximum(rows, 0), np.minimum(rows, 0)
+        sizes = np.maximum(np.abs(planes.offset_low), np.abs(planes.offset_high))
+        constant = dot(above, planes.offset_low) + dot(below, planes.offset_high)
+        parts = {}
+        for k, a in enumerate(args):
+            low, high = planes.low[k], planes.high[k]
+            sizes = sizes + np.maximum(np.abs(low), np.abs(high)) * aligned(a.magnitude, rank)
+            part = above * _row(low) + below * _row(high)
+            if k in self.operands:
+                parts[k] = _summed(part, self.place.node.args[k].type.shape)
+            else:
+                constant = constant + dot(part, aligned(a.low, rank))
+        return Rows(parts, constant - lost(rows, sizes, self._terms))
+
+    def _exactly(self, rows: Array, args: Ranges, planes: Planes) -> Rows:
+        rank, parts = self.place.node.type.rank, {}
+        constant: Array = np.zeros(rows.shape[:2])
+        sizes: Array = np.zeros(())
+        for k, a in enumerate(args):
+            slope = planes.low[k]
+            sizes = sizes + np.abs(slope) * aligned(a.magnitude, rank)
+            part = rows if slope.ndim == 0 and slope == 1 else rows * _row(slope)
+            if k in self.operands:
+                parts[k] = _summed(part, self.place.node.args[k].type.shape)
+            else:
+                constant = constant + dot(part, aligned(a.low, rank))
+        return Rows(parts, constant - lost(rows, sizes, self._terms))
+
+    @property
+    def _terms(self) -> int:
+        """Elements that one sum of `dot` or of a broadcast operand adds at most."""
+        return int(self.place.node.type.elements)
+
+    def loose(self, args: Ranges, k: int) -> Array:
+        op = self.place.node.op
+        if op in ("max", "min"):
+            a, b = (stretched(x, self.place.node.type.rank) for x in args)
+            open = (a.low < b.high) & (a.high > b.low)
+            return _operand(open, args[k])
+        only = len(self.operands) == 1
+        if op in ("add", "sub", "neg") or (op in ("mul", "div") and only and not self.place.is_of_one):
+            return np.zeros(args[k].low.shape, bool)
+        if op == "div" and k not in self.operands:
+            return np.zeros(args[k].low.shape, bool)
+        return np.ones(args[k].low.shape, bool)
+
+
+def _operand(mask: Array, of: Range) -> Array:
+    """A mask of a result as one of an operand that was broadcast."""
+    lead = mask.ndim - of.low.ndim
+    if lead:
+        mask = np.asarray(mask.any(axis=tuple(range(1, 1 + lead))))
+    axes = tuple(d for d in range(1, mask.ndim) if of.low.shape[d] == 1 and mask.shape[d] != 1)
+    return np.asarray(mask.any(axis=axes, keepdims=True)) if axes else mask
+
+
+class Leaky(Rule):
+    """x where it is positive, and x * slope where it is not: a choice whose sides meet at zero.
+
+    ``slopes`` are those behind and before zero, as constants that broadcast to x; ``x`` is the operand's number.
+    """
+
+    slopes: tuple[Array, Array]
+
+    def range(self, args: Ranges) -> Range:
+        a, (up, down) = args[self.operands[0]], self.slopes
+        found = [np.where(x > 0, x * up, x * down) for x in (a.low, a.high)]
+        inside = np.where((a.low < 0) & (a.high > 0), 0.0, found[0])
+        low, high = np.minimum(np.minimum(*found), inside), np.maximum(np.maximum(*found), inside)
+        steepest = np.maximum(np.abs(up), np.abs(down))
+        carried = steepest * a.error
+        error = carried + self.place.unit * (steepest * a.magnitude + carried) * (1 + 1e-6) + TINY
+        return checked(low + 0 * a.low, high + 0 * a.low, error)
+
+    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
+        a, (up, down) = args[self.operands[0]], self.slopes
+        with np.errstate(all="ignore"):
+            secant = (a.high * up - a.low * down) / (a.high - a.low)
+        open = (a.low < 0) & (a.high > 0)
+        fixed = np.where(a.low >= 0, up, down) + 0 * a.low
+        free = np.where(a.high > -a.low, up, down) if share is None else share * up + (1 - share) * down
+        slope = np.where(open, secant, fixed)
+        convex = up >= down
+        # The secant moved to where it is on one side at both ends, whatever its slope was rounded to.
+        ends = (a.high * up - slope * a.high, a.low * down - slope * a.low)
+        offset = np.where(open, np.where(convex, np.maximum(*ends), np.minimum(*ends)), 0.0)
+        offset = offset + np.where(convex, 1, -1) * 8 * U64 * np.abs(slope) * a.magnitude * open
+        touching = np.where(open, free, fixed)
+        low, high = np.where(convex, touching, slope), np.where(convex, slope, touching)
+        below, above = np.minimum(rows, 0), np.maximum(rows, 0)
+        constant = dot(above, np.where(convex, 0, offset)) + dot(below, np.where(convex, offset, 0))
+        sizes = np.maximum(np.abs(low), np.abs(high)) * a.magnitude + np.abs(offset)
+        part = above * _row(low) + below * _row(high)
+        return Rows({self.operands[0]: part}, constant - lost(rows, sizes, self.place.node.type.elements))
+
+    def loose(self, args: Ranges, k: int) -> Array:
+        return np.asarray((args[k].low < 0) & (args[k].high > 0)) & (k == self.operands[0])
+
+
+class Weighted(Rule):
+    """A sum of products with constants: a matrix product, a convolution, a sum over dimensions or windows."""
+
+    terms: int
+    map: Map
+    magnitudes: Map
+
+    def range(self, args: Ranges) -> Range:
+        a = args[self.operands[0]]
+        middle = (a.low + a.high) / 2
+        radius = np.maximum(a.high - middle, middle - a.low) + 2 * (self.terms + 8) * U64 * a.magnitude
+        boxes = a.low.shape[0]
+        carries = bool(a.error.any())
+        stacked = np.concatenate([radius, a.magnitude, *([np.broadcast_to(a.error, radius.shape)] if carries else [])])
+        found = self.magnitudes(stacked) * (1 + 4 * U64 * (self.terms + 8))
+        center, reach, size = self.map(middle), found[:boxes], found[boxes : 2 * boxes]
+        carried = found[2 * boxes :] if carries else np.zeros_like(reach)
+        mass = size + carried
+        parts = Sum(carried, mass, self.terms)
+        low, high = center - reach, center + reach
+        if not self.place.is_float:
+            return whole(np.ceil(low - 1e-6), np.floor(high + 1e-6), carried, self.place.ends, parts)
+        error = carried + gamma(self.terms, self.place.unit) * mass * (1 + 1e-6) + self.terms * TINY
+        return checked(low, high, error, parts)
+
+    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
+        k = self.operands[0]
+        flat = self.map.transposed(rows.reshape(-1, *rows.shape[2:]))
+        assert result.sum is not None
+        terms = max(self.terms, prod(self.place.node.type.shape))
+        return Rows({k: flat.reshape(*rows.shape[:2], *flat.shape[1:])}, -lost(rows, result.sum.mass, terms))
+
+
+class Moved(Rule):
+    """An operator that only moves elements, and puts constants beside them."""
+
+    move: Move
+
+    def range(self, args: Ranges) -> Range:
+        varying = [args[k] for k in self.operands]
+        low, high = self.move([a.low for a in varying]), self.move([a.high for a in varying])
+        if any(a.error.any() for a in varying):
+            boxes = low.shape[0]
+            error = self.move.plain([np.broadcast_to(a.error, (boxes, *a.low.shape[1:])) for a in varying])
+        else:
+            error = np.zeros((1,) * low.ndim)
+        return Range(low, high, error)
+
+    def back(self, rows: Array, args: Ranges, result: Range, share: Array | None = None) -> Rows:
+        parts = {}
+        for k in self.operands:
+            flat = self.move.maps[k].transposed(rows.reshape(-1, *rows.shape[2:]))
+            parts[k] = flat.reshape(*rows.shape[:2], *flat.shape[1:])
+        constant = np.zeros(rows.shape[:2])
+        if self.move.offset is not None:
+            constant = dot(rows, self.move.offset[None])
+        sizes = result.magnitude if self.move.offset is None else result.magnitude + np.abs(self.move.offset)
+        return Rows(parts, constant - lost(rows, sizes, prod(self.place.node.type.shape)))

@@ -1,0 +1,53 @@
+"""Classes before a softmax: what is the greatest there is the greatest behind it, in floats too.
+
+Behind a softmax z becomes exp(z - m) / s with one s for all. Where z is greater than another by more than the rounding
+of both powers and quotients, what is computed is greater too; bounds of the difference before it are much tighter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from edgec.certify.network import Bounds, Network
+from edgec.certify.properties import Case, Clause
+from edgec.certify.ranges import UNITS, gamma
+from edgec.ir.functions import FUNCTIONS
+
+#: Unit roundoffs of a quotient and of what a power loses beside its own: twice what they are.
+_QUOTIENT = 8
+
+
+def before_softmax(network: Network, case: Case, found: Bounds) -> tuple[Clause, ...]:
+    """The clauses of a case that compare elements of a softmax, about its operand; none where one is another clause.
+
+    ``found`` are the bounds of the case.
+    """
+    if not network.before or not case.clauses:
+        return ()
+    clauses = []
+    for clause in case.clauses:
+        used = {name: w for name, w in clause.weights.items() if w.any()}
+        (name,) = used if len(used) == 1 else ("",)
+        operand = network.before.get(f"before {name}")
+        weights = next(iter(used.values()), None)
+        if operand is None or weights is None or not _compares(clause, weights):
+            return ()
+        r = found.seen[operand]
+        reach = float(np.max(r.high) - np.min(r.low)) + 2 * float(np.max(r.error, initial=0.0))
+        curve = FUNCTIONS["exp"].curve
+        assert curve is not None
+        unit = UNITS["f32"]
+        # z - m is rounded, then its power, the sum (should it be computed again), and the quotient: of both elements.
+        slack = 2 * (reach * unit + 2 * curve.ulp * unit + gamma(prod(operand.type.shape), unit) + _QUOTIENT * unit)
+        clauses.append(replace(clause, weights={f"before {name}": weights}, limits=clause.limits + 2 * slack))
+    return tuple(clauses)
+
+
+def _compares(clause: Clause, weights: np.ndarray) -> bool:
+    """Is it one element being no greater than another?"""
+    flat = weights.reshape(len(clause.limits), -1)
+    ones = (flat == 1).sum(1) == 1
+    return bool((ones & ((flat == -1).sum(1) == 1) & ((flat != 0).sum(1) == 2) & (clause.limits == 0)).all())
