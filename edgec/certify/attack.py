@@ -62,16 +62,27 @@ def values_at(network: Network, spec: Spec, points: Mapping[Node, Array]) -> tup
 
 
 def attack(
-    network: Network, case: Case, spec: Spec, run: Run, random: np.random.Generator, steps: int = STEPS
+    network: Network,
+    case: Case,
+    spec: Spec,
+    run: Run,
+    random: np.random.Generator,
+    starts: Mapping[Node, Array] | None = None,
+    reach: float = 0.5,
 ) -> dict[str, Array] | None:
     """Inputs inside the case at which the code meets a clause; None where none was found.
 
-    Every clause is searched from points at random (Madry et al., 2018, with the sign of the gradient as the step).
+    Every clause is searched from points at random, or the ``starts`` that are given (Madry et al., 2018, with the sign
+    of the gradient as the step). The first step is ``reach`` of the width of the box.
     """
-    box = case.domain(network.inputs)
-    clauses = np.resize(np.arange(len(case.clauses)), max(STARTS, len(case.clauses)))
+    box, steps = case.domain(network.inputs), STEPS
+    count = STARTS if starts is None else next(iter(starts.values())).shape[0]
+    clauses = np.resize(np.arange(len(case.clauses)), max(count, len(case.clauses)))
     width = {n: box.high[n] - box.low[n] for n in box.low}
-    points = {n: box.low[n] + width[n] * random.random((len(clauses), *width[n].shape[1:])) for n in width}
+    if starts is None:
+        points = {n: box.low[n] + width[n] * random.random((len(clauses), *width[n].shape[1:])) for n in width}
+    else:
+        points = {n: np.resize(x, (len(clauses), *x.shape[1:])) for n, x in starts.items()}
     for step in range(steps):
         values, gradients = values_at(network, spec, points)
         excess = values - spec.limits
@@ -82,7 +93,7 @@ def attack(
         if found is not None:
             return found
         rows = spec.worst_row(excess, clauses)
-        size = 0.5 * (1 - step / steps)
+        size = reach * (1 - step / steps) ** 2
         for n in points:
             slope = gradients[n][np.arange(len(rows)), rows] if n in gradients else np.zeros_like(points[n])
             move = np.sign(np.nan_to_num(slope)) * width[n] * size

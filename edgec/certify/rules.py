@@ -108,19 +108,25 @@ class Elementwise(Rule):
         planes, rank = self.planes(args, share), self.place.node.type.rank
         if planes.low is planes.high and planes.offset_low is planes.offset_high:
             return self._exactly(rows, args, planes)
-        above, below = np.maximum(rows, 0), np.minimum(rows, 0)
+        is_above, below = rows > 0, np.minimum(rows, 0)
         sizes = np.maximum(np.abs(planes.offset_low), np.abs(planes.offset_high))
-        constant = dot(above, planes.offset_low) + dot(below, planes.offset_high)
-        parts = {}
+        parts, constant = {}, np.zeros(rows.shape[:2])
         for k, a in enumerate(args):
             low, high = planes.low[k], planes.high[k]
             sizes = sizes + np.maximum(np.abs(low), np.abs(high)) * aligned(a.magnitude, rank)
-            part = above * _row(low) + below * _row(high)
+            if k not in self.operands and not a.low.any():
+                continue
+            part = np.where(is_above, _row(low), _row(high))
+            part *= rows
             if k in self.operands:
                 parts[k] = _summed(part, self.place.node.args[k].type.shape)
             else:
-                constant = constant + dot(part, aligned(a.low, rank))
-        return Rows(parts, constant - lost(rows, sizes, self._terms))
+                constant += dot(part, aligned(a.low, rank))
+        if planes.offset_low.any():
+            constant += dot(rows - below, planes.offset_low)
+        constant += dot(below, planes.offset_high)
+        mass = dot(rows, sizes) - 2 * dot(below, sizes)  # of the magnitudes of the rows
+        return Rows(parts, constant - 3 * (self._terms + 8) * U64 * mass)
 
     def _exactly(self, rows: Array, args: Ranges, planes: Planes) -> Rows:
         rank, parts = self.place.node.type.rank, {}

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from edgec.certify.attack import Run, attack, met_by
+from edgec.certify.attack import STARTS, Run, attack, met_by
 from edgec.certify.domain import Domain
 from edgec.certify.network import Bounds, Network
 from edgec.certify.properties import Case
@@ -19,6 +19,10 @@ from edgec.ir.graph import Node
 from edgec.progress import Progress
 
 Status = Literal["holds", "violated", "unknown"]
+#: Rounds of cuts after which open parts are attacked again.
+ATTACKS = 4
+#: Weight of the width of an input beside the whole box, where the one that is cut is chosen.
+BENT = 0.5
 #: Boxes that are bounded together.
 BATCH = 256
 #: Inputs with any width up to which their box is cut; networks of more inputs are cut at their choices.
@@ -66,7 +70,7 @@ def decide(
     wide = sum(int((box.high[n] > box.low[n]).sum()) for n in box.low)
     if wide > CUT_INPUTS or case.radius is not None:
         return ending.answer("unknown", margin, 1, reason="the bounds do not decide it")
-    return _cut(network, case, spec, run, ending, margin)
+    return _cut(network, case, spec, run, ending, margin, random)
 
 
 @dataclass(frozen=True)
@@ -87,14 +91,24 @@ class _Ending:
         return Verdict(status, margin, time.perf_counter() - self.begun, parts, inputs, reason)
 
 
-def _cut(network: Network, case: Case, spec: Spec, run: Run, ending: _Ending, margin: float) -> Verdict:
+def _cut(
+    network: Network,
+    case: Case,
+    spec: Spec,
+    run: Run,
+    ending: _Ending,
+    margin: float,
+    random: np.random.Generator,
+) -> Verdict:
     """The box of the inputs cut into halves until bounds decide every part.
 
-    A part is cut along the input whose width moves the bound of its best condition most.
+    A part is cut along the input whose width moves the bound of its best condition most. The bends that a bound loses
+    by do not show in its slope, so an input that is still wide beside the whole box counts for more.
     """
     flat = _Flat(network)
     lows, highs = flat.joined(case.domain(network.inputs))
-    weights, parts, done, nearest = np.ones(1), 0, 0.0, np.inf
+    whole = np.where(highs > lows, highs - lows, 1.0)
+    weights, parts, done, nearest, rounds = np.ones(1), 0, 0.0, np.inf, 0
     while len(lows):
         if ending.is_over:
             return ending.answer("unknown", margin, parts, reason=f"time is up with {done:.1%} of the box decided")
@@ -114,10 +128,16 @@ def _cut(network: Network, case: Case, spec: Spec, run: Run, ending: _Ending, ma
         best = _best_condition(spec, least, margins)
         slope = slopes[np.arange(len(low)), best]
         found = _violated(case, run, flat, low, high, slope, margins)
+        rounds += 1
+        if found is None and rounds % ATTACKS == 0:
+            starts = flat.points((low + high)[np.argsort(margins.min(axis=1))[:STARTS]] / 2)
+            found = attack(network, case, spec, run, random, starts, float(random.choice([0.02, 0.1, 0.3])))
         if found is not None:
             return ending.answer("violated", margin, parts, inputs=found)
         width = high - low
-        element = np.argmax(np.abs(np.nan_to_num(slope)) * width + 1e-9 * width, axis=1)
+        moved = np.abs(np.nan_to_num(slope)) * width
+        bent = moved.sum(axis=1, keepdims=True) + 1e-9
+        element = np.argmax(moved + BENT * bent * width / whole, axis=1)
         at = np.arange(len(low))
         middle = (low[at, element] + high[at, element]) / 2
         if np.any((middle <= low[at, element]) | (middle >= high[at, element])):
