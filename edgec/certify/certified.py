@@ -104,7 +104,7 @@ def certify(
         for case in cases:
             found = network.bounds(case.domain(network.inputs))
             verdict = decide(network, case, run, seconds, progress, seed, found)
-            certificates.append(Certificate(verdict, _bounds(network, found)))
+            certificates.append(Certificate(verdict, output_bounds(network, found)))
             if verdict.status == "violated":
                 break
         what = f"property {Path(property).name}"
@@ -116,7 +116,7 @@ def certify(
         clauses, label = _classes(network, run(arrays), output)
         case = around(arrays, types, distance, norm, limits, clauses)
         found = network.bounds(case.domain(network.inputs))
-        outputs = _bounds(network, found)
+        outputs = output_bounds(network, found)
         case = replace(case, goals=before_softmax(network, case, found))
         verdict = decide(network, case, run, seconds, progress, seed, found) if clauses else _finite(outputs, begun)
         reach = _radius(network, case, arrays, distance, norm, limits) if radius and clauses else None
@@ -183,7 +183,7 @@ def _finite(outputs: tuple[OutputBounds, ...], begun: float) -> Verdict:
     return Verdict("holds" if finite else "unknown", 0.0, time.perf_counter() - begun, 1, None, why)
 
 
-def _bounds(network: Network, found: Bounds) -> tuple[OutputBounds, ...]:
+def output_bounds(network: Network, found: Bounds) -> tuple[OutputBounds, ...]:
     """Bounds of every output over the whole case."""
     bounds = []
     for name, n in network.outputs.items():

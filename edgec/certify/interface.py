@@ -40,9 +40,9 @@ def certify(
     Inputs are at most ``eps`` (a number, or a text such as "2/255") from a sample of ``inputs`` by the ``norm`` "inf"
     or "2", and between the two numbers of ``within``; the class of the sample is to stay the greatest of ``output``.
     Or a ``property`` is a .vnnlib file. Bounds count the rounding of fp32 with sums in any order. Where they do not
-    decide, the box of a few inputs is cut for ``seconds``. ``radius`` asks for the greatest distance that bounds hold
-    for. Raises UsageError for a question that does not fit the network, ModelError for operators and kernels without
-    bounds, by name.
+    decide, the box of a few inputs, or the choices of a network of many, are cut for ``seconds``. ``radius`` asks for
+    the greatest distance that bounds hold for. Raises UsageError for a question that does not fit the network,
+    ModelError for operators and kernels without bounds, by name.
     """
     built = built_of(model, progress, settings)
     return certified(built, inputs, eps, norm, property, within, output, radius, seconds, seed, progress)

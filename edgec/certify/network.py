@@ -185,11 +185,20 @@ class Network:
         return seen
 
     def back(
-        self, rows: Mapping[Node, Array], found: Bounds, shares: Shares | None = None, noisy: bool = True
+        self,
+        rows: Mapping[Node, Array],
+        found: Bounds,
+        shares: Shares | None = None,
+        noisy: bool = True,
+        watched: dict[Node, Array] | None = None,
+        pulls: Mapping[Node, tuple[Array, Array]] | None = None,
     ) -> tuple[Array, dict[Node, Array]]:
         """Lower bounds [boxes, rows] of the sum of rows times the values of nodes, and what they are of the inputs.
 
         ``noisy``: the values are what is computed, not those of the exact functions of what is stored before them.
+        The rows of every node that the bounds pass are left in ``watched``. ``pulls`` are multiples p [boxes,
+        elements...] and limits c of nodes for which p * (value - c) is known not to be above zero in a box: to add it
+        makes a bound no greater than it may be (Lagrange's multipliers; Wang et al., "Beta-CROWN", 2021).
         """
         waiting: dict[Node, Array] = dict(rows)
         first = next(iter(rows.values()))
@@ -199,6 +208,13 @@ class Network:
             if n not in waiting:
                 continue
             here = waiting.pop(n)
+            if pulls is not None and n in pulls:
+                pull, limit = pulls[n]
+                here = here + pull[:, None]
+                moved = dot(pull[:, None], exact(limit).low)
+                constant, mass = constant - moved - lost(here, found.seen[n].magnitude, 1), mass + np.abs(moved)
+            if watched is not None:
+                watched[n] = here
             if n in self.fixed:
                 constant = constant + dot(here, exact(self.fixed[n]).low)
                 continue

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from edgec.certify.attack import STARTS, Run, attack, met_by
+from edgec.certify.choices import Choices
 from edgec.certify.domain import Domain
 from edgec.certify.network import Bounds, Network
 from edgec.certify.properties import Case
@@ -69,7 +70,7 @@ def decide(
         return ending.answer("violated", margin, 1, inputs=found)
     wide = sum(int((box.high[n] > box.low[n]).sum()) for n in box.low)
     if wide > CUT_INPUTS or case.radius is not None:
-        return ending.answer("unknown", margin, 1, reason="the bounds do not decide it")
+        return _split(network, case, spec, ending, bounds, margin)
     return _cut(network, case, spec, run, ending, margin, random)
 
 
@@ -89,6 +90,20 @@ class _Ending:
         self, status: Status, margin: float, parts: int, inputs: dict[str, Array] | None = None, reason: str = ""
     ) -> Verdict:
         return Verdict(status, margin, time.perf_counter() - self.begun, parts, inputs, reason)
+
+
+def _split(network: Network, case: Case, spec: Spec, ending: _Ending, bounds: Bounds, margin: float) -> Verdict:
+    """The verdict by combinations of choices, one clause after the other."""
+    open = ~spec.refuted(spec.least(network, bounds)[0])[0]
+    parts = 1
+    for k in np.flatnonzero(open):
+        clause = (case.goals or case.clauses)[k]
+        tree = Choices(network, Spec.of([clause]), bounds)
+        holds = tree.refute(ending.end, lambda text: ending.progress("certify", text))
+        parts += tree.parts
+        if not holds:
+            return ending.answer("unknown", margin, parts, reason=tree.reason)
+    return ending.answer("holds", tree.nearest if open.any() else margin, parts)
 
 
 def _cut(

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_graphs as g
-from bounded import network
+from bounded import box, network, output_bounds
 from chance import RANDOM
 
 import edgec
-from edgec.certify import attack, search
+from edgec.certify import attack, choices, ranges, search
 from edgec.certify.network import Network
 from edgec.certify.properties import Case, Clause, around, no_other_class, read_number
 from edgec.errors import ModelError, UsageError
@@ -108,6 +108,103 @@ def test_a_search_that_skips_parts_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     )
     monkeypatch.setattr(Network, "bounds", halved)
     assert _decide(_distance(), case, 1.0).status == "holds"
+
+
+def _wide(seed_scale: float) -> tuple[Graph, dict[str, np.ndarray], int]:
+    """A network of more inputs than are cut, an input of it, and its class."""
+    x = node("add", node("matmul", g.value("x", 1, 30), g.weights(30, 16, scale=seed_scale)), g.weights(16))
+    h = node("min", node("max", x, g.number(0.0)), g.number(2.0))
+    h = g.relu(node("add", node("matmul", h, g.weights(16, 12, scale=0.5)), g.weights(12)))
+    graph = g.graph(node("matmul", h, g.weights(12, 3)))
+    center = {"x": RANDOM.standard_normal((1, 30)).astype(F)}
+    return graph, center, int(run_graph(graph, center)["y0"].argmax())
+
+
+def _decided(
+    graph: Graph, center: dict[str, np.ndarray], label: int, eps: float, seconds: float = 3.0
+) -> search.Verdict:
+    types = {"x": Type("f32", (1, 30))}
+    clauses = no_other_class("y0", Type("f32", (1, 3)), label)
+    return _decide(graph, around(center, types, eps, "inf", None, clauses), seconds)
+
+
+def _escapes(graph: Graph, center: dict[str, np.ndarray], label: int, eps: float) -> bool:
+    """Does a drawn corner of the box have another class?"""
+    for _ in range(400):
+        corner = center["x"] + eps * 0.9999 * RANDOM.choice([-1, 1], (1, 30))
+        if run_graph(graph, {"x": corner.astype(F)})["y0"].argmax() != label:
+            return True
+    return False
+
+
+def test_choices_decide_networks_of_many_inputs() -> None:
+    parts = 0
+    for _ in range(8):
+        graph, center, label = _wide(0.3)
+        for eps in (0.02, 0.05, 0.1):
+            found = _decided(graph, center, label, eps)
+            if found.status == "holds":
+                parts = max(parts, found.parts)
+                assert not _escapes(graph, center, label, eps)
+    assert parts > 3, "none was decided by choices"
+
+
+def test_multipliers_that_are_wrong_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: multipliers for the sides that were not taken prove what is not so."""
+    monkeypatch.setattr(search, "attack", lambda *given: None)
+    right = choices.optimized
+
+    def optimized(network, spec, found, sites, taken, betas):  # type: ignore[no-untyped-def]
+        return right(network, spec, found, sites, {n: -t for n, t in taken.items()}, betas)
+
+    monkeypatch.setattr(choices, "optimized", optimized)
+    wrong = 0
+    for _ in range(12):
+        graph, center, label = _wide(0.3)
+        for eps in (0.1, 0.2, 0.4):
+            found = _decided(graph, center, label, eps, 0.7)
+            wrong += found.status == "holds" and _escapes(graph, center, label, eps)
+        if wrong:
+            break
+    assert wrong > 0
+
+
+def _crown(layers: list[tuple[np.ndarray, np.ndarray]], x: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """CROWN of a ReLU network as its paper has it (Zhang et al., 2018), in a few lines of its own."""
+    bounds: list[tuple[np.ndarray, np.ndarray]] = []
+    for depth in range(len(layers)):
+        found = []
+        for sign in (1.0, -1.0):
+            w, b = sign * layers[depth][0].T, sign * layers[depth][1]
+            for k in reversed(range(depth)):
+                low, high = bounds[k]
+                open = (low < 0) & (high > 0)
+                upper = np.where(open, high / np.where(open, high - low, 1), low >= 0)
+                lower = np.where(open, high > -low, low >= 0)
+                b = b + np.minimum(w, 0) @ np.where(open, -upper * low, 0)
+                w = np.maximum(w, 0) * lower + np.minimum(w, 0) * upper
+                b, w = b + w @ layers[k][1], w @ layers[k][0].T
+            found.append(w @ x + b - eps * np.abs(w).sum(1))
+        bounds.append((found[0], -found[1]))
+    return bounds[-1]
+
+
+def test_bounds_are_those_of_the_paper_and_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [(20, 40), (40, 30), (30, 5)]
+    layers = [(RANDOM.standard_normal(s).astype(F) * F(0.3), RANDOM.standard_normal(s[1]).astype(F)) for s in sizes]
+    h = g.value("x", 1, 20)
+    for k, (w, b) in enumerate(layers):
+        h = node("add", node("matmul", h if k == 0 else g.relu(h), constant(w)), constant(b))
+    graph, x = g.graph(h), RANDOM.standard_normal((1, 20)).astype(F)
+    net = network(graph)
+    low, high = output_bounds(net, net.bounds(box(net, {"x": x}, 0.05)))["y0"]
+    wide = [(w.astype(np.float64), b.astype(np.float64)) for w, b in layers]
+    least, most = _crown(wide, x[0].astype(np.float64), 0.05)
+    assert (low[0] <= least).all() and (high[0] >= most).all()
+    monkeypatch.setitem(ranges.UNITS, "f32", 2.0**-60)  # what is left is the rounding of the analysis
+    near, far = output_bounds(net, net.bounds(box(net, {"x": x}, 0.05)))["y0"]
+    assert np.abs(near[0] - least).max() < 1e-9 and np.abs(far[0] - most).max() < 1e-9
+    assert 0 < np.abs(near[0] - low[0]).max() < 1e-3
 
 
 def test_distances_that_are_none() -> None:
