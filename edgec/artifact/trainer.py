@@ -13,7 +13,7 @@ from edgec import files
 from edgec.artifact.folder import read_lock
 from edgec.artifact.names import LOCK
 from edgec.artifact.network import Network, Port
-from edgec.artifact.stepping import ALIGNMENT, OnCuda, OnProcessor, Piece, Stepping
+from edgec.artifact.stepping import OnCuda, OnProcessor, Piece, Stepping
 from edgec.artifact.trained_adapter import write_adapter
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx.model import read
@@ -59,6 +59,7 @@ class Trainer:
             self.inputs, self.target = tuple(_port(p) for p in facts["inputs"]), _port(facts["target"])
             pieces = {p["onnx_name"]: Piece(int(p["at"]), bool(p["trained"]), _port(p)) for p in facts["state"]}
             size, arena = int(facts["state_bytes"]), int(facts["arena_bytes"])
+            self._trained_bytes = int(facts["trained_bytes"])
             if any(piece.at < 0 or piece.end > size for piece in pieces.values()):
                 raise ValueError("a piece lies outside of the state")
         except (KeyError, TypeError, ValueError):
@@ -211,8 +212,7 @@ class Trainer:
 
     def delta(self) -> np.ndarray:
         """The change of the trained weights, as `NAME_export_delta` writes it."""
-        trained = max(piece.end for piece in self.stepping.pieces.values() if piece.is_trained)
-        found = np.empty(-(-trained // ALIGNMENT) * ALIGNMENT // 4, np.float32)
+        found = np.empty(self._trained_bytes // 4, np.float32)
         self.stepping.delta(found)
         return found
 

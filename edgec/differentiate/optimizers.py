@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from edgec.differentiate.joined import ROW
 from edgec.errors import UsageError
 from edgec.frontend.values import Value, emit, minimum
 from edgec.text import printable
@@ -44,6 +45,8 @@ class Optimizer:
         return ("correction1", "correction2") if self.name != "sgd" else ()
 
 
+#: A sum of a long vector has at most so many rows, where its length allows it.
+ROWS = 4096
 _COMMON = ("lr", "weight_decay", "clip")
 _ADAM = (*_COMMON, "beta1", "beta2", "eps")
 _TAKEN = {"sgd": (*_COMMON, "momentum"), "adam": _ADAM, "adamw": _ADAM}
@@ -91,14 +94,25 @@ def clipped(gradients: Sequence[Value], optimizer: Optimizer) -> tuple[list[Valu
     """
     if not optimizer.clip:
         return list(gradients), _sum([_broken(g) for g in gradients])
-    total = _sum([(g * g).sum(range(g.rank), keep=False) for g in gradients])
+    total = _sum([_total(g * g) for g in gradients])
     factor = minimum(optimizer.clip / (emit("sqrt", total) + 1e-6), 1.0)
     return [g * factor for g in gradients], _broken(total)
 
 
 def _broken(x: Value) -> Value:
     """The number of elements that are infinite or not a number."""
-    return (1.0 - (emit("abs", x) < float("inf")).cast(x.dtype)).sum(range(x.rank), keep=False)
+    return _total(1.0 - (emit("abs", x) < float("inf")).cast(x.dtype))
+
+
+def _total(x: Value) -> Value:
+    """The sum of all elements; of a long vector row by row first, so that many threads take part."""
+    long = x.rank == 1 and isinstance(x.shape[0], int) and x.shape[0] > ROW and x.shape[0] % ROW == 0
+    if long:
+        width = ROW
+        while x.shape[0] // width > ROWS and x.shape[0] % (2 * width) == 0:
+            width *= 2
+        x = x.reshape(x.shape[0] // width, width).sum([1], keep=False)
+    return x.sum(range(x.rank), keep=False)
 
 
 def _sum(values: Sequence[Value]) -> Value:

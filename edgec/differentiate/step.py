@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from edgec.differentiate.gradient import cut_paths, gradients
+from edgec.differentiate.joined import Joined, joined, vector
 from edgec.differentiate.losses import Loss
 from edgec.differentiate.optimizers import Optimizer
 from edgec.differentiate.unrolled import unrolled
@@ -23,12 +24,15 @@ from edgec.text import listed, printable
 #: gradients that are no finite numbers, as a float, or `BAD_TARGET` where a target is no class of the network.
 TARGET, RATE, LOSS, BROKEN = "target", "learning_rate", "loss", "broken_gradients"
 BAD_TARGET = -1.0
+#: The name of all trained weights as one vector.
+WEIGHTS = "weights"
 
 
 @dataclass(frozen=True)
 class Choices:
     """The making of a step: the loss along ``axis`` of the answers, the optimizer, the inputs that are trained, the
-    number of steps whose gradients change weights together, and the input that counts the steps, if there is one."""
+    number of steps whose gradients change weights together, the input that counts the steps, if there is one, and
+    whether the optimizer takes weights as one vector."""
 
     loss: Loss
     optimizer: Optimizer
@@ -36,15 +40,21 @@ class Choices:
     axis: int = 1
     accumulate: int = 1
     counter: str | None = None
+    joins: bool = False
 
 
 @dataclass(frozen=True)
 class Step:
-    """The graph of a step; ``states`` are trained weights and what the optimizer keeps, each with its next value."""
+    """The graph of a step; ``states`` are trained weights and what the optimizer keeps, each with its next value.
+
+    Where weights are ``joined``, the states are of the one vector of them.
+    """
 
     graph: Graph
     states: Mapping[str, str]
     classes: int | None
+    trained: tuple[str, ...] = ()
+    joined: Joined | None = None
 
 
 def training_step(graph: Graph, choices: Choices) -> Step:
@@ -71,22 +81,27 @@ def training_step(graph: Graph, choices: Choices) -> Step:
         raise UsageError(f"no trained weight changes the output '{printable(name)}'", hint=hint, where="--update")
     kept = [(w, Value(s)) for w, s in zip(choices.trained, found) if s is not None]
     fine = _is_finite(cost.loss) if cost.valid is None else _is_finite(cost.loss) & cost.valid
-    made, broken = updated(
-        [inputs[w] for w, _ in kept], [g for _, g in kept], o, Value(rate), fine, names, accumulate=choices.accumulate
-    )
+    trained = [inputs[w] for w, _ in kept]
+    where = joined(trained) if choices.joins else None
+    if where is None:
+        states, slopes = trained, [g for _, g in kept]
+    else:
+        states = [placeholder(names.fresh(WEIGHTS), Type("f32", (where.size,)))]
+        slopes = [vector(where, dict(kept))]
+    made, broken = updated(states, slopes, o, Value(rate), fine, names, accumulate=choices.accumulate)
     status = broken if cost.valid is None else select(cost.valid, broken, BAD_TARGET)
     if choices.counter is not None:
         made.count(inputs[choices.counter])
-    trained = [inputs[w] for w, _ in kept]
     left_out = {*choices.trained, choices.counter}
     untrained = [n for n in graph.inputs if str(n.attributes["name"]) not in left_out]
     step = replace(
         graph,
-        inputs=(*untrained, target, rate, *trained, *made.begun),
+        inputs=(*untrained, target, rate, *trained, *(n for n in states if n not in trained), *made.begun),
         outputs=((names.fresh(LOSS), cost.loss.node), (names.fresh(BROKEN), status.node), *made.outputs),
         metadata={**graph.metadata, **made.described},
     )
-    return Step(step, made.states, int(answers.shape[axis]) if loss.has_classes else None)
+    classes = int(answers.shape[axis]) if loss.has_classes else None
+    return Step(step, made.states, classes, tuple(w for w, _ in kept), where)
 
 
 def _axis(answers: Value, axis: int, has_classes: bool, name: str) -> int:

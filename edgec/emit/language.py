@@ -24,6 +24,7 @@ from edgec.emit.gpu.together import TogetherView
 from edgec.emit.gpu.vector import VectorView
 from edgec.emit.views import VIEWS, View
 from edgec.errors import DeviceError
+from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Program
 
 
@@ -46,6 +47,7 @@ class Language:
     refuse: Callable[[Program], None] = lambda program: None
     shared: tuple[str, ...] = ()  # folders of templates that it shares with other languages
     compiles_kernels: bool = True  # else the driver does, when the network is opened
+    alignment: int = ALIGNMENT  # of pointers that a program is given, in bytes
     training: Mapping[str, str] = field(default_factory=dict)  # pages of a training, ``{step}`` being its program
 
     @property
@@ -142,6 +144,7 @@ CUDA = Language(
     ("{name}.cu",),
     _refuse_data_on_the_host,
     shared=("gpu",),
+    alignment=16,  # of the longest access
     training={
         "{step}.h": "project/cuda/net.h.jinja",
         "{step}_kernels.h": "project/cuda/kernels.h.jinja",

@@ -27,7 +27,6 @@ from edgec.emit.training import training_files
 from edgec.emit.weights import Weights, weights_of
 from edgec.errors import DeviceError, UsageError
 from edgec.resources import data_folder
-from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Program
 from edgec.version import __version__
 
@@ -74,7 +73,7 @@ def files(
     inputs, outputs, sources = values["inputs"], values["outputs"], values["sources"]
     single = generate(program.single, f"{name}_one", templates, language) if program.single is not None else None
     values |= {
-        "version": __version__, "device": device, "single": single, "alignment": ALIGNMENT,
+        "version": __version__, "device": device, "single": single, "alignment": language.alignment,
         "weights_bytes": len(weights.blob), "weights": weights, "vector_lanes": device.vector_lanes,
         "shares_weights": False,
     }  # fmt: skip

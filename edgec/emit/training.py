@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,10 @@ from edgec.emit.interface import Port, described
 from edgec.emit.language import language_of
 from edgec.emit.render import render
 from edgec.emit.source import grouped
+from edgec.emit.trained_state import Held, StateLayout, described_port
 from edgec.emit.weights import Weights
 from edgec.errors import UsageError
-from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Program
-
-
-@dataclass(frozen=True)
-class Held:
-    """A piece of the state: the input of a step it is, where it begins, and whether it is a trained weight."""
-
-    port: Port
-    at: int
-    is_trained: bool
-
-    @property
-    def bytes(self) -> int:
-        return int(self.port.type.bytes)
 
 
 @dataclass(frozen=True)
@@ -58,19 +44,10 @@ def training_files(
     if values["weights"].place == "stream":
         raise UsageError("weights are not streamed through a training", hint="leave out --weights stream")
     step = described(training.step, f"{name}_step", templates, language)
-    renewed = set(training.step.states.values())
-    ports = dict(zip((b for _, b, _ in training.step.inputs), step["inputs"]))
-    state = _placed([(ports[b], n in training.initial) for n, b, _ in training.step.inputs if b in renewed])
-    places = {h.port.onnx_name: h for h in state}
+    state = StateLayout.of(training, step["inputs"])
+    places = state.pieces
     free = [p for p in step["inputs"] if p.onnx_name not in places]
     *given, target, rate = free
-    trained = [h for h in state if h.is_trained]
-    state_bytes = state[-1].at + _whole(state[-1].bytes)
-    trained_bytes = trained[-1].at + _whole(trained[-1].bytes)
-    initial = np.zeros(trained_bytes, np.uint8)
-    for held in trained:
-        raw = np.ascontiguousarray(training.initial[held.port.onnx_name], np.float32).reshape(-1).view(np.uint8)
-        initial[held.at : held.at + raw.size] = raw
     inputs_of = {b: n for n, b, _ in training.step.inputs}
     arguments = [_pointer(places[p.onnx_name], p, True) if p.onnx_name in places else p.name for p in step["inputs"]]
     on_device = language.name != "c"
@@ -82,7 +59,7 @@ def training_files(
     more = {
         **values, **step, "shares_weights": name, "model": None, "network": name, "NETWORK": name.upper(),
         "single": None, "decoder": None,
-        "trained": trained, "state_bytes": state_bytes, "trained_bytes": trained_bytes,
+        "trained": state.trained, "state_bytes": state.bytes, "trained_bytes": state.trained_bytes,
         "given": given, "target": target,
         "rate": f"{np.float32(training.rate)!s}f", "said": training.said,
         "step_arguments": arguments,
@@ -105,41 +82,16 @@ def training_files(
     if training.loss is not None:
         files[f"{name}_loss.onnx"] = training.loss
     entry = {
-        **training.said, "state_bytes": state_bytes, "arena_bytes": training.step.arena_bytes,
+        **training.said, "state_bytes": state.bytes, "trained_bytes": state.trained_bytes, "arena_bytes": training.step.arena_bytes,
         "kernels": len(training.step.kernels), "classes": training.classes, "learning_rate": training.rate,
-        "inputs": [_described(p) for p in given], "target": _described(target),
-        "state": [{**_described(h.port), "at": h.at, "trained": h.is_trained} for h in state],
+        "inputs": [described_port(p) for p in given], "target": described_port(target), "state": state.described,
     }  # fmt: skip
     sources = [*(path for path in pages if not path.endswith(".h")), *kernels]
     headers = [path for path in pages if path.endswith(".h") and not path.endswith("_kernels.h")]
-    return TrainingFiles(files, sources, headers, initial.tobytes(), entry)
-
-
-def _placed(ports: Sequence[tuple[Port, bool]]) -> list[Held]:
-    """Places of the parts of the state, each aligned, trained weights first."""
-    held, at = [], 0
-    for port, is_trained in sorted(ports, key=lambda entry: not entry[1]):
-        held.append(Held(port, at, is_trained))
-        at += _whole(int(port.type.bytes))
-    return held
-
-
-def _whole(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return TrainingFiles(files, sources, headers, state.initial, entry)
 
 
 def _pointer(held: Held, port: Port, is_read: bool) -> str:
     """A piece of the state as an argument in C."""
     const = "const " if is_read else ""
     return f"({const}{port.ctype} *)({const}void *)(held + {held.at})"
-
-
-def _described(port: Port) -> dict[str, Any]:
-    shape = [int(n) for n in port.shape]
-    return {
-        "name": port.name,
-        "onnx_name": port.onnx_name,
-        "dtype": port.dtype,
-        "shape": shape,
-        "elements": prod(shape),
-    }

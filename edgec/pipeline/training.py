@@ -59,7 +59,9 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     model = with_values(parsed, {}).SerializeToString(deterministic=True)
     values = {w.name: w.value for w in weights}
     own = read(asked.loss).proto.SerializeToString(deterministic=True) if is_own(asked.loss) else None
-    program = replace(program, training=Training(taught, values, step.classes, asked.optimizer.lr, said, model, own))
+    places = step.joined.places if step.joined is not None else {}
+    taught_by = Training(taught, values, step.classes, asked.optimizer.lr, said, model, own, places)
+    program = replace(program, training=taught_by)
     spent = time.perf_counter() - begun
     emit = STAGES[-1]
     context.progress(emit.name)
@@ -129,8 +131,10 @@ def _step(
         graph = _batched(judged, graph, {*(w.name for w in weights), counter}, asked.batch, context)
     loss = loss_for(asked.loss, graph.outputs[0][1].type, read(asked.loss) if is_own(asked.loss) else None)
     trained = tuple(w.name for w in weights)
-    step = training_step(graph, Choices(loss, asked.optimizer, trained, axis, asked.accumulate, counter))
-    kept = [w for w in weights if w.name in step.states]
+    joins = context.options.device.language == "cuda"  # a launch costs what a kernel over a small weight does
+    choices = Choices(loss, asked.optimizer, trained, axis, asked.accumulate, counter, joins)
+    step = training_step(graph, choices)
+    kept = [w for w in weights if w.name in step.trained]
     if len(kept) < len(weights):
         return _step(parsed, kept, asked, context)
     step = replace(step, graph=replace(step.graph, metadata={**step.graph.metadata, MODEL_SHA256: digest(parsed)}))

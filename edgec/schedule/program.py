@@ -394,3 +394,4 @@ class Training:
     said: Mapping[str, str]  # the options that chose it
     model: bytes  # the file that trained weights are written back to
     loss: bytes | None = None  # the file of a loss of the user's own
+    places: Mapping[str, int] = field(default_factory=dict)  # of weights in the first state, where that is all of them
