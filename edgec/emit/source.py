@@ -12,6 +12,7 @@ from edgec.emit.barriers import Barriers
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.c_text import size_name
 from edgec.emit.function_comment import comment_of, describe
+from edgec.emit.gpu.base import GpuView
 from edgec.emit.gpu.together import TogetherView
 from edgec.emit.language import C, Language
 from edgec.emit.operand_names import TensorNames, renamed, replaced, tensor_names
@@ -149,19 +150,30 @@ def _functions(made: Sequence[tuple[Kernel, View, str, str]], prefix: str, tenso
 
 
 def _rendered(
-    kernel: Kernel, name: str, aliases: frozenset[Buffer], templates: Sequence[Path], language: Language
+    kernel: Kernel,
+    name: str,
+    aliases: frozenset[Buffer],
+    templates: Sequence[Path],
+    language: Language,
+    is_part: bool = False,
 ) -> tuple[View, str, str]:
-    """The view, the text and the template name of a kernel called ``name``; a chain has that of its last step."""
+    """The view, the text and the template name of a kernel called ``name``; a chain has that of its last step.
+
+    What ``is_part`` of a launch that several kernels share is a function of the number of a thread block.
+    """
     if kernel.template not in language.views:
         what = kernel.schedule.node.op if isinstance(kernel.schedule, ProcedureCall) else kernel.template
         where = ", ".join(kernel.names) or None
         hint = "build it for a processor: edgec device list"
         raise DeviceError(f"there is no {language.name} kernel for '{what}' yet", hint=hint, where=where)
     view = language.views[kernel.template](_without_scratch(kernel), name, aliases)
+    if is_part and isinstance(view, GpuView):
+        view.is_part = True
     kind = ""
     if isinstance(view, (ChainView, TogetherView)):
         for k, inner in enumerate(view.params.steps):
-            its_view, text, kind = _rendered(inner, f"{name}_{k}", aliases & set(inner.operands), templates, language)
+            shared, shares = aliases & set(inner.operands), isinstance(view, TogetherView)
+            its_view, text, kind = _rendered(inner, f"{name}_{k}", shared, templates, language, shares)
             view.add(inner, its_view, text)
     template = choose(kernel.template, view, language.name, templates)
     text = render(template.source, templates, k=view).lstrip("\n")  # comments at the head leave empty lines

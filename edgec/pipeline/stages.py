@@ -215,6 +215,7 @@ def schedule(plan: Plan, context: Context) -> Program:
     options = ScheduleOptions(
         thread_count(plan, o.device, o.threads), o.numeric, o.tiles, variants, bf16_layers=plan.bf16_layers,
         micro_kernels=load_micro_kernels(o.micro_kernels),
+        in_levels=o.training is not None and o.device.language == "cuda",
     )  # fmt: skip
 
     def scheduled(fp32_blocks: int | None = None) -> Program:

@@ -95,11 +95,12 @@ def _hold_ram(step: Program, parsed: Model, asked: Asked, context: Context) -> N
 
 def _scheduled(step: Step, context: Context) -> Program:
     """The program of a step: with what is cheap computed again where that takes less memory, and the rest as well where
-    there is less RAM than that takes; the least of all, where none fits."""
+    there is less RAM than that takes; the least of all, where none fits. On a GPU, whose kernels cost a launch each,
+    nothing is computed again."""
     graph: Graph = run(step.graph, context, "simplify", "compress").result.graph
     loss = dict(graph.outputs)[step.graph.outputs[0][0]]
     found: list[tuple[int, Program]] = []
-    for limits in (None, *RECOMPUTINGS):
+    for limits in (None, *(RECOMPUTINGS if context.options.device.language == "c" else ())):
         if len(found) >= FREE and (not context.options.room or min(b for b, _ in found) <= context.options.room):
             break
         trial = graph if limits is None else recomputed(graph, [loss], limits)

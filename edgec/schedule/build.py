@@ -21,6 +21,7 @@ from edgec.schedule.contract.few_bits import FewBits
 from edgec.schedule.contract.lookup import decoded, in_panels, tied
 from edgec.schedule.contract.sparse import Sparse
 from edgec.schedule.flat import Weights, flatten
+from edgec.schedule.gpu.levels import in_levels
 from edgec.schedule.gpu.weight_prefetch import prefetch_weights
 from edgec.schedule.halo_fill import halo_fill
 from edgec.schedule.layout import views_of
@@ -142,6 +143,8 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
         else:
             kernels.append(vectors.taken_in(kernels, chained(borders, kernel, threads=threads)))
     kernels = prefetch_weights(kernels, device)
+    if options.in_levels:
+        kernels = in_levels(kernels, pairs(plan, views))
     sizes = {s: views[n].buffer for s, n in plan.sizes.items()}
     if device.is_gpu:
         kernels = [reading(k, sizes) for k in kernels]

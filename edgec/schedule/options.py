@@ -19,7 +19,7 @@ class ScheduleOptions:
     ``variants`` has the measured variants of matmuls. On a device whose precision is below fp32, the first
     ``fp32_blocks`` blocks compute in fp32 nevertheless; None: as many as `leading` returns. If ``bf16_layers`` are
     given, these layers (by name) multiply in bf16 on a CPU, and no others. ``micro_kernels`` are the names of the
-    user's own.
+    user's own. With ``in_levels`` small kernels of a CUDA program share launches.
     """
 
     threads: int = 1
@@ -29,3 +29,4 @@ class ScheduleOptions:
     fp32_blocks: int | None = None
     bf16_layers: Collection[str] | None = None
     micro_kernels: tuple[str, ...] = ()
+    in_levels: bool = False

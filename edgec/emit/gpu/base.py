@@ -29,6 +29,19 @@ class GpuView(View, ABC):
     language = "cuda"
     qualifier = ""
     lanes = LANES
+    is_part = False  # of a launch that it shares with others: a device function of the number of a thread block
+
+    @property
+    def head(self) -> str:
+        """The function up to its body."""
+        if self.is_part:
+            return f"EC_DEVICE void {self.name}(const ec_int group, {self.kernel_parameters})"
+        return f"EC_KERNEL({self.threads}) {self.name}({self.kernel_parameters})"
+
+    @property
+    def group(self) -> str:
+        """The number of a thread block."""
+        return "group" if self.is_part else "ec_group()"
 
     @property
     def record(self) -> GpuKernel:

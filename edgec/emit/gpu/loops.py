@@ -14,7 +14,7 @@ from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent
 from edgec.schedule.gpu.kernel import LANES
-from edgec.schedule.gpu.loops import GROUP, GpuMap, GpuReduce
+from edgec.schedule.gpu.loops import GpuMap, GpuReduce, threads_of
 from edgec.schedule.loops import reduced
 
 
@@ -92,7 +92,7 @@ class ReduceView(GpuView):
 
     @property
     def threads(self) -> int:
-        return max(GROUP, self.team) if self.neighbors == 1 else self.team * self.neighbors
+        return threads_of(self.params)
 
     @property
     def each(self) -> int:

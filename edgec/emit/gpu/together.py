@@ -9,7 +9,7 @@ from edgec.emit.c_literal import STORAGE
 from edgec.emit.gpu.base import GpuView
 from edgec.emit.views import View
 from edgec.schedule.gpu.together import GpuTogether
-from edgec.schedule.gpu.vector import BLOCKS
+from edgec.schedule.gpu.vector import BLOCKS, GpuVector
 from edgec.schedule.program import Buffer, Kernel
 
 
@@ -48,7 +48,7 @@ class TogetherView(GpuView):
     @property
     def blocks(self) -> int:
         """Thread blocks that a multiprocessor has registers for."""
-        return BLOCKS
+        return BLOCKS if all(isinstance(k.schedule, GpuVector) for k in self.params.kernels) else 1
 
     @property
     def shared_bytes(self) -> int:
@@ -60,12 +60,13 @@ class TogetherView(GpuView):
 
     @property
     def written(self) -> Sequence[Buffer]:
-        return [k.writes for k in self.params.kernels]
+        return list(dict.fromkeys(k.writes for k in self.params.kernels))
 
     @property
     def declarations(self) -> dict[str, str]:
         found = super().declarations
-        return found | {self.pointers[b]: f"{STORAGE[b.dtype]} *restrict " for b in self.written[:-1]}
+        written = (b for b in self.written if b in self.pointers)
+        return found | {self.pointers[b]: f"{STORAGE[b.dtype]} *restrict " for b in written}
 
     def add(self, kernel: Kernel, view: View, text: str) -> None:
         """The next kernel, as its own template wrote it."""

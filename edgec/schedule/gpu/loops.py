@@ -103,6 +103,13 @@ class GpuReduce(GpuKernel):
         return X.plain(prod(extent(v) for v in self.loops))
 
 
+def threads_of(kernel: GpuMap | GpuReduce) -> int:
+    """Threads of a thread block."""
+    if isinstance(kernel, GpuReduce):
+        return max(GROUP, kernel.team) if kernel.neighbors == 1 else kernel.team * kernel.neighbors
+    return GROUP
+
+
 def map_(flat: Flat, weights: Weights, device: Device) -> GpuMap:
     """Schedule ``flat`` as a map, which is always possible."""
     flat = merge_loops(flat)

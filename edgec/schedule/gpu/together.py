@@ -1,4 +1,4 @@
-"""Products of one vector that do not wait for one another in one launch: each has its thread blocks in it.
+"""Kernels that do not wait for one another in one launch: each has its thread blocks in it.
 
 Queries, keys and values of a token are the case in point. A launch costs as much as reading a few megabytes.
 """
@@ -28,6 +28,10 @@ class GpuTogether(Schedule):
     def steps(self) -> tuple[Kernel, ...]:
         return self.kernels
 
+    @property
+    def shared_steps(self) -> tuple[Kernel, ...]:
+        return self.kernels
+
 
 def together(program: Program) -> Program:
     """The program with neighboring products in one launch where neither writes what another one touches."""
@@ -38,7 +42,7 @@ def together(program: Program) -> Program:
             groups[-1].append(kernel)
         else:
             groups.append([kernel])
-    return replace(program, kernels=tuple(_joined(g) if len(g) > 1 else g[0] for g in groups))
+    return replace(program, kernels=tuple(joined(g) if len(g) > 1 else g[0] for g in groups))
 
 
 def _are_apart(one: Kernel, other: Kernel, program: Program) -> bool:
@@ -58,16 +62,13 @@ def meet(a: Buffer, b: Buffer, program: Program) -> bool:
     return first < second + b.bytes and second < first + a.bytes
 
 
-def _joined(kernels: Sequence[Kernel]) -> Kernel:
-    steps = []
-    for k in kernels:
-        assert isinstance(k.schedule, GpuVector)
-        steps.append(replace(k, schedule=replace(k.schedule, is_part=True)))
-    written = [k.writes for k in steps]
-    read = dict.fromkeys(b for k in steps for b in k.reads if b not in written)
-    sizes = dict.fromkeys(s for k in steps for s in k.sizes)
-    known = {s: b for k in steps for s, b in k.read_sizes.items()}
-    names = tuple(dict.fromkeys(name for k in steps for name in k.names))
+def joined(kernels: Sequence[Kernel]) -> Kernel:
+    """One launch of several kernels."""
+    written = list(dict.fromkeys(k.writes for k in reversed(kernels)))[::-1]
+    read = dict.fromkeys(b for k in kernels for b in k.reads if b not in written)
+    sizes = dict.fromkeys(s for k in kernels for s in k.sizes)
+    known = {s: b for k in kernels for s, b in k.read_sizes.items()}
+    names = tuple(dict.fromkeys(name for k in kernels for name in k.names))
     return Kernel(
-        GpuTogether(tuple(steps)), (*read, *written), steps[-1].block, names, sizes=tuple(sizes), read_sizes=known
+        GpuTogether(tuple(kernels)), (*read, *written), kernels[-1].block, names, sizes=tuple(sizes), read_sizes=known
     )

@@ -89,7 +89,6 @@ class GpuVector(GpuKernel):
     body: Expr  # over ``total(j)``
     scale: Expr | None  # of the sums, over ``reduced(k)``
     tile: VectorTile
-    is_part: bool = False  # of a launch that it shares with others
     starts_next: bool = False  # the next kernel may start before the one before this one ends
     prefetch: Prefetch = ()
 
