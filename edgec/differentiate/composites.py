@@ -1,12 +1,13 @@
-"""Softmax and its relatives: composites whose derivative is simpler than what the rules of their parts give.
+"""Softmax and its relatives, and ReLU6: composites whose derivative is simpler than what the rules of their parts give.
 
-All three shift their operand by its maximum and lose the shift again, so that nothing has to pass the maximum:
+The first three shift their operand by its maximum and lose the shift again, so that nothing has to pass the maximum:
 
     softmax      y = e / s             g -> y * (g - sum(g * y))
     log softmax  y = z - log(s)        g -> g - exp(y) * sum(g)
     log-sum-exp  y = log(s) + m        g -> g * e / s
 
-with z = x - m, e = exp(z) and s = sum(e), where m is the same for all that is summed.
+with z = x - m, e = exp(z) and s = sum(e), where m is the same for all that is summed. The last, min(max(x, 0), c), passes
+g where 0 < y < c, as in torch: what lies between the two bounds need not be kept.
 """
 
 from __future__ import annotations
@@ -34,6 +35,18 @@ def composite(n: Node, g: Node) -> tuple[Node, Node] | None:
             if z is not None and z.op == "sub" and z.args[1] is shift and _unshifted(z, axes) is not z:
                 s = log.args[0]
                 return z.args[0], (seed * (Value(_powers(s)) / Value(s))).node
+    return _capped(n, seed)
+
+
+def _capped(n: Node, g: Value) -> tuple[Node, Node] | None:
+    """ReLU with an upper bound."""
+    for inner, cap in (n.args, n.args[::-1]) if n.op == "min" else ():
+        if inner.op != "max" or not cap.is_const or not (cap.value > 0).all() or inner.type != n.type:
+            continue
+        for x, zero in (inner.args, inner.args[::-1]):
+            if zero.is_const and not zero.value.any() and x.type == n.type and not x.is_const:
+                y = Value(n)
+                return x, emit("select", (y > 0.0) & (y < Value(cap)), g, 0.0).node
     return None
 
 
