@@ -29,7 +29,7 @@ class Held:
 
 @dataclass
 class StateLayout:
-    """The pieces by the names of inputs, and the bytes of all of them and of the trained weights.
+    """The pieces by the names of inputs, and the ``size`` in bytes of all of them and of the trained weights.
 
     Where the optimizer takes weights as one vector, the vector and each weight in it are pieces.
     """
@@ -37,7 +37,7 @@ class StateLayout:
     training: Training
     pieces: dict[str, Held] = field(default_factory=dict)
     vector: Held | None = None
-    bytes: int = 0
+    size: int = 0
     trained_bytes: int = 0
 
     @staticmethod
@@ -49,9 +49,9 @@ class StateLayout:
         states = [n for n, b, _ in training.step.inputs if b in renewed]
         trained = states[:1] if training.places else [n for n in states if n in training.initial]
         for name in (*trained, *(n for n in states if n not in trained)):
-            made.pieces[name] = Held(known[name], made.bytes, name in trained)
-            made.bytes = _whole(made.pieces[name].end)
-            made.trained_bytes = made.bytes if name in trained else made.trained_bytes
+            made.pieces[name] = Held(known[name], made.size, name in trained)
+            made.size = _whole(made.pieces[name].end)
+            made.trained_bytes = made.size if name in trained else made.trained_bytes
         if training.places:
             made.vector = made.pieces[states[0]]
             for name, place in training.places.items():

@@ -59,7 +59,7 @@ def training_files(
     more = {
         **values, **step, "shares_weights": name, "model": None, "network": name, "NETWORK": name.upper(),
         "single": None, "decoder": None,
-        "trained": state.trained, "state_bytes": state.bytes, "trained_bytes": state.trained_bytes,
+        "trained": state.trained, "state_bytes": state.size, "trained_bytes": state.trained_bytes,
         "given": given, "target": target,
         "rate": f"{np.float32(training.rate)!s}f", "said": training.said,
         "step_arguments": arguments,
@@ -82,7 +82,7 @@ def training_files(
     if training.loss is not None:
         files[f"{name}_loss.onnx"] = training.loss
     entry = {
-        **training.said, "state_bytes": state.bytes, "trained_bytes": state.trained_bytes, "arena_bytes": training.step.arena_bytes,
+        **training.said, "state_bytes": state.size, "trained_bytes": state.trained_bytes, "arena_bytes": training.step.arena_bytes,
         "kernels": len(training.step.kernels), "classes": training.classes, "learning_rate": training.rate,
         "inputs": [described_port(p) for p in given], "target": described_port(target), "state": state.described,
     }  # fmt: skip

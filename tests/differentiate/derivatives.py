@@ -29,7 +29,7 @@ the name of the node; nodes that no gradient has to pass do not matter.
 
 `winner(g, first, a, b)` is `g` where the argument comes first, and its share of a tie: half of it between two computed
 values, all of it beside a constant (a bound that is just reached does not stop the gradient, as in torch's clamp), none
-of it beside the constant 0 (a ReLU at 0).
+of it beside the constant 0 (a ReLU at 0), and none at either bound of a ReLU6.
 
 """
 BETWEEN = """

@@ -39,7 +39,7 @@ class GpuView(View, ABC):
         return f"EC_KERNEL({self.threads}) {self.name}({self.kernel_parameters})"
 
     @property
-    def group(self) -> str:
+    def group_number(self) -> str:
         """The number of a thread block."""
         return "group" if self.is_part else "ec_group()"
 
