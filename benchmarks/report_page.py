@@ -97,7 +97,7 @@ def visit(page: Any, folder: Path, complaints: list[str], shots: Path | None) ->
     painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     ready = page.evaluate("performance.getEntriesByName('report-ready')[0].startTime")
     if shots:
-        page.screenshot(path=shots / "overview.png")
+        page.screenshot(path=shots / "overview.png", full_page=True)
     taken = {}
     for stage in ("fuse", "import", "schedule"):
         page.click("#tab-graph")
@@ -107,6 +107,8 @@ def visit(page: Any, folder: Path, complaints: list[str], shots: Path | None) ->
         first = page.evaluate("performance.getEntriesByName('graph-first').at(-1).startTime") - begun
         taken[stage] = (first, page.evaluate("performance.getEntriesByName('graph-done').at(-1).startTime") - begun)
         if shots and stage == "fuse":
+            page.select_option("#color", "time")
+            page.wait_for_timeout(600)
             page.screenshot(path=shots / "graph.png")
     page.keyboard.press("/")
     page.keyboard.type(name)
@@ -119,8 +121,13 @@ def visit(page: Any, folder: Path, complaints: list[str], shots: Path | None) ->
     page.wait_for_selector("#detail .small-graph canvas")
     assert document["kernels"][1]["function"] in page.inner_text("#detail-body")
     if shots:
-        page.wait_for_timeout(600)
+        page.click("#detail .close, #detail .bar button")
+        page.click("#theme")
+        page.click("#view-kernels tbody tr:nth-child(2) button")
+        page.wait_for_timeout(1500)
         page.screenshot(path=shots / "block.png")
+        page.keyboard.press("Escape")
+        page.click("#theme")
     page.keyboard.press("Escape")
     for view in ("memory", "roofline", "errors", "rules", "refusals", "build"):
         page.click(f"#tab-{view}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgec.fuse import Plan, classify
@@ -79,8 +79,15 @@ def operator(node: Node, graph: Graph) -> Record:
 def outputs(drawn: _Drawing, named: Iterable[tuple[str, int]]) -> None:
     """The results of the network, as nodes behind those that compute them."""
     for name, k in list(named):
-        label = printable(name)
-        drawn.edge(k, drawn.add(op="output", label=label, type=drawn.nodes[k]["type"], names=[label]))
+        _output(drawn, name, drawn.nodes[k]["type"], [k])
+
+
+def _output(drawn: _Drawing, name: str, type: str, sources: Sequence[int]) -> None:
+    """A result, behind everything that writes a part of it."""
+    label = printable(name)
+    result = drawn.add(op="output", label=label, type=type, names=[label])
+    for source in sources:
+        drawn.edge(source, result)
 
 
 def of_plan(seconds: float, plan: Plan, numbers: dict[Node, int]) -> Record:
@@ -98,8 +105,9 @@ def of_plan(seconds: float, plan: Plan, numbers: dict[Node, int]) -> Record:
         """The box that has a value: a block, an input, or a place in memory that blocks write to."""
         if value in known or value.is_const:
             return known.get(value)
-        if value.op in ("pad", "slice") and len(value.args) == 1:  # nothing of its own: where its operand lies
-            return place(copies[value][0] if value in copies else value.args[0])
+        lies = plan.aliases.get(value)
+        if lies is not None and lies.is_view:  # nothing of its own: where its operand lies, or the operand's copy
+            return place(lies.parent)
         if value.op == "input":
             known[value] = drawn.add(**operator(value, plan.graph))
             return known[value]
@@ -171,7 +179,7 @@ def of_program(seconds: float, program: Program) -> Record:
             found = writers.setdefault(step.writes, [])
             if mine not in found:
                 found.append(mine)
-    for name, buffer, _ in program.outputs:
-        for source in writers.get(buffer, [])[-1:]:
-            outputs(drawn, [(name, source)])
+    for name, buffer, node in program.outputs:
+        if writers.get(buffer):
+            _output(drawn, name, str(node.type), writers[buffer])
     return drawn.record()

@@ -29,7 +29,8 @@ export function buildView() {
       { title: "file", kind: "code", value: (f) => f.path, cell: (f) => f.path },
       { title: "bytes", number: true, value: (f) => f.bytes, cell: (f) => size(f.bytes) },
     ], files, null, 1),
-    el("h2", {}, "Provenance"), rows(provenance), el("h2", {}, "Device"), rows(device),
+    el("h2", {}, "Provenance"), rows(provenance), el("h2", {}, "Device"), rows({ ...device, costs: null }),
+    el("details", {}, el("summary", {}, "Costs that the compiler computes with"), rows(device.costs || {})),
     el("h2", {}, "Inside this page"),
     el("p", { class: "quiet" }, "cytoscape 3.34.4 (MIT), @dagrejs/dagre 3.1.3 (MIT), d3 7.9.0 (ISC), @observablehq/plot 0.6.17 (ISC). The page asks no network for anything."),
   ];

@@ -16,7 +16,6 @@ export function kernelsView() {
       { title: "#", number: true, value: (k) => k.kernel, cell: (k) => el("button", { class: "link", type: "button", onclick: () => openKernel(k.kernel) }, String(k.kernel)) },
       { title: "operators", kind: "words", value: (k) => k.operators.join(" "), cell: (k) => short(k.operators.join(" "), 44) },
       { title: "name", kind: "names", value: nameOf, cell: nameOf },
-      { title: "nodes of the model", kind: "names", value: (k) => k.nodes.join(), cell: (k) => namesOf(k.nodes) },
       { title: "schedule", value: (k) => k.kind, cell: (k) => k.kind },
       { title: measured ? "time" : "predicted", number: true, value: timeOf, cell: (k) => [el("i", { class: "share", style: { width: `${(60 * timeOf(k)) / most}px` } }), micro(timeOf(k))] },
       ...(measured ? [{ title: "of predicted", number: true, value: (k) => k.times_predicted, cell: (k) => (known(k.times_predicted) ? `${k.times_predicted.toFixed(1)}x${k.is_slow ? " slow" : ""}` : "–") }] : []),
@@ -29,6 +28,7 @@ export function kernelsView() {
       { title: "reads", value: (k) => k.precision, cell: (k) => k.precision },
       { title: "zeros", number: true, value: (k) => k.sparsity, cell: (k) => percent(k.sparsity) },
       { title: "error", number: true, value: (k) => k.max_rel, cell: (k) => error(k.max_rel) },
+      { title: "nodes of the model", kind: "names", value: (k) => k.nodes.join(), cell: (k) => namesOf(k.nodes) },
     ], doc.kernels, (k) => openKernel(k.kernel)),
   ];
 }
