@@ -11,7 +11,21 @@ import onnx
 #: Numbers at the borders of their types, which readers get wrong.
 NUMBERS = (0, 1, -1, 2, 127, 128, 255, 256, 65535, 2**31 - 1, -(2**31), 2**31, 2**32, 2**53, 2**63 - 1, -(2**63))
 #: Texts that are no plain names.
-TEXTS = ("", "a\0b", "../x", "/etc/passwd", "x" * 5000, "\u202e", "*/", "%s%n", "'\"`$(x)", "\n# x", "-x", "é")
+TEXTS = (
+    "",
+    "a\0b",
+    "../x",
+    "/etc/passwd",
+    "x" * 5000,
+    "\u202e",
+    "*/",
+    "%s%n",
+    "'\"`$(x)",
+    "\n# x",
+    "-x",
+    "é",
+    '"*/ xEVILx',
+)
 
 
 def of_bytes(random: random.Random, content: bytes) -> bytes:

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from benchmarks import ROOT
-from benchmarks.robustness import mutation
+from benchmarks.robustness import mutation, seeds, structure
 from benchmarks.robustness.families import FAMILIES
 from edgec import api, pipeline
+from edgec.artifact import adapter
 from edgec.artifact.folder import read_lock
 from edgec.bench import answers
 from edgec.cli import config
 from edgec.cli import main as commands
 from edgec.cli.command import settings_of
 from edgec.device.load import load_device
-from edgec.options import resolve
+from edgec.frontend.language.chat import read_chat
+from edgec.frontend.language.chat_template import Message
+from edgec.frontend.language.llama2c import read_vocabulary
+from edgec.frontend.language.table import table_of
+from edgec.options import Options, resolve
 from edgec.pipeline.context import Context
 from edgec.tune.database import Profiles
-from edgec.untrusted import read_json
+from edgec.untrusted import read_arrays, read_json
 
 Mutate = Callable[[random.Random, bytes], bytes]
 #: The command line, which knows the tables that an edgec.toml may have.
@@ -46,13 +51,80 @@ class Target:
 
     @cached_property
     def files(self) -> list[bytes]:
-        """The files that mutations start from."""
+        """The files that mutations start from, the same in every process."""
+        seeds.from_tests("", "chance").begin(self.name)
         return self.seeds()
 
 
+def _options(**more: Any) -> Options:
+    return resolve({"profiles": False, "limits": LIMITS, "device": "generic", **more})
+
+
 def _build(content: bytes, folder: Path) -> object:
-    options = resolve({"profiles": False, "limits": LIMITS, "device": "generic"})
-    return pipeline.run(content, Context(options), until="schedule")
+    return pipeline.run(content, Context(_options()), until="schedule")
+
+
+def _import(content: bytes, folder: Path) -> object:
+    return pipeline.run(content, Context(_options()), until="import")
+
+
+def _losses(content: bytes, folder: Path) -> object:
+    """The step that trains a model, by a loss, an optimizer and weights that depend on its content."""
+    k = sum(content) % 60
+    losses, updates = ("mse", "l1", "cross_entropy", "bce", "hinge:y"), ("all", "bias", "last:1", "lora=2")
+    asked = {"loss": losses[k % 5], "update": updates[k % 4], "optimizer": ("sgd", "adam", "adamw:clip=1")[k % 3]}
+    return pipeline.run(content, Context(_options(**asked)), until="schedule")
+
+
+@cache
+def _layout() -> Any:
+    seeds.from_tests("", "chance").begin("layout")
+    return seeds.layout()
+
+
+def _written(content: bytes, folder: Path) -> Path:
+    """The files of a folder; names that lead out of it have the place of others."""
+    for name, inner in structure.unpacked(content).items():
+        (folder / (Path(name.replace("\0", "")).name or "x")).write_bytes(inner)
+    return folder
+
+
+def _folder(content: bytes, folder: Path) -> object:
+    return api.load(_written(content, folder), context=8)
+
+
+def _adapter(content: bytes, folder: Path) -> object:
+    where = _written(content, folder)
+    file = where / "a.gguf"
+    return adapter.read(file if file.is_file() else where, _layout())
+
+
+def _stage(content: bytes, folder: Path) -> object:
+    """A saved stage, behind a line with its kind, and what follows from it."""
+    kind, _, text = content.partition(b"\n")
+    path = folder / "stage.txt"
+    path.write_bytes(text)
+    start = {b"graph": "simplify", b"compressed": "fuse", b"plan": "schedule"}.get(kind, "emit")
+    made = pipeline.run(str(path), Context(_options()), start, "emit").result
+    if any(b"xEVILx" in file.replace(b'\\"', b"") for name, file in made.files.items() if name.endswith((".c", ".h"))):
+        raise AssertionError("a text of the stage stands in C")
+    return made
+
+
+def _arrays(content: bytes, folder: Path) -> object:
+    (folder / "arrays.npz").write_bytes(content)
+    found = read_arrays(folder / "arrays.npz")
+    return {name: array.sum() for name, array in found.items() if array.dtype.kind != "V"}
+
+
+def _chat(content: bytes, folder: Path) -> object:
+    chat = read_chat(content.decode("utf-8", "replace"))
+    return chat.form.text([Message("user", "a"), Message("assistant", "b")]) if chat.form is not None else None
+
+
+def _pieces(content: bytes, folder: Path) -> object:
+    (folder / "tokenizer.bin").write_bytes(content)
+    return table_of(read_vocabulary(folder / "tokenizer.bin", 263))
 
 
 def _config(content: bytes, folder: Path) -> object:
@@ -87,33 +159,11 @@ def _answer(content: bytes, folder: Path) -> object:
     return answers.sample(found, 0, program, {}, 1, "rpi"), answers.kernel_times(text, "rpi"), answers.stack_bytes(text)
 
 
+@cache
 def _program() -> SimpleNamespace:
     """The parts of a program that its answers depend on."""
     node = next(iter(api.load(FAMILIES["chain of layers"](2)).graph.inputs))
     return SimpleNamespace(inputs=[("x", None, node)], outputs=[("y", None, node)], sizes={})
-
-
-def _onnx() -> list[bytes]:
-    sizes = {"nested functions": 3, "rounds of nested loops": 3}
-    made = [make(sizes.get(name, 4)).SerializeToString() for name, make in FAMILIES.items()]
-    return [*made, (ROOT / "apps" / "digits" / "digits.onnx").read_bytes()]
-
-
-def _from_tests(folder: str, module: str) -> object:
-    for place in (ROOT / "tests" / folder, ROOT / "tests"):
-        if str(place) not in sys.path:
-            sys.path.insert(0, str(place))
-    return __import__(module)
-
-
-def _tflite() -> list[bytes]:
-    cases = _from_tests("tflite", "tflite_cases").CASES  # type: ignore[attr-defined]
-    return [cases[name] if isinstance(cases[name], bytes) else cases[name].content for name in list(cases)[::12]]
-
-
-def _gguf() -> list[bytes]:
-    made = _from_tests("language", "gguf_files")
-    return [made.llama(layers=1, vocabulary=8), made.llama("Q8_0", layers=1, vocabulary=8)]  # type: ignore[attr-defined]
 
 
 TOML = b"""model = "net.onnx"
@@ -131,6 +181,38 @@ report = true
 "a/b" = "8x3"
 [budget]
 latency_ms = 20.5
+"""
+MORE = b"""model = "net.onnx"
+loss = "mse:logits"
+update = "last:2"
+optimizer = "adamw:lr=0.01,clip=1"
+accumulate = 4
+ram = "300M"
+[value]
+x = "1,2"
+[state]
+a = "b"
+[loop]
+l = 16
+[override]
+"pool a" = "whole"
+[check]
+samples = 3
+tolerance = 1e-3
+[tune]
+seconds = 2.5
+"""
+COMPRESSED = b"""model = "lm"
+quantize = "int8"
+calibrate = "random"
+observer = "mse"
+max_loss = "cosine=0.99"
+corrections = "equalize,bias"
+prune = "block=8x4"
+sparsity = "0.5"
+lora = "16:q,v"
+context = 64
+cache = "int8"
 """
 LOCK = (
     b'{"edgec": "0.9", "name": "net", "threads": 2, "files": ["net.c"], "sources": ["net.c"], "choices": {},'
@@ -151,14 +233,21 @@ def _devices() -> list[bytes]:
     return [(ROOT / "devices" / f"{name}.toml").read_bytes() for name in ("raspberry_pi_5", "cortex_m4", "cuda_sm90")]
 
 
-B, T, M = mutation.of_bytes, mutation.of_text, mutation.of_model
+B, T, M, J, F = mutation.of_bytes, mutation.of_text, mutation.of_model, structure.of_json, structure.of_files
 TARGETS = (
-    Target("onnx", _build, _onnx, (M, M, B), 4),
-    Target("tflite", _build, _tflite, (B,), 2),
-    Target("gguf", _build, _gguf, (B,), 2),
-    Target("edgec.toml", _config, lambda: [TOML], (T,), 2),
+    Target("onnx", _build, seeds.onnx_models, (M, M, B), 6),
+    Target("losses", _losses, lambda: seeds.onnx_models()[-3:], (M, M, B)),
+    Target("tflite", _build, seeds.tflite_models, (structure.of_flatbuffer, structure.of_flatbuffer, B), 4),
+    Target("gguf", _import, seeds.gguf_models, (structure.of_gguf, structure.of_gguf, B), 3),
+    Target("hugging face", _folder, seeds.hugging_folders, (F,), 3),
+    Target("adapter", _adapter, seeds.adapters, (F,), 2),
+    Target("saved stage", _stage, seeds.saved_stages, (T,), 3),
+    Target("arrays", _arrays, seeds.arrays, (B,), 2),
+    Target("chat", _chat, seeds.chats, (J, T)),
+    Target("pieces", _pieces, seeds.pieces, (B,)),
+    Target("edgec.toml", _config, lambda: [TOML, MORE, COMPRESSED], (T,), 2),
     Target("device", _device, _devices, (T,), 2),
-    Target("lock", _lock, lambda: [LOCK], (T,)),
-    Target("profiles", _profiles, lambda: [PROFILES], (T,)),
+    Target("lock", _lock, lambda: [LOCK], (J, T)),
+    Target("profiles", _profiles, lambda: [PROFILES], (J, T)),
     Target("answer", _answer, _said, (B, T)),
 )

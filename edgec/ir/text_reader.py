@@ -103,9 +103,17 @@ class _Tokens:
                 return
 
 
+def _spelled(text: str) -> str:
+    """The string that a text in quotes spells."""
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        raise ModelError(f"cannot read the string {text}") from None
+
+
 def _string(tokens: _Tokens) -> str:
     if tokens.kind() == "string":
-        return str(json.loads(tokens.next()))
+        return _spelled(tokens.next())
     if tokens.kind() == "word":
         return tokens.next()
     raise ModelError(f"expected a name and found {tokens.peek()}")
@@ -279,7 +287,7 @@ class GraphReader:
 
     def reference(self, tokens: _Tokens) -> Node:
         kind, name = tokens.kind(), tokens.next()
-        name = identifier(str(json.loads(name))) if kind == "string" else name
+        name = identifier(_spelled(name)) if kind == "string" else name
         if name not in self.named:
             raise ModelError(f"{name} is not defined")
         return self.named[name]

@@ -113,10 +113,13 @@ def test_a_row_loads_its_own_reductions() -> None:
     found = made(graph(shares), load_device("x86_64_avx512"))
     assert found is not None
     plan, program = write_plan(found[0]), write_program(found[1])
+    none, over = "none of its row", "over variables"
     for old, new, message in (
-        ('("reduction", 0)', '("reduction", 7)', "none of its row"), ('("reduction", 0)', '("x", 0)', "none of its row"),
-        ('reductions=(("max"', 'reductions=(("most"', "cannot hold"), ("loops=(`i0:4`", "loops=(`i0:4 + 1`", "over variables"),
-    ):  # fmt: skip
+        ('("reduction", 0)', '("reduction", 7)', none),
+        ('("reduction", 0)', '("x", 0)', none),
+        ('reductions=(("max"', 'reductions=(("most"', "cannot hold"),
+        ("loops=(`i0:4`", "loops=(`i0:4 + 1`", over),
+    ):
         assert old in program.text, program.text
         with pytest.raises(ModelError, match=message):
             read_program(program.text.replace(old, new), program.arrays)

@@ -35,8 +35,11 @@ def read_chat(text: str) -> Chat:
     try:
         found = json.loads(text)
         form = read_form(found["form"]) if found["form"] is not None else None
-        return Chat(ChatTemplate(found["source"], found["begin"], found["end"]), form, found["reason"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+        texts = [found[key] for key in ("source", "begin", "end")]
+        if not all(isinstance(t, str) for t in texts) or not isinstance(found["reason"], (str, type(None))):
+            raise TypeError
+        return Chat(ChatTemplate(*texts), form, found["reason"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise UsageError("this describes no chat template", hint="build the model again") from None
 
 

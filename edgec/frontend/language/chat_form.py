@@ -60,10 +60,13 @@ class ChatForm:
 
 
 def read_form(text: str) -> ChatForm:
-    """The form that `ChatForm.written` wrote."""
+    """The form that `ChatForm.written` wrote; for others, a ValueError, LookupError, TypeError or AttributeError."""
     found = json.loads(text)
     pairs = {(before, after): t for pair, t in found["between"].items() for before, after in [pair.split(" ")]}
-    return ChatForm(pairs, found["changes"])
+    changes = dict(found["changes"])
+    if not all(isinstance(t, str) for t in pairs.values()) or not all(type(n) is int for n in changes.values()):
+        raise TypeError("no form of a chat template")
+    return ChatForm(pairs, changes)
 
 
 def changed(content: str, changes: int) -> str:
