@@ -27,7 +27,7 @@ from benchmarks.zoo.entries import Entry, load, mixed
 
 DEVICE = "cuda_sm90"
 #: The part of the time in which networks are made ready.
-READY = 0.67
+READY = 0.6
 #: Modes of PyTorch: one that searches for kernels takes minutes a module.
 MODES = ("eager", "graph", "reduce-overhead")
 

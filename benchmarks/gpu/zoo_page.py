@@ -15,10 +15,10 @@ HEAD = """# The zoo on a GPU
 
 Networks of the [zoo](zoo.md)'s catalog, that nobody tuned for, in fp32 at batch 1 beside PyTorch on the same GPU, in
 one run. Errors are the largest difference from onnxruntime on the processor over the largest value. Milliseconds are of
-the GPU: the median of seven times 100 runs of edgec's CUDA graph, and of seven times 30 runs of PyTorch, without TF32
-and with pictures channels last: eagerly, as a CUDA graph, and through torch.compile (`reduce-overhead`; `max-autotune`
-takes minutes a module and was not tried). The ratio is over PyTorch's best: below 1 edgec is faster. All are made
-ready first, and then take turns.
+the GPU: the median of seven times 100 runs of edgec's CUDA graph, and of seven times up to 30 runs of PyTorch, without
+TF32 and with pictures channels last: eagerly, as a CUDA graph, and through torch.compile (`reduce-overhead`;
+`max-autotune` takes minutes a module and was not tried). The ratio is over PyTorch's best: below 1 edgec is faster.
+All are made ready first, and then take turns.
 """
 MODES = ("eager", "graph", "reduce-overhead")
 
