@@ -19,6 +19,8 @@ from edgec.ir.types import DTYPES
 
 #: A result that takes this many times less than an operand is small beside it.
 SMALL = 8
+#: One that takes this many times less than the largest of all is nothing.
+TINY = 512
 
 
 def in_less_memory(plan: Plan) -> Plan:
@@ -29,7 +31,7 @@ def in_less_memory(plan: Plan) -> Plan:
     usual = list(range(len(plan.blocks)))
     early = uses.freeing_early(usual)
     late = uses.delayed(uses.freeing_early(uses.delayed(usual)))
-    order = min(usual, early, late, key=uses.peak)
+    order = min(usual, early, late, uses.freeing_early(late), key=uses.peak)
     return plan if order is usual else replace(plan, blocks=tuple(plan.blocks[k] for k in order))
 
 
@@ -108,6 +110,7 @@ class _Uses:
         for k, read in enumerate(self.reads):
             for root in read:
                 by_root.setdefault(root, []).append(k)
+        least = max(self.bytes.values(), default=0) // TINY
         alive: set[Node] = set()
         order: list[int] = []
         done = [False] * len(self.writes)
@@ -117,6 +120,14 @@ class _Uses:
             touched = {self.writes[k], *self.reads[k]}
             new = sum(self.bytes.get(r, 0) for r in touched if r not in alive)
             return new - sum(self.bytes.get(r, 0) for r in touched if left[r] == 1)
+
+        def is_early(j: int) -> bool:
+            """Tells whether a block may come as soon as it can: it takes next to nothing, or its only reader, which
+            waits for nothing else, ends in a sum."""
+            if self._is_sum(j) or self.bytes.get(self.writes[j], 0) <= least or taken(j) <= 0:
+                return True
+            (reader, *others) = then[j] or (None,)
+            return reader is not None and not others and waits[reader] == 1 and self._is_sum(reader)
 
         def run(k: int) -> list[int]:
             """Puts a block next; the blocks that may come early now."""
@@ -139,7 +150,7 @@ class _Uses:
                 heappush(heap, j)
             while heap:
                 j = heappop(heap)
-                if not done[j] and not waits[j] and (self._is_sum(j) or taken(j) <= 0) and self._large(j):
+                if not done[j] and not waits[j] and self._large(j) and is_early(j):
                     for other in run(j):
                         heappush(heap, other)
         return order

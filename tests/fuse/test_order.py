@@ -9,8 +9,9 @@ from edgec import fuse
 from edgec.differentiate import gradients
 from edgec.execute.executor import run_plan
 from edgec.execute.invariants import verify_plan
-from edgec.frontend.values import Value, emit
+from edgec.frontend.values import Value, emit, maximum
 from edgec.fuse.order import _Uses, in_less_memory
+from edgec.fuse.recompute import Recomputing, recomputed
 from edgec.ir import evaluate
 from edgec.ir.graph import Graph, placeholder
 from edgec.ir.types import Type
@@ -64,3 +65,23 @@ def test_plan_that_gains_nothing_stays_as_it_is() -> None:
     graph = _step(1, first=True)
     plan = fuse.plan(replace(graph, outputs=graph.outputs[:1]))
     assert in_less_memory(plan) is plan
+
+
+def test_sums_behind_a_copy_or_a_vector_are_early() -> None:
+    """The gradients of a depthwise convolution's weights need a copy, that of a factor a vector between two sums: both
+    come as soon as they can, so that of each layer's gradient no more than two are there at once."""
+    x = placeholder("x", Type("f32", (4, 16, 12, 12)))
+    shapes = {"w": (16, 1, 3, 3), "f": (16, 1, 1)}
+    layers = [[placeholder(f"{name}{k}", Type("f32", shape)) for name, shape in shapes.items()] for k in range(8)]
+    y = Value(x)
+    for w, f in layers:
+        padded, ones = y.pad((0, 0, 1, 1), (0, 0, 1, 1)), (1, 1)
+        y = maximum(emit("conv", padded, Value(w), strides=ones, dilations=ones, groups=16) * Value(f), 0.0)
+    weights = [n for layer in layers for n in layer]
+    loss = y.sum(range(4), keep=False).node
+    found = [(f"d{k}", g) for k, g in enumerate(gradients(loss, weights)) if g is not None]
+    graph = recomputed(Graph((x, *weights), (("loss", loss), *found)), [loss], Recomputing())
+    plan = in_less_memory(fuse.plan(graph))
+    uses = _Uses(plan)
+    one = 4 * 4 * 16 * 14 * 14
+    assert uses.peak(range(len(plan.blocks))) <= 10 * one  # 12.8 where they wait
