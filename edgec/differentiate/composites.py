@@ -6,8 +6,8 @@ The first three shift their operand by its maximum and lose the shift again, so 
     log softmax  y = z - log(s)        g -> g - exp(y) * sum(g)
     log-sum-exp  y = log(s) + m        g -> g * e / s
 
-with z = x - m, e = exp(z) and s = sum(e), where m is the same for all that is summed. The last, min(max(x, 0), c), passes
-g where 0 < y < c, as in torch: what lies between the two bounds need not be kept.
+with z = x - m, e = exp(z) and s = sum(e), where m is the same for all that is summed. The last, min(max(x, 0), c),
+passes g where 0 < y < c, as in torch: what lies between the two bounds need not be kept.
 """
 
 from __future__ import annotations

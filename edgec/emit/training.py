@@ -82,8 +82,9 @@ def training_files(
     if training.loss is not None:
         files[f"{name}_loss.onnx"] = training.loss
     entry = {
-        **training.said, "state_bytes": state.size, "trained_bytes": state.trained_bytes, "arena_bytes": training.step.arena_bytes,
-        "kernels": len(training.step.kernels), "classes": training.classes, "learning_rate": training.rate,
+        **training.said, "state_bytes": state.size, "trained_bytes": state.trained_bytes,
+        "arena_bytes": training.step.arena_bytes, "kernels": len(training.step.kernels),
+        "classes": training.classes, "learning_rate": training.rate,
         "inputs": [described_port(p) for p in given], "target": described_port(target), "state": state.described,
     }  # fmt: skip
     sources = [*(path for path in pages if not path.endswith(".h")), *kernels]
