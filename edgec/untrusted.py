@@ -6,11 +6,12 @@ import errno
 import json
 import stat
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from edgec.errors import UsageError
+
+if TYPE_CHECKING:  # imported by what reads arrays: the command line starts without it
+    import numpy as np
 
 
 def regular(path: str | Path) -> Path:
@@ -27,6 +28,8 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
 
     Raises UsageError for what cannot be read, and for arrays that hold no numbers or truth values.
     """
+    import numpy as np
+
     try:
         loaded = np.load(regular(path), allow_pickle=False)
         if isinstance(loaded, np.lib.npyio.NpzFile):

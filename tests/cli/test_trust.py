@@ -155,7 +155,7 @@ def test_harmless_lines_need_none(folder: Path) -> None:
 
 
 #: Options of single commands that name what is only read.
-READ = {"data", "inputs", "labels", "lock", "source"}
+READ = {"data", "inputs", "labels", "lock", "property", "source"}
 
 
 def test_every_path_of_a_command_is_judged() -> None:
