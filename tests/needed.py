@@ -25,10 +25,24 @@ def _installable(package: str) -> bool:
     return False
 
 
+def _is_there(package: str) -> bool:
+    """True for a package of the distribution that is installed, and where none can be asked for."""
+    if shutil.which("dpkg-query") is None:
+        return True
+    asked = ["dpkg-query", "--show", "--showformat=${Status}", package]
+    return "install ok installed" in subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+
+
 def need(program: str, *packages: str) -> str:
-    """The path of a program, installed now where it is missing; skips with the command to install it otherwise."""
+    """The path of a program, installed now where it is missing; skips with the command to install it otherwise.
+
+    A cross compiler may be there without the library of its system, which is installed, too.
+    """
     if shutil.which(program) is None:
         all(_installable(package) for package in packages)
+    for package in packages:
+        if package.startswith("lib") and not _is_there(package):
+            _installable(package)
     path = shutil.which(program)
     if path is None:
         pytest.skip(f"{program} is missing and cannot be installed here: apt install {' '.join(packages)}")

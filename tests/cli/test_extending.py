@@ -55,7 +55,7 @@ def test_a_template_of_a_gpu(tmp_path: Path) -> None:
     shipped = (data_folder("codegen_templates") / "gpu" / "map.gpu.jinja").read_text(encoding="utf-8")
     for path, comment in (("gpu/map.gpu.jinja", "mine"), ("cuda/map.cu.jinja", "mine, in CUDA")):
         (tmp_path / path).parent.mkdir()
-        (tmp_path / path).write_text(shipped.replace("EC_KERNEL", f"/* {comment} */\nEC_KERNEL", 1), encoding="utf-8")
+        (tmp_path / path).write_text(shipped.replace("${k.head}", f"/* {comment} */\n${{k.head}}", 1), encoding="utf-8")
     for device, file, comment in (
         ("generic_opencl", "net_kernels_0.cl", "/* mine */"), ("jetson", "net_kernels_0.cu", "/* mine, in CUDA */"),
     ):  # fmt: skip

@@ -49,13 +49,16 @@ def test_whole_project(weights: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "program"),
-    [("arm64", "aarch64-linux-gnu-gcc"), ("arm32", "arm-linux-gnueabihf-gcc"), ("cortex_m4", "arm-none-eabi-gcc")],
+    ("device", "program", "library"),
+    [
+        ("arm64", "aarch64-linux-gnu-gcc", "libc6-dev-arm64-cross"),
+        ("arm32", "arm-linux-gnueabihf-gcc", "libc6-dev-armhf-cross"),
+        ("cortex_m4", "arm-none-eabi-gcc", "libnewlib-arm-none-eabi"),
+    ],
 )
-def test_whole_project_on_arm(device: str, program: str, tmp_path: Path) -> None:
+def test_whole_project_on_arm(device: str, program: str, library: str, tmp_path: Path) -> None:
     """As the compilers of Arm see it, whose integers of 32 bits may be long."""
-    packages = [f"gcc-{program.removesuffix('-gcc')}"]
-    need(program, *packages, *(["libnewlib-arm-none-eabi"] if "none" in program else []))
+    need(program, f"gcc-{program.removesuffix('-gcc')}", library)
     facts = load_device(device)
     flags = device_flags(pick_compiler(facts, "gcc"), facts)
     for quantized in ({}, {"quantize": "int8", "calibrate": "random"}):
