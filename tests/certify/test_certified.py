@@ -107,7 +107,7 @@ def test_a_search_that_skips_parts_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         self, type(domain)({n: v + 0.9 for n, v in domain.low.items()}, domain.high), *more, **given
     )
     monkeypatch.setattr(Network, "bounds", halved)
-    assert _decide(_distance(), case, 1.0).status == "holds"
+    assert _decide(_distance(), case, 20.0).status == "holds"
 
 
 def _wide(seed_scale: float) -> tuple[Graph, dict[str, np.ndarray], int]:
@@ -139,7 +139,9 @@ def _escapes(graph: Graph, center: dict[str, np.ndarray], label: int, eps: float
 
 def test_choices_decide_networks_of_many_inputs() -> None:
     parts = 0
-    for _ in range(8):
+    for k in range(16):
+        if k >= 4 and parts > 3:
+            break
         graph, center, label = _wide(0.3)
         for eps in (0.02, 0.05, 0.1):
             found = _decided(graph, center, label, eps)
@@ -159,10 +161,10 @@ def test_multipliers_that_are_wrong_are_found(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(choices, "optimized", optimized)
     wrong = 0
-    for _ in range(12):
+    for _ in range(40):
         graph, center, label = _wide(0.3)
         for eps in (0.1, 0.2, 0.4):
-            found = _decided(graph, center, label, eps, 0.7)
+            found = _decided(graph, center, label, eps, 1.0)
             wrong += found.status == "holds" and _escapes(graph, center, label, eps)
         if wrong:
             break
@@ -220,7 +222,7 @@ def test_the_digits_are_certified_in_compiled_code() -> None:
     with np.load(DIGITS / "digits_test.npz") as data:
         images = data["image"][:2]
     built = edgec.build(DIGITS / "digits.onnx", numeric="exact")
-    found = edgec.certify(built, inputs={"image": images}, eps=0.002, within=(0, 1), seconds=1)
+    found = edgec.certify(built, inputs={"image": images}, eps=0.002, within=(0, 1), seconds=20)
     assert found.replayed and found.share == 1.0
     for c, image in zip(found.certificates, images):
         (bounds,) = c.outputs
@@ -235,7 +237,7 @@ def test_a_far_image_is_not_certified() -> None:
     with np.load(DIGITS / "digits_test.npz") as data:
         image = data["image"][:1]
     built = edgec.build(DIGITS / "digits.onnx", numeric="exact")
-    found = edgec.certify(built, inputs={"image": image}, eps=0.9, within=(0, 1), seconds=1)
+    found = edgec.certify(built, inputs={"image": image}, eps=0.9, within=(0, 1), seconds=20)
     (c,) = found.certificates
     assert c.verdict.status == "violated" and c.verdict.inputs is not None
     assert built(c.verdict.inputs["image"]).argmax() != c.label
