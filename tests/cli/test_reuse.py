@@ -258,6 +258,7 @@ def test_an_option_without_a_name_is_built_each_time() -> None:
 def test_a_damaged_entry_is_a_miss(file: Path, cache: Path, uncompiled: list[str], elsewhere: Path) -> None:
     edgec.bench(str(file), seconds=0.01, rounds=1)
     (entry,) = cache.iterdir()
+    (entry / "libnet.so").unlink()  # it may be mapped still
     (entry / "libnet.so").write_bytes(b"\x7fELF")
     assert edgec.bench(str(file), seconds=0.01, rounds=1).timing.median_ms > 0
     assert len(uncompiled) == 2
