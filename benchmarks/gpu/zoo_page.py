@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
+import sys
 from collections.abc import Sequence
 from datetime import date
 from math import exp, log
@@ -18,7 +20,8 @@ one run. Errors are the largest difference from onnxruntime on the processor ove
 the GPU: the median of seven times 100 runs of edgec's CUDA graph, and of seven times up to 30 runs of PyTorch, without
 TF32 and with pictures channels last: eagerly, as a CUDA graph, and through torch.compile (`reduce-overhead`;
 `max-autotune` takes minutes a module and was not tried). The ratio is over PyTorch's best: below 1 edgec is faster.
-All are made ready first, and then take turns.
+A mode that a module cannot be captured or compiled for in time has a dash, and the ratio is over the others. All are
+made ready first, and then take turns.
 """
 MODES = ("eager", "graph", "reduce-overhead")
 
@@ -86,5 +89,5 @@ def _provenance(rows: Sequence[Row]) -> str:
     known = next((r["machine"] for r in rows if "machine" in r), {})
     return (
         f"## Provenance\n\n{known.get('date')}; {known.get('gpu')}; PyTorch {known.get('torch')}.\n\n"
-        "```sh\npython -m benchmarks.gpu.zoo --catalog catalog.jsonl --page docs/results/zoo-gpu.md\n```"
+        f"```sh\npython -m benchmarks.gpu.zoo {shlex.join(sys.argv[1:])}\n```"
     )
