@@ -41,3 +41,16 @@ def scattered_nd(x: Array, at: Array, updates: Array, combine: Callable[[Any, An
 
 def last(_: Any, new: Any) -> Any:
     return new
+
+
+def pcg4d(*counters: np.ndarray) -> np.ndarray:
+    """The last word of pcg4d (Jarzynski and Olano, 2020) of four words of 32 bits, as its authors write it."""
+    x, y, z, w = (np.asarray(c, np.uint32) * np.uint32(1664525) + np.uint32(1013904223) for c in counters)
+    for last_round in (False, True):
+        x = x + y * w
+        y = y + z * x
+        z = z + x * y
+        w = w + y * z
+        if not last_round:
+            x, y, z, w = (v ^ (v >> np.uint32(16)) for v in (x, y, z, w))
+    return w

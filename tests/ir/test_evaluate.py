@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from chance import RANDOM
-from plain_operators import conv, last, scattered, scattered_nd
+from plain_operators import conv, last, pcg4d, scattered, scattered_nd
 
 from edgec import ops
 from edgec.errors import ModelError
@@ -126,6 +126,12 @@ AT = np.array([[2, -1, 0, 0], [1, 1, 2, -3]])
 TIES = np.array([1.0, -0.0, 0.0, np.nan, 2.0], np.float32)
 COMBINES: dict[str, Callable[[Any, Any], Any]] = {"add": np.add, "mul": np.multiply, "max": max, "min": min}
 CASES: dict[str, list[tuple[Any, Callable[[], Array]]]] = {
+    "random": [
+        (pcg4d(np.arange(15).reshape(3, 5), *(np.array([[c]]) for c in (n, stream, seed))) // 256 / 2**24,
+         lambda n=n, stream=stream, seed=seed: apply(
+             "random", np.array(n, np.int32), shape=(3, 5), stream=stream, seed=seed))
+        for n, stream, seed in ((0, 0, 0), (7, 2, 5), (2**31 - 1, 40, 2**31 + 9))
+    ],
     "matmul": [
         (A @ B, lambda: apply("matmul", A, B)),
         (A[0] @ B, lambda: apply("matmul", A[0], B)),

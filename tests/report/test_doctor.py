@@ -22,8 +22,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: Packages that others bring with them, and one that type checkers alone need.
-COME_WITH_OTHERS = {"anyio", "dask", "flatbuffers", "google", "markupsafe", "typing_extensions"}
+#: Packages that others bring with them, and two that type checkers alone need.
+COME_WITH_OTHERS = {"_typeshed", "anyio", "dask", "flatbuffers", "google", "markupsafe", "typing_extensions"}
 SOURCES = "\n".join(p.read_text() for p in Path(edgec.__file__).parent.rglob("*.py"))
 
 
