@@ -121,7 +121,7 @@ def test_saved_texts(model: LanguageModel, tmp_path: Path) -> None:
     other.restore(tmp_path / "empty")
     assert other.tokens == []
     saved = (tmp_path / "prefix").read_bytes()
-    assert len(saved) < other._cache.size  # the tokens that there are, not all that there could be
+    assert len(saved) < other.cache_bytes  # the tokens that there are, not all that there could be
     huge = bytearray(saved)
     huge[40:48] = (CONTEXT + 1).to_bytes(8, "little")
     wrong = [
