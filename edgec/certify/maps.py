@@ -111,7 +111,7 @@ def _folded(back: Node) -> Node:
 
 
 def _applied(result: Node, given: Mapping[Node, Array]) -> Array:
-    """The values [n, ...] of a node, from those of the placeholders that it is computed from."""
+    """The values [n, ...] of a node, from those of the variables that it is computed from."""
     values: dict[Node, Array] = dict(given)
     count = next(iter(given.values())).shape[0]
     for n in topological([result]):

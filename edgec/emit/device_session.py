@@ -33,7 +33,7 @@ class DeviceSession:
 
 
 def device_session(program: Program, session: Session) -> DeviceSession:
-    """What the host of a GPU needs to know of a session."""
+    """Facts of a session that the host of a GPU is written from."""
     names = [name for name, _, _ in (*program.inputs, *program.outputs)]
     tokens, past, logits = (names.index(name) for name in ("tokens", "past", "logits"))
     kept = [program.states[b] for _, b, _ in program.outputs if b in program.states]

@@ -159,7 +159,7 @@ READ = {"data", "inputs", "labels", "lock", "property", "source"}
 
 
 def test_every_path_of_a_command_is_judged() -> None:
-    """What is written has to be known to `trusted`, so that a new option of a command is not forgotten."""
+    """Options that name a written file are known to `trusted`: a new one of a command is not forgotten."""
     told = {}
     for kept in typer.main.get_command(app).commands.values():  # type: ignore[attr-defined]
         for each in getattr(kept, "commands", {"": kept}).values():

@@ -68,7 +68,7 @@ def _later(kernels: Sequence[Kernel], states: Mapping[Buffer, Buffer]) -> list[l
 
 @dataclass(frozen=True)
 class _Launch:
-    """What kernels of one launch have in common."""
+    """Properties that kernels of one launch share."""
 
     template: str
     threads: int
