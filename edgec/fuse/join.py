@@ -15,6 +15,8 @@ from edgec.fuse.block import is_affine
 from edgec.fuse.choice import Choice
 from edgec.fuse.decisions import Refusal
 from edgec.fuse.draft import BLOCK_LIMIT, Draft
+from edgec.ir import expr as X
+from edgec.ir.expr import Expr
 from edgec.ir.graph import Node
 from edgec.ir.index import least
 from edgec.ir.nest import split_formula
@@ -210,7 +212,7 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
             return Refusal("registers", "sums of floats do not read integers")
         return None
     if not classify.is_movement(node):
-        return _repeats(draft, node, members, contraction)
+        return _repeats(draft, node, reader, contraction)
     if node.op in CHOSEN:
         if contraction or any(n.op == "reduce" for n in members):
             why = f"{node.op} reads where data says, which a sum would do for every term anew"
@@ -227,6 +229,29 @@ def _refused(draft: Draft, node: Node, reader: Node) -> Refusal | None:
         if reader in draft.attentions and not is_attention(split_formula(composed), draft.mode.gpu):
             return Refusal("index", "the kernel of attention would not find its queries and keys any more")
     return None
+
+
+def _places_read(draft: Draft, node: Node, reader: Node) -> int:
+    """Number of elements of ``node`` that an element of a block without reductions needs, as where slices are added.
+
+    Of a choice by position, the branch that needs more of them counts.
+    """
+    if not any(u in draft.inlined for u in draft.users[node]) or _class(draft, reader) is not None:
+        return 1
+    known: dict[Expr, frozenset[Expr]] = {}
+
+    def read(e: Expr) -> frozenset[Expr]:
+        if e not in known:
+            inside = [read(a) for a in e.args]
+            if e.op == "load" and e.value is node:
+                known[e] = frozenset({e})
+            elif e.op == "select" and not X.loads(e.args[0]):
+                known[e] = max(inside[1:], key=len)
+            else:
+                known[e] = frozenset().union(*inside)
+        return known[e]
+
+    return len(read(draft.block(reader, draft.members[reader]).formula.body))
 
 
 def _chooses_after_sums(draft: Draft, node: Node, members: Collection[Node]) -> bool:
@@ -246,8 +271,9 @@ def _is_constant(node: Node) -> bool:
     return node.op == "broadcast" and node.args[0].is_const
 
 
-def _repeats(draft: Draft, node: Node, members: Collection[Node], contraction: bool) -> Refusal | None:
-    """Reason why the block of ``members`` would repeat the work of an element-wise ``node``; None if it would not."""
+def _repeats(draft: Draft, node: Node, reader: Node, contraction: bool) -> Refusal | None:
+    """Reason why the block of ``reader`` would repeat the work of an element-wise ``node``; None if it would not."""
+    members = draft.members.get(reader, [])
     if contraction:
         if narrow.follows_sums(node, members, draft.users, draft.inlined) or _chooses_after_sums(draft, node, members):
             return None
@@ -256,6 +282,10 @@ def _repeats(draft: Draft, node: Node, members: Collection[Node], contraction: b
         return Refusal("recompute", "windows overlap and would repeat the work on each element")
     if any(n.type.elements > node.type.elements for n in members) and not _is_of_parts(draft, node):
         return Refusal("recompute", f"its reader needs each element of {node.op} several times", is_yellow=True)
+    if _places_read(draft, node, reader) > 1:
+        return Refusal(
+            "recompute", f"its reader needs several elements of {node.op} for each of its own", is_yellow=True
+        )
     if len(members) >= BLOCK_LIMIT:
         return Refusal("code size", f"a block of more than {BLOCK_LIMIT} operators gains nothing")
     return None

@@ -80,6 +80,17 @@ def below(x: Node, *axes: int) -> Node:
     return ops.node("sub", x, total(x, *axes, combine="max"))
 
 
+def between_neighbors(x: Node, axis: int) -> Node:
+    """Between each two neighbors along a dimension, weighted: an upsampling, one dimension of it."""
+    shape = tuple(n - (d == axis) for d, n in enumerate(x.type.shape))
+    sides = []
+    for first in (0, 1):
+        starts = tuple(first * (d == axis) for d in range(len(shape)))
+        side = ops.node("slice", x, starts=starts, steps=(1,) * len(shape), shape=shape)
+        sides.append(ops.node("mul", side, weights(*(n if d == axis else 1 for d, n in enumerate(shape)))))
+    return ops.node("add", *sides)
+
+
 def normal_forms() -> Iterator[tuple[str, Graph]]:
     x, y, z = value("x", *NCHW), value("x", *NHWC), value("x", 61, 35)
     yield "mean of an image, channels last", graph(centered(y, 1, 2))
@@ -114,6 +125,9 @@ def normal_forms() -> Iterator[tuple[str, Graph]]:
     yield "sums of products, read by all", graph(ops.node("mul", total(ops.node("mul", z, value("v", 1, 35)), 1), z))
     yield "unit length of columns", graph(ops.node("div", *(2 * [transpose(z, 1, 0)])), lengths(transpose(z, 1, 0), 1))
     yield "row of few", graph(layernorm(value("x", 300, 3), 1))
+    yield "between neighbors of two dimensions", graph(between_neighbors(between_neighbors(x, 2), 3))
+    curve = ops.node("exp", ops.node("sin", x))
+    yield "between neighbors of what is computed", graph(between_neighbors(curve, 1))
     yield "scaled before it is reduced", graph(layernorm(affine(x, 18, 1, 1), 1, 2, 3))
 
 
@@ -282,6 +296,13 @@ def test_planner_that_fuses_what_is_read_often_is_noticed(monkeypatch: pytest.Mo
     check(graph(scaled), "host", monkeypatch)
     monkeypatch.setattr(join, "_repeats", lambda *_: None)
     rejected(graph(scaled), monkeypatch)
+
+
+def test_planner_that_computes_neighbors_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was: the first dimension of an upsampling, computed for each of the two that the second reads."""
+    monkeypatch.setattr(join, "_places_read", lambda *_: 1)
+    for name in ("between neighbors of two dimensions", "between neighbors of what is computed"):
+        rejected(FORMS[name], monkeypatch)
 
 
 def test_what_a_price_decided_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
