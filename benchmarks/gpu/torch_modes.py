@@ -74,14 +74,19 @@ def _too_late(*_: Any) -> None:
 
 
 def milliseconds(run: Callable[[], Any]) -> float:
-    """Milliseconds of the GPU for one run: the median of seven times many runs between two events.
+    """Milliseconds of the GPU for one run: the median of `times`."""
+    return times(run)[3]
+
+
+def times(run: Callable[[], Any]) -> list[float]:
+    """Milliseconds of the GPU for one run, sorted: seven times many runs between two events.
 
     Many are 30, or as many as take about a tenth of a second.
     """
     _between_events(run, 2)
     runs = min(30, max(3, int(100 / max(_between_events(run, 2), 1e-3))))
     _between_events(run, runs // 3)
-    return sorted(_between_events(run, runs) for _ in range(7))[3]
+    return sorted(_between_events(run, runs) for _ in range(7))
 
 
 def _between_events(run: Callable[[], Any], runs: int) -> float:

@@ -10,13 +10,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from benchmarks import environment
 from benchmarks.alone import Row
-from benchmarks.zoo.entries import Entry
 
 #: Seconds that a process is told to be ready before it is ended.
 GRACE = 15
@@ -26,6 +25,8 @@ FEW = {"TORCHINDUCTOR_COMPILE_THREADS": "2", "OMP_NUM_THREADS": "1"}
 
 class Turns:
     """``module`` runs one network as a process: it says "ready", waits for a line, and answers with a row.
+
+    Networks are told by name; what each process is given beside the folder is ``entry``, as JSON.
 
     ``jobs`` processes get ready at once. Those that are not ready at ``until`` (epoch) are ended; timing ends at
     ``end``.
@@ -37,28 +38,28 @@ class Turns:
         self.ready: dict[str, subprocess.Popen[str]] = {}
         self.found: dict[str, Row] = {}
 
-    def rows(self, entries: Sequence[Entry], is_dry: bool) -> Iterator[Row]:
+    def rows(self, entries: Mapping[str, Mapping[str, Any]], is_dry: bool) -> Iterator[Row]:
         with tempfile.TemporaryDirectory(prefix="edgec-zoo-", ignore_cleanup_errors=True) as folder:
             places = [Path(folder) / str(k) for k in range(len(entries))]
             threads = [
-                threading.Thread(target=self._prepare, args=(e, where, is_dry), daemon=True)
-                for e, where in zip(entries, places)
+                threading.Thread(target=self._prepare, args=(name, entry, where, is_dry), daemon=True)
+                for (name, entry), where in zip(entries.items(), places)
             ]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-            for entry in entries:
-                yield self.found.get(entry.name) or self._timed(entry)
+            for name in entries:
+                yield self.found.get(name) or self._timed(name)
 
-    def _prepare(self, entry: Entry, where: Path, is_dry: bool) -> None:
+    def _prepare(self, name: str, entry: Mapping[str, Any], where: Path, is_dry: bool) -> None:
         with self.free:
             left = self.until - time.time()
             if left <= 0:
-                self.found[entry.name] = {"name": entry.name, "late": "there was no time for it"}
+                self.found[name] = {"name": name, "late": "there was no time for it"}
                 return
             where.mkdir()
-            job = {"entry": asdict(entry), "folder": str(where), "is_dry": is_dry, "until": self.until - GRACE}
+            job = {"entry": entry, "folder": str(where), "is_dry": is_dry, "until": self.until - GRACE}
             said = (where / "said").open("w")
             process = subprocess.Popen(
                 [sys.executable, "-m", self.module, "--one", json.dumps(job)], stdin=subprocess.PIPE,
@@ -70,19 +71,19 @@ class Turns:
             line = process.stdout.readline()
             late.cancel()
             if line.strip() == "ready":
-                self.ready[entry.name] = process
+                self.ready[name] = process
             elif line:
-                self.found[entry.name] = json.loads(line)
+                self.found[name] = json.loads(line)
             else:
-                self.found[entry.name] = {"name": entry.name, "late": "it was not ready in time, or ended"}
+                self.found[name] = {"name": name, "late": "it was not ready in time, or ended"}
 
-    def _timed(self, entry: Entry) -> Row:
-        process = self.ready[entry.name]
+    def _timed(self, name: str) -> Row:
+        process = self.ready[name]
         late = threading.Timer(max(self.end - time.time(), 0), _end, (process,))
         late.start()
         line, _ = process.communicate("go\n")
         late.cancel()
-        return json.loads(line) if line else {"name": entry.name, "late": "it was not timed in time"}
+        return json.loads(line) if line else {"name": name, "late": "it was not timed in time"}
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -17,6 +17,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,8 @@ def main() -> None:
         until = time.time() + READY * options.seconds
         turns = Turns(__spec__.name, options.jobs, until, until + (1 - READY) * options.seconds)
         machine = zoo_page.machine(options.dry)
-        for row in turns.rows(chosen(options.catalog, options.count), options.dry):
+        entries = {e.name: asdict(e) for e in chosen(options.catalog, options.count)}
+        for row in turns.rows(entries, options.dry):
             append_row(options.rows, row | machine)
             print(json.dumps(row)[:600], flush=True)
     text = zoo_page.text(list(read_rows(options.rows).values()))

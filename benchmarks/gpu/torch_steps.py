@@ -1,0 +1,94 @@
+"""Training steps of a PyTorch module on a GPU: eager, the eager step as a CUDA graph, and compiled."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from benchmarks.gpu import torch_modes
+
+MODES = ("eager", "graph", "default", "reduce-overhead")
+#: What losses in halves are multiplied by: a constant, without the test of gradients that a scaler makes.
+SCALE = 1024.0
+_JUDGES: dict[str, Any] = {"cross_entropy": F.cross_entropy, "mse": F.mse_loss}
+
+
+class TorchSteps:
+    """SGD with momentum on a copy of a module, by arrays on the device; pictures lie channels last.
+
+    ``precision`` is fp32, tf32 (products of matmuls and convolutions), or fp16 by autocast with weights in fp32.
+    """
+
+    def __init__(self, module: torch.nn.Module, loss: str, precision: str, arrays: Sequence[Any]) -> None:
+        torch_modes.no_tf32(precision == "fp32")
+        self.place = "cuda" if torch.cuda.is_available() else "cpu"
+        self.own, self.judge, self.is_half = deepcopy(module).to(self.place), _JUDGES[loss], precision == "fp16"
+        self.given, self.target = (torch.as_tensor(a).to(self.place) for a in arrays)
+        if self.given.dim() == 4:
+            self.own = self.own.to(memory_format=torch.channels_last)
+            self.given = self.given.to(memory_format=torch.channels_last)
+        self.known = [p for p in self.own.parameters() if p.requires_grad]
+        fused = {"fused": True} if self.place == "cuda" else {}
+        self.optimizer = torch.optim.SGD(self.known, 0.0, momentum=0.9, **fused)
+
+    def loss(self, given: Any, target: Any) -> Any:
+        with torch.autocast(self.place, torch.float16, enabled=self.is_half):
+            return self.judge(self.own(given), target)
+
+    def step(self, loss: Callable[[Any, Any], Any]) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        found = loss(self.given, self.target)
+        (found * SCALE if self.is_half else found).backward()
+        if self.is_half:
+            torch._foreach_mul_([p.grad for p in self.known if p.grad is not None], 1 / SCALE)
+        self.optimizer.step()
+
+    def peak_bytes(self) -> int:
+        """The most that the allocator holds during an eager step, weights and moments included."""
+        self.step(self.loss)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        self.step(self.loss)
+        torch.cuda.synchronize()
+        return int(torch.cuda.max_memory_allocated())
+
+    def ways(self, modes: Sequence[str]) -> tuple[dict[str, Callable[[], Any]], dict[str, Any]]:
+        """Calls that make a step, by mode; and seconds to the first step, or what went wrong."""
+        found: dict[str, Callable[[], Any]] = {}
+        known: dict[str, Any] = {}
+        for mode in modes:
+            begun = time.perf_counter()
+            try:
+                found[mode] = self._way(mode)
+                known[f"{mode}_first_s"] = time.perf_counter() - begun
+            except Exception as error:
+                known[mode] = f"{type(error).__name__}: {error}"[:200] + traceback.format_exc()[-400:]
+        return found, known
+
+    def _way(self, mode: str) -> Callable[[], Any]:
+        if mode == "graph":
+            return self._captured()
+        loss = self.loss if mode == "eager" else torch.compile(self.loss, mode=mode)
+        run = partial(self.step, loss)
+        for _ in range(4):  # the first is compiled, the next are recorded
+            run()
+        return run
+
+    def _captured(self) -> Callable[[], Any]:
+        aside = torch.cuda.Stream()
+        with torch.cuda.stream(aside):
+            for _ in range(3):
+                self.step(self.loss)
+        aside.synchronize()
+        self.optimizer.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.step(self.loss)
+        return graph.replay

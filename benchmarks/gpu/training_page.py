@@ -1,0 +1,71 @@
+"""The page of training steps on a GPU, from its rows."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.alone import Row
+from benchmarks.table import markdown
+
+HEAD = """# Training steps on a GPU
+
+Steps of `edgec train --device cuda_sm90` beside PyTorch's on one GPU, in one run: random weights and data, SGD with
+momentum on all weights, batch normalization by its statistics. A step is forward, loss, backward and update.
+Milliseconds are of the GPU: the median of seven times 60 runs of edgec's CUDA graph, and of seven times up to 30 runs
+of PyTorch, with the spread (the largest less the smallest) behind it. PyTorch runs eagerly with its fused optimizer, as
+that step captured in one CUDA graph, and with model and loss through torch.compile (`default`, `reduce-overhead`);
+pictures lie channels last. The ratio is over PyTorch's best: below 1 edgec is faster.
+
+In both, fp32 is without TF32, tf32 is products of matmuls and convolutions in TF32, and fp16 is products in fp16 with
+weights in fp32 (in PyTorch autocast, its loss scaled by a constant and no test for infinite gradients; edgec scales
+and tests). Errors of edgec are beside the module in double precision: the largest difference of a gradient over the
+largest of its weight, and of ten losses over the larger of 1 and the loss. Memory is in MiB: edgec's state, arena and
+frozen weights, and the most that PyTorch's allocator held in an eager step.
+"""
+PEERS = ("eager", "graph", "default", "reduce-overhead")
+
+
+def text(rows: Sequence[Row]) -> str:
+    """The page."""
+    timed = [r for r in rows if best_of(r) and r.get("ms", {}).get("edgec")]
+    table = [
+        [r["network"], str(r["batch"]), r["precision"], f"{r['gradients']:.1e}", f"{r['losses']:.1e}",
+         str(r["launches"]), *(_shown(r["ms"].get(m)) for m in ("edgec", *PEERS)), f"{_ratio(r):.2f}",
+         f"{r['bytes'] / 2**20:.0f}", f"{r['torch_bytes'] / 2**20:.0f}"]
+        for r in timed
+    ]  # fmt: skip
+    head = ["network", "batch", "precision", "gradients", "losses", "launches", "edgec ms",
+            *(f"PyTorch {m}" for m in PEERS), "ratio", "edgec MiB", "PyTorch MiB"]  # fmt: skip
+    parts = [HEAD, markdown(head, table, text_columns=3)]
+    left = [r for r in rows if r not in timed]
+    if left:
+        parts.append("## Not timed\n\n" + markdown(["row", "reason"], [[r["name"], _reason(r)] for r in left]))
+    known = next((r["machine"] for r in rows if "machine" in r), {})
+    command = f"python -m benchmarks.gpu.training {shlex.join(sys.argv[1:])}".strip()
+    parts.append(f"{known.get('date')}; {known.get('gpu')}; PyTorch {known.get('torch')}.\n\n```sh\n{command}\n```")
+    return "\n\n".join(p.strip() for p in parts) + "\n"
+
+
+def best_of(row: Row) -> float | None:
+    """Milliseconds of PyTorch's fastest mode, by medians."""
+    return min((_median(row["ms"][m]) for m in PEERS if m in row.get("ms", {})), default=None)
+
+
+def _ratio(row: Row) -> float:
+    return _median(row["ms"]["edgec"]) / (best_of(row) or float("nan"))
+
+
+def _median(times: Sequence[float]) -> float:
+    return times[len(times) // 2]
+
+
+def _shown(times: Any) -> str:
+    return f"{_median(times):.3f} ({times[-1] - times[0]:.3f})" if times else "-"
+
+
+def _reason(row: Row) -> str:
+    said = row.get("late") or row.get("error_message") or "its times are not known"
+    return f"{row.get('step', 'start')}: {str(said)[:200]}".replace("|", "\\|").replace("<", "&lt;")
