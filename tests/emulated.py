@@ -61,6 +61,7 @@ def emulate(
     fuse: bool = True,
     one_row: bool = False,
     few_bits: bool = False,
+    in_levels: bool = False,
 ) -> dict[str, Emulated | EdgecError]:
     """One library with all graphs; a graph that is refused gives its error instead."""
     made: dict[str, tuple[str, Program, bytes] | EdgecError] = {}
@@ -71,7 +72,7 @@ def emulate(
             planned = plan(
                 graph, fuse, gpu=device.is_gpu, head=largest_head(device), one_row=one_row, few_bits=few_bits
             )
-            program = schedule(planned, device, ScheduleOptions(fp32_blocks=0))
+            program = schedule(planned, device, ScheduleOptions(fp32_blocks=0, in_levels=in_levels))
             written = files(program, device, prefix)
         except EdgecError as error:
             made[name] = error

@@ -35,3 +35,20 @@
 //%     endif
 //%   endif
 //%- endmacro
+//#
+//# in_parts: the thread blocks that share results write what each has reduced; the last of them combines the parts, always
+//# in the same order.
+//% macro in_parts(k, p, group)
+  float *const parts = ${k.scratch_as("float")} + (${group} * ${k.each * k.split} + wanted - ${group} * ${k.each});
+  if (member == 0) parts[part * ${k.each}] = ${p.accumulator};
+  if (!ec_is_last(locks + ${group}, ${k.split})) return;
+  {
+    ${p.accumulator} = ${p.neutral};
+#pragma unroll 4
+    for (ec_int i = member; i < ${k.split}; i += ${k.team}) {
+      const float other = ec_fresh(parts + i * ${k.each});
+      ${p.merge}
+    }
+${combine(k, p)|indent(2, true)}
+  }
+//%- endmacro

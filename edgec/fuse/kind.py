@@ -10,6 +10,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr
 from edgec.ir.graph import Formula
 from edgec.ir.index import upper
+from edgec.ir.nest import split_formula
 
 #: The schedules, the most specialized first.
 Kind = Literal["contract", "attention", "window", "row", "map", "procedure"]
@@ -35,10 +36,10 @@ def kind_of(derived: Formula) -> Kind:
         return "map"
     variables = _loop_variables(derived)
     pooled = pooled_of(derived.body)
-    factors = contraction_factors(derived.body if pooled is None else pooled.sum)
-    if factors is not None and sums[0].dtype in ("f32", "i32"):
-        left, right = (X.free_variables(f) & variables for f in factors)
-        if left != right:  # some loop belongs to one factor alone: what the other holds is used again and again
+    product = derived.body if pooled is None else pooled.sum
+    if contraction_factors(product) is not None and sums[0].dtype in ("f32", "i32"):
+        split = split_formula(derived) if pooled is None and len(variables) == 1 else None
+        if _is_product(product, variables) or (split and _is_product(split.body, frozenset(split.variables))):
             return "contract"
     window = 1
     for s in sums:
@@ -48,6 +49,15 @@ def kind_of(derived: Formula) -> Kind:
     if len(sums) == 1 and sums[0].height == 1 and variables and window <= WINDOW_LIMIT and fixed:
         return "window"
     return "row"
+
+
+def _is_product(body: Expr, variables: frozenset[Expr]) -> bool:
+    """Does some loop belong to one factor alone, so that what the other holds is used again and again?"""
+    factors = contraction_factors(body)
+    if factors is None:
+        return False
+    left, right = (X.free_variables(f) & variables for f in factors)
+    return left != right
 
 
 def _loop_variables(derived: Formula) -> frozenset[Expr]:

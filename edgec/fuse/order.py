@@ -43,6 +43,7 @@ class _Uses:
     reads: list[set[Node]] = field(default_factory=list)
     writes: list[Node] = field(default_factory=list)
     bytes: dict[Node, int] = field(default_factory=dict)
+    results: list[int] = field(default_factory=list)  # bytes of what each block writes, which may be a part of a buffer
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -52,6 +53,8 @@ class _Uses:
         kept = {*plan.graph.inputs, *outputs.values()}
         for block in plan.blocks:
             self.writes.append(plan.root_of(block.output)[0])
+            of = block.output.type
+            self.results.append(DTYPES[of.dtype].itemsize * upper(of.elements))
             self.reads.append({plan.root_of(n)[0] for n in block.inputs})
         for root in {*self.writes, *(r for read in self.reads for r in read)} - kept:
             if not root.is_const:
@@ -161,21 +164,24 @@ class _Uses:
 
     def _is_sum(self, k: int) -> bool:
         """Tells whether the result is small beside what the block reads, which others may then set free."""
-        return self.bytes.get(self.writes[k], 0) * SMALL <= self._large(k)
+        own = min(self.bytes.get(self.writes[k], 0), self.results[k])
+        return own * SMALL <= self._large(k)
 
     def _dependencies(self) -> tuple[list[int], list[list[int]]]:
         """Numbers of blocks that each one waits for, and the blocks that wait for it.
 
-        Blocks that write what another touches stay in their order, a state and its new value being one.
+        Blocks that write what another touches stay in their order, a state and its new value being one; those that
+        write parts of one buffer may come in any.
         """
         count = len(self.writes)
         waits, then = [0] * count, [[] for _ in range(count)]  # type: tuple[list[int], list[list[int]]]
         writers: dict[Node, list[int]] = {}
         readers: dict[Node, list[int]] = {}
+        begun = {*self.state, *self.state.values()}
         for k in range(count):
             own = self.state.get(self.writes[k], self.writes[k])
             before = {j for root in self.reads[k] for j in writers.get(self.state.get(root, root), ())}
-            before |= {*writers.get(own, ()), *readers.get(own, ())} - {k}
+            before |= {*(writers.get(own, ()) if own in begun else ()), *readers.get(own, ())} - {k}
             for j in before:
                 then[j].append(k)
             waits[k] = len(before)

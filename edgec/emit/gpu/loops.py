@@ -12,7 +12,7 @@ from edgec.emit.gpu.printer import GpuPrinter
 from edgec.ir import expr as X
 from edgec.ir.dtypes import neutral
 from edgec.ir.expr import Expr, Extent
-from edgec.ir.nest import extent
+from edgec.ir.nest import extent, most
 from edgec.schedule.gpu.kernel import LANES
 from edgec.schedule.gpu.loops import GpuMap, GpuReduce, threads_of
 from edgec.schedule.loops import reduced
@@ -97,7 +97,18 @@ class ReduceView(GpuView):
     @property
     def each(self) -> int:
         """Results of one thread block."""
-        return self.threads // self.team
+        return self.params.each
+
+    @property
+    def split(self) -> int:
+        """Thread blocks that share each result."""
+        return self.params.split
+
+    @property
+    def span(self) -> int:
+        """Elements of the row that one of them takes."""
+        extent = most(self.params.row)
+        return -(-extent // (self.split * self.step)) * self.step
 
     @property
     def step(self) -> int:
@@ -110,7 +121,7 @@ class ReduceView(GpuView):
 
     @property
     def groups(self) -> Extent:
-        return X.plain(-(-self.results // self.each))
+        return X.plain(-(-self.results // self.each) * self.split)
 
     @property
     def extent(self) -> Extent:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from edgec.emit.c_literal import STORAGE
 from edgec.emit.gpu.base import GpuView
 from edgec.emit.views import View
-from edgec.schedule.gpu.together import GpuTogether
+from edgec.schedule.gpu.together import GpuTogether, scratch_places
 from edgec.schedule.gpu.vector import BLOCKS, GpuVector
 from edgec.schedule.program import Buffer, Kernel
 
@@ -56,7 +56,7 @@ class TogetherView(GpuView):
 
     @property
     def locks(self) -> int:
-        return 0
+        return self.params.locks
 
     @property
     def written(self) -> Sequence[Buffer]:
@@ -75,5 +75,11 @@ class TogetherView(GpuView):
         first = self.steps[-1].end if self.steps else 0
         groups = view.groups
         assert isinstance(groups, int) and not view.given_sizes
-        operands = ", ".join(self.pointers.get(b, self.target) for b in view.buffers)
-        self.steps.append(Step(text, first, first + groups, f"{view.name}(group - {first}, {operands})"))
+        arguments = [self.pointers.get(b, self.target) for b in view.buffers]
+        before = self.params.kernels[: len(self.steps)]
+        if kernel.scratch_bytes:
+            arguments.append(f"scratch_bytes + {scratch_places(before)[-1]}")
+        if view.locks:
+            arguments.append(f"locks + {sum(k.schedule.locks for k in before)}")
+        call = f"{view.name}(group - {first}, {', '.join(arguments)})"
+        self.steps.append(Step(text, first, first + groups, call))

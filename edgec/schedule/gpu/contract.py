@@ -24,12 +24,23 @@ from edgec.ir.types import DTYPES
 from edgec.schedule.contract.int8_dot import BYTES
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
 from edgec.schedule.gpu.integer import factors, started, sums_of_columns
-from edgec.schedule.gpu.kernel import LANES, GpuProduct, Prefetch, has_lanes, is_aligned, loads_lanes, packed_as
+from edgec.schedule.gpu.kernel import (
+    FEW_ROWS,
+    LANES,
+    GpuProduct,
+    Prefetch,
+    has_lanes,
+    is_aligned,
+    loads_lanes,
+    packed_as,
+)
 from edgec.schedule.gpu.product import Loops, product_of
 from edgec.schedule.gpu.sparse import without_zeros
 from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, cycles, is_cluster, offers, tile_for
 from edgec.schedule.program import Buffer, SparseOffer
 
+#: With fewer columns (or rows) times steps of k, a tile is mostly empty: threads that compute results alone are faster.
+FEW_PRODUCTS = 64
 #: Sizes of one copy into shared memory in bytes, largest first.
 COPIES = (16, 8, 4)
 
@@ -130,12 +141,15 @@ def contract(flat: Flat, device: Device, weights: Weights, variant: str | None =
     p = product_of(flat, open_rows=device.language == "cuda" or device.gpu.has_local_memory)
     if p is None:
         return contract_of_bytes(flat, device, weights, variant)
+    batches, rows, columns, depth = (prod(map(most, loops)) for loops in (p.batch, p.m, p.n, p.k))
+    if min(rows, columns) * depth < FEW_PRODUCTS and rows * batches > FEW_ROWS:
+        return None
     p, offer = without_zeros(p, device, weights)
     address, batch, m, n, k, s, l, epilogue, accumulator = (
         p.address, p.batch, p.m, p.n, p.k, p.s, p.l, p.epilogue, p.accumulator
     )  # fmt: skip
     constant = is_constant(l)
-    batches, rows, columns, depth = (prod(map(most, loops)) for loops in (batch, m, n, k))
+    batches, rows, columns, depth = (prod(map(most, loops)) for loops in (batch, m, n, k))  # without zeros
     piece = pieces(s, k, columns, device)
     in_order = constant and not is_fixed(*m)  # rows of weights as the kernel of one row reads them, stored once
     tile = tile_for(batches, rows, columns, depth, device, "", constant and not in_order, variant, piece)

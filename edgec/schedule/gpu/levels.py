@@ -1,14 +1,17 @@
 """Small kernels that wait for the same ones, in one launch: the gradients of weights, whose readers come last of all.
 
 A launch costs as much as a small kernel does, and the backward pass has several a layer that only the optimizer reads.
-Each kernel is put off for as long as nobody reads its result, and what is due at the same time shares launches.
+Each kernel is put off for as long as nobody reads its result, and what is due at the same time shares launches: but not
+for longer than it takes to fill the device, since what it reads has to be kept, and soon leaves the cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 
+from edgec.ir.nest import most
 from edgec.schedule.gpu.contract import GpuContract
 from edgec.schedule.gpu.loops import GpuMap, GpuReduce, threads_of
 from edgec.schedule.gpu.tiles import TensorTile
@@ -17,11 +20,32 @@ from edgec.schedule.program import Buffer, Kernel
 
 #: Kernels of a launch at most: each has its parameters, its code and its shared memory.
 MOST = 24
+#: Threads that are put off at once, at most: several times those that a large device runs side by side.
+FULL = 1 << 20
 
 
 def in_levels(kernels: Sequence[Kernel], states: Mapping[Buffer, Buffer]) -> list[Kernel]:
     """Kernels in another order, several to a launch; ``states`` has the state whose memory a next value takes."""
-    readers = _later(kernels, states)
+    made: list[Kernel] = []
+    for window in _windows(kernels, _later(kernels, states)):
+        made += _launched(window, _later(window, states))
+    return made
+
+
+def _windows(kernels: Sequence[Kernel], readers: Sequence[Sequence[int]]) -> Iterator[Sequence[Kernel]]:
+    """Neighbors, cut where those that nobody soon reads fill the device."""
+    begin = waiting = 0
+    for k, kernel in enumerate(kernels):
+        if _launch(kernel) is not None and min(readers[k], default=len(kernels)) > k + MOST:
+            waiting += _threads(kernel)
+        if waiting >= FULL:
+            yield kernels[begin : k + 1]
+            begin, waiting = k + 1, 0
+    yield kernels[begin:]
+
+
+def _launched(kernels: Sequence[Kernel], readers: Sequence[Sequence[int]]) -> list[Kernel]:
+    """Kernels as late as their readers allow, those of one level and kind in shared launches."""
     first = [0] * len(kernels)
     for k, later in enumerate(readers):
         for other in later:
@@ -30,7 +54,7 @@ def in_levels(kernels: Sequence[Kernel], states: Mapping[Buffer, Buffer]) -> lis
     level = [end] * len(kernels)
     for k in reversed(range(len(kernels))):
         due = min((level[other] for other in readers[k]), default=end + 1) - 1
-        level[k] = 0 if not first[k] and _launch(kernels[k]) is not None else due
+        level[k] = 0 if not first[k] and readers[k] and _launch(kernels[k]) is not None else due
     made: list[Kernel] = []
     for now in sorted(set(level)):
         groups: dict[object, list[Kernel]] = {}
@@ -40,7 +64,7 @@ def in_levels(kernels: Sequence[Kernel], states: Mapping[Buffer, Buffer]) -> lis
                 groups.setdefault(k if launch is None else launch, []).append(kernel)
         for group in groups.values():
             parts = [group[k : k + MOST] for k in range(0, len(group), MOST)]
-            made += [joined(part) if len(part) > 1 else part[0] for part in parts]
+            made += [joined([_without_cluster(k) for k in part]) if len(part) > 1 else part[0] for part in parts]
     return made
 
 
@@ -77,10 +101,32 @@ class _Launch:
 def _launch(kernel: Kernel) -> _Launch | None:
     """The kind of launches that a kernel may be a part of; None where it has to be alone."""
     schedule = kernel.schedule
-    if kernel.writes.space != "arena" or kernel.scratch_bytes or kernel.guards or kernel.sizes:
+    if kernel.writes.space != "arena" or kernel.guards or kernel.sizes:
         return None
     if isinstance(schedule, (GpuMap, GpuReduce)):
         return _Launch("loops", threads_of(schedule))
-    if isinstance(schedule, GpuContract) and isinstance(schedule.tile, TensorTile) and schedule.tile.split == 1:
+    if isinstance(schedule, GpuContract) and isinstance(schedule.tile, TensorTile):
         return _Launch("contract", schedule.tile.threads)
     return None
+
+
+def _threads(kernel: Kernel) -> int:
+    """Threads of a launch of the kernel alone."""
+    schedule = kernel.schedule
+    if isinstance(schedule, GpuContract):
+        return schedule.tiles * schedule.tile.split * schedule.tile.threads
+    if isinstance(schedule, GpuReduce):
+        return prod(map(most, schedule.loops)) * schedule.team * schedule.split
+    return int(schedule.nests[0].levels[0].times) if isinstance(schedule, GpuMap) else 0
+
+
+def _without_cluster(kernel: Kernel) -> Kernel:
+    """The kernel with parts of its sums in scratch memory: clusters are of whole launches."""
+    schedule = kernel.schedule
+    if not isinstance(schedule, GpuContract) or not schedule.is_cluster:
+        return kernel
+    schedule = replace(schedule, is_cluster=False)
+    scratch = Buffer(f"scratch_{kernel.writes.key}_{id(kernel):x}", "arena", "u8", schedule.scratch_bytes)
+    return replace(
+        kernel, schedule=schedule, operands=(scratch, *kernel.operands), scratch_bytes=schedule.scratch_bytes
+    )

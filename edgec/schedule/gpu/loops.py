@@ -16,12 +16,14 @@ from edgec.schedule.loops import as_one_loop, repacked, taken_apart, taken_apart
 from edgec.schedule.map import independent
 from edgec.schedule.program import Level, Nest
 
-#: Threads of one block.
-GROUP, LARGEST_GROUP = 256, 1024
+#: Threads of one block, and of one warp.
+GROUP, LARGEST_GROUP, WARP = 256, 1024, 32
 #: Extensions of OpenCL with sums of sub-groups.
 SUB_GROUPS = frozenset({"cl_khr_subgroups", "cl_intel_subgroups"})
 #: One thread computes a reduction of fewer elements.
 TEAM_FROM = 32
+#: Steps of a thread, at least, where several teams share a reduction; and most teams of one.
+STEPS, PARTS = 16, 256
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class GpuReduce(GpuKernel):
     team: int  # a power of two
     neighbors: int  # a power of two
     sub_groups: bool = False  # a team is a work-group of OpenCL, whose sub-groups add up first
+    split: int = 1  # teams that share the one reduction of a result: the last of their thread blocks combines the parts
 
     @property
     def bodies(self) -> list[Expr]:
@@ -90,7 +93,9 @@ class GpuReduce(GpuKernel):
     def describe(self) -> str:
         combines = ", ".join(combine for combine, _ in self.reductions)
         lanes = f", {LANES} at once" * self.lanes
-        return f"of {extent(self.row)} ({combines}), {self.team} threads for each of {self.neighbors} neighbors{lanes}"
+        parts = f", in {self.split} parts" * (self.split > 1)
+        teams = f"{self.team} threads for each of {self.neighbors} neighbors"
+        return f"of {extent(self.row)} ({combines}), {teams}{lanes}{parts}"
 
     @property
     def nests(self) -> tuple[Nest, ...]:
@@ -101,6 +106,20 @@ class GpuReduce(GpuKernel):
     @property
     def results(self) -> Extent:
         return X.plain(prod(extent(v) for v in self.loops))
+
+    @property
+    def each(self) -> int:
+        """Results of one thread block."""
+        return threads_of(self) // self.team
+
+    @property
+    def scratch_bytes(self) -> int:
+        """The parts of all results, those that thread blocks have room for included."""
+        return 4 * self.locks * self.each * self.split
+
+    @property
+    def locks(self) -> int:
+        return -(-prod(map(most, self.loops)) // self.each) if self.split > 1 else 0
 
 
 def threads_of(kernel: GpuMap | GpuReduce) -> int:
@@ -150,10 +169,13 @@ def reduce(flat: Flat, device: Device, weights: Weights) -> GpuReduce | None:
     lanes = lanes and all(on_lanes(b, row) for _, b in reductions)
     if parts.keeps_row:
         lanes = lanes and has_lanes(result, flat.store, parts.address, row)
-    team, neighbors = _team(prod(map(most, loops)), most(row) // (LANES if lanes else 1), strided, device)
+    results, steps, split = prod(map(most, loops)), most(row) // (LANES if lanes else 1), 1
+    team, neighbors = _team(results, steps, strided, device)
+    if device.language == "cuda" and len(reductions) == 1 and not parts.keeps_row and is_fixed(*loops):
+        team, neighbors, split = _parts(results, steps, team, neighbors, device)
     return GpuReduce(
         flat.store, parts.address, loops, row, reductions, result, parts.keeps_row, lanes, team, neighbors,
-        neighbors == 1 and team >= GROUP and not SUB_GROUPS.isdisjoint(device.gpu.opencl_extensions),
+        neighbors == 1 and team >= GROUP and not SUB_GROUPS.isdisjoint(device.gpu.opencl_extensions), split,
     )  # fmt: skip
 
 
@@ -168,3 +190,15 @@ def _team(results: int, steps: int, strided: bool, device: Device) -> tuple[int,
     while team < limit and team * 4 <= steps and results * team < wanted:
         team *= 2
     return team, neighbors
+
+
+def _parts(results: int, steps: int, team: int, neighbors: int, device: Device) -> tuple[int, int, int]:
+    """(threads of a team, neighbors, parts) of long reductions of few results: parts enough to fill the device."""
+    if steps < 4 * STEPS * team:
+        return team, neighbors, 1
+    if neighbors > 1 and results >= WARP:  # whole cache lines, from where threads read neighbors
+        team, neighbors = GROUP * 2 // WARP, WARP
+    threads = max(GROUP, team) if neighbors == 1 else team * neighbors
+    groups = -(-results * team // threads)
+    wanted = device.gpu.multiprocessors * 2048 // threads
+    return team, neighbors, max(1, min(steps // (team * STEPS), wanted // groups, PARTS))

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import ClassVar
 
 from edgec.schedule.gpu.vector import GpuVector
+from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Kernel, Program, Schedule
 
 
@@ -27,6 +29,11 @@ class GpuTogether(Schedule):
     @property
     def steps(self) -> tuple[Kernel, ...]:
         return self.kernels
+
+    @property
+    def locks(self) -> int:
+        """Counters of all kernels, one after the other."""
+        return sum(k.schedule.locks for k in self.kernels)
 
     @property
     def shared_steps(self) -> tuple[Kernel, ...]:
@@ -63,12 +70,21 @@ def meet(a: Buffer, b: Buffer, program: Program) -> bool:
 
 
 def joined(kernels: Sequence[Kernel]) -> Kernel:
-    """One launch of several kernels."""
+    """One launch of several kernels, whose scratch memory is one buffer."""
     written = list(dict.fromkeys(k.writes for k in reversed(kernels)))[::-1]
-    read = dict.fromkeys(b for k in kernels for b in k.reads if b not in written)
+    own = {k.operands[0] for k in kernels if k.scratch_bytes}
+    read = dict.fromkeys(b for k in kernels for b in k.reads if b not in written and b not in own)
+    room = scratch_places(kernels)[-1]
+    scratch = (Buffer(f"scratch_together_{kernels[-1].writes.key}", "arena", "u8", room),) if room else ()
     sizes = dict.fromkeys(s for k in kernels for s in k.sizes)
     known = {s: b for k in kernels for s, b in k.read_sizes.items()}
     names = tuple(dict.fromkeys(name for k in kernels for name in k.names))
     return Kernel(
-        GpuTogether(tuple(kernels)), (*read, *written), kernels[-1].block, names, sizes=tuple(sizes), read_sizes=known
-    )
+        GpuTogether(tuple(kernels)), (*scratch, *read, *written), kernels[-1].block, names, room,
+        sizes=tuple(sizes), read_sizes=known,
+    )  # fmt: skip
+
+
+def scratch_places(kernels: Sequence[Kernel]) -> list[int]:
+    """Where the scratch memory of each kernel begins in that of their launch, and the end of all."""
+    return list(accumulate((-(-k.scratch_bytes // ALIGNMENT) * ALIGNMENT for k in kernels), initial=0))

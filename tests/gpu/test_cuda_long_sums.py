@@ -1,0 +1,106 @@
+"""Long sums of few results on CUDA: thread blocks share them, alone and in launches that kernels share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chance import SEED
+from emulated import Emulated, emulate
+from small_graphs import arrays, doubled, graph, total, transpose, value
+
+from edgec import ops
+from edgec.device.load import load_device
+from edgec.fuse import plan
+from edgec.ir import evaluate
+from edgec.ir.graph import Graph
+from edgec.schedule.build import schedule
+from edgec.schedule.gpu.contract import GpuContract
+from edgec.schedule.gpu.levels import in_levels
+from edgec.schedule.gpu.loops import GpuMap, GpuReduce
+from edgec.schedule.gpu.together import GpuTogether
+from edgec.schedule.options import ScheduleOptions
+from edgec.schedule.program import Kernel, Program
+
+DEVICE = load_device("cuda_sm90")
+
+
+def _sums() -> Graph:
+    """Sums and maxima along columns and of all, squares summed up, and products of tall matrices."""
+    tall, other = (value(n, 9001, c) for n, c in (("a", 37), ("b", 40)))
+    flat = value("c", 70004)
+    return graph(
+        ops.node("sqrt", total(ops.node("mul", tall, tall), 0)),
+        total(other, 0, combine="max"),
+        total(flat, 0),
+        total(ops.node("mul", other, other), 0),
+        ops.node("matmul", transpose(tall, 1, 0), other),
+        ops.node("matmul", transpose(other, 1, 0), tall),
+    )
+
+
+def _kernels(program: Program) -> list[Kernel]:
+    return [k for kernel in program.kernels for k in kernel.schedule.steps or (kernel,)]
+
+
+@pytest.mark.parametrize("in_levels", [False, True])
+def test_parts_add_up(in_levels: bool, tmp_path: Path) -> None:
+    whole = _inner() if in_levels else _sums()
+    network = emulate({"sums": whole}, tmp_path, DEVICE, in_levels=in_levels)["sums"]
+    assert isinstance(network, Emulated)
+    given = arrays(whole, SEED)
+    want = evaluate.run(doubled(whole), {k: v.astype(np.float64) for k, v in given.items()})
+    for _ in range(2):  # counters are zero again after a run
+        for name, got in network(given).items():
+            np.testing.assert_allclose(got, want[name], rtol=0, atol=2e-5 * np.abs(want[name]).max())
+
+
+def test_they_are_shared_among_thread_blocks() -> None:
+    program = schedule(plan(_sums(), gpu=True), DEVICE)
+    reductions = [k.schedule for k in _kernels(program) if isinstance(k.schedule, GpuReduce)]
+    assert len(reductions) == 4
+    assert all(r.split >= 4 and r.locks * r.team * r.split >= 1024 for r in reductions)
+    short = schedule(plan(graph(total(value("a", 300, 37), 0)), gpu=True), DEVICE).kernels[0].schedule
+    assert isinstance(short, GpuReduce) and short.split == 1 and not short.scratch_bytes
+
+
+def test_launches_keep_memory_and_counters_apart() -> None:
+    """Kernels in parts share launches; each has its part of the scratch memory and of the counters."""
+    program = schedule(plan(_inner(), gpu=True), DEVICE, ScheduleOptions(in_levels=True))
+    shared = [k for k in program.kernels if isinstance(k.schedule, GpuTogether)]
+    in_parts = [k for s in shared for k in s.schedule.steps if k.scratch_bytes]
+    assert any(isinstance(k.schedule, GpuReduce) for k in in_parts)
+    assert any(isinstance(k.schedule, GpuContract) for k in in_parts)
+    for kernel in shared:
+        assert kernel.scratch_bytes >= sum(k.scratch_bytes for k in kernel.schedule.steps)
+        assert kernel.schedule.locks == sum(k.schedule.locks for k in kernel.schedule.steps) <= program.locks
+
+
+def _inner() -> Graph:
+    """The same sums as one vector that others read, as a training's gradients are."""
+    parts = [ops.node("reshape", node, shape=(node.type.elements,)) for _, node in _sums().outputs]
+    vector = ops.node("concat", *parts, axis=0)
+    return graph(ops.node("add", vector, vector), total(ops.node("abs", vector), 0))
+
+
+def test_products_of_few_columns_are_no_tiles() -> None:
+    """Phases of a strided depthwise convolution's gradient: four results of four taps each."""
+    x, w = value("x", 8, 32, 12, 12), value("w", 128, 1, 2, 2)
+    y = ops.node("conv", x, w, strides=(1, 1), dilations=(1, 1), groups=32)
+    (kernel,) = schedule(plan(graph(y), gpu=True), DEVICE).kernels
+    assert isinstance(kernel.schedule, GpuMap)
+
+
+def test_what_nobody_reads_soon_waits_until_the_device_is_full() -> None:
+    """Long chains with a sum at each step: the sums share launches, but not all of them one."""
+    x = value("x", 512, 512, 32)
+    sums = []
+    for k in range(40):
+        x = ops.node("tanh", ops.node("add", x, value(f"b{k}", 512, 512, 32)))
+        sums.append(ops.node("add", *[total(total(x, 0), 0)] * 2))
+    program = schedule(plan(graph(*sums), gpu=True), DEVICE)
+    made = in_levels(program.kernels, {})
+    reductions = [k for k, kernel in enumerate(made) if any(isinstance(s.schedule, GpuReduce) for s in kernel.steps)]
+    assert 2 <= len(reductions) <= 20
+    assert reductions[0] < len(made) / 2
