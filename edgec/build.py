@@ -32,6 +32,7 @@ from edgec.frontend.onnx.export import runnable
 from edgec.frontend.onnx.model import Model as OnnxModel
 from edgec.frontend.source import Parsed, Source
 from edgec.ir.graph import Graph
+from edgec.ir.sizes import dimensions, named
 from edgec.ir.types import Type
 from edgec.options import Options, Settings, resolve
 from edgec.pipeline.context import Context
@@ -181,8 +182,10 @@ class Built:
 
     def __str__(self) -> str:
         """The folder, and a line for every input and output with its type."""
-        rows = [("in", str(n.attributes["name"]), n.type) for n in self.graph.inputs]
-        rows += [("out", name, n.type) for name, n in self.graph.outputs]
+        chosen = dimensions(n.type for n in self.graph.inputs).values()
+        ports = [("in", str(n.attributes["name"]), n.type) for n in self.graph.inputs]
+        ports += [("out", name, n.type) for name, n in self.graph.outputs]
+        rows = [(kind, name, f"{t.dtype}[{','.join(map(str, named(t, chosen)))}]") for kind, name, t in ports]
         return "\n".join([f"network in {self.folder}", *(f"  {kind:3} {name}  {type}" for kind, name, type in rows)])
 
     __repr__ = __str__

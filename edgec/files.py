@@ -65,6 +65,25 @@ def npz(arrays: Mapping[str, np.ndarray], compression: int = 0) -> bytes:
     return content.getvalue()
 
 
+def near(path: Path) -> str | None:
+    """A hint that names the file which ``path`` was to be, where one of a similar name is beside it."""
+    import difflib
+
+    with suppress(OSError):
+        found = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1, cutoff=0.75)
+        if found:
+            return f"did you mean '{printable(str(path.with_name(found[0])))}'?"
+    return None
+
+
+def folder(path: str | Path, what: str) -> Path:
+    """A folder that is there; raises UsageError where it is not, which says of ``what`` it is one."""
+    if not os.path.isdir(path):
+        hint = near(Path(path)) or f"name the folder that holds your {what}"
+        raise UsageError(f"no such folder of {what}", hint=hint, where=printable(str(path)))
+    return Path(path)
+
+
 @contextmanager
 def writing(where: str | Path) -> Iterator[None]:
     """Turn refusals of the system, while something is written, into a UsageError about ``where``."""

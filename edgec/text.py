@@ -29,6 +29,11 @@ def listed(names: Iterable[str], limit: int = 10) -> str:
     return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
 
 
+def as_argument(path: str) -> str:
+    """A path that no program takes for an option."""
+    return f"./{path}" if path.startswith("-") else path
+
+
 def identifier(text: str, fallback: str = "net") -> str:
     """A C identifier that resembles ``text``."""
     word = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_")[:60]

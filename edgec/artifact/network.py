@@ -67,11 +67,14 @@ class Network:
             raise UsageError("the artefact is not compiled", hint="build it without --no-compile", where=str(folder))
         try:
             with _as_new(library) as path:
-                self._net = _module(self.folder, self.name).Net(library=path, threads=threads)
+                module = _module(self.folder, self.name)
+                self._net = module.Net(library=path, threads=threads)
         except OSError as error:
             raise UsageError(f"cannot load the library: {error}", where=str(library)) from None
         except (AttributeError, ValueError) as error:  # the library lacks a function, or is of another build
             raise UsageError(str(error), hint="build it again", where=str(folder)) from None
+        #: The greatest sizes that a caller chooses, by their names in shapes.
+        self.greatest = {str(d[0]): int(d[2]) for d in getattr(module, "DIMENSIONS", ())}
         self._guard = os.getpid(), threading.RLock()
         self._closing: list[weakref.finalize[Any, Any]] = []
 

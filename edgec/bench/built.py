@@ -31,7 +31,7 @@ def bench_built(
 
     Arrays that are ``ready`` are taken as they are.
 
-    Raises UsageError where inputs are missing or do not fit, and for open dimensions without ``inputs``.
+    Random inputs have the greatest sizes. Raises UsageError where inputs are missing or do not fit.
     """
     if rounds < 1 or not seconds > 0:
         raise UsageError("nothing to time", hint="give 1 round or more, and some seconds")
@@ -39,7 +39,9 @@ def bench_built(
     with pinned(threads) as is_pinned, Network(folder, threads) as network:
         known = read_arrays(inputs) if inputs is not None else None
         arrays = ready or {
-            port.onnx_name: _drawn(port, random, folder) if known is None else _given(port, known, str(inputs), network)
+            port.onnx_name: _drawn(port, random, network)
+            if known is None
+            else _given(port, known, str(inputs), network)
             for port in network.inputs
         }
         call, _ = network.bind(arrays)
@@ -64,12 +66,16 @@ def _given(port: Port, known: Mapping[str, np.ndarray], where: str, network: Net
     return np.ascontiguousarray(array, DTYPES[port.dtype])
 
 
-def _drawn(port: Port, random: np.random.Generator, folder: Path) -> np.ndarray:
-    """Floats from a normal distribution; zeros for integers, which may be positions in a table."""
-    if any(isinstance(extent, str) for extent in port.shape):
-        hint = "give samples with --inputs, or the model's file with --shape or --dim"
-        raise UsageError(f"input '{port.onnx_name}' is {port}, of no fixed size", hint=hint, where=str(folder))
-    shape = tuple(int(extent) for extent in port.shape)
+def _drawn(port: Port, random: np.random.Generator, network: Network) -> np.ndarray:
+    """Floats from a normal distribution, of the greatest sizes; zeros for integers, which may be positions in a table.
+
+    Raises UsageError for an extent that is no size by itself.
+    """
+    sizes = [network.greatest.get(e) if isinstance(e, str) else e for e in port.shape]
+    shape = tuple(n for n in sizes if n is not None)
+    if len(shape) < len(sizes):
+        hint = "give samples with --inputs, or bench DIR --vs onnxruntime, which reads the model"
+        raise UsageError(f"input '{port.onnx_name}' is {port}, of no fixed size", hint=hint, where=str(network.folder))
     if is_float(port.dtype):
         return np.asarray(random.standard_normal(shape), np.float32).astype(DTYPES[port.dtype])
     return np.zeros(shape, DTYPES[port.dtype])

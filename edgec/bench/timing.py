@@ -63,3 +63,18 @@ class Benched:
     link: str | None = None
     kernels: tuple[tuple[str, float], ...] = ()
     peer_missing: str = ""  # why a report has no peer
+
+    def __str__(self) -> str:
+        """A line for each one that was timed, and how the two compare."""
+        timed = [("edgec", self.timing), *([(self.peer, self.peer_timing)] if self.peer and self.peer_timing else [])]
+        width = max(len(name) for name, _ in timed)
+        lines = [
+            f"{name:{width}}  {t.median_ms:.4g} ms ({t.p10_ms:.4g} to {t.p90_ms:.4g}), {t.calls} calls"
+            for name, t in timed
+        ]
+        if self.ratio:
+            word = f"{1 / self.ratio:.2f}x faster" if self.ratio < 1 else f"{self.ratio:.2f}x slower"
+            lines.append(f"{word} than {self.peer}")
+        return "\n".join([*lines, f"threads: {self.threads}"])
+
+    __repr__ = __str__

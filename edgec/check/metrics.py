@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from edgec import files
 from edgec.errors import UsageError
 
 Array = np.ndarray
@@ -42,9 +43,7 @@ def metrics(folders: Iterable[Path | str] = ()) -> Mapping[str, Metric]:
     Raises UsageError for a folder that does not exist and a file that does not load.
     """
     for folder in folders:
-        if not Path(folder).is_dir():
-            raise UsageError("there is no such folder of metrics", where=str(folder))
-        for file in sorted(Path(folder).glob("*.py")):
+        for file in sorted(files.folder(folder, "metrics").glob("*.py")):
             spec = importlib.util.spec_from_file_location(f"edgec_metrics_{file.stem}", file)
             assert spec is not None and spec.loader is not None
             try:

@@ -63,7 +63,8 @@ def labels(source: str | Path, graph: Graph) -> list[np.ndarray]:
             return []
         here, count = arrays[LABELS], sum(1 for _ in _apart(arrays, graph, file))
         if here.shape[:1] != (count,):
-            raise UsageError(f"'{LABELS}' is {list(here.shape)}, and there are {count} inputs", where=str(file))
+            told = f"'{LABELS}' is {list(here.shape)}, and there are {count} inputs"
+            raise UsageError(told, hint="give one for each of them, or none", where=str(file))
         found += list(here)
     return found
 
@@ -106,12 +107,16 @@ def _apart(arrays: Arrays, graph: Graph, file: Path) -> Iterator[Arrays]:
         ):
             stacks[name] = array.reshape(-1, *shape)
         else:
-            raise UsageError(f"'{name}' is {list(array.shape)}, and the input {list(shape)}", where=str(file))
+            told = f"'{name}' is {list(array.shape)}, and the input {list(shape)}"
+            raise UsageError(
+                told, hint="give arrays of that shape; a dimension before it counts samples", where=str(file)
+            )
     counts = {len(stack) for stack in stacks.values()}
     if len(counts) != 1:
-        raise UsageError("the arrays hold different numbers of inputs", where=str(file))
+        hint = f"they hold {', '.join(f'{len(stack)} of {name}' for name, stack in stacks.items())}"
+        raise UsageError("the arrays hold different numbers of inputs", hint=hint, where=str(file))
     if counts == {0}:
-        raise UsageError("there is no input in it", where=str(file))
+        raise UsageError("there is no input in it", hint="give a sample or more", where=str(file))
     for name, stack in stacks.items():
         if stack.dtype.kind == "f" and not np.isfinite(stack).all():
             hint = "what a network never sees tells nothing of the numbers in it: leave such samples out"

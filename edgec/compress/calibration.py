@@ -59,7 +59,7 @@ def calibrated(
     """Everything that quantizing ``layers`` needs. Raises UsageError for samples that are none or make no numbers."""
     walk = Walk(graph, samples)
     if not walk.samples:
-        raise UsageError("there are no calibration data")
+        raise UsageError("there are no calibration data", hint="give --calibrate an .npz that holds a sample or more")
     wanted = {layer.source for layer in layers}
     at = {layer.node: layer for layer in layers}
     ranges: dict[Node, tuple[float, int]] = {}
@@ -98,7 +98,8 @@ def observed(graph: Graph, n: Node, values: Sequence[Array], observer: str) -> t
     together = np.concatenate([sampled(v) for v in values]).astype(np.float64)
     if not together.size or not np.isfinite(together).all():
         named = ", ".join(graph.names(n)) or n.op
-        raise UsageError("calibration data lead to infinities or no numbers", where=named)
+        hint = "look for samples that are not prepared as the network's are, such as zeros that it divides by"
+        raise UsageError("calibration data lead to infinities or no numbers", hint=hint, where=named)
     return scale_and_zero(*OBSERVERS[observer](together))
 
 

@@ -64,6 +64,7 @@ class Extra:
     of_keywords: Mapping[str, str] = field(default_factory=dict)  # more pages, for networks that listen to a word
     one_in_one_out: bool = False
     fixed: bool = False  # only for networks without open sizes
+    such: str = ""  # a device that it is for
     steps: Sequence[str] = ()  # commands that use it, of words with the {folder} and the {name} of the build
 
 
@@ -71,6 +72,9 @@ def _below(folder: str, templates: str, *files: str) -> dict[str, str]:
     """Files of a folder, each from the template of its name."""
     return {f"{folder}/{file}": f"{templates}/{file}.jinja" for file in files}
 
+
+#: Languages in words, and a device of each.
+_PROGRAMMED = {"c": ("C", "host"), "cuda": ("CUDA", "jetson_orin_nano")}
 
 _CAMERA = _below(
     "jetson", "apps/jetson", "CMakeLists.txt", "frames.cpp", "frames.h", "main.cu", "pictures.h", "prepare.h"
@@ -115,6 +119,7 @@ APPS: Mapping[str, Extra] = {
         _ANDROID,
         arches=tuple(ABI),
         needs=("java",),
+        such="android_arm64",
         steps=("gradle -p {folder}/android assembleRelease",),
         of_conversations={
             **_ANDROID,
@@ -139,6 +144,7 @@ APPS: Mapping[str, Extra] = {
         arches=tuple(ABI),
         needs=("java", "android"),
         fixed=True,
+        such="android_arm64",
         steps=("adb install {folder}/android/{name}.apk",),
     ),
     "web": Extra(
@@ -146,6 +152,7 @@ APPS: Mapping[str, Extra] = {
         with_system=False,
         arches=("wasm32",),
         only_pictures=True,
+        such="wasm32",
         steps=("python -m http.server -d {folder}/web",),
         of_pictures={**_below("web", "apps/web", "index.html", "page.js"), **_below("web", "apps", "labels.txt")},
         of_conversations={
@@ -158,6 +165,7 @@ APPS: Mapping[str, Extra] = {
         _below("embedded", "apps/embedded", "main.c", "Makefile"),
         with_system=False,
         with_board=True,
+        such="mps2_an500",
         steps=("make -C {folder}/embedded",),
         arches=("thumb",),
         of_keywords=_below("embedded", "apps/embedded", "mfcc.c", "mfcc.h"),
@@ -170,6 +178,7 @@ APPS: Mapping[str, Extra] = {
         of_pictures=_below("pi", "apps/pi", "main.c", "CMakeLists.txt"),
         of_conversations={"pi/main.c": "apps/pi/chat.c.jinja", **_below("pi", "apps/pi", "CMakeLists.txt")},
         only_pictures=True,
+        such="raspberry_pi_5",
         steps=("cmake -S {folder}/pi -B {folder}/pi/build && cmake --build {folder}/pi/build",),
     ),
     "jetson": Extra(
@@ -211,13 +220,16 @@ def _refuse(name: str, extra: Extra, device: Device, prefix: str) -> None:
     from edgec.emit.language import language_of
 
     if language_of(device).name != extra.language:
-        wanted = {"c": "C", "cuda": "CUDA"}[extra.language]
-        raise UsageError(f"'{name}' is for networks in {wanted}; '{device.name}' is programmed in {device.language}")
+        wanted, such = _PROGRAMMED[extra.language]
+        hint = f"choose a --device in {wanted}, such as {extra.such or such} (edgec device list)"
+        told = f"'{name}' is for networks in {wanted}; '{device.name}' is programmed in {device.language}"
+        raise UsageError(told, hint=hint)
     if extra.arches and device.arch not in extra.arches:
-        hint = f"choose a --device of {' or '.join(extra.arches)}"
+        hint = f"choose a --device of {' or '.join(extra.arches)}, such as {extra.such} (edgec device list)"
         raise UsageError(f"'{name}' is not for '{device.name}', whose processor is {device.arch}", hint=hint)
     if extra.with_system and not device.hosted:
-        raise UsageError(f"'{name}' needs an operating system, and '{device.name}' has none")
+        told = f"'{name}' needs an operating system, and '{device.name}' has none"
+        raise UsageError(told, hint="choose a --device with one, or --bindings cpp, which needs none")
     if extra.with_board and not device.has_board:
         hint = (
             "take a --device of a board, such as mps2_an500 or stm32h743, or a device file of your own with ram_bytes, "
@@ -284,7 +296,8 @@ def pages(
             )
             raise UsageError("this app is for networks that look at a picture", hint=hint)
         if extra.one_in_one_out and (len(inputs) != 1 or any(p.is_open for p in (*inputs, *outputs))):
-            raise UsageError("this app is for networks with one input, of fixed shape")
+            hint = "leave out --dim, or fix all other inputs with --value; or build without --app"
+            raise UsageError("this app is for networks with one input, of fixed shape", hint=hint)
         if extra.fixed and any(p.is_open for p in (*inputs, *outputs)):
             raise UsageError("this app is for networks of fixed shapes", hint="leave out --dim")
         found |= extra.pages

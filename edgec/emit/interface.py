@@ -24,7 +24,7 @@ from edgec.ir import expr as X
 from edgec.ir.expr import Expr, Extent
 from edgec.ir.extent import sizes
 from edgec.ir.graph import MODEL_SHA256
-from edgec.ir.sizes import dimensions
+from edgec.ir.sizes import dimensions, named
 from edgec.ir.types import CODED, DTYPES, Type, plain
 from edgec.schedule.program import Buffer, Program
 
@@ -59,13 +59,7 @@ class Port:
     @property
     def names(self) -> tuple[int | str, ...]:
         """The shape of an input, with the names of the dimensions it leaves open."""
-        sizes = dimensions([self.type])
-        return tuple(
-            extent
-            if isinstance(extent, int)
-            else next((d.name for d in sizes.values() if d.extent == extent), str(extent))
-            for extent in self.shape
-        )
+        return named(self.type, dimensions([self.type]).values())
 
     @property
     def formulas(self) -> str:

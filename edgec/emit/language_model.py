@@ -67,7 +67,7 @@ class Session:
             **({"lora": self.lora.described} if self.lora is not None else {}),
         }  # fmt: skip
 
-    def digest(self, weights: bytes) -> bytes:
+    def digest(self, weights: bytes | memoryview) -> bytes:
         """A hash of all that a saved text depends on: weights, places in the cache, tokens."""
         found = sha256(repr((self.facts, self.cache_bytes, self.states)).encode())
         for part in (weights, self.tokens or b""):

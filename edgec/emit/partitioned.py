@@ -99,7 +99,7 @@ def partitioned_files(
         "quantization": {p.onnx_name: None for p in (*inputs, *outputs)},
         "model_sha256": program.graph.metadata.get(MODEL_SHA256, ""),
         "device_flags": "".join(f" {flag}" for flag in device.toolchain.cflags), "weights_bytes": 0, "alignment": 64,
-        "weights": Weights("incbin", name, b""),
+        "weights": Weights("incbin", name, ()),
         "metadata": {comment_text(k): comment_text(v) for k, v in program.graph.metadata.items() if k != MODEL_SHA256},
         "parameters": ",\n    ".join(
             [f"const {p.ctype} *{p.name}" for p in inputs] + [f"{p.ctype} *{p.name}" for p in outputs]

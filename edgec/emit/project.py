@@ -74,7 +74,7 @@ def files(
     single = generate(program.single, f"{name}_one", templates, language) if program.single is not None else None
     values |= {
         "version": __version__, "device": device, "single": single, "alignment": language.alignment,
-        "weights_bytes": len(weights.blob), "weights": weights, "vector_lanes": device.vector_lanes,
+        "weights_bytes": weights.size, "weights": weights, "vector_lanes": device.vector_lanes,
         "shares_weights": False,
     }  # fmt: skip
     values["has_board"] = device.has_board
@@ -86,11 +86,11 @@ def files(
     values["decoder"] = device_session(program, model) if model is not None and device.is_gpu else None
     added = model.sources(name) if model else []
     tables = [weights]
-    tables += [Weights(weights.linked, name, model.tokens, "tokens")] if model and model.tokens is not None else []
+    tables += [Weights(weights.linked, name, (model.tokens,), "tokens")] if model and model.tokens is not None else []
     added += weights.runtime_sources
     training = training_files(program, device, name, templates, values) if program.training is not None else None
     if training is not None:
-        tables.append(Weights(weights.linked, name, training.initial, "initial"))
+        tables.append(Weights(weights.linked, name, (training.initial,), "initial"))
         added += training.sources
     modules = [*(["ec_pool"] if device.hosted else []), *(model.modules if model else ())]
     headers = [
@@ -153,7 +153,7 @@ def files(
         if header.name in result:
             raise UsageError(f"a header cannot be called {header.name}", hint="rename it", where=str(header))
         result[header.name] = header.read_bytes()
-    own = {"language": language.name, "sources": compiled, "weights_bytes": len(weights.blob)}
+    own = {"language": language.name, "sources": compiled, "weights_bytes": weights.size}
     own |= {"weights": {"place": place, "file": weights.file}}
     own |= {"language_model": model.described} if model else {}
     own |= {"training": training.described} if training is not None else {}

@@ -68,7 +68,7 @@ def training_files(
             _pointer(places[p.onnx_name], p, True) if p.onnx_name in places else p.name for p in values["inputs"]
         ],
         "run_free": [p.onnx_name for p in values["inputs"] if p.onnx_name not in places],
-        "tables": [Weights(values["weights"].linked, name, b"", "initial")],
+        "tables": [Weights(values["weights"].linked, name, (), "initial")],
     }  # fmt: skip
     groups = grouped(step["sources"].functions)
     prefix = f"{name}_step"

@@ -26,8 +26,17 @@ _WORDS_A_LINE = 6
 _READ_BIN = ("web", "python")
 
 
+#: Bytes in a row, in parts, so that large weights are in memory no more often than they have to be.
+Pieces = Sequence[bytes | memoryview]
+
+
 def weights_blob(program: Program) -> bytes:
     """The weights as they are in memory."""
+    return b"".join(weights_pieces(program))
+
+
+def weights_pieces(program: Program) -> Pieces:
+    """The weights as they are in memory, in parts that are those of the program."""
     others = (program.single, program.training.step if program.training is not None else None)
     shared = {b: place for other in others if other is not None for b, place in other.offsets.items()}
     placed = {
@@ -41,7 +50,7 @@ def weights_blob(program: Program) -> bytes:
         pieces += [bytes(offset - end), raw.data]
         end = offset + raw.size
     pieces.append(bytes(max(program.weights_bytes, ALIGNMENT) - end))
-    return b"".join(pieces)  # in one step: large weights are in memory no more often than they have to be
+    return pieces
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ class Weights:
 
     place: str
     name: str
-    blob: bytes
+    pieces: Pieces
     kind: str = "weights"
     stream: Streaming | None = None
 
@@ -116,23 +125,41 @@ class Weights:
     @property
     def files(self) -> Mapping[str, bytes]:
         """That file."""
-        content = self.mark + bytes(HEAD_BYTES - len(self.mark)) + self.blob if self.is_opened else self.blob
-        return {self.file: content} if self.file is not None else {}
+        return {self.file: self._content} if self.file is not None else {}
+
+    @cached_property
+    def _content(self) -> bytes:
+        """The weights, behind a head where a program opens the file."""
+        head = [self.mark, bytes(HEAD_BYTES - len(self.mark))] if self.is_opened else []
+        return b"".join([*head, *self.pieces])
+
+    @property
+    def blob(self) -> memoryview:
+        """The weights as they are in memory."""
+        return memoryview(self._content)[HEAD_BYTES if self.is_opened else 0 :]
 
     @cached_property
     def sha256(self) -> bytes:
-        return sha256(self.blob).digest()
+        found = sha256()
+        for piece in self.pieces:
+            found.update(piece)
+        return found.digest()
 
     @cached_property
     def mark(self) -> bytes:
         """The beginning of the file, which no file of another network has."""
         sizes = LAYOUT.to_bytes(4, "little") + HEAD_BYTES.to_bytes(4, "little")
-        return MAGIC + sizes + len(self.blob).to_bytes(8, "little") + self.sha256
+        return MAGIC + sizes + self.size.to_bytes(8, "little") + self.sha256
+
+    @property
+    def size(self) -> int:
+        """Size of the weights in memory."""
+        return sum(len(piece) for piece in self.pieces)
 
     @property
     def words(self) -> Iterator[str]:
         """Lines of the array."""
-        padded = self.blob + bytes(-len(self.blob) % 8)
+        padded = b"".join([*self.pieces, bytes(-self.size % 8)])
         words = [f"0x{word:x}u" for word in np.frombuffer(padded, "<u8").tolist()]
         for at in range(0, len(words), _WORDS_A_LINE):
             yield ", ".join(words[at : at + _WORDS_A_LINE])
@@ -142,16 +169,16 @@ def weights_of(
     program: Program, device: Device, name: str, place: str, beside: Sequence[str] = (), ram: int | None = None
 ) -> Weights:
     """The weights of a program; raises UsageError for a place that does not fit the device, the extras or ``ram``."""
-    found = Weights(place, name, weights_blob(program))
+    found = Weights(place, name, weights_pieces(program))
     if place == "incbin":
         return found
     linked, where = "leave out --weights, which links them", f"--weights {place}"
     if device.language != "c":
         message = f"weights of '{device.name}' are copied to its own memory when it is opened"
         raise UsageError(message, hint=linked, where=where)
-    if place == "array" and len(found.blob) > MOST_ARRAY_BYTES:
-        size = f"{len(found.blob) >> 20} MB of weights as a C array take compilers minutes"
-        raise UsageError(size, hint="give --weights file, or leave it out", where=where)
+    if place == "array" and found.size > MOST_ARRAY_BYTES:
+        told = f"{found.size >> 20} MB of weights as a C array take compilers minutes"
+        raise UsageError(told, hint="give --weights file, or leave it out", where=where)
     if place != "array" and not device.hosted:
         hint = "give --weights array, or leave it out"
         raise UsageError(f"'{device.name}' has no operating system, and so no files", hint=hint, where=where)
@@ -164,4 +191,4 @@ def weights_of(
         hint = "give --ram 300M, of all that it may take, or --weights file"
         raise UsageError("how much memory weights may take is not said", hint=hint, where=where)
     stream = streaming(program, ram - memory_beside(program))
-    return Weights(place, name, stream.content, stream=stream)
+    return Weights(place, name, (stream.content,), stream=stream)

@@ -129,7 +129,8 @@ def samples(graph: Graph, arrays: Mapping[str, np.ndarray], where: str = "inputs
             raise UsageError(f"input '{name}' is missing", hint=f"it holds {have}", where=where)
         array = np.asarray(arrays[name])
         if array.dtype != wanted:
-            raise UsageError(f"'{name}' is {array.dtype}, expected {wanted}", where=where)
+            hint = f'array.astype("{np.dtype(wanted).name}") is one'
+            raise UsageError(f"'{name}' is {array.dtype}, expected {np.dtype(wanted).name}", hint=hint, where=where)
         if fits(array.shape, n.type):
             array, count = array[None], 1
         elif fits(array.shape[1:], n.type):
@@ -137,7 +138,8 @@ def samples(graph: Graph, arrays: Mapping[str, np.ndarray], where: str = "inputs
         elif n.type.rank and n.type.shape[0] == 1 and array.shape[1:] == n.type.shape[1:]:
             array, count = array[:, None], array.shape[0]  # a batch, for a network that takes one at a time
         else:
-            raise UsageError(f"'{name}' has shape {list(array.shape)}, expected {list(n.type.shape)}", where=where)
+            told = f"'{name}' has shape {list(array.shape)}, expected {list(n.type.shape)}"
+            raise UsageError(told, hint="a dimension before those counts samples", where=where)
         fitted[name] = array
         counts.add(count)
     if len(counts) > 1 or 0 in counts:

@@ -10,6 +10,7 @@ from typing import Any, Union
 
 from edgec import limits
 from edgec.errors import UsageError
+from edgec.files import near
 from edgec.frontend import gguf, hugging, tflite
 from edgec.frontend.gguf.reader import GgufModel
 from edgec.frontend.gguf.reader import read as read_gguf
@@ -59,7 +60,8 @@ def read(source: Source | Parsed) -> Parsed:
             if gguf.is_gguf(start):
                 return read_gguf(path, printable(str(source)))
         except (OSError, ValueError) as error:  # a ValueError: a path that cannot be one
-            raise UsageError(f"cannot read the model: {reason(error)}", where=printable(str(source))) from None
+            shown, close = printable(str(source)), near(path) if isinstance(error, FileNotFoundError) else None
+            raise UsageError(f"cannot read the model: {reason(error)}", hint=close, where=shown) from None
     return onnx_model.read(source)
 
 
@@ -93,7 +95,7 @@ def import_graph(
             raise UsageError(f"decoders in ONNX have no cache in {cache}", hint=hint, where="--cache")
         return decoder.import_decoder(model, context)
     if context is not None:
-        raise UsageError("only a language model has a context", where="--context")
+        raise UsageError("only a language model has a context", hint="leave out --context", where="--context")
     if cache is not None:
         raise UsageError("only a language model has a cache", hint="leave out --cache", where="--cache")
     if isinstance(model, TfliteModel):

@@ -5,7 +5,7 @@ A dimension ``width=32..960`` in steps of 32 is the extent ``width * 32``, where
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,6 +59,12 @@ def dimensions(types: Iterable[Type]) -> dict[Expr, Dimension]:
                 size, step = alone
                 found.setdefault(size, Dimension(size.value.name, size.value.low * step, size.value.high * step, step))
     return found
+
+
+def named(type: Type, chosen: Collection[Dimension]) -> tuple[int | str, ...]:
+    """A shape in words: the dimensions ``chosen`` at run time by their names, other extents as formulas."""
+    names = {d.extent: d.name for d in chosen}
+    return tuple(e if isinstance(e, int) else names.get(e, str(e)) for e in type.shape)
 
 
 def _alone(extent: Extent) -> tuple[Expr, int] | None:

@@ -9,6 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, get_args
 
+from edgec import files
 from edgec.compress import CORRECTIONS, OBSERVERS, PRECISIONS
 from edgec.compress.prune import METHODS
 from edgec.compress.prune.scheme import Scheme
@@ -26,7 +27,7 @@ from edgec.options.keywords import unknown
 from edgec.options.language import check_device, context_of
 from edgec.options.retraining import retraining_of
 from edgec.options.table import OPTIONS, Folders, Settings
-from edgec.options.texts import DimensionRange
+from edgec.options.texts import DimensionRange, dimension_range
 from edgec.options.training import Training, training_of
 from edgec.options.types import expected, value_fits
 from edgec.rewrite.rule import Numeric
@@ -145,6 +146,9 @@ def _read(key: str, value: Any) -> Any:
 def _misfit(key: str, value: Any) -> UsageError:
     option, text = OPTIONS[key], repr(value)
     hint = f"{option.help} It takes {expected(key)}"
+    if option.pair is not None:
+        name, value = option.pair.parse(option.pair.example.strip("'"))
+        hint += f", as {{{name!r}: {value!r}}}"
     hint += f"; on the command line, {option.long} {option.metavar}" if option.metavar else ""
     shown = text if len(text) <= 100 else f"{text[:100]}..."
     return UsageError(f"'{key}' cannot be {shown}", hint=hint)
@@ -162,16 +166,12 @@ def _target(given: Mapping[str, Any]) -> tuple[Device, Device | None, str, float
 def _folders(folders: Folders | None, what: str) -> tuple[Path, ...]:
     if isinstance(folders, (str, Path)):
         folders = (folders,)
-    paths = tuple(Path(f) for f in folders or ())
-    for path in paths:
-        if not path.is_dir():
-            raise UsageError(f"no such folder of {what}", where=str(path))
-    return paths
+    return tuple(files.folder(f, what) for f in folders or ())
 
 
-def _range(name: str, given: DimensionRange | range) -> DimensionRange:
-    """A range of sizes as (least, most, step); Python's own ranges leave out their end."""
-    low, high, step = (given.start, given.stop - 1, given.step) if isinstance(given, range) else given
+def _range(name: str, given: tuple[int, ...] | range) -> DimensionRange:
+    """A range of sizes as (least, most, step)."""
+    low, high, step = dimension_range(given)
     high -= high % step if step > 0 else 0
     if step < 1 or low < 0 or low % step or high < low:
         raise UsageError(

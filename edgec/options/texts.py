@@ -20,7 +20,7 @@ class Pair:
     """The notation of a value: ``read`` raises ValueError for a text that is none, ``write`` gives what
     edgec.toml holds.
 
-    ``value`` names such a value in an error, ``example`` is what the option looks like.
+    ``value`` names such a value in an error, ``example`` is what the option looks like, and ``more`` is said behind it.
     """
 
     option: str
@@ -28,6 +28,7 @@ class Pair:
     example: str
     read: Callable[[str], Any]
     write: Callable[[Any], Any]
+    more: str = ""
 
     def parse(self, text: str) -> tuple[str, Any]:
         """(name, value) of NAME=VALUE. Raises UsageError for a text that is none."""
@@ -42,7 +43,7 @@ class Pair:
 
     @property
     def _hint(self) -> str:
-        return f"write {self.option} {self.example}"
+        return f"write {self.option} {self.example}{self.more}"
 
 
 def _shape(text: str) -> tuple[int, ...]:
@@ -54,8 +55,19 @@ def _dim(text: str) -> DimensionRange:
     return int(least), int(most or least), int(step or 1)
 
 
-def _dim_text(given: DimensionRange | range) -> str:
-    least, most, step = (given.start, given.stop - 1, given.step) if isinstance(given, range) else given
+def dimension_range(given: tuple[int, ...] | range) -> DimensionRange:
+    """(least, most, step) of a range: Python's own leave out their end, and a step of 1 need not be given.
+
+    Raises ValueError for other numbers of numbers.
+    """
+    if isinstance(given, range):
+        return given.start, given.stop - 1, given.step
+    least, most, step = (*given, 1) if len(given) == 2 else given
+    return int(least), int(most), int(step)
+
+
+def _dim_text(given: tuple[int, ...] | range) -> str:
+    least, most, step = dimension_range(given)
     return f"{least}..{most}:{step}"
 
 
@@ -106,10 +118,10 @@ def _matched(pattern: str, text: str) -> tuple[str, ...]:
 
 
 SHAPE = Pair("--shape", "shape", "NAME=1,3,224,224", _shape, lambda shape: list(shape) or "")
-DIM = Pair("--dim", "range", "NAME=1..8, or NAME=32..960:32 for multiples of 32", _dim, _dim_text)
-VALUE = Pair("--value", "value", "NAME=1,2 or NAME=file.npy", _value, _value_text)
+DIM = Pair("--dim", "range", "NAME=1..8", _dim, _dim_text, ", or NAME=32..960:32 for multiples of 32")
+VALUE = Pair("--value", "value", "NAME=1,2", _value, _value_text, " or NAME=file.npy")
 STATE = Pair("--state", "output", "INPUT=OUTPUT", str, str)
 LOOP = Pair("--loop", "number", "NODE=16", _loop, int)
 LIMIT = Pair("--limits", "limit", "seconds=600", _limit, lambda most: most)
 OVERRIDE = Pair("--override", "variant", "'KIND NODE=VARIANT'", str, str)
-TILE = Pair("--tile", "tile", "NODE=8x3: 8 rows, 3 vectors", _tile, lambda tile: f"{tile[0]}x{tile[1]}")
+TILE = Pair("--tile", "tile", "NODE=8x3", _tile, lambda tile: f"{tile[0]}x{tile[1]}", ": 8 rows, 3 vectors")

@@ -111,7 +111,7 @@ def _pruned_alike(wide: Graph, pruned: Pruned | None, tools: Tools) -> Graph:
     layers = {layer.name: layer for layer in layers_of(wide)}
     missing = [name for name in pruned.new if name not in layers]
     if missing:
-        raise UsageError(f"'{missing[0]}' is no layer for several samples")
+        raise UsageError(f"'{missing[0]}' is no layer for several samples", hint="leave out --retrain")
     return tools.simplified(replaced(wide, {layers[name]: new for name, new in pruned.new.items()}))
 
 

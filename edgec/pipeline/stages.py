@@ -119,7 +119,8 @@ def _widened(samples: int, context: Context) -> Graph:
     """The simplified network for so many samples. Raises ModelError or UsageError where it takes one alone."""
     model = read(context.model) if context.model is not None else None
     if not isinstance(model, Model):
-        raise UsageError("only an ONNX model is read again for several samples")
+        hint = "give the ONNX model itself, or leave out --retrain"
+        raise UsageError("only an ONNX model is read again for several samples", hint=hint)
     inputs = import_(model, context).inputs
     shapes = {str(n.attributes["name"]): (samples, *(int(d) for d in n.type.shape[1:])) for n in inputs}
     options = replace(context.options, shapes={**context.options.shapes, **shapes})

@@ -16,7 +16,7 @@ from edgec.report import traffic
 from edgec.report.fit import fit
 from edgec.report.kernels import kernel_record
 from edgec.report.record import Record
-from edgec.report.terminal import duration, number, size
+from edgec.report.terminal import duration, size
 from edgec.text import printable
 
 #: Number of contributors that are named.
@@ -103,7 +103,7 @@ def _value_of(name: str, nodes: Sequence[str]) -> str:
 def _text(name: str, amount: float) -> str:
     if name == "latency_ms":
         return duration(amount)
-    return size(round(amount * 1024)) if name.endswith("_kb") else f"{amount:.1e}" if amount < 0.1 else number(amount)
+    return size(round(amount * 1024)) if name.endswith("_kb") else f"{amount:.3g}"
 
 
 def draw(found: Sequence[Record]) -> list[RenderableType]:

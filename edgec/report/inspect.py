@@ -138,7 +138,9 @@ def draw(found: Record) -> RenderableType:
         parts += ["", missing]
     elif found["problem"]:
         hint = f"\n  hint: {found['problem']['hint']}" if found["problem"]["hint"] else ""
-        parts += ["", Text(f"cannot be built as it is: {found['problem']['message']}{hint}", style="yellow")]
+        told = f"cannot be built as it is: {found['problem']['message']}{hint}"
+        # The hint holds commands to be copied: its lines are not broken.
+        parts += ["", Text(told, style="yellow", no_wrap=True, overflow="ignore")]
     else:
         parts += ["", Text("every operator is supported", style="green")]
     if found.get("kernels"):

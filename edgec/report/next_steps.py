@@ -10,6 +10,7 @@ from rich.text import Text
 
 from edgec.emit.extras import EXTRAS
 from edgec.report.record import Record
+from edgec.text import as_argument
 
 Steps = list[dict[str, str]]
 
@@ -20,11 +21,11 @@ def steps(found: Record, asked: Sequence[str], extras: Sequence[str], start: str
     ``asked`` are the words that make the same build again, where the folder does not `reopen`: the model, then options.
     ``extras`` are its bindings and apps. A build that did not ``start`` at a model has nothing to be compared with.
     """
-    folder, here = found["folder"], found["runs_here"]
-    again = shlex.quote(folder) if reopens else shlex.join(asked)
+    folder, here = as_argument(found["folder"]), found["runs_here"]
+    again = shlex.quote(folder) if reopens else shlex.join([as_argument(asked[0]), *asked[1:]])
     made: list[tuple[str, str]] = []
     if found["report"]:
-        made.append(("look", shlex.quote(found["report"])))
+        made.append(("look", shlex.quote(as_argument(found["report"]))))
     if start == "import":
         made.append(("check", f"edgec check {again}"))
         if here:

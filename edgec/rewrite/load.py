@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from edgec import files
 from edgec.errors import UsageError
 from edgec.resources import data_folder
 from edgec.rewrite.prove import prove
@@ -43,12 +44,10 @@ def rules_in(folder: Path) -> list[Rule]:
 
     Files that begin with an underscore are left out.
     """
-    if not folder.is_dir():
-        raise UsageError("there is no such folder of rules", where=str(folder))
-    listed = _listed(folder)
-    files = [file for file in folder.glob("*.py") if not file.name.startswith("_")]
+    listed = _listed(files.folder(folder, "rules"))
+    modules = [file for file in folder.glob("*.py") if not file.name.startswith("_")]
     found: list[Rule] = []
-    for file in sorted(files, key=lambda f: (listed.get(f.stem, len(listed)), f.name)):
+    for file in sorted(modules, key=lambda f: (listed.get(f.stem, len(listed)), f.name)):
         found += _rules_of(file)
     return found
 

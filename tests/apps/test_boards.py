@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 from pathlib import Path
 
@@ -36,8 +37,11 @@ def pictures(folder: Path, count: int) -> list[tuple[Path, int]]:
     return found
 
 
-def make(folder: Path, *words: str) -> str:
-    done = subprocess.run(["make", "-s", "-C", folder, *words], capture_output=True, text=True, check=False)
+def make(folder: Path, *words: str, where: Path = Path()) -> str:
+    here = {**os.environ, "PWD": str(where.absolute())}  # as a shell says it
+    done = subprocess.run(
+        ["make", "-s", "-C", folder.absolute(), *words], capture_output=True, text=True, check=False, env=here
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -80,6 +84,8 @@ def test_stack_and_heap_are_as_large_as_asked_for_and_needed(tmp_path: Path) -> 
     make(folder, "STACK=2048")
     assert sizes("net.elf") == (2048, 4096)
     told = make(folder, "run", "STACK=2048", "FILE=picture")
+    (tmp_path / "a picture").write_bytes((folder / "picture").read_bytes())
+    assert make(folder, "run", "STACK=2048", "FILE=a picture", where=tmp_path).splitlines()[0] == told.splitlines()[0]
     assert 0 < int(told.split(" bytes of stack")[0].split()[-1]) < 2048
     refused = subprocess.run(["make", "-s", "-C", folder, "run", "FILE=text"], capture_output=True, text=True)
     assert refused.returncode and "text cannot be read: it is to be a binary PPM or PGM file" in refused.stderr

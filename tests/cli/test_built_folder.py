@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import onnx
 import pytest
 from test_commands import Shell, elsewhere, file, shell
+
+import edgec
+from edgec.bench import built as bench_built
 
 __all__ = ["elsewhere", "file", "shell"]  # fixtures
 
@@ -19,6 +24,28 @@ def test_a_build_is_timed_and_shown_without_its_model(shell: Shell, file: Path, 
     assert shown["build"]["threads"] == 2 and [p["onnx_name"] for p in shown["inputs"]] == ["image"]
     assert shown["model_sha256"] == json.loads((elsewhere / "out" / "edgec.lock").read_text())["model"]["sha256"]
     assert "image: f32" in shell("inspect", "out")[1]
+
+
+def test_a_build_of_open_sizes_is_timed_at_the_greatest(
+    shell: Shell, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the names of its dimensions; and it says its ports by them."""
+    x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["it's", "n", 2]) for n in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Tanh", ["x"], ["y"])], "g", [x], [y])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), "o.onnx")
+    built = edgec.build("o.onnx", "out", dims={"it's": (1, 3), "n": (8, 512, 8)})
+    assert "x  f32[it_s,n,2]" in str(built) and "{" not in str(built)
+    drawn: list[tuple[int, ...]] = []
+
+    def watched(*given: Any) -> Any:
+        array = draw(*given)
+        drawn.append(array.shape)
+        return array
+
+    draw = bench_built._drawn
+    monkeypatch.setattr(bench_built, "_drawn", watched)
+    timed = shell.json("bench", "out", "--seconds", "0.02", "--rounds", "1")
+    assert timed["median_ms"] > 0 and drawn == [(3, 512, 2)]
 
 
 @pytest.mark.parametrize(

@@ -106,3 +106,14 @@ def test_every_app_has_a_next_command() -> None:
     made = steps(found, ["m"], ["pi", "web"], "fuse")
     assert [step["for"] for step in made] == ["pi", "web"]
     assert shlex.split(made[1]["command"])[-1] == "a b/web"
+
+
+def test_a_folder_or_model_with_a_dash_is_no_option(shell: Shell, tmp_path: Path) -> None:
+    shutil.copy(DIGITS, tmp_path / "-m.onnx")
+    built = json.loads(shell("build", "-o", "-out", "--json", "--", "-m.onnx"))
+    commands = {step["for"]: shlex.split(step["command"]) for step in built["next"]}
+    assert commands["use in C"][:3] == ["cmake", "-S", "./-out"]
+    assert json.loads(shell(*commands["check"][1:], "--json"))["ok"]
+    sources = json.loads(shell("build", "-o", "sources", "--no-compile", "--json", "--", "-m.onnx"))
+    (check,) = (shlex.split(step["command"]) for step in sources["next"] if step["for"] == "check")
+    assert json.loads(shell(*check[1:], "--json"))["ok"]

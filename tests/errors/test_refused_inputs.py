@@ -11,6 +11,7 @@ from refused_models import RELU, refusal
 from small_models import model, node, tensor_input, weights
 from test_refused_models import STRUCTURE
 
+import edgec
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx import import_model
 
@@ -45,7 +46,8 @@ INPUTS: dict[str, tuple[onnx.ModelProto, dict[str, object], str]] = {
     "shape that contradicts": (
         RELU,
         {"shapes": {"x": (2, 4)}},
-        "model: input 'x' has shape [2, 3], which [2, 4] does not fit",
+        "model: input 'x' has shape [2, 3], which [2, 4] does not fit\n"
+        "  hint: only dimensions that the model leaves open can be given",
     ),
     "shape of no input": (
         RELU,
@@ -60,7 +62,7 @@ INPUTS: dict[str, tuple[onnx.ModelProto, dict[str, object], str]] = {
     "negative shape": (
         SHARED,
         {"shapes": {"x": (-1,)}},
-        "model: shape [-1] for input 'x' is negative",
+        "model: shape [-1] for input 'x' is negative\n  hint: sizes are 0 or more",
     ),
     "one symbol, two sizes": (
         SHARED,
@@ -122,6 +124,10 @@ def test_files(case: str, tmp_path: Path) -> None:
 def test_file_that_is_not_there(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     assert refusal(path) == f"{path}: cannot read the model: No such file or directory"
+    near = path.with_name(f"{path.stem}s.onnx")
+    near.touch()
+    with pytest.raises(UsageError, match=f"did you mean '{near}'"):
+        edgec.load(path)
 
 
 def test_kinds_of_errors() -> None:
@@ -134,7 +140,7 @@ def test_kinds_of_errors() -> None:
 
 def test_folder_of_operators_that_is_not_there(tmp_path: Path) -> None:
     folder = tmp_path / "ops"
-    assert refusal(RELU, ops_folders=[folder]) == f"{folder}: no such folder of operators"
+    assert refusal(RELU, ops_folders=[folder]).startswith(f"{folder}: no such folder of operators")
 
 
 def test_file_of_operators_that_fails(tmp_path: Path) -> None:

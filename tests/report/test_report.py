@@ -145,6 +145,7 @@ def test_budgets_name_who_costs_most(built: edgec.Built, facts: measure.Facts) -
     assert "Relu_2" in found[2]["largest"][0]["what"], "4096 bytes of weights, the most"
     generous = held(built, read_budgets(["latency_ms=1e6", "ram_kb=1e6", "max_error=1"]), **facts)
     assert all(b["ok"] and not b["largest"] for b in generous)
+    assert held(built, read_budgets(["max_error=0.25"]), **facts)[0]["limit_text"] == "0.25"
     unmeasured = held(built, read_budgets(["latency_ms=1e6"]))
     assert not unmeasured[0]["ok"], "what was not measured is not met"
 

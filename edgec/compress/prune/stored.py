@@ -40,5 +40,5 @@ def masks_for(path: Path, layers: Sequence[Layer]) -> dict[Layer, Array]:
             )
         found[layer] = mask.reshape(len(mask), -1).astype(bool)
     if not found:
-        raise UsageError("there are no masks", where=str(path))
+        raise UsageError("there are no masks", hint="--write-masks writes a file with some", where=str(path))
     return found

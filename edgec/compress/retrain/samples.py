@@ -46,13 +46,14 @@ class Samples:
                 told = f"it is {list(arrays[name].shape)}, and the input {list(shape)}"
                 raise UsageError(told, hint="the first dimension counts samples, each as large or larger", where=where)
             if own.dtype.kind == "f" and not np.isfinite(own).all():
-                raise UsageError("it holds infinities, or what is not a number", where=where)
+                raise UsageError("it holds infinities, or what is not a number", hint="leave those out", where=where)
             if "mix" in augments and type.dtype != "f32":
                 raise UsageError("only floats are mixed", hint="give --augment mirror, or leave it out", where=where)
             self.arrays[name] = own
         counts = {len(a) for a in self.arrays.values()}
         if len(counts) != 1 or counts == {0}:
-            raise UsageError("the arrays hold different numbers of samples, or none", where=str(path))
+            hint = f"they hold {', '.join(f'{len(a)} of {name}' for name, a in self.arrays.items())}"
+            raise UsageError("the arrays hold different numbers of samples, or none", hint=hint, where=str(path))
         self.count = counts.pop()
 
     def _alone(self, array: Array, shape: tuple[int, ...]) -> Array | None:

@@ -38,7 +38,8 @@ def import_gguf(
     config = config_of(model)
     trained = model.integer(f"{model.architecture}.context_length")
     if context is not None and not 1 <= context <= trained:
-        raise UsageError(f"a context of {context} tokens; the model was trained for {trained}", where="--context")
+        told = f"a context of {context} tokens; the model was trained for {trained}"
+        raise UsageError(told, hint=f"give 1 to {trained}", where="--context")
 
     def weight(name: str) -> Value | None:
         return weight_of(model, name) if name in model.tensors else None

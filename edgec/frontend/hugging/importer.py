@@ -31,7 +31,8 @@ def import_folder(
     config = config_of(model.config)
     trained = config.positions or model.config.integer("max_position_embeddings", CONTEXT)
     if trained < 1 or (context is not None and not 1 <= context <= trained):
-        raise UsageError(f"a context of {context} tokens; the model was trained for {trained}", where="--context")
+        told = f"a context of {context} tokens; the model was trained for {trained}"
+        raise UsageError(told, hint=f"give 1 to {trained}", where="--context")
     prefix = _prefix(model)
 
     def weight(name: str) -> Value | None:

@@ -64,7 +64,8 @@ def with_chat(graph: Graph, given: Path | None = None) -> Graph:
     """
     if facts_of(graph) is None:
         if given is not None:
-            raise UsageError("only a language model has a chat template", where="--chat-template")
+            where = "--chat-template"
+            raise UsageError("only a language model has a chat template", hint=f"leave out {where}", where=where)
         return graph
     found = chat_of(graph)
     if given is not None:

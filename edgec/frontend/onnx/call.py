@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from edgec import files
 from edgec.errors import ModelError, UsageError
 from edgec.frontend.onnx import masks
 from edgec.frontend.onnx.sequences import Item, TensorList
@@ -258,9 +259,7 @@ def load_operators(folder: str | Path) -> None:
     The files are programs and run with the user's rights. Raises UsageError when the folder does not exist or
     a file fails.
     """
-    root = Path(folder).resolve()
-    if not root.is_dir():
-        raise UsageError("no such folder of operators", where=str(folder))
+    root = files.folder(folder, "operators").resolve()
     for path in sorted(root.glob("*.py")):
         if path in _loaded:
             continue

@@ -135,7 +135,8 @@ def _context(model: Model, context: int | None) -> int:
     """The most tokens: as asked for, but no more than the model was trained for, where a file beside it tells."""
     trained = None if model.folder is None else trained_context(model.folder.path)
     if context is not None and trained is not None and context > trained:
-        raise UsageError(f"a context of {context} tokens; the model was trained for {trained}", where="--context")
+        told = f"a context of {context} tokens; the model was trained for {trained}"
+        raise UsageError(told, hint=f"give 1 to {trained}", where="--context")
     return context or min(CONTEXT, trained or CONTEXT)
 
 

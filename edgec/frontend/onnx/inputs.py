@@ -219,7 +219,8 @@ def _resolve(
     for name, wanted in given.items():
         _, dims = declared[name]
         if any(d < 0 for d in wanted):
-            raise UsageError(f"shape {list(wanted)} for input '{printable(name)}' is negative", where=where)
+            told = f"shape {list(wanted)} for input '{printable(name)}' is negative"
+            raise UsageError(told, hint="sizes are 0 or more", where=where)
         if dims is None:
             continue
         for dim, size in zip(dims, wanted):
@@ -232,6 +233,7 @@ def _resolve(
         if len(dims) != len(wanted) or any(isinstance(d, int) and d != s for d, s in zip(dims, wanted)):
             raise UsageError(
                 f"input '{printable(name)}' has shape {_shown(dims)}, which {list(wanted)} does not fit",
+                hint="only dimensions that the model leaves open can be given",
                 where=where,
             )
     symbols = {**ranges, **symbols}

@@ -108,7 +108,8 @@ class _Importer:
             wanted = shapes.get(name) or np.shape(values.get(name, 0)) or tensor.shape
             shape = tuple(int(d) for d in wanted)
             if len(shape) != len(tensor.shape) or any(d < 0 for d in shape):
-                raise UsageError(f"input '{printable(name)}' has shape {list(tensor.shape)}, not {list(shape)}")
+                told = f"input '{printable(name)}' has shape {list(tensor.shape)}, not {list(shape)}"
+                raise UsageError(told, hint="give as many sizes, each 0 or more")
             if name in values:
                 self.bound[k] = constant(np.broadcast_to(np.asarray(values[name]), shape).astype(DTYPES[tensor.dtype]))
             else:

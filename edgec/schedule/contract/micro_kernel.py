@@ -18,6 +18,7 @@ from typing import Literal
 
 import numpy as np
 
+from edgec import files
 from edgec.device.device import Device
 from edgec.errors import UsageError
 from edgec.ir import expr as X
@@ -221,9 +222,7 @@ def load_micro_kernels(folders: Iterable[Path | str]) -> tuple[str, ...]:
     """
     names: list[str] = []
     for folder in folders:
-        root = Path(folder).resolve()
-        if not root.is_dir():
-            raise UsageError("there is no such folder of micro-kernels", where=str(folder))
+        root = files.folder(folder, "micro-kernels").resolve()
         for file in sorted(root.glob("*.py")):
             if not file.name.startswith("_"):
                 names += _loaded.get(file) or _load(file)
