@@ -26,6 +26,7 @@ from edgec.emit.source import generate, grouped
 from edgec.emit.training import training_files
 from edgec.emit.weights import Weights, weights_of
 from edgec.errors import DeviceError, UsageError
+from edgec.ir.sizes import dimensions, named
 from edgec.resources import data_folder
 from edgec.schedule.program import Program
 from edgec.version import __version__
@@ -181,21 +182,22 @@ def sealed(
     for path in sorted(result):
         for part in (path.encode(), b"\0", result[path], b"\0"):
             digest.update(part)
+    chosen = dimensions(p.type for p in inputs).values()
+
+    def entry(port: Port) -> dict[str, Any]:
+        shape = list(named(port.type, chosen))
+        return {"name": port.name, "onnx_name": port.onnx_name, "dtype": port.dtype, "shape": shape}
+
     lock = {
         "edgec": __version__, "name": name, "device": device.name, "threads": program.threads,
         "arena_bytes": program.arena_bytes, "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
         "kernels": len(program.kernels),
-        "inputs": [_entry(p) for p in inputs], "outputs": [_entry(p) for p in outputs],
+        "inputs": [entry(p) for p in inputs], "outputs": [entry(p) for p in outputs],
         "files": sorted(result),
         "license": program.graph.metadata.get("license"), "files_sha256": digest.hexdigest(), **facts,
     }  # fmt: skip
     result[LOCK] = (json.dumps(lock, indent=1, sort_keys=True) + "\n").encode()
     return result
-
-
-def _entry(port: Port) -> dict[str, Any]:
-    shape = [extent if isinstance(extent, int) else str(extent) for extent in port.shape]
-    return {"name": port.name, "onnx_name": port.onnx_name, "dtype": port.dtype, "shape": shape}
 
 
 @dataclass(frozen=True)

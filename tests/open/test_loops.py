@@ -93,7 +93,7 @@ def test_a_bound_is_asked_for() -> None:
     with pytest.raises(ModelError, match="whether the loop goes on depends on the inputs") as refused:
         import_model(newton())
     assert "--loop NODE=16" in str(refused.value.hint)
-    with pytest.raises(UsageError, match="rounds are given for 'other', which is no Loop"):
+    with pytest.raises(UsageError, match="rounds are given for 'other', no Loop"):
         import_model(newton(), rounds={"newton": 3, "other": 3})
 
 

@@ -78,9 +78,8 @@ def import_model(
     importer, scope = lower_model(model, inputs, bound, rounds or {}, names)
     unused = [name for name in importer.rounds if name not in importer.bounded]
     if unused:
-        hint = f"its loops without a number of rounds are {listed(importer.bounded) or 'none'}: leave out --loop"
-        told = f"rounds are given for {listed(unused)}, which is no Loop of the model"
-        raise UsageError(told, hint=hint, where=model.where)
+        hint = f"loops without a number of rounds are {listed(importer.bounded) or 'none'}"
+        raise UsageError(f"rounds are given for {listed(unused)}, no Loop of the model", hint=hint, where=model.where)
     found = {name: importer.look_up(scope, name) for name in names}
     check_declared(model, found)
     outputs = tuple((label, v.node) for name in names for label, v in named(name, found[name]))
