@@ -190,7 +190,8 @@ class Trainer:
     def restore(self, path: str | Path) -> None:
         """Go on from a file that `save` wrote. Raises UsageError for one of another training, and changes nothing."""
         found, mine = read_arrays(path), self.state
-        if set(found) != set(mine) or any(found[n].shape != mine[n].shape for n in mine):
+        kinds = {name: (a.dtype, a.shape) for name, a in mine.items()}
+        if {name: (a.dtype, a.shape) for name, a in found.items()} != kinds:
             raise UsageError("was not saved by this training", hint="save the state again", where=str(path))
         for name, view in mine.items():
             view[...] = found[name]

@@ -112,9 +112,17 @@ def test_files(trainer: Trainer, tmp_path: Path) -> None:
     trainer.reset()
     trainer.restore(tmp_path / "state.npz")
     assert trainer.step(image, target) == after
-    np.savez(tmp_path / "other.npz", w1=np.zeros(3, np.float32))
-    with pytest.raises(UsageError, match="not saved by this training"):
-        trainer.restore(tmp_path / "other.npz")
+    before = {name: value.copy() for name, value in trainer.state.items()}
+    last = list(before)[-1]
+    others: list[dict[str, np.ndarray]] = [
+        {"w1": np.zeros(3, np.float32)},
+        *({**before, last: np.zeros(before[last].shape, dtype)} for dtype in (np.float64, np.complex64, np.int32)),
+    ]
+    for k, other in enumerate(others):
+        np.savez(tmp_path / "other.npz", **{n: a + (n != last) for n, a in other.items()})  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="holds no numbers" if k == 2 else "not saved by this training"):
+            trainer.restore(tmp_path / "other.npz")
+        assert all(np.array_equal(value, before[name]) for name, value in trainer.state.items())
 
 
 def test_broken_steps_are_told_and_change_nothing(trainer: Trainer) -> None:
