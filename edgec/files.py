@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def replace(path: str | Path, content: str | bytes) -> None:
+def replace(path: str | Path, content: str | bytes | memoryview) -> None:
     """Write a file beside ``path``, then rename it: at every moment ``path`` is the old file or the new one.
 
     A symbolic link stays one, and what it leads to is replaced; permissions stay. Raises UsageError for a text that

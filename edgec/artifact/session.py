@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from edgec import files
 from edgec.artifact.adapter import Adapter, layout_for
 from edgec.artifact.adapter import read as read_adapter
 from edgec.artifact.folder import read_lock
@@ -18,6 +17,7 @@ from edgec.artifact.session_memory import memory_of
 from edgec.errors import UsageError
 from edgec.frontend.language.lora import read_layout
 from edgec.options.typed import typed
+from edgec.untrusted import reason, regular
 
 _FULL, _LOST, _NOT_SAVED, _NOT_ADAPTER = 17, 18, 24, 25
 
@@ -53,7 +53,7 @@ class Session:
     def common(self, tokens: Sequence[int]) -> int:
         """The number of tokens at the start that are in the cache."""
         count = min(self.past, len(tokens))
-        differs = np.flatnonzero(self._held[:count] != np.asarray(tokens[:count], np.int32))
+        differs = np.flatnonzero(self._held[:count] != np.asarray(tokens[:count]))
         return int(differs[0]) if differs.size else count
 
     @typed
@@ -155,35 +155,24 @@ class Session:
     @typed
     def save(self, path: str | Path) -> None:
         """Write the text and its part of the cache to a file, which is replaced as a whole where there is one."""
-        size = self._function("saved_bytes")
-        size.restype = ctypes.c_size_t
-        saved = np.empty(size(ctypes.c_int64(self.past)), np.uint8)
+        saved = np.empty(self._saved_bytes(self.past), np.uint8)
         self._check(
             self._call(
                 "save", ctypes.c_void_p(self._held.ctypes.data), ctypes.c_void_p(saved.ctypes.data),
                 ctypes.c_size_t(saved.size),
             )
         )  # fmt: skip
-        target = Path(path).absolute()
-        try:
-            with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}-", delete=False) as file:
-                try:
-                    file.write(saved.data)
-                    file.close()
-                    os.replace(file.name, target)
-                except BaseException:
-                    os.unlink(file.name)
-                    raise
-        except OSError as error:
-            raise UsageError(f"cannot write: {error.strerror or error}", where=str(path)) from None
+        files.replace(path, saved.data)
 
     @typed
     def restore(self, path: str | Path) -> None:
         """Continue from a file that `save` wrote; raises UsageError for one that this very model did not write."""
         try:
-            saved = np.fromfile(path, np.uint8)
-        except OSError as error:
-            raise UsageError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+            most = self._saved_bytes(self.context)
+            with regular(path).open("rb") as file:
+                saved = np.frombuffer(file.read(most + 1), np.uint8)  # one more than it can be is enough to be refused
+        except (OSError, ValueError) as error:  # a ValueError: a path that cannot be one
+            raise UsageError(f"cannot be read: {reason(error)}", where=str(path)) from None
         status = self._call(
             "restore", ctypes.c_void_p(self._held.ctypes.data), ctypes.c_void_p(saved.ctypes.data),
             ctypes.c_size_t(saved.size),
@@ -195,6 +184,12 @@ class Session:
                 where=str(path),
             )
         self._check(status)
+
+    def _saved_bytes(self, past: int) -> int:
+        """The size of a saved text of so many tokens."""
+        size = self._function("saved_bytes")
+        size.restype = ctypes.c_size_t
+        return int(size(ctypes.c_int64(past)))
 
     def _function(self, name: str) -> ctypes._NamedFuncPointer:
         found: ctypes._NamedFuncPointer = getattr(self.network._net._library, f"{self.network.name}_{name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -140,8 +141,14 @@ def test_saved_texts(model: LanguageModel, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="not saved by this model"):
             other.restore(tmp_path / "wrong")
         assert other.tokens == [], k
-    with pytest.raises(UsageError, match="cannot be read"):
-        other.restore(tmp_path / "nothing")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(UsageError, match="a device, a pipe"):
+            other.restore(path)
+    for path in (tmp_path / "nothing", "a\0b"):
+        with pytest.raises(UsageError, match="cannot be read"):
+            other.restore(path)
+    assert other.common([2**40]) == 0
     with pytest.raises(UsageError, match="cannot write"):
         other.save(tmp_path / "no" / "folder")
 
