@@ -231,6 +231,22 @@ def test_a_session_beyond_the_ring(network: Network, tmp_path: Path) -> None:
     assert error(single.prefill(tokens[3:90]), want[90]) <= 5e-5
 
 
+def test_a_saved_text_tells_what_its_rings_hold(network: Network, tmp_path: Path) -> None:
+    """How far the rows of windows reach is checked as the tokens are."""
+    session = Session(network)
+    session.prefill([int(t) for t in RANDOM.integers(0, 40, LONG)])
+    session.rewind(LONG - MOST)
+    session.save(tmp_path / "text")
+    saved = (tmp_path / "text").read_bytes()
+    assert saved.count(LONG.to_bytes(8, "little")) == 1
+    for reached in (LONG - MOST - 1, 201, -1, -(2**63), 2**63 - 1):
+        lie = saved.replace(LONG.to_bytes(8, "little"), reached.to_bytes(8, "little", signed=True))
+        (tmp_path / "lie").write_bytes(lie)
+        with pytest.raises(UsageError, match="not saved by this model"):
+            session.restore(tmp_path / "lie")
+        assert session.past == LONG - MOST
+
+
 def test_extending_beyond_the_ring(network: Network) -> None:
     """Where the rows behind a common beginning are lost, all of the text is computed again."""
     tokens = [int(t) for t in RANDOM.integers(0, 40, LONG)]
