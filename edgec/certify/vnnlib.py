@@ -21,7 +21,7 @@ from edgec.certify.ranges import Array
 from edgec.errors import UsageError
 from edgec.ir.types import Type
 from edgec.text import printable
-from edgec.untrusted import reason
+from edgec.untrusted import reason, regular
 
 #: Bytes of a file, depth of its parentheses, and alternatives of its conditions, at most.
 MOST_BYTES, MOST_DEPTH, MOST_CASES = 1 << 26, 64, 20_000
@@ -43,9 +43,10 @@ def read(path: str | Path, inputs: Mapping[str, Type], outputs: Mapping[str, Typ
     """The cases of a property of a network. Raises UsageError for a file that does not read or does not fit."""
     where = printable(str(path))
     try:
-        if Path(path).stat().st_size > MOST_BYTES:
+        file = regular(path)
+        if file.stat().st_size > MOST_BYTES:
             raise UsageError(f"more than {MOST_BYTES >> 20} MiB are no property", where=where)
-        text = Path(path).read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot be read: {reason(error)}", where=where) from None
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgec.artifact.stages import read_plan
+from edgec.certify import vnnlib
 from edgec.cli import config
 from edgec.cli.main import _lines
 from edgec.compress.calibrate import digest
@@ -36,6 +37,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "calibration": digest,
     "json": read_json,
     "arrays": read_arrays,
+    "property": lambda path: vnnlib.read(path, {}, {}),
 }
 
 
