@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import resource
 import signal
 import tempfile
 import time
@@ -30,6 +31,8 @@ from edgec.ir.verify import VerifyError
 
 #: Seconds of the processor for a case, cases that a process takes at a time, and attempts to make one smaller.
 PATIENCE, BLOCK, ATTEMPTS = 30, 250, 400
+#: Bytes of addresses that a process may have: a case that fills the memory is a finding, and ends nothing else.
+MEMORY = 4 << 30
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,10 @@ def smaller(outcome: Outcome) -> Outcome:
     return outcome
 
 
+def _bounded() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
 def block(seed: int, first: int, count: int) -> tuple[Counter[tuple[str, str]], list[Outcome]]:
     """Cases ``first`` and following: how often each target ended in which way, and one finding of each kind."""
     counts: Counter[tuple[str, str]] = Counter()
@@ -143,7 +150,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     counts = Counter(state["counts"])
     done, begun = set(state["done"]), time.process_time()
     waiting = [k for k in range(0, given.cases, BLOCK) if k not in done]
-    with ProcessPoolExecutor(given.jobs) as pool:
+    given.state.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(given.jobs, initializer=_bounded) as pool:
         running = [(k, pool.submit(block, given.seed, k, min(BLOCK, given.cases - k))) for k in waiting]
         for first, future in running:
             found, findings = future.result()

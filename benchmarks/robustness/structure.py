@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random as chance
 import struct
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.robustness.mutation import NUMBERS, TEXTS, of_bytes, of_text
+from edgec import files
 
 Random = chance.Random
 #: What stands in place of other values in JSON.
@@ -77,12 +79,12 @@ def unpacked(content: bytes) -> dict[str, bytes]:
 
 def of_files(random: Random, content: bytes) -> bytes:
     """One of several files changed as its kind is; or left out, or in the place of another, now and then."""
-    files = unpacked(content)
-    name, other = random.choice(list(files)), random.choice(list(files))
+    parts = unpacked(content)
+    name, other = random.choice(list(parts)), random.choice(list(parts))
     if (chosen := random.random()) < 0.03:
-        del files[name]
+        del parts[name]
     elif chosen < 0.06:
-        files[name] = files[other]
+        parts[name] = parts[other]
     else:
         ways: tuple[Callable[[Random, bytes], bytes], ...] = (of_bytes,)
         if name.endswith(".json"):
@@ -91,8 +93,8 @@ def of_files(random: Random, content: bytes) -> bytes:
             ways = (of_safetensors, of_safetensors, of_bytes)
         elif name.endswith(".gguf"):
             ways = (of_gguf, of_gguf, of_bytes)
-        files[name] = random.choice(ways)(random, files[name])
-    return packed(files)
+        parts[name] = random.choice(ways)(random, parts[name])
+    return packed(parts)
 
 
 def of_safetensors(random: Random, content: bytes) -> bytes:
@@ -100,6 +102,38 @@ def of_safetensors(random: Random, content: bytes) -> bytes:
     (length,) = struct.unpack_from("<Q", content)
     head = of_json(random, content[8 : 8 + length])
     return struct.pack("<Q", len(head)) + head + content[8 + length :]
+
+
+# ---- arrays of numpy
+
+
+def of_arrays(random: Random, content: bytes) -> bytes:
+    """Arrays of an .npz file left out, doubled, renamed, or of other types, shapes and elements."""
+    with np.load(io.BytesIO(content)) as file:
+        arrays = dict(file)
+    for _ in range(random.choice((1, 1, 2))):
+        name = random.choice(list(arrays) or ["x"])
+        array, kind = arrays.pop(name, np.zeros(3)), random.randrange(6)
+        if kind == 1:
+            arrays[random.choice((*TEXTS, "target", "labels")).replace("\0", "")] = array
+        elif kind == 2 and array.dtype.kind in "iuf":
+            arrays[name] = array.astype(random.choice(("f8", "f2", "i8", "u1", "?", "c8", "S4", "U3", "M8[s]")))
+        elif kind == 3:
+            arrays[name] = array.reshape(random.choice(((-1,), (1, *array.shape), array.shape[::-1])))
+        elif kind == 4:
+            arrays[name] = array[: random.choice((0, 1, -1))] if array.ndim else np.repeat(array, 3)
+        elif kind == 5 and array.dtype.kind in "if":
+            other = random.choice((np.nan, np.inf, 3e38) if array.dtype.kind == "f" else (0, 1, -1, 127, -128))
+            arrays[name] = np.full_like(array, other)
+    return files.npz(arrays)
+
+
+# ---- texts that sessions saved
+
+
+def of_head(random: Random, content: bytes) -> bytes:
+    """The first bytes changed, where sizes and hashes are."""
+    return of_bytes(random, content[:128]) + content[128:]
 
 
 # ---- GGUF

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks import ROOT
-from benchmarks.robustness import mutation, seeds, structure
+from benchmarks.robustness import mutation, opened, seeds, structure
 from benchmarks.robustness.families import FAMILIES
 from edgec import api, pipeline
 from edgec.artifact import adapter
 from edgec.artifact.folder import read_lock
 from edgec.bench import answers
+from edgec.certify import vnnlib
 from edgec.cli import config
 from edgec.cli import main as commands
 from edgec.cli.command import settings_of
@@ -27,6 +28,7 @@ from edgec.frontend.language.chat import read_chat
 from edgec.frontend.language.chat_template import Message
 from edgec.frontend.language.llama2c import read_vocabulary
 from edgec.frontend.language.table import table_of
+from edgec.ir.types import Type
 from edgec.options import Options, resolve
 from edgec.pipeline.context import Context
 from edgec.tune.database import Profiles
@@ -127,6 +129,11 @@ def _pieces(content: bytes, folder: Path) -> object:
     return table_of(read_vocabulary(folder / "tokenizer.bin", 263))
 
 
+def _property(content: bytes, folder: Path) -> object:
+    (folder / "p.vnnlib").write_bytes(content)
+    return vnnlib.read(folder / "p.vnnlib", {"x": Type("f32", (1, 2))}, {"y": Type("f32", (2,))})
+
+
 def _config(content: bytes, folder: Path) -> object:
     path = folder / config.FILE
     path.write_bytes(content)
@@ -214,6 +221,15 @@ lora = "16:q,v"
 context = 64
 cache = "int8"
 """
+PROPERTY = b"""(declare-const X_0 Real)
+(declare-const X_1 Real)
+(declare-const Y_0 Real)
+(declare-const Y_1 Real) ; a comment
+(assert (or (and (<= X_0 1) (>= X_0 0)) (and (<= X_0 3.5e0) (>= X_0 2))))
+(assert (<= X_1 0.5))
+(assert (>= X_1 -0.25))
+(assert (or (and (<= Y_0 (* 2 Y_1)) (>= Y_0 -1)) (and (<= (+ Y_1 Y_0) 0))))
+"""
 LOCK = (
     b'{"edgec": "0.9", "name": "net", "threads": 2, "files": ["net.c"], "sources": ["net.c"], "choices": {},'
     b' "inputs": [{"onnx_name": "x", "name": "x", "dtype": "f32", "shape": [1, 4]}], "outputs": []}'
@@ -242,7 +258,11 @@ TARGETS = (
     Target("hugging face", _folder, seeds.hugging_folders, (F,), 3),
     Target("adapter", _adapter, seeds.adapters, (F,), 2),
     Target("saved stage", _stage, seeds.saved_stages, (T,), 3),
-    Target("arrays", _arrays, seeds.arrays, (B,), 2),
+    Target("arrays", _arrays, lambda: seeds.arrays()[:-1], (structure.of_arrays, B), 2),
+    Target("array", _arrays, lambda: seeds.arrays()[-1:], (B,)),
+    Target("trained state", opened.read_state, opened.states, (structure.of_arrays, structure.of_arrays, B)),
+    Target("saved text", opened.read_text, opened.texts, (structure.of_head, B), 2),
+    Target("property", _property, lambda: [PROPERTY], (T,)),
     Target("chat", _chat, seeds.chats, (J, T)),
     Target("pieces", _pieces, seeds.pieces, (B,)),
     Target("edgec.toml", _config, lambda: [TOML, MORE, COMPRESSED], (T,), 2),
