@@ -261,7 +261,14 @@ EC_DEVICE void ec_bulk_copy(void *to, const void *from, int bytes, ec_mbarrier *
 #endif
 /* Matrix products of a warp: 32 bytes of k at once, whatever the type. A register holds 4 bytes of row lane / 4, from byte
  * lane % 4 * 4 on. ec_matrices loads four matrices of 8 rows of 16 bytes, to which the lanes point; ec_matrices_transposed
- * loads fp16 matrices transposed: a register holds two elements of column lane / 4, from row lane % 4 * 2 on. */
+ * loads fp16 matrices transposed: a register holds two elements of column lane / 4, from row lane % 4 * 2 on. ec_gathered
+ * loads four floats, which are ``one`` and ``two`` elements apart. */
+EC_DEVICE void ec_gathered(unsigned (&r)[4], const float *p, int one, int two) {
+  memcpy(&r[0], p, 4);
+  memcpy(&r[1], p + one, 4);
+  memcpy(&r[2], p + two, 4);
+  memcpy(&r[3], p + one + two, 4);
+}
 #ifndef EC_ON_CPU
 EC_DEVICE void ec_matrices(unsigned (&r)[4], const void *row) {
   const unsigned place = (unsigned)__cvta_generic_to_shared(row);

@@ -113,6 +113,15 @@ class ContractView(SlotView):
         return self.prefetched(self.params.prefetch)
 
     @property
+    def s_turned(self) -> bool:
+        """Does shared memory hold S with its rows innermost?"""
+        return isinstance(self.tile, TensorTile) and self.tile.s_turned
+
+    @property
+    def l_turned(self) -> bool:
+        return isinstance(self.tile, TensorTile) and self.tile.l_turned
+
+    @property
     def groups_can_sync(self) -> bool:
         """Does the last thread block of a tile add up its parts (or does a second kernel)?"""
         return self.params.groups_can_sync
@@ -147,7 +156,7 @@ class ContractView(SlotView):
         p = self.params
         if p.s_copied:
             return self.place("s", {"batch": p.batch, "m": p.m, "k": p.k}, p.s, p.s_copied)
-        lane = p.k[-1] if p.s_lanes else None
+        lane = (p.m if self.s_turned else p.k)[-1] if p.s_lanes else None
         return self.slot("s", {"batch": p.batch, "m": p.m, "k": p.k}, p.s, lane)
 
     @cached_property
@@ -155,7 +164,7 @@ class ContractView(SlotView):
         p = self.params
         if p.l_copied:
             return self.place("l", {"batch": p.batch, "k": p.l_k, "n": p.l_n}, p.l, p.l_copied)
-        lane = (p.l_k if self.tensor else p.l_n)[-1] if p.l_lanes else None
+        lane = (p.l_k if self.tensor and not self.l_turned else p.l_n)[-1] if p.l_lanes else None
         return self.slot("l", {"batch": p.batch, "k": p.l_k, "n": p.l_n}, p.l, lane)
 
     @cached_property

@@ -19,7 +19,7 @@ from edgec.fuse.cost_model import gpu_launch_s
 from edgec.ir import expr as X
 from edgec.ir import positions
 from edgec.ir.expr import Expr
-from edgec.ir.nest import is_fixed, most
+from edgec.ir.nest import coefficient, is_fixed, most
 from edgec.ir.types import DTYPES
 from edgec.schedule.contract.int8_dot import BYTES
 from edgec.schedule.flat import Flat, Weights, evaluate_over, is_constant, with_contiguous_weights
@@ -36,7 +36,7 @@ from edgec.schedule.gpu.kernel import (
 )
 from edgec.schedule.gpu.product import Loops, product_of
 from edgec.schedule.gpu.sparse import without_zeros
-from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, cycles, is_cluster, offers, tile_for
+from edgec.schedule.gpu.tiles import AnyTile, TensorTile, Tile, cycles, is_cluster, offers, tile_for, turned
 from edgec.schedule.program import Buffer, SparseOffer
 
 #: With fewer columns (or rows) times steps of k, a tile is mostly empty: threads that compute results alone are faster.
@@ -56,8 +56,8 @@ class GpuContract(GpuProduct):
     l_n: tuple[Expr, ...]
     epilogue: Expr  # over ``accumulator``
     accumulator: Expr
-    s_lanes: bool  # LANES neighbors of S along k are one load
-    l_lanes: bool  # LANES neighbors of L along n (on tensor cores: along k) are one load
+    s_lanes: bool  # LANES neighbors of S along k (or along m, where it is turned) are one load
+    l_lanes: bool  # LANES neighbors of L along n (on tensor cores: along k, or n where it is turned) are one load
     store_lanes: bool  # LANES neighbors of the result along n are computed and stored at once
     s_copied: int  # bytes of S along k in one copy without conversion (see ``copied``), 0 for none
     l_copied: int  # the same of L
@@ -150,17 +150,21 @@ def contract(flat: Flat, device: Device, weights: Weights, variant: str | None =
     )  # fmt: skip
     constant = is_constant(l)
     batches, rows, columns, depth = (prod(map(most, loops)) for loops in (batch, m, n, k))  # without zeros
-    piece = pieces(s, k, columns, device)
+    s_turns, l_turns = is_turned(s, k, m), is_turned(l, k, n) and not constant
+    piece = pieces(s, m if s_turns else k, columns, device)
     in_order = constant and not is_fixed(*m)  # rows of weights as the kernel of one row reads them, stored once
     tile = tile_for(batches, rows, columns, depth, device, "", constant and not in_order, variant, piece)
+    tile = turned(tile, s_turns, l_turns, device)
     on_tensors = isinstance(tile, TensorTile)
+    s_turns, l_turns = (tile.s_turned, tile.l_turned) if isinstance(tile, TensorTile) else (False, False)
     l_k, l_n = k, n
     if constant:
         kind = ("f16" if tile.bytes == 2 else "f32") if isinstance(tile, TensorTile) else packed_as(device)
         l, l_k, l_n = _packed(l, batch, k, n, weights, kind, tile)
     last = n[-1] if n else X.const(0)
     epilogue = with_contiguous_weights(epilogue, (*batch, *m, *n), last, weights)
-    s_along, l_along = (next((v for v in reversed(loops)), X.const(0)) for loops in (k, l_k if on_tensors else l_n))
+    sides = (m if s_turns else k, l_k if on_tensors and not l_turns else l_n)
+    s_along, l_along = (next((v for v in reversed(loops)), X.const(0)) for loops in sides)
     return GpuContract(
         flat.store, address, batch, m, n, k, s, l, l_k, l_n, epilogue, accumulator,
         loads_lanes(s, s_along), loads_lanes(l, l_along),
@@ -243,6 +247,15 @@ def pieces(s: Expr, k: Loops, columns: int, device: Device, kind: str = "") -> i
     """The bytes of S of one copy (see ``copied``), for tiles of any size on tensor cores."""
     tile = next(offers(columns, 1, device, "s8" if kind else "", False))
     return copied(s, k[-1], tile, kind) if isinstance(tile, TensorTile) and k else COPIES[0]
+
+
+def is_turned(e: Expr, k: Loops, rows: Loops) -> bool:
+    """Are neighbors along rows neighbors in memory, those along k not?"""
+    if not k or not rows:
+        return False
+    places = [load.args[0] for load in X.loads(e) if load.args and rows[-1] in X.free_variables(load)]
+    along = [(coefficient(p, rows[-1]), coefficient(p, k[-1])) for p in places]
+    return bool(along) and all(row == 1 and of_k != 1 for row, of_k in along)
 
 
 def plain_load(e: Expr) -> Expr | None:

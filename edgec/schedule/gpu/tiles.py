@@ -15,6 +15,8 @@ DEPTH = 16
 
 #: How much more memory weights may take where they lie tile by tile.
 ROOM = 1.125
+#: Elements between the rows of what is turned: lanes read four rows of eight floats, or eight of eight halves.
+TURNED_ROOM = 8
 #: Bytes of the gate of a stage.
 GATE = 8
 #: (rows, columns, rows a thread, columns a thread) of the tiles on offer.
@@ -74,7 +76,8 @@ class TensorTile:
 
     ``slices`` sets of warps each take their steps of k; shared memory holds operands of ``stages`` rounds, or receives
     them. ``element`` is the type of the factors: f16, tf32, f32 (each product as three of TF32), or s8 for int8 and
-    uint8. Where a tile of L is copied as a ``whole``, L is stored tile by tile.
+    uint8. Where a tile of L is copied as a ``whole``, L is stored tile by tile. Shared memory has k innermost, or the
+    rows or columns of a factor that is ``turned``, since they are so in memory.
     """
 
     m: int
@@ -87,6 +90,8 @@ class TensorTile:
     split: int
     element: str
     whole: bool = False
+    s_turned: bool = False
+    l_turned: bool = False
 
     @property
     def name(self) -> str:
@@ -114,13 +119,26 @@ class TensorTile:
         return 32 * self.warps * self.slices
 
     @property
-    def pitch(self) -> int:
-        """The stride of rows in shared memory, in elements: 16 bytes more than a row, against bank conflicts."""
-        return self.k + self.chunk
+    def s_pitch(self) -> int:
+        """The stride of rows of S in shared memory, in elements: more than a row, against bank conflicts."""
+        return self.m + TURNED_ROOM if self.s_turned else self.k + self.chunk
+
+    @property
+    def l_pitch(self) -> int:
+        return self.k if self.whole else self.n + TURNED_ROOM if self.l_turned else self.k + self.chunk
+
+    @property
+    def s_room(self) -> int:
+        """Elements of S in shared memory that a round needs."""
+        return (self.k if self.s_turned else self.m) * self.s_pitch
+
+    @property
+    def l_room(self) -> int:
+        return (self.k if self.l_turned else self.n) * self.l_pitch
 
     @property
     def shared_bytes(self) -> int:
-        rows = self.m * self.pitch + self.n * (self.k if self.whole else self.pitch)
+        rows = self.s_room + self.l_room
         operands = self.stages * (rows * self.bytes + (GATE if self.whole else 0))
         return max(operands, 4 * self.m * self.n * (self.slices - 1))
 
@@ -217,11 +235,25 @@ def _tensor_offers(device: Device, element: str) -> Iterator[TensorTile]:
         tile = TensorTile(m, n, steps * step, warps_m, warps_n, slices, 1, 1, element)
         if element == "f32" and max(m, n) > 64:
             continue  # a warp has no registers for the remainders of factors
-        beside = 3 if m * n <= 64 * 64 else 2 if m * n <= 128 * 128 else 1  # thread blocks of a multiprocessor
-        stages = max(3, min(STAGES, device.largest_shared_bytes // beside // tile.shared_bytes))
-        tile = replace(tile, stages=stages)
+        tile = replace(tile, stages=_stages(tile, device))
         if tile.shared_bytes <= device.largest_shared_bytes:
             yield tile
+
+
+def _stages(tile: TensorTile, device: Device) -> int:
+    """Rounds in shared memory, of which several thread blocks of a multiprocessor have a share."""
+    size = tile.m * tile.n
+    beside = 3 if size <= 64 * 64 else 2 if size <= 128 * 128 else 1
+    return max(3, min(STAGES, device.largest_shared_bytes // beside // replace(tile, stages=1).shared_bytes))
+
+
+def turned(tile: AnyTile, s: bool, l: bool, device: Device) -> AnyTile:
+    """The tile with factors turned in shared memory, where that is of tensor cores and has room for them."""
+    if not isinstance(tile, TensorTile) or not (s or l):
+        return tile
+    found = replace(tile, s_turned=s, l_turned=l)
+    found = replace(found, stages=_stages(found, device))
+    return found if found.shared_bytes <= device.largest_shared_bytes else tile
 
 
 def cycles(tile: AnyTile, batches: int, rows: int, columns: int, depth: int, device: Device, piece: int = 16) -> float:
