@@ -88,6 +88,11 @@ def _conv_back(n: Node, g: Node, k: int) -> Node:
     strides, dilations, groups = (n.attributes[name] for name in ("strides", "dilations", "groups"))
     if 0 in n.type.shape:
         return graphs.full(0, g.type.dtype, n.args[k].type.shape)
+    plain, scale = _by_channel(g)
+    if scale is not None and k == 1:
+        return node("mul", _conv_back(n, plain, 1), scale)
+    if scale is not None and fewer(w.type.elements, g.type.elements):
+        g, w = plain, node("mul", w, scale)
     if k == 0:
         space = x.type.shape[2:]
         whole = transposed_conv(g, w, strides, dilations, groups, space)
@@ -103,6 +108,32 @@ def _conv_back(n: Node, g: Node, k: int) -> Node:
     y = node("conv", images, filters, strides=dilations, dilations=strides, groups=groups)
     y = graphs.part(y, (0,) * y.type.rank, (per_group, outputs, *kernel))  # windows that fit beyond the last tap
     return graphs.transpose(y, [1, 0, *range(2, n.type.rank)])
+
+
+def _by_channel(g: Node) -> tuple[Node, Node | None]:
+    """A gradient without the factors that depend on its channel alone, as those of a normalization, and their product
+    for the outputs of weights."""
+    scale, ones = None, (1,) * (g.type.rank - 2)
+    while g.op == "mul":
+        found = ((rest, factor) for rest, factor in (g.args, g.args[::-1]) if rest.type == g.type)
+        rest, factor = next(((r, f) for r, f in found if _is_by_channel(f, g)), (g, g))
+        if rest is g:
+            break
+        channels = g.type.shape[1]
+        factor = graphs.reshape(factor, (1,) * (g.type.rank - factor.type.rank) + factor.type.shape)
+        factor = graphs.reshape(graphs.broadcast(factor, (1, channels, *ones)), (channels, 1, *ones))
+        scale, g = factor if scale is None else node("mul", scale, factor), rest
+    return g, scale
+
+
+def _is_by_channel(factor: Node, g: Node) -> bool:
+    lead = g.type.rank - factor.type.rank
+    return all(s == 1 for d, s in enumerate(factor.type.shape) if d + lead != 1)
+
+
+def fewer(a: Extent, b: Extent) -> bool:
+    """Is one number known to be less than the other?"""
+    return isinstance(a, int) and isinstance(b, int) and a < b
 
 
 #: Channels from which on, and taps up to which, the weights of a convolution get their gradient tap by tap.
