@@ -56,7 +56,7 @@ class One:
     def prepare(self) -> None:
         import torch
 
-        from benchmarks.gpu.torch_steps import MODES, TorchSteps
+        from benchmarks.gpu.torch_steps import MODES, fastest
         from benchmarks.gpu.training_cases import CASES
 
         torch.set_num_threads(4)
@@ -64,7 +64,8 @@ class One:
         module = case.module()
         arrays = self._build(case, module)
         self.row["step"] = "torch"
-        theirs = TorchSteps(module, case.loss, precision, arrays)
+        theirs = fastest(module, case.loss, precision, arrays)
+        self.row["channels_last"] = theirs.is_last
         if not self.is_dry:
             from benchmarks.gpu import torch_modes
 

@@ -23,6 +23,7 @@ from edgec.options.typed import typed
 from edgec.progress import Progress, silent
 from edgec.untrusted import read_arrays
 
+_SAID = ("loss", "update", "optimizer", "dropout", "precision", "loss_scale")
 _BAD_TARGET, _NOT_FINITE, _BROKEN = 32, 33, 34
 
 
@@ -54,7 +55,9 @@ class Trainer:
         try:
             self.learning_rate = float(facts["learning_rate"])
             self.classes: int | None = facts["classes"]
-            self.said = {key: str(facts[key]) for key in ("loss", "update", "optimizer", "dropout")}
+            self.said = {
+                key: str(facts[key]) for key in ("loss", "update", "optimizer", "dropout", "precision", "loss_scale")
+            }
             self.accumulate = int(facts["accumulate"])
             self.inputs, self.target = tuple(_port(p) for p in facts["inputs"]), _port(facts["target"])
             pieces = {p["onnx_name"]: Piece(int(p["at"]), bool(p["trained"]), _port(p)) for p in facts["state"]}
@@ -91,6 +94,15 @@ class Trainer:
         """All that training changes by name: the weights, and what the optimizer keeps for them."""
         state = self.stepping.state
         return {name: piece.of(state) for name, piece in self.stepping.pieces.items()}
+
+    @property
+    def loss_scale(self) -> float:
+        """The factor of gradients while they are computed, of a step in fp16; 1 in all others.
+
+        It is halved by a step with infinite gradients, which changes no weight.
+        """
+        first = float(self.said["loss_scale"])
+        return first + float(self.state["loss_scale"]) if first > 1 else first
 
     def reset(self) -> None:
         """Begin again with the weights of the model."""

@@ -27,6 +27,8 @@ from edgec.progress import Progress, silent
 #: The largest difference that passes: of gradients over the largest of a weight, of losses over the larger of 1 and
 #: the loss. Weights after many steps are told, not judged.
 OF_GRADIENTS, OF_LOSSES = 1e-4, 1e-3
+#: The same where products take factors of fewer bits.
+NARROW_GRADIENTS, NARROW_LOSSES = 0.05, 0.05
 #: The least largest gradient of a weight, over the largest of all, that its differences are told by: some gradients are
 #: 0 but for rounding, as those by what softmax or a normalization takes away again.
 _LEAST = 1e-3
@@ -65,10 +67,11 @@ class TrainingChecked:
     weights: float
     first_loss: float
     last_loss: float
+    bounds: tuple[float, float] = (OF_GRADIENTS, OF_LOSSES)
 
     @property
     def ok(self) -> bool:
-        return self.gradients <= OF_GRADIENTS and self.losses <= OF_LOSSES
+        return self.gradients <= self.bounds[0] and self.losses <= self.bounds[1]
 
 
 def check_training(
@@ -89,10 +92,13 @@ def check_training(
     if steps < 1:
         raise UsageError(f"{steps} steps check nothing", hint="give 1 or more")
     data = [(draw or batch_of)(trainer, seed + k) for k in range(min(_BATCHES, steps))]
+    bounds = (OF_GRADIENTS, OF_LOSSES)
+    if trainer.said["precision"] != "fp32":
+        bounds = (NARROW_GRADIENTS, NARROW_LOSSES)
     begin = peer or partial(reference_of, trainer, vs)
     gradients, worst = _apart(trainer, begin(), data[0])
     for batch in data[1:_TRIES]:
-        if gradients > OF_GRADIENTS:
+        if gradients > bounds[0]:
             gradients, worst = min((gradients, worst), _apart(trainer, begin(), batch))
     trainer.reset()
     reference, rate = begin(), trainer.learning_rate * _CAREFUL
@@ -108,7 +114,7 @@ def check_training(
         for name, w in reference.weights().items()
     )
     trainer.reset()
-    return TrainingChecked(reference.version, steps, gradients, worst, apart, weights, losses[0], losses[-1])
+    return TrainingChecked(reference.version, steps, gradients, worst, apart, weights, losses[0], losses[-1], bounds)
 
 
 def _apart(trainer: Trainer, reference: Reference, batch: list[np.ndarray]) -> tuple[float, str]:
@@ -157,7 +163,10 @@ def gradients_of(trainer: Trainer, batch: list[np.ndarray]) -> dict[str, np.ndar
     o = optimizer_of(trainer.said["optimizer"])
     trainer.reset()
     before = {name: w.astype(np.float64) for name, w in trainer.weights.items()}
-    trainer.step(*batch, learning_rate=_LARGE_RATE)
+    scale = None
+    while scale is None or scale != trainer.loss_scale:  # a step whose scaled gradients overflow changes no weight
+        scale = trainer.loss_scale
+        trainer.step(*batch, learning_rate=_LARGE_RATE)
     return {name: _gradient(o, trainer.state, name, before[name], trainer.accumulate) for name in before}
 
 

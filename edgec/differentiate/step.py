@@ -12,6 +12,7 @@ from edgec.differentiate.gradient import cut_paths, gradients
 from edgec.differentiate.joined import Joined, joined, vector
 from edgec.differentiate.losses import Loss
 from edgec.differentiate.optimizers import Optimizer
+from edgec.differentiate.scaling import Scaling
 from edgec.differentiate.unrolled import unrolled
 from edgec.differentiate.updates import Names, updated
 from edgec.errors import UsageError
@@ -32,7 +33,7 @@ WEIGHTS = "weights"
 class Choices:
     """The making of a step: the loss along ``axis`` of the answers, the optimizer, the inputs that are trained, the
     number of steps whose gradients change weights together, the input that counts the steps, if there is one, and
-    whether the optimizer takes weights as one vector."""
+    whether the optimizer takes weights as one vector, and whether the loss is scaled for gradients in halves."""
 
     loss: Loss
     optimizer: Optimizer
@@ -41,6 +42,7 @@ class Choices:
     accumulate: int = 1
     counter: str | None = None
     joins: bool = False
+    scales: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,9 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     rate = placeholder(names.fresh(RATE), Type("f32", ()))
     cost = loss.compute(answers, Value(target), axis)
     weights = [inputs[w] for w in choices.trained]
-    found = gradients(node, weights, seed=cost.slope.node, origin=graph.origin)
+    scaling = Scaling.of(names) if choices.scales else None
+    slope = cost.slope if scaling is None else cost.slope * scaling.factor
+    found = gradients(node, weights, seed=slope.node, origin=graph.origin)
     lost = [w for w, s in zip(choices.trained, found) if s is None]
     if len(lost) == len(weights):
         cuts = [f"{listed(graph.names(c.node))}: {c.reason}" for c in cut_paths(node, weights)][:3]
@@ -88,7 +92,11 @@ def training_step(graph: Graph, choices: Choices) -> Step:
     else:
         states = [placeholder(names.fresh(WEIGHTS), Type("f32", (where.size,)))]
         slopes = [vector(where, dict(kept))]
+    if scaling is not None:
+        slopes = [slope * (1.0 / scaling.factor) for slope in slopes]
     made, broken = updated(states, slopes, o, Value(rate), fine, names, accumulate=choices.accumulate)
+    if scaling is not None:
+        broken = scaling.renewed(made, broken, fine)
     status = broken if cost.valid is None else select(cost.valid, broken, BAD_TARGET)
     if choices.counter is not None:
         made.count(inputs[choices.counter])

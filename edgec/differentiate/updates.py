@@ -72,10 +72,13 @@ class Updates:
 
     def renew(self, old: Value, new: Value) -> Value:
         """The next value, which later ones may be computed from: it is stored in any case."""
+        return self.renew_always(old, select(self.fine, new, old))
+
+    def renew_always(self, old: Value, new: Value) -> Value:
+        """The next value, also of a step that is not ``fine``."""
         assert old.node not in self.renewed
-        name, value = self.names.fresh(f"{old.node.attributes['name']}_next"), select(self.fine, new, old)
-        self.renewed[old.node] = name, value.node
-        return value
+        self.renewed[old.node] = self.names.fresh(f"{old.node.attributes['name']}_next"), new.node
+        return new
 
 
 def updated(

@@ -89,14 +89,19 @@ def _conv_back(n: Node, g: Node, k: int) -> Node:
     if 0 in n.type.shape:
         return graphs.full(0, g.type.dtype, n.args[k].type.shape)
     plain, scale = _by_channel(g)
-    if scale is not None and k == 1:
-        return node("mul", _conv_back(n, plain, 1), scale)
-    if scale is not None and fewer(w.type.elements, g.type.elements):
+    if k == 1:
+        found = _weights_back(n, plain)
+        return found if scale is None else node("mul", found, scale)
+    if scale is not None and _fewer(w.type.elements, g.type.elements):
         g, w = plain, node("mul", w, scale)
-    if k == 0:
-        space = x.type.shape[2:]
-        whole = transposed_conv(g, w, strides, dilations, groups, space)
-        return graphs.part(whole, (0,) * whole.type.rank, x.type.shape)
+    whole = transposed_conv(g, w, strides, dilations, groups, x.type.shape[2:])
+    return graphs.part(whole, (0,) * whole.type.rank, x.type.shape)
+
+
+def _weights_back(n: Node, g: Node) -> Node:
+    """The gradient for the weights of a convolution."""
+    x, w = n.args
+    strides, dilations, groups = (n.attributes[name] for name in ("strides", "dilations", "groups"))
     per_group = w.type.shape[1]
     if per_group > 1 and max(per_group, w.type.shape[0] // groups) >= _WIDE and prod(w.type.shape[2:]) <= _TAPS:
         return _weights_by_taps(n, g)
@@ -113,7 +118,8 @@ def _conv_back(n: Node, g: Node, k: int) -> Node:
 def _by_channel(g: Node) -> tuple[Node, Node | None]:
     """A gradient without the factors that depend on its channel alone, as those of a normalization, and their product
     for the outputs of weights."""
-    scale, ones = None, (1,) * (g.type.rank - 2)
+    scale: Node | None = None
+    ones = (1,) * (g.type.rank - 2)
     while g.op == "mul":
         found = ((rest, factor) for rest, factor in (g.args, g.args[::-1]) if rest.type == g.type)
         rest, factor = next(((r, f) for r, f in found if _is_by_channel(f, g)), (g, g))
@@ -131,7 +137,7 @@ def _is_by_channel(factor: Node, g: Node) -> bool:
     return all(s == 1 for d, s in enumerate(factor.type.shape) if d + lead != 1)
 
 
-def fewer(a: Extent, b: Extent) -> bool:
+def _fewer(a: Extent, b: Extent) -> bool:
     """Is one number known to be less than the other?"""
     return isinstance(a, int) and isinstance(b, int) and a < b
 

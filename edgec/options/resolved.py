@@ -125,7 +125,7 @@ def resolve(settings: Settings) -> Options:
         max_loss=max_loss_of(given["max_loss"], given["quantize"], prune),
         calibrate=calibration_of(given, quantize, error),
         compiler=given["compiler"],
-        training=training_of(given),
+        training=training_of(given, device),
         retraining=retraining_of(given, quantize, prune),
         **{key: _read(key, given[key]) for key in _CHECKS},
         rules=_folders(given["rules"], "rules"),

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgec.device.device import Device
 from edgec.differentiate.losses import loss_of
 from edgec.differentiate.optimizers import Optimizer, optimizer_of
 from edgec.differentiate.update import Update, update_of
 from edgec.errors import UsageError
 from edgec.frontend.onnx.dropout import Dropping, dropping_of
 from edgec.options.table import OPTIONS
+from edgec.text import printable
 
 #: More samples a step than this are a slip of the finger.
 MAX_BATCH = 65536
@@ -39,7 +41,7 @@ class Training:
         return {**chosen, "accumulate": str(self.accumulate), "dropout": str(self.dropping)}
 
 
-def training_of(given: Mapping[str, Any]) -> Training | None:
+def training_of(given: Mapping[str, Any], device: Device) -> Training | None:
     """The training that options ask for; None without a loss. Raises UsageError for what cannot be trained."""
     update, optimizer, batch = update_of(given["update"]), optimizer_of(given["optimizer"]), batch_of(given["batch"])
     dropping = dropping_of(given["dropout"])
@@ -50,11 +52,16 @@ def training_of(given: Mapping[str, Any]) -> Training | None:
             hint = "give --loss cross_entropy, or another loss"
             raise UsageError("nothing is trained without a loss", hint=hint, where=f"--{asked}")
         return None
-    refused = {"quantize": "float", "prune": None, "retrain": None, "place": None, "precision": None, "dims": None}
+    refused = {"quantize": "float", "prune": None, "retrain": None, "place": None, "dims": None}
     for key, usual in refused.items():
         if given[key] not in (usual, {}, ()):
             hint = f"leave out --{key.rstrip('s')}, and compress what export_onnx writes"
             raise UsageError(f"a training step takes no --{key.rstrip('s')}", hint=hint, where="--loss")
+    kinds = ("fp32", "tf32", "fp16") if device.language == "cuda" else ("fp32",)
+    if given["precision"] not in (None, *kinds):
+        hint = "leave out --precision; with --device cuda_sm90, tf32 and fp16 are trained too"
+        wanted = printable(given["precision"])
+        raise UsageError(f"a training step takes no --precision {wanted}", hint=hint, where="--loss")
     loss, output = loss_of(given["loss"])
     return Training(loss, output, update, optimizer, batch, _accumulate_of(given["accumulate"]), dropping)
 

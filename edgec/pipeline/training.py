@@ -9,6 +9,7 @@ from dataclasses import replace
 from edgec.differentiate.losses import is_own, taken_in
 from edgec.differentiate.optimizers import Optimizer
 from edgec.differentiate.own_loss import loss_for
+from edgec.differentiate.scaling import FIRST
 from edgec.differentiate.step import Choices, Step, training_step
 from edgec.differentiate.update import Update, trained
 from edgec.emit.language import language_of
@@ -56,6 +57,8 @@ def trained_run(parsed: Parsed, context: Context) -> tuple[Model, Run]:
     _hold_ram(stepping, parsed, asked, context)
     program, taught = sharing(_program(done), stepping)
     said = {**asked.said, "trained": ", ".join(printable(w.name) for w in weights)}
+    precision = context.options.device.precision
+    said |= {"precision": precision, "loss_scale": f"{FIRST if _scales(context) else 1:g}"}
     model = with_values(parsed, {}).SerializeToString(deterministic=True)
     values = {w.name: w.value for w in weights}
     own = read(asked.loss).proto.SerializeToString(deterministic=True) if is_own(asked.loss) else None
@@ -133,13 +136,19 @@ def _step(
     loss = loss_for(asked.loss, graph.outputs[0][1].type, read(asked.loss) if is_own(asked.loss) else None)
     trained = tuple(w.name for w in weights)
     joins = context.options.device.language == "cuda"  # a launch costs what a kernel over a small weight does
-    choices = Choices(loss, asked.optimizer, trained, axis, asked.accumulate, counter, joins)
+    choices = Choices(loss, asked.optimizer, trained, axis, asked.accumulate, counter, joins, _scales(context))
     step = training_step(graph, choices)
     kept = [w for w in weights if w.name in step.trained]
     if len(kept) < len(weights):
         return _step(parsed, kept, asked, context)
     step = replace(step, graph=replace(step.graph, metadata={**step.graph.metadata, MODEL_SHA256: digest(parsed)}))
     return step, without_dropout(with_inputs(parsed, weights)), weights
+
+
+def _scales(context: Context) -> bool:
+    """Are gradients kept in halves, so that the loss is scaled?"""
+    device = context.options.device
+    return device.language == "cuda" and device.precision == "fp16"
 
 
 def _imported(model: Model, context: Context) -> Graph:

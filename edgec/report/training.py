@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from edgec.bench.training import StepTimes
-from edgec.check.training import OF_GRADIENTS, OF_LOSSES, TrainingChecked
+from edgec.check.training import TrainingChecked
 from edgec.report.record import Record, head
 from edgec.report.terminal import pairs, size
 
@@ -22,10 +22,11 @@ def checked(found: TrainingChecked, folder: Path) -> Record:
 def draw_checked(found: Record) -> RenderableType:
     """The record for a terminal."""
     verdict = "[green]ok[/]" if found["ok"] else "[red]FAILED[/]"
+    gradients, losses = found["bounds"]
     rows: list[tuple[str, RenderableType]] = [
         ("reference", escape(found["reference"])),
-        ("gradients", f"{found['gradients']:.1e} of the largest, {escape(found['worst'])} ({OF_GRADIENTS:g} passes)"),
-        ("losses", f"{found['losses']:.1e} over {found['steps']} steps ({OF_LOSSES:g} passes)"),
+        ("gradients", f"{found['gradients']:.1e} of the largest, {escape(found['worst'])} ({gradients:g} passes)"),
+        ("losses", f"{found['losses']:.1e} over {found['steps']} steps ({losses:g} passes)"),
         ("weights", f"{found['weights']:.1e} of the largest after them"),
         ("loss", f"{found['first_loss']:.4f} at first, {found['last_loss']:.4f} at last"),
     ]

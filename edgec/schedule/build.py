@@ -105,7 +105,8 @@ def _scheduled(plan: Plan, device: Device, options: ScheduleOptions, progress: C
     names = _Names(
         {n: n.attributes["name"] for n in graph.inputs},
         {n: name for name, n in plan.outputs},
-        kept_narrow(plan, device, bf16_layers) - {plan.root_of(b.output)[0] for b in plan.blocks[:fp32_blocks]},
+        kept_narrow(plan, device, bf16_layers, options.in_levels)
+        - {plan.root_of(b.output)[0] for b in plan.blocks[:fp32_blocks]},
         narrow_dtype(device) or ("f16" if bf16_layers is None else "bf16"),
     )
     exact = replace(device, precision="fp32") if device.is_gpu or device.has_fp16_fma else device

@@ -34,6 +34,8 @@ from edgec.schedule.contract.int8_dot import BYTES
 
 #: Values with fewer elements stay in fp32: biases, scales and vectors, whose memory is negligible next to the weights.
 LEAST = 1 << 12
+#: The same for values of a training step on a GPU.
+LEAST_OF_A_STEP = 1 << 14
 #: From this many multiply-adds per element on, the cost of a copy in 16 bits is small compared with the arithmetic.
 WORTH_A_COPY = 64
 #: Operators whose results are as large as their operands.
@@ -54,8 +56,13 @@ def device_for(plan: Plan, block: Block, device: Device, chosen: Collection[str]
     return replace(device, precision="fp32" if names.isdisjoint(chosen) else "bf16")
 
 
-def kept_narrow(plan: Plan, device: Device, chosen: Collection[str] | None = None) -> frozenset[Node]:
-    """The owners of memory whose floats lie there in 16 bits. Of ``chosen`` layers: what nobody else reads."""
+def kept_narrow(
+    plan: Plan, device: Device, chosen: Collection[str] | None = None, is_step: bool = False
+) -> frozenset[Node]:
+    """The owners of memory whose floats lie there in 16 bits. Of ``chosen`` layers: what nobody else reads.
+
+    In a training step, gradients that weights are changed by and small values, as those of a loss are, keep 32 bits.
+    """
     if chosen is not None:
         return _read_by(plan, device, chosen)
     called = {plan.root_of(n)[0] for b in plan.blocks if b.is_procedure for n in (b.output, *b.inputs)}
@@ -63,6 +70,11 @@ def kept_narrow(plan: Plan, device: Device, chosen: Collection[str] | None = Non
         positions = {plan.root_of(n)[0] for n in _positions(plan)}
         sums = {plan.root_of(b.output)[0] for b in plan.blocks if _may_be_a_sum_of_integers(b.output)}
         everything = {plan.root_of(b.output)[0] for b in plan.blocks} - called - positions - sums
+        if is_step:
+            outputs = {plan.root_of(n)[0] for _, n in plan.outputs}
+            ends = (b for b in plan.blocks if plan.root_of(b.output)[0] in outputs)
+            everything -= {plan.root_of(n)[0] for b in ends for n in b.inputs}
+            everything = {n for n in everything if n.type.is_fixed and n.type.elements >= LEAST_OF_A_STEP}
         return frozenset(n for n in everything if n.type.dtype == "f32") if device.precision == "fp16" else frozenset()
     if narrow_dtype(device) is None:
         return frozenset()

@@ -28,7 +28,7 @@ DEVICE = load_device("cuda_sm90")
 
 def _sums() -> Graph:
     """Sums and maxima along columns and of all, squares summed up, and products of tall matrices."""
-    tall, other = (value(n, 9001, c) for n, c in (("a", 37), ("b", 40)))
+    tall, other, third = (value(n, 9001, c) for n, c in (("a", 37), ("b", 40), ("d", 40)))
     flat = value("c", 70004)
     return graph(
         ops.node("sqrt", total(ops.node("mul", tall, tall), 0)),
@@ -36,7 +36,7 @@ def _sums() -> Graph:
         total(flat, 0),
         total(ops.node("mul", other, other), 0),
         ops.node("matmul", transpose(tall, 1, 0), other),
-        ops.node("matmul", transpose(other, 1, 0), tall),
+        ops.node("matmul", transpose(tall, 1, 0), third),
     )
 
 

@@ -179,3 +179,4 @@ class TrainingCheckAnswer(Answered):
     weights: Annotated[Figure, "largest relative difference of the weights after the last step"]
     first_loss: Annotated[Figure, "loss of the first step"]
     last_loss: Annotated[Figure, "loss of the last step"]
+    bounds: Annotated[list[float], "the differences of gradients and of losses that pass"]
