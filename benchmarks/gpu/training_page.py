@@ -17,7 +17,8 @@ momentum on all weights, batch normalization by its statistics. A step is forwar
 Milliseconds are of the GPU: the median of seven times 60 runs of edgec's CUDA graph, and of seven times up to 30 runs
 of PyTorch, with the spread (the largest less the smallest) behind it. PyTorch runs eagerly with its fused optimizer, as
 that step captured in one CUDA graph, and with model and loss through torch.compile (`default`, `reduce-overhead`);
-pictures lie channels first or last, whichever is the faster as a graph. The ratio is over PyTorch's best: below 1 edgec is faster.
+pictures lie channels first or last, whichever is the faster as a graph. The ratio is over PyTorch's best: below 1 edgec
+is faster.
 
 In both, fp32 is without TF32, tf32 is products of matmuls and convolutions in TF32, and fp16 is products in fp16 with
 weights in fp32 (in PyTorch autocast, its loss scaled by a constant and no test for infinite gradients; edgec scales
