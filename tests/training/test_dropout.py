@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from small_models import model, node, tensor_input, weights
-from trained_models import floats
+from trained_models import DEVICES, floats
 
 import edgec
 from edgec import ops
@@ -80,9 +80,10 @@ def test_right_and_only_in_the_step(mode: bool | None, tmp_path: Path) -> None:
         assert len(losses) == 8, "every step drops others"
 
 
-def test_both_directions_drop_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", DEVICES, ids=["c", "cuda"])
+def test_both_directions_drop_the_same(device: dict[str, Any], tmp_path: Path) -> None:
     """The step by hand: masks from the generator, gradients through them, scaled by what is kept."""
-    with Trainer(built(tmp_path, network(), dropout="0.4,seed=9")) as net:
+    with Trainer(built(tmp_path, network(), dropout="0.4,seed=9", **device)) as net:
         x, target = floats(6, 12), floats(6, 3)
         w1, w2 = (net.weights[n].astype(np.float64) for n in ("w1", "w2"))
         for count in range(3):

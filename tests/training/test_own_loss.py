@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from small_models import model, node, weights
-from trained_models import floats, linear
+from trained_models import DEVICES, floats, linear
 
 import edgec
 from edgec.artifact.folder import read_lock
@@ -45,9 +45,10 @@ def loss_file(
     return path
 
 
-def test_a_huber_loss(tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", DEVICES, ids=["c", "cuda"])
+def test_a_huber_loss(device: dict[str, Any], tmp_path: Path) -> None:
     loss = loss_file(tmp_path / "huber.onnx", huber())
-    folder = edgec.build(linear(), tmp_path / "out", loss=str(loss), optimizer="sgd:lr=0.1").folder
+    folder = edgec.build(linear(), tmp_path / "out", loss=str(loss), optimizer="sgd:lr=0.1", **device).folder
     with Trainer(folder) as net:
         assert net.said["loss"] == "huber.onnx"
         assert check_training(net, vs=None, steps=20).ok
@@ -62,7 +63,8 @@ def test_a_huber_loss(tmp_path: Path) -> None:
         np.testing.assert_allclose(net.weights["b"], b - 0.1 * by.sum(0), rtol=1e-5, atol=1e-6)
 
 
-def test_classes_as_targets(tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", DEVICES, ids=["c", "cuda"])
+def test_classes_as_targets(device: dict[str, Any], tmp_path: Path) -> None:
     """The logarithm of the share of a class, which is gathered: a class outside of the network is told."""
     nodes = [
         node("LogSoftmax", ["a"], ["shares"], axis=1), node("Unsqueeze", ["t", "axis"], ["places"]),
@@ -73,7 +75,7 @@ def test_classes_as_targets(tmp_path: Path) -> None:
     proto, x = linear(), floats(5, 4)
     losses = {}
     for name, given in (("own", str(loss)), ("theirs", "cross_entropy")):
-        folder = edgec.build(proto, tmp_path / name, loss=given, optimizer="adam:lr=0.01").folder
+        folder = edgec.build(proto, tmp_path / name, loss=given, optimizer="adam:lr=0.01", **device).folder
         with Trainer(folder) as net:
             losses[name] = [net.step(x, np.array([0, 2, 1, 1, 0])) for _ in range(10)]
             with pytest.raises(UsageError, match="target is"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +13,9 @@ from small_models import model, node, tensor_input, weights
 
 from edgec.artifact.folder import read_lock
 from edgec.artifact.trainer import _port
+
+#: Options of a build: for this processor, and for a GPU whose kernels run on it.
+DEVICES: list[dict[str, Any]] = [{}, {"device": "cuda_sm90", "compiler": "emulated"}]
 
 
 def floats(*shape: int, scale: float = 0.4) -> np.ndarray:
