@@ -14,7 +14,8 @@ from torch.nn import functional as F
 
 from benchmarks.gpu import torch_modes
 
-MODES = ("eager", "graph", "default", "reduce-overhead")
+GRAPH = "graph"
+MODES = ("eager", GRAPH, "default", "reduce-overhead")
 #: What losses in halves are multiplied by: a constant, without the test of gradients that a scaler makes.
 SCALE = 1024.0
 _JUDGES: dict[str, Any] = {"cross_entropy": F.cross_entropy, "mse": F.mse_loss}
@@ -25,7 +26,7 @@ def fastest(module: torch.nn.Module, loss: str, precision: str, arrays: Sequence
     made = [TorchSteps(module, loss, precision, arrays, is_last) for is_last in (False, True)]
     if made[0].given.dim() != 4 or made[0].place != "cuda":
         return made[0]
-    return min(made, key=lambda steps: torch_modes.times(steps.way("graph"))[0])
+    return min(made, key=lambda steps: torch_modes.times(steps.way(GRAPH))[0])
 
 
 class TorchSteps:
@@ -85,7 +86,7 @@ class TorchSteps:
 
     def way(self, mode: str) -> Callable[[], Any]:
         """A call that makes a step in a mode."""
-        if mode == "graph":
+        if mode == GRAPH:
             return self._captured()
         loss = self.loss if mode == "eager" else torch.compile(self.loss, mode=mode)
         run = partial(self.step, loss)

@@ -31,10 +31,10 @@ PEERS = ("eager", "graph", "default", "reduce-overhead")
 
 def text(rows: Sequence[Row]) -> str:
     """The page."""
-    timed = [r for r in rows if best_of(r) and r.get("ms", {}).get("edgec")]
+    timed = [r for r in rows if r.get("ms", {}).get("edgec")]
     table = [
         [r["network"], str(r["batch"]), r["precision"], f"{r['gradients']:.1e}", f"{r['losses']:.1e}",
-         str(r["launches"]), *(_shown(r["ms"].get(m)) for m in ("edgec", *PEERS)), f"{_ratio(r):.2f}",
+         str(r["launches"]), *(_shown(r["ms"].get(m)) for m in ("edgec", *PEERS)), _ratio(r),
          f"{r['bytes'] / 2**20:.0f}", f"{r['torch_bytes'] / 2**20:.0f}"]
         for r in timed
     ]  # fmt: skip
@@ -44,6 +44,10 @@ def text(rows: Sequence[Row]) -> str:
     left = [r for r in rows if r not in timed]
     if left:
         parts.append("## Not timed\n\n" + markdown(["row", "reason"], [[r["name"], _reason(r)] for r in left]))
+    failed = [[r["name"], m, str(r[f"{m}_failed"])[:120]] for r in timed for m in PEERS if f"{m}_failed" in r]
+    if failed:
+        parts.append("Not timed of PyTorch, and no ratio therefore:")
+        parts.append(markdown(["row", "mode", "reason"], failed, text_columns=3))
     known = next((r["machine"] for r in rows if "machine" in r), {})
     command = f"python -m benchmarks.gpu.training {shlex.join(sys.argv[1:])}".strip()
     parts.append(f"{known.get('date')}; {known.get('gpu')}; PyTorch {known.get('torch')}.\n\n```sh\n{command}\n```")
@@ -51,12 +55,14 @@ def text(rows: Sequence[Row]) -> str:
 
 
 def best_of(row: Row) -> float | None:
-    """Milliseconds of PyTorch's fastest mode, by medians."""
-    return min((_median(row["ms"][m]) for m in PEERS if m in row.get("ms", {})), default=None)
+    """Milliseconds of PyTorch's fastest mode, by medians; None where a mode was not timed."""
+    times = [row["ms"].get(m) for m in PEERS]
+    return min(map(_median, times)) if all(times) else None
 
 
-def _ratio(row: Row) -> float:
-    return _median(row["ms"]["edgec"]) / (best_of(row) or float("nan"))
+def _ratio(row: Row) -> str:
+    best = best_of(row)
+    return f"{_median(row['ms']['edgec']) / best:.2f}" if best else "-"
 
 
 def _median(times: Sequence[float]) -> float:

@@ -75,7 +75,7 @@ class Turns:
             elif line:
                 self.found[name] = json.loads(line)
             else:
-                self.found[name] = {"name": name, "late": "it was not ready in time, or ended"}
+                self.found[name] = {"name": name, "late": f"it was not ready in time, or ended{_at(where)}"}
 
     def _timed(self, name: str) -> Row:
         process = self.ready[name]
@@ -84,6 +84,12 @@ class Turns:
         line, _ = process.communicate("go\n")
         late.cancel()
         return json.loads(line) if line else {"name": name, "late": "it was not timed in time"}
+
+
+def _at(where: Path) -> str:
+    """The step that a process has last written to its folder, in words."""
+    step = where / "step"
+    return f", at '{step.read_text(encoding='utf-8')}'" if step.is_file() else ""
 
 
 def _end(process: subprocess.Popen[str]) -> None:
