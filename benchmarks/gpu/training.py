@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -56,7 +57,7 @@ class One:
     def prepare(self) -> None:
         import torch
 
-        from benchmarks.gpu.torch_steps import GRAPH, MODES, fastest
+        from benchmarks.gpu.torch_steps import GRAPH, MODES, fastest, peak_bytes
         from benchmarks.gpu.training_cases import CASES
 
         torch.set_num_threads(4)
@@ -64,12 +65,13 @@ class One:
         module = case.module()
         arrays = self._build(case, module)
         self._begin("torch")
+        if not self.is_dry:
+            self.row["torch_bytes"] = peak_bytes(module, case.loss, precision, arrays)
         theirs = fastest(module, case.loss, precision, arrays)
         self.row["channels_last"] = theirs.is_last
         if not self.is_dry:
             from benchmarks.gpu import torch_modes
 
-            self.row["torch_bytes"] = theirs.peak_bytes()
             ways, self.row["torch"] = theirs.ways([m for m in MODES if m != GRAPH])
             #  A graph is captured when it is its turn: what is compiled after it takes memory that it has let go.
             self.calls |= {GRAPH: lambda: torch_modes.times(theirs.way(GRAPH))}
@@ -176,7 +178,7 @@ def main() -> None:
         machine = zoo_page.machine(options.dry)
         entries = {name: {"name": name, "longest": options.launches, **e} for name, e in chosen.items()}
         for row in turns.rows(entries, options.dry):
-            append_row(options.rows, row | machine)
+            append_row(options.rows, row | machine | {"command": shlex.join(sys.argv[1:])})
             print(json.dumps({k: v for k, v in row.items() if k != "longest"})[:1200], flush=True)
             for us, k, said in row.get("longest", ()):
                 print(f"    {us:8.1f} us  launch {k}: {said}", flush=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +10,8 @@ from benchmarks.table import markdown
 
 HEAD = """# Training steps on a GPU
 
-Steps of `edgec train --device cuda_sm90` beside PyTorch's on one GPU, in one run: random weights and data, SGD with
-momentum on all weights, batch normalization by its statistics. A step is forward, loss, backward and update.
+Steps of `edgec train --device cuda_sm90` beside PyTorch's on one GPU, each row in one run: random weights and data, SGD
+with momentum on all weights, batch normalization by its statistics. A step is forward, loss, backward and update.
 Milliseconds are of the GPU: the median of seven times 60 runs of edgec's CUDA graph, and of seven times up to 30 runs
 of PyTorch, with the spread (the largest less the smallest) behind it. PyTorch runs eagerly with its fused optimizer, as
 that step captured in one CUDA graph, and with model and loss through torch.compile (`default`, `reduce-overhead`);
@@ -35,7 +33,7 @@ def text(rows: Sequence[Row]) -> str:
     table = [
         [r["network"], str(r["batch"]), r["precision"], f"{r['gradients']:.1e}", f"{r['losses']:.1e}",
          str(r["launches"]), *(_shown(r["ms"].get(m)) for m in ("edgec", *PEERS)), _ratio(r),
-         f"{r['bytes'] / 2**20:.0f}", f"{r['torch_bytes'] / 2**20:.0f}"]
+         f"{r['bytes'] / 2**20:.0f}", _mib(r.get("torch_bytes"))]
         for r in timed
     ]  # fmt: skip
     head = ["network", "batch", "precision", "gradients", "losses", "launches", "edgec ms",
@@ -44,13 +42,13 @@ def text(rows: Sequence[Row]) -> str:
     left = [r for r in rows if r not in timed]
     if left:
         parts.append("## Not timed\n\n" + markdown(["row", "reason"], [[r["name"], _reason(r)] for r in left]))
-    failed = [[r["name"], m, str(r[f"{m}_failed"])[:120]] for r in timed for m in PEERS if f"{m}_failed" in r]
+    failed = [[r["name"], m, str(r[f"{m}_failed"]).splitlines()[0]] for r in timed for m in PEERS if f"{m}_failed" in r]
     if failed:
-        parts.append("Not timed of PyTorch, and no ratio therefore:")
+        parts.append("Modes of PyTorch that were not timed, so that there is no ratio:")
         parts.append(markdown(["row", "mode", "reason"], failed, text_columns=3))
     known = next((r["machine"] for r in rows if "machine" in r), {})
-    command = f"python -m benchmarks.gpu.training {shlex.join(sys.argv[1:])}".strip()
-    parts.append(f"{known.get('date')}; {known.get('gpu')}; PyTorch {known.get('torch')}.\n\n```sh\n{command}\n```")
+    commands = "\n".join(dict.fromkeys(f"python -m benchmarks.gpu.training {r['command']}" for r in rows))
+    parts.append(f"{known.get('date')}; {known.get('gpu')}; PyTorch {known.get('torch')}.\n\n```sh\n{commands}\n```")
     return "\n\n".join(p.strip() for p in parts) + "\n"
 
 
@@ -71,6 +69,10 @@ def _median(times: Sequence[float]) -> float:
 
 def _shown(times: Any) -> str:
     return f"{_median(times):.3f} ({times[-1] - times[0]:.3f})" if times else "-"
+
+
+def _mib(size: int | None) -> str:
+    return f"{size / 2**20:.0f}" if size is not None else "-"
 
 
 def _reason(row: Row) -> str:
