@@ -222,7 +222,7 @@ def schedule(plan: Plan, context: Context) -> Program:
     def scheduled(fp32_blocks: int | None = None) -> Program:
         return schedule_plan(plan, o.device, replace(options, fp32_blocks=fp32_blocks), progress)
 
-    first = 0 if o.training is not None else None  # a step has its products of the loss's precision elsewhere
+    first = 0 if o.training is not None else None  # the first products of a step are like its others
     program = mixed(plan, scheduled, o.error, o.calibrate) if o.error else scheduled(first)
     single = single_plan(plan.graph, largest_head(o.device)) if o.device.language == "cuda" else None
     if single is not None:
