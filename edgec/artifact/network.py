@@ -77,10 +77,16 @@ class Network:
         self.greatest = {str(d[0]): int(d[2]) for d in getattr(module, "DIMENSIONS", ())}
         self._guard = os.getpid(), threading.RLock()
         self._closing: list[weakref.finalize[Any, Any]] = []
+        self._is_closed = False
 
     def before_closing(self, user: object, call: Callable[..., None], *given: object) -> None:
         """Call a function once: when ``user`` is gone, or before the network closes."""
         self._closing = [*(f for f in self._closing if f.alive), weakref.finalize(user, call, *given)]
+
+    def require_open(self) -> None:
+        """Raises UsageError where the network was closed: its threads are gone, and memory may be."""
+        if self._is_closed:
+            raise UsageError("the network is closed", hint="open the folder again", where=str(self.folder))
 
     @property
     def _lock(self) -> threading.RLock:
@@ -145,6 +151,7 @@ class Network:
             names = ", ".join(p.onnx_name for p in self.inputs) or "none"
             raise ModelError(f"there is no input '{unknown[0]}'", hint=f"the inputs are {names}")
         with self._lock:
+            self.require_open()
             call, outputs = self.bind(inputs, into)
             call()
         return outputs()
@@ -199,6 +206,7 @@ class Network:
     def close(self) -> None:
         """Stop the threads; the network cannot run afterwards."""
         with self._lock:
+            self._is_closed = True
             for call in self._closing:
                 call()
             self._net.close()

@@ -62,14 +62,16 @@ class Session:
 
         Raises UsageError for tokens outside the vocabulary, and where they do not fit the context.
         """
-        given, logits, past = self._given(tokens), np.empty(self.vocabulary, np.float32), self.past
-        self._check(
-            self._call(
-                "prefill", ctypes.c_void_p(given.ctypes.data), ctypes.c_int64(len(given)),
-                ctypes.c_void_p(logits.ctypes.data),
-            ), past, len(given),
-        )  # fmt: skip
-        self._held[past : past + len(given)] = given
+        given, logits = self._given(tokens), np.empty(self.vocabulary, np.float32)
+        with self.network._lock:
+            past = self.past
+            self._check(
+                self._call(
+                    "prefill", ctypes.c_void_p(given.ctypes.data), ctypes.c_int64(len(given)),
+                    ctypes.c_void_p(logits.ctypes.data),
+                ), past, len(given),
+            )  # fmt: skip
+            self._held[past : past + len(given)] = given
         return logits
 
     @typed
@@ -120,11 +122,12 @@ class Session:
             layout_for({}, str(self.network.folder))
         content = adapter.content if adapter is not None else None
         pointer = ctypes.c_void_p(content.ctypes.data if content is not None else None)
-        status = self._call("adapter", pointer, ctypes.c_size_t(content.size if content is not None else 0))
-        if status == _NOT_ADAPTER:
-            raise UsageError("the adapter was read for another model", where=str(self.network.folder))
-        self._check(status)
-        self._adapter = adapter
+        with self.network._lock:
+            status = self._call("adapter", pointer, ctypes.c_size_t(content.size if content is not None else 0))
+            if status == _NOT_ADAPTER:
+                raise UsageError("the adapter was read for another model", where=str(self.network.folder))
+            self._check(status)
+            self._adapter = adapter
 
     @typed
     def read_adapter(self, path: str | Path) -> Adapter:
@@ -136,9 +139,9 @@ class Session:
         """Another session with the same text and adapter."""
         other = Session(self.network)
         with self.network._lock:
-            other._check(int(self._function("fork")(other._memory.pointer, self._memory.pointer)))
-        other._held[...] = self._held
-        other._adapter = self._adapter
+            other._check(other._call("fork", self._memory.pointer))
+            other._held[...] = self._held
+            other._adapter = self._adapter
         return other
 
     @typed
@@ -147,21 +150,23 @@ class Session:
 
         Where windows keep no rows from which these could go on, the next tokens raise it, or on a GPU this.
         """
-        if not 0 <= past <= self.past:
-            raise UsageError(f"there are {self.past} tokens, and {past} of them are to stay")
         with self.network._lock:
+            self.network.require_open()
+            if not 0 <= past <= self.past:
+                raise UsageError(f"there are {self.past} tokens, and {past} of them are to stay")
             self._check(self._memory.rewind(past), past)
 
     @typed
     def save(self, path: str | Path) -> None:
         """Write the text and its part of the cache to a file, which is replaced as a whole where there is one."""
-        saved = np.empty(self._saved_bytes(self.past), np.uint8)
-        self._check(
-            self._call(
-                "save", ctypes.c_void_p(self._held.ctypes.data), ctypes.c_void_p(saved.ctypes.data),
-                ctypes.c_size_t(saved.size),
-            )
-        )  # fmt: skip
+        with self.network._lock:
+            saved = np.empty(self._saved_bytes(self.past), np.uint8)
+            self._check(
+                self._call(
+                    "save", ctypes.c_void_p(self._held.ctypes.data), ctypes.c_void_p(saved.ctypes.data),
+                    ctypes.c_size_t(saved.size),
+                )
+            )  # fmt: skip
         files.replace(path, saved.data)
 
     @typed
@@ -197,6 +202,7 @@ class Session:
 
     def _call(self, name: str, *arguments: object) -> int:
         with self.network._lock:
+            self.network.require_open()
             return int(self._function(name)(self._memory.pointer, *arguments))
 
     def _check(self, status: int, past: int = 0, count: int = 0) -> None:

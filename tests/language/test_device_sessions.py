@@ -134,5 +134,5 @@ def test_windows_know_what_they_hold_after_a_fork_and_a_file(device: str, tmp_pa
             text.rewind(46)
         want = session.next(5)
         assert np.array_equal(restored.next(5), want)
-    with pytest.raises(UsageError, match="returned status 1"):
-        session.next(5)  # its network is closed
+    with pytest.raises(UsageError, match="the network is closed"):
+        session.next(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -99,6 +100,57 @@ def test_two_threads(network: Network) -> None:
         t.join()
     for k in (0, 1):
         assert all(np.array_equal(got, want) for got, want in zip(found[k], alone[k]))
+
+
+def test_one_text_in_two_threads(network: Network) -> None:
+    """Every token is in the text once, in some order, and the logits are those of that order."""
+    session, errors = Session(network), list[BaseException]()
+
+    def write(token: int) -> None:
+        try:
+            for _ in range(30):
+                session.next(token)
+        except BaseException as error:  # shown by the thread of the test
+            errors.append(error)
+
+    for _ in range(3):
+        session.rewind(0)
+        threads = [threading.Thread(target=write, args=(token,)) for token in (1, 2)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert not errors and sorted(session.tokens) == [1] * 30 + [2] * 30
+        same(session.next(3), Session(network).prefill([*session.tokens[:-1], 3]))
+
+
+def test_a_closed_network_refuses(folder: Path, tmp_path: Path) -> None:
+    """Its threads are gone: what goes on would wait for them for ever."""
+    network = Network(folder, threads=2)
+    session = Session(network)
+    session.prefill([1, 2, 3])
+    session.save(tmp_path / "text")
+    network.close()
+    calls = [
+        lambda: session.next(4), session.fork, lambda: session.save(tmp_path / "other"), lambda: session.rewind(1),
+        lambda: session.restore(tmp_path / "text"), lambda: session.extend([1, 2]), lambda: network.run({}),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(UsageError, match="the network is closed"):
+            call()
+    network.close()
+
+
+def test_a_text_that_cannot_be_extended_stays(folder: Path, network: Network) -> None:
+    """A token outside the vocabulary, in C."""
+    session = Session(network)
+    session.prefill([1, 2, 3])
+    tokens, logits = np.array([1, 2, 40], np.int32), np.empty(40, np.float32)
+    held = session._held.copy()
+    for out, status in ((logits.ctypes.data, 16), (None, 1)):
+        given = (ctypes.c_void_p(held.ctypes.data), ctypes.c_void_p(tokens.ctypes.data), ctypes.c_int64(3))
+        assert session._call("extend", *given, ctypes.c_void_p(out)) == status
+        assert session.tokens == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
