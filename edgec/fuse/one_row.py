@@ -1,8 +1,9 @@
 """Products of one row on a GPU join what is before and after them: every launch costs more than the little they repeat.
 
 A token of a language model meets each weight once. What its products read is so short that every thread block computes
-it anew (a norm, say); a product that only another product's epilogue reads is a second sum beside that one's; and what
-pairs of neighbors make of a product (rotary embedding) is computed from two sums, where its result is stored.
+it anew (a norm, say); a product that only another product's epilogue reads is a second sum beside that one's; what
+pairs of neighbors make of a product (rotary embedding) is computed from two sums; and results are stored where and as
+they are wanted.
 """
 
 from __future__ import annotations
@@ -31,11 +32,16 @@ def join_rows(draft: Draft, blocks: dict[Node, Block]) -> None:
             _with_what_follows(draft, blocks, output)
     for output in list(blocks):
         readers = _readers(blocks, output)
-        is_row = blocks[output].kind == "row" and not _products(blocks[output])
-        if is_row and all(map(_is_product, readers)) and output.type.elements <= LONGEST:
+        reduces = blocks[output].kind in ("row", "window") and not _products(blocks[output])
+        is_short = blocks[output].kind == "row" and output.type.elements <= LONGEST
+        if reduces and is_short and all(map(_is_product, readers)):
             _into_readers(draft, blocks, output, "every thread block computes the short vector for itself")
         elif len(readers) == 1 and _is_beside(blocks[output], readers[0]):
             _into_readers(draft, blocks, output, "both sums read the same vector")
+        elif reduces and all(_only_stores(r) or _goes_along(blocks[output], r) for r in readers):
+            _into_readers(draft, blocks, output, "it is stored, or goes along the same few elements again")
+        elif len(readers) == 1 and readers[0].kind == "attention" and _is_factor(blocks[output]):
+            _into_readers(draft, blocks, output, "it is a factor of each score")
 
 
 def _readers(blocks: Mapping[Node, Block], output: Node) -> list[Block]:
@@ -99,8 +105,27 @@ def _with_what_follows(draft: Draft, blocks: dict[Node, Block], output: Node) ->
     order = sorted((n for n in inside if n not in draft.inlined or n is end), key=draft.order.__getitem__)
     blocks[end] = draft.block(end, order)
     (reader,) = readers if len(readers := _readers(blocks, end)) == 1 else (None,)
-    if reader is not None and all(map(_is_stored_form, reader.nodes)) and len(reader.inputs) == 1:
+    if reader is not None and _only_stores(reader):
         _into_readers(draft, blocks, end, "it is the way its result is stored")
+
+
+def _only_stores(block: Block) -> bool:
+    """Does it only store what another one computes in another place or form?"""
+    return len(block.inputs) == 1 and all(map(_is_stored_form, block.nodes))
+
+
+def _goes_along(block: Block, reader: Block) -> bool:
+    """Does the second read what the first reduces, a few elements, and nothing but that and the result?"""
+    rows = [n for n in block.inputs if not n.is_const]
+    is_alone = {n for n in reader.inputs if not n.is_const} <= {block.output, *rows}
+    few = max((n.type.elements if n.type.is_fixed else LONGEST + 1 for n in rows), default=0)
+    return reader.kind == "map" and is_alone and reader.output.type.elements <= few <= LONGEST
+
+
+def _is_factor(block: Block) -> bool:
+    """Is it one value, moved and times constants?"""
+    is_simple = all(classify.is_movement(n) or n.op == "mul" for n in block.nodes)
+    return is_simple and len([n for n in block.inputs if not n.is_const]) == 1
 
 
 def _is_stored_form(node: Node) -> bool:

@@ -22,7 +22,10 @@ from edgec.errors import ToolchainError
 from edgec.frontend.gguf import import_gguf, parse
 from edgec.frontend.language.cache import Kind
 from edgec.fuse.single import single_plan
+from edgec.ir.sizes import outputs_alone, outputs_apart
 from edgec.ir.types import DTYPES
+from edgec.rewrite import load_rules, simplify
+from edgec.rewrite.measure import OpCosts
 from edgec.schedule.build import schedule
 from edgec.schedule.gpu.attention import largest_head
 from edgec.schedule.gpu.early_keys import with_early_keys
@@ -181,17 +184,21 @@ def test_a_decoder_of_one_token(tmp_path: Path) -> None:
         assert reads(gpu, tokens[:1], logits) == 17
 
 
-@pytest.mark.parametrize(("format", "cache"), [("F16", "fp32"), ("Q4_K", "fp16"), ("Q8_0", "fp32")])
+@pytest.mark.parametrize(("format", "cache"), [("F16", "fp32"), ("Q4_K", "fp16"), ("Q8_0", "fp32"), ("F16", "int8")])
 def test_a_token_takes_five_launches_a_layer(format: str, cache: Kind) -> None:
+    """And one more where keys and values become bytes with scales, all four in one launch that starts attention."""
     layers, device = 3, replace(load_device("cuda_sm90"), precision="fp16")
-    single = single_plan(import_gguf(parse(llama(format, layers=layers)), CONTEXT, cache), largest_head(device))
+    graph = import_gguf(parse(llama(format, layers=layers)), CONTEXT, cache)
+    simpler, _ = simplify(outputs_alone(graph), load_rules([]), numeric="reassociates", prices=OpCosts.on(device))
+    single = single_plan(outputs_apart(simpler, graph), largest_head(device))
     assert single is not None
     program = together(schedule(single, device, ScheduleOptions(fp32_blocks=0)))
     kinds = [k.template for k in program.kernels if k.schedule.copied not in program.states.values()]
-    assert kinds == ["map", *["together", "few_queries", "vector", "vector", "vector"] * layers, "vector"]
+    stored = ["together"] * (cache == "int8")
+    assert kinds == ["map", *["together", *stored, "few_queries", "vector", "vector", "vector"] * layers, "vector"]
 
 
-@pytest.mark.parametrize("cache", ["fp32", "fp16"])
+@pytest.mark.parametrize("cache", ["fp32", "fp16", "int8"])
 def test_kernels_of_a_token_do_not_spill(cache: Kind, tmp_path: Path) -> None:
     device = replace(load_device("cuda_sm90"), precision="fp16")
     try:

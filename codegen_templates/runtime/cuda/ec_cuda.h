@@ -83,30 +83,43 @@ EC_DEVICE void ec_barrier(void) { __syncthreads(); }
 EC_DEVICE void ec_warp_barrier(void) { __syncwarp(); }
 /* The value of the lane whose number differs in these bits. */
 EC_DEVICE float ec_shuffle(float x, int bits) { return __shfl_xor_sync(0xffffffffu, x, bits); }
-/* Reads memory that another thread block has written; and memory that nobody has written since the kernel began.
- * ec_renew reads the former where that is wanted. */
+/* Reads memory that another thread block has written. */
 #ifdef EC_ON_CPU
 EC_DEVICE float ec_fresh(const float *p) { return *p; }
 EC_DEVICE int ec_fresh(const int *p) { return *p; }
-EC_DEVICE float ec_fresh(const ec_f16 *p) { return ec_from_f16(*p); }
-EC_DEVICE void ec_renew(float &x, const float *p, bool is_wanted) { if (is_wanted) x = *p; }
-EC_DEVICE void ec_renew(float &x, const ec_f16 *p, bool is_wanted) { if (is_wanted) x = ec_from_f16(*p); }
 #else
 EC_DEVICE float ec_fresh(const float *p) { float x; asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(p) : "memory"); return x; }
 EC_DEVICE int ec_fresh(const int *p) { int x; asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(x) : "l"(p) : "memory"); return x; }
-EC_DEVICE float ec_fresh(const ec_f16 *p) { ec_f16 x; asm volatile("ld.global.cg.u16 %0, [%1];" : "=h"(x) : "l"(p) : "memory"); return ec_from_f16(x); }
-/* Without a branch, so that many are on their way at once. */
-EC_DEVICE void ec_renew(float &x, const float *p, bool is_wanted) {
-  asm volatile("{\n.reg .pred wanted;\nsetp.ne.s32 wanted, %2, 0;\n@wanted ld.global.cg.f32 %0, [%1];\n}" : "+f"(x) : "l"(p), "r"((int)is_wanted) : "memory");
-}
-EC_DEVICE void ec_renew(float &x, const ec_f16 *p, bool is_wanted) {
-  ec_f16 h = 0;
-  asm volatile("{\n.reg .pred wanted;\nsetp.ne.s32 wanted, %2, 0;\n@wanted ld.global.cg.u16 %0, [%1];\n}" : "+h"(h) : "l"(p), "r"((int)is_wanted) : "memory");
-  x = is_wanted ? ec_from_f16(h) : x;
-}
 #endif
-EC_DEVICE float ec_read(const float *p) { return *p; }
-EC_DEVICE float ec_read(const ec_f16 *p) { return ec_from_f16(*p); }
+/* A number as it is stored, so that nothing waits for the load before ec_number makes it a float: from memory that nobody has
+ * written since the kernel began, from memory that another thread block has written, and the latter where that is wanted. */
+EC_DEVICE float ec_raw(const float *p) { return *p; }
+EC_DEVICE ec_f16 ec_raw(const ec_f16 *p) { return *p; }
+EC_DEVICE int ec_raw(const signed char *p) { return *p; }
+#ifdef EC_ON_CPU
+EC_DEVICE float ec_raw_fresh(const float *p) { return *p; }
+EC_DEVICE ec_f16 ec_raw_fresh(const ec_f16 *p) { return *p; }
+EC_DEVICE int ec_raw_fresh(const signed char *p) { return *p; }
+EC_DEVICE void ec_renew(float &x, const float *p, bool is_wanted) { if (is_wanted) x = *p; }
+EC_DEVICE void ec_renew(ec_f16 &x, const ec_f16 *p, bool is_wanted) { if (is_wanted) x = *p; }
+EC_DEVICE void ec_renew(int &x, const signed char *p, bool is_wanted) { if (is_wanted) x = *p; }
+#else
+EC_DEVICE float ec_raw_fresh(const float *p) { return ec_fresh(p); }
+EC_DEVICE ec_f16 ec_raw_fresh(const ec_f16 *p) { ec_f16 x; asm volatile("ld.global.cg.u16 %0, [%1];" : "=h"(x) : "l"(p) : "memory"); return x; }
+EC_DEVICE int ec_raw_fresh(const signed char *p) { int x; asm volatile("ld.global.cg.s8 %0, [%1];" : "=r"(x) : "l"(p) : "memory"); return x; }
+/* Without a branch, so that many are on their way at once. */
+#define EC_RENEW(load, kind, type, from)                                                                             \
+  EC_DEVICE void ec_renew(type &x, const from *p, bool is_wanted) {                                                  \
+    asm volatile("{\n.reg .pred wanted;\nsetp.ne.s32 wanted, %2, 0;\n@wanted ld.global.cg." load " %0, [%1];\n}"    \
+                 : kind(x) : "l"(p), "r"((int)is_wanted) : "memory");                                                 \
+  }
+EC_RENEW("f32", "+f", float, float)
+EC_RENEW("u16", "+h", ec_f16, ec_f16)
+EC_RENEW("s8", "+r", int, signed char)
+#endif
+EC_DEVICE float ec_number(float x) { return x; }
+EC_DEVICE float ec_number(ec_f16 x) { return ec_from_f16(x); }
+EC_DEVICE float ec_number(int x) { return (float)x; }
 /* Programmatic dependent launch (compute capability 9.0): a kernel may start while the previous one ends, and must not read
  * what kernels have written, or write anything, before ec_wait. After ec_let_next the next kernel may start to wait, once
  * all thread blocks of this one run. Only kernels that leave resources for it call that. */

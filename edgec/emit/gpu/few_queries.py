@@ -11,6 +11,9 @@ from edgec.ir.expr import Expr, Extent
 from edgec.ir.nest import extent
 from edgec.schedule.gpu.few_queries import KEYS, PARTS, GpuFewQueries, stored
 
+#: The types of elements as they are stored, in registers.
+RAW = {"f32": "float", "f16": "ec_f16", "i8": "int"}
+
 
 class FewQueriesView(SlotView):
     """In the template ``m`` numbers queries, ``n`` keys, ``k`` features of both and ``d`` those of values."""
@@ -89,10 +92,14 @@ class FewQueriesView(SlotView):
         return self.slot(what, loops, value, None) if self.fresh is None else self.place(what, loops, stored(value))
 
     def read(self, source: Slot, is_early: bool) -> str:
-        """The value of an element, before or after the kernels before this one end: L1 may hold what was before."""
+        """An element, before or after the kernels before this one end: L1 may hold what was before."""
         if self.fresh is None:
             return source.call()
-        return f"{'ec_read' if is_early else 'ec_fresh'}({source.call()})"
+        return f"{'ec_raw' if is_early else 'ec_raw_fresh'}({source.call()})"
+
+    def raw(self, number: Expr) -> str:
+        """The type of an element that was read."""
+        return "float" if self.fresh is None else RAW[stored(number).value.dtype]
 
     @cached_property
     def weight(self) -> Slot:

@@ -126,10 +126,11 @@ class Cache:
         other of the last two dimensions."""
         if self.kind != "int8":
             return Stored(self._state(name, new.cast(KINDS[self.kind]), axis, rows).cast("f32"), None)
-        scale = maximum(emit("abs", new).reduce("max", [3 - axis]), LEAST) * (1.0 / BYTE)
-        codes = clip(emit("round", new / scale), *ends("i8")).cast("i8")
-        scale = scale if axis == 2 else scale.swap(1, 2)
-        scales = self._state(f"{name}_scale", scale, 2, rows)
+        across = new if axis == 2 else new.swap(1, 2)  # [heads, features, rows], and [heads, rows, features]
+        along = new if axis == 1 else new.swap(1, 2)
+        codes = clip(emit("round", along / _scale(along, 2)), *ends("i8")).cast("i8")
+        scales = self._state(f"{name}_scale", _scale(across, 1), 2, rows)
+        codes = codes if axis == 1 else codes.swap(1, 2)
         return Stored(self._state(name, codes, axis, rows).cast("f32"), scales)
 
     def _state(self, name: str, new: Value, axis: int, rows: Rows) -> Value:
@@ -165,6 +166,11 @@ class Cache:
     def described(self) -> dict[str, str]:
         """The states in the metadata of the graph."""
         return describe({_name(n): (f"{_name(n)}_new", np.zeros(1, np.float32)) for n in self.inputs})
+
+
+def _scale(new: Value, features: int) -> Value:
+    """What a byte of each row stands for; features are along one dimension."""
+    return maximum(emit("abs", new).reduce("max", [features]), LEAST) * (1.0 / BYTE)
 
 
 def _name(state: Node) -> str:

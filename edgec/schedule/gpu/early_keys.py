@@ -59,7 +59,7 @@ def _fresh(record: GpuFewQueries, kernel: Kernel, before: Kernel, program: Progr
     steps = before.schedule.kernels if isinstance(before.schedule, GpuTogether) else (before,)
     found: set[Expr | None] = set()
     for load in map(stored, (record.key, record.value)):
-        if load.op != "load" or load.value.dtype not in ("f32", "f16"):
+        if load.op != "load" or load.value.dtype not in ("f32", "f16", "i8"):
             return None
         writers = [step for step in steps if meet(step.writes, load.value, program)]
         if not writers:

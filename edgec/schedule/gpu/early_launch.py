@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import prod
 
+from edgec.ir.nest import most
 from edgec.schedule.gpu.few_queries import GpuFewQueries
+from edgec.schedule.gpu.loops import GpuMap, GpuReduce
 from edgec.schedule.gpu.together import GpuTogether
 from edgec.schedule.gpu.vector import LIGHT, GpuVector
 from edgec.schedule.program import Kernel
+
+#: Results of maps and reductions that leave room for the thread blocks of the next kernel.
+FEW = 1 << 12
 
 
 def early_launches(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -24,18 +30,27 @@ def early_launches(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 
 def _is_light(kernel: Kernel) -> bool:
-    """Is it attention, or products with few bytes of weights?"""
-    if isinstance(kernel.schedule, GpuFewQueries):
+    """Is it attention, products with few bytes of weights, or few maps and reductions in one launch?"""
+    schedule = kernel.schedule
+    if isinstance(schedule, GpuFewQueries):
         return True
-    steps = kernel.schedule.kernels if isinstance(kernel.schedule, GpuTogether) else (kernel,)
+    steps = schedule.kernels if isinstance(schedule, GpuTogether) else (kernel,)
     records = [step.schedule for step in steps]
+    if isinstance(schedule, GpuTogether) and _are_loops(schedule):
+        return sum(prod(most(v) for v in r.loops) for r in records if isinstance(r, (GpuMap, GpuReduce))) <= FEW
     tables = {b for record in records if isinstance(record, GpuVector) for b in record.tables}
     return all(isinstance(r, GpuVector) for r in records) and sum(b.bytes for b in tables) <= LIGHT
 
 
+def _are_loops(record: GpuTogether) -> bool:
+    return all(isinstance(k.schedule, (GpuMap, GpuReduce)) for k in record.kernels)
+
+
 def starting_next(kernel: Kernel) -> Kernel:
-    """The kernel, which starts the next one early if it consists of products of one vector."""
+    """The kernel, which starts the next one early if it consists of products of one vector, or of small loops."""
     record = kernel.schedule
+    if isinstance(record, GpuTogether) and _are_loops(record):
+        return replace(kernel, schedule=replace(record, starts_next=True))
     if isinstance(record, GpuTogether):
         return replace(kernel, schedule=replace(record, kernels=tuple(map(starting_next, record.kernels))))
     return replace(kernel, schedule=replace(record, starts_next=True)) if isinstance(record, GpuVector) else kernel

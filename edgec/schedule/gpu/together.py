@@ -1,6 +1,7 @@
 """Kernels that do not wait for one another in one launch: each has its thread blocks in it.
 
-Queries, keys and values of a token are the case in point. A launch costs as much as reading a few megabytes.
+Queries, keys and values of a token are the case in point, and what makes bytes with a scale of keys and values. A
+launch costs as much as reading a few megabytes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import ClassVar
 
+from edgec.ir.nest import is_fixed
+from edgec.schedule.gpu.loops import GROUP, GpuMap, GpuReduce, threads_of
 from edgec.schedule.gpu.vector import GpuVector
 from edgec.schedule.memory import ALIGNMENT
 from edgec.schedule.program import Buffer, Kernel, Program, Schedule
@@ -17,10 +20,11 @@ from edgec.schedule.program import Buffer, Kernel, Program, Schedule
 
 @dataclass(frozen=True, eq=False)
 class GpuTogether(Schedule):
-    """Kernels that share a launch."""
+    """Kernels that share a launch; it may start the next one early, as products of one vector do by themselves."""
 
     template: ClassVar[str] = "together"
     kernels: tuple[Kernel, ...]
+    starts_next: bool = False
 
     @property
     def describe(self) -> str:
@@ -41,21 +45,30 @@ class GpuTogether(Schedule):
 
 
 def together(program: Program) -> Program:
-    """The program with neighboring products in one launch where neither writes what another one touches."""
+    """The program with neighbors of one kind in one launch where neither writes what another one touches."""
     groups: list[list[Kernel]] = []
     for kernel in program.kernels:
-        is_one = isinstance(kernel.schedule, GpuVector)
-        if is_one and groups and all(_are_apart(kernel, k, program) for k in groups[-1]):
+        kind = _kind(kernel)
+        if kind and groups and all(_kind(k) == kind and _are_apart(kernel, k, program) for k in groups[-1]):
             groups[-1].append(kernel)
         else:
             groups.append([kernel])
     return replace(program, kernels=tuple(joined(g) if len(g) > 1 else g[0] for g in groups))
 
 
+def _kind(kernel: Kernel) -> tuple[str, int] | None:
+    """Kind and threads of the launches that a kernel may be a part of; None where it has to be alone."""
+    schedule = kernel.schedule
+    if isinstance(schedule, GpuVector):
+        return "vector", GROUP
+    if not isinstance(schedule, (GpuMap, GpuReduce)) or schedule.copied is not None or kernel.guards:
+        return None
+    is_known = kernel.read_sizes.keys() >= set(kernel.sizes) and not kernel.scratch_bytes and is_fixed(*schedule.loops)
+    return ("loops", threads_of(schedule)) if is_known else None
+
+
 def _are_apart(one: Kernel, other: Kernel, program: Program) -> bool:
-    """May two kernels run at the same time, both being products?"""
-    if not isinstance(other.schedule, GpuVector):
-        return False
+    """May two kernels run at the same time?"""
     meets = (meet(one.writes, b, program) for b in other.touches)
     return not any(meets) and not any(meet(other.writes, b, program) for b in one.touches)
 
