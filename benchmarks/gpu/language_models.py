@@ -1,12 +1,16 @@
-"""Decoding on a GPU: milliseconds a token of language models in fp16 and in 4 bits, with random weights.
+"""Decoding on a GPU: milliseconds a token of language models with random weights, in fp16 and in 4 bits.
 
     python -m benchmarks.gpu.language_sources FOLDER      # where edgec is installed
     python -m benchmarks.gpu.language_models FOLDER       # where there is a GPU: needs nvcc and numpy alone
+    compute-sanitizer python -m benchmarks.gpu.language_models FOLDER --sessions --only tiny-cache-int8
 
-Every model is compiled and opened, then reads random tokens up to a position. There, logits are compared with an
-evaluation of the same weights in numpy, in fp32, and one token is decoded many times: by the GPU's clock, and as a
-program sees it, with the token and the logits copied. ``weights`` are the milliseconds that reading the weights of a
-token takes at the speed of a large copy on the same GPU.
+Every model, with each kind of cache, is compiled and opened, then reads random tokens up to a position. There, logits
+are compared with an evaluation of the same weights in numpy, in fp32, and one token is decoded many times: by the GPU's
+clock, and as a program sees it, with the token and the logits copied. ``weights`` are the milliseconds that reading the
+weights of a token takes at the speed of a large copy on the same GPU.
+
+With ``--sessions`` nothing is timed: a text is read, forked, saved, restored, taken back and extended, and the logits
+of all ways are compared.
 """
 
 from __future__ import annotations
@@ -17,174 +21,25 @@ import json
 import subprocess
 import sys
 import time
-import zlib
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
 
-POSITIONS = (128, 512)
-#: Runs of a token for each figure, by the GPU's clock; and threads of the host.
-RUNS, THREADS = 200, 16
+from benchmarks.gpu.language_weights import MODELS, THREADS, Model, Weights, reference
+
+POSITIONS = (128, 512, 2047)
+#: Runs of a token for each figure, by the GPU's clock.
+RUNS = 200
 FLAGS = ("-std=c++17", "-O3", "--fmad=true", "-arch=sm_90", "-Xcompiler", "-fPIC", "-Xptxas", "-v")
 
 
-@dataclass(frozen=True)
-class Model:
-    """The shape of a decoder of the Llama family with tied embeddings; ``bits`` of a weight."""
-
-    name: str
-    vocabulary: int
-    width: int
-    heads: int
-    kv_heads: int
-    head: int
-    hidden: int
-    layers: int
-    bits: int
-    context: int = 1024
-    base: float = 1e4
-    epsilon: float = 1e-5
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every weight, [outputs, inputs] for a matrix."""
-        found: dict[str, tuple[int, ...]] = {"token_embd.weight": (self.vocabulary, self.width)}
-        keys = self.kv_heads * self.head
-        for k in range(self.layers):
-            own: dict[str, tuple[int, ...]] = {
-                "attn_norm": (self.width,), "attn_q": (self.heads * self.head, self.width),
-                "attn_k": (keys, self.width), "attn_v": (keys, self.width),
-                "attn_output": (self.width, self.heads * self.head), "ffn_norm": (self.width,),
-                "ffn_gate": (self.hidden, self.width), "ffn_up": (self.hidden, self.width),
-                "ffn_down": (self.width, self.hidden),
-            }  # fmt: skip
-            found |= {f"blk.{k}.{name}.weight": shape for name, shape in own.items()}
-        return found | {"output_norm.weight": (self.width,)}
-
-    @property
-    def token_bytes(self) -> float:
-        """Bytes of weights that a token reads; of 4 bits, a scale and an offset for every 32."""
-        return sum(float(np.prod(s)) for s in self.shapes().values() if len(s) > 1) * {16: 2, 4: 0.625}[self.bits]
-
-
-_SMOLLM2 = (49152, 576, 9, 3, 64, 1536, 30)
-_ONE_BILLION = (128256, 2048, 32, 8, 64, 8192, 16)
-MODELS = {
-    m.name: m
-    for m in (
-        Model("smollm2-fp16", *_SMOLLM2, 16), Model("smollm2-int4", *_SMOLLM2, 4),
-        Model("1b-fp16", *_ONE_BILLION, 16), Model("1b-int4", *_ONE_BILLION, 4),
-    )
-}  # fmt: skip
-
-
-def packed(codes: np.ndarray) -> np.ndarray:
-    """Codes [rows, columns] of 4 bits, eight to a word, the first one lowest: [rows, bytes]."""
-    pairs: np.ndarray = codes[:, 0::2] | codes[:, 1::2] << np.uint8(4)
-    return pairs
-
-
-class Weights:
-    """Random weights, and the forms in which a project stores them."""
-
-    def __init__(self, model: Model, seed: int) -> None:
-        self.model = model
-        self.forms: dict[str, dict[str, np.ndarray]] = {}
-        matrices = {name: shape for name, shape in model.shapes().items() if len(shape) > 1}
-        with ThreadPoolExecutor(THREADS) as pool:
-            drawn = pool.map(self._drawn, range(seed, seed + len(matrices)), matrices, matrices.values())
-            self.forms = dict(zip(matrices, drawn))
-
-    def _drawn(self, seed: int, name: str, shape: tuple[int, int]) -> dict[str, np.ndarray]:
-        random, (rows, columns) = np.random.default_rng(seed), shape
-        spread = np.float32(1.0 if "embd" in name else columns**-0.5)
-        if self.model.bits == 16:
-            return {"f16": (random.standard_normal(shape, np.float32) * spread).astype(np.float16)}
-        codes = np.frombuffer(random.bytes(rows * columns), np.uint8).reshape(shape) & np.uint8(15)
-        scale = (random.uniform(0.5, 1.5, (rows, columns // 32)) * (spread / 4.6)).astype(np.float16)
-        return {"codes": codes, "scale": scale, "base": (scale * np.float16(-8)).astype(np.float16)}
-
-    def floats(self, name: str) -> np.ndarray:
-        """The weights of a matrix in fp32."""
-        form = self.forms[name]
-        if "f16" in form:
-            return form["f16"].astype(np.float32)
-        each = form["codes"].reshape(*form["scale"].shape, 32).astype(np.float32)
-        each *= form["scale"].astype(np.float32)[..., None]
-        each += form["base"].astype(np.float32)[..., None]
-        return each.reshape(form["codes"].shape)
-
-    def form(self, name: str, kind: str) -> np.ndarray:
-        """[rows, bytes] of a matrix in one of the forms of a project."""
-        found = self.forms[name].get(kind)
-        if kind == "words":
-            found = packed(self.forms[name]["codes"])
-        elif kind == "pairs":
-            found = np.stack([self.forms[name]["scale"], self.forms[name]["base"]], 2)
-        elif found is None:
-            found = self.floats(name).astype(np.float16 if kind == "f16" else np.float32)
-        return np.ascontiguousarray(found).reshape(len(found), -1).view(np.uint8)
-
-    def blob(self, folder: Path) -> np.ndarray:
-        """The file of weights of a project."""
-        facts = json.loads((folder / "weights.json").read_text())
-        blob = np.zeros(facts["bytes"] + 64, np.uint8)
-
-        def put(entry: tuple[int, str, str, int, int, int]) -> None:
-            offset, kind, tensor, start, step, count = entry
-            rows = self.form(tensor, kind)[start :: step or 1][:count]
-            blob[offset : offset + rows.size].reshape(rows.shape)[...] = rows
-
-        with ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(put, facts["rows"]))
-        raw = np.frombuffer(zlib.decompress((folder / "constants.bin").read_bytes()), np.uint8)
-        for offset, begin, size in facts["constants"]:
-            blob[offset : offset + size] = raw[begin : begin + size]
-        return blob
-
-
-def reference(model: Model, weights: Weights, tokens: np.ndarray, positions: Sequence[int]) -> list[np.ndarray]:
-    """Logits after so many tokens, in fp32, all positions at once."""
-    count, groups = len(tokens), model.heads // model.kv_heads
-    frequency = model.base ** (-2 * np.arange(model.head // 2) / model.head)
-    angles = np.arange(count)[:, None] * frequency
-    cos, sin = (f(angles).astype(np.float32)[:, None] for f in (np.cos, np.sin))
-    hidden = np.triu(np.full((count, count), -np.inf, np.float32), 1)
-
-    def norm(x: np.ndarray) -> np.ndarray:
-        unit: np.ndarray = x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(model.epsilon))
-        return unit
-
-    def turned(x: np.ndarray) -> np.ndarray:
-        a, b = x[..., 0::2], x[..., 1::2]
-        return np.stack([a * cos - b * sin, b * cos + a * sin], -1).reshape(x.shape)
-
-    x = weights.floats("token_embd.weight")[tokens]
-    for k in range(model.layers):
-
-        def times(x: np.ndarray, part: str, layer: int = k) -> np.ndarray:
-            return x @ weights.floats(f"blk.{layer}.{part}.weight").T
-
-        h = norm(x)
-        q, key, value = (times(h, f"attn_{part}").reshape(count, -1, model.head) for part in "qkv")
-        q, key = turned(q), turned(key)
-        mixed = np.empty_like(q)
-        for head in range(model.heads):
-            scores = q[:, head] @ key[:, head // groups].T / np.float32(model.head**0.5) + hidden
-            e = np.exp(scores - scores.max(-1, keepdims=True))
-            mixed[:, head] = e / e.sum(-1, keepdims=True) @ value[:, head // groups]
-        x = x + times(mixed.reshape(count, -1), "attn_output")
-        h = norm(x)
-        gate = times(h, "ffn_gate")
-        x = x + times(gate / (1 + np.exp(-gate)) * times(h, "ffn_up"), "ffn_down")
-    ends = norm(x)[[p - 1 for p in positions]] @ weights.floats("token_embd.weight").T
-    return list(ends)
-
-
 def compiled(folder: Path, pool: ThreadPoolExecutor) -> tuple[Path, str]:
-    """The shared library of a project, and what ptxas says of spills."""
+    """The shared library of a project, and what ptxas says of spills; one that is there is taken."""
+    if (folder / "liblm.so").is_file():
+        return folder / "liblm.so", "compiled before"
     sources = sorted(folder.glob("*.cu"))
 
     def compile_one(source: Path) -> str:
@@ -232,6 +87,33 @@ class Network:
         self.done(self.calls.lm_profile(self.session, ctypes.c_void_p(found.ctypes.data)))
         return found[:count]
 
+    def beside(self) -> Network:
+        """Another text that shares the weights."""
+        other = Network.__new__(Network)
+        other.calls, other.session = self.calls, ctypes.c_void_p()
+        self.done(self.calls.lm_open_beside(ctypes.byref(other.session), self.session))
+        return other
+
+    def fork(self) -> Network:
+        """A copy of the text."""
+        other = self.beside()
+        self.done(self.calls.lm_fork(other.session, self.session))
+        return other
+
+    def saved(self, past: int) -> np.ndarray:
+        """The text as bytes."""
+        self.calls.lm_saved_bytes.restype = ctypes.c_size_t
+        found = np.empty(self.calls.lm_saved_bytes(ctypes.c_int64(past)), np.uint8)
+        self.done(
+            self.calls.lm_save(self.session, None, ctypes.c_void_p(found.ctypes.data), ctypes.c_size_t(found.size))
+        )
+        return found
+
+    def restore(self, saved: np.ndarray) -> None:
+        """Go on from such bytes."""
+        given = ctypes.c_void_p(saved.ctypes.data)
+        self.done(self.calls.lm_restore(self.session, None, given, ctypes.c_size_t(saved.size)))
+
     def close(self) -> None:
         self.calls.lm_close(self.session)
 
@@ -246,16 +128,29 @@ def copy_speed(folder: Path) -> float:
     return float(speed())
 
 
-def measured(model: Model, folder: Path, library: Path, speed: float) -> list[str]:
+@dataclass(frozen=True)
+class Wanted:
+    """Weights and a text, which models share that differ in their caches, and logits at the positions."""
+
+    weights: Weights
+    tokens: np.ndarray
+    logits: list[np.ndarray]
+
+    @staticmethod
+    def of(model: Model) -> Wanted:
+        """Drawn anew, and evaluated in numpy."""
+        weights = Weights(model, int(time.time()))
+        tokens = np.random.default_rng().integers(0, model.vocabulary, max(POSITIONS) + 1).astype(np.int32)
+        return Wanted(weights, tokens, reference(model, weights, tokens, [p + 1 for p in POSITIONS]))
+
+
+def measured(model: Model, wanted: Wanted, folder: Path, library: Path, speed: float) -> list[str]:
     """Rows of the table."""
-    weights = Weights(model, int(time.time()))
-    tokens = np.random.default_rng().integers(0, model.vocabulary, max(POSITIONS) + 1).astype(np.int32)
-    ends = [p + 1 for p in POSITIONS]
-    want = reference(model, weights, tokens, ends)
-    blob = weights.blob(folder)
-    network, logits, past, rows = Network(library, blob), np.empty(model.vocabulary, np.float32), 0, []
+    tokens, name = wanted.tokens, model.name.replace("-cache-", " | ")
+    network, past, rows = Network(library, wanted.weights.blob(folder)), 0, []
+    logits = np.empty(model.vocabulary, np.float32)
     bound = 1e3 * model.token_bytes / speed
-    for position, expected in zip(POSITIONS, want):
+    for position, expected in zip(POSITIONS, wanted.logits):
         network.prefill(tokens[past:position], logits)
         chunk = network.milliseconds(max(1, RUNS // 40))
         network.prefill(tokens[position : position + 1], logits)
@@ -268,37 +163,81 @@ def measured(model: Model, folder: Path, library: Path, speed: float) -> list[st
             network.prefill(tokens[position : position + 1], logits)
         seen = (time.perf_counter() - began) * 1e3 / RUNS
         past = position + 1
-        rows.append(f"| {model.name} | {position} | {once:.4f} | {seen:.4f} | {bound:.4f} | {bound / once:.0%} | "
-                    f"{chunk:.3f} | {error:.1e}, {same} |")  # fmt: skip
-    kinds = json.loads((folder / "weights.json").read_text())["launches"]
-    each = network.of_launches(len(kinds))
-    middle = [k for k, kind in enumerate(kinds) if kind == "together"][model.layers // 2]
-    parts = ", ".join(f"{kinds[middle + k]} {each[middle + k] * 1e3:.2f}" for k in range(5))
-    whole = each[2 * model.layers :].sum()
-    print(f"{model.name}: us of a layer's launches alone: {parts}; head {each[-1] * 1e3:.2f}; all {whole:.4f} ms")
+        times = f"{once:.3f} | {seen:.3f} | {bound:.3f} | {bound / once:.0%} | {chunk:.2f}"
+        rows.append(f"| {name} | {position} | {times} | {error:.1e}, {same} |")
+    print(f"{model.name}: us of a layer's launches alone: {_layer(model, network, folder)}", flush=True)
     network.close()
     return rows
+
+
+def _layer(model: Model, network: Network, folder: Path) -> str:
+    """Launches of a layer in the middle, and the head, each timed by itself."""
+    kinds = json.loads((folder / "weights.json").read_text())["launches"]
+    each = network.of_launches(len(kinds))
+    attentions = [k for k, kind in enumerate(kinds) if kind == "few_queries"]
+    length = attentions[1] - attentions[0]
+    first = attentions[model.layers // 2] - (length - 4)
+    parts = ", ".join(f"{kinds[k]} {each[k] * 1e3:.2f}" for k in range(first, first + length))
+    return f"{parts}; head {each[-1] * 1e3:.2f}; all {each[kinds.index('together') - 1 :].sum():.4f} ms"
+
+
+def sessions(model: Model, folder: Path, library: Path) -> bool:
+    """Does the next token of a text get the same bits of logits after a fork, a file, and a way back and again?"""
+    network = Network(library, Weights(model, int(time.time())).blob(folder))
+    tokens, other = np.random.default_rng().integers(0, model.vocabulary, (2, 81)).astype(np.int32)
+    logits = [np.empty(model.vocabulary, np.float32) for _ in range(6)]
+    network.prefill(tokens[:79], logits[0])
+    network.prefill(tokens[79:80], logits[0])
+    saved = network.saved(80)
+    texts = [network, network.fork(), network.beside()]
+    texts[2].prefill(other, logits[0])  # of which nothing is left after the file is read
+    texts[2].restore(saved)
+    for text, found in zip(texts, logits):
+        text.prefill(tokens[80:], found)
+    texts[1].rewind(80)
+    texts[1].prefill(other[80:], logits[3])
+    texts[1].rewind(80)
+    texts[1].prefill(tokens[80:], logits[3])
+    network.rewind(40)
+    network.prefill(tokens[40:], logits[4])
+    network.rewind(0)
+    network.prefill(tokens, logits[5])
+    same = all(np.array_equal(logits[0], found) for found in logits[1:4])
+    apart = max(float(np.abs(found - logits[0]).max() / np.abs(logits[0]).max()) for found in logits[4:])
+    told = "equal bits" if same else "OTHER BITS"
+    print(f"{model.name}: {told} after a fork, a file and a way back; {apart:.1e} from a text read again", flush=True)
+    for text in reversed(texts):
+        text.close()
+    return same and apart <= (0.05 if model.cache == "int8" else 0.01)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--sessions", action="store_true", help="compare the logits of forks and files; time nothing")
+    parser.add_argument("--only", action="append", default=[], choices=MODELS, help="these models alone")
     o = parser.parse_args()
     began = time.perf_counter()
-    found = [model for name, model in MODELS.items() if (o.folder / name / "weights.json").is_file()]
+    given = o.only or [name for name in MODELS if o.sessions or not name.startswith("tiny")]
+    found = [MODELS[name] for name in given if (o.folder / name / "weights.json").is_file()]
     if not found:
         sys.exit(f"no model in {o.folder}: python -m benchmarks.gpu.language_sources {o.folder}")
-    with ThreadPoolExecutor(16) as inner, ThreadPoolExecutor(len(found)) as outer:
+    with ThreadPoolExecutor(THREADS) as inner, ThreadPoolExecutor(len(found)) as outer:
         libraries = list(outer.map(lambda m: compiled(o.folder / m.name, inner), found))
     for model, (_, said) in zip(found, libraries):
         print(f"{model.name}: {said}")
+    paths = {model: (o.folder / model.name, library) for model, (library, _) in zip(found, libraries)}
+    if o.sessions:
+        sys.exit(not all(list(starmap(sessions, ((m, *places) for m, places in paths.items())))))
     speed = copy_speed(o.folder)
     print(f"a copy moves {speed / 1e12:.2f} TB/s; compiled after {time.perf_counter() - began:.0f} s", flush=True)
-    lines = []
-    for model, (library, _) in zip(found, libraries):
-        lines += measured(model, o.folder / model.name, library, speed)
-    print("| model | position | ms a token | with copies | weights | of it | ms a chunk of 64 | logits |")
-    print("|---|---|---|---|---|---|---|---|")
+    lines, shape, wanted = [], "", None
+    for model, places in paths.items():
+        if wanted is None or model.name.partition("-cache-")[0] != shape:
+            shape, wanted = model.name.partition("-cache-")[0], Wanted.of(model)
+        lines += measured(model, wanted, *places, speed)
+    print("| model | cache | position | ms a token | with copies | weights | of it | ms a chunk of 64 | logits |")
+    print("|---|---|---|---|---|---|---|---|---|")
     print("\n".join(lines))
     print(f"{time.perf_counter() - began:.0f} s in all")
 

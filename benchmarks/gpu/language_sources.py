@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.gpu.language_models import MODELS, Model, packed
+from benchmarks.gpu.language_weights import MODELS, Model, packed
 from edgec.device.load import load_device
 from edgec.emit.project import files
 from edgec.frontend.language.config import DecoderConfig, Layer, Rotary
@@ -93,7 +93,7 @@ class Tensors:
                            "scale": scale, "base": base})  # fmt: skip
         self._learn(name, {"f16": floats.astype(np.float16)}, columns * 2)
         node = Value(constant_node(codes.astype(DTYPES["u4"])))
-        return coded(node, *(Value(constant_node(x)) for x in (scale, base)), axis=1, block=32)
+        return coded(node, Value(constant_node(scale)), Value(constant_node(base)), axis=1, block=32)
 
     def _learn(self, name: str, forms: dict[str, np.ndarray], length: int = 0) -> None:
         for kind, form in forms.items():
@@ -123,7 +123,7 @@ def program_of(model: Model, tensors: Tensors) -> Program:
     config = DecoderConfig(
         model.vocabulary, model.width, model.heads, model.kv_heads, model.head, model.hidden, model.epsilon, layers
     )
-    graph = decoder(config, tensors, model.context)
+    graph = decoder(config, tensors, model.context, cache=model.cache)
     device = replace(load_device("cuda_sm90"), precision="fp16")
     simpler, _ = simplify(outputs_alone(graph), load_rules([]), numeric="reassociates", prices=OpCosts.on(device))
     graph, head = outputs_apart(simpler, graph), largest_head(device)

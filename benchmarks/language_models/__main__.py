@@ -24,6 +24,8 @@ from benchmarks.networks.wheels import Unreachable, default_cache
 
 #: Tokens that are generated after a prompt, and the peers that are tried.
 TOKENS, PEERS = 32, ("llama.cpp", "llama.cpp-plain", "openvino-genai")
+#: Kinds of steps.
+STEPS = ("build", "accuracy", "speed")
 #: Prompt and tokens of the measurement of accuracy.
 ACCURACY = (48, 16)
 
@@ -67,6 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     p.add_argument("--only", default="*", metavar="PATTERN", help="models")
     p.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     p.add_argument("--contexts", type=int, nargs="+", default=[128, 512, 2048], help="tokens of prompts")
+    p.add_argument("--steps", nargs="+", default=STEPS, choices=STEPS, help="kinds of steps")
     p.add_argument("--rounds", type=int, default=1, help="turns of each engine")
     p.add_argument("--patience", type=float, default=600, help="seconds that a step may take")
     p.add_argument("--again", action="store_true", help="repeat steps that have a row already")
@@ -88,7 +91,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{model.name}: left out: {problem}", flush=True)
             continue
         for job in jobs(model, file, options):
-            if job["name"] in known and "error" not in known[job["name"]]:
+            done = job["name"] in known and "error" not in known[job["name"]]
+            if done or job["step"] not in options.steps:
                 continue
             facts: Row = {k: job[k] for k in ("name", "step", "numeric", "threads", "prompt", "tokens") if k in job}
             row: Row = {

@@ -151,7 +151,7 @@ def write_gpt2(target: Path, width: int, layers: int, heads: int, positions: int
 
 def shapes(width: int, hidden: int, keys: int, layers: int, vocabulary: int) -> Mapping[str, tuple[int, int]]:
     """[outputs, inputs] of the matrices of a Llama, by name."""
-    found = {"token_embd.weight": (vocabulary, width)}
+    found: dict[str, tuple[int, int]] = {"token_embd.weight": (vocabulary, width)}
     for k in range(layers):
         found |= {
             f"blk.{k}.attn_q.weight": (width, width), f"blk.{k}.attn_k.weight": (keys, width),
@@ -165,7 +165,7 @@ def shapes(width: int, hidden: int, keys: int, layers: int, vocabulary: int) -> 
 MODELS = (
     Model("smollm2-135m-q4_1", _smollm2),
     Model("gemma3-270m-q4_k_m", _gemma3),
-    Model("llama-1b-random-q4_0", _llama_1b, (128, 512, 2048), ("reassociates",)),
+    Model("llama-1b-random-q4_0", _llama_1b),
     Model("gpt2-random-fp16", _gpt2, (128, 512), ("reassociates",), ""),
     Model("stories260k-fp32", _stories, (128,), ("reassociates",), ".onnx"),
 )
